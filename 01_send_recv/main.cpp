@@ -1,0 +1,184 @@
+// Lesson 1: a small tensor moves between ranks.
+//
+//   mpirun -np 4 build/bin/send_recv                  four numbers per rank, before and after
+//   mpirun -np 2 build/bin/send_recv --act pingpong   what a message costs, by size
+//
+// Read raw_messages.cpp first, then send_recv.hpp, then this file.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <vector>
+
+#include "01_send_recv/ping_pong.hpp"
+#include "01_send_recv/raw_messages.hpp"
+#include "01_send_recv/send_recv.hpp"
+#include "common/command_line.hpp"
+#include "common/console.hpp"
+#include "common/device.hpp"
+#include "common/host_copy.hpp"
+#include "common/measure.hpp"
+#include "common/mpi_environment.hpp"
+
+namespace {
+
+using namespace dist;
+
+constexpr std::size_t kNumbers = 4;
+
+// The tensor that walks through all five lessons: rank r starts with 1000 r, 1000 r + 1, ...,
+// so that every number says where it comes from.
+Tensor four_numbers(const Communicator& comm, const Stream& stream) {
+  const Tensor tensor({kNumbers}, stream.device());
+  on_host(stream, tensor, [&](std::span<float> numbers) {
+    for (std::size_t i = 0; i < kNumbers; ++i) {
+      numbers[i] = static_cast<float>(1000 * comm.rank()) + static_cast<float>(i);
+    }
+  });
+  return tensor;
+}
+
+// The same two journeys with our typed wrappers. Compare them with raw_messages.cpp.
+void wrapped_message(const Communicator& comm, std::span<float> numbers) {
+  if (comm.size() < 2) return;
+  if (comm.rank() == 0) send<float>(comm, numbers, 1);
+  if (comm.rank() == 1) recv<float>(comm, numbers, 0);
+}
+
+void wrapped_ring(const Communicator& comm, std::span<float> numbers) {
+  if (comm.size() < 2) return;
+  if (comm.rank() == 0) {
+    send<float>(comm, numbers, comm.right());
+    recv<float>(comm, numbers, comm.left());
+  } else {
+    std::vector<float> sum(numbers.size());
+    recv<float>(comm, sum, comm.left());
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += sum[i];
+    send<float>(comm, numbers, comm.right());
+  }
+}
+
+// What `rank` must hold at the end, computed without any message.
+float expected_after_message(int rank, int size, std::size_t i) {
+  return static_cast<float>(rank == 1 && size > 1 ? 0 : 1000 * rank) + static_cast<float>(i);
+}
+
+float expected_after_ring(int rank, int size, std::size_t i) {
+  const int last = rank == 0 ? size - 1 : rank;  // the sum of ranks 0 .. last
+  return static_cast<float>(1000 * last * (last + 1) / 2 + (last + 1) * static_cast<int>(i));
+}
+
+using Journey = void (*)(const Communicator&, std::span<float>);
+using Expected = float (*)(int rank, int size, std::size_t index);
+
+// Sends the tensor on a journey, first with MPI's calls, then with ours; prints each rank's
+// numbers before and after, and checks every one of them. True on all ranks if all were right.
+bool show(const Console& console, const Communicator& comm, const Stream& stream,
+          const char* act, const char* title, Journey raw, Journey wrapped, Expected expected) {
+  const std::vector<float> before = to_host(stream, four_numbers(comm, stream));
+  const auto travel = [&](Journey journey) {
+    const Tensor tensor = four_numbers(comm, stream);
+    on_host(stream, tensor, [&](std::span<float> numbers) { journey(comm, numbers); });
+    return to_host(stream, tensor);
+  };
+  const std::vector<float> after = travel(raw);
+  const std::vector<float> after_wrapped = travel(wrapped);
+  bool correct = true;
+  for (std::size_t i = 0; i < kNumbers; ++i) {
+    const float want = expected(comm.rank(), comm.size(), i);
+    correct = correct && after[i] == want && after_wrapped[i] == want;
+  }
+  console.line(title);
+  lines_in_rank_order(console, comm,
+                      fmt::format("  rank {}  {:6}  ->  {:6}{}", comm.rank(),
+                                  fmt::join(before, " "), fmt::join(after, " "),
+                                  correct ? "" : "   WRONG"));
+  rows_in_rank_order(console, comm,
+                     Json{{"act", act},
+                          {"rank", comm.rank()},
+                          {"before", before},
+                          {"after", after},
+                          {"correct", correct}});
+  return comm.all_agree(correct);
+}
+
+bool show_ping_pong(const Console& console, const Communicator& comm, const Stream& stream,
+                    std::size_t min_bytes, std::size_t max_bytes) {
+  console.line("ping-pong: ranks 0 and 1 exchange a tensor; times in microseconds");
+  Table table({"size", "one way", "GB/s", "both: send_recv", "both: isend/irecv"});
+  bool correct = true;
+  for (const std::size_t bytes : sweep(min_bytes, max_bytes)) {
+    const Tensor tensor({bytes / sizeof(float)}, stream.device());
+    const PingPongTimes times = ping_pong(comm, tensor, stream);
+    correct = correct && times.correct;
+    const double gigabytes_per_s = static_cast<double>(bytes) / (1e3 * times.one_way_us);
+    table.add({format_bytes(bytes), fmt::format("{:.2f}", times.one_way_us),
+               fmt::format("{:.3f}", gigabytes_per_s), fmt::format("{:.2f}", times.combined_us),
+               fmt::format("{:.2f}", times.nonblocking_us)});
+    console.row({{"act", "pingpong"},
+                 {"bytes", bytes},
+                 {"time_us", significant(times.one_way_us)},
+                 {"bandwidth_gbs", significant(gigabytes_per_s)},
+                 {"exchange_combined_us", significant(times.combined_us)},
+                 {"exchange_nonblocking_us", significant(times.nonblocking_us)}});
+  }
+  if (!console.json()) table.print(console);
+  return comm.all_agree(correct);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MpiEnvironment mpi(argc, argv);
+  const Communicator comm = Communicator::world();
+
+  CommonOptions common;
+  std::string act = "default";
+  std::size_t min_bytes = 4;
+  std::size_t max_bytes = 4U << 20;
+  DeviceChoice choice;
+  CommandLine command_line("send_recv", "Lesson 1: a small tensor moves between ranks.");
+  command_line.choice("--act", act, {"default", "message", "ring", "pingpong", "all"},
+                      "what to show; default: message and ring");
+  command_line.number<std::size_t>("--min-bytes", min_bytes, 4, 1U << 30, "smallest ping-pong");
+  command_line.number<std::size_t>("--max-bytes", max_bytes, 4, 1U << 30, "largest ping-pong");
+  common.declare(command_line);
+  command_line.check([&] {
+    if (act == "pingpong" && comm.size() < 2) throw Error("--act: pingpong needs two ranks");
+    if (min_bytes % sizeof(float) != 0) throw Error("--min-bytes: not a whole number of floats");
+    if (max_bytes % sizeof(float) != 0) throw Error("--max-bytes: not a whole number of floats");
+    if (min_bytes > max_bytes) throw Error("--min-bytes: larger than --max-bytes");
+    choice = choose_device(common.device, comm.local_rank());
+  });
+  if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
+
+  const Console console(common.json, comm.rank() == 0);
+  const Stream stream(choice.device, common.threads);
+  console.line(fmt::format("{} rank{}, tensors on {} ({})", comm.size(),
+                           comm.size() == 1 ? "" : "s", to_string(choice.device), choice.reason));
+
+  const auto plays = [&](const char* name, bool by_default) {
+    return act == name || act == "all" || (act == "default" && by_default);
+  };
+  bool correct = true;
+  if (plays("message", true)) {
+    correct &= show(console, comm, stream, "message",
+                    "message: rank 0 sends its four numbers to rank 1", raw_message,
+                    wrapped_message, expected_after_message);
+  }
+  if (plays("ring", true)) {
+    correct &= show(console, comm, stream, "ring",
+                    "ring: a sum goes around once, and every rank adds its numbers", raw_ring,
+                    wrapped_ring, expected_after_ring);
+  }
+  if (plays("pingpong", false)) {
+    if (comm.size() < 2) {
+      console.line("ping-pong: needs two ranks, left out");
+    } else {
+      correct &= show_ping_pong(console, comm, stream, min_bytes, max_bytes);
+    }
+  }
+  console.line(correct ? "verified: every number is what it must be, on every rank"
+                       : "WRONG: some rank holds a wrong number");
+  return correct ? 0 : 1;
+}

@@ -1,0 +1,110 @@
+// What this file adds: one exchange in three ways, timed.
+// Builds on: send_recv.
+// Look at: in the blocking way, who must receive first; and why nobody must in the other two.
+#include "01_send_recv/ping_pong.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "01_send_recv/send_recv.hpp"
+#include "common/host_copy.hpp"
+#include "common/measure.hpp"
+
+namespace dist {
+namespace {
+
+// There and back. Rank 1 must receive before it sends: two ranks that both send first stop as
+// soon as the message is too large for MPI to keep a copy of it.
+void blocking(const Communicator& comm, std::span<float> data, std::span<float>) {
+  if (comm.rank() == 0) {
+    send<float>(comm, data, 1);
+    recv<float>(comm, data, 1);
+  } else {
+    recv<float>(comm, data, 0);
+    send<float>(comm, data, 0);
+  }
+}
+
+// Both directions at once: no order to get wrong.
+void combined(const Communicator& comm, std::span<float> data, std::span<float> arrived) {
+  const int peer = 1 - comm.rank();
+  send_recv<float>(comm, data, peer, arrived, peer);
+}
+
+// The same by hand. Between the start and the wait there could be work: that is how communication
+// hides behind computation (lesson 5).
+void nonblocking(const Communicator& comm, std::span<float> data, std::span<float> arrived) {
+  const int peer = 1 - comm.rank();
+  Request receive = irecv<float>(comm, arrived, peer);
+  Request sending = isend<float>(comm, data, peer);
+  receive.wait();
+  sending.wait();
+}
+
+float number(int sender, std::size_t index) {
+  return static_cast<float>(1000 * sender + static_cast<int>(index % 997));
+}
+
+bool all_from(int sender, std::span<const float> data) {
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    if (data[i] != number(sender, i)) return false;
+  }
+  return true;
+}
+
+using Exchange = void (*)(const Communicator&, std::span<float>, std::span<float>);
+
+// Seconds of one exchange, the median over enough of them, and whether the data arrived.
+double time_exchange(const Communicator& comm, const Tensor& tensor, const Stream& stream,
+                     Exchange exchange, bool& correct) {
+  std::vector<float> arrived(tensor.numel());
+  const bool swaps = exchange != &blocking;
+  on_host(stream, tensor, [&](std::span<float> data) {
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = number(comm.rank(), i);
+    exchange(comm, data, arrived);
+  });
+  // After the blocking way both hold rank 0's numbers; after the others, each the peer's.
+  const std::vector<float> kept = to_host(stream, tensor);
+  correct = correct && all_from(swaps ? 1 - comm.rank() : 0, swaps ? arrived : kept);
+
+  const std::size_t repeats = std::clamp<std::size_t>((32U << 20) / (tensor.size_bytes() + 1), 8, 500);
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < repeats; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    on_host(stream, tensor, [&](std::span<float> data) { exchange(comm, data, arrived); });
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return median(std::move(seconds));
+}
+
+// A barrier for ranks that only wait. MPI's own spins, which on a machine with fewer cores than
+// ranks takes the core away from the two that are being measured.
+void sleeping_barrier(const Communicator& comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_CHECK(MPI_Ibarrier(comm.get(), &request));
+  for (int done = 0; done == 0;) {
+    MPI_CHECK(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(500));
+  }
+}
+
+}  // namespace
+
+PingPongTimes ping_pong(const Communicator& comm, const Tensor& tensor, const Stream& stream) {
+  if (comm.size() < 2) throw Error("ping_pong needs two ranks");
+  PingPongTimes times;
+  if (comm.rank() < 2) {
+    // A round trip is two messages, one after the other; in the two exchanges they overlap.
+    times.one_way_us = 1e6 / 2 * time_exchange(comm, tensor, stream, blocking, times.correct);
+    times.combined_us = 1e6 * time_exchange(comm, tensor, stream, combined, times.correct);
+    times.nonblocking_us = 1e6 * time_exchange(comm, tensor, stream, nonblocking, times.correct);
+  }
+  sleeping_barrier(comm);
+  times.correct = comm.all_agree(times.correct);
+  return times;
+}
+
+}  // namespace dist

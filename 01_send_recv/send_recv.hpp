@@ -1,0 +1,105 @@
+// What this file adds: the same two calls with types, so that a count can no more be mistaken for
+// bytes, or a double sent as a float.
+// Builds on: raw_messages. Every later lesson is built on this file.
+// Look at: send_recv, the one call that lets all ranks send at once without waiting for each other.
+#pragma once
+
+#include <mpi.h>
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "common/check.hpp"
+#include "common/communicator.hpp"
+
+namespace dist {
+
+// The element types that our messages carry, and MPI's name of each.
+template <class T>
+concept MpiScalar = std::same_as<T, float> || std::same_as<T, double> ||
+                    std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> ||
+                    std::same_as<T, std::uint64_t> || std::same_as<T, char>;
+
+template <MpiScalar T>
+MPI_Datatype mpi_type() {
+  if constexpr (std::same_as<T, float>) return MPI_FLOAT;
+  if constexpr (std::same_as<T, double>) return MPI_DOUBLE;
+  if constexpr (std::same_as<T, std::int32_t>) return MPI_INT32_T;
+  if constexpr (std::same_as<T, std::int64_t>) return MPI_INT64_T;
+  if constexpr (std::same_as<T, std::uint64_t>) return MPI_UINT64_T;
+  if constexpr (std::same_as<T, char>) return MPI_CHAR;
+}
+
+// [3] Blocking. Returns when `data` may be written again: for a small message at once, because
+// MPI keeps a copy; for a large one when the receiver has come for it. A program that is right
+// only for small messages is wrong.
+template <MpiScalar T>
+void send(const Communicator& comm, std::span<const T> data, int dest, int tag = 0) {
+  MPI_CHECK(
+      MPI_Send(data.data(), mpi_count(data.size()), mpi_type<T>(), dest, tag, comm.get()));
+}
+
+// Returns when `data` holds the message. Throws Error if what came has another length: MPI itself
+// accepts a shorter message, which is never what we mean.
+template <MpiScalar T>
+void recv(const Communicator& comm, std::span<T> data, int source, int tag = 0) {
+  MPI_Status status;
+  MPI_CHECK(MPI_Recv(data.data(), mpi_count(data.size()), mpi_type<T>(), source, tag, comm.get(),
+                     &status));
+  int received = 0;
+  MPI_CHECK(MPI_Get_count(&status, mpi_type<T>(), &received));
+  if (received != mpi_count(data.size())) {
+    throw Error("received " + std::to_string(received) + " elements from rank " +
+                std::to_string(source) + ", expected " + std::to_string(data.size()));
+  }
+}
+
+// [4] Both at once. MPI works on the two together, so that a ring in which everyone sends first
+// cannot stop. `out` and `in` must not overlap; their lengths may differ.
+template <MpiScalar T>
+void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::span<T> in,
+               int source, int tag = 0) {
+  MPI_CHECK(MPI_Sendrecv(out.data(), mpi_count(out.size()), mpi_type<T>(), dest, tag, in.data(),
+                         mpi_count(in.size()), mpi_type<T>(), source, tag, comm.get(),
+                         MPI_STATUS_IGNORE));
+}
+
+// [5] Non-blocking: the call only starts the transfer, wait() ends it. Until then the data belongs
+// to MPI: it must neither be written (isend) nor read (irecv), and must not go away.
+class [[nodiscard]] Request {
+ public:
+  explicit Request(MPI_Request request) : request_(request) {}
+  Request(Request&& other) noexcept : request_(other.request_) {
+    other.request_ = MPI_REQUEST_NULL;
+  }
+  Request& operator=(Request&&) = delete;
+  // A request that is dropped while MPI still reads the data is a bug that shows only later.
+  ~Request() {
+    if (request_ != MPI_REQUEST_NULL) MPI_Wait(&request_, MPI_STATUS_IGNORE);
+  }
+
+  void wait() { MPI_CHECK(MPI_Wait(&request_, MPI_STATUS_IGNORE)); }
+
+ private:
+  MPI_Request request_;
+};
+
+template <MpiScalar T>
+Request isend(const Communicator& comm, std::span<const T> data, int dest, int tag = 0) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_CHECK(MPI_Isend(data.data(), mpi_count(data.size()), mpi_type<T>(), dest, tag, comm.get(),
+                      &request));
+  return Request(request);
+}
+
+template <MpiScalar T>
+Request irecv(const Communicator& comm, std::span<T> data, int source, int tag = 0) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_CHECK(MPI_Irecv(data.data(), mpi_count(data.size()), mpi_type<T>(), source, tag, comm.get(),
+                      &request));
+  return Request(request);
+}
+
+}  // namespace dist

@@ -1,0 +1,26 @@
+# How tests start ranks.
+#
+# DIST_MPI_ENVIRONMENT is the README's box ("Before you type mpirun") for CTest: root in a
+# container, more ranks than cores, and waiting ranks that give their core away.
+set(DIST_MPI_ENVIRONMENT
+  OMPI_ALLOW_RUN_AS_ROOT=1
+  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  OMPI_MCA_rmaps_base_oversubscribe=1
+  OMPI_MCA_mpi_yield_when_idle=1
+  OMPI_MCA_hwloc_base_binding_policy=none
+  PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+  PRTE_MCA_hwloc_default_binding_policy=none)
+if(DIST_SANITIZE)
+  list(APPEND DIST_MPI_ENVIRONMENT
+    # Open MPI unloads its plug-ins before LeakSanitizer looks, and is itself not instrumented.
+    ASAN_OPTIONS=detect_leaks=0
+    TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp)
+endif()
+
+# dist_mpi_test(NAME TARGET RANKS LABEL [ARG...]) runs TARGET on that many ranks.
+function(dist_mpi_test name target ranks label)
+  add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+    $<TARGET_FILE:${target}> ${ARGN})
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${label}" ENVIRONMENT "${DIST_MPI_ENVIRONMENT}" TIMEOUT 300 PROCESSORS 2)
+endfunction()

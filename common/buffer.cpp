@@ -1,0 +1,72 @@
+#include "common/buffer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "common/check.hpp"
+#include "common/check_cuda.hpp"
+
+namespace dist {
+namespace {
+
+// One cache line, and one AVX-512 register.
+constexpr std::size_t kAlignment = 64;
+
+std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
+  // aligned_alloc wants a multiple of the alignment; never 0, so that data() is never null.
+  const std::size_t rounded = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  const bool overflow = bytes > std::numeric_limits<std::size_t>::max() - kAlignment;
+  void* memory = overflow ? nullptr : std::aligned_alloc(kAlignment, rounded);
+  if (memory == nullptr) throw Error(fmt::format("out of memory: {} bytes asked for", bytes));
+  std::memset(memory, 0, rounded);
+  return {memory, [](void* p) { std::free(p); }};
+}
+
+#if DIST_WITH_CUDA
+std::shared_ptr<void> allocate_on_gpu(std::size_t bytes, Device device) {
+  void* memory = nullptr;
+  const std::size_t at_least = std::max(kAlignment, bytes);
+  const cudaError_t status = cudaMalloc(&memory, at_least);
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    std::size_t free = 0;
+    std::size_t total = 0;
+    CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    throw Error(fmt::format("out of memory on {}: {} bytes asked for, {} of {} free",
+                            to_string(device), bytes, free, total));
+  }
+  CUDA_CHECK(status);
+  std::shared_ptr<void> owner(memory, [](void* p) { cudaFree(p); });
+  CUDA_CHECK(cudaMemset(memory, 0, at_least));
+  // cudaMemset runs on the legacy default stream, which our non-blocking streams do not wait
+  // for: without this line a kernel's first writes could be zeroed after it.
+  CUDA_CHECK(cudaStreamSynchronize(nullptr));
+  return owner;
+}
+
+std::shared_ptr<void> allocate_pinned(std::size_t bytes) {
+  void* memory = nullptr;
+  const std::size_t at_least = std::max(kAlignment, bytes);
+  CUDA_CHECK(cudaMallocHost(&memory, at_least));
+  std::memset(memory, 0, at_least);
+  return {memory, [](void* p) { cudaFreeHost(p); }};
+}
+#endif
+
+}  // namespace
+
+std::shared_ptr<void> allocate(std::size_t bytes, [[maybe_unused]] Device device,
+                               [[maybe_unused]] Memory memory) {
+#if DIST_WITH_CUDA
+  if (!device.is_cpu()) {
+    return memory == Memory::pinned ? allocate_pinned(bytes) : allocate_on_gpu(bytes, device);
+  }
+#endif
+  return allocate_on_heap(bytes);
+}
+
+}  // namespace dist

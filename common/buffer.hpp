@@ -1,0 +1,44 @@
+// Memory that one object owns, on the CPU or on a GPU.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+
+#include "common/device.hpp"
+
+namespace dist {
+
+enum class Memory {
+  device,  // ordinary memory of the device: the heap, or cudaMalloc
+  pinned,  // host memory that the GPU can copy to and from by itself; the heap without CUDA
+};
+
+// `bytes` of zeroed memory, aligned to 64 bytes at least. Throws Error saying what was asked
+// and, on a GPU, what was free.
+std::shared_ptr<void> allocate(std::size_t bytes, Device device, Memory memory = Memory::device);
+
+// `count` elements, zeroed. Move-only.
+template <class T>
+class Buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  Buffer() = default;
+  Buffer(std::size_t count, Device device, Memory memory = Memory::device)
+      : storage_(allocate(count * sizeof(T), device, memory)), count_(count), device_(device) {}
+  Buffer(Buffer&&) noexcept = default;
+  Buffer& operator=(Buffer&&) noexcept = default;
+
+  T* data() const { return static_cast<T*>(storage_.get()); }
+  std::size_t size() const { return count_; }
+  std::size_t size_bytes() const { return count_ * sizeof(T); }
+  Device device() const { return device_; }
+
+ private:
+  std::shared_ptr<void> storage_;
+  std::size_t count_ = 0;
+  Device device_;
+};
+
+}  // namespace dist

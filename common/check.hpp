@@ -1,0 +1,28 @@
+// What happens when something fails: one exception type, one macro for MPI.
+//
+// Nobody catches in main. An exception that reaches the edge of a process is printed as
+// "[rank r] fatal: ..." and ends all ranks (common/diagnostics/fatal.hpp), because the other
+// ranks would otherwise wait for this one for ever.
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+
+namespace dist {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Narrows a count to the int that MPI's classic interface takes. Throws Error past 2^31 - 1:
+// a count that wraps silently would send the wrong number of elements.
+int mpi_count(std::size_t count);
+
+// Throws Error with MPI's own text. Reached only because MpiEnvironment switches the default
+// handler, MPI_ERRORS_ARE_FATAL, off; with that handler a status code is never returned.
+void check_mpi(int status, const char* call, const char* file, int line);
+
+}  // namespace dist
+
+#define MPI_CHECK(call) ::dist::check_mpi((call), #call, __FILE__, __LINE__)

@@ -1,0 +1,26 @@
+#include "common/check_cuda.hpp"
+
+#include <fmt/format.h>
+
+namespace dist {
+
+#if DIST_WITH_CUDA
+
+void check_cuda(cudaError_t status, const char* call, const char* file, int line) {
+  if (status == cudaSuccess) return;
+  // An error of an earlier, asynchronous launch is sticky: without this read the next, innocent
+  // call would report it again.
+  static_cast<void>(cudaGetLastError());
+  throw Error(fmt::format("{} ({}): {} at {}:{}", cudaGetErrorString(status),
+                          cudaGetErrorName(status), call, file, line));
+}
+
+void check_cublas(cublasStatus_t status, const char* call, const char* file, int line) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(
+      fmt::format("{}: {} at {}:{}", cublasGetStatusString(status), call, file, line));
+}
+
+#endif
+
+}  // namespace dist

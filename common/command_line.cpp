@@ -1,0 +1,197 @@
+#include "common/command_line.hpp"
+
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "common/check.hpp"
+#include "common/console.hpp"
+
+namespace dist {
+namespace {
+
+constexpr int kBadUsage = 2;
+constexpr const char* kAdvanced = "More options";
+
+}  // namespace
+
+struct CommandLine::Impl {
+  CLI::App app;
+  std::string group = "Options";
+  bool help = false;
+  bool help_all = false;
+  bool version = false;
+  std::vector<std::function<void()>> checks;
+};
+
+CommandLine::CommandLine(const std::string& program, const std::string& description)
+    : impl_(std::make_unique<Impl>()) {
+  CLI::App& app = impl_->app;
+  app.name(program);
+  app.description(description);
+  app.allow_extras();
+  app.set_help_flag();  // ours below print after the ranks have agreed
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.add_flag("-h,--help", impl_->help, "what a reader of this lesson needs");
+  app.add_flag("--help-all", impl_->help_all, "every flag");
+  app.add_flag("--version", impl_->version, "the version of this course");
+}
+
+CommandLine::~CommandLine() = default;
+
+void CommandLine::advanced() { impl_->group = kAdvanced; }
+
+void CommandLine::flag(const std::string& name, bool& value, const std::string& help) {
+  impl_->app.add_flag(name, value, help)->group(impl_->group);
+}
+
+void CommandLine::add(const std::string& name, const std::string& type, const std::string& initial,
+                      const std::string& help, std::function<void(const std::string&)> read) {
+  CLI::Option* option = impl_->app.add_option_function<std::string>(
+      name, [read = std::move(read)](const std::string& text) { read(text); }, help);
+  option->type_name(type)->group(impl_->group);
+  if (!initial.empty()) option->default_str(initial);
+}
+
+std::int64_t CommandLine::parse_integer(const std::string& name, const std::string& text,
+                                        std::int64_t smallest, std::int64_t largest) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  if (problem == std::errc::result_out_of_range || (problem == std::errc{} && stop == end &&
+                                                    (value < smallest || value > largest))) {
+    throw Error(fmt::format("{}: {} is not between {} and {}", name, text, smallest, largest));
+  }
+  if (problem != std::errc{} || stop != end) {
+    throw Error(fmt::format("{}: '{}' is not a whole number", name, text));
+  }
+  return value;
+}
+
+void CommandLine::number(const std::string& name, double& value, double smallest, double largest,
+                         const std::string& help) {
+  add(name, "X", fmt::format("{:g}", value), help,
+      [name, &value, smallest, largest](const std::string& text) {
+        double read = 0;
+        const char* end = text.data() + text.size();
+        const auto [stop, problem] = std::from_chars(text.data(), end, read);
+        if (problem != std::errc{} || stop != end || !std::isfinite(read)) {
+          throw Error(fmt::format("{}: '{}' is not a number", name, text));
+        }
+        if (read < smallest || read > largest) {
+          throw Error(
+              fmt::format("{}: {} is not between {:g} and {:g}", name, text, smallest, largest));
+        }
+        value = read;
+      });
+}
+
+void CommandLine::choice(const std::string& name, std::string& value,
+                         std::vector<std::string> allowed, const std::string& help) {
+  const std::string type = fmt::format("{}", fmt::join(allowed, "|"));
+  add(name, type, value, help,
+      [name, &value, allowed = std::move(allowed)](const std::string& text) {
+        if (std::find(allowed.begin(), allowed.end(), text) == allowed.end()) {
+          throw Error(fmt::format("{}: '{}' is none of {}", name, text, fmt::join(allowed, ", ")));
+        }
+        value = text;
+      });
+}
+
+void CommandLine::text(const std::string& name, std::string& value, const std::string& help) {
+  add(name, "TEXT", value, help, [name, &value](const std::string& text) {
+    if (text.empty()) throw Error(fmt::format("{}: an empty name", name));
+    value = text;
+  });
+}
+
+void CommandLine::list(const std::string& name, std::vector<std::size_t>& value,
+                       const std::string& help) {
+  add(name, "N,N,...", fmt::format("{}", fmt::join(value, ",")), help,
+      [name, &value](const std::string& text) {
+        std::vector<std::size_t> read;
+        for (std::size_t begin = 0; begin <= text.size();) {
+          const std::size_t comma = std::min(text.find(',', begin), text.size());
+          // 2^24 keeps a product of two of them far from overflow.
+          read.push_back(static_cast<std::size_t>(
+              parse_integer(name, text.substr(begin, comma - begin), 1, 1 << 24)));
+          begin = comma + 1;
+        }
+        value = std::move(read);
+      });
+}
+
+bool CommandLine::given(const std::string& name) const { return impl_->app.count(name) > 0; }
+
+void CommandLine::check(std::function<void()> check) {
+  impl_->checks.push_back(std::move(check));
+}
+
+std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
+  CLI::App& app = impl_->app;
+  try {
+    app.parse(argc, argv);
+    if (const auto extras = app.remaining(); !extras.empty()) {
+      throw Error(fmt::format("{}: unknown flag; --help-all lists all", extras.front()));
+    }
+    if (impl_->help || impl_->help_all) {
+      if (!impl_->help_all) {
+        for (CLI::Option* option : app.get_options()) {
+          if (option->get_group() == kAdvanced) option->group("");  // hidden
+        }
+      }
+      return Exit{0, app.help()};
+    }
+    if (impl_->version) return Exit{0, fmt::format("{} {}\n", app.get_name(), DIST_VERSION)};
+    for (const auto& check : impl_->checks) check();
+  } catch (const CLI::ParseError& error) {
+    return Exit{kBadUsage, fmt::format("error: {}\n", error.what())};
+  } catch (const Error& error) {
+    return Exit{kBadUsage, fmt::format("error: {}\n", error.what())};
+  }
+  return std::nullopt;
+}
+
+std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
+                         char** argv) {
+  const std::optional<CommandLine::Exit> mine = command_line.parse(argc, argv);
+  // The lowest rank that wants to leave speaks for all.
+  int speaker = mine ? comm.rank() : comm.size();
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm.get()));
+  if (speaker == comm.size()) return std::nullopt;
+  const std::vector<std::string> texts = gather_text(comm, mine ? mine->text : "");
+  int status = mine ? mine->status : 0;
+  MPI_CHECK(MPI_Bcast(&status, 1, MPI_INT, speaker, comm.get()));
+  if (comm.rank() == 0) {
+    const std::string& text = texts[static_cast<std::size_t>(speaker)];
+    std::fputs(text.c_str(), status == 0 ? stdout : stderr);
+  }
+  return status;
+}
+
+std::optional<int> parse(CommandLine& command_line, int argc, char** argv) {
+  const std::optional<CommandLine::Exit> exit = command_line.parse(argc, argv);
+  if (!exit) return std::nullopt;
+  std::fputs(exit->text.c_str(), exit->status == 0 ? stdout : stderr);
+  return exit->status;
+}
+
+void CommonOptions::declare(CommandLine& command_line) {
+  command_line.choice("--device", device, {"auto", "cpu", "cuda"},
+                      "where tensors live; auto: a GPU if this rank can have one");
+  command_line.number<std::uint64_t>("--seed", seed, 0,
+                                     std::numeric_limits<std::int64_t>::max(),
+                                     "seed of all random numbers");
+  command_line.flag("--json", json, "one JSON object per line on standard output");
+  command_line.number("--threads", threads, 1, 1024, "compute threads per rank");
+}
+
+}  // namespace dist

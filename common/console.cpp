@@ -1,0 +1,123 @@
+#include "common/console.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "common/check.hpp"
+
+namespace dist {
+
+void Console::line(const std::string& text) const {
+  if (!speaks_) return;
+  fmt::print(json_ ? stderr : stdout, "{}\n", text);
+  std::fflush(json_ ? stderr : stdout);
+}
+
+void Console::row(const Json& object) const {
+  if (!speaks_ || !json_) return;
+  fmt::print(stdout, "{}\n", object.dump());
+  std::fflush(stdout);
+}
+
+void Console::note(const std::string& text) const {
+  if (!speaks_) return;
+  fmt::print(stderr, "{}\n", text);
+  std::fflush(stderr);
+}
+
+std::vector<std::string> gather_text(const Communicator& comm, const std::string& text) {
+  const int length = mpi_count(text.size());
+  const auto ranks = static_cast<std::size_t>(comm.rank() == 0 ? comm.size() : 0);
+  std::vector<int> lengths(ranks);
+  MPI_CHECK(MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm.get()));
+  std::vector<int> begins(ranks);
+  int total = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    begins[rank] = total;
+    total += lengths[rank];
+  }
+  std::string all(static_cast<std::size_t>(total), '\0');
+  MPI_CHECK(MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), begins.data(),
+                        MPI_CHAR, 0, comm.get()));
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    texts.push_back(all.substr(static_cast<std::size_t>(begins[rank]),
+                               static_cast<std::size_t>(lengths[rank])));
+  }
+  return texts;
+}
+
+void lines_in_rank_order(const Console& console, const Communicator& comm,
+                         const std::string& text) {
+  for (const std::string& line : gather_text(comm, text)) console.line(line);
+}
+
+void rows_in_rank_order(const Console& console, const Communicator& comm, const Json& object) {
+  for (const std::string& text : gather_text(comm, object.dump())) console.row(Json::parse(text));
+}
+
+Table::Table(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
+
+void Table::add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+void Table::print(const Console& console) const {
+  std::vector<std::size_t> widths(rows_[0].size(), 0);
+  for (const auto& row : rows_) {
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  for (const auto& row : rows_) {
+    std::string text;
+    for (std::size_t c = 0; c < row.size(); ++c) text += fmt::format("  {:>{}}", row[c], widths[c]);
+    console.line(text);
+  }
+}
+
+ProgressBar::ProgressBar(const Console& console, std::string label, std::size_t total)
+    : visible_(console.speaks() && std::getenv("LEARN_TERMINAL") != nullptr),
+      label_(std::move(label)),
+      total_(std::max<std::size_t>(total, 1)) {}
+
+ProgressBar::~ProgressBar() { clear(); }
+
+void ProgressBar::advance() {
+  constexpr std::size_t kWidth = 30;
+  ++done_;
+  const std::size_t filled = std::min(kWidth, done_ * kWidth / total_);
+  if (!visible_ || filled == drawn_) return;
+  drawn_ = filled;
+  fmt::print(stderr, "\r{} [{:<{}}] {}/{}", label_, std::string(filled, '#'), kWidth, done_, total_);
+  std::fflush(stderr);
+}
+
+void ProgressBar::clear() {
+  if (!visible_ || drawn_ == 0) return;
+  fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+  drawn_ = 0;
+}
+
+double significant(double value) {
+  if (!std::isfinite(value)) return value;
+  return std::strtod(fmt::format("{:.9g}", value).c_str(), nullptr);
+}
+
+std::string format_bytes(std::size_t bytes) {
+  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB"};
+  std::size_t unit = 0;
+  while (unit + 1 < kUnits.size() && bytes >= 1024 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return fmt::format("{} {}", bytes, kUnits[unit]);
+}
+
+}  // namespace dist

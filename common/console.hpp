@@ -1,0 +1,85 @@
+// What a program says: text for a reader, or one JSON object per line for a program.
+//
+// Of all ranks only rank 0 speaks: lines that several processes print by themselves arrive in any
+// order. What the other ranks have to say travels to rank 0 first.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "common/communicator.hpp"
+
+namespace dist {
+
+using Json = nlohmann::ordered_json;
+
+class Console {
+ public:
+  // `speaks` is true on the one process that prints. With `json`, standard output carries rows
+  // and nothing else, and text goes to standard error.
+  explicit Console(bool json, bool speaks = true) : json_(json), speaks_(speaks) {}
+
+  bool json() const { return json_; }
+  bool speaks() const { return speaks_; }
+
+  // A line of text.
+  void line(const std::string& text) const;
+  // A JSON row; printed only with --json. Non-finite numbers become null.
+  void row(const Json& object) const;
+  // A warning or note, always on standard error.
+  void note(const std::string& text) const;
+
+ private:
+  bool json_;
+  bool speaks_;
+};
+
+// Called on all ranks: each rank's text, on rank 0 in rank order; empty elsewhere.
+std::vector<std::string> gather_text(const Communicator& comm, const std::string& text);
+
+// Called on all ranks: prints each rank's text, or row, in rank order.
+void lines_in_rank_order(const Console& console, const Communicator& comm,
+                         const std::string& text);
+void rows_in_rank_order(const Console& console, const Communicator& comm, const Json& object);
+
+// Columns aligned to the right, headed by their names.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header);
+  void add(std::vector<std::string> cells);
+  void print(const Console& console) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// A bar on standard error for work of `total` steps. Drawn only when a person looks at it, which
+// under mpirun only the launcher can know: ./learn sets LEARN_TERMINAL=1 then.
+class ProgressBar {
+ public:
+  ProgressBar(const Console& console, std::string label, std::size_t total);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void advance();
+  // Takes the bar off the screen, so that a line can be printed in its place.
+  void clear();
+
+ private:
+  bool visible_;
+  std::string label_;
+  std::size_t total_;
+  std::size_t done_ = 0;
+  std::size_t drawn_ = 0;
+};
+
+// `value` as it stands in JSON rows: rounded to 9 significant digits, which hold any float32.
+double significant(double value);
+
+// "512 B", "64 KiB", "16 MiB".
+std::string format_bytes(std::size_t bytes);
+
+}  // namespace dist

@@ -1,0 +1,66 @@
+#include "common/device.hpp"
+
+#include <fmt/format.h>
+
+#include "common/check_cuda.hpp"
+
+namespace dist {
+namespace {
+
+// Why there is no GPU to be had here; empty if there is one.
+std::string why_no_gpu() {
+#if DIST_WITH_CUDA
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver) {
+    // The runtime says this both for an old driver and for none at all.
+    int driver = 0;
+    static_cast<void>(cudaGetLastError());
+    if (cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0) {
+      return fmt::format("the GPU driver supports CUDA {}.{}, this build needs {}.{}",
+                         driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
+                         CUDART_VERSION % 1000 / 10);
+    }
+    return "no GPU driver on this host";
+  }
+  if (status != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return cudaGetErrorString(status);
+  }
+  return count > 0 ? "" : "no GPU on this host";
+#else
+  return "built without CUDA";
+#endif
+}
+
+}  // namespace
+
+std::string to_string(Device device) {
+  return device.is_cpu() ? "cpu" : fmt::format("cuda:{}", device.index);
+}
+
+int cuda_device_count() {
+#if DIST_WITH_CUDA
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  static_cast<void>(cudaGetLastError());
+#endif
+  return 0;
+}
+
+DeviceChoice choose_device(const std::string& request, int local_rank) {
+  if (request == "cpu") return {{DeviceType::cpu, 0}, "asked for"};
+  const std::string obstacle = why_no_gpu();
+  if (!obstacle.empty()) {
+    if (request == "cuda") throw Error(fmt::format("--device: cuda: {}", obstacle));
+    return {{DeviceType::cpu, 0}, obstacle};
+  }
+  const int gpus = cuda_device_count();
+  const Device device{DeviceType::cuda, local_rank % gpus};
+#if DIST_WITH_CUDA
+  CUDA_CHECK(cudaSetDevice(device.index));
+#endif
+  return {device, fmt::format("{} GPU{} on this host", gpus, gpus == 1 ? "" : "s")};
+}
+
+}  // namespace dist

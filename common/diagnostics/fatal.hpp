@@ -1,0 +1,10 @@
+// The edge of the process: what an uncaught exception becomes.
+#pragma once
+
+namespace dist {
+
+// Called once, on every rank, by MpiEnvironment. From then on an uncaught exception prints
+// "[rank r] fatal: <what>" on standard error and ends all ranks with status 1.
+void install_fatal_handler(int rank);
+
+}  // namespace dist

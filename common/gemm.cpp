@@ -1,0 +1,121 @@
+#include "common/gemm.hpp"
+
+#if DIST_WITH_ONEDNN
+#include <oneapi/dnnl/dnnl.h>
+#endif
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+#include "common/check.hpp"
+#include "common/check_cuda.hpp"
+
+namespace dist {
+namespace {
+
+struct Extents {
+  std::size_t m, n, k;
+};
+
+// Checks that op(a) (m, k) times op(b) (k, n) fits c (m, n).
+Extents fit(Transpose transpose_a, Transpose transpose_b, const Tensor& a, const Tensor& b,
+            const Tensor& c) {
+  const auto row = [](Transpose t) -> std::size_t { return t == Transpose::no ? 0 : 1; };
+  const Extents e{a.dim(row(transpose_a)), b.dim(1 - row(transpose_b)),
+                  a.dim(1 - row(transpose_a))};
+  if (b.dim(row(transpose_b)) != e.k || c.dim(0) != e.m || c.dim(1) != e.n) {
+    throw Error(fmt::format("gemm: {}{} times {}{} does not fit {}", to_string(a.shape()),
+                            transpose_a == Transpose::yes ? "^T" : "", to_string(b.shape()),
+                            transpose_b == Transpose::yes ? "^T" : "", to_string(c.shape())));
+  }
+  return e;
+}
+
+void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose transpose_b,
+              float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c) {
+#if DIST_WITH_ONEDNN
+  const Extents e = fit(transpose_a, transpose_b, a, b, c);
+  if (e.m == 0 || e.n == 0) return;
+#if defined(_OPENMP)
+  // Set on every call: the number belongs to the calling thread, and oneDNN may be called from
+  // a thread that main never touched.
+  omp_set_num_threads(threads);
+#endif
+  const auto size = [](std::size_t extent) { return static_cast<dnnl_dim_t>(extent); };
+  const auto letter = [](Transpose t) { return t == Transpose::no ? 'N' : 'T'; };
+  // Row-major, unlike BLAS: the leading dimension is the width of the matrix as it is stored.
+  const dnnl_status_t status =
+      dnnl_sgemm(letter(transpose_a), letter(transpose_b), size(e.m), size(e.n), size(e.k), alpha,
+                 a.data(), size(a.dim(1)), b.data(), size(b.dim(1)), beta, c.data(), size(e.n));
+  if (status != dnnl_success) {
+    throw Error(fmt::format("dnnl_sgemm failed with status {}", static_cast<int>(status)));
+  }
+#else
+  gemm_reference(transpose_a, transpose_b, alpha, a, b, beta, c);
+#endif
+}
+
+#if DIST_WITH_CUDA
+void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
+               const Tensor& a, const Tensor& b, float beta, const Tensor& c) {
+  const Extents e = fit(transpose_a, transpose_b, a, b, c);
+  if (e.m == 0 || e.n == 0) return;
+  const auto operation = [](Transpose t) { return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T; };
+  // cuBLAS reads column-major, that is, it sees every matrix of ours transposed. As
+  // (a b)^T = b^T a^T, asking it for b times a writes a b as we store it.
+  CUBLAS_CHECK(cublasSgemm(stream.blas(), operation(transpose_b), operation(transpose_a),
+                           mpi_count(e.n), mpi_count(e.m), mpi_count(e.k), &alpha, b.data(),
+                           mpi_count(b.dim(1)), a.data(), mpi_count(a.dim(1)), &beta, c.data(),
+                           mpi_count(e.n)));
+}
+#endif
+
+}  // namespace
+
+void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
+          const Tensor& a, const Tensor& b, float beta, const Tensor& c) {
+#if DIST_WITH_CUDA
+  if (!stream.device().is_cpu()) {
+    gemm_cuda(stream, transpose_a, transpose_b, alpha, a, b, beta, c);
+    return;
+  }
+#endif
+  gemm_cpu(stream.threads(), transpose_a, transpose_b, alpha, a, b, beta, c);
+}
+
+void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, const Tensor& a,
+                    const Tensor& b, float beta, const Tensor& c) {
+  const Extents e = fit(transpose_a, transpose_b, a, b, c);
+  const auto at = [](const Tensor& x, Transpose t, std::size_t row, std::size_t column) {
+    return t == Transpose::no ? x.data()[row * x.dim(1) + column]
+                              : x.data()[column * x.dim(1) + row];
+  };
+  std::vector<float> sums(e.n);
+  for (std::size_t i = 0; i < e.m; ++i) {
+    // Row i of c grows by one row of op(b) at a time, so that the inner loop walks memory in order.
+    sums.assign(e.n, 0.0F);
+    for (std::size_t k = 0; k < e.k; ++k) {
+      const float factor = at(a, transpose_a, i, k);
+      for (std::size_t j = 0; j < e.n; ++j) sums[j] += factor * at(b, transpose_b, k, j);
+    }
+    float* row = c.data() + i * e.n;
+    for (std::size_t j = 0; j < e.n; ++j) {
+      row[j] = alpha * sums[j] + (beta == 0.0F ? 0.0F : beta * row[j]);
+    }
+  }
+}
+
+const char* cpu_gemm_library() {
+#if DIST_WITH_ONEDNN
+  return "oneDNN";
+#else
+  return "plain loop";
+#endif
+}
+
+}  // namespace dist

@@ -1,0 +1,31 @@
+// How a host-side operation meets a tensor that may lie on a GPU.
+//
+// Debian's and Ubuntu's MPI cannot read GPU memory: a device pointer given to MPI_Send is a
+// segmentation fault. So a message to or from a GPU is staged through pinned host memory. On the
+// CPU nothing is copied and `operate` sees the tensor itself.
+#pragma once
+
+#include <span>
+
+#include "common/buffer.hpp"
+#include "common/tensor.hpp"
+
+namespace dist {
+
+// Calls operate(std::span<float>) on the host's view of `tensor`, with all work queued on
+// `stream` done; what operate writes is in the tensor when later work on `stream` runs.
+template <class Operate>
+void on_host(const Stream& stream, const Tensor& tensor, Operate operate) {
+  if (tensor.device().is_cpu()) {
+    operate(tensor.span());
+    return;
+  }
+  const Buffer<float> staging(tensor.numel(), tensor.device(), Memory::pinned);
+  copy_bytes(stream, staging.data(), tensor.data(), tensor.size_bytes());
+  stream.synchronize();
+  operate(std::span<float>(staging.data(), staging.size()));
+  copy_bytes(stream, tensor.data(), staging.data(), tensor.size_bytes());
+  stream.synchronize();  // the staging memory goes back now
+}
+
+}  // namespace dist

@@ -1,0 +1,57 @@
+// Timing of communication: every rank starts together, the slowest rank counts, the median stays.
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "common/check.hpp"
+#include "common/communicator.hpp"
+
+namespace dist {
+
+inline double median(std::vector<double> values) {
+  if (values.empty()) return 0.0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2.0;
+}
+
+// Called on all ranks. Runs `operation` once to warm up and then `iterations` times, each started
+// by a barrier, and returns on all ranks the median over the iterations of the slowest rank's
+// time, in seconds: a collective is as slow as the last rank to leave it.
+template <class Operation>
+double median_of_slowest(const Communicator& comm, int iterations, Operation operation) {
+  using Clock = std::chrono::steady_clock;
+  operation();
+  std::vector<double> seconds;
+  for (int i = 0; i < iterations; ++i) {
+    comm.barrier();
+    const auto begin = Clock::now();
+    operation();
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, seconds.data(), mpi_count(seconds.size()), MPI_DOUBLE,
+                          MPI_MAX, comm.get()));
+  return median(std::move(seconds));
+}
+
+// The sizes of a sweep in bytes: `smallest`, then times 4, up to and including `largest`. A sweep
+// from 0 goes on with one float.
+inline std::vector<std::size_t> sweep(std::size_t smallest, std::size_t largest) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t bytes = smallest; bytes <= largest;
+       bytes = bytes == 0 ? sizeof(float) : 4 * bytes) {
+    sizes.push_back(bytes);
+    if (bytes > largest / 4 && bytes != 0) break;
+  }
+  if (sizes.empty() || sizes.back() != largest) sizes.push_back(largest);
+  return sizes;
+}
+
+}  // namespace dist

@@ -1,0 +1,51 @@
+// NCCL's communicator, owned: from ncclCommInitRank to ncclCommDestroy.
+//
+// It lives in common/ because lessons 02, 03 and 05 use it. How its unique id gets from rank 0 to
+// the others is lesson 02's: broadcast it (02_broadcast/nccl_broadcast.hpp).
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "common/communicator.hpp"
+#include "common/stream.hpp"
+#include "common/tensor.hpp"
+
+struct ncclComm;  // what ncclComm_t points to
+
+namespace dist {
+
+// A ncclUniqueId: 128 bytes that rank 0 makes and every rank must hold before it can join.
+using NcclId = std::array<char, 128>;
+
+// Called on one rank.
+NcclId make_nccl_id();
+
+// Why NCCL cannot run on these ranks, as a sentence; empty if it can. Called on all ranks, and
+// the same on all. NCCL wants one GPU per rank.
+std::string why_no_nccl(const Communicator& comm, Device device);
+
+// Move-only. Made and destroyed on all ranks together.
+class NcclCommunicator {
+ public:
+  // Blocks until all `size` ranks have called it with rank 0's id.
+  NcclCommunicator(const NcclId& id, int rank, int size, Device device);
+  NcclCommunicator(NcclCommunicator&& other) noexcept;
+  NcclCommunicator& operator=(NcclCommunicator&& other) noexcept;
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+  ~NcclCommunicator();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  Device device() const { return device_; }
+  ncclComm* get() const { return comm_; }
+
+ private:
+  ncclComm* comm_ = nullptr;
+  int rank_ = 0;
+  int size_ = 1;
+  Device device_;
+};
+
+}  // namespace dist

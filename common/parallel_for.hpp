@@ -1,0 +1,89 @@
+// One loop for both devices: body(i) for every i, each i on its own.
+//
+// On a CPU stream it is a loop, which the compiler may run several indices at a time; on a CUDA
+// stream a grid-stride kernel. The contract is the same: one index owns what it writes, so the
+// order of the indices cannot show, and results repeat bit for bit.
+//
+//   parallel_for(stream, n, [=] DIST_HOST_DEVICE(std::size_t i) { y[i] = a * x[i] + y[i]; });
+//
+// The lambda must capture by value ([=], pointers and numbers) and stand in a free function:
+// nvcc takes no extended lambda from a private member function.
+#pragma once
+
+#include <cstddef>
+
+#include "common/stream.hpp"
+
+#if DIST_WITH_CUDA && !defined(__CUDACC__)
+#error "a CUDA build compiles files that use parallel_for with nvcc: list this one in DEVICE_SOURCES"
+#endif
+
+#if DIST_WITH_CUDA
+#include "common/check_cuda.hpp"
+#define DIST_HOST_DEVICE __host__ __device__
+#else
+#define DIST_HOST_DEVICE
+#endif
+
+namespace dist {
+
+#if DIST_WITH_CUDA
+namespace detail {
+
+constexpr int kThreadsPerBlock = 256;
+
+template <class Body>
+__global__ void for_each_index(std::size_t n, Body body) {
+  const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
+       i += stride) {
+    body(i);
+  }
+}
+
+template <class Body>
+void launch(const Stream& stream, std::size_t n, Body body) {
+  // Enough blocks to fill any GPU; beyond that each thread takes several indices.
+  constexpr std::size_t kMostBlocks = 4096;
+  const std::size_t wanted = (n + kThreadsPerBlock - 1) / kThreadsPerBlock;
+  const auto blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
+  for_each_index<<<blocks, kThreadsPerBlock, 0, stream.get()>>>(n, body);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+}  // namespace detail
+#endif
+
+template <class Body>
+void parallel_for(const Stream& stream, std::size_t n, Body body) {
+  if (n == 0) return;
+#if DIST_WITH_CUDA
+  if (!stream.device().is_cpu()) {
+    detail::launch(stream, n, body);
+    return;
+  }
+#endif
+#pragma omp parallel for simd if (stream.threads() > 1) num_threads(stream.threads())
+  for (std::size_t i = 0; i < n; ++i) body(i);
+}
+
+// The same over a matrix: body(row, column). On the CPU a whole row runs in one inner loop, which
+// spares a division per element.
+template <class Body>
+void parallel_for(const Stream& stream, std::size_t rows, std::size_t columns, Body body) {
+  if (rows == 0 || columns == 0) return;
+#if DIST_WITH_CUDA
+  if (!stream.device().is_cpu()) {
+    detail::launch(stream, rows * columns,
+                   [=] DIST_HOST_DEVICE(std::size_t i) { body(i / columns, i % columns); });
+    return;
+  }
+#endif
+#pragma omp parallel for if (stream.threads() > 1) num_threads(stream.threads())
+  for (std::size_t row = 0; row < rows; ++row) {
+#pragma omp simd
+    for (std::size_t column = 0; column < columns; ++column) body(row, column);
+  }
+}
+
+}  // namespace dist

@@ -1,0 +1,54 @@
+// PyTorch's random numbers: the same seed gives the same bits as torch on an x86-64 CPU.
+//
+// PyTorch's generator is the classic 32-bit Mersenne Twister. What differs from <random> is how
+// its outputs become numbers, so the distributions are written out here. Source of the rules:
+// the files under aten/src/ATen that each function names; checked in tests against the output of
+// real PyTorch 1.13 (tests/golden).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <span>
+#include <vector>
+
+namespace dist {
+
+// One stream of random numbers (torch.Generator).
+class Generator {
+ public:
+  // Only the low 32 bits of the seed count, as in PyTorch.
+  explicit Generator(std::uint64_t seed) : engine_(static_cast<std::uint32_t>(seed)) {}
+
+  std::uint32_t next_u32() { return static_cast<std::uint32_t>(engine_()); }
+  // Two draws; the first is the high half.
+  std::uint64_t next_u64();
+
+  // The second sample of a pair of normal numbers, kept for the next call of randn on fewer than
+  // 16 elements (core/DistributionsHelper.h). It survives every other kind of draw.
+  std::optional<double> cached_normal;
+
+ private:
+  std::mt19937 engine_;
+};
+
+// 0 .. n-1 in random order (torch.randperm, n < 2^31; native/TensorFactories.cpp).
+std::vector<std::size_t> randperm(std::size_t n, Generator& generator);
+
+// Integers from low to high - 1 (torch.randint; core/TransformationHelper.h). Throws Error unless
+// low < high.
+std::vector<std::int64_t> randint(std::int64_t low, std::int64_t high, std::size_t count,
+                                  Generator& generator);
+
+// Uniform in [low, high) (Tensor.uniform_; native/cpu/DistributionTemplates.h).
+void fill_uniform(std::span<float> values, double low, double high, Generator& generator);
+
+// Normal with mean 0 and deviation 1 (torch.randn; native/cpu/DistributionTemplates.h).
+void fill_normal(std::span<float> values, Generator& generator);
+
+// nn.Linear's initial weight (out, in) and bias (out), weight first; `inputs` is in
+// (torch/nn/modules/linear.py, torch/nn/init.py).
+void init_linear(std::span<float> weight, std::span<float> bias, std::size_t inputs,
+                 Generator& generator);
+
+}  // namespace dist

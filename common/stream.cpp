@@ -1,0 +1,99 @@
+#include "common/stream.hpp"
+
+#include "common/check.hpp"
+#include "common/check_cuda.hpp"
+
+namespace dist {
+
+#if DIST_WITH_CUDA
+
+struct Stream::CudaState {
+  cudaStream_t stream = nullptr;
+  cublasHandle_t blas = nullptr;
+
+  // Non-blocking: a stream that waited for the legacy default stream would order work that
+  // nobody asked to order.
+  CudaState() { CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); }
+  ~CudaState() {
+    if (blas != nullptr) cublasDestroy(blas);
+    cudaStreamDestroy(stream);
+  }
+  CudaState(const CudaState&) = delete;
+  CudaState& operator=(const CudaState&) = delete;
+};
+
+void Event::Destroy::operator()(CUevent_st* event) const { cudaEventDestroy(event); }
+
+#else
+
+struct Stream::CudaState {};
+
+void Event::Destroy::operator()(CUevent_st*) const {}
+
+#endif
+
+Stream::Stream(Device device, int threads) : device_(device), threads_(threads) {
+  if (!device.is_cpu()) cuda_ = std::make_unique<CudaState>();
+}
+Stream::Stream(Stream&&) noexcept = default;
+Stream& Stream::operator=(Stream&&) noexcept = default;
+Stream::~Stream() = default;
+
+void Stream::synchronize() const {
+#if DIST_WITH_CUDA
+  if (cuda_) CUDA_CHECK(cudaStreamSynchronize(cuda_->stream));
+#endif
+}
+
+void Stream::wait([[maybe_unused]] const Event& event) const {
+#if DIST_WITH_CUDA
+  if (cuda_) CUDA_CHECK(cudaStreamWaitEvent(cuda_->stream, event.get(), 0));
+#endif
+}
+
+Event Stream::record_event() const {
+  Event event;
+#if DIST_WITH_CUDA
+  if (cuda_) {
+    cudaEvent_t raw = nullptr;
+    CUDA_CHECK(cudaEventCreate(&raw));
+    event.event_.reset(raw);
+    CUDA_CHECK(cudaEventRecord(raw, cuda_->stream));
+  }
+#endif
+  event.host_time_ = std::chrono::steady_clock::now();
+  return event;
+}
+
+CUstream_st* Stream::get() const {
+#if DIST_WITH_CUDA
+  if (cuda_) return cuda_->stream;
+#endif
+  return nullptr;
+}
+
+cublasContext* Stream::blas() const {
+#if DIST_WITH_CUDA
+  if (cuda_) {
+    if (cuda_->blas == nullptr) {
+      CUBLAS_CHECK(cublasCreate(&cuda_->blas));
+      CUBLAS_CHECK(cublasSetStream(cuda_->blas, cuda_->stream));
+    }
+    return cuda_->blas;
+  }
+#endif
+  return nullptr;
+}
+
+double elapsed_ms(const Event& begin, const Event& end) {
+#if DIST_WITH_CUDA
+  if (begin.get() != nullptr && end.get() != nullptr) {
+    float milliseconds = 0;
+    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
+    return milliseconds;
+  }
+#endif
+  return std::chrono::duration<double, std::milli>(end.host_time() - begin.host_time()).count();
+}
+
+}  // namespace dist

@@ -1,0 +1,66 @@
+// The order in which a device does its work: a queue (Stream) and a mark in it (Event).
+//
+// On CUDA, calls that take a stream only queue work and return. On the CPU a stream is a null
+// object: the work is done when the call returns, and waiting is free. Code written for the first
+// meaning is right under the second.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "common/device.hpp"
+
+struct CUstream_st;    // what cudaStream_t points to
+struct CUevent_st;     // what cudaEvent_t points to
+struct cublasContext;  // what cublasHandle_t points to
+
+namespace dist {
+
+// A point in a stream. Move-only.
+class Event {
+ public:
+  CUevent_st* get() const { return event_.get(); }  // null on the CPU
+  std::chrono::steady_clock::time_point host_time() const { return host_time_; }
+
+ private:
+  friend class Stream;
+  struct Destroy {
+    void operator()(CUevent_st* event) const;
+  };
+  std::unique_ptr<CUevent_st, Destroy> event_;
+  std::chrono::steady_clock::time_point host_time_;
+};
+
+// An ordered queue of work on one device. Move-only. `threads` is how many CPU threads one
+// operation on it may use.
+class Stream {
+ public:
+  explicit Stream(Device device, int threads = 1);
+  Stream(Stream&&) noexcept;
+  Stream& operator=(Stream&&) noexcept;
+  ~Stream();
+
+  Device device() const { return device_; }
+  int threads() const { return threads_; }
+
+  // The host waits until all work queued so far is done.
+  void synchronize() const;
+  // Work queued from now on starts after `event`; the host does not wait.
+  void wait(const Event& event) const;
+  // Marks the work queued so far.
+  Event record_event() const;
+
+  CUstream_st* get() const;    // null on the CPU
+  cublasContext* blas() const;  // bound to this stream, made on first use; null on the CPU
+
+ private:
+  struct CudaState;
+  Device device_;
+  int threads_ = 1;
+  std::unique_ptr<CudaState> cuda_;
+};
+
+// Time from `begin` to `end`, both of them done (synchronize first), in milliseconds.
+double elapsed_ms(const Event& begin, const Event& end);
+
+}  // namespace dist

@@ -1,0 +1,94 @@
+#include "common/tensor.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <utility>
+
+#include "common/buffer.hpp"
+#include "common/check.hpp"
+#include "common/check_cuda.hpp"
+
+namespace dist {
+
+std::size_t numel(const Shape& shape) {
+  std::size_t product = 1;
+  for (const std::size_t extent : shape) product *= extent;
+  return product;
+}
+
+std::string to_string(const Shape& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
+
+Tensor::Tensor(Shape shape, Device device)
+    : shape_(std::move(shape)), numel_(dist::numel(shape_)), device_(device) {
+  owner_ = allocate(size_bytes(), device);
+  data_ = static_cast<float*>(owner_.get());
+}
+
+Tensor::Tensor(std::shared_ptr<void> owner, float* data, Shape shape, Device device)
+    : owner_(std::move(owner)),
+      data_(data),
+      shape_(std::move(shape)),
+      numel_(dist::numel(shape_)),
+      device_(device) {}
+
+Tensor Tensor::narrow(std::size_t begin, std::size_t count) const {
+  if (begin > numel_ || count > numel_ - begin) {
+    throw Error(fmt::format("narrow({}, {}) of a tensor of {} elements", begin, count, numel_));
+  }
+  return {owner_, data_ + begin, {count}, device_};
+}
+
+Tensor Tensor::view(Shape shape) const {
+  if (dist::numel(shape) != numel_) {
+    throw Error(fmt::format("view {} of a tensor {}", to_string(shape), to_string(shape_)));
+  }
+  return {owner_, data_, std::move(shape), device_};
+}
+
+Tensor Tensor::rows(std::size_t count) const {
+  Shape shape = shape_;
+  if (shape.empty() || count > shape[0]) {
+    throw Error(fmt::format("{} rows of a tensor {}", count, to_string(shape_)));
+  }
+  shape[0] = count;
+  return {owner_, data_, std::move(shape), device_};
+}
+
+std::span<float> Tensor::span() const {
+  if (!device_.is_cpu()) {
+    throw Error(fmt::format("the host cannot touch a tensor on {}: copy it first",
+                            to_string(device_)));
+  }
+  return {data_, numel_};
+}
+
+void copy_bytes(const Stream& stream, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+#if DIST_WITH_CUDA
+  if (!stream.device().is_cpu()) {
+    CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream.get()));
+    return;
+  }
+#endif
+  static_cast<void>(stream);
+  std::memcpy(to, from, bytes);
+}
+
+void copy(const Stream& stream, const Tensor& to, const Tensor& from) {
+  if (to.numel() != from.numel()) {
+    throw Error(fmt::format("copy of a tensor {} into one {}", to_string(from.shape()),
+                            to_string(to.shape())));
+  }
+  copy_bytes(stream, to.data(), from.data(), from.size_bytes());
+}
+
+std::vector<float> to_host(const Stream& stream, const Tensor& tensor) {
+  std::vector<float> values(tensor.numel());
+  copy_bytes(stream, values.data(), tensor.data(), tensor.size_bytes());
+  stream.synchronize();
+  return values;
+}
+
+}  // namespace dist

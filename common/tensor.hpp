@@ -1,0 +1,65 @@
+// Numbers in a row, with a shape: float32, row-major, on a device.
+//
+// A tensor is shared storage plus a window on it. narrow() and view() give a new window on the
+// same storage, which is how one flat message can be at the same time the gradients of ten
+// layers (05, distributed_data_parallel). Copying a Tensor copies the window, never the numbers.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/device.hpp"
+#include "common/stream.hpp"
+
+namespace dist {
+
+using Shape = std::vector<std::size_t>;
+
+std::size_t numel(const Shape& shape);
+std::string to_string(const Shape& shape);  // "(64, 784)"
+
+class Tensor {
+ public:
+  Tensor() = default;
+  // Zeroed storage of its own.
+  Tensor(Shape shape, Device device);
+  // A window on memory that somebody else made: `owner` keeps it alive.
+  Tensor(std::shared_ptr<void> owner, float* data, Shape shape, Device device);
+
+  const Shape& shape() const { return shape_; }
+  std::size_t dim(std::size_t axis) const { return shape_.at(axis); }
+  std::size_t numel() const { return numel_; }
+  std::size_t size_bytes() const { return numel_ * sizeof(float); }
+  Device device() const { return device_; }
+  float* data() const { return data_; }
+
+  // `count` elements from element `begin`, as a tensor of one dimension.
+  Tensor narrow(std::size_t begin, std::size_t count) const;
+  // The same elements under another shape.
+  Tensor view(Shape shape) const;
+  // The first `count` rows.
+  Tensor rows(std::size_t count) const;
+
+  // The elements as the host sees them. Throws Error for a tensor on a GPU.
+  std::span<float> span() const;
+
+ private:
+  std::shared_ptr<void> owner_;
+  float* data_ = nullptr;
+  Shape shape_{0};
+  std::size_t numel_ = 0;
+  Device device_;
+};
+
+// Copies bytes between host and device or within one, in the stream's order: on a GPU the call
+// returns before the copy is done.
+void copy_bytes(const Stream& stream, void* to, const void* from, std::size_t bytes);
+void copy(const Stream& stream, const Tensor& to, const Tensor& from);
+
+// A copy on the CPU, complete on return.
+std::vector<float> to_host(const Stream& stream, const Tensor& tensor);
+
+}  // namespace dist
