@@ -22,15 +22,19 @@ inline double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2.0;
 }
 
-// Called on all ranks. Runs `operation` once to warm up and then `iterations` times, each started
-// by a barrier, and returns on all ranks the median over the iterations of the slowest rank's
-// time, in seconds: a collective is as slow as the last rank to leave it.
-template <class Operation>
-double median_of_slowest(const Communicator& comm, int iterations, Operation operation) {
+// Called on all ranks. Runs prepare() and operation() once to warm up and then `iterations` times,
+// and times the operation alone, each started by a barrier. Returns on all ranks the median over
+// the iterations of the slowest rank's time, in seconds: a collective is as slow as the last rank
+// to leave it.
+template <class Prepare, class Operation>
+double median_of_slowest(const Communicator& comm, int iterations, Prepare prepare,
+                         Operation operation) {
   using Clock = std::chrono::steady_clock;
+  prepare();
   operation();
   std::vector<double> seconds;
   for (int i = 0; i < iterations; ++i) {
+    prepare();
     comm.barrier();
     const auto begin = Clock::now();
     operation();

@@ -1,0 +1,35 @@
+// What this file adds: the broadcast in which everybody who has the data helps.
+// Builds on: 01, send and recv.
+// Look at: how a rank finds out, from its number alone, when to receive and to whom to send.
+#pragma once
+
+#include <span>
+
+#include "01_send_recv/send_recv.hpp"
+
+namespace dist {
+
+// Root's `data` to all ranks; called on all ranks with the same root and length.
+// Cost: ceil(log2 size) rounds: the number of ranks that have the data doubles in each.
+//
+// Seats are counted from the root: seat 0 is the root, seat 1 the rank after it, and so on. In the
+// round with distance d the seats 0 .. d-1 have the data, and seat s sends to seat s + d:
+//
+//   size 7     distance 1   0 -> 1
+//              distance 2   0 -> 2   1 -> 3
+//              distance 4   0 -> 4   1 -> 5   2 -> 6   (3 -> 7: there is no seat 7)
+template <MpiScalar T>
+void broadcast_tree(const Communicator& comm, std::span<T> data, int root) {
+  const int size = comm.size();
+  const int seat = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int s) { return (s + root) % size; };
+  for (int distance = 1; distance < size; distance *= 2) {
+    if (seat < distance) {
+      if (seat + distance < size) send<T>(comm, data, rank_of(seat + distance));
+    } else if (seat < 2 * distance) {
+      recv<T>(comm, data, rank_of(seat - distance));
+    }
+  }
+}
+
+}  // namespace dist

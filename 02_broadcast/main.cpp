@@ -1,0 +1,228 @@
+// Lesson 2: one rank's tensor becomes everybody's.
+//
+//   mpirun -np 4 build/bin/broadcast                        four numbers, three algorithms, a model
+//   mpirun -np 7 build/bin/broadcast --algorithm tree --root 5
+//
+// Read flat.hpp, binomial_tree.hpp and pipelined_chain.hpp first, in this order.
+#include <mpi.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "02_broadcast/broadcast.hpp"
+#include "02_broadcast/nccl_broadcast.hpp"
+#include "common/command_line.hpp"
+#include "common/console.hpp"
+#include "common/hash.hpp"
+#include "common/host_copy.hpp"
+#include "common/measure.hpp"
+#include "common/mpi_environment.hpp"
+#include "common/random.hpp"
+#include "common/tracer_numbers.hpp"
+
+namespace {
+
+using namespace dist;
+
+const std::map<std::string, BroadcastAlgorithm> kAlgorithms{
+    {"flat", BroadcastAlgorithm::flat},
+    {"tree", BroadcastAlgorithm::tree},
+    {"pipeline", BroadcastAlgorithm::pipeline},
+    {"mpi", BroadcastAlgorithm::mpi}};
+
+struct Options {
+  CommonOptions common;
+  std::string algorithm = "all";
+  int root = 0;
+  std::size_t min_bytes = 1024;
+  std::size_t max_bytes = 4U << 20;
+  int iterations = 20;
+};
+
+// What all acts share.
+struct Stage {
+  const Options& options;
+  const Communicator& comm;
+  const Console& console;
+  const Stream& stream;
+  const std::optional<NcclCommunicator>& nccl;
+};
+
+void run(const Stage& stage, const std::string& algorithm, const Tensor& tensor) {
+  if (algorithm == "nccl") {
+    broadcast_nccl(*stage.nccl, tensor, stage.options.root, stage.stream);
+    stage.stream.synchronize();
+    return;
+  }
+  on_host(stage.stream, tensor, [&](std::span<float> data) {
+    broadcast<float>(stage.comm, data, stage.options.root, kAlgorithms.at(algorithm));
+  });
+}
+
+// Fills root's tensor with its tracer numbers and everybody else's with NaN, which no later
+// arithmetic can turn into a right answer.
+void fill(const Stage& stage, const Tensor& tensor) {
+  on_host(stage.stream, tensor, [&](std::span<float> data) {
+    if (stage.comm.rank() == stage.options.root) {
+      fill_tracer_numbers(data, stage.comm.rank());
+    } else {
+      std::fill(data.begin(), data.end(), std::numeric_limits<float>::quiet_NaN());
+    }
+  });
+}
+
+// Wrong elements over all ranks; the same on all ranks.
+std::size_t wrong_elements(const Stage& stage, const Tensor& tensor) {
+  const std::vector<float> data = to_host(stage.stream, tensor);
+  std::uint64_t wrong =
+      count_wrong(data, [&](std::size_t i) { return tracer_number(stage.options.root, i); });
+  MPI_CHECK(
+      MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, stage.comm.get()));
+  return wrong;
+}
+
+// Act 1: the four numbers of lesson 1.
+bool show_four_numbers(const Stage& stage, const std::string& algorithm) {
+  const Tensor tensor({4}, stage.stream.device());
+  on_host(stage.stream, tensor,
+          [&](std::span<float> data) { fill_tracer_numbers(data, stage.comm.rank()); });
+  const std::vector<float> before = to_host(stage.stream, tensor);
+  run(stage, algorithm, tensor);
+  stage.console.line(
+      fmt::format("{}: rank {}'s four numbers to all", algorithm, stage.options.root));
+  lines_in_rank_order(stage.console, stage.comm,
+                      fmt::format("  rank {}  {:6}  ->  {:6}", stage.comm.rank(),
+                                  fmt::join(before, " "),
+                                  fmt::join(to_host(stage.stream, tensor), " ")));
+  return wrong_elements(stage, tensor) == 0;
+}
+
+// Act 2: every algorithm at every size; each run is checked on every element of every rank.
+bool show_times(const Stage& stage, const std::vector<std::string>& algorithms) {
+  std::vector<std::string> header{"size"};
+  header.insert(header.end(), algorithms.begin(), algorithms.end());
+  Table table(header);
+  bool correct = true;
+  for (const std::size_t bytes : sweep(stage.options.min_bytes, stage.options.max_bytes)) {
+    const Tensor tensor({bytes / sizeof(float)}, stage.stream.device());
+    std::vector<std::string> cells{format_bytes(bytes)};
+    for (const std::string& algorithm : algorithms) {
+      const double seconds = median_of_slowest(
+          stage.comm, stage.options.iterations, [&] { fill(stage, tensor); },
+          [&] { run(stage, algorithm, tensor); });
+      const std::size_t wrong = wrong_elements(stage, tensor);
+      correct = correct && wrong == 0;
+      const int rounds = algorithm == "nccl"
+                             ? -1
+                             : broadcast_rounds(kAlgorithms.at(algorithm), bytes, stage.comm.size());
+      cells.push_back(fmt::format("{:.1f}{}", 1e6 * seconds, wrong == 0 ? "" : " WRONG"));
+      stage.console.row({{"algorithm", algorithm},
+                         {"bytes", bytes},
+                         {"ranks", stage.comm.size()},
+                         {"time_us", significant(1e6 * seconds)},
+                         {"rounds", rounds < 0 ? Json() : Json(rounds)},
+                         {"wrong", wrong},
+                         {"predicted_us", nullptr}});
+    }
+    table.add(cells);
+  }
+  stage.console.line("times in microseconds, the slowest rank's");
+  if (!stage.console.json()) table.print(stage.console);
+  return correct;
+}
+
+// Act 3: what a broadcast is for. Every rank draws its own initial weights, as it would with a
+// seed of its own; after the broadcast all replicas hold root's, to the bit. This is what
+// DistributedDataParallel does in its constructor.
+bool show_replicas(const Stage& stage, const std::string& algorithm) {
+  constexpr std::size_t kInputs = 8;
+  constexpr std::size_t kOutputs = 4;
+  Generator generator(stage.options.common.seed + static_cast<std::uint64_t>(stage.comm.rank()));
+  std::vector<float> model(kOutputs * kInputs + kOutputs);
+  const std::span<float> parameters(model);
+  init_linear(parameters.first(kOutputs * kInputs), parameters.last(kOutputs), kInputs, generator);
+
+  const Tensor tensor({model.size()}, stage.stream.device());
+  on_host(stage.stream, tensor,
+          [&](std::span<float> data) { std::copy(model.begin(), model.end(), data.begin()); });
+  run(stage, algorithm, tensor);
+  const std::vector<float> after = to_host(stage.stream, tensor);
+
+  // Hashes for the reader, every element for the verdict: a second way, MPI's own, brings root's.
+  stage.console.line("a model of 36 parameters, drawn with seed + rank: hash before and after");
+  lines_in_rank_order(stage.console, stage.comm,
+                      fmt::format("  rank {}  {:016x}  ->  {:016x}", stage.comm.rank(),
+                                  fingerprint(model), fingerprint(after)));
+  broadcast_mpi<float>(stage.comm, model, stage.options.root);
+  return stage.comm.all_agree(after == model);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MpiEnvironment mpi(argc, argv);
+  const Communicator comm = Communicator::world();
+
+  Options options;
+  DeviceChoice choice;
+  std::string no_nccl;
+  CommandLine command_line("broadcast", "Lesson 2: one rank's tensor becomes everybody's.");
+  command_line.choice("--algorithm", options.algorithm,
+                      {"flat", "tree", "pipeline", "mpi", "nccl", "all"}, "which broadcast");
+  command_line.number("--root", options.root, 0, 1 << 30, "the rank whose tensor it is");
+  command_line.number<std::size_t>("--min-bytes", options.min_bytes, 4, 1U << 30, "smallest size");
+  command_line.number<std::size_t>("--max-bytes", options.max_bytes, 4, 1U << 30, "largest size");
+  options.common.declare(command_line);
+  command_line.advanced();
+  command_line.number("--iterations", options.iterations, 1, 1000000, "timed runs per size");
+  command_line.check([&] {
+    if (options.root >= comm.size()) {
+      throw Error(fmt::format("--root: there is no rank {} among {}", options.root, comm.size()));
+    }
+    if (options.min_bytes > options.max_bytes) {
+      throw Error("--min-bytes: larger than --max-bytes");
+    }
+    for (const std::size_t bytes : {options.min_bytes, options.max_bytes}) {
+      if (bytes % sizeof(float) != 0) {
+        throw Error(fmt::format("--m{}-bytes: {} is no whole number of floats",
+                                bytes == options.min_bytes ? "in" : "ax", bytes));
+      }
+    }
+    choice = choose_device(options.common.device, comm.local_rank());
+  });
+  if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
+  no_nccl = why_no_nccl(comm, choice.device);
+
+  const Console console(options.common.json, comm.rank() == 0);
+  if (options.algorithm == "nccl" && !no_nccl.empty()) {
+    console.note(fmt::format("error: --algorithm: nccl: {}", no_nccl));
+    return 2;
+  }
+  const Stream stream(choice.device, options.common.threads);
+  std::optional<NcclCommunicator> nccl;
+  std::vector<std::string> algorithms{options.algorithm};
+  if (options.algorithm == "all") {
+    algorithms = {"flat", "tree", "pipeline", "mpi"};
+    if (no_nccl.empty()) algorithms.emplace_back("nccl");
+  }
+  if (algorithms.back() == "nccl") nccl = connect_nccl(comm, choice.device);
+
+  console.line(fmt::format("{} rank{}, tensors on {} ({}){}", comm.size(),
+                           comm.size() == 1 ? "" : "s", to_string(choice.device), choice.reason,
+                           nccl ? "" : fmt::format("; no nccl: {}", no_nccl)));
+  const Stage stage{options, comm, console, stream, nccl};
+  const std::string& hero = options.algorithm == "all" ? algorithms[1] : options.algorithm;
+  bool correct = show_four_numbers(stage, hero);
+  correct &= show_times(stage, algorithms);
+  correct &= show_replicas(stage, hero);
+  console.line(correct ? "verified: every element on every rank, for every algorithm and size"
+                       : "WRONG: some rank does not hold root's numbers");
+  return correct ? 0 : 1;
+}

@@ -1,0 +1,68 @@
+// One name for all all-reduces, and the choice between them.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+
+#include "03_all_reduce/naive.hpp"
+#include "03_all_reduce/recursive_doubling.hpp"
+#include "03_all_reduce/ring.hpp"
+
+namespace dist {
+
+enum class AllReduceAlgorithm { naive, recursive_doubling, ring, mpi, automatic };
+
+// The names that --algorithm takes.
+inline const std::map<std::string, AllReduceAlgorithm> kAllReduceAlgorithms{
+    {"naive", AllReduceAlgorithm::naive},
+    {"recursive-doubling", AllReduceAlgorithm::recursive_doubling},
+    {"ring", AllReduceAlgorithm::ring},
+    {"mpi", AllReduceAlgorithm::mpi},
+    {"auto", AllReduceAlgorithm::automatic}};
+
+inline const std::string& to_string(AllReduceAlgorithm algorithm) {
+  for (const auto& [name, value] : kAllReduceAlgorithms) {
+    if (value == algorithm) return name;
+  }
+  throw Error("an all-reduce algorithm without a name");
+}
+
+// MPI's own, which chooses among such algorithms by size and number of ranks.
+template <MpiScalar T>
+void all_reduce_mpi(const Communicator& comm, std::span<T> data, ReduceOp op) {
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, data.data(), mpi_count(data.size()), mpi_type<T>(),
+                          op == ReduceOp::max ? MPI_MAX : MPI_SUM, comm.get()));
+  finish(op, data, comm.size());
+}
+
+// Few messages for a small tensor, where latency counts; few bytes for a large one, where
+// bandwidth does. A function of size and ranks alone, so that all ranks choose alike: two that
+// chose differently would wait for each other for ever.
+inline AllReduceAlgorithm choose_all_reduce(std::size_t bytes, int ranks) {
+  // Where the two curves of `all_reduce --algorithm all` cross on one host.
+  constexpr std::size_t kRingFromBytesPerRank = 16 * 1024;
+  return bytes < kRingFromBytesPerRank * static_cast<std::size_t>(ranks)
+             ? AllReduceAlgorithm::recursive_doubling
+             : AllReduceAlgorithm::ring;
+}
+
+// Called on all ranks with the same length, op and algorithm; returns on a rank when its `data`
+// holds the result, which is the same on all ranks.
+template <MpiScalar T>
+void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,
+                AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic) {
+  if (algorithm == AllReduceAlgorithm::automatic) {
+    algorithm = choose_all_reduce(data.size_bytes(), comm.size());
+  }
+  switch (algorithm) {
+    case AllReduceAlgorithm::naive: return all_reduce_naive(comm, data, op);
+    case AllReduceAlgorithm::recursive_doubling:
+      return all_reduce_recursive_doubling(comm, data, op);
+    case AllReduceAlgorithm::ring: return all_reduce_ring(comm, data, op);
+    case AllReduceAlgorithm::mpi: return all_reduce_mpi(comm, data, op);
+    case AllReduceAlgorithm::automatic: break;  // replaced above
+  }
+}
+
+}  // namespace dist

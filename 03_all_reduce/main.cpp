@@ -1,0 +1,220 @@
+// Lesson 3: everybody's tensors become one sum, on every rank.
+//
+//   mpirun -np 4 build/bin/all_reduce                      four numbers, then all algorithms by size
+//   mpirun -np 7 build/bin/all_reduce --algorithm ring --op avg
+//
+// Read naive.hpp, recursive_doubling.hpp and ring.hpp first, in this order.
+#include <mpi.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "02_broadcast/nccl_broadcast.hpp"
+#include "03_all_reduce/all_reduce.hpp"
+#include "03_all_reduce/nccl_all_reduce.hpp"
+#include "03_all_reduce/registered_memory.hpp"
+#include "common/command_line.hpp"
+#include "common/console.hpp"
+#include "common/host_copy.hpp"
+#include "common/measure.hpp"
+#include "common/mpi_environment.hpp"
+#include "common/tracer_numbers.hpp"
+
+namespace {
+
+using namespace dist;
+
+const std::map<std::string, ReduceOp> kOps{
+    {"sum", ReduceOp::sum}, {"avg", ReduceOp::avg}, {"max", ReduceOp::max}};
+
+struct Options {
+  CommonOptions common;
+  std::string algorithm = "all";
+  std::string op = "sum";
+  std::size_t min_bytes = 1024;
+  std::size_t max_bytes = 16U << 20;
+  int iterations = 10;
+  bool registered = true;
+};
+
+struct Stage {
+  const Options& options;
+  const Communicator& comm;
+  const Console& console;
+  const Stream& stream;
+  const std::optional<NcclCommunicator>& nccl;
+};
+
+Tensor allocate_message(const Stage& stage, std::size_t count) {
+  const Device device = stage.stream.device();
+  return stage.options.registered ? allocate_registered({count}, device)
+                                  : Tensor({count}, device);
+}
+
+void run(const Stage& stage, const std::string& algorithm, const Tensor& tensor) {
+  const ReduceOp op = kOps.at(stage.options.op);
+  if (algorithm == "nccl") {
+    all_reduce_nccl(*stage.nccl, tensor, op, stage.stream);
+    stage.stream.synchronize();
+    return;
+  }
+  on_host(stage.stream, tensor, [&](std::span<float> data) {
+    all_reduce<float>(stage.comm, data, op, kAllReduceAlgorithms.at(algorithm));
+  });
+}
+
+void fill(const Stage& stage, const Tensor& tensor) {
+  on_host(stage.stream, tensor,
+          [&](std::span<float> data) { fill_tracer_numbers(data, stage.comm.rank()); });
+}
+
+// What element `index` must be, from the formula and not from another all-reduce.
+double expected(const Stage& stage, std::size_t index) {
+  const int size = stage.comm.size();
+  if (stage.options.op == "max") return tracer_number(size - 1, index);
+  double sum = 0;
+  for (int rank = 0; rank < size; ++rank) sum += tracer_number(rank, index);
+  return stage.options.op == "sum" ? sum : sum / size;
+}
+
+// Wrong elements over all ranks; the same on all ranks.
+std::size_t wrong_elements(const Stage& stage, const Tensor& tensor) {
+  // Sums of whole numbers below 2^24 are exact. Beyond that, and for an average, each of up to
+  // size additions may round once.
+  const int size = stage.comm.size();
+  const double tolerance = stage.options.op == "max" ? 0.0 : size * 0x1p-24;
+  const std::vector<float> data = to_host(stage.stream, tensor);
+  std::uint64_t wrong =
+      count_wrong(data, [&](std::size_t i) { return expected(stage, i); }, tolerance);
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, stage.comm.get()));
+  return wrong;
+}
+
+// Act 1: the four numbers of lessons 1 and 2.
+bool show_four_numbers(const Stage& stage, const std::string& algorithm) {
+  const Tensor tensor = allocate_message(stage, 4);
+  fill(stage, tensor);
+  const std::vector<float> before = to_host(stage.stream, tensor);
+  run(stage, algorithm, tensor);
+  stage.console.line(
+      fmt::format("{}: the {} of all ranks' four numbers", algorithm, stage.options.op));
+  lines_in_rank_order(stage.console, stage.comm,
+                      fmt::format("  rank {}  {:6}  ->  {:6}", stage.comm.rank(),
+                                  fmt::join(before, " "),
+                                  fmt::join(to_host(stage.stream, tensor), " ")));
+  return wrong_elements(stage, tensor) == 0;
+}
+
+Json row_of(const Stage& stage, const std::string& algorithm, std::size_t bytes, double seconds,
+            std::size_t wrong) {
+  const int size = stage.comm.size();
+  const double algbw = seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0.0;
+  const std::string chosen =
+      algorithm == "auto" ? to_string(choose_all_reduce(bytes, size)) : algorithm;
+  return {{"algorithm", algorithm},
+          {"chosen", chosen},
+          {"bytes", bytes},
+          {"ranks", size},
+          {"time_us", significant(1e6 * seconds)},
+          {"algbw_gbs", significant(algbw)},
+          {"busbw_gbs", significant(algbw * 2 * (size - 1) / size)},
+          {"wrong", wrong},
+          {"messages_per_rank", nullptr},
+          {"bytes_per_rank", nullptr},
+          {"peers", nullptr},
+          {"predicted_us", nullptr}};
+}
+
+// Act 2: every algorithm at every size; each is checked on every element of every rank.
+bool show_times(const Stage& stage, const std::vector<std::string>& algorithms) {
+  std::vector<std::string> header{"size"};
+  header.insert(header.end(), algorithms.begin(), algorithms.end());
+  Table table(header);
+  bool correct = true;
+  for (const std::size_t bytes : sweep(stage.options.min_bytes, stage.options.max_bytes)) {
+    const Tensor tensor = allocate_message(stage, bytes / sizeof(float));
+    std::vector<std::string> cells{format_bytes(bytes)};
+    for (const std::string& algorithm : algorithms) {
+      const double seconds = median_of_slowest(
+          stage.comm, stage.options.iterations, [&] { fill(stage, tensor); },
+          [&] { run(stage, algorithm, tensor); });
+      const std::size_t wrong = wrong_elements(stage, tensor);
+      correct = correct && wrong == 0;
+      cells.push_back(fmt::format("{:.1f}{}", 1e6 * seconds, wrong == 0 ? "" : " WRONG"));
+      stage.console.row(row_of(stage, algorithm, bytes, seconds, wrong));
+    }
+    table.add(cells);
+  }
+  stage.console.line("times in microseconds, the slowest rank's");
+  if (!stage.console.json()) table.print(stage.console);
+  return correct;
+}
+
+void check_sizes(const Options& options) {
+  if (options.min_bytes > options.max_bytes) throw Error("--min-bytes: larger than --max-bytes");
+  if (options.min_bytes % sizeof(float) != 0) {
+    throw Error(fmt::format("--min-bytes: {} is no whole number of floats", options.min_bytes));
+  }
+  if (options.max_bytes % sizeof(float) != 0) {
+    throw Error(fmt::format("--max-bytes: {} is no whole number of floats", options.max_bytes));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MpiEnvironment mpi(argc, argv);
+  const Communicator comm = Communicator::world();
+
+  Options options;
+  DeviceChoice choice;
+  CommandLine command_line("all_reduce", "Lesson 3: everybody's tensors become one sum.");
+  command_line.choice("--algorithm", options.algorithm,
+                      {"naive", "recursive-doubling", "ring", "mpi", "nccl", "auto", "all"},
+                      "which all-reduce; auto: by size and ranks");
+  command_line.choice("--op", options.op, {"sum", "avg", "max"}, "what is computed");
+  command_line.number<std::size_t>("--min-bytes", options.min_bytes, 0, 1U << 30, "smallest size");
+  command_line.number<std::size_t>("--max-bytes", options.max_bytes, 0, 1U << 30, "largest size");
+  options.common.declare(command_line);
+  command_line.advanced();
+  command_line.number("--iterations", options.iterations, 1, 1000000, "timed runs per size");
+  command_line.flag("--registered,!--no-registered", options.registered,
+                    "message memory made by the message layer (the default)");
+  command_line.check([&] {
+    check_sizes(options);
+    choice = choose_device(options.common.device, comm.local_rank());
+  });
+  if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
+
+  const Console console(options.common.json, comm.rank() == 0);
+  const std::string no_nccl = why_no_nccl(comm, choice.device);
+  if (options.algorithm == "nccl" && !no_nccl.empty()) {
+    console.note(fmt::format("error: --algorithm: nccl: {}", no_nccl));
+    return 2;
+  }
+  const Stream stream(choice.device, options.common.threads);
+  std::optional<NcclCommunicator> nccl;
+  std::vector<std::string> algorithms{options.algorithm};
+  if (options.algorithm == "all") {
+    algorithms = {"naive", "recursive-doubling", "ring", "mpi", "auto"};
+    if (no_nccl.empty()) algorithms.emplace_back("nccl");
+  }
+  if (algorithms.back() == "nccl") nccl = connect_nccl(comm, choice.device);
+
+  console.line(fmt::format("{} rank{}, tensors on {} ({}){}", comm.size(),
+                           comm.size() == 1 ? "" : "s", to_string(choice.device), choice.reason,
+                           nccl ? "" : fmt::format("; no nccl: {}", no_nccl)));
+  const Stage stage{options, comm, console, stream, nccl};
+  bool correct =
+      show_four_numbers(stage, options.algorithm == "all" ? "ring" : options.algorithm);
+  correct &= show_times(stage, algorithms);
+  console.line(correct ? "verified: every element on every rank, for every algorithm and size"
+                       : "WRONG: some rank holds a wrong result");
+  return correct ? 0 : 1;
+}

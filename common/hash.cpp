@@ -1,0 +1,29 @@
+#include "common/hash.hpp"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <xxhash.h>
+
+#include <array>
+
+#include "common/check.hpp"
+
+namespace dist {
+
+std::uint64_t fingerprint(std::span<const float> values, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(values.data(), values.size_bytes(), seed);
+}
+
+std::string sha256(std::span<const float> values) {
+  std::array<unsigned char, 32> digest{};
+  unsigned length = 0;
+  if (EVP_Digest(values.data(), values.size_bytes(), digest.data(), &length, EVP_sha256(),
+                 nullptr) != 1) {
+    throw Error("SHA-256 failed in libcrypto");
+  }
+  std::string text;
+  for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+}  // namespace dist
