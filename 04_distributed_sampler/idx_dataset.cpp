@@ -128,8 +128,9 @@ void check_length(const Bytes& bytes, std::size_t header, std::uint64_t count,
   // could match the file's length.
   const std::uint64_t most = (std::numeric_limits<std::uint64_t>::max() - header) / item;
   if (count > most) {
-    throw Error(fmt::format("{}: the header promises {} times {} bytes, the file has {}", name,
-                            count, item, bytes.size()));
+    throw Error(
+        fmt::format("{}: truncated: the header promises {} times {} bytes, the file has {}",
+                    name, count, item, bytes.size()));
   }
   const std::uint64_t promised = header + count * item;
   if (bytes.size() == promised) return;

@@ -1,0 +1,60 @@
+#include "04_distributed_sampler/distributed_sampler.hpp"
+
+#include <numeric>
+#include <string>
+
+#include "common/check.hpp"
+#include "common/random.hpp"
+
+namespace dist {
+
+DistributedSampler::DistributedSampler(std::size_t dataset_size, int num_replicas, int rank,
+                                       SamplerOptions options)
+    : dataset_size_(dataset_size),
+      num_replicas_(static_cast<std::size_t>(num_replicas)),
+      rank_(static_cast<std::size_t>(rank)),
+      options_(options) {
+  if (rank < 0 || rank >= num_replicas) {
+    throw Error("DistributedSampler: rank " + std::to_string(rank) + " is not among " +
+                std::to_string(num_replicas));
+  }
+  // Equal counts on all ranks are the point of padding and dropping: a rank with one batch less
+  // would leave the others waiting in that batch's all-reduce.
+  const std::size_t rounded_up = options.drop_last ? 0 : num_replicas_ - 1;
+  num_samples_ = (dataset_size + rounded_up) / num_replicas_;
+}
+
+std::vector<std::size_t> DistributedSampler::indices() const {
+  std::vector<std::size_t> order(dataset_size_);
+  if (options_.shuffle) {
+    // Seed and epoch are the same on all ranks, so all draw the same order without a message.
+    Generator generator(options_.seed + epoch_);
+    order = randperm(dataset_size_, generator);
+  } else {
+    std::iota(order.begin(), order.end(), std::size_t{0});
+  }
+  // Then they take turns. With 10 samples on 4 ranks the order is padded from its own beginning:
+  //
+  //   order    4 1 7 5 | 3 9 0 8 | 6 2 (4 1)        rank 0: 4 3 6     rank 2: 7 0 4
+  //   rank     0 1 2 3   0 1 2 3   0 1  2 3         rank 1: 1 9 2     rank 3: 5 8 1
+  //
+  // Turns, not blocks: batch k of all ranks together is then block k of the order, as one process
+  // with a batch as large as all of theirs would have taken it.
+  std::vector<std::size_t> mine;
+  mine.reserve(num_samples_);
+  for (std::size_t k = 0; k < num_samples_; ++k) {
+    mine.push_back(order[(rank_ + k * num_replicas_) % dataset_size_]);
+  }
+  return mine;
+}
+
+std::vector<std::size_t> exact_shard(std::size_t dataset_size, int num_replicas, int rank) {
+  std::vector<std::size_t> mine;
+  for (auto i = static_cast<std::size_t>(rank); i < dataset_size;
+       i += static_cast<std::size_t>(num_replicas)) {
+    mine.push_back(i);
+  }
+  return mine;
+}
+
+}  // namespace dist

@@ -1,0 +1,57 @@
+// The arithmetic of a training step that is no matrix product, one function per operation.
+//
+// Every function queues its work on `stream` and takes pointers into that stream's device. Each is
+// one source for both devices (common/parallel_for.hpp); one index owns one output and adds in a
+// fixed order, so that a run repeats to the bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/stream.hpp"
+
+namespace dist {
+
+// x[r][c] += bias[c], x (rows, columns).
+void add_bias(const Stream& stream, std::size_t rows, std::size_t columns, const float* bias,
+              float* x);
+// The same, then ReLU: negative becomes 0.
+void add_bias_relu(const Stream& stream, std::size_t rows, std::size_t columns,
+                   const float* bias, float* x);
+// gradient[i] = 0 where the ReLU's output was 0.
+void relu_backward(const Stream& stream, std::size_t count, const float* output,
+                   float* gradient);
+// sums[c] = sum over r of x[r][c], x (rows, columns): the gradient of a bias.
+void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
+                 float* sums);
+
+// Softmax and cross entropy, forward and backward at once. For each row of logits (rows, classes):
+//   losses[r]       = -log softmax(logits[r])[targets[r]]
+//   gradient[r][c]  = (softmax(logits[r])[c] - (c == targets[r])) / rows
+// so `gradient` is that of the mean loss.
+void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
+                           const float* logits, const std::int32_t* targets, float* losses,
+                           float* gradient);
+// hits[r] = 1 if the largest of logits[r] (the first of several) stands at targets[r], else 0.
+void count_hits(const Stream& stream, std::size_t rows, std::size_t classes, const float* logits,
+                const std::int32_t* targets, float* hits);
+
+// p = p - lr * g, with one rounding (torch/optim/sgd.py).
+void sgd_step(const Stream& stream, std::size_t count, float lr, const float* gradient,
+              float* parameter);
+
+// Adam's step in one pass over memory (torch/optim/adam.py; Kingma and Ba, 2015). The factors are
+// computed in double on the host, as PyTorch does, and rounded once:
+//   m = g (1 - beta1) + m beta1;   v = g^2 (1 - beta2) + v beta2
+//   p = p - step_size * m / (sqrt(v) / root_correction + eps)
+struct AdamFactors {
+  float beta1, one_minus_beta1;
+  float beta2, one_minus_beta2;
+  float step_size;        // lr / (1 - beta1^t), t the step from 1
+  float root_correction;  // sqrt(1 - beta2^t)
+  float eps;
+};
+void adam_step(const Stream& stream, std::size_t count, AdamFactors factors,
+               const float* gradient, float* parameter, float* m, float* v);
+
+}  // namespace dist

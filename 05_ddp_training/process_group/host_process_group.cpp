@@ -1,0 +1,52 @@
+#include "05_ddp_training/process_group/host_process_group.hpp"
+
+#include <utility>
+
+#include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/registered_memory.hpp"
+#include "common/host_copy.hpp"
+
+namespace dist {
+namespace {
+
+class CompletedWork : public Work {
+ public:
+  bool is_completed() override { return true; }
+  void wait(const Stream&) override {}
+};
+
+}  // namespace
+
+HostProcessGroup::HostProcessGroup(const Communicator& comm, Device device,
+                                   AllReduceAlgorithm algorithm)
+    : comm_(comm), device_(device), algorithm_(algorithm) {}
+
+Tensor HostProcessGroup::allocate(Shape shape) {
+  return allocate_registered(std::move(shape), device_);
+}
+
+std::unique_ptr<Work> HostProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
+                                                   const Stream& producer) {
+  on_host(producer, tensor,
+          [&](std::span<float> data) { dist::all_reduce(comm_, data, op, algorithm_); });
+  return std::make_unique<CompletedWork>();
+}
+
+std::unique_ptr<Work> HostProcessGroup::broadcast(const Tensor& tensor, int root,
+                                                  const Stream& producer) {
+  const BroadcastAlgorithm algorithm = algorithm_ == AllReduceAlgorithm::mpi
+                                           ? BroadcastAlgorithm::mpi
+                                           : BroadcastAlgorithm::tree;
+  on_host(producer, tensor,
+          [&](std::span<float> data) { dist::broadcast(comm_, data, root, algorithm); });
+  return std::make_unique<CompletedWork>();
+}
+
+std::string HostProcessGroup::description() const {
+  const bool staged = !device_.is_cpu();
+  const std::string name =
+      algorithm_ == AllReduceAlgorithm::mpi ? "mpi" : "ours (" + to_string(algorithm_) + ")";
+  return name + (staged ? ", staged through pinned host memory" : "");
+}
+
+}  // namespace dist

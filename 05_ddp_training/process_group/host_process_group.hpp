@@ -1,0 +1,27 @@
+// The backends ours and mpi: collectives that the host runs, from lessons 2 and 3.
+#pragma once
+
+#include "05_ddp_training/process_group/process_group.hpp"
+
+namespace dist {
+
+// Blocking: the collective is done when the call returns. Tensors on a GPU are staged through
+// pinned host memory.
+class HostProcessGroup : public ProcessGroup {
+ public:
+  // algorithm mpi makes this the backend mpi: broadcasts are then MPI's as well.
+  HostProcessGroup(const Communicator& comm, Device device, AllReduceAlgorithm algorithm);
+
+  Tensor allocate(Shape shape) override;
+  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
+                                   const Stream& producer) override;
+  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root, const Stream& producer) override;
+  std::string description() const override;
+
+ private:
+  const Communicator& comm_;
+  Device device_;
+  AllReduceAlgorithm algorithm_;
+};
+
+}  // namespace dist

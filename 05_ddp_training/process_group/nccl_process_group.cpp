@@ -1,0 +1,56 @@
+#include "05_ddp_training/process_group/nccl_process_group.hpp"
+
+#include <utility>
+
+#include "02_broadcast/nccl_broadcast.hpp"
+#include "03_all_reduce/nccl_all_reduce.hpp"
+#include "common/check_cuda.hpp"
+
+namespace dist {
+namespace {
+
+// Done when the communication stream has passed `event`.
+class NcclWork : public Work {
+ public:
+  explicit NcclWork(Event event) : event_(std::move(event)) {}
+
+  bool is_completed() override {
+#if DIST_WITH_CUDA
+    const cudaError_t status = cudaEventQuery(event_.get());
+    if (status == cudaErrorNotReady) return false;
+    CUDA_CHECK(status);
+#endif
+    return true;
+  }
+  void wait(const Stream& consumer) override { consumer.wait(event_); }
+
+ private:
+  Event event_;
+};
+
+}  // namespace
+
+NcclProcessGroup::NcclProcessGroup(const Communicator& comm, Device device)
+    : stream_(device), nccl_(connect_nccl(comm, device)) {}
+
+Tensor NcclProcessGroup::allocate(Shape shape) { return {std::move(shape), nccl_.device()}; }
+
+std::unique_ptr<Work> NcclProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
+                                                   const Stream& producer) {
+  // `tensor` is still being written by kernels queued on `producer`. The event makes our stream
+  // start after them without stopping the host, which is busy queueing what comes next.
+  stream_.wait(producer.record_event());
+  all_reduce_nccl(nccl_, tensor, op, stream_);
+  return std::make_unique<NcclWork>(stream_.record_event());
+}
+
+std::unique_ptr<Work> NcclProcessGroup::broadcast(const Tensor& tensor, int root,
+                                                  const Stream& producer) {
+  stream_.wait(producer.record_event());
+  broadcast_nccl(nccl_, tensor, root, stream_);
+  return std::make_unique<NcclWork>(stream_.record_event());
+}
+
+std::string NcclProcessGroup::description() const { return "nccl"; }
+
+}  // namespace dist

@@ -1,0 +1,25 @@
+// The backend nccl: collectives on a GPU stream of their own, beside the computation.
+#pragma once
+
+#include "05_ddp_training/process_group/process_group.hpp"
+#include "common/nccl_communicator.hpp"
+
+namespace dist {
+
+class NcclProcessGroup : public ProcessGroup {
+ public:
+  // Called on all ranks, each with a GPU of its own.
+  NcclProcessGroup(const Communicator& comm, Device device);
+
+  Tensor allocate(Shape shape) override;
+  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
+                                   const Stream& producer) override;
+  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root, const Stream& producer) override;
+  std::string description() const override;
+
+ private:
+  Stream stream_;
+  NcclCommunicator nccl_;
+};
+
+}  // namespace dist

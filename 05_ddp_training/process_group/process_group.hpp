@@ -1,0 +1,60 @@
+// What this file adds: collectives on tensors, whoever carries them (torch.distributed's
+// ProcessGroup and Work).
+//
+// The two streams are the ordering facts of a GPU, written into the types. `producer` is where the
+// tensor is still being computed: the collective starts after that work. `consumer` is where the
+// result is used: work queued there starts after the collective. On the CPU both are no-ops.
+// Collectives match by the order of the calls, so all ranks must make the same calls in the same
+// order.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "03_all_reduce/all_reduce.hpp"
+#include "common/communicator.hpp"
+#include "common/tensor.hpp"
+
+namespace dist {
+
+// A collective under way. Its tensor belongs to the process group until wait().
+class Work {
+ public:
+  virtual ~Work() = default;
+  virtual bool is_completed() = 0;
+  // What is queued on `consumer` from now on sees the result. On a GPU the host does not wait.
+  virtual void wait(const Stream& consumer) = 0;
+};
+
+class ProcessGroup {
+ public:
+  virtual ~ProcessGroup() = default;
+
+  // A tensor from memory that this group moves best; contents undefined. One rank, no message.
+  virtual Tensor allocate(Shape shape) = 0;
+  // The reduction over all ranks, in place; the same bits on all of them.
+  [[nodiscard]] virtual std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
+                                                         const Stream& producer) = 0;
+  // Root's numbers on all ranks, in place.
+  [[nodiscard]] virtual std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
+                                                        const Stream& producer) = 0;
+
+  virtual std::string description() const = 0;  // "ours (ring)", for the reader
+};
+
+enum class Backend { ours, mpi, nccl };
+
+struct BackendChoice {
+  Backend backend;
+  std::string reason;  // one sentence for the reader
+};
+
+// `request` is auto, ours, mpi or nccl; auto is nccl with one GPU per rank, else ours. Called on
+// all ranks, the same on all. Throws Error, on all ranks, naming --backend if nccl cannot be had.
+BackendChoice choose_backend(const std::string& request, const Communicator& comm, Device device);
+
+// Called on all ranks. `algorithm` is for ours. `comm` must outlive the group.
+std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
+                                                 Device device, AllReduceAlgorithm algorithm);
+
+}  // namespace dist

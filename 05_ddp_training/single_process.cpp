@@ -1,0 +1,87 @@
+// Lesson 5, before: a model trained by one process, without MPI.
+//
+//   build/bin/single_process
+//
+// Then compare it with main.cpp: the difference is what data parallelism adds.
+//   diff 05_ddp_training/single_process.cpp 05_ddp_training/main.cpp
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "04_distributed_sampler/data_loader.hpp"
+#include "05_ddp_training/checkpoint.hpp"
+#include "05_ddp_training/evaluation.hpp"
+#include "05_ddp_training/optimizer.hpp"
+#include "05_ddp_training/training_data.hpp"
+#include "05_ddp_training/training_log.hpp"
+
+int main(int argc, char** argv) {
+  using namespace dist;
+
+  TrainingOptions options;
+  TrainingData data;
+  DeviceChoice choice;
+  CommandLine command_line("single_process", "Lesson 5, before: one process trains alone.");
+  options.declare(command_line, /*writes=*/true);
+  command_line.check([&] {
+    choice = choose_device(options.common.device, 0);
+    data.load(options, 1);
+  });
+  if (const auto exit = parse(command_line, argc, argv)) return *exit;
+
+  const Console console(options.common.json);
+  const Stream stream(choice.device, options.common.threads);
+
+  Generator generator(options.common.seed);
+  Mlp model(options.layers, generator, stream);
+  data.draw(options, generator);
+  const auto optimizer =
+      make_optimizer(options.optimizer, options.lr, model.parameters(), stream);
+
+  DistributedSampler sampler(data.train().size(), 1, 0, options.sampler);
+  DataLoader loader(data.train(), options.batch_size, options.loader_drop_last, stream);
+  const std::size_t steps_per_epoch = loader.batches(sampler.num_samples());
+  const std::size_t total_steps = options.total_steps(steps_per_epoch);
+  console.line(fmt::format("1 process, model {} on {} ({})", fmt::join(options.layers, "-"),
+                           to_string(choice.device), choice.reason));
+  console.line(fmt::format("{}: {} samples in batches of {}", options.dataset,
+                           data.train().size(), options.batch_size));
+
+  const auto save = [&](std::size_t steps) {
+    save_checkpoint(options.checkpoint, model.parameters(), {{"step", std::to_string(steps)}},
+                    stream);
+  };
+  CrossEntropyLoss loss;
+  TrainingLog log(console, options, total_steps, steps_per_epoch);
+  for (std::size_t epoch = 0; log.steps() < total_steps; ++epoch) {
+    sampler.set_epoch(epoch);
+    for (const Batch& batch : loader.over(sampler.indices())) {
+      const Tensor logits = model.forward(batch.inputs, stream);
+      loss.forward(logits, batch.targets, stream);
+      model.backward(loss.grad(), stream);
+      optimizer->step(stream);
+
+      log.step(epoch, loss.value(stream), 0.0, batch.rows());
+      if (log.checkpoint_due()) save(log.steps());
+      if (log.steps() == total_steps) break;
+    }
+    std::optional<double> accuracy;
+    if (data.test() != nullptr) {
+      const std::size_t size = data.test()->size();
+      const std::size_t correct =
+          count_correct(model, *data.test(), exact_shard(size, 1, 0), stream);
+      accuracy = static_cast<double>(correct) / static_cast<double>(size);
+    }
+    log.epoch(epoch, accuracy);
+    log.start_clock();
+  }
+  if (!options.checkpoint.empty()) save(log.steps());
+
+  const bool finite = log.summary({.device = to_string(choice.device), .backend = "", .algorithm = ""},
+                                  model.parameters(), true, stream);
+  console.line(finite ? "verified: all parameters are finite" : "WRONG: the parameters diverged");
+  return finite ? 0 : 1;
+}

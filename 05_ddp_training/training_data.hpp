@@ -1,0 +1,35 @@
+// Which data a run trains and tests on, by its flags.
+#pragma once
+
+#include <memory>
+
+#include "04_distributed_sampler/dataset.hpp"
+#include "05_ddp_training/training_options.hpp"
+#include "common/random.hpp"
+
+namespace dist {
+
+class TrainingData {
+ public:
+  // Reads or renders what --dataset names, fits --layers to it if the reader gave none, and checks
+  // what must fit: widths, batch size, and `ranks` against the number of samples. Throws Error
+  // naming the flag or the file. The synthetic set is not drawn yet.
+  void load(TrainingOptions& options, int ranks);
+
+  // Draws the synthetic set; does nothing for the others. PyTorch's program draws the model first,
+  // from the same generator, so this comes after the model.
+  void draw(const TrainingOptions& options, Generator& generator);
+
+  const Dataset& train() const { return *train_; }
+  const Dataset* test() const { return test_.get(); }  // null for the synthetic set
+
+ private:
+  void load_digits();
+  void load_idx(const TrainingOptions& options);
+
+  std::unique_ptr<Dataset> whole_;  // what train_ and test_ are parts of, if they are
+  std::unique_ptr<Dataset> train_;
+  std::unique_ptr<Dataset> test_;
+};
+
+}  // namespace dist

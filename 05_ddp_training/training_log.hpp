@@ -1,0 +1,62 @@
+// What a run reports: a row per step, a line per epoch, a summary at the end.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <fstream>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "05_ddp_training/mlp.hpp"
+#include "05_ddp_training/training_options.hpp"
+#include "common/console.hpp"
+
+namespace dist {
+
+// Who trained, for the summary.
+struct RunDescription {
+  std::string device;
+  std::string backend;    // null in the summary if empty
+  std::string algorithm;  // likewise
+  int ranks = 1;
+};
+
+class TrainingLog {
+ public:
+  // `console` and `options` must outlive the log. Opens --metrics on the process that speaks;
+  // throws Error if it cannot.
+  TrainingLog(const Console& console, const TrainingOptions& options, std::size_t total_steps,
+              std::size_t steps_per_epoch);
+
+  // Before the first step, and after a pause that is not part of a step (an evaluation).
+  void start_clock();
+  // After each optimizer step, with the loss before it, averaged over ranks; `samples` is what all
+  // ranks together learned from.
+  void step(std::size_t epoch, double loss, double communication_ms, std::size_t samples);
+  // After each epoch. No accuracy for data without a test set.
+  void epoch(std::size_t epoch, std::optional<double> test_accuracy);
+  // At the end; returns false if a parameter is not finite any more.
+  bool summary(const RunDescription& run, std::span<const Parameter> parameters,
+               bool replicas_identical, const Stream& stream);
+
+  std::size_t steps() const { return step_ms_.size(); }
+  bool checkpoint_due() const;
+
+ private:
+  const Console& console_;
+  const TrainingOptions& options_;
+  std::size_t total_steps_;
+  std::ofstream metrics_;
+  ProgressBar progress_;
+  std::chrono::steady_clock::time_point last_;
+  std::vector<double> step_ms_;
+  std::vector<double> communication_ms_;
+  std::vector<std::size_t> samples_;
+  double epoch_loss_ = 0;
+  std::size_t epoch_steps_ = 0;
+  std::optional<double> test_accuracy_;
+};
+
+}  // namespace dist

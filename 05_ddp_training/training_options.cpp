@@ -1,0 +1,86 @@
+#include "05_ddp_training/training_options.hpp"
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "common/check.hpp"
+
+namespace dist {
+namespace {
+
+// Before hours of training, not after them.
+void check_writable(const char* flag, const std::string& path) {
+  if (path.empty()) return;
+  const std::filesystem::path file(path);
+  std::error_code problem;
+  if (std::filesystem::is_directory(file, problem)) {
+    throw Error(fmt::format("{}: {} is a folder", flag, path));
+  }
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  if (!std::filesystem::is_directory(folder, problem)) {
+    throw Error(fmt::format("{}: there is no folder {}", flag, folder));
+  }
+  const bool exists = std::filesystem::exists(file, problem);
+  if (::access(folder.c_str(), W_OK) != 0 || (exists && ::access(path.c_str(), W_OK) != 0)) {
+    throw Error(fmt::format("{}: {} cannot be written", flag, path));
+  }
+}
+
+}  // namespace
+
+void TrainingOptions::declare(CommandLine& command_line, bool writes) {
+  command_line.choice("--dataset", dataset, {"digits", "synthetic", "idx"}, "what is learned");
+  command_line.text("--data", data, "folder of IDX files (MNIST's format), for --dataset idx");
+  command_line.list("--layers", layers, "widths, with ReLU between");
+  command_line.number<std::size_t>("--batch-size", batch_size, 1, 1U << 24, "samples per rank");
+  command_line.number<std::size_t>("--epochs", epochs, 1, 1U << 30, "passes over the data");
+  command_line.choice("--optimizer", optimizer, {"sgd", "adam"}, "how parameters move");
+  command_line.number("--lr", lr, 0.0, 1e6, "learning rate; adam 0.001, sgd 0.01 by default");
+  command_line.text("--checkpoint", checkpoint, "safetensors file, written at the end");
+  common.declare(command_line);
+
+  command_line.advanced();
+  command_line.number<std::size_t>("--samples", samples, 1, 1U << 30, "of --dataset synthetic");
+  command_line.number<std::size_t>("--classes", classes, 1, 1U << 24, "of --dataset synthetic");
+  command_line.number("--test-fraction", test_fraction, 0.0, 0.9,
+                      "of a single pair of IDX files, held back for the test");
+  command_line.number<std::size_t>("--max-steps", max_steps, 1, 1U << 30,
+                                   "stop after so many steps");
+  command_line.flag("--shuffle,!--no-shuffle", sampler.shuffle, "random order (the default)");
+  command_line.number<std::uint64_t>("--sampler-seed", sampler.seed, 0, 1ULL << 62,
+                                     "seed of the order; not --seed, as in PyTorch");
+  command_line.flag("--drop-last", sampler.drop_last, "drop samples that do not divide by ranks");
+  command_line.flag("--loader-drop-last", loader_drop_last, "drop a short last batch");
+  command_line.number<std::size_t>("--checkpoint-every", checkpoint_every, 1, 1U << 30,
+                                   "steps between checkpoints");
+  command_line.text("--metrics", metrics, "file of JSON lines, one per step");
+
+  command_line.check([this, &command_line, writes] {
+    layers_given = command_line.given("--layers");
+    if (layers.size() < 2) throw Error("--layers: needs at least an input and an output width");
+    if ((dataset == "idx") != command_line.given("--data")) {
+      throw Error("--data: goes together with --dataset idx");
+    }
+    if (!command_line.given("--lr") && optimizer == "sgd") lr = 0.01;
+    if (command_line.given("--checkpoint-every") && checkpoint.empty()) {
+      throw Error("--checkpoint-every: needs --checkpoint FILE");
+    }
+    // A limit in steps alone means as many epochs as it takes.
+    if (max_steps > 0 && !command_line.given("--epochs")) epochs = max_steps;
+    if (writes) {
+      check_writable("--checkpoint", checkpoint);
+      check_writable("--metrics", metrics);
+    }
+  });
+}
+
+std::size_t TrainingOptions::total_steps(std::size_t steps_per_epoch) const {
+  const std::size_t all = epochs * steps_per_epoch;
+  return max_steps == 0 ? all : std::min(all, max_steps);
+}
+
+}  // namespace dist
