@@ -4,12 +4,6 @@
 //   mpirun -np 2 build/bin/send_recv --act pingpong   what a message costs, by size
 //
 // Read raw_messages.cpp first, then send_recv.hpp, then this file.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
-
-#include <vector>
-
 #include "01_send_recv/ping_pong.hpp"
 #include "01_send_recv/raw_messages.hpp"
 #include "01_send_recv/send_recv.hpp"
@@ -19,6 +13,12 @@
 #include "common/host_copy.hpp"
 #include "common/measure.hpp"
 #include "common/mpi_environment.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <vector>
 
 namespace {
 
@@ -89,10 +89,10 @@ bool show(const Console& console, const Communicator& comm, const Stream& stream
     correct = correct && after[i] == want && after_wrapped[i] == want;
   }
   console.line(title);
-  lines_in_rank_order(console, comm,
-                      fmt::format("  rank {}  {:6}  ->  {:6}{}", comm.rank(),
-                                  fmt::join(before, " "), fmt::join(after, " "),
-                                  correct ? "" : "   WRONG"));
+  lines_in_rank_order(
+      console, comm,
+      fmt::format("  rank {}  {:6}  ->  {:6}{}", comm.rank(), fmt::join(before, " "),
+                  fmt::join(after, " "), correct ? "" : "   WRONG"));
   rows_in_rank_order(console, comm,
                      Json{{"act", act},
                           {"rank", comm.rank()},
@@ -145,8 +145,10 @@ int main(int argc, char** argv) {
   common.declare(command_line);
   command_line.check([&] {
     if (act == "pingpong" && comm.size() < 2) throw Error("--act: pingpong needs two ranks");
-    if (min_bytes % sizeof(float) != 0) throw Error("--min-bytes: not a whole number of floats");
-    if (max_bytes % sizeof(float) != 0) throw Error("--max-bytes: not a whole number of floats");
+    if (min_bytes % sizeof(float) != 0)
+      throw Error("--min-bytes: not a whole number of floats");
+    if (max_bytes % sizeof(float) != 0)
+      throw Error("--max-bytes: not a whole number of floats");
     if (min_bytes > max_bytes) throw Error("--min-bytes: larger than --max-bytes");
     choice = choose_device(common.device, comm.local_rank());
   });
@@ -155,7 +157,8 @@ int main(int argc, char** argv) {
   const Console console(common.json, comm.rank() == 0);
   const Stream stream(choice.device, common.threads);
   console.line(fmt::format("{} rank{}, tensors on {} ({})", comm.size(),
-                           comm.size() == 1 ? "" : "s", to_string(choice.device), choice.reason));
+                           comm.size() == 1 ? "" : "s", to_string(choice.device),
+                           choice.reason));
 
   const auto plays = [&](const char* name, bool by_default) {
     return act == name || act == "all" || (act == "default" && by_default);

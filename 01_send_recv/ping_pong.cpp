@@ -3,14 +3,14 @@
 // Look at: in the blocking way, who must receive first; and why nobody must in the other two.
 #include "01_send_recv/ping_pong.hpp"
 
+#include "01_send_recv/send_recv.hpp"
+#include "common/host_copy.hpp"
+#include "common/measure.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
 #include <vector>
-
-#include "01_send_recv/send_recv.hpp"
-#include "common/host_copy.hpp"
-#include "common/measure.hpp"
 
 namespace dist {
 namespace {
@@ -33,8 +33,8 @@ void combined(const Communicator& comm, std::span<float> data, std::span<float> 
   send_recv<float>(comm, data, peer, arrived, peer);
 }
 
-// The same by hand. Between the start and the wait there could be work: that is how communication
-// hides behind computation (lesson 5).
+// The same by hand. Between the start and the wait there could be work: that is how
+// communication hides behind computation (lesson 5).
 void nonblocking(const Communicator& comm, std::span<float> data, std::span<float> arrived) {
   const int peer = 1 - comm.rank();
   Request receive = irecv<float>(comm, arrived, peer);
@@ -69,7 +69,8 @@ double time_exchange(const Communicator& comm, const Tensor& tensor, const Strea
   const std::vector<float> kept = to_host(stream, tensor);
   correct = correct && all_from(swaps ? 1 - comm.rank() : 0, swaps ? arrived : kept);
 
-  const std::size_t repeats = std::clamp<std::size_t>((32U << 20) / (tensor.size_bytes() + 1), 8, 500);
+  const std::size_t repeats =
+      std::clamp<std::size_t>((32U << 20) / (tensor.size_bytes() + 1), 8, 500);
   std::vector<double> seconds;
   for (std::size_t i = 0; i < repeats; ++i) {
     const auto begin = std::chrono::steady_clock::now();
@@ -100,7 +101,8 @@ PingPongTimes ping_pong(const Communicator& comm, const Tensor& tensor, const St
     // A round trip is two messages, one after the other; in the two exchanges they overlap.
     times.one_way_us = 1e6 / 2 * time_exchange(comm, tensor, stream, blocking, times.correct);
     times.combined_us = 1e6 * time_exchange(comm, tensor, stream, combined, times.correct);
-    times.nonblocking_us = 1e6 * time_exchange(comm, tensor, stream, nonblocking, times.correct);
+    times.nonblocking_us =
+        1e6 * time_exchange(comm, tensor, stream, nonblocking, times.correct);
   }
   sleeping_barrier(comm);
   times.correct = comm.all_agree(times.correct);

@@ -1,10 +1,11 @@
-// How long a message takes: the two numbers, latency and bandwidth, that decide everything later.
+// How long a message takes: the two numbers, latency and bandwidth, that decide everything
+// later.
 #pragma once
-
-#include <cstddef>
 
 #include "common/communicator.hpp"
 #include "common/tensor.hpp"
+
+#include <cstddef>
 
 namespace dist {
 

@@ -2,22 +2,23 @@
 // Look at: how one program plays two parts (`if rank == 0`), and who is allowed to send first.
 #include "01_send_recv/raw_messages.hpp"
 
+#include "common/check.hpp"
+
 #include <mpi.h>
 
 #include <vector>
-
-#include "common/check.hpp"
 
 namespace dist {
 
 // [1] One message.
 //
 // Every rank runs this same function. The ranks share no memory: `numbers` is another array in
-// each process, and the only way from one to the other is a message that the one sends *and* the
-// other receives.
+// each process, and the only way from one to the other is a message that the one sends *and*
+// the other receives.
 void raw_message(const Communicator& comm, std::span<float> numbers) {
   if (comm.size() < 2) return;  // nobody to talk to
-  const int count = mpi_count(numbers.size());  // elements, not bytes: MPI knows what a float is
+  const int count =
+      mpi_count(numbers.size());  // elements, not bytes: MPI knows what a float is
   const int tag = 0;  // a number of your choice; a receive takes only messages that carry it
   if (comm.rank() == 0) {
     MPI_CHECK(MPI_Send(numbers.data(), count, MPI_FLOAT, /*dest=*/1, tag, comm.get()));
@@ -48,8 +49,8 @@ void raw_ring(const Communicator& comm, std::span<float> numbers) {
                        MPI_STATUS_IGNORE));
   } else {
     std::vector<float> sum(numbers.size());
-    MPI_CHECK(
-        MPI_Recv(sum.data(), count, MPI_FLOAT, comm.left(), tag, comm.get(), MPI_STATUS_IGNORE));
+    MPI_CHECK(MPI_Recv(sum.data(), count, MPI_FLOAT, comm.left(), tag, comm.get(),
+                       MPI_STATUS_IGNORE));
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += sum[i];
     MPI_CHECK(MPI_Send(numbers.data(), count, MPI_FLOAT, comm.right(), tag, comm.get()));
   }

@@ -1,8 +1,12 @@
-// What this file adds: the same two calls with types, so that a count can no more be mistaken for
-// bytes, or a double sent as a float.
+// What this file adds: the same two calls with types, so that a count can no more be mistaken
+// for bytes, or a double sent as a float.
 // Builds on: raw_messages. Every later lesson is built on this file.
-// Look at: send_recv, the one call that lets all ranks send at once without waiting for each other.
+// Look at: send_recv, the one call that lets all ranks send at once without waiting for each
+// other.
 #pragma once
+
+#include "common/check.hpp"
+#include "common/communicator.hpp"
 
 #include <mpi.h>
 
@@ -11,16 +15,13 @@
 #include <span>
 #include <string>
 
-#include "common/check.hpp"
-#include "common/communicator.hpp"
-
 namespace dist {
 
 // The element types that our messages carry, and MPI's name of each.
 template <class T>
-concept MpiScalar = std::same_as<T, float> || std::same_as<T, double> ||
-                    std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> ||
-                    std::same_as<T, std::uint64_t> || std::same_as<T, char>;
+concept MpiScalar =
+    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
+    std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> || std::same_as<T, char>;
 
 template <MpiScalar T>
 MPI_Datatype mpi_type() {
@@ -41,13 +42,13 @@ void send(const Communicator& comm, std::span<const T> data, int dest, int tag =
       MPI_Send(data.data(), mpi_count(data.size()), mpi_type<T>(), dest, tag, comm.get()));
 }
 
-// Returns when `data` holds the message. Throws Error if what came has another length: MPI itself
-// accepts a shorter message, which is never what we mean.
+// Returns when `data` holds the message. Throws Error if what came has another length: MPI
+// itself accepts a shorter message, which is never what we mean.
 template <MpiScalar T>
 void recv(const Communicator& comm, std::span<T> data, int source, int tag = 0) {
   MPI_Status status;
-  MPI_CHECK(MPI_Recv(data.data(), mpi_count(data.size()), mpi_type<T>(), source, tag, comm.get(),
-                     &status));
+  MPI_CHECK(MPI_Recv(data.data(), mpi_count(data.size()), mpi_type<T>(), source, tag,
+                     comm.get(), &status));
   int received = 0;
   MPI_CHECK(MPI_Get_count(&status, mpi_type<T>(), &received));
   if (received != mpi_count(data.size())) {
@@ -66,8 +67,8 @@ void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::
                          MPI_STATUS_IGNORE));
 }
 
-// [5] Non-blocking: the call only starts the transfer, wait() ends it. Until then the data belongs
-// to MPI: it must neither be written (isend) nor read (irecv), and must not go away.
+// [5] Non-blocking: the call only starts the transfer, wait() ends it. Until then the data
+// belongs to MPI: it must neither be written (isend) nor read (irecv), and must not go away.
 class [[nodiscard]] Request {
  public:
   explicit Request(MPI_Request request) : request_(request) {}
@@ -97,8 +98,8 @@ Request isend(const Communicator& comm, std::span<const T> data, int dest, int t
 template <MpiScalar T>
 Request irecv(const Communicator& comm, std::span<T> data, int source, int tag = 0) {
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_CHECK(MPI_Irecv(data.data(), mpi_count(data.size()), mpi_type<T>(), source, tag, comm.get(),
-                      &request));
+  MPI_CHECK(MPI_Irecv(data.data(), mpi_count(data.size()), mpi_type<T>(), source, tag,
+                      comm.get(), &request));
   return Request(request);
 }
 

@@ -1,12 +1,12 @@
 // One name for all broadcasts, so that a caller can choose.
 #pragma once
 
-#include <bit>
-#include <span>
-
 #include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/flat.hpp"
 #include "02_broadcast/pipelined_chain.hpp"
+
+#include <bit>
+#include <span>
 
 namespace dist {
 
@@ -19,8 +19,8 @@ void broadcast_mpi(const Communicator& comm, std::span<T> data, int root) {
 }
 
 // Root's `data` to all ranks. Called on all ranks with the same root, length and algorithm;
-// returns on a rank when that rank has the data, which says nothing about the others: a broadcast
-// is no barrier.
+// returns on a rank when that rank has the data, which says nothing about the others: a
+// broadcast is no barrier.
 template <MpiScalar T>
 void broadcast(const Communicator& comm, std::span<T> data, int root,
                BroadcastAlgorithm algorithm = BroadcastAlgorithm::tree) {
@@ -32,8 +32,8 @@ void broadcast(const Communicator& comm, std::span<T> data, int root,
   }
 }
 
-// Messages that follow each other on the longest path, by each algorithm's formula; -1 for MPI's
-// own, which does not tell.
+// Messages that follow each other on the longest path, by each algorithm's formula; -1 for
+// MPI's own, which does not tell.
 inline int broadcast_rounds(BroadcastAlgorithm algorithm, std::size_t bytes, int size) {
   if (size < 2) return 0;
   switch (algorithm) {

@@ -3,9 +3,9 @@
 // It stays as the oracle of the two better ones.
 #pragma once
 
-#include <span>
-
 #include "01_send_recv/send_recv.hpp"
+
+#include <span>
 
 namespace dist {
 

@@ -1,9 +1,20 @@
 // Lesson 2: one rank's tensor becomes everybody's.
 //
-//   mpirun -np 4 build/bin/broadcast                        four numbers, three algorithms, a model
+//   mpirun -np 4 build/bin/broadcast        four numbers, all algorithms, then a model
 //   mpirun -np 7 build/bin/broadcast --algorithm tree --root 5
 //
 // Read flat.hpp, binomial_tree.hpp and pipelined_chain.hpp first, in this order.
+#include "02_broadcast/broadcast.hpp"
+#include "02_broadcast/nccl_broadcast.hpp"
+#include "common/command_line.hpp"
+#include "common/console.hpp"
+#include "common/hash.hpp"
+#include "common/host_copy.hpp"
+#include "common/measure.hpp"
+#include "common/mpi_environment.hpp"
+#include "common/random.hpp"
+#include "common/tracer_numbers.hpp"
+
 #include <mpi.h>
 
 #include <fmt/format.h>
@@ -15,17 +26,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "02_broadcast/broadcast.hpp"
-#include "02_broadcast/nccl_broadcast.hpp"
-#include "common/command_line.hpp"
-#include "common/console.hpp"
-#include "common/hash.hpp"
-#include "common/host_copy.hpp"
-#include "common/measure.hpp"
-#include "common/mpi_environment.hpp"
-#include "common/random.hpp"
-#include "common/tracer_numbers.hpp"
 
 namespace {
 
@@ -83,8 +83,7 @@ std::size_t wrong_elements(const Stage& stage, const Tensor& tensor) {
   const std::vector<float> data = to_host(stage.stream, tensor);
   std::uint64_t wrong =
       count_wrong(data, [&](std::size_t i) { return tracer_number(stage.options.root, i); });
-  MPI_CHECK(
-      MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, stage.comm.get()));
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, stage.comm.get()));
   return wrong;
 }
 
@@ -97,10 +96,10 @@ bool show_four_numbers(const Stage& stage, const std::string& algorithm) {
   run(stage, algorithm, tensor);
   stage.console.line(
       fmt::format("{}: rank {}'s four numbers to all", algorithm, stage.options.root));
-  lines_in_rank_order(stage.console, stage.comm,
-                      fmt::format("  rank {}  {:6}  ->  {:6}", stage.comm.rank(),
-                                  fmt::join(before, " "),
-                                  fmt::join(to_host(stage.stream, tensor), " ")));
+  lines_in_rank_order(
+      stage.console, stage.comm,
+      fmt::format("  rank {}  {:6}  ->  {:6}", stage.comm.rank(), fmt::join(before, " "),
+                  fmt::join(to_host(stage.stream, tensor), " ")));
   return wrong_elements(stage, tensor) == 0;
 }
 
@@ -119,9 +118,9 @@ bool show_times(const Stage& stage, const std::vector<std::string>& algorithms) 
           [&] { run(stage, algorithm, tensor); });
       const std::size_t wrong = wrong_elements(stage, tensor);
       correct = correct && wrong == 0;
-      const int rounds = algorithm == "nccl"
-                             ? -1
-                             : broadcast_rounds(kAlgorithms.at(algorithm), bytes, stage.comm.size());
+      const int rounds = algorithm == "nccl" ? -1
+                                             : broadcast_rounds(kAlgorithms.at(algorithm),
+                                                                bytes, stage.comm.size());
       cells.push_back(fmt::format("{:.1f}{}", 1e6 * seconds, wrong == 0 ? "" : " WRONG"));
       stage.console.row({{"algorithm", algorithm},
                          {"bytes", bytes},
@@ -144,10 +143,12 @@ bool show_times(const Stage& stage, const std::vector<std::string>& algorithms) 
 bool show_replicas(const Stage& stage, const std::string& algorithm) {
   constexpr std::size_t kInputs = 8;
   constexpr std::size_t kOutputs = 4;
-  Generator generator(stage.options.common.seed + static_cast<std::uint64_t>(stage.comm.rank()));
+  Generator generator(stage.options.common.seed +
+                      static_cast<std::uint64_t>(stage.comm.rank()));
   std::vector<float> model(kOutputs * kInputs + kOutputs);
   const std::span<float> parameters(model);
-  init_linear(parameters.first(kOutputs * kInputs), parameters.last(kOutputs), kInputs, generator);
+  init_linear(parameters.first(kOutputs * kInputs), parameters.last(kOutputs), kInputs,
+              generator);
 
   const Tensor tensor({model.size()}, stage.stream.device());
   on_host(stage.stream, tensor,
@@ -155,7 +156,8 @@ bool show_replicas(const Stage& stage, const std::string& algorithm) {
   run(stage, algorithm, tensor);
   const std::vector<float> after = to_host(stage.stream, tensor);
 
-  // Hashes for the reader, every element for the verdict: a second way, MPI's own, brings root's.
+  // Hashes for the reader, every element for the verdict: a second way, MPI's own, brings
+  // root's.
   stage.console.line("a model of 36 parameters, drawn with seed + rank: hash before and after");
   lines_in_rank_order(stage.console, stage.comm,
                       fmt::format("  rank {}  {:016x}  ->  {:016x}", stage.comm.rank(),
@@ -172,19 +174,21 @@ int main(int argc, char** argv) {
 
   Options options;
   DeviceChoice choice;
-  std::string no_nccl;
   CommandLine command_line("broadcast", "Lesson 2: one rank's tensor becomes everybody's.");
   command_line.choice("--algorithm", options.algorithm,
                       {"flat", "tree", "pipeline", "mpi", "nccl", "all"}, "which broadcast");
   command_line.number("--root", options.root, 0, 1 << 30, "the rank whose tensor it is");
-  command_line.number<std::size_t>("--min-bytes", options.min_bytes, 4, 1U << 30, "smallest size");
-  command_line.number<std::size_t>("--max-bytes", options.max_bytes, 4, 1U << 30, "largest size");
+  command_line.number<std::size_t>("--min-bytes", options.min_bytes, 4, 1U << 30,
+                                   "smallest size");
+  command_line.number<std::size_t>("--max-bytes", options.max_bytes, 4, 1U << 30,
+                                   "largest size");
   options.common.declare(command_line);
   command_line.advanced();
   command_line.number("--iterations", options.iterations, 1, 1000000, "timed runs per size");
   command_line.check([&] {
     if (options.root >= comm.size()) {
-      throw Error(fmt::format("--root: there is no rank {} among {}", options.root, comm.size()));
+      throw Error(
+          fmt::format("--root: there is no rank {} among {}", options.root, comm.size()));
     }
     if (options.min_bytes > options.max_bytes) {
       throw Error("--min-bytes: larger than --max-bytes");
@@ -196,27 +200,23 @@ int main(int argc, char** argv) {
       }
     }
     choice = choose_device(options.common.device, comm.local_rank());
+    if (options.algorithm == "nccl") require_nccl("--algorithm", comm, choice.device);
   });
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
-  no_nccl = why_no_nccl(comm, choice.device);
 
   const Console console(options.common.json, comm.rank() == 0);
-  if (options.algorithm == "nccl" && !no_nccl.empty()) {
-    console.note(fmt::format("error: --algorithm: nccl: {}", no_nccl));
-    return 2;
-  }
   const Stream stream(choice.device, options.common.threads);
   std::optional<NcclCommunicator> nccl;
   std::vector<std::string> algorithms{options.algorithm};
   if (options.algorithm == "all") {
     algorithms = {"flat", "tree", "pipeline", "mpi"};
-    if (no_nccl.empty()) algorithms.emplace_back("nccl");
+    if (nccl_everywhere(comm, choice.device)) algorithms.emplace_back("nccl");
   }
   if (algorithms.back() == "nccl") nccl = connect_nccl(comm, choice.device);
 
   console.line(fmt::format("{} rank{}, tensors on {} ({}){}", comm.size(),
                            comm.size() == 1 ? "" : "s", to_string(choice.device), choice.reason,
-                           nccl ? "" : fmt::format("; no nccl: {}", no_nccl)));
+                           nccl ? "" : "; no nccl: " + why_no_nccl(comm, choice.device)));
   const Stage stage{options, comm, console, stream, nccl};
   const std::string& hero = options.algorithm == "all" ? algorithms[1] : options.algorithm;
   bool correct = show_four_numbers(stage, hero);

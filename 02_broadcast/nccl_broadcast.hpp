@@ -7,8 +7,8 @@
 
 namespace dist {
 
-// Called on all ranks of `comm`, each with a GPU of its own. Rank 0 makes the id, lesson 02's tree
-// carries it: no port, no rendezvous file.
+// Called on all ranks of `comm`, each with a GPU of its own. Rank 0 makes the id, lesson 02's
+// tree carries it: no port, no rendezvous file.
 NcclCommunicator connect_nccl(const Communicator& comm, Device device);
 
 // Root's `tensor` to all ranks, in place. Called on all ranks; queued on `stream`.

@@ -4,11 +4,11 @@
 // Look at: why a segment is passed on with isend.
 #pragma once
 
+#include "01_send_recv/send_recv.hpp"
+
 #include <algorithm>
 #include <span>
 #include <vector>
-
-#include "01_send_recv/send_recv.hpp"
 
 namespace dist {
 
@@ -21,8 +21,8 @@ inline std::size_t segments_of(std::size_t bytes, std::size_t segment_bytes = kS
 }
 
 // Root's `data` to all ranks; called on all ranks with the same root, length and segment size.
-// Cost: segments + size - 2 rounds of one segment each. A tree sends the whole message in each of
-// its log2(size) rounds; here, with many segments, the time is that of sending it once.
+// Cost: segments + size - 2 rounds of one segment each. A tree sends the whole message in each
+// of its log2(size) rounds; here, with many segments, the time is that of sending it once.
 //
 //   size 4     round   0    1    2    3    4
 //   0 -> 1             s0   s1   s2

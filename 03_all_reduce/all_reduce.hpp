@@ -1,13 +1,13 @@
 // One name for all all-reduces, and the choice between them.
 #pragma once
 
-#include <map>
-#include <span>
-#include <string>
-
 #include "03_all_reduce/naive.hpp"
 #include "03_all_reduce/recursive_doubling.hpp"
 #include "03_all_reduce/ring.hpp"
+
+#include <map>
+#include <span>
+#include <string>
 
 namespace dist {
 
@@ -48,10 +48,12 @@ inline AllReduceAlgorithm choose_all_reduce(std::size_t bytes, int ranks) {
 }
 
 // Called on all ranks with the same length, op and algorithm; returns on a rank when its `data`
-// holds the result, which is the same on all ranks.
+// holds the result, which is the same on all ranks. Throws Error, on all ranks and before any
+// message, for the average of whole numbers.
 template <MpiScalar T>
 void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,
                 AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic) {
+  check_op<T>(op);
   if (algorithm == AllReduceAlgorithm::automatic) {
     algorithm = choose_all_reduce(data.size_bytes(), comm.size());
   }

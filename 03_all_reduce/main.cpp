@@ -1,20 +1,9 @@
 // Lesson 3: everybody's tensors become one sum, on every rank.
 //
-//   mpirun -np 4 build/bin/all_reduce                      four numbers, then all algorithms by size
+//   mpirun -np 4 build/bin/all_reduce       four numbers, then all algorithms by size
 //   mpirun -np 7 build/bin/all_reduce --algorithm ring --op avg
 //
 // Read naive.hpp, recursive_doubling.hpp and ring.hpp first, in this order.
-#include <mpi.h>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
-
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
@@ -25,6 +14,17 @@
 #include "common/measure.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/tracer_numbers.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -90,8 +90,8 @@ std::size_t wrong_elements(const Stage& stage, const Tensor& tensor) {
   const int size = stage.comm.size();
   const double tolerance = stage.options.op == "max" ? 0.0 : size * 0x1p-24;
   const std::vector<float> data = to_host(stage.stream, tensor);
-  std::uint64_t wrong =
-      count_wrong(data, [&](std::size_t i) { return expected(stage, i); }, tolerance);
+  std::uint64_t wrong = count_wrong(
+      data, [&](std::size_t i) { return expected(stage, i); }, tolerance);
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, stage.comm.get()));
   return wrong;
 }
@@ -104,10 +104,10 @@ bool show_four_numbers(const Stage& stage, const std::string& algorithm) {
   run(stage, algorithm, tensor);
   stage.console.line(
       fmt::format("{}: the {} of all ranks' four numbers", algorithm, stage.options.op));
-  lines_in_rank_order(stage.console, stage.comm,
-                      fmt::format("  rank {}  {:6}  ->  {:6}", stage.comm.rank(),
-                                  fmt::join(before, " "),
-                                  fmt::join(to_host(stage.stream, tensor), " ")));
+  lines_in_rank_order(
+      stage.console, stage.comm,
+      fmt::format("  rank {}  {:6}  ->  {:6}", stage.comm.rank(), fmt::join(before, " "),
+                  fmt::join(to_host(stage.stream, tensor), " ")));
   return wrong_elements(stage, tensor) == 0;
 }
 
@@ -157,7 +157,8 @@ bool show_times(const Stage& stage, const std::vector<std::string>& algorithms) 
 }
 
 void check_sizes(const Options& options) {
-  if (options.min_bytes > options.max_bytes) throw Error("--min-bytes: larger than --max-bytes");
+  if (options.min_bytes > options.max_bytes)
+    throw Error("--min-bytes: larger than --max-bytes");
   if (options.min_bytes % sizeof(float) != 0) {
     throw Error(fmt::format("--min-bytes: {} is no whole number of floats", options.min_bytes));
   }
@@ -179,8 +180,10 @@ int main(int argc, char** argv) {
                       {"naive", "recursive-doubling", "ring", "mpi", "nccl", "auto", "all"},
                       "which all-reduce; auto: by size and ranks");
   command_line.choice("--op", options.op, {"sum", "avg", "max"}, "what is computed");
-  command_line.number<std::size_t>("--min-bytes", options.min_bytes, 0, 1U << 30, "smallest size");
-  command_line.number<std::size_t>("--max-bytes", options.max_bytes, 0, 1U << 30, "largest size");
+  command_line.number<std::size_t>("--min-bytes", options.min_bytes, 0, 1U << 30,
+                                   "smallest size");
+  command_line.number<std::size_t>("--max-bytes", options.max_bytes, 0, 1U << 30,
+                                   "largest size");
   options.common.declare(command_line);
   command_line.advanced();
   command_line.number("--iterations", options.iterations, 1, 1000000, "timed runs per size");
@@ -189,27 +192,23 @@ int main(int argc, char** argv) {
   command_line.check([&] {
     check_sizes(options);
     choice = choose_device(options.common.device, comm.local_rank());
+    if (options.algorithm == "nccl") require_nccl("--algorithm", comm, choice.device);
   });
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
 
   const Console console(options.common.json, comm.rank() == 0);
-  const std::string no_nccl = why_no_nccl(comm, choice.device);
-  if (options.algorithm == "nccl" && !no_nccl.empty()) {
-    console.note(fmt::format("error: --algorithm: nccl: {}", no_nccl));
-    return 2;
-  }
   const Stream stream(choice.device, options.common.threads);
   std::optional<NcclCommunicator> nccl;
   std::vector<std::string> algorithms{options.algorithm};
   if (options.algorithm == "all") {
     algorithms = {"naive", "recursive-doubling", "ring", "mpi", "auto"};
-    if (no_nccl.empty()) algorithms.emplace_back("nccl");
+    if (nccl_everywhere(comm, choice.device)) algorithms.emplace_back("nccl");
   }
   if (algorithms.back() == "nccl") nccl = connect_nccl(comm, choice.device);
 
   console.line(fmt::format("{} rank{}, tensors on {} ({}){}", comm.size(),
                            comm.size() == 1 ? "" : "s", to_string(choice.device), choice.reason,
-                           nccl ? "" : fmt::format("; no nccl: {}", no_nccl)));
+                           nccl ? "" : "; no nccl: " + why_no_nccl(comm, choice.device)));
   const Stage stage{options, comm, console, stream, nccl};
   bool correct =
       show_four_numbers(stage, options.algorithm == "all" ? "ring" : options.algorithm);

@@ -1,20 +1,20 @@
-// What this file adds: the obvious all-reduce. Everybody sends to rank 0, which adds up and sends
-// the result back. This is also what a parameter server does.
+// What this file adds: the obvious all-reduce. Everybody sends to rank 0, which adds up and
+// sends the result back. This is also what a parameter server does.
 // Builds on: 01, send and recv; 02, the flat broadcast.
 // It stays as the oracle of the others.
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include "02_broadcast/flat.hpp"
 #include "03_all_reduce/reduce_op.hpp"
+
+#include <span>
+#include <vector>
 
 namespace dist {
 
 // Called on all ranks with the same length and op; afterwards `data` is the same on all.
-// Cost: 2 (size - 1) messages of the whole tensor through rank 0, one after the other. The others
-// are idle, and adding a rank makes everybody slower.
+// Cost: 2 (size - 1) messages of the whole tensor through rank 0, one after the other. The
+// others are idle, and adding a rank makes everybody slower.
 template <MpiScalar T>
 void all_reduce_naive(const Communicator& comm, std::span<T> data, ReduceOp op) {
   if (comm.rank() == 0) {

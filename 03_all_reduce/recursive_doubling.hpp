@@ -3,26 +3,27 @@
 // Look at: what happens when the number of ranks is no power of two.
 #pragma once
 
+#include "03_all_reduce/reduce_op.hpp"
+
 #include <bit>
 #include <span>
 #include <vector>
 
-#include "03_all_reduce/reduce_op.hpp"
-
 namespace dist {
 
 // Called on all ranks with the same length and op; afterwards `data` is the same on all, to the
-// bit (see accumulate). Cost: log2(size) exchanges of the whole tensor: the fewest messages that
-// are possible, but more bytes than the ring's. Thakur, Rabenseifner and Gropp, "Optimization of
-// Collective Communication Operations in MPICH" (2005).
+// bit (see accumulate). Cost: log2(size) exchanges of the whole tensor: the fewest messages
+// that are possible, but more bytes than the ring's. Thakur, Rabenseifner and Gropp,
+// "Optimization of Collective Communication Operations in MPICH" (2005).
 //
 // In the round with distance d, rank r exchanges with rank r xor d, and both add:
 //
 //   size 4     distance 1   0 <-> 1   2 <-> 3     everybody holds the sum of a pair
 //              distance 2   0 <-> 2   1 <-> 3     ... of two pairs, which is all
 //
-// With 7 ranks, 3 are beyond the largest power of two. Ranks 0, 2, 4 hand their numbers to 1, 3, 5
-// and wait; 1, 3, 5 and 6 are then four seats 0, 1, 2, 3; in the end the waiting get the result.
+// With 7 ranks, 3 are beyond the largest power of two. Ranks 0, 2, 4 hand their numbers to 1,
+// 3, 5 and wait; 1, 3, 5 and 6 are then four seats 0, 1, 2, 3; in the end the waiting get the
+// result.
 template <MpiScalar T>
 void all_reduce_recursive_doubling(const Communicator& comm, std::span<T> data, ReduceOp op) {
   const int seats = static_cast<int>(std::bit_floor(static_cast<unsigned>(comm.size())));

@@ -1,12 +1,12 @@
 // How two numbers become one on the way: sum, average, maximum.
 #pragma once
 
+#include "01_send_recv/send_recv.hpp"
+
 #include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <span>
-
-#include "01_send_recv/send_recv.hpp"
 
 namespace dist {
 
@@ -15,8 +15,8 @@ enum class ReduceOp { sum, avg, max };
 // into[i] = into[i] (op) from[i]. An average is added up like a sum; finish() divides.
 //
 // Both operations give the same bits whichever operand comes first. All ranks depend on that:
-// in recursive doubling one partner computes a + b and the other b + a. For max this needs care:
-// std::max(a, NaN) and std::max(NaN, a) differ, so here a NaN always wins, and is seen.
+// in recursive doubling one partner computes a + b and the other b + a. For max this needs
+// care: std::max(a, NaN) and std::max(NaN, a) differ, so here a NaN always wins, and is seen.
 template <MpiScalar T>
 void accumulate(ReduceOp op, std::span<T> into, std::span<const T> from) {
   if (op == ReduceOp::max) {
@@ -28,18 +28,23 @@ void accumulate(ReduceOp op, std::span<T> into, std::span<const T> from) {
   }
 }
 
-// Turns the sum over `size` ranks into what `op` asks for. Called once per element, on the ranks
-// that finished its sum. Throws Error for the average of whole numbers.
+// Throws Error for the average of whole numbers, which is none.
 template <MpiScalar T>
-void finish(ReduceOp op, std::span<T> data, int size) {
-  if (op != ReduceOp::avg) return;
-  if constexpr (std::floating_point<T>) {
-    // Multiplied, not divided, as PyTorch's DDP does: for 3 ranks the last bit differs.
-    const T factor = static_cast<T>(1.0 / size);
-    for (T& value : data) value *= factor;
-  } else {
+void check_op(ReduceOp op) {
+  if (op == ReduceOp::avg && !std::floating_point<T>) {
     throw Error("the average of whole numbers is not a whole number: use sum");
   }
+}
+
+// Turns the sum over `size` ranks into what `op` asks for. Called once per element, on the rank
+// or ranks that finished its sum.
+template <MpiScalar T>
+void finish(ReduceOp op, std::span<T> data, int size) {
+  check_op<T>(op);
+  if (op != ReduceOp::avg) return;
+  // Multiplied, not divided, as PyTorch's DDP does: for 3 ranks the last bit differs.
+  const double factor = 1.0 / size;
+  for (T& value : data) value = static_cast<T>(value * static_cast<T>(factor));
 }
 
 }  // namespace dist

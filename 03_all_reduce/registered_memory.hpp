@@ -1,19 +1,19 @@
 // Memory that the message layer made itself, so that it can move it without a copy of its own.
 #pragma once
 
+#include "common/check.hpp"
+#include "common/tensor.hpp"
+
 #include <mpi.h>
 
 #include <memory>
 #include <utility>
 
-#include "common/check.hpp"
-#include "common/tensor.hpp"
-
 namespace dist {
 
 // A tensor for messages: on the CPU in memory of MPI_Alloc_mem, which a network card may have
-// registered; on a GPU in its ordinary memory. Its contents are undefined. It must go away before
-// MPI does.
+// registered; on a GPU in its ordinary memory. Its contents are undefined. It must go away
+// before MPI does.
 inline Tensor allocate_registered(Shape shape, Device device) {
   if (!device.is_cpu()) return {std::move(shape), device};
   const std::size_t bytes = numel(shape) * sizeof(float);

@@ -1,17 +1,19 @@
-// What this file adds: the ring all-reduce, the heart of data-parallel training. Every rank sends
-// 2 (size - 1) / size of the tensor, which is nearly independent of how many ranks there are.
+// What this file adds: the ring all-reduce, the heart of data-parallel training. Every rank
+// sends 2 (size - 1) / size of the tensor, which is nearly independent of how many ranks there
+// are.
 // Builds on: 01, send_recv.
-// Look at: the invariants above the two loops; and that nothing but right and left is ever named.
+// Look at: the invariants above the two loops; and that nothing but right and left is ever
+// named.
 // Sources: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (2009), who also prove
 // that no algorithm can send less.
 #pragma once
+
+#include "03_all_reduce/reduce_op.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
-
-#include "03_all_reduce/reduce_op.hpp"
 
 namespace dist {
 
@@ -20,9 +22,9 @@ struct ChunkRange {
   std::size_t count;
 };
 
-// Cuts `count` elements into `chunks` ranges whose lengths differ by at most one, the longer ones
-// first. `index` is taken modulo `chunks`, so that chunk -1 is the last: on a ring every index
-// wraps around.
+// Cuts `count` elements into `chunks` ranges whose lengths differ by at most one, the longer
+// ones first. `index` is taken modulo `chunks`, so that chunk -1 is the last: on a ring every
+// index wraps around.
 inline ChunkRange chunk_range(std::size_t count, int chunks, int index) {
   const auto n = static_cast<std::size_t>(chunks);
   const auto i = static_cast<std::size_t>((index % chunks + chunks) % chunks);
@@ -35,8 +37,8 @@ std::span<T> window(std::span<T> data, ChunkRange range) {
   return data.subspan(range.begin, range.count);
 }
 
-// Reduce-scatter: afterwards rank r holds the finished result of chunk r, and partial sums in all
-// the others. Called on all ranks with the same length and op.
+// Reduce-scatter: afterwards rank r holds the finished result of chunk r, and partial sums in
+// all the others. Called on all ranks with the same length and op.
 //
 // Follow a chunk rather than a rank. Chunk c leaves rank c + 1, moves one seat to the right per
 // step and collects that seat's share on arrival; after size - 1 moves it rests at rank c:
@@ -44,8 +46,8 @@ std::span<T> window(std::span<T> data, ChunkRange range) {
 //   chunk 0, size 4:   rank 1 ----> rank 2 ----> rank 3 ----> rank 0
 //                      a1           a1+a2        a1+a2+a3     a1+a2+a3+a0
 //
-// Seen from rank r: at step s pass on chunk r-1-s, receive chunk r-2-s. What arrives at step s is
-// what leaves at step s + 1, so one spare chunk of memory is enough.
+// Seen from rank r: at step s pass on chunk r-1-s, receive chunk r-2-s. What arrives at step s
+// is what leaves at step s + 1, so one spare chunk of memory is enough.
 template <MpiScalar T>
 void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp op) {
   const auto chunk = [&](int index) { return chunk_range(data.size(), comm.size(), index); };
@@ -64,8 +66,8 @@ void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp o
   finish(op, window(data, chunk(comm.rank())), comm.size());
 }
 
-// All-gather: rank r has chunk r; afterwards everybody has every chunk. Nothing is added any more,
-// finished chunks only move on to the right.
+// All-gather: rank r has chunk r; afterwards everybody has every chunk. Nothing is added any
+// more, finished chunks only move on to the right.
 //
 // Seen from rank r: at step s pass on chunk r-s, receive chunk r-1-s, straight to its place.
 template <MpiScalar T>
@@ -79,7 +81,8 @@ void ring_all_gather(const Communicator& comm, std::span<T> data) {
 }
 
 // Called on all ranks with the same length and op; afterwards `data` is the same on all, to the
-// bit. Cost: 2 (size - 1) messages of 1/size of the tensor per rank, all ranks busy all the time.
+// bit. Cost: 2 (size - 1) messages of 1/size of the tensor per rank, all ranks busy all the
+// time.
 template <MpiScalar T>
 void all_reduce_ring(const Communicator& comm, std::span<T> data, ReduceOp op) {
   ring_reduce_scatter(comm, data, op);

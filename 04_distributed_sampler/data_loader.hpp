@@ -2,21 +2,21 @@
 // Builds on: dataset; the sampler decides which samples, this file only collects them.
 #pragma once
 
+#include "04_distributed_sampler/dataset.hpp"
+#include "common/buffer.hpp"
+#include "common/tensor.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "04_distributed_sampler/dataset.hpp"
-#include "common/buffer.hpp"
-#include "common/tensor.hpp"
-
 namespace dist {
 
 // Lies in the loader's own memory: valid until the loader makes the next batch.
 struct Batch {
-  Tensor inputs;                            // (rows, features)
+  Tensor inputs;                          // (rows, features)
   std::span<const std::int32_t> targets;  // (rows), in the device's memory
   std::size_t rows() const { return targets.size(); }
 };
@@ -24,9 +24,10 @@ struct Batch {
 class DataLoader {
  public:
   // Batches of `batch_size` samples on the stream's device; the last one may be smaller, or is
-  // left out with `drop_last` (a different switch from the sampler's). `dataset` and `stream` must
-  // outlive the loader.
-  DataLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last, const Stream& stream);
+  // left out with `drop_last` (a different switch from the sampler's). `dataset` and `stream`
+  // must outlive the loader.
+  DataLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
+             const Stream& stream);
 
   // How many batches `samples` samples make.
   std::size_t batches(std::size_t samples) const;
@@ -42,7 +43,7 @@ class DataLoader {
   const Stream& stream_;
   std::size_t batch_size_;
   bool drop_last_;
-  Buffer<float> host_inputs_;          // pinned: the GPU fetches from it
+  Buffer<float> host_inputs_;  // pinned: the GPU fetches from it
   Buffer<std::int32_t> host_targets_;
   Tensor inputs_;
   Buffer<std::int32_t> targets_;

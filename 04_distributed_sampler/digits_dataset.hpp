@@ -2,15 +2,15 @@
 // rotation, shear, thickness and noise of its own, 28 x 28 pixels like MNIST's.
 #pragma once
 
+#include "04_distributed_sampler/idx_dataset.hpp"
+
 #include <cstddef>
 #include <cstdint>
 
-#include "04_distributed_sampler/idx_dataset.hpp"
-
 namespace dist {
 
-// `count` images and their labels (0 .. 9, in equal parts, in random order), as the bytes of two
-// IDX files. The same arguments give the same bytes on every machine: only exactly rounded
+// `count` images and their labels (0 .. 9, in equal parts, in random order), as the bytes of
+// two IDX files. The same arguments give the same bytes on every machine: only exactly rounded
 // operations, no libm.
 struct DigitFiles {
   std::vector<std::uint8_t> images;

@@ -1,10 +1,10 @@
 #include "04_distributed_sampler/distributed_sampler.hpp"
 
-#include <numeric>
-#include <string>
-
 #include "common/check.hpp"
 #include "common/random.hpp"
+
+#include <numeric>
+#include <string>
 
 namespace dist {
 
@@ -33,13 +33,14 @@ std::vector<std::size_t> DistributedSampler::indices() const {
   } else {
     std::iota(order.begin(), order.end(), std::size_t{0});
   }
-  // Then they take turns. With 10 samples on 4 ranks the order is padded from its own beginning:
+  // Then they take turns. With 10 samples on 4 ranks the order is padded from its own
+  // beginning:
   //
   //   order    4 1 7 5 | 3 9 0 8 | 6 2 (4 1)        rank 0: 4 3 6     rank 2: 7 0 4
   //   rank     0 1 2 3   0 1 2 3   0 1  2 3         rank 1: 1 9 2     rank 3: 5 8 1
   //
-  // Turns, not blocks: batch k of all ranks together is then block k of the order, as one process
-  // with a batch as large as all of theirs would have taken it.
+  // Turns, not blocks: batch k of all ranks together is then block k of the order, as one
+  // process with a batch as large as all of theirs would have taken it.
   std::vector<std::size_t> mine;
   mine.reserve(num_samples_);
   for (std::size_t k = 0; k < num_samples_; ++k) {

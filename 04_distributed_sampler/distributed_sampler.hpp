@@ -23,8 +23,8 @@ class DistributedSampler {
   DistributedSampler(std::size_t dataset_size, int num_replicas, int rank,
                      SamplerOptions options = {});
 
-  // The epoch, from 0, whose order indices() gives. A program that never calls it sees the order
-  // of epoch 0 in every epoch.
+  // The epoch, from 0, whose order indices() gives. A program that never calls it sees the
+  // order of epoch 0 in every epoch.
   void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
 
   std::size_t num_samples() const { return num_samples_; }  // of this rank; equal on all
@@ -42,8 +42,9 @@ class DistributedSampler {
   std::uint64_t epoch_ = 0;
 };
 
-// For evaluation: every sample on exactly one rank, none twice, none left out; so the counts differ
-// by up to one between ranks. An accuracy over padded shards would count some samples twice.
+// For evaluation: every sample on exactly one rank, none twice, none left out; so the counts
+// differ by up to one between ranks. An accuracy over padded shards would count some samples
+// twice.
 std::vector<std::size_t> exact_shard(std::size_t dataset_size, int num_replicas, int rank);
 
 }  // namespace dist

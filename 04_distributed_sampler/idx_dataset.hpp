@@ -8,12 +8,12 @@
 // The format is described at the MNIST database's home page. Plain or compressed with gzip.
 #pragma once
 
+#include "04_distributed_sampler/dataset.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "04_distributed_sampler/dataset.hpp"
 
 namespace dist {
 
@@ -27,9 +27,9 @@ struct IdxImages {
   std::vector<std::uint8_t> pixels;  // count * rows * columns, row-major
 };
 
-// Parse the bytes of an IDX file; `name` stands in the error messages. Throw Error when the magic
-// is wrong or the header promises more, or fewer, bytes than there are: a lying header never
-// leads to an allocation.
+// Parse the bytes of an IDX file; `name` stands in the error messages. Throw Error when the
+// magic is wrong or the header promises more, or fewer, bytes than there are: a lying header
+// never leads to an allocation.
 IdxImages parse_idx_images(const std::vector<std::uint8_t>& bytes, const std::string& name);
 std::vector<std::uint8_t> parse_idx_labels(const std::vector<std::uint8_t>& bytes,
                                            const std::string& name);

@@ -1,20 +1,20 @@
 // Two small data sets made of others or of numbers: torch's TensorDataset and Subset.
 #pragma once
 
+#include "04_distributed_sampler/dataset.hpp"
+#include "common/random.hpp"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
-
-#include "04_distributed_sampler/dataset.hpp"
-#include "common/random.hpp"
 
 namespace dist {
 
 // Numbers in memory: `inputs` is (labels.size(), features), row-major.
 class TensorDataset : public Dataset {
  public:
-  TensorDataset(std::vector<float> inputs, std::vector<std::int32_t> labels, std::size_t features,
-                std::size_t classes)
+  TensorDataset(std::vector<float> inputs, std::vector<std::int32_t> labels,
+                std::size_t features, std::size_t classes)
       : inputs_(std::move(inputs)),
         labels_(std::move(labels)),
         features_(features),
@@ -39,8 +39,8 @@ class TensorDataset : public Dataset {
 // `size` samples of noise with random labels, as the PyTorch lines
 //   X = torch.randn(size, features);  y = torch.randint(0, classes, (size,))
 // draw them from `generator`.
-inline TensorDataset synthetic_dataset(std::size_t size, std::size_t features, std::size_t classes,
-                                       Generator& generator) {
+inline TensorDataset synthetic_dataset(std::size_t size, std::size_t features,
+                                       std::size_t classes, Generator& generator) {
   std::vector<float> inputs(size * features);
   fill_normal(inputs, generator);
   std::vector<std::int32_t> labels;

@@ -5,6 +5,14 @@
 //   build/bin/distributed_sampler --size 60000 --num-replicas 8 --rank 5 --json
 //
 // Read distributed_sampler.cpp first, then data_loader.hpp.
+#include "03_all_reduce/all_reduce.hpp"
+#include "04_distributed_sampler/data_loader.hpp"
+#include "04_distributed_sampler/digits_dataset.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "common/command_line.hpp"
+#include "common/console.hpp"
+#include "common/mpi_environment.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -13,14 +21,6 @@
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "03_all_reduce/all_reduce.hpp"
-#include "04_distributed_sampler/data_loader.hpp"
-#include "04_distributed_sampler/digits_dataset.hpp"
-#include "04_distributed_sampler/distributed_sampler.hpp"
-#include "common/command_line.hpp"
-#include "common/console.hpp"
-#include "common/mpi_environment.hpp"
 
 namespace {
 
@@ -53,15 +53,18 @@ std::string line_of(const Options& options, int rank, const std::vector<std::siz
   const std::size_t shown = std::min(indices.size(), kMostShown);
   for (std::size_t begin = 0; begin < shown; begin += options.batch_size) {
     const std::size_t end = std::min(shown, begin + options.batch_size);
-    const auto at = [&](std::size_t i) { return indices.begin() + static_cast<std::ptrdiff_t>(i); };
+    const auto at = [&](std::size_t i) {
+      return indices.begin() + static_cast<std::ptrdiff_t>(i);
+    };
     text += fmt::format(" [{}]", fmt::join(at(begin), at(end), " "));
   }
   if (indices.size() > shown) text += fmt::format(" ... {} in all", indices.size());
   return text;
 }
 
-// The proof that the shards cover the data set: every rank marks its samples in a table of zeros,
-// lesson 3 adds the tables up, and every sample must have been taken as often as the rule says.
+// The proof that the shards cover the data set: every rank marks its samples in a table of
+// zeros, lesson 3 adds the tables up, and every sample must have been taken as often as the
+// rule says.
 bool prove_partition(const Options& options, const Console& console, const Communicator& comm,
                      const DistributedSampler& sampler) {
   std::vector<std::int32_t> taken(options.size, 0);
@@ -105,7 +108,8 @@ void show_picture(const Options& options, const Console& console,
     for (std::size_t row = 0; row < kSide; row += 2) {  // characters are twice as high as wide
       std::string text = "  ";
       for (std::size_t column = 0; column < kSide; ++column) {
-        const float ink = (pixels[row * kSide + column] + pixels[(row + 1) * kSide + column]) / 2;
+        const float ink =
+            (pixels[row * kSide + column] + pixels[(row + 1) * kSide + column]) / 2;
         text += " .:*#"[std::min(4, static_cast<int>(ink * 5))];
       }
       console.line(text);
@@ -138,16 +142,21 @@ int main(int argc, char** argv) {
   options.rank = comm.rank();
   // Four samples for every rank, less two: enough to see padding.
   options.size = static_cast<std::size_t>(std::max(1, 4 * comm.size() - 2));
-  CommandLine command_line("distributed_sampler", "Lesson 4: every rank finds its own samples.");
-  command_line.number<std::size_t>("--size", options.size, 0, 100'000'000, "samples in the data set");
-  command_line.flag("--shuffle,!--no-shuffle", options.sampler.shuffle, "random order (default)");
+  CommandLine command_line("distributed_sampler",
+                           "Lesson 4: every rank finds its own samples.");
+  command_line.number<std::size_t>("--size", options.size, 0, 100'000'000,
+                                   "samples in the data set");
+  command_line.flag("--shuffle,!--no-shuffle", options.sampler.shuffle,
+                    "random order (default)");
   command_line.flag("--drop-last", options.sampler.drop_last, "drop what does not divide");
-  command_line.number<std::uint64_t>("--epoch", options.epoch, 0, 1U << 31, "set_epoch's argument");
+  command_line.number<std::uint64_t>("--epoch", options.epoch, 0, 1U << 31,
+                                     "set_epoch's argument");
   command_line.number<std::size_t>("--batch-size", options.batch_size, 1, 1U << 20, "per rank");
   command_line.number("--num-replicas", options.num_replicas, 1, 1 << 20,
                       "with --rank: answer for a world that is not here");
   command_line.number("--rank", options.rank, 0, 1 << 20, "see --num-replicas");
-  command_line.flag("--picture", options.picture, "draw the first sample, if these were the digits");
+  command_line.flag("--picture", options.picture,
+                    "draw the first sample, if these were the digits");
   options.common.declare(command_line);
   command_line.check([&] {
     if (command_line.given("--rank") != command_line.given("--num-replicas")) {
@@ -171,9 +180,10 @@ int main(int argc, char** argv) {
   sampler.set_epoch(options.epoch);
   const std::vector<std::size_t> indices = sampler.indices();
 
-  console.line(fmt::format("{} samples on {} rank{}, epoch {}: {} for each, {} in all; batches of {}",
-                           options.size, comm.size(), comm.size() == 1 ? "" : "s", options.epoch,
-                           sampler.num_samples(), sampler.total_size(), options.batch_size));
+  console.line(
+      fmt::format("{} samples on {} rank{}, epoch {}: {} for each, {} in all; batches of {}",
+                  options.size, comm.size(), comm.size() == 1 ? "" : "s", options.epoch,
+                  sampler.num_samples(), sampler.total_size(), options.batch_size));
   lines_in_rank_order(console, comm, line_of(options, comm.rank(), indices));
   rows_in_rank_order(console, comm, row_of(options, comm.rank(), sampler));
   if (options.picture && !indices.empty()) show_picture(options, console, indices);

@@ -1,7 +1,6 @@
 #include "05_ddp_training/checkpoint.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include "common/check.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,11 +8,11 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
+#include <unistd.h>
 #include <utility>
 #include <vector>
-
-#include "common/check.hpp"
 
 namespace dist {
 namespace {
@@ -88,12 +87,12 @@ void save_checkpoint(const std::string& path, std::span<const Parameter> paramet
     // Before the rename: a name that points to data still in memory would, after a power cut,
     // point to an empty file.
     file.sync();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) {
+      throw Error(fmt::format("{}: cannot be replaced: {}", path, std::strerror(errno)));
+    }
   } catch (const Error&) {
     ::unlink(temporary.c_str());
     throw;
-  }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    throw Error(fmt::format("{}: cannot be renamed to: {}", path, std::strerror(errno)));
   }
   // The rename itself is an entry of the folder, and reaches the disk with the folder.
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();

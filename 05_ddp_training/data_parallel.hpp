@@ -2,10 +2,11 @@
 // ranks, and add messages to its construction and to its backward pass, nothing else.
 #pragma once
 
-#include <memory>
-
 #include "05_ddp_training/mlp.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
+
+#include <memory>
+#include <string>
 
 namespace dist {
 
@@ -16,8 +17,8 @@ class DataParallel {
   Tensor forward(const Tensor& input, const Stream& stream) {
     return module_.forward(input, stream);
   }
-  // Called on all ranks. Afterwards every grad is the mean over the ranks, for work that is queued
-  // on `stream` from now on.
+  // Called on all ranks. Afterwards every grad is the mean over the ranks, for work that is
+  // queued on `stream` from now on.
   virtual void backward(const Tensor& grad_logits, const Stream& stream) = 0;
 
   // The time of the last backward's communication that nothing else hid, in milliseconds; waits
@@ -44,5 +45,9 @@ class DataParallel {
   Event computed_;
   Event averaged_;
 };
+
+// Called on all ranks. `name` is ddp (DistributedDataParallel) or naive (NaiveDataParallel).
+std::unique_ptr<DataParallel> make_data_parallel(const std::string& name, Mlp& module,
+                                                 ProcessGroup& group, const Stream& stream);
 
 }  // namespace dist

@@ -1,7 +1,7 @@
 // What this file adds: one all-reduce for all gradients. Every gradient is a window on one flat
 // tensor, so that backward writes straight into the message: nothing is copied in or out.
-// Builds on: Tensor's narrow and view; 03's all-reduce, through the process group.
-// PyTorch calls the flat tensor a bucket, and the windows gradient_as_bucket_view.
+// Builds on: Tensor's narrow and view; 03's all-reduce, through the process group. PyTorch
+// calls the flat tensor a bucket, and the windows gradient_as_bucket_view.
 #pragma once
 
 #include "05_ddp_training/data_parallel.hpp"

@@ -1,13 +1,13 @@
 // What this file adds: how many samples a model gets right.
 #pragma once
 
-#include <cstddef>
-#include <utility>
-#include <vector>
-
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/loss.hpp"
 #include "05_ddp_training/mlp.hpp"
+
+#include <cstddef>
+#include <utility>
+#include <vector>
 
 namespace dist {
 

@@ -1,10 +1,10 @@
-// Compiled by nvcc in a CUDA build, by the C++ compiler otherwise, and with -ffp-contract=off in
-// both, so that only what is written as std::fma is fused.
+// Compiled by nvcc in a CUDA build, by the C++ compiler otherwise, and with -ffp-contract=off
+// in both, so that only what is written as std::fma is fused.
 #include "05_ddp_training/kernels.hpp"
 
-#include <cmath>
-
 #include "common/parallel_for.hpp"
+
+#include <cmath>
 
 namespace dist {
 
@@ -32,18 +32,19 @@ void relu_backward(const Stream& stream, std::size_t count, const float* output,
 
 void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
                  float* sums) {
-  // One index owns this many neighbouring columns: a matrix is stored by rows, and reading a cache
-  // line for one number of it would be 16 times the work.
+  // One index owns this many neighbouring columns: a matrix is stored by rows, and reading a
+  // cache line for one number of it would be 16 times the work.
   constexpr std::size_t kWidth = 16;
-  parallel_for(stream, (columns + kWidth - 1) / kWidth, [=] DIST_HOST_DEVICE(std::size_t block) {
-    const std::size_t begin = block * kWidth;
-    const std::size_t width = columns - begin < kWidth ? columns - begin : kWidth;
-    float sum[kWidth] = {};
-    for (std::size_t r = 0; r < rows; ++r) {
-      for (std::size_t c = 0; c < width; ++c) sum[c] += x[r * columns + begin + c];
-    }
-    for (std::size_t c = 0; c < width; ++c) sums[begin + c] = sum[c];
-  });
+  parallel_for(stream, (columns + kWidth - 1) / kWidth,
+               [=] DIST_HOST_DEVICE(std::size_t block) {
+                 const std::size_t begin = block * kWidth;
+                 const std::size_t width = columns - begin < kWidth ? columns - begin : kWidth;
+                 float sum[kWidth] = {};
+                 for (std::size_t r = 0; r < rows; ++r) {
+                   for (std::size_t c = 0; c < width; ++c) sum[c] += x[r * columns + begin + c];
+                 }
+                 for (std::size_t c = 0; c < width; ++c) sums[begin + c] = sum[c];
+               });
 }
 
 void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
@@ -67,8 +68,8 @@ void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t c
   });
 }
 
-void count_hits(const Stream& stream, std::size_t rows, std::size_t classes, const float* logits,
-                const std::int32_t* targets, float* hits) {
+void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
+                const float* logits, const std::int32_t* targets, float* hits) {
   parallel_for(stream, rows, [=] DIST_HOST_DEVICE(std::size_t r) {
     const float* row = logits + r * classes;
     std::size_t best = 0;
@@ -90,7 +91,8 @@ void adam_step(const Stream& stream, std::size_t count, AdamFactors f, const flo
     const float g = gradient[i];
     m[i] = std::fma(g, f.one_minus_beta1, m[i] * f.beta1);
     v[i] = std::fma(f.one_minus_beta2 * g, g, v[i] * f.beta2);
-    // eps after the correction and the root, as in PyTorch; inside the root it is another method.
+    // eps after the correction and the root, as in PyTorch; inside the root it is another
+    // method.
     const float denominator = std::sqrt(v[i]) / f.root_correction + f.eps;
     parameter[i] = parameter[i] + (-f.step_size * m[i]) / denominator;
   });

@@ -1,14 +1,14 @@
 // The arithmetic of a training step that is no matrix product, one function per operation.
 //
-// Every function queues its work on `stream` and takes pointers into that stream's device. Each is
-// one source for both devices (common/parallel_for.hpp); one index owns one output and adds in a
-// fixed order, so that a run repeats to the bit.
+// Every function queues its work on `stream` and takes pointers into that stream's device. Each
+// is one source for both devices (common/parallel_for.hpp); one index owns one output and adds
+// in a fixed order, so that a run repeats to the bit.
 #pragma once
+
+#include "common/stream.hpp"
 
 #include <cstddef>
 #include <cstdint>
-
-#include "common/stream.hpp"
 
 namespace dist {
 
@@ -25,7 +25,8 @@ void relu_backward(const Stream& stream, std::size_t count, const float* output,
 void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
                  float* sums);
 
-// Softmax and cross entropy, forward and backward at once. For each row of logits (rows, classes):
+// Softmax and cross entropy, forward and backward at once. For each row of logits (rows,
+// classes):
 //   losses[r]       = -log softmax(logits[r])[targets[r]]
 //   gradient[r][c]  = (softmax(logits[r])[c] - (c == targets[r])) / rows
 // so `gradient` is that of the mean loss.
@@ -33,15 +34,15 @@ void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t c
                            const float* logits, const std::int32_t* targets, float* losses,
                            float* gradient);
 // hits[r] = 1 if the largest of logits[r] (the first of several) stands at targets[r], else 0.
-void count_hits(const Stream& stream, std::size_t rows, std::size_t classes, const float* logits,
-                const std::int32_t* targets, float* hits);
+void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
+                const float* logits, const std::int32_t* targets, float* hits);
 
 // p = p - lr * g, with one rounding (torch/optim/sgd.py).
 void sgd_step(const Stream& stream, std::size_t count, float lr, const float* gradient,
               float* parameter);
 
-// Adam's step in one pass over memory (torch/optim/adam.py; Kingma and Ba, 2015). The factors are
-// computed in double on the host, as PyTorch does, and rounded once:
+// Adam's step in one pass over memory (torch/optim/adam.py; Kingma and Ba, 2015). The factors
+// are computed in double on the host, as PyTorch does, and rounded once:
 //   m = g (1 - beta1) + m beta1;   v = g^2 (1 - beta2) + v beta2
 //   p = p - step_size * m / (sqrt(v) / root_correction + eps)
 struct AdamFactors {

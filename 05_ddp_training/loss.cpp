@@ -1,9 +1,9 @@
 #include "05_ddp_training/loss.hpp"
 
+#include "05_ddp_training/kernels.hpp"
+
 #include <numeric>
 #include <vector>
-
-#include "05_ddp_training/kernels.hpp"
 
 namespace dist {
 
@@ -22,7 +22,8 @@ void CrossEntropyLoss::forward(const Tensor& logits, std::span<const std::int32_
 
 double CrossEntropyLoss::value(const Stream& stream) const {
   const std::vector<float> losses = to_host(stream, losses_);
-  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  return std::accumulate(losses.begin(), losses.end(), 0.0) /
+         static_cast<double>(losses.size());
 }
 
 std::size_t correct_answers(const Tensor& logits, std::span<const std::int32_t> targets,

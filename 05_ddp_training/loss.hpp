@@ -1,19 +1,20 @@
 // What this file adds: softmax cross entropy over a batch, and counting right answers.
 #pragma once
 
+#include "common/tensor.hpp"
+
 #include <cstdint>
 #include <span>
-
-#include "common/tensor.hpp"
 
 namespace dist {
 
 // torch.nn.CrossEntropyLoss: the mean over this rank's batch. Keeps its memory between steps.
 class CrossEntropyLoss {
  public:
-  // logits (rows, classes), targets (rows) in the same device's memory. Computes the loss and its
-  // gradient at once.
-  void forward(const Tensor& logits, std::span<const std::int32_t> targets, const Stream& stream);
+  // logits (rows, classes), targets (rows) in the same device's memory. Computes the loss and
+  // its gradient at once.
+  void forward(const Tensor& logits, std::span<const std::int32_t> targets,
+               const Stream& stream);
 
   // (rows, classes), valid until the next forward.
   const Tensor& grad() const { return grad_; }

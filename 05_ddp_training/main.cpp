@@ -4,92 +4,30 @@
 //   mpirun -np 4 build/bin/ddp_training --dataset idx --data FOLDER      MNIST's own files
 //
 // Read single_process.cpp first; this file is the same program with messages added.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <array>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-
-#include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
+#include "05_ddp_training/across_ranks.hpp"
 #include "05_ddp_training/checkpoint.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
-#include "05_ddp_training/evaluation.hpp"
-#include "05_ddp_training/naive_data_parallel.hpp"
+#include "05_ddp_training/data_parallel.hpp"
 #include "05_ddp_training/optimizer.hpp"
+#include "05_ddp_training/parallel_options.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "05_ddp_training/replica_check.hpp"
 #include "05_ddp_training/training_data.hpp"
 #include "05_ddp_training/training_log.hpp"
 #include "common/mpi_environment.hpp"
+#include "common/nccl_communicator.hpp"
 
-namespace {
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
-using namespace dist;
-
-// The flags that only several processes need.
-struct ParallelOptions {
-  std::size_t global_batch = 0;
-  std::string backend = "auto";
-  std::string algorithm = "auto";
-  std::string data_parallel = "ddp";
-
-  void declare(CommandLine& command_line, TrainingOptions& training, const Communicator& comm) {
-    command_line.number<std::size_t>("--global-batch", global_batch, 1, 1U << 30,
-                                     "samples per step over all ranks, instead of --batch-size");
-    command_line.choice("--backend", backend, {"auto", "ours", "mpi", "nccl"},
-                        "who carries gradients; auto: nccl with a GPU per rank, else ours");
-    command_line.choice("--algorithm", algorithm,
-                        {"auto", "naive", "recursive-doubling", "ring", "mpi"},
-                        "which all-reduce, for the backend ours");
-    command_line.choice("--data-parallel", data_parallel, {"ddp", "naive"},
-                        "one all-reduce for all gradients, or one for each");
-    command_line.check([&, this] {
-      if (global_batch == 0) return;
-      if (command_line.given("--batch-size")) {
-        throw Error("--global-batch: and --batch-size exclude each other");
-      }
-      const auto ranks = static_cast<std::size_t>(comm.size());
-      if (global_batch % ranks != 0) {
-        throw Error(fmt::format("--global-batch: {} does not divide by {} ranks", global_batch,
-                                ranks));
-      }
-      training.batch_size = global_batch / ranks;
-    });
-  }
-};
-
-std::unique_ptr<DataParallel> wrap(const ParallelOptions& options, Mlp& model,
-                                   ProcessGroup& group, const Stream& stream) {
-  if (options.data_parallel == "naive") {
-    return std::make_unique<NaiveDataParallel>(model, group, stream);
-  }
-  return std::make_unique<DistributedDataParallel>(model, group, stream);
-}
-
-// The mean over ranks of each rank's own mean loss. Rank 0's alone would be that of its batch.
-double mean_over_ranks(const Communicator& comm, double value) {
-  std::array mean{value};
-  all_reduce<double>(comm, mean, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
-  return mean[0];
-}
-
-// Every rank tests its own part of the set, none twice, and the counts are added: the accuracy is
-// the same for any number of ranks.
-double test_accuracy(const Communicator& comm, Mlp& model, const Dataset& test,
-                     const Stream& stream) {
-  std::array<std::uint64_t, 1> correct{
-      count_correct(model, test, exact_shard(test.size(), comm.size(), comm.rank()), stream)};
-  all_reduce<std::uint64_t>(comm, correct, ReduceOp::sum);
-  return static_cast<double>(correct[0]) / static_cast<double>(test.size());
-}
-
-}  // namespace
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
 
 int main(int argc, char** argv) {
+  using namespace dist;
+
   MpiEnvironment mpi(argc, argv);
   const Communicator comm = Communicator::world();
   const bool root = comm.rank() == 0;
@@ -103,6 +41,7 @@ int main(int argc, char** argv) {
   parallel.declare(command_line, options, comm);
   command_line.check([&] {
     choice = choose_device(options.common.device, comm.local_rank());
+    if (parallel.backend == "nccl") require_nccl("--backend", comm, choice.device);
     data.load(options, comm.size());
   });
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
@@ -116,7 +55,7 @@ int main(int argc, char** argv) {
   Generator generator(options.common.seed);
   Mlp model(options.layers, generator, stream);
   data.draw(options, generator);
-  const auto ddp = wrap(parallel, model, *group, stream);
+  const auto ddp = make_data_parallel(parallel.data_parallel, model, *group, stream);
   const auto optimizer =
       make_optimizer(options.optimizer, options.lr, model.parameters(), stream);
 
@@ -163,9 +102,8 @@ int main(int argc, char** argv) {
 
   const std::string difference = first_difference(comm, model.parameters(), stream);
   const std::string algorithm = backend.backend == Backend::ours ? parallel.algorithm : "";
-  const char* const names[] = {"ours", "mpi", "nccl"};
   const bool finite = log.summary({.device = to_string(choice.device),
-                                   .backend = names[static_cast<int>(backend.backend)],
+                                   .backend = to_string(backend.backend),
                                    .algorithm = algorithm,
                                    .ranks = comm.size()},
                                   model.parameters(), difference.empty(), stream);

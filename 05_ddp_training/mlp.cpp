@@ -1,10 +1,10 @@
 #include "05_ddp_training/mlp.hpp"
 
-#include <utility>
-
 #include "05_ddp_training/kernels.hpp"
 #include "common/check.hpp"
 #include "common/gemm.hpp"
+
+#include <utility>
 
 namespace dist {
 

@@ -1,15 +1,16 @@
 // What this file adds: a multi-layer perceptron, forward and backward: PyTorch's
 // nn.Sequential(Linear, ReLU, Linear, ..., Linear), with the same names and initial numbers.
-// It knows nothing of ranks. Data parallelism is added from outside (distributed_data_parallel).
+// It knows nothing of ranks. Data parallelism is added from outside
+// (distributed_data_parallel).
 #pragma once
+
+#include "common/random.hpp"
+#include "common/tensor.hpp"
 
 #include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "common/random.hpp"
-#include "common/tensor.hpp"
 
 namespace dist {
 
@@ -21,12 +22,13 @@ struct Parameter {
 
 class Mlp {
  public:
-  // Layers of these widths: {784, 512, 10} is Linear(784, 512), ReLU, Linear(512, 10). Draws the
-  // initial weights from `generator` as PyTorch would. Throws Error with fewer than two widths.
+  // Layers of these widths: {784, 512, 10} is Linear(784, 512), ReLU, Linear(512, 10). Draws
+  // the initial weights from `generator` as PyTorch would. Throws Error with fewer than two
+  // widths.
   Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& stream);
 
-  // input (rows, widths.front()) -> logits (rows, widths.back()). Both `input` and the result must
-  // stay as they are until backward is done.
+  // input (rows, widths.front()) -> logits (rows, widths.back()). Both `input` and the result
+  // must stay as they are until backward is done.
   Tensor forward(const Tensor& input, const Stream& stream);
 
   // Writes every parameter's grad, given grad_logits (rows, widths.back()), the loss's gradient

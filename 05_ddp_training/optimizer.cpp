@@ -1,9 +1,9 @@
 #include "05_ddp_training/optimizer.hpp"
 
-#include <cmath>
-
 #include "05_ddp_training/kernels.hpp"
 #include "common/check.hpp"
+
+#include <cmath>
 
 namespace dist {
 

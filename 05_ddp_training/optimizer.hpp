@@ -4,12 +4,12 @@
 // keep equal states, without a message.
 #pragma once
 
+#include "05_ddp_training/mlp.hpp"
+
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "05_ddp_training/mlp.hpp"
 
 namespace dist {
 
@@ -48,6 +48,7 @@ class Adam : public Optimizer {
 
 // `name` is sgd or adam.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, double lr,
-                                          std::span<Parameter> parameters, const Stream& stream);
+                                          std::span<Parameter> parameters,
+                                          const Stream& stream);
 
 }  // namespace dist

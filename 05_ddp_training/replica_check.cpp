@@ -1,17 +1,17 @@
 #include "05_ddp_training/replica_check.hpp"
 
-#include <cstdint>
-#include <vector>
-
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/hash.hpp"
+
+#include <cstdint>
+#include <vector>
 
 namespace dist {
 
 std::string first_difference(const Communicator& comm, std::span<const Parameter> parameters,
                              const Stream& stream) {
-  // Equal on all ranks exactly if the largest hash is also the smallest, and the smallest is the
-  // complement of the largest complement: one all-reduce with max finds both.
+  // Equal on all ranks exactly if the largest hash is also the smallest, and the smallest is
+  // the complement of the largest complement: one all-reduce with max finds both.
   std::vector<std::uint64_t> hashes;
   for (const Parameter& parameter : parameters) {
     const std::uint64_t hash = fingerprint(to_host(stream, parameter.value));

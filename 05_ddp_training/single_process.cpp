@@ -4,19 +4,19 @@
 //
 // Then compare it with main.cpp: the difference is what data parallelism adds.
 //   diff 05_ddp_training/single_process.cpp 05_ddp_training/main.cpp
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <map>
-#include <optional>
-#include <string>
-
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/checkpoint.hpp"
 #include "05_ddp_training/evaluation.hpp"
 #include "05_ddp_training/optimizer.hpp"
 #include "05_ddp_training/training_data.hpp"
 #include "05_ddp_training/training_log.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <optional>
+#include <string>
 
 int main(int argc, char** argv) {
   using namespace dist;
@@ -80,8 +80,10 @@ int main(int argc, char** argv) {
   }
   if (!options.checkpoint.empty()) save(log.steps());
 
-  const bool finite = log.summary({.device = to_string(choice.device), .backend = "", .algorithm = ""},
-                                  model.parameters(), true, stream);
-  console.line(finite ? "verified: all parameters are finite" : "WRONG: the parameters diverged");
+  const bool finite =
+      log.summary({.device = to_string(choice.device), .backend = "", .algorithm = ""},
+                  model.parameters(), true, stream);
+  console.line(finite ? "verified: all parameters are finite"
+                      : "WRONG: the parameters diverged");
   return finite ? 0 : 1;
 }

@@ -1,16 +1,16 @@
 #include "05_ddp_training/training_data.hpp"
 
+#include "04_distributed_sampler/digits_dataset.hpp"
+#include "04_distributed_sampler/idx_dataset.hpp"
+#include "04_distributed_sampler/in_memory_dataset.hpp"
+#include "common/check.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
-
-#include "04_distributed_sampler/digits_dataset.hpp"
-#include "04_distributed_sampler/idx_dataset.hpp"
-#include "04_distributed_sampler/in_memory_dataset.hpp"
-#include "common/check.hpp"
 
 namespace dist {
 namespace {

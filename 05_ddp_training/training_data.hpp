@@ -1,23 +1,23 @@
 // Which data a run trains and tests on, by its flags.
 #pragma once
 
-#include <memory>
-
 #include "04_distributed_sampler/dataset.hpp"
 #include "05_ddp_training/training_options.hpp"
 #include "common/random.hpp"
+
+#include <memory>
 
 namespace dist {
 
 class TrainingData {
  public:
-  // Reads or renders what --dataset names, fits --layers to it if the reader gave none, and checks
-  // what must fit: widths, batch size, and `ranks` against the number of samples. Throws Error
-  // naming the flag or the file. The synthetic set is not drawn yet.
+  // Reads or renders what --dataset names, fits --layers to it if the reader gave none, and
+  // checks what must fit: widths, batch size, and `ranks` against the number of samples. Throws
+  // Error naming the flag or the file. The synthetic set is not drawn yet.
   void load(TrainingOptions& options, int ranks);
 
-  // Draws the synthetic set; does nothing for the others. PyTorch's program draws the model first,
-  // from the same generator, so this comes after the model.
+  // Draws the synthetic set; does nothing for the others. PyTorch's program draws the model
+  // first, from the same generator, so this comes after the model.
   void draw(const TrainingOptions& options, Generator& generator);
 
   const Dataset& train() const { return *train_; }

@@ -1,5 +1,9 @@
 #include "05_ddp_training/training_log.hpp"
 
+#include "common/check.hpp"
+#include "common/hash.hpp"
+#include "common/measure.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -7,22 +11,23 @@
 #include <cmath>
 #include <numeric>
 
-#include "common/check.hpp"
-#include "common/hash.hpp"
-#include "common/measure.hpp"
-
 namespace dist {
 namespace {
 
-// The first steps allocate memory and warm caches up; what remains of a short run is half of it.
-std::size_t steps_left_out(std::size_t steps) { return std::min<std::size_t>(5, steps / 2); }
+// The first steps allocate memory and warm caches up; what remains of a short run is half of
+// it.
+std::size_t steps_left_out(std::size_t steps) {
+  return std::min<std::size_t>(5, steps / 2);
+}
 
 std::vector<double> steady(const std::vector<double>& values) {
   const auto begin = static_cast<std::ptrdiff_t>(steps_left_out(values.size()));
   return {values.begin() + begin, values.end()};
 }
 
-Json nullable(const std::string& text) { return text.empty() ? Json() : Json(text); }
+Json nullable(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
 
 }  // namespace
 
@@ -39,7 +44,9 @@ TrainingLog::TrainingLog(const Console& console, const TrainingOptions& options,
   start_clock();
 }
 
-void TrainingLog::start_clock() { last_ = std::chrono::steady_clock::now(); }
+void TrainingLog::start_clock() {
+  last_ = std::chrono::steady_clock::now();
+}
 
 void TrainingLog::step(std::size_t epoch, double loss, double communication_ms,
                        std::size_t samples) {
@@ -65,7 +72,8 @@ void TrainingLog::step(std::size_t epoch, double loss, double communication_ms,
 
 void TrainingLog::epoch(std::size_t epoch, std::optional<double> test_accuracy) {
   test_accuracy_ = test_accuracy;
-  const double mean_loss = epoch_loss_ / static_cast<double>(std::max<std::size_t>(1, epoch_steps_));
+  const double mean_loss =
+      epoch_loss_ / static_cast<double>(std::max<std::size_t>(1, epoch_steps_));
   progress_.clear();
   console_.line(fmt::format(
       "  epoch {}  step {:4}/{}  loss {:.4f}{}", epoch + 1, steps(), total_steps_, mean_loss,
@@ -91,21 +99,21 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
     for (std::size_t i = 0; i < std::min<std::size_t>(8, values.size()); ++i) {
       first8.push_back(significant(values[i]));
     }
-    described[parameter.name] = {
-        {"l2", significant(std::sqrt(squares))}, {"first8", first8}, {"sha256", sha256(values)}};
+    described[parameter.name] = {{"l2", significant(std::sqrt(squares))},
+                                 {"first8", first8},
+                                 {"sha256", sha256(values)}};
   }
   const double step_ms = median(steady(step_ms_));
   const double communication_ms = median(steady(communication_ms_));
   const auto begin = static_cast<std::ptrdiff_t>(steps_left_out(steps()));
-  const double seconds =
-      1e-3 * std::accumulate(step_ms_.begin() + begin, step_ms_.end(), 0.0);
+  const double seconds = 1e-3 * std::accumulate(step_ms_.begin() + begin, step_ms_.end(), 0.0);
   const auto samples = static_cast<double>(
       std::accumulate(samples_.begin() + begin, samples_.end(), std::size_t{0}));
   const double samples_per_second = seconds > 0 ? samples / seconds : 0.0;
 
   console_.line(fmt::format(
-      "one step: {:.2f} ms, of which communication {:.2f} ms; {:.0f} samples per second", step_ms,
-      communication_ms, samples_per_second));
+      "one step: {:.2f} ms, of which communication {:.2f} ms; {:.0f} samples per second",
+      step_ms, communication_ms, samples_per_second));
   console_.row({{"final", true},
                 {"steps", steps()},
                 {"parameters", described},

@@ -1,6 +1,10 @@
 // What a run reports: a row per step, a line per epoch, a summary at the end.
 #pragma once
 
+#include "05_ddp_training/mlp.hpp"
+#include "05_ddp_training/training_options.hpp"
+#include "common/console.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <fstream>
@@ -8,10 +12,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
-#include "05_ddp_training/mlp.hpp"
-#include "05_ddp_training/training_options.hpp"
-#include "common/console.hpp"
 
 namespace dist {
 
@@ -32,8 +32,8 @@ class TrainingLog {
 
   // Before the first step, and after a pause that is not part of a step (an evaluation).
   void start_clock();
-  // After each optimizer step, with the loss before it, averaged over ranks; `samples` is what all
-  // ranks together learned from.
+  // After each optimizer step, with the loss before it, averaged over ranks; `samples` is what
+  // all ranks together learned from.
   void step(std::size_t epoch, double loss, double communication_ms, std::size_t samples);
   // After each epoch. No accuracy for data without a test set.
   void epoch(std::size_t epoch, std::optional<double> test_accuracy);

@@ -1,13 +1,12 @@
 #include "05_ddp_training/training_options.hpp"
 
-#include <unistd.h>
+#include "common/check.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
-
-#include "common/check.hpp"
+#include <unistd.h>
 
 namespace dist {
 namespace {
@@ -53,7 +52,8 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
   command_line.flag("--shuffle,!--no-shuffle", sampler.shuffle, "random order (the default)");
   command_line.number<std::uint64_t>("--sampler-seed", sampler.seed, 0, 1ULL << 62,
                                      "seed of the order; not --seed, as in PyTorch");
-  command_line.flag("--drop-last", sampler.drop_last, "drop samples that do not divide by ranks");
+  command_line.flag("--drop-last", sampler.drop_last,
+                    "drop samples that do not divide by ranks");
   command_line.flag("--loader-drop-last", loader_drop_last, "drop a short last batch");
   command_line.number<std::size_t>("--checkpoint-every", checkpoint_every, 1, 1U << 30,
                                    "steps between checkpoints");

@@ -1,12 +1,12 @@
 // The flags that training has, on one process or on many.
 #pragma once
 
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "common/command_line.hpp"
+
 #include <cstddef>
 #include <string>
 #include <vector>
-
-#include "04_distributed_sampler/distributed_sampler.hpp"
-#include "common/command_line.hpp"
 
 namespace dist {
 
@@ -34,8 +34,8 @@ struct TrainingOptions {
   std::size_t checkpoint_every = 0;  // steps; 0: at the end only
   std::string metrics;               // empty: none
 
-  // Adds the flags, and a check of those that must fit each other. With `writes` (one rank), also
-  // checks that the files named can be written.
+  // Adds the flags, and a check of those that must fit each other. With `writes` (one rank),
+  // also checks that the files named can be written.
   void declare(CommandLine& command_line, bool writes);
 
   // How many optimizer steps a run of `steps_per_epoch` takes.

@@ -1,14 +1,14 @@
 #include "common/buffer.hpp"
 
+#include "common/check.hpp"
+#include "common/check_cuda.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-
-#include "common/check.hpp"
-#include "common/check_cuda.hpp"
 
 namespace dist {
 namespace {
@@ -18,7 +18,8 @@ constexpr std::size_t kAlignment = 64;
 
 std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
   // aligned_alloc wants a multiple of the alignment; never 0, so that data() is never null.
-  const std::size_t rounded = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  const std::size_t rounded =
+      std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   const bool overflow = bytes > std::numeric_limits<std::size_t>::max() - kAlignment;
   void* memory = overflow ? nullptr : std::aligned_alloc(kAlignment, rounded);
   if (memory == nullptr) throw Error(fmt::format("out of memory: {} bytes asked for", bytes));

@@ -1,11 +1,11 @@
 // Memory that one object owns, on the CPU or on a GPU.
 #pragma once
 
+#include "common/device.hpp"
+
 #include <cstddef>
 #include <memory>
 #include <type_traits>
-
-#include "common/device.hpp"
 
 namespace dist {
 
@@ -16,7 +16,8 @@ enum class Memory {
 
 // `bytes` of zeroed memory, aligned to 64 bytes at least. Throws Error saying what was asked
 // and, on a GPU, what was free.
-std::shared_ptr<void> allocate(std::size_t bytes, Device device, Memory memory = Memory::device);
+std::shared_ptr<void> allocate(std::size_t bytes, Device device,
+                               Memory memory = Memory::device);
 
 // `count` elements, zeroed. Move-only.
 template <class T>

@@ -11,9 +11,9 @@ namespace dist {
 
 int mpi_count(std::size_t count) {
   if (count > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    throw Error(fmt::format(
-        "{} elements in one message: MPI's int counts end at {}; send it in pieces", count,
-        std::numeric_limits<int>::max()));
+    throw Error(
+        fmt::format("{} elements in one message: MPI's int counts end at {}; send it in pieces",
+                    count, std::numeric_limits<int>::max()));
   }
   return static_cast<int>(count);
 }

@@ -17,8 +17,7 @@ void check_cuda(cudaError_t status, const char* call, const char* file, int line
 
 void check_cublas(cublasStatus_t status, const char* call, const char* file, int line) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(
-      fmt::format("{}: {} at {}:{}", cublasGetStatusString(status), call, file, line));
+  throw Error(fmt::format("{}: {} at {}:{}", cublasGetStatusString(status), call, file, line));
 }
 
 #endif

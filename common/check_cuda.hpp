@@ -1,5 +1,5 @@
-// CUDA_CHECK and CUBLAS_CHECK: throw Error with the library's own text. Included only by files of
-// common/ and files named *cuda* or *nccl* (house rule 7), inside #if DIST_WITH_CUDA.
+// CUDA_CHECK and CUBLAS_CHECK: throw Error with the library's own text. Included only by files
+// of common/ and files named *cuda* or *nccl* (house rule 7), inside #if DIST_WITH_CUDA.
 #pragma once
 
 #include "common/check.hpp"

@@ -1,5 +1,8 @@
 #include "common/command_line.hpp"
 
+#include "common/check.hpp"
+#include "common/console.hpp"
+
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
@@ -11,9 +14,6 @@
 #include <cmath>
 #include <cstdio>
 #include <utility>
-
-#include "common/check.hpp"
-#include "common/console.hpp"
 
 namespace dist {
 namespace {
@@ -47,14 +47,17 @@ CommandLine::CommandLine(const std::string& program, const std::string& descript
 
 CommandLine::~CommandLine() = default;
 
-void CommandLine::advanced() { impl_->group = kAdvanced; }
+void CommandLine::advanced() {
+  impl_->group = kAdvanced;
+}
 
 void CommandLine::flag(const std::string& name, bool& value, const std::string& help) {
   impl_->app.add_flag(name, value, help)->group(impl_->group);
 }
 
-void CommandLine::add(const std::string& name, const std::string& type, const std::string& initial,
-                      const std::string& help, std::function<void(const std::string&)> read) {
+void CommandLine::add(const std::string& name, const std::string& type,
+                      const std::string& initial, const std::string& help,
+                      std::function<void(const std::string&)> read) {
   CLI::Option* option = impl_->app.add_option_function<std::string>(
       name, [read = std::move(read)](const std::string& text) { read(text); }, help);
   option->type_name(type)->group(impl_->group);
@@ -66,8 +69,8 @@ std::int64_t CommandLine::parse_integer(const std::string& name, const std::stri
   std::int64_t value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, problem] = std::from_chars(text.data(), end, value);
-  if (problem == std::errc::result_out_of_range || (problem == std::errc{} && stop == end &&
-                                                    (value < smallest || value > largest))) {
+  if (problem == std::errc::result_out_of_range ||
+      (problem == std::errc{} && stop == end && (value < smallest || value > largest))) {
     throw Error(fmt::format("{}: {} is not between {} and {}", name, text, smallest, largest));
   }
   if (problem != std::errc{} || stop != end) {
@@ -76,8 +79,8 @@ std::int64_t CommandLine::parse_integer(const std::string& name, const std::stri
   return value;
 }
 
-void CommandLine::number(const std::string& name, double& value, double smallest, double largest,
-                         const std::string& help) {
+void CommandLine::number(const std::string& name, double& value, double smallest,
+                         double largest, const std::string& help) {
   add(name, "X", fmt::format("{:g}", value), help,
       [name, &value, smallest, largest](const std::string& text) {
         double read = 0;
@@ -87,8 +90,8 @@ void CommandLine::number(const std::string& name, double& value, double smallest
           throw Error(fmt::format("{}: '{}' is not a number", name, text));
         }
         if (read < smallest || read > largest) {
-          throw Error(
-              fmt::format("{}: {} is not between {:g} and {:g}", name, text, smallest, largest));
+          throw Error(fmt::format("{}: {} is not between {:g} and {:g}", name, text, smallest,
+                                  largest));
         }
         value = read;
       });
@@ -100,7 +103,8 @@ void CommandLine::choice(const std::string& name, std::string& value,
   add(name, type, value, help,
       [name, &value, allowed = std::move(allowed)](const std::string& text) {
         if (std::find(allowed.begin(), allowed.end(), text) == allowed.end()) {
-          throw Error(fmt::format("{}: '{}' is none of {}", name, text, fmt::join(allowed, ", ")));
+          throw Error(
+              fmt::format("{}: '{}' is none of {}", name, text, fmt::join(allowed, ", ")));
         }
         value = text;
       });
@@ -129,7 +133,9 @@ void CommandLine::list(const std::string& name, std::vector<std::size_t>& value,
       });
 }
 
-bool CommandLine::given(const std::string& name) const { return impl_->app.count(name) > 0; }
+bool CommandLine::given(const std::string& name) const {
+  return impl_->app.count(name) > 0;
+}
 
 void CommandLine::check(std::function<void()> check) {
   impl_->checks.push_back(std::move(check));

@@ -1,6 +1,8 @@
 // The flags of a program, read strictly: absurd values are refused, not rounded or wrapped.
 #pragma once
 
+#include "common/communicator.hpp"
+
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -10,8 +12,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "common/communicator.hpp"
 
 namespace dist {
 
@@ -28,7 +28,8 @@ class CommandLine {
 
   void flag(const std::string& name, bool& value, const std::string& help);
   template <std::integral T>
-  void number(const std::string& name, T& value, T smallest, T largest, const std::string& help);
+  void number(const std::string& name, T& value, T smallest, T largest,
+              const std::string& help);
   void number(const std::string& name, double& value, double smallest, double largest,
               const std::string& help);
   void choice(const std::string& name, std::string& value, std::vector<std::string> allowed,
@@ -62,9 +63,9 @@ class CommandLine {
   std::unique_ptr<Impl> impl_;
 };
 
-// Called on all ranks. A mistake that one rank finds (a file that only one host has) is a mistake
-// of all: the ranks agree by one reduction, rank 0 prints, and every rank gets the exit status.
-// Printing on each rank, or leaving before MPI_Init, loses or multiplies the message.
+// Called on all ranks. A mistake that one rank finds (a file that only one host has) is a
+// mistake of all: the ranks agree by one reduction, rank 0 prints, and every rank gets the exit
+// status. Printing on each rank, or leaving before MPI_Init, loses or multiplies the message.
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv);
 // The same for a program without MPI.

@@ -1,8 +1,8 @@
 #include "common/communicator.hpp"
 
-#include <utility>
-
 #include "common/check.hpp"
+
+#include <utility>
 
 namespace dist {
 
@@ -48,7 +48,9 @@ Communicator::~Communicator() {
   if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
 }
 
-void Communicator::barrier() const { MPI_CHECK(MPI_Barrier(comm_)); }
+void Communicator::barrier() const {
+  MPI_CHECK(MPI_Barrier(comm_));
+}
 
 bool Communicator::all_agree(bool ok) const {
   int verdict = ok ? 1 : 0;

@@ -1,5 +1,7 @@
 #include "common/console.hpp"
 
+#include "common/check.hpp"
+
 #include <mpi.h>
 
 #include <fmt/format.h>
@@ -11,8 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
-
-#include "common/check.hpp"
 
 namespace dist {
 
@@ -28,12 +28,6 @@ void Console::row(const Json& object) const {
   std::fflush(stdout);
 }
 
-void Console::note(const std::string& text) const {
-  if (!speaks_) return;
-  fmt::print(stderr, "{}\n", text);
-  std::fflush(stderr);
-}
-
 std::vector<std::string> gather_text(const Communicator& comm, const std::string& text) {
   const int length = mpi_count(text.size());
   const auto ranks = static_cast<std::size_t>(comm.rank() == 0 ? comm.size() : 0);
@@ -46,8 +40,8 @@ std::vector<std::string> gather_text(const Communicator& comm, const std::string
     total += lengths[rank];
   }
   std::string all(static_cast<std::size_t>(total), '\0');
-  MPI_CHECK(MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), begins.data(),
-                        MPI_CHAR, 0, comm.get()));
+  MPI_CHECK(MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(),
+                        begins.data(), MPI_CHAR, 0, comm.get()));
   std::vector<std::string> texts;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     texts.push_back(all.substr(static_cast<std::size_t>(begins[rank]),
@@ -62,12 +56,17 @@ void lines_in_rank_order(const Console& console, const Communicator& comm,
 }
 
 void rows_in_rank_order(const Console& console, const Communicator& comm, const Json& object) {
-  for (const std::string& text : gather_text(comm, object.dump())) console.row(Json::parse(text));
+  for (const std::string& text : gather_text(comm, object.dump()))
+    console.row(Json::parse(text));
 }
 
-Table::Table(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
+Table::Table(std::vector<std::string> header) {
+  rows_.push_back(std::move(header));
+}
 
-void Table::add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+void Table::add(std::vector<std::string> cells) {
+  rows_.push_back(std::move(cells));
+}
 
 void Table::print(const Console& console) const {
   std::vector<std::size_t> widths(rows_[0].size(), 0);
@@ -76,7 +75,8 @@ void Table::print(const Console& console) const {
   }
   for (const auto& row : rows_) {
     std::string text;
-    for (std::size_t c = 0; c < row.size(); ++c) text += fmt::format("  {:>{}}", row[c], widths[c]);
+    for (std::size_t c = 0; c < row.size(); ++c)
+      text += fmt::format("  {:>{}}", row[c], widths[c]);
     console.line(text);
   }
 }
@@ -86,7 +86,9 @@ ProgressBar::ProgressBar(const Console& console, std::string label, std::size_t 
       label_(std::move(label)),
       total_(std::max<std::size_t>(total, 1)) {}
 
-ProgressBar::~ProgressBar() { clear(); }
+ProgressBar::~ProgressBar() {
+  clear();
+}
 
 void ProgressBar::advance() {
   constexpr std::size_t kWidth = 30;
@@ -94,7 +96,8 @@ void ProgressBar::advance() {
   const std::size_t filled = std::min(kWidth, done_ * kWidth / total_);
   if (!visible_ || filled == drawn_) return;
   drawn_ = filled;
-  fmt::print(stderr, "\r{} [{:<{}}] {}/{}", label_, std::string(filled, '#'), kWidth, done_, total_);
+  fmt::print(stderr, "\r{} [{:<{}}] {}/{}", label_, std::string(filled, '#'), kWidth, done_,
+             total_);
   std::fflush(stderr);
 }
 

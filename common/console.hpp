@@ -1,15 +1,16 @@
 // What a program says: text for a reader, or one JSON object per line for a program.
 //
-// Of all ranks only rank 0 speaks: lines that several processes print by themselves arrive in any
-// order. What the other ranks have to say travels to rank 0 first.
+// Of all ranks only rank 0 speaks: lines that several processes print by themselves arrive in
+// any order. What the other ranks have to say travels to rank 0 first.
 #pragma once
 
-#include <cstddef>
+#include "common/communicator.hpp"
+
 #include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
 #include <string>
 #include <vector>
-
-#include "common/communicator.hpp"
 
 namespace dist {
 
@@ -28,8 +29,6 @@ class Console {
   void line(const std::string& text) const;
   // A JSON row; printed only with --json. Non-finite numbers become null.
   void row(const Json& object) const;
-  // A warning or note, always on standard error.
-  void note(const std::string& text) const;
 
  private:
   bool json_;
@@ -55,8 +54,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// A bar on standard error for work of `total` steps. Drawn only when a person looks at it, which
-// under mpirun only the launcher can know: ./learn sets LEARN_TERMINAL=1 then.
+// A bar on standard error for work of `total` steps. Drawn only when a person looks at it,
+// which under mpirun only the launcher can know: ./learn sets LEARN_TERMINAL=1 then.
 class ProgressBar {
  public:
   ProgressBar(const Console& console, std::string label, std::size_t total);

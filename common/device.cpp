@@ -1,8 +1,8 @@
 #include "common/device.hpp"
 
-#include <fmt/format.h>
-
 #include "common/check_cuda.hpp"
+
+#include <fmt/format.h>
 
 namespace dist {
 namespace {

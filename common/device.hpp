@@ -23,12 +23,13 @@ struct DeviceChoice {
   std::string reason;  // one sentence for the reader, such as "no GPU on this host"
 };
 
-// GPUs that this process can use: 0 in a build without CUDA, without a driver or without a card.
+// GPUs that this process can use: 0 in a build without CUDA, without a driver or without a
+// card.
 int cuda_device_count();
 
-// Chooses this rank's device. `request` is auto, cpu or cuda; `local_rank` is the rank's place on
-// its host: rank k takes GPU k modulo their number, so four ranks can share one GPU. Makes the
-// GPU current. Throws Error naming --device when cuda is asked for and there is none.
+// Chooses this rank's device. `request` is auto, cpu or cuda; `local_rank` is the rank's place
+// on its host: rank k takes GPU k modulo their number, so four ranks can share one GPU. Makes
+// the GPU current. Throws Error naming --device when cuda is asked for and there is none.
 DeviceChoice choose_device(const std::string& request, int local_rank);
 
 }  // namespace dist

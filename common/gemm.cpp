@@ -49,9 +49,9 @@ void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose tra
   const auto size = [](std::size_t extent) { return static_cast<dnnl_dim_t>(extent); };
   const auto letter = [](Transpose t) { return t == Transpose::no ? 'N' : 'T'; };
   // Row-major, unlike BLAS: the leading dimension is the width of the matrix as it is stored.
-  const dnnl_status_t status =
-      dnnl_sgemm(letter(transpose_a), letter(transpose_b), size(e.m), size(e.n), size(e.k), alpha,
-                 a.data(), size(a.dim(1)), b.data(), size(b.dim(1)), beta, c.data(), size(e.n));
+  const dnnl_status_t status = dnnl_sgemm(letter(transpose_a), letter(transpose_b), size(e.m),
+                                          size(e.n), size(e.k), alpha, a.data(), size(a.dim(1)),
+                                          b.data(), size(b.dim(1)), beta, c.data(), size(e.n));
   if (status != dnnl_success) {
     throw Error(fmt::format("dnnl_sgemm failed with status {}", static_cast<int>(status)));
   }
@@ -65,7 +65,9 @@ void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_
                const Tensor& a, const Tensor& b, float beta, const Tensor& c) {
   const Extents e = fit(transpose_a, transpose_b, a, b, c);
   if (e.m == 0 || e.n == 0) return;
-  const auto operation = [](Transpose t) { return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T; };
+  const auto operation = [](Transpose t) {
+    return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T;
+  };
   // cuBLAS reads column-major, that is, it sees every matrix of ours transposed. As
   // (a b)^T = b^T a^T, asking it for b times a writes a b as we store it.
   CUBLAS_CHECK(cublasSgemm(stream.blas(), operation(transpose_b), operation(transpose_a),
@@ -97,7 +99,8 @@ void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, c
   };
   std::vector<float> sums(e.n);
   for (std::size_t i = 0; i < e.m; ++i) {
-    // Row i of c grows by one row of op(b) at a time, so that the inner loop walks memory in order.
+    // Row i of c grows by one row of op(b) at a time, so that the inner loop walks memory in
+    // order.
     sums.assign(e.n, 0.0F);
     for (std::size_t k = 0; k < e.k; ++k) {
       const float factor = at(a, transpose_a, i, k);

@@ -7,9 +7,10 @@ namespace dist {
 
 enum class Transpose { no, yes };
 
-// op(a) is (m, k), op(b) is (k, n), c is (m, n), where op(x) is x or its transpose; all three on
-// the stream's device. With beta 0, c is written without being read. oneDNN on the CPU (the plain
-// loop where it is not installed), cuBLAS on CUDA. Throws Error when the shapes do not fit.
+// op(a) is (m, k), op(b) is (k, n), c is (m, n), where op(x) is x or its transpose; all three
+// on the stream's device. With beta 0, c is written without being read. oneDNN on the CPU (the
+// plain loop where it is not installed), cuBLAS on CUDA. Throws Error when the shapes do not
+// fit.
 void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
           const Tensor& a, const Tensor& b, float beta, const Tensor& c);
 

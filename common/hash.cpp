@@ -1,12 +1,12 @@
 #include "common/hash.hpp"
 
+#include "common/check.hpp"
+
 #include <fmt/format.h>
 #include <openssl/evp.h>
 #include <xxhash.h>
 
 #include <array>
-
-#include "common/check.hpp"
 
 namespace dist {
 

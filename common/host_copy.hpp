@@ -1,14 +1,14 @@
 // How a host-side operation meets a tensor that may lie on a GPU.
 //
 // Debian's and Ubuntu's MPI cannot read GPU memory: a device pointer given to MPI_Send is a
-// segmentation fault. So a message to or from a GPU is staged through pinned host memory. On the
-// CPU nothing is copied and `operate` sees the tensor itself.
+// segmentation fault. So a message to or from a GPU is staged through pinned host memory. On
+// the CPU nothing is copied and `operate` sees the tensor itself.
 #pragma once
-
-#include <span>
 
 #include "common/buffer.hpp"
 #include "common/tensor.hpp"
+
+#include <span>
 
 namespace dist {
 

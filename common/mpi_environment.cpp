@@ -1,14 +1,15 @@
 #include "common/mpi_environment.hpp"
 
-#include <mpi.h>
-
 #include "common/check.hpp"
 #include "common/diagnostics/fatal.hpp"
+
+#include <mpi.h>
 
 namespace dist {
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
-  // FUNNELED: the process has other threads (the matrix library's), but this one alone calls MPI.
+  // FUNNELED: the process has other threads (the matrix library's), but this one alone calls
+  // MPI.
   int provided = MPI_THREAD_SINGLE;
   MPI_CHECK(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided));
   if (provided < MPI_THREAD_FUNNELED) {
@@ -22,6 +23,8 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   install_fatal_handler(rank);
 }
 
-MpiEnvironment::~MpiEnvironment() { MPI_Finalize(); }
+MpiEnvironment::~MpiEnvironment() {
+  MPI_Finalize();
+}
 
 }  // namespace dist

@@ -1,13 +1,13 @@
 #include "common/nccl_communicator.hpp"
 
+#include "common/check.hpp"
+#include "common/check_cuda.hpp"
+#include "common/check_nccl.hpp"
+
 #include <fmt/format.h>
 
 #include <cstring>
 #include <utility>
-
-#include "common/check.hpp"
-#include "common/check_cuda.hpp"
-#include "common/check_nccl.hpp"
 
 namespace dist {
 
@@ -43,7 +43,9 @@ NcclCommunicator::~NcclCommunicator() {
 
 #else
 
-NcclId make_nccl_id() { throw Error("built without NCCL"); }
+NcclId make_nccl_id() {
+  throw Error("built without NCCL");
+}
 
 NcclCommunicator::NcclCommunicator(const NcclId&, int rank, int size, Device device)
     : rank_(rank), size_(size), device_(device) {
@@ -69,14 +71,23 @@ NcclCommunicator& NcclCommunicator::operator=(NcclCommunicator&& other) noexcept
 }
 
 std::string why_no_nccl(const Communicator& comm, Device device) {
-  const bool on_gpu = !device.is_cpu();
-  const bool gpu_each = comm.local_size() <= cuda_device_count();
-  if (!comm.all_agree(DIST_WITH_NCCL != 0)) return "built without NCCL";
-  if (!comm.all_agree(on_gpu)) return "NCCL moves GPU memory, and these tensors are on the CPU";
-  if (!comm.all_agree(gpu_each)) {
-    return "NCCL wants a GPU for every rank, and there are more ranks than GPUs on a host";
+  if (!DIST_WITH_NCCL) return "built without NCCL";
+  if (device.is_cpu()) return "NCCL moves GPU memory, and these tensors are on the CPU";
+  const int gpus = cuda_device_count();
+  if (comm.local_size() > gpus) {
+    return fmt::format("NCCL wants a GPU for every rank, and this host has {} for {} ranks",
+                       gpus, comm.local_size());
   }
   return "";
+}
+
+void require_nccl(const std::string& flag, const Communicator& comm, Device device) {
+  const std::string obstacle = why_no_nccl(comm, device);
+  if (!obstacle.empty()) throw Error(fmt::format("{}: nccl: {}", flag, obstacle));
+}
+
+bool nccl_everywhere(const Communicator& comm, Device device) {
+  return comm.all_agree(why_no_nccl(comm, device).empty());
 }
 
 }  // namespace dist

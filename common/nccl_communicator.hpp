@@ -1,15 +1,15 @@
 // NCCL's communicator, owned: from ncclCommInitRank to ncclCommDestroy.
 //
-// It lives in common/ because lessons 02, 03 and 05 use it. How its unique id gets from rank 0 to
-// the others is lesson 02's: broadcast it (02_broadcast/nccl_broadcast.hpp).
+// It lives in common/ because lessons 02, 03 and 05 use it. How its unique id gets from rank 0
+// to the others is lesson 02's: broadcast it (02_broadcast/nccl_broadcast.hpp).
 #pragma once
-
-#include <array>
-#include <string>
 
 #include "common/communicator.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
+
+#include <array>
+#include <string>
 
 struct ncclComm;  // what ncclComm_t points to
 
@@ -21,9 +21,13 @@ using NcclId = std::array<char, 128>;
 // Called on one rank.
 NcclId make_nccl_id();
 
-// Why NCCL cannot run on these ranks, as a sentence; empty if it can. Called on all ranks, and
-// the same on all. NCCL wants one GPU per rank.
+// Why this rank cannot use NCCL, as a sentence; empty if it can: NCCL wants one GPU per rank.
+// Sends no message, so another host may answer otherwise.
 std::string why_no_nccl(const Communicator& comm, Device device);
+// For the check of a command line: throws Error("--flag: nccl: why not") if this rank cannot.
+void require_nccl(const std::string& flag, const Communicator& comm, Device device);
+// Called on all ranks: whether all of them can.
+bool nccl_everywhere(const Communicator& comm, Device device);
 
 // Move-only. Made and destroyed on all ranks together.
 class NcclCommunicator {

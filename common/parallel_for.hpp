@@ -10,12 +10,13 @@
 // nvcc takes no extended lambda from a private member function.
 #pragma once
 
-#include <cstddef>
-
 #include "common/stream.hpp"
 
+#include <cstddef>
+
 #if DIST_WITH_CUDA && !defined(__CUDACC__)
-#error "a CUDA build compiles files that use parallel_for with nvcc: list this one in DEVICE_SOURCES"
+#error \
+    "a CUDA build compiles files that use parallel_for with nvcc: list this one in DEVICE_SOURCES"
 #endif
 
 #if DIST_WITH_CUDA
@@ -67,8 +68,8 @@ void parallel_for(const Stream& stream, std::size_t n, Body body) {
   for (std::size_t i = 0; i < n; ++i) body(i);
 }
 
-// The same over a matrix: body(row, column). On the CPU a whole row runs in one inner loop, which
-// spares a division per element.
+// The same over a matrix: body(row, column). On the CPU a whole row runs in one inner loop,
+// which spares a division per element.
 template <class Body>
 void parallel_for(const Stream& stream, std::size_t rows, std::size_t columns, Body body) {
   if (rows == 0 || columns == 0) return;

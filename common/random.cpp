@@ -1,7 +1,9 @@
-// Compiled with -ffp-contract=off: every operation below rounds once, and where PyTorch's kernels
-// fuse a multiply with an add, std::fma says so. A compiler that fused by itself would change the
-// last bit of about half the weights of a layer.
+// Compiled with -ffp-contract=off: every operation below rounds once, and where PyTorch's
+// kernels fuse a multiply with an add, std::fma says so. A compiler that fused by itself would
+// change the last bit of about half the weights of a layer.
 #include "common/random.hpp"
+
+#include "common/check.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -9,8 +11,6 @@
 #include <numbers>
 #include <numeric>
 #include <utility>
-
-#include "common/check.hpp"
 
 namespace dist {
 
@@ -31,7 +31,8 @@ std::vector<std::size_t> randperm(std::size_t n, Generator& generator) {
 std::vector<std::int64_t> randint(std::int64_t low, std::int64_t high, std::size_t count,
                                   Generator& generator) {
   if (low >= high) throw Error("randint: low must be below high");
-  const std::uint64_t width = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  const std::uint64_t width =
+      static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   std::vector<std::int64_t> values(count);
   for (std::int64_t& value : values) {
     // A plain remainder: PyTorch accepts its small bias, so we must.
@@ -75,7 +76,9 @@ void fill_normal_in_pairs(std::span<float> values, Generator& generator) {
 // polynomials (constants from Cephes, as in native/cpu/avx_mathfun.h). With libm's functions
 // instead, values differ by up to 5e-4 near the zeros of sine and cosine.
 
-constexpr float constant(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+constexpr float constant(std::uint32_t bits) {
+  return std::bit_cast<float>(bits);
+}
 
 // x in (0, 1].
 float log_polynomial(float x) {
@@ -166,7 +169,8 @@ void fill_normal(std::span<float> values, Generator& generator) {
 void init_linear(std::span<float> weight, std::span<float> bias, std::size_t inputs,
                  Generator& generator) {
   const auto in = static_cast<double>(inputs);
-  // kaiming_uniform_ with a = sqrt(5): the gain is sqrt(2 / (1 + a^2)), the bound sqrt(3) * std.
+  // kaiming_uniform_ with a = sqrt(5): the gain is sqrt(2 / (1 + a^2)), the bound sqrt(3) *
+  // std.
   const double gain = std::sqrt(2.0 / (1.0 + std::sqrt(5.0) * std::sqrt(5.0)));
   const double weight_bound = std::sqrt(3.0) * (gain / std::sqrt(in));
   const double bias_bound = 1.0 / std::sqrt(in);

@@ -2,8 +2,8 @@
 //
 // PyTorch's generator is the classic 32-bit Mersenne Twister. What differs from <random> is how
 // its outputs become numbers, so the distributions are written out here. Source of the rules:
-// the files under aten/src/ATen that each function names; checked in tests against the output of
-// real PyTorch 1.13 (tests/golden).
+// the files under aten/src/ATen that each function names; checked in tests against the output
+// of real PyTorch 1.13 (tests/golden).
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class Generator {
   // Two draws; the first is the high half.
   std::uint64_t next_u64();
 
-  // The second sample of a pair of normal numbers, kept for the next call of randn on fewer than
-  // 16 elements (core/DistributionsHelper.h). It survives every other kind of draw.
+  // The second sample of a pair of normal numbers, kept for the next call of randn on fewer
+  // than 16 elements (core/DistributionsHelper.h). It survives every other kind of draw.
   std::optional<double> cached_normal;
 
  private:
@@ -35,8 +35,8 @@ class Generator {
 // 0 .. n-1 in random order (torch.randperm, n < 2^31; native/TensorFactories.cpp).
 std::vector<std::size_t> randperm(std::size_t n, Generator& generator);
 
-// Integers from low to high - 1 (torch.randint; core/TransformationHelper.h). Throws Error unless
-// low < high.
+// Integers from low to high - 1 (torch.randint; core/TransformationHelper.h). Throws Error
+// unless low < high.
 std::vector<std::int64_t> randint(std::int64_t low, std::int64_t high, std::size_t count,
                                   Generator& generator);
 

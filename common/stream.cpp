@@ -22,7 +22,9 @@ struct Stream::CudaState {
   CudaState& operator=(const CudaState&) = delete;
 };
 
-void Event::Destroy::operator()(CUevent_st* event) const { cudaEventDestroy(event); }
+void Event::Destroy::operator()(CUevent_st* event) const {
+  cudaEventDestroy(event);
+}
 
 #else
 

@@ -1,14 +1,14 @@
 // The order in which a device does its work: a queue (Stream) and a mark in it (Event).
 //
 // On CUDA, calls that take a stream only queue work and return. On the CPU a stream is a null
-// object: the work is done when the call returns, and waiting is free. Code written for the first
-// meaning is right under the second.
+// object: the work is done when the call returns, and waiting is free. Code written for the
+// first meaning is right under the second.
 #pragma once
+
+#include "common/device.hpp"
 
 #include <chrono>
 #include <memory>
-
-#include "common/device.hpp"
 
 struct CUstream_st;    // what cudaStream_t points to
 struct CUevent_st;     // what cudaEvent_t points to
@@ -50,7 +50,7 @@ class Stream {
   // Marks the work queued so far.
   Event record_event() const;
 
-  CUstream_st* get() const;    // null on the CPU
+  CUstream_st* get() const;     // null on the CPU
   cublasContext* blas() const;  // bound to this stream, made on first use; null on the CPU
 
  private:

@@ -1,14 +1,14 @@
 #include "common/tensor.hpp"
 
+#include "common/buffer.hpp"
+#include "common/check.hpp"
+#include "common/check_cuda.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cstring>
 #include <utility>
-
-#include "common/buffer.hpp"
-#include "common/check.hpp"
-#include "common/check_cuda.hpp"
 
 namespace dist {
 
@@ -18,7 +18,9 @@ std::size_t numel(const Shape& shape) {
   return product;
 }
 
-std::string to_string(const Shape& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
+std::string to_string(const Shape& shape) {
+  return fmt::format("({})", fmt::join(shape, ", "));
+}
 
 Tensor::Tensor(Shape shape, Device device)
     : shape_(std::move(shape)), numel_(dist::numel(shape_)), device_(device) {
@@ -58,8 +60,8 @@ Tensor Tensor::rows(std::size_t count) const {
 
 std::span<float> Tensor::span() const {
   if (!device_.is_cpu()) {
-    throw Error(fmt::format("the host cannot touch a tensor on {}: copy it first",
-                            to_string(device_)));
+    throw Error(
+        fmt::format("the host cannot touch a tensor on {}: copy it first", to_string(device_)));
   }
   return {data_, numel_};
 }

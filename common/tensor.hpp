@@ -2,17 +2,18 @@
 //
 // A tensor is shared storage plus a window on it. narrow() and view() give a new window on the
 // same storage, which is how one flat message can be at the same time the gradients of ten
-// layers (05, distributed_data_parallel). Copying a Tensor copies the window, never the numbers.
+// layers (05, distributed_data_parallel). Copying a Tensor copies the window, never the
+// numbers.
 #pragma once
+
+#include "common/device.hpp"
+#include "common/stream.hpp"
 
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "common/device.hpp"
-#include "common/stream.hpp"
 
 namespace dist {
 

@@ -23,7 +23,8 @@ inline void fill_tracer_numbers(std::span<float> data, int rank) {
 // How many elements of `data` differ from expected(index) (a double). A relative error of
 // `tolerance` is let pass; with 0, none is.
 template <class Expected>
-std::size_t count_wrong(std::span<const float> data, Expected expected, double tolerance = 0.0) {
+std::size_t count_wrong(std::span<const float> data, Expected expected,
+                        double tolerance = 0.0) {
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < data.size(); ++i) {
     const double want = expected(i);

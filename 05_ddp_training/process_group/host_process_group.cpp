@@ -1,10 +1,10 @@
 #include "05_ddp_training/process_group/host_process_group.hpp"
 
-#include <utility>
-
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/registered_memory.hpp"
 #include "common/host_copy.hpp"
+
+#include <utility>
 
 namespace dist {
 namespace {

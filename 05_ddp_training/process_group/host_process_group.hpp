@@ -15,7 +15,8 @@ class HostProcessGroup : public ProcessGroup {
   Tensor allocate(Shape shape) override;
   std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
                                    const Stream& producer) override;
-  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root, const Stream& producer) override;
+  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
+                                  const Stream& producer) override;
   std::string description() const override;
 
  private:

@@ -4,14 +4,24 @@
 
 namespace dist {
 
+std::string to_string(Backend backend) {
+  switch (backend) {
+    case Backend::ours: return "ours";
+    case Backend::mpi: return "mpi";
+    case Backend::nccl: return "nccl";
+  }
+  throw Error("a backend without a name");
+}
+
 BackendChoice choose_backend(const std::string& request, const Communicator& comm,
                              Device device) {
   if (request == "ours") return {Backend::ours, "asked for"};
   if (request == "mpi") return {Backend::mpi, "asked for"};
+  if (nccl_everywhere(comm, device)) return {Backend::nccl, "a GPU for every rank"};
   const std::string obstacle = why_no_nccl(comm, device);
-  if (obstacle.empty()) return {Backend::nccl, "a GPU for every rank"};
-  if (request == "nccl") throw Error("--backend: nccl: " + obstacle);
-  return {Backend::ours, obstacle};
+  const std::string reason = obstacle.empty() ? "another host cannot use NCCL" : obstacle;
+  if (request == "nccl") throw Error("--backend: nccl: " + reason);
+  return {Backend::ours, reason};
 }
 
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,

@@ -1,10 +1,10 @@
 #include "05_ddp_training/process_group/nccl_process_group.hpp"
 
-#include <utility>
-
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
 #include "common/check_cuda.hpp"
+
+#include <utility>
 
 namespace dist {
 namespace {
@@ -22,7 +22,9 @@ class NcclWork : public Work {
 #endif
     return true;
   }
-  void wait(const Stream& consumer) override { consumer.wait(event_); }
+  void wait(const Stream& consumer) override {
+    consumer.wait(event_);
+  }
 
  private:
   Event event_;
@@ -33,7 +35,9 @@ class NcclWork : public Work {
 NcclProcessGroup::NcclProcessGroup(const Communicator& comm, Device device)
     : stream_(device), nccl_(connect_nccl(comm, device)) {}
 
-Tensor NcclProcessGroup::allocate(Shape shape) { return {std::move(shape), nccl_.device()}; }
+Tensor NcclProcessGroup::allocate(Shape shape) {
+  return {std::move(shape), nccl_.device()};
+}
 
 std::unique_ptr<Work> NcclProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
                                                    const Stream& producer) {
@@ -51,6 +55,8 @@ std::unique_ptr<Work> NcclProcessGroup::broadcast(const Tensor& tensor, int root
   return std::make_unique<NcclWork>(stream_.record_event());
 }
 
-std::string NcclProcessGroup::description() const { return "nccl"; }
+std::string NcclProcessGroup::description() const {
+  return "nccl";
+}
 
 }  // namespace dist

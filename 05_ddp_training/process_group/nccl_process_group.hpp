@@ -14,7 +14,8 @@ class NcclProcessGroup : public ProcessGroup {
   Tensor allocate(Shape shape) override;
   std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
                                    const Stream& producer) override;
-  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root, const Stream& producer) override;
+  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
+                                  const Stream& producer) override;
   std::string description() const override;
 
  private:

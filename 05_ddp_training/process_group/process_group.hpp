@@ -1,19 +1,19 @@
 // What this file adds: collectives on tensors, whoever carries them (torch.distributed's
 // ProcessGroup and Work).
 //
-// The two streams are the ordering facts of a GPU, written into the types. `producer` is where the
-// tensor is still being computed: the collective starts after that work. `consumer` is where the
-// result is used: work queued there starts after the collective. On the CPU both are no-ops.
-// Collectives match by the order of the calls, so all ranks must make the same calls in the same
-// order.
+// The two streams are the ordering facts of a GPU, written into the types. `producer` is where
+// the tensor is still being computed: the collective starts after that work. `consumer` is
+// where the result is used: work queued there starts after the collective. On the CPU both are
+// no-ops. Collectives match by the order of the calls, so all ranks must make the same calls in
+// the same order.
 #pragma once
-
-#include <memory>
-#include <string>
 
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/communicator.hpp"
 #include "common/tensor.hpp"
+
+#include <memory>
+#include <string>
 
 namespace dist {
 
@@ -44,14 +44,18 @@ class ProcessGroup {
 
 enum class Backend { ours, mpi, nccl };
 
+std::string to_string(Backend backend);
+
 struct BackendChoice {
   Backend backend;
   std::string reason;  // one sentence for the reader
 };
 
-// `request` is auto, ours, mpi or nccl; auto is nccl with one GPU per rank, else ours. Called on
-// all ranks, the same on all. Throws Error, on all ranks, naming --backend if nccl cannot be had.
-BackendChoice choose_backend(const std::string& request, const Communicator& comm, Device device);
+// `request` is auto, ours, mpi or nccl; auto is nccl with one GPU per rank, else ours. Called
+// on all ranks, the same on all. Throws Error, on all ranks, naming --backend if nccl cannot be
+// had.
+BackendChoice choose_backend(const std::string& request, const Communicator& comm,
+                             Device device);
 
 // Called on all ranks. `algorithm` is for ours. `comm` must outlive the group.
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,

@@ -1,0 +1,46 @@
+// The flags of training that only several processes need.
+#pragma once
+
+#include "05_ddp_training/training_options.hpp"
+#include "common/communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <string>
+
+namespace dist {
+
+struct ParallelOptions {
+  std::size_t global_batch = 0;  // 0: --batch-size rules
+  std::string backend = "auto";
+  std::string algorithm = "auto";
+  std::string data_parallel = "ddp";
+
+  // Adds the flags, and a check that divides --global-batch into `training`'s batch size.
+  void declare(CommandLine& command_line, TrainingOptions& training, const Communicator& comm) {
+    command_line.number<std::size_t>("--global-batch", global_batch, 1, 1U << 30,
+                                     "samples per step over all ranks, for --batch-size");
+    command_line.choice("--backend", backend, {"auto", "ours", "mpi", "nccl"},
+                        "who carries gradients; auto: nccl with a GPU per rank, else ours");
+    command_line.choice("--algorithm", algorithm,
+                        {"auto", "naive", "recursive-doubling", "ring", "mpi"},
+                        "which all-reduce, for the backend ours");
+    command_line.choice("--data-parallel", data_parallel, {"ddp", "naive"},
+                        "one all-reduce for all gradients, or one for each");
+    command_line.check([&, this] {
+      if (global_batch == 0) return;
+      if (command_line.given("--batch-size")) {
+        throw Error("--global-batch: and --batch-size exclude each other");
+      }
+      const auto ranks = static_cast<std::size_t>(comm.size());
+      if (global_batch % ranks != 0) {
+        throw Error(
+            fmt::format("--global-batch: {} does not divide by {} ranks", global_batch, ranks));
+      }
+      training.batch_size = global_batch / ranks;
+    });
+  }
+};
+
+}  // namespace dist

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# ./learn does what its help says, on a build that is there already.
+set -uo pipefail
+root=$1
+export LEARN_BUILD_DIR=$2
+learn=$root/learn
+failed=0
+
+# expect WHAT STATUS PATTERN COMMAND...: exit status and a line of the output, both streams.
+expect() {
+  local what=$1 status=$2 pattern=$3 output got
+  shift 3
+  output=$("$@" </dev/null 2>&1)
+  got=$?
+  if [ "$got" -ne "$status" ]; then
+    echo "FAILED: $what: exit status $got, expected $status"; echo "$output"; failed=1
+  elif ! grep -qE -- "$pattern" <<<"$output"; then
+    echo "FAILED: $what: no line matches '$pattern'"; echo "$output"; failed=1
+  else
+    echo "ok: $what"
+  fi
+}
+
+expect "the map names all lessons" 0 '^  5  N processes train one model .*05_ddp_training/README.md' "$learn"
+expect "the map names a next step" 0 '^next: \./learn ' "$learn"
+expect "help lists the commands" 0 '^\./learn test ' "$learn" help
+expect "lesson 1 runs on 4 ranks" 0 '^  rank 3 .*6000 +6004 +6008 +6012$' "$learn" 1
+expect "lesson 1 runs on 3 ranks" 0 '^  rank 2 .*3000 +3003 +3006 +3009$' "$learn" 1 -n 3
+expect "it shows the plain command" 0 'mpirun -np 3 .*bin/send_recv' "$learn" 1 -n 3
+expect "flags after -- reach the program" 0 '"algorithm":"tree"' \
+  "$learn" 2 -n 2 -- --algorithm tree --max-bytes 1024 --json
+expect "the program's exit status is learn's" 2 '^error: --root: there is no rank 9 among 2' \
+  "$learn" 2 -n 2 -- --root 9
+expect "flags before -- are refused" 2 'error: --json: unknown' "$learn" 1 --json
+expect "a rank count that is none" 2 "error: -n: '0' is no number of ranks" "$learn" 1 -n 0
+expect "a rank count that is missing" 2 'error: -n: needs' "$learn" 1 -n
+expect "an unknown command" 2 'error: 6: no such command' "$learn" 6
+cd /
+expect "it runs from any folder" 0 'verified' "$learn" 4 -n 2
+
+# README's box, ./learn and CTest set the same variables.
+for variable in $(grep -oE '(OMPI|PRTE)_[A-Za-z_]+=[^ )]+' "$root/cmake/MpiLaunch.cmake"); do
+  name=${variable%%=*}; value=${variable#*=}
+  grep -q "^export $name=$value" "$root/README.md" || { echo "FAILED: README lacks export $variable"; failed=1; }
+  grep -qF "export $name=\${$name:-$value}" "$learn" || { echo "FAILED: learn lacks $variable"; failed=1; }
+done
+exit $failed

@@ -1,0 +1,523 @@
+// Lesson 5, what one rank computes by itself: kernels, loss, optimizers and the model. The
+// oracles are plain loops in double precision and numbers that PyTorch printed (tests/golden).
+// Every rank draws its own numbers, so that more ranks mean more cases.
+#include "05_ddp_training/kernels.hpp"
+#include "05_ddp_training/loss.hpp"
+#include "05_ddp_training/mlp.hpp"
+#include "05_ddp_training/optimizer.hpp"
+#include "common/buffer.hpp"
+#include "common/check.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace dist;
+using dist::test::world;
+
+using Floats = std::vector<float>;
+using Numbers = std::vector<double>;
+using Targets = std::vector<std::int32_t>;
+
+std::uint64_t seed_of_this_rank(std::uint64_t seed) {
+  return seed + 1000 * static_cast<std::uint64_t>(world().rank());
+}
+
+// Normal numbers, other ones on each rank.
+Floats noise(std::size_t count, std::uint64_t seed) {
+  Generator generator(seed_of_this_rank(seed));
+  Floats values(count);
+  fill_normal(values, generator);
+  return values;
+}
+
+Targets random_targets(std::size_t count, std::size_t classes, std::uint64_t seed) {
+  Generator generator(seed_of_this_rank(seed));
+  const auto drawn = randint(0, static_cast<std::int64_t>(classes), count, generator);
+  return {drawn.begin(), drawn.end()};
+}
+
+Numbers in_double(const Floats& values) {
+  return {values.begin(), values.end()};
+}
+
+// The largest distance of two lists, relative to wanted numbers above 1. Infinite if a number
+// is NaN or a list is short.
+template <class Got, class Wanted>
+double largest_error(const Got& got, const Wanted& wanted) {
+  if (got.size() != wanted.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const auto want = static_cast<double>(wanted[i]);
+    const double distance = std::abs(static_cast<double>(got[i]) - want);
+    if (std::isnan(distance)) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, distance / std::max(1.0, std::abs(want)));
+  }
+  return largest;
+}
+
+// The CPU, and a GPU where there is one.
+std::vector<Device> devices() {
+  std::vector<Device> found{Device{}};
+  if (cuda_device_count() > 0) {
+    found.push_back(choose_device("cuda", world().local_rank()).device);
+  }
+  return found;
+}
+
+Tensor upload(const Stream& stream, const Floats& values, const Shape& shape) {
+  Tensor tensor(shape, stream.device());
+  copy_bytes(stream, tensor.data(), values.data(), tensor.size_bytes());
+  stream.synchronize();
+  return tensor;
+}
+Tensor upload(const Stream& stream, const Floats& values) {
+  return upload(stream, values, {values.size()});
+}
+// Labels in the device's memory, as a DataLoader hands them out.
+Buffer<std::int32_t> upload(const Stream& stream, const Targets& targets) {
+  Buffer<std::int32_t> labels(targets.size(), stream.device());
+  copy_bytes(stream, labels.data(), targets.data(), labels.size_bytes());
+  stream.synchronize();
+  return labels;
+}
+
+// What `compute` gives on one CPU thread. Three threads must give the same bits, and a GPU,
+// where there is one, numbers within `tolerance`.
+template <class Compute>
+Floats everywhere(Compute compute, double tolerance = 0.0) {
+  const Floats result = compute(Stream(Device{}));
+  CHECK(largest_error(compute(Stream(Device{}, 3)), result) == 0.0);
+  for (const Device device : devices()) {
+    CAPTURE(to_string(device));
+    CHECK(largest_error(compute(Stream(device)), result) <= tolerance);
+  }
+  return result;
+}
+
+struct CrossEntropy {
+  Numbers losses;    // of each row
+  Numbers gradient;  // of their mean
+};
+
+CrossEntropy cross_entropy(const Numbers& logits, const Targets& targets) {
+  const std::size_t classes = logits.size() / targets.size();
+  CrossEntropy result;
+  for (std::size_t r = 0; r < targets.size(); ++r) {
+    const std::span row = std::span(logits).subspan(r * classes, classes);
+    const double largest = std::ranges::max(row);
+    double sum = 0;
+    for (const double logit : row) sum += std::exp(logit - largest);
+    const auto target = static_cast<std::size_t>(targets[r]);
+    result.losses.push_back(std::log(sum) - (row[target] - largest));
+    for (std::size_t c = 0; c < classes; ++c) {
+      const double error = std::exp(row[c] - largest) / sum - (c == target ? 1.0 : 0.0);
+      result.gradient.push_back(error / static_cast<double>(targets.size()));
+    }
+  }
+  return result;
+}
+
+double mean(const Numbers& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+// A model and its loss in double precision.
+struct PlainMlp {
+  std::vector<std::size_t> widths;
+  std::vector<Numbers> parameters;  // weight, bias, weight, bias, ...
+
+  PlainMlp(std::vector<std::size_t> its_widths, const Mlp& model, const Stream& stream)
+      : widths(std::move(its_widths)) {
+    for (const Parameter& parameter : model.parameters()) {
+      parameters.push_back(in_double(to_host(stream, parameter.value)));
+    }
+  }
+
+  // The input, then what each layer puts out; the last are the logits.
+  std::vector<Numbers> forward(const Numbers& input) const {
+    std::vector<Numbers> all{input};
+    const std::size_t rows = input.size() / widths[0];
+    for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
+      const std::size_t in = widths[layer];
+      const std::size_t out = widths[layer + 1];
+      Numbers output;
+      for (std::size_t r = 0; r < rows; ++r) {
+        for (std::size_t o = 0; o < out; ++o) {
+          double sum = parameters[2 * layer + 1][o];
+          for (std::size_t i = 0; i < in; ++i) {
+            sum += all[layer][r * in + i] * parameters[2 * layer][o * in + i];
+          }
+          output.push_back(layer + 2 < widths.size() ? std::max(sum, 0.0) : sum);
+        }
+      }
+      all.push_back(std::move(output));
+    }
+    return all;
+  }
+
+  double loss(const Numbers& input, const Targets& targets) const {
+    return mean(cross_entropy(forward(input).back(), targets).losses);
+  }
+
+  // One list per parameter.
+  std::vector<Numbers> gradients(const Numbers& input, const Targets& targets) const {
+    const std::vector<Numbers> outputs = forward(input);
+    std::vector<Numbers> result;
+    for (const Numbers& parameter : parameters) result.emplace_back(parameter.size());
+    Numbers above = cross_entropy(outputs.back(), targets).gradient;
+    for (std::size_t layer = widths.size() - 1; layer-- > 0;) {
+      const std::size_t in = widths[layer];
+      const std::size_t out = widths[layer + 1];
+      Numbers below(targets.size() * in);
+      for (std::size_t r = 0; r < targets.size(); ++r) {
+        for (std::size_t o = 0; o < out; ++o) {
+          const double g = above[r * out + o];
+          result[2 * layer + 1][o] += g;
+          for (std::size_t i = 0; i < in; ++i) {
+            const double x = outputs[layer][r * in + i];
+            result[2 * layer][o * in + i] += g * x;
+            if (x > 0) below[r * in + i] += g * parameters[2 * layer][o * in + i];
+          }
+        }
+      }
+      above = below;
+    }
+    return result;
+  }
+};
+
+nlohmann::json golden(const std::string& name) {
+  std::ifstream file(std::string(GOLDEN_DIR) + "/" + name);
+  return nlohmann::json::parse(file);
+}
+
+}  // namespace
+
+TEST_CASE("adding a bias, with and without ReLU, rounds the exact sum once") {
+  const std::size_t rows = 7;
+  const std::size_t columns = 17;
+  const Floats x = noise(rows * columns, 1);
+  const Floats bias = noise(columns, 2);
+  for (const bool relu : {false, true}) {
+    CAPTURE(relu);
+    const Floats got = everywhere([&](const Stream& stream) {
+      const Tensor values = upload(stream, x);
+      const Tensor b = upload(stream, bias);
+      (relu ? add_bias_relu : add_bias)(stream, rows, columns, b.data(), values.data());
+      return to_host(stream, values);
+    });
+    Floats want;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double sum = static_cast<double>(x[i]) + static_cast<double>(bias[i % columns]);
+      want.push_back(static_cast<float>(relu ? std::max(sum, 0.0) : sum));
+    }
+    CHECK(largest_error(got, want) == 0.0);
+  }
+}
+
+TEST_CASE("the gradient passes a ReLU where its output is above zero") {
+  const Floats gradient = noise(101, 3);
+  Floats output = noise(101, 4);
+  for (float& value : output) value = std::max(value, 0.0F);
+  const Floats got = everywhere([&](const Stream& stream) {
+    const Tensor values = upload(stream, gradient);
+    relu_backward(stream, output.size(), upload(stream, output).data(), values.data());
+    return to_host(stream, values);
+  });
+  Floats want;
+  for (std::size_t i = 0; i < output.size(); ++i) {
+    want.push_back(output[i] == 0.0F ? 0.0F : gradient[i]);
+  }
+  CHECK(largest_error(got, want) == 0.0);
+}
+
+TEST_CASE("column sums are right for widths around a block of columns") {
+  for (const std::size_t rows : {1U, 7U}) {
+    for (const std::size_t columns : {1U, 15U, 16U, 17U, 100U}) {
+      CAPTURE(rows, columns);
+      const Floats x = noise(rows * columns, columns);
+      const float untouched = -12345.0F;  // stands behind the sums
+      const Floats got = everywhere([&](const Stream& stream) {
+        const Tensor sums = upload(stream, Floats(columns + 1, untouched));
+        column_sums(stream, rows, columns, upload(stream, x).data(), sums.data());
+        return to_host(stream, sums);
+      });
+      Numbers want(columns);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        want[i % columns] += static_cast<double>(x[i]);
+      }
+      want.push_back(static_cast<double>(untouched));
+      CHECK(largest_error(got, want) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("softmax cross entropy is exact and does not overflow") {
+  const std::size_t rows = 6;
+  const std::size_t classes = 10;
+  Floats logits = noise(rows * classes, 5);
+  Targets targets = random_targets(rows, classes, 6);
+  for (std::size_t c = 0; c < classes; ++c) {
+    logits[1 * classes + c] += 3000.0F;  // exp of any of these is infinite
+    logits[2 * classes + c] -= 3000.0F;  // ... or zero
+    logits[3 * classes + c] *= 30.0F;
+  }
+  logits[4 * classes + 9] = 500.0F;  // sure, and wrong: the loss itself is large
+  targets[4] = 0;
+  logits[5 * classes + 2] = 500.0F;  // sure, and right
+  targets[5] = 2;
+  const Floats got = everywhere(
+      [&](const Stream& stream) {
+        const Tensor result({rows * (1 + classes)}, stream.device());  // losses, then gradient
+        softmax_cross_entropy(stream, rows, classes, upload(stream, logits).data(),
+                              upload(stream, targets).data(), result.data(),
+                              result.data() + rows);
+        return to_host(stream, result);
+      },
+      1e-6);
+  const CrossEntropy want = cross_entropy(in_double(logits), targets);
+  const auto split = got.begin() + rows;
+  const Floats gradient(split, got.end());
+  CHECK(largest_error(Floats(got.begin(), split), want.losses) < 1e-6);
+  CHECK(largest_error(gradient, want.gradient) < 2e-7);
+  CHECK(got[4] > 490.0F);
+  for (std::size_t r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (std::size_t c = 0; c < classes; ++c) {
+      sum += static_cast<double>(gradient[r * classes + c]);
+    }
+    CAPTURE(r);
+    CHECK(std::abs(sum) < 2e-7);
+  }
+}
+
+TEST_CASE("a hit is the first of the largest logits standing at the target") {
+  const Floats logits{1,  3,  3,  2,   //
+                      1,  3,  3,  2,   //
+                      5,  5,  5,  5,   //
+                      5,  5,  5,  5,   //
+                      -9, -8, -7, -6,  //
+                      -9, -8, -7, -6,  //
+                      0,  -1, 0,  -1};
+  const Targets targets{1, 2, 0, 3, 3, 0, 2};
+  const Floats want{1, 0, 1, 0, 1, 0, 0};
+  const Floats got = everywhere([&](const Stream& stream) {
+    const Tensor hits({targets.size()}, stream.device());
+    count_hits(stream, targets.size(), 4, upload(stream, logits).data(),
+               upload(stream, targets).data(), hits.data());
+    return to_host(stream, hits);
+  });
+  CHECK(got == want);
+  for (const Device device : devices()) {
+    const Stream stream(device);
+    const auto labels = upload(stream, targets);
+    CHECK(correct_answers(upload(stream, logits, {7, 4}), {labels.data(), labels.size()},
+                          stream) == 3);
+  }
+}
+
+TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula") {
+  const std::size_t count = 100;
+  const Floats before = noise(count, 7);
+  Floats gradient = noise(count, 8);
+  // So small that eps decides; beside the root and under it are then very different places.
+  for (std::size_t i = 0; i < count; i += 3) gradient[i] *= 1e-8F;
+
+  SECTION("SGD") {
+    const float lr = 0.3F;
+    const Floats got = everywhere([&](const Stream& stream) {
+      const Tensor p = upload(stream, before);
+      sgd_step(stream, count, lr, upload(stream, gradient).data(), p.data());
+      return to_host(stream, p);
+    });
+    Floats want;
+    for (std::size_t i = 0; i < count; ++i) {
+      want.push_back(
+          static_cast<float>(static_cast<double>(before[i]) -
+                             static_cast<double>(lr) * static_cast<double>(gradient[i])));
+    }
+    CHECK(largest_error(got, want) == 0.0);
+  }
+
+  SECTION("Adam, third step") {
+    const Floats m_before = noise(count, 9);
+    Floats v_before = noise(count, 10);
+    for (std::size_t i = 0; i < count; ++i) {
+      v_before[i] *= v_before[i] * (i % 3 == 0 ? 1e-16F : 1.0F);
+    }
+    const double lr = 0.01;
+    const AdamFactors factors{
+        .beta1 = 0.9F,
+        .one_minus_beta1 = 0.1F,
+        .beta2 = 0.999F,
+        .one_minus_beta2 = 0.001F,
+        .step_size = static_cast<float>(lr / (1 - std::pow(0.9, 3))),
+        .root_correction = static_cast<float>(std::sqrt(1 - std::pow(0.999, 3))),
+        .eps = 1e-8F};
+    const Floats got = everywhere([&](const Stream& stream) {
+      const Tensor all = upload(stream, before);
+      const Tensor m = upload(stream, m_before);
+      const Tensor v = upload(stream, v_before);
+      adam_step(stream, count, factors, upload(stream, gradient).data(), all.data(), m.data(),
+                v.data());
+      Floats result = to_host(stream, all);
+      for (const Tensor& state : {m, v}) {
+        const Floats numbers = to_host(stream, state);
+        result.insert(result.end(), numbers.begin(), numbers.end());
+      }
+      return result;
+    });
+    Numbers want(3 * count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto g = static_cast<double>(gradient[i]);
+      const double m = 0.1 * g + 0.9 * static_cast<double>(m_before[i]);
+      const double v = 0.001 * g * g + 0.999 * static_cast<double>(v_before[i]);
+      const double root = std::sqrt(v / (1 - std::pow(0.999, 3)));
+      want[i] =
+          static_cast<double>(before[i]) - lr / (1 - std::pow(0.9, 3)) * m / (root + 1e-8);
+      want[count + i] = m;
+      want[2 * count + i] = v;
+    }
+    CHECK(largest_error(got, want) < 1e-6);
+  }
+}
+
+TEST_CASE("the cross entropy loss and its gradient are PyTorch's") {
+  const nlohmann::json cases = golden("ddp.json").at("cross_entropy");
+  CHECK(cases.size() == 3);
+  for (const Device device : devices()) {
+    const Stream stream(device);
+    CrossEntropyLoss loss;  // one for batches that grow and shrink
+    for (const nlohmann::json& example : cases) {
+      CAPTURE(to_string(device), example.at("seed"));
+      const Shape shape{example.at("batch"), example.at("classes")};
+      const auto labels = upload(stream, example.at("targets").get<Targets>());
+      loss.forward(upload(stream, example.at("logits").get<Floats>(), shape),
+                   {labels.data(), labels.size()}, stream);
+      const auto want = example.at("loss").get<double>();
+      CHECK(std::abs(loss.value(stream) - want) < 1e-6 * want);
+      CHECK(loss.grad().shape() == shape);
+      CHECK(largest_error(to_host(stream, loss.grad()), example.at("grad").get<Floats>()) <
+            1e-7);
+    }
+  }
+}
+
+TEST_CASE("four steps of SGD and Adam give PyTorch's bits") {
+  const nlohmann::json file = golden("optim.json");
+  int seen = 0;
+  for (const nlohmann::json& example : file.at("cases")) {
+    const nlohmann::json& options = example.at("optimizer");
+    const auto type = options.at("type").get<std::string>();
+    const bool plain_sgd = type == "sgd" && options.at("momentum") == 0.0;
+    const bool plain_adam = type == "adam" && options.at("eps") == 1e-8;
+    if (options.at("weight_decay") != 0.0 || !(plain_sgd || plain_adam)) continue;
+    ++seen;
+    for (const Device device : devices()) {
+      CAPTURE(to_string(device), type);
+      const Stream stream(device);
+      // As two parameters, each of which needs its own state.
+      const Tensor value = upload(stream, file.at("p0").get<Floats>());
+      const Tensor grad({11}, device);
+      std::vector<Parameter> parameters{{"a", value.narrow(0, 4), grad.narrow(0, 4)},
+                                        {"b", value.narrow(4, 7), grad.narrow(4, 7)}};
+      const auto optimizer =
+          make_optimizer(type, options.at("lr").get<double>(), parameters, stream);
+      for (std::size_t step = 0; step < 4; ++step) {
+        CAPTURE(step);
+        copy(stream, grad, upload(stream, file.at("grads").at(step).get<Floats>()));
+        optimizer->step(stream);
+        CHECK(to_host(stream, value) == example.at("params_after").at(step).get<Floats>());
+      }
+    }
+  }
+  CHECK(seen == 2);
+  std::vector<Parameter> none;
+  const Stream stream(Device{});
+  CHECK_THROWS_AS(make_optimizer("lion", 0.1, none, stream), Error);
+}
+
+TEST_CASE("an Mlp has PyTorch's names, shapes and order of drawing") {
+  const std::vector<std::size_t> widths{5, 7, 6, 3};
+  const Stream stream(Device{});
+  Generator generator(seed_of_this_rank(20));
+  const Mlp model(widths, generator, stream);
+  const std::vector<std::string> names{"0.weight", "0.bias",   "2.weight",
+                                       "2.bias",   "4.weight", "4.bias"};
+  REQUIRE(dist::test::all_ranks(model.parameters().size() == names.size()));
+  Generator same(seed_of_this_rank(20));
+  for (std::size_t layer = 0; layer < 3; ++layer) {
+    const Parameter& weight = model.parameters()[2 * layer];
+    const Parameter& bias = model.parameters()[2 * layer + 1];
+    CHECK(weight.name == names[2 * layer]);
+    CHECK(bias.name == names[2 * layer + 1]);
+    CHECK(weight.value.shape() == Shape{widths[layer + 1], widths[layer]});
+    CHECK(bias.value.shape() == Shape{widths[layer + 1]});
+    CHECK(weight.grad.shape() == weight.value.shape());
+    CHECK(bias.grad.shape() == bias.value.shape());
+    Floats weight_numbers(weight.value.numel());
+    Floats bias_numbers(bias.value.numel());
+    init_linear(weight_numbers, bias_numbers, widths[layer], same);
+    CHECK(to_host(stream, weight.value) == weight_numbers);
+    CHECK(to_host(stream, bias.value) == bias_numbers);
+  }
+  CHECK(generator.next_u64() == same.next_u64());
+  CHECK_THROWS_AS(Mlp({5}, generator, stream), Error);
+  CHECK_THROWS_AS(Mlp({}, generator, stream), Error);
+}
+
+TEST_CASE("an Mlp agrees with plain loops, its gradients with finite differences too") {
+  const std::vector<std::size_t> widths{5, 7, 6, 3};
+  for (const Device device : devices()) {
+    const Stream stream(device);
+    Generator generator(seed_of_this_rank(21));
+    Mlp model(widths, generator, stream);
+    PlainMlp plain(widths, model, stream);
+    CrossEntropyLoss loss;
+    // Smaller after larger and the reverse: nothing of an earlier batch may be left.
+    for (const std::size_t rows : {4U, 9U, 2U, 1U, 9U}) {
+      CAPTURE(to_string(device), rows);
+      const Floats input = noise(rows * widths.front(), 30 + rows);
+      const Targets targets = random_targets(rows, widths.back(), 40 + rows);
+      const auto labels = upload(stream, targets);
+      const Tensor logits =
+          model.forward(upload(stream, input, {rows, widths.front()}), stream);
+      CHECK(logits.shape() == Shape{rows, widths.back()});
+      CHECK(largest_error(to_host(stream, logits), plain.forward(in_double(input)).back()) <
+            1e-6);
+      loss.forward(logits, {labels.data(), labels.size()}, stream);
+      CHECK(std::abs(loss.value(stream) - plain.loss(in_double(input), targets)) < 1e-6);
+      model.backward(loss.grad(), stream);
+      const std::vector<Numbers> want = plain.gradients(in_double(input), targets);
+      for (std::size_t p = 0; p < want.size(); ++p) {
+        const Parameter& parameter = model.parameters()[p];
+        CAPTURE(parameter.name);
+        const Floats grad = to_host(stream, parameter.grad);
+        CHECK(largest_error(grad, want[p]) < 1e-6);
+        Numbers slopes;
+        for (double& number : plain.parameters[p]) {
+          const double kept = number;
+          const double h = 1e-5;
+          number = kept + h;
+          const double above = plain.loss(in_double(input), targets);
+          number = kept - h;
+          slopes.push_back((above - plain.loss(in_double(input), targets)) / (2 * h));
+          number = kept;
+        }
+        CHECK(largest_error(grad, slopes) < 1e-6);
+      }
+    }
+  }
+}

@@ -1,0 +1,160 @@
+// main() of every test program: runs Catch2 on all ranks as one test.
+//
+// A failure on any rank is printed with its rank and fails all. No test can hang: a watchdog on
+// each rank ends the job when one test case takes too long, and says which.
+#define CATCH_CONFIG_RUNNER
+#include "tests/support/mpi_test.hpp"
+#if DIST_CATCH2_VERSION >= 3
+#include <catch2/catch_session.hpp>
+#include <catch2/reporters/catch_reporter_event_listener.hpp>
+#include <catch2/reporters/catch_reporter_registrars.hpp>
+#endif
+
+#include "common/console.hpp"
+#include "common/mpi_environment.hpp"
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+namespace {
+
+std::optional<dist::Communicator> the_world;
+
+// What this rank prints while its tests run, so that it can be printed in rank order
+// afterwards.
+class CapturedOutput {
+ public:
+  CapturedOutput() : file_(std::tmpfile()), terminal_(::dup(STDOUT_FILENO)) {
+    ::dup2(::fileno(file_), STDOUT_FILENO);
+  }
+  // Gives standard output back and returns what was printed.
+  std::string finish() {
+    std::fflush(stdout);
+    ::dup2(terminal_, STDOUT_FILENO);
+    std::string text;
+    std::rewind(file_);
+    for (int c = std::fgetc(file_); c != EOF; c = std::fgetc(file_)) {
+      text += static_cast<char>(c);
+    }
+    return text;
+  }
+
+ private:
+  std::FILE* file_;
+  int terminal_;
+};
+
+// Ends the job when a test case runs longer than TEST_CASE_SECONDS (default 120).
+class Watchdog {
+ public:
+  void start(int rank) {
+    rank_ = rank;
+    const char* limit = std::getenv("TEST_CASE_SECONDS");
+    limit_ = std::chrono::seconds(limit != nullptr ? std::atoi(limit) : 120);
+    std::thread([this] { watch(); }).detach();
+  }
+  void begin(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    name_ = name;
+    ++generation_;
+    changed_.notify_all();
+  }
+
+ private:
+  void watch() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      const int seen = generation_;
+      if (changed_.wait_for(lock, limit_, [&] { return generation_ != seen; })) continue;
+      if (name_.empty()) continue;
+      std::fprintf(stderr, "[rank %d] hang: test case \"%s\" has run for %lld s\n", rank_,
+                   name_.c_str(), static_cast<long long>(limit_.count()));
+      std::_Exit(86);  // mpirun ends the other ranks
+    }
+  }
+
+  int rank_ = 0;
+  std::chrono::seconds limit_{};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string name_;
+  int generation_ = 0;
+};
+
+Watchdog& watchdog() {
+  static auto* const the_watchdog = new Watchdog;  // outlives its detached thread
+  return *the_watchdog;
+}
+
+#if DIST_CATCH2_VERSION >= 3
+using ListenerBase = Catch::EventListenerBase;
+#else
+using ListenerBase = Catch::TestEventListenerBase;
+#endif
+
+struct TellWatchdog : ListenerBase {
+  using ListenerBase::ListenerBase;
+  void testCaseStarting(const Catch::TestCaseInfo& info) override {
+    watchdog().begin(info.name);
+  }
+#if DIST_CATCH2_VERSION >= 3
+  void testCaseEnded(const Catch::TestCaseStats&) override {
+    watchdog().begin("");
+  }
+#else
+  void testCaseEnded(const Catch::TestCaseStats& stats) override {
+    ListenerBase::testCaseEnded(stats);
+    watchdog().begin("");
+  }
+#endif
+};
+CATCH_REGISTER_LISTENER(TellWatchdog)
+
+void print_with_rank(int rank, const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::fprintf(stderr, "[rank %d] %s\n", rank, line.c_str());
+  }
+}
+
+}  // namespace
+
+const dist::Communicator& dist::test::world() {
+  return *the_world;
+}
+
+int main(int argc, char** argv) {
+  Catch::Session session;
+  if (const int status = session.applyCommandLine(argc, argv); status != 0) return status;
+
+  const dist::MpiEnvironment mpi(argc, argv);
+  the_world = dist::Communicator::world();
+  const int rank = the_world->rank();
+  watchdog().start(rank);
+  CapturedOutput output;
+  const int failures = session.run();
+  const std::string mine = output.finish();
+
+  // Rank 0 speaks for all; another rank's output matters only if it failed.
+  const std::vector<std::string> texts =
+      dist::gather_text(*the_world, failures != 0 || rank == 0 ? mine : "");
+  for (int r = 0; r < static_cast<int>(texts.size()); ++r) {
+    const std::string& text = texts[static_cast<std::size_t>(r)];
+    if (r == 0 && failures == 0) {
+      std::fputs(text.c_str(), stdout);
+    } else {
+      print_with_rank(r, text);
+    }
+  }
+  const bool passed = dist::test::all_ranks(failures == 0);
+  the_world.reset();
+  return passed ? 0 : 1;
+}

@@ -1,0 +1,30 @@
+// What a test under mpirun needs beside Catch2.
+//
+// CHECK what one rank sees; REQUIRE only what all ranks agreed on: a REQUIRE that fails on one
+// rank alone leaves the test there, and the others wait in their next collective.
+#pragma once
+
+#include "common/communicator.hpp"
+#include "tests/support/catch.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace dist::test {
+
+// The communicator of all ranks of this test program.
+const Communicator& world();
+
+// Called on all ranks; true on all if true on all. REQUIRE(all_ranks(ok)).
+inline bool all_ranks(bool ok) {
+  return world().all_agree(ok);
+}
+
+// Sizes at which collectives break: nothing, one, around the number of ranks, a prime, and past
+// the size from which MPI stops keeping copies of messages.
+inline std::vector<std::size_t> tricky_sizes() {
+  const auto n = static_cast<std::size_t>(world().size());
+  return {0, 1, n - 1, n, n + 1, 997, 100'003};
+}
+
+}  // namespace dist::test

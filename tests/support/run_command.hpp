@@ -1,0 +1,81 @@
+// Runs a command as a reader would, and keeps what it says.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace dist::test {
+
+// A folder of this process's own, removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "dist-test-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+struct CommandResult {
+  int status = -1;  // exit status; 128 + signal if it was killed
+  std::string out;
+  std::string err;
+
+  // Standard output as JSON, one object per line; throws if a line is none.
+  std::vector<nlohmann::json> rows() const {
+    std::vector<nlohmann::json> parsed;
+    std::istringstream lines(out);
+    for (std::string line; std::getline(lines, line);) {
+      parsed.push_back(nlohmann::json::parse(line));
+    }
+    return parsed;
+  }
+  bool says(const std::string& text) const {
+    return (out + err).find(text) != std::string::npos;
+  }
+};
+
+inline CommandResult run_command(const std::string& command) {
+  const TemporaryFolder folder;
+  const std::string line =
+      "{ " + command + "; } >" + (folder / "out") + " 2>" + (folder / "err") + " </dev/null";
+  const int raw = std::system(line.c_str());
+  CommandResult result;
+  result.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
+  result.out = content_of(folder / "out");
+  result.err = content_of(folder / "err");
+  return result;
+}
+
+// mpirun -np RANKS PROGRAM FLAGS. A program that does not end by itself is ended after two
+// minutes.
+inline CommandResult mpirun(int ranks, const std::string& program, const std::string& flags) {
+  return run_command("timeout 120 " MPIEXEC " -np " + std::to_string(ranks) +
+                     " " PROGRAM_DIR "/" + program + " " + flags);
+}
+
+}  // namespace dist::test
