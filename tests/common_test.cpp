@@ -37,6 +37,7 @@ namespace {
 constexpr auto kMost = std::numeric_limits<std::size_t>::max();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
+// Bind the result to a name: a loop over golden(...).at(...) would walk a dead temporary.
 nlohmann::json golden(const std::string& file) {
   std::ifstream stream(std::string(GOLDEN_DIR) + "/" + file);
   return nlohmann::json::parse(stream);
@@ -88,7 +89,8 @@ std::vector<float> normal(std::size_t n, Generator& generator) {
 }  // namespace
 
 TEST_CASE("the generator gives PyTorch's raw numbers") {
-  for (const auto& entry : golden("rng.json").at("mt19937")) {
+  const auto file = golden("rng.json");
+  for (const auto& entry : file.at("mt19937")) {
     const auto seed = entry.at("seed").get<std::uint64_t>();  // -1 becomes 2^64 - 1
     CAPTURE(seed);
     Generator generator(seed);
@@ -133,7 +135,8 @@ TEST_CASE("every distribution gives PyTorch's numbers from a fresh generator") {
 }
 
 TEST_CASE("calls that share a generator consume what PyTorch's consume") {
-  for (const auto& sequence : golden("rng.json").at("sequences")) {
+  const auto file = golden("rng.json");
+  for (const auto& sequence : file.at("sequences")) {
     Generator generator(sequence.at("seed").get<std::uint64_t>());
     for (const auto& result : sequence.at("results")) {
       const auto op = result.at("op").get<std::string>();
@@ -160,7 +163,8 @@ TEST_CASE("calls that share a generator consume what PyTorch's consume") {
 }
 
 TEST_CASE("linear layers begin with PyTorch's weights") {
-  for (const auto& entry : golden("linear.json").at("cases")) {
+  const auto file = golden("linear.json");
+  for (const auto& entry : file.at("cases")) {
     Generator generator(entry.at("seed").get<std::uint64_t>());
     for (const auto& layer : entry.at("layers")) {
       const auto in = layer.at("in").get<std::size_t>();
@@ -292,7 +296,7 @@ TEST_CASE("gemm refuses shapes that do not fit") {
   multiply(no, no, {2, 3}, {3, 4}, {2, 4});  // fits
   CHECK_THROWS_AS(multiply(yes, no, {2, 3}, {3, 4}, {2, 4}), Error);
   CHECK_THROWS_AS(multiply(no, yes, {2, 3}, {3, 4}, {2, 4}), Error);
-  CHECK_THROWS_AS(multiply(no, no, {2, 3}, {3, 4}, {4, 2}), Error);
+  CHECK_THROWS_AS(multiply(no, no, {2, 3}, {3, 4}, {1, 4}), Error);
   CHECK_THROWS_AS(multiply(no, no, {2, 3}, {3, 4}, {2, 5}), Error);
   CHECK_THROWS_AS(multiply(no, no, {2, 3}, {4, 4}, {2, 4}), Error);
 }

@@ -33,6 +33,7 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 using Indices = std::vector<std::size_t>;
 
+// Bind the result to a name: a loop over golden(...).at(...) would walk a dead temporary.
 nlohmann::json golden(const std::string& file) {
   std::ifstream stream(std::string(GOLDEN_DIR) + "/" + file);
   return nlohmann::json::parse(stream);
@@ -124,7 +125,8 @@ Bytes joined(Bytes first, const Bytes& second) {
 }  // namespace
 
 TEST_CASE("the sampler gives PyTorch's indices to every rank of every golden world") {
-  for (const auto& entry : golden("sampler.json").at("cases")) {
+  const auto file = golden("sampler.json");
+  for (const auto& entry : file.at("cases")) {
     const auto n = entry.at("n").get<std::size_t>();
     const auto replicas = entry.at("world").get<int>();
     SamplerOptions options;
@@ -305,7 +307,8 @@ TEST_CASE("a tensor data set and a subset give their rows and labels") {
 }
 
 TEST_CASE("synthetic data are PyTorch's, drawn after the model's weights") {
-  for (const auto& run : golden("training.json").at("runs")) {
+  const auto file = golden("training.json");
+  for (const auto& run : file.at("runs")) {
     const auto layers = run.at("layers").get<Indices>();
     const auto n = run.at("n").get<std::size_t>();
     CAPTURE(layers, n);
