@@ -38,5 +38,6 @@ target_compile_definitions(dist_flags INTERFACE
   OMPI_SKIP_MPICXX)  # the long-dead C++ bindings, which do not compile without warnings
 
 function(dist_exact_float_sources)
-  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS
+    -ffp-contract=off $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>)
 endfunction()
