@@ -11,8 +11,8 @@
 #include "common/console.hpp"
 #include "common/device.hpp"
 #include "common/host_copy.hpp"
-#include "common/measure.hpp"
 #include "common/mpi_environment.hpp"
+#include "common/sweep_options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -103,11 +103,11 @@ bool show(const Console& console, const Communicator& comm, const Stream& stream
 }
 
 bool show_ping_pong(const Console& console, const Communicator& comm, const Stream& stream,
-                    std::size_t min_bytes, std::size_t max_bytes) {
+                    const SweepOptions& sweep) {
   console.line("ping-pong: ranks 0 and 1 exchange a tensor; times in microseconds");
   Table table({"size", "one way", "GB/s", "both: send_recv", "both: isend/irecv"});
   bool correct = true;
-  for (const std::size_t bytes : sweep(min_bytes, max_bytes)) {
+  for (const std::size_t bytes : sweep.sizes()) {
     const Tensor tensor({bytes / sizeof(float)}, stream.device());
     const PingPongTimes times = ping_pong(comm, tensor, stream);
     correct = correct && times.correct;
@@ -134,31 +134,22 @@ int main(int argc, char** argv) {
 
   CommonOptions common;
   std::string act = "default";
-  std::size_t min_bytes = 4;
-  std::size_t max_bytes = 4U << 20;
+  SweepOptions sweep{.min_bytes = 4, .max_bytes = 4U << 20, .iterations = 0};
   DeviceChoice choice;
   CommandLine command_line("send_recv", "Lesson 1: a small tensor moves between ranks.");
   command_line.choice("--act", act, {"default", "message", "ring", "pingpong", "all"},
                       "what to show; default: message and ring");
-  command_line.number<std::size_t>("--min-bytes", min_bytes, 4, 1U << 30, "smallest ping-pong");
-  command_line.number<std::size_t>("--max-bytes", max_bytes, 4, 1U << 30, "largest ping-pong");
+  sweep.declare(command_line, /*smallest=*/sizeof(float));
   common.declare(command_line);
   command_line.check([&] {
     if (act == "pingpong" && comm.size() < 2) throw Error("--act: pingpong needs two ranks");
-    if (min_bytes % sizeof(float) != 0)
-      throw Error("--min-bytes: not a whole number of floats");
-    if (max_bytes % sizeof(float) != 0)
-      throw Error("--max-bytes: not a whole number of floats");
-    if (min_bytes > max_bytes) throw Error("--min-bytes: larger than --max-bytes");
     choice = choose_device(common.device, comm.local_rank());
   });
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
 
   const Console console(common.json, comm.rank() == 0);
   const Stream stream(choice.device, common.threads);
-  console.line(fmt::format("{} rank{}, tensors on {} ({})", comm.size(),
-                           comm.size() == 1 ? "" : "s", to_string(choice.device),
-                           choice.reason));
+  console.line(describe_run(comm.size(), choice));
 
   const auto plays = [&](const char* name, bool by_default) {
     return act == name || act == "all" || (act == "default" && by_default);
@@ -178,7 +169,7 @@ int main(int argc, char** argv) {
     if (comm.size() < 2) {
       console.line("ping-pong: needs two ranks, left out");
     } else {
-      correct &= show_ping_pong(console, comm, stream, min_bytes, max_bytes);
+      correct &= show_ping_pong(console, comm, stream, sweep);
     }
   }
   console.line(correct ? "verified: every number is what it must be, on every rank"

@@ -13,6 +13,7 @@
 #include "common/measure.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/random.hpp"
+#include "common/sweep_options.hpp"
 #include "common/tracer_numbers.hpp"
 
 #include <mpi.h>
@@ -41,9 +42,7 @@ struct Options {
   CommonOptions common;
   std::string algorithm = "all";
   int root = 0;
-  std::size_t min_bytes = 1024;
-  std::size_t max_bytes = 4U << 20;
-  int iterations = 20;
+  SweepOptions sweep{.min_bytes = 1024, .max_bytes = 4U << 20, .iterations = 20};
 };
 
 // What all acts share.
@@ -109,12 +108,12 @@ bool show_times(const Stage& stage, const std::vector<std::string>& algorithms) 
   header.insert(header.end(), algorithms.begin(), algorithms.end());
   Table table(header);
   bool correct = true;
-  for (const std::size_t bytes : sweep(stage.options.min_bytes, stage.options.max_bytes)) {
+  for (const std::size_t bytes : stage.options.sweep.sizes()) {
     const Tensor tensor({bytes / sizeof(float)}, stage.stream.device());
     std::vector<std::string> cells{format_bytes(bytes)};
     for (const std::string& algorithm : algorithms) {
       const double seconds = median_of_slowest(
-          stage.comm, stage.options.iterations, [&] { fill(stage, tensor); },
+          stage.comm, stage.options.sweep.iterations, [&] { fill(stage, tensor); },
           [&] { run(stage, algorithm, tensor); });
       const std::size_t wrong = wrong_elements(stage, tensor);
       correct = correct && wrong == 0;
@@ -178,26 +177,14 @@ int main(int argc, char** argv) {
   command_line.choice("--algorithm", options.algorithm,
                       {"flat", "tree", "pipeline", "mpi", "nccl", "all"}, "which broadcast");
   command_line.number("--root", options.root, 0, 1 << 30, "the rank whose tensor it is");
-  command_line.number<std::size_t>("--min-bytes", options.min_bytes, 4, 1U << 30,
-                                   "smallest size");
-  command_line.number<std::size_t>("--max-bytes", options.max_bytes, 4, 1U << 30,
-                                   "largest size");
+  options.sweep.declare(command_line, /*smallest=*/sizeof(float));
   options.common.declare(command_line);
   command_line.advanced();
-  command_line.number("--iterations", options.iterations, 1, 1000000, "timed runs per size");
+  options.sweep.declare_iterations(command_line);
   command_line.check([&] {
     if (options.root >= comm.size()) {
       throw Error(
           fmt::format("--root: there is no rank {} among {}", options.root, comm.size()));
-    }
-    if (options.min_bytes > options.max_bytes) {
-      throw Error("--min-bytes: larger than --max-bytes");
-    }
-    for (const std::size_t bytes : {options.min_bytes, options.max_bytes}) {
-      if (bytes % sizeof(float) != 0) {
-        throw Error(fmt::format("--m{}-bytes: {} is no whole number of floats",
-                                bytes == options.min_bytes ? "in" : "ax", bytes));
-      }
     }
     choice = choose_device(options.common.device, comm.local_rank());
     if (options.algorithm == "nccl") require_nccl("--algorithm", comm, choice.device);
@@ -214,9 +201,8 @@ int main(int argc, char** argv) {
   }
   if (algorithms.back() == "nccl") nccl = connect_nccl(comm, choice.device);
 
-  console.line(fmt::format("{} rank{}, tensors on {} ({}){}", comm.size(),
-                           comm.size() == 1 ? "" : "s", to_string(choice.device), choice.reason,
-                           nccl ? "" : "; no nccl: " + why_no_nccl(comm, choice.device)));
+  console.line(describe_run(comm.size(), choice) +
+               (nccl ? "" : "; no nccl: " + why_no_nccl(comm, choice.device)));
   const Stage stage{options, comm, console, stream, nccl};
   const std::string& hero = options.algorithm == "all" ? algorithms[1] : options.algorithm;
   bool correct = show_four_numbers(stage, hero);

@@ -13,6 +13,7 @@
 #include "common/host_copy.hpp"
 #include "common/measure.hpp"
 #include "common/mpi_environment.hpp"
+#include "common/sweep_options.hpp"
 #include "common/tracer_numbers.hpp"
 
 #include <mpi.h>
@@ -37,9 +38,7 @@ struct Options {
   CommonOptions common;
   std::string algorithm = "all";
   std::string op = "sum";
-  std::size_t min_bytes = 1024;
-  std::size_t max_bytes = 16U << 20;
-  int iterations = 10;
+  SweepOptions sweep{.min_bytes = 1024, .max_bytes = 16U << 20, .iterations = 10};
   bool registered = true;
 };
 
@@ -137,12 +136,12 @@ bool show_times(const Stage& stage, const std::vector<std::string>& algorithms) 
   header.insert(header.end(), algorithms.begin(), algorithms.end());
   Table table(header);
   bool correct = true;
-  for (const std::size_t bytes : sweep(stage.options.min_bytes, stage.options.max_bytes)) {
+  for (const std::size_t bytes : stage.options.sweep.sizes()) {
     const Tensor tensor = allocate_message(stage, bytes / sizeof(float));
     std::vector<std::string> cells{format_bytes(bytes)};
     for (const std::string& algorithm : algorithms) {
       const double seconds = median_of_slowest(
-          stage.comm, stage.options.iterations, [&] { fill(stage, tensor); },
+          stage.comm, stage.options.sweep.iterations, [&] { fill(stage, tensor); },
           [&] { run(stage, algorithm, tensor); });
       const std::size_t wrong = wrong_elements(stage, tensor);
       correct = correct && wrong == 0;
@@ -154,17 +153,6 @@ bool show_times(const Stage& stage, const std::vector<std::string>& algorithms) 
   stage.console.line("times in microseconds, the slowest rank's");
   if (!stage.console.json()) table.print(stage.console);
   return correct;
-}
-
-void check_sizes(const Options& options) {
-  if (options.min_bytes > options.max_bytes)
-    throw Error("--min-bytes: larger than --max-bytes");
-  if (options.min_bytes % sizeof(float) != 0) {
-    throw Error(fmt::format("--min-bytes: {} is no whole number of floats", options.min_bytes));
-  }
-  if (options.max_bytes % sizeof(float) != 0) {
-    throw Error(fmt::format("--max-bytes: {} is no whole number of floats", options.max_bytes));
-  }
 }
 
 }  // namespace
@@ -180,17 +168,13 @@ int main(int argc, char** argv) {
                       {"naive", "recursive-doubling", "ring", "mpi", "nccl", "auto", "all"},
                       "which all-reduce; auto: by size and ranks");
   command_line.choice("--op", options.op, {"sum", "avg", "max"}, "what is computed");
-  command_line.number<std::size_t>("--min-bytes", options.min_bytes, 0, 1U << 30,
-                                   "smallest size");
-  command_line.number<std::size_t>("--max-bytes", options.max_bytes, 0, 1U << 30,
-                                   "largest size");
+  options.sweep.declare(command_line, /*smallest=*/0);
   options.common.declare(command_line);
   command_line.advanced();
-  command_line.number("--iterations", options.iterations, 1, 1000000, "timed runs per size");
+  options.sweep.declare_iterations(command_line);
   command_line.flag("--registered,!--no-registered", options.registered,
                     "message memory made by the message layer (the default)");
   command_line.check([&] {
-    check_sizes(options);
     choice = choose_device(options.common.device, comm.local_rank());
     if (options.algorithm == "nccl") require_nccl("--algorithm", comm, choice.device);
   });
@@ -206,9 +190,8 @@ int main(int argc, char** argv) {
   }
   if (algorithms.back() == "nccl") nccl = connect_nccl(comm, choice.device);
 
-  console.line(fmt::format("{} rank{}, tensors on {} ({}){}", comm.size(),
-                           comm.size() == 1 ? "" : "s", to_string(choice.device), choice.reason,
-                           nccl ? "" : "; no nccl: " + why_no_nccl(comm, choice.device)));
+  console.line(describe_run(comm.size(), choice) +
+               (nccl ? "" : "; no nccl: " + why_no_nccl(comm, choice.device)));
   const Stage stage{options, comm, console, stream, nccl};
   bool correct =
       show_four_numbers(stage, options.algorithm == "all" ? "ring" : options.algorithm);

@@ -144,8 +144,7 @@ class DistanceField {
 //
 // Neighbouring pieces share a midpoint and the direction there, hence no kink.
 void add_stroke(std::span<const Point> points, DistanceField& field) {
-  constexpr int kSegments =
-      4;  // per piece: off the true curve by a quarter of a pixel at worst
+  constexpr int kSegments = 4;  // per piece: at worst a quarter of a pixel off the true curve
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Point control = points[i];
     const Point begin = midpoint(i == 0 ? control : points[i - 1], control);

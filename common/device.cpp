@@ -39,6 +39,11 @@ std::string to_string(Device device) {
   return device.is_cpu() ? "cpu" : fmt::format("cuda:{}", device.index);
 }
 
+std::string describe_run(int ranks, const DeviceChoice& choice) {
+  return fmt::format("{} rank{}, tensors on {} ({})", ranks, ranks == 1 ? "" : "s",
+                     to_string(choice.device), choice.reason);
+}
+
 int cuda_device_count() {
 #if DIST_WITH_CUDA
   int count = 0;

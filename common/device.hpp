@@ -23,6 +23,9 @@ struct DeviceChoice {
   std::string reason;  // one sentence for the reader, such as "no GPU on this host"
 };
 
+// "4 ranks, tensors on cpu (no GPU on this host)": the first line of a program.
+std::string describe_run(int ranks, const DeviceChoice& choice);
+
 // GPUs that this process can use: 0 in a build without CUDA, without a driver or without a
 // card.
 int cuda_device_count();

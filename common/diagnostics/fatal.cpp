@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string>
 
 namespace dist {
 namespace {
@@ -12,21 +13,21 @@ namespace {
 // A terminate handler takes no argument, so the rank has to wait for it here.
 int rank_of_this_process = 0;
 
-[[noreturn]] void report_and_abort() {
-  const char* what = "terminated without an exception";
+std::string describe_current_exception() {
+  const std::exception_ptr current = std::current_exception();
+  if (!current) return "terminated without an exception";
   try {
-    if (const std::exception_ptr current = std::current_exception()) {
-      std::rethrow_exception(current);
-    }
+    std::rethrow_exception(current);
   } catch (const std::exception& error) {
-    what = error.what();
-    std::fprintf(stderr, "[rank %d] fatal: %s\n", rank_of_this_process, what);
-    std::fflush(stderr);
-    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+    return error.what();
   } catch (...) {
-    what = "an exception that is no std::exception";
+    return "an exception that is no std::exception";
   }
-  std::fprintf(stderr, "[rank %d] fatal: %s\n", rank_of_this_process, what);
+}
+
+[[noreturn]] void report_and_abort() {
+  std::fprintf(stderr, "[rank %d] fatal: %s\n", rank_of_this_process,
+               describe_current_exception().c_str());
   std::fflush(stderr);
   // A rank that only left would leave the others waiting in their next receive.
   MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);

@@ -6,6 +6,7 @@
 #include "tests/support/mpi_test.hpp"
 #if DIST_CATCH2_VERSION >= 3
 #include <catch2/catch_session.hpp>
+#include <catch2/catch_test_case_info.hpp>
 #include <catch2/reporters/catch_reporter_event_listener.hpp>
 #include <catch2/reporters/catch_reporter_registrars.hpp>
 #endif
