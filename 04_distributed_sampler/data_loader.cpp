@@ -1,5 +1,7 @@
 #include "04_distributed_sampler/data_loader.hpp"
 
+#include "common/check.hpp"
+
 #include <algorithm>
 
 namespace dist {
@@ -12,6 +14,7 @@ DataLoader::DataLoader(const Dataset& dataset, std::size_t batch_size, bool drop
       drop_last_(drop_last),
       inputs_({batch_size, dataset.features()}, stream.device()),
       targets_(batch_size, stream.device()) {
+  if (batch_size == 0) throw Error("DataLoader: a batch size of 0");
   if (!stream.device().is_cpu()) {
     host_inputs_ = {batch_size * dataset.features(), stream.device(), Memory::pinned};
     host_targets_ = {batch_size, stream.device(), Memory::pinned};

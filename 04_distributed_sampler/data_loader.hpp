@@ -25,7 +25,7 @@ class DataLoader {
  public:
   // Batches of `batch_size` samples on the stream's device; the last one may be smaller, or is
   // left out with `drop_last` (a different switch from the sampler's). `dataset` and `stream`
-  // must outlive the loader.
+  // must outlive the loader. Throws Error for a batch size of 0.
   DataLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
              const Stream& stream);
 

@@ -7,6 +7,16 @@
 #include <string>
 
 namespace dist {
+namespace {
+
+void check_rank(int num_replicas, int rank) {
+  if (rank < 0 || rank >= num_replicas) {
+    throw Error("sampler: rank " + std::to_string(rank) + " is not among " +
+                std::to_string(num_replicas));
+  }
+}
+
+}  // namespace
 
 DistributedSampler::DistributedSampler(std::size_t dataset_size, int num_replicas, int rank,
                                        SamplerOptions options)
@@ -14,10 +24,7 @@ DistributedSampler::DistributedSampler(std::size_t dataset_size, int num_replica
       num_replicas_(static_cast<std::size_t>(num_replicas)),
       rank_(static_cast<std::size_t>(rank)),
       options_(options) {
-  if (rank < 0 || rank >= num_replicas) {
-    throw Error("DistributedSampler: rank " + std::to_string(rank) + " is not among " +
-                std::to_string(num_replicas));
-  }
+  check_rank(num_replicas, rank);
   // Equal counts on all ranks are the point of padding and dropping: a rank with one batch less
   // would leave the others waiting in that batch's all-reduce.
   const std::size_t rounded_up = options.drop_last ? 0 : num_replicas_ - 1;
@@ -50,6 +57,7 @@ std::vector<std::size_t> DistributedSampler::indices() const {
 }
 
 std::vector<std::size_t> exact_shard(std::size_t dataset_size, int num_replicas, int rank) {
+  check_rank(num_replicas, rank);
   std::vector<std::size_t> mine;
   for (auto i = static_cast<std::size_t>(rank); i < dataset_size;
        i += static_cast<std::size_t>(num_replicas)) {

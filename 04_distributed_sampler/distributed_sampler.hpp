@@ -45,6 +45,7 @@ class DistributedSampler {
 // For evaluation: every sample on exactly one rank, none twice, none left out; so the counts
 // differ by up to one between ranks. An accuracy over padded shards would count some samples
 // twice.
+// Throws Error as above.
 std::vector<std::size_t> exact_shard(std::size_t dataset_size, int num_replicas, int rank);
 
 }  // namespace dist

@@ -60,6 +60,14 @@ std::shared_ptr<void> allocate_pinned(std::size_t bytes) {
 
 }  // namespace
 
+std::size_t bytes_of(std::size_t count, std::size_t size) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    throw Error(fmt::format("out of memory: {} elements of {} bytes asked for", count, size));
+  }
+  return bytes;
+}
+
 std::shared_ptr<void> allocate(std::size_t bytes, [[maybe_unused]] Device device,
                                [[maybe_unused]] Memory memory) {
 #if DIST_WITH_CUDA

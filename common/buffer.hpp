@@ -19,6 +19,10 @@ enum class Memory {
 std::shared_ptr<void> allocate(std::size_t bytes, Device device,
                                Memory memory = Memory::device);
 
+// count * size; throws Error if that is more than a size_t holds, so that no buffer is smaller
+// than it says.
+std::size_t bytes_of(std::size_t count, std::size_t size);
+
 // `count` elements, zeroed. Move-only.
 template <class T>
 class Buffer {
@@ -27,7 +31,9 @@ class Buffer {
  public:
   Buffer() = default;
   Buffer(std::size_t count, Device device, Memory memory = Memory::device)
-      : storage_(allocate(count * sizeof(T), device, memory)), count_(count), device_(device) {}
+      : storage_(allocate(bytes_of(count, sizeof(T)), device, memory)),
+        count_(count),
+        device_(device) {}
   Buffer(Buffer&&) noexcept = default;
   Buffer& operator=(Buffer&&) noexcept = default;
 

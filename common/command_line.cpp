@@ -40,9 +40,11 @@ CommandLine::CommandLine(const std::string& program, const std::string& descript
   app.allow_extras();
   app.set_help_flag();  // ours below print after the ranks have agreed
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.add_flag("-h,--help", impl_->help, "what a reader of this lesson needs");
-  app.add_flag("--help-all", impl_->help_all, "every flag");
-  app.add_flag("--version", impl_->version, "the version of this course");
+  app.add_flag("-h,--help", impl_->help, "what a reader of this lesson needs")
+      ->disable_flag_override();
+  app.add_flag("--help-all", impl_->help_all, "every flag")->disable_flag_override();
+  app.add_flag("--version", impl_->version, "the version of this course")
+      ->disable_flag_override();
 }
 
 CommandLine::~CommandLine() = default;
@@ -52,7 +54,8 @@ void CommandLine::advanced() {
 }
 
 void CommandLine::flag(const std::string& name, bool& value, const std::string& help) {
-  impl_->app.add_flag(name, value, help)->group(impl_->group);
+  // Without overrides: CLI11 would read --flag=3 as true and --flag=-1 as false.
+  impl_->app.add_flag(name, value, help)->group(impl_->group)->disable_flag_override();
 }
 
 void CommandLine::add(const std::string& name, const std::string& type,
@@ -159,7 +162,11 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
     if (impl_->version) return Exit{0, fmt::format("{} {}\n", app.get_name(), DIST_VERSION)};
     for (const auto& check : impl_->checks) check();
   } catch (const CLI::ParseError& error) {
-    return Exit{kBadUsage, fmt::format("error: {}\n", error.what())};
+    std::string text = error.what();
+    const std::size_t override_at = text.find(" was given a disallowed flag override");
+    if (override_at != std::string::npos)
+      text = "--" + text.substr(0, override_at) + ": takes no value";
+    return Exit{kBadUsage, fmt::format("error: {}\n", text)};
   } catch (const Error& error) {
     return Exit{kBadUsage, fmt::format("error: {}\n", error.what())};
   }

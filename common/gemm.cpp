@@ -25,6 +25,11 @@ struct Extents {
 // Checks that op(a) (m, k) times op(b) (k, n) fits c (m, n).
 Extents fit(Transpose transpose_a, Transpose transpose_b, const Tensor& a, const Tensor& b,
             const Tensor& c) {
+  for (const Tensor& matrix : {a, b, c}) {
+    if (matrix.shape().size() != 2) {
+      throw Error(fmt::format("gemm: {} is no matrix", to_string(matrix.shape())));
+    }
+  }
   const auto row = [](Transpose t) -> std::size_t { return t == Transpose::no ? 0 : 1; };
   const Extents e{a.dim(row(transpose_a)), b.dim(1 - row(transpose_b)),
                   a.dim(1 - row(transpose_a))};
@@ -41,6 +46,10 @@ void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose tra
 #if DIST_WITH_ONEDNN
   const Extents e = fit(transpose_a, transpose_b, a, b, c);
   if (e.m == 0 || e.n == 0) return;
+  if (e.k == 0) {  // oneDNN refuses an empty sum, or leaves c as it was
+    gemm_reference(transpose_a, transpose_b, alpha, a, b, beta, c);
+    return;
+  }
 #if defined(_OPENMP)
   // Set on every call: the number belongs to the calling thread, and oneDNN may be called from
   // a thread that main never touched.

@@ -14,7 +14,11 @@ namespace dist {
 
 std::size_t numel(const Shape& shape) {
   std::size_t product = 1;
-  for (const std::size_t extent : shape) product *= extent;
+  for (const std::size_t extent : shape) {
+    if (__builtin_mul_overflow(product, extent, &product)) {
+      throw Error(fmt::format("a tensor {} is larger than any memory", to_string(shape)));
+    }
+  }
   return product;
 }
 
@@ -24,7 +28,7 @@ std::string to_string(const Shape& shape) {
 
 Tensor::Tensor(Shape shape, Device device)
     : shape_(std::move(shape)), numel_(dist::numel(shape_)), device_(device) {
-  owner_ = allocate(size_bytes(), device);
+  owner_ = allocate(bytes_of(numel_, sizeof(float)), device);
   data_ = static_cast<float*>(owner_.get());
 }
 

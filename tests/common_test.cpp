@@ -246,8 +246,9 @@ TEST_CASE("gemm multiplies every shape in every transposition") {
     return tensor;
   };
   const Stream one(Device{}), two(Device{}, 2);
-  const std::vector<std::vector<std::size_t>> shapes{
-      {1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {1, 9, 4}, {9, 1, 4}, {0, 3, 2}, {3, 0, 2}};
+  const std::vector<std::vector<std::size_t>> shapes{{1, 1, 1}, {3, 5, 7}, {17, 33, 65},
+                                                     {1, 9, 4}, {9, 1, 4}, {0, 3, 2},
+                                                     {3, 0, 2}, {3, 2, 0}};
   const std::vector<std::pair<float, float>> factors{{1, 0}, {0.5F, 0}, {-2, 1}, {1, 0.25F}};
   for (const auto& shape : shapes) {
     const std::size_t m = shape[0], n = shape[1], k = shape[2];
@@ -287,6 +288,14 @@ TEST_CASE("gemm multiplies every shape in every transposition") {
   }
 }
 
+TEST_CASE("memory larger than any machine's is refused, not wrapped around") {
+  constexpr std::size_t kHuge = std::size_t{1} << 62;
+  CHECK_THROWS_AS(Buffer<double>(kHuge / 2 + 1, Device{}), Error);
+  CHECK_THROWS_AS(Tensor({kHuge}, Device{}), Error);
+  CHECK_THROWS_AS(Tensor({kHuge, 8}, Device{}), Error);
+  CHECK_THROWS_AS(Buffer<char>(kHuge, Device{}), Error);
+}
+
 TEST_CASE("gemm refuses shapes that do not fit") {
   const Stream stream(Device{});
   const auto multiply = [&](Transpose ta, Transpose tb, Shape a, Shape b, Shape c) {
@@ -298,6 +307,8 @@ TEST_CASE("gemm refuses shapes that do not fit") {
   CHECK_THROWS_AS(multiply(no, yes, {2, 3}, {3, 4}, {2, 4}), Error);
   CHECK_THROWS_AS(multiply(no, no, {2, 3}, {3, 4}, {1, 4}), Error);
   CHECK_THROWS_AS(multiply(no, no, {2, 3}, {3, 4}, {2, 5}), Error);
+  CHECK_THROWS_AS(multiply(no, no, {6}, {3, 4}, {2, 4}), Error);
+  CHECK_THROWS_AS(multiply(no, no, {2, 3, 1}, {3, 4}, {2, 4}), Error);
   CHECK_THROWS_AS(multiply(no, no, {2, 3}, {4, 4}, {2, 4}), Error);
 }
 
@@ -390,6 +401,14 @@ TEST_CASE("absurd flags are refused by name") {
   }
   for (const char* alone : {"--size", "--file", "--bogus", "--bogus=3", "-x", "stray"}) {
     check_refused({alone});
+  }
+  for (const char* value : {"maybe", "3", "-1", "false"}) {
+    for (const std::string flag : {"--loud", "--help", "--version"}) {
+      const auto exit = Flags().parse({flag + "=" + value});
+      CAPTURE(flag, value);
+      CHECK(exit.has_value());
+      if (exit) CHECK(exit->text == "error: " + flag + ": takes no value\n");
+    }
   }
 }
 

@@ -252,6 +252,14 @@ TEST_CASE("exact shards hold every sample once") {
   }
 }
 
+TEST_CASE("a rank beyond the world, and a batch of nothing, are refused") {
+  CHECK_THROWS_AS(exact_shard(5, 4, 4), Error);
+  CHECK_THROWS_AS(exact_shard(5, 0, 0), Error);
+  const TensorDataset data = numbered(5, 3);
+  const Stream stream(Device{});
+  CHECK_THROWS_AS(DataLoader(data, 0, false, stream), Error);
+}
+
 TEST_CASE("the loader collects the rows that it is asked for, in order") {
   const TensorDataset data = numbered(23, 3);
   const Stream stream(Device{});
