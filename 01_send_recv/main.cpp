@@ -122,7 +122,7 @@ bool show_ping_pong(const Console& console, const Communicator& comm, const Stre
                  {"exchange_combined_us", significant(times.combined_us)},
                  {"exchange_nonblocking_us", significant(times.nonblocking_us)}});
   }
-  if (!console.json()) table.print(console);
+  table.print(console);
   return comm.all_agree(correct);
 }
 
@@ -172,7 +172,6 @@ int main(int argc, char** argv) {
       correct &= show_ping_pong(console, comm, stream, sweep);
     }
   }
-  console.line(correct ? "verified: every number is what it must be, on every rank"
-                       : "WRONG: some rank holds a wrong number");
-  return correct ? 0 : 1;
+  return console.verdict(correct, "every number is what it must be, on every rank",
+                         "some rank holds a wrong number");
 }

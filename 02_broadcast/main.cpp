@@ -132,7 +132,7 @@ bool show_times(const Stage& stage, const std::vector<std::string>& algorithms) 
     table.add(cells);
   }
   stage.console.line("times in microseconds, the slowest rank's");
-  if (!stage.console.json()) table.print(stage.console);
+  table.print(stage.console);
   return correct;
 }
 
@@ -208,7 +208,6 @@ int main(int argc, char** argv) {
   bool correct = show_four_numbers(stage, hero);
   correct &= show_times(stage, algorithms);
   correct &= show_replicas(stage, hero);
-  console.line(correct ? "verified: every element on every rank, for every algorithm and size"
-                       : "WRONG: some rank does not hold root's numbers");
-  return correct ? 0 : 1;
+  return console.verdict(correct, "every element on every rank, for every algorithm and size",
+                         "some rank does not hold root's numbers");
 }

@@ -151,7 +151,7 @@ bool show_times(const Stage& stage, const std::vector<std::string>& algorithms) 
     table.add(cells);
   }
   stage.console.line("times in microseconds, the slowest rank's");
-  if (!stage.console.json()) table.print(stage.console);
+  table.print(stage.console);
   return correct;
 }
 
@@ -196,7 +196,6 @@ int main(int argc, char** argv) {
   bool correct =
       show_four_numbers(stage, options.algorithm == "all" ? "ring" : options.algorithm);
   correct &= show_times(stage, algorithms);
-  console.line(correct ? "verified: every element on every rank, for every algorithm and size"
-                       : "WRONG: some rank holds a wrong result");
-  return correct ? 0 : 1;
+  return console.verdict(correct, "every element on every rank, for every algorithm and size",
+                         "some rank holds a wrong result");
 }

@@ -188,7 +188,6 @@ int main(int argc, char** argv) {
   rows_in_rank_order(console, comm, row_of(options, comm.rank(), sampler));
   if (options.picture && !indices.empty()) show_picture(options, console, indices);
   const bool correct = prove_partition(options, console, comm, sampler);
-  console.line(correct ? "verified: every sample was taken as often as it must be"
-                       : "WRONG: the shards do not cover the data set");
-  return correct ? 0 : 1;
+  return console.verdict(correct, "every sample was taken as often as it must be",
+                         "the shards do not cover the data set");
 }

@@ -107,11 +107,8 @@ int main(int argc, char** argv) {
                                    .algorithm = algorithm,
                                    .ranks = comm.size()},
                                   model.parameters(), difference.empty(), stream);
-  if (!finite) console.line("WRONG: the parameters diverged");
-  if (!difference.empty()) {
-    console.line(fmt::format("WRONG: the replicas differ, first in {}", difference));
-  }
-  const bool correct = comm.all_agree(finite && difference.empty());
-  if (correct) console.line("verified: the same parameters, to the bit, on every rank");
-  return correct ? 0 : 1;
+  return console.verdict(comm.all_agree(finite && difference.empty()),
+                         "the same parameters, to the bit, on every rank",
+                         difference.empty() ? "the parameters diverged"
+                                            : "the replicas differ, first in " + difference);
 }

@@ -83,7 +83,5 @@ int main(int argc, char** argv) {
   const bool finite =
       log.summary({.device = to_string(choice.device), .backend = "", .algorithm = ""},
                   model.parameters(), true, stream);
-  console.line(finite ? "verified: all parameters are finite"
-                      : "WRONG: the parameters diverged");
-  return finite ? 0 : 1;
+  return console.verdict(finite, "all parameters are finite", "the parameters diverged");
 }

@@ -17,15 +17,25 @@
 namespace dist {
 
 void Console::line(const std::string& text) const {
-  if (!speaks_) return;
-  fmt::print(json_ ? stderr : stdout, "{}\n", text);
-  std::fflush(json_ ? stderr : stdout);
+  if (!speaks_ || json_) return;
+  fmt::print(stdout, "{}\n", text);
+  std::fflush(stdout);
 }
 
 void Console::row(const Json& object) const {
   if (!speaks_ || !json_) return;
   fmt::print(stdout, "{}\n", object.dump());
   std::fflush(stdout);
+}
+
+int Console::verdict(bool correct, const std::string& verified,
+                     const std::string& wrong) const {
+  if (correct) {
+    line("verified: " + verified);
+    return EXIT_SUCCESS;
+  }
+  if (speaks_) fmt::print(stderr, "WRONG: {}\n", wrong);
+  return EXIT_FAILURE;
 }
 
 std::vector<std::string> gather_text(const Communicator& comm, const std::string& text) {

@@ -18,17 +18,21 @@ using Json = nlohmann::ordered_json;
 
 class Console {
  public:
-  // `speaks` is true on the one process that prints. With `json`, standard output carries rows
-  // and nothing else, and text goes to standard error.
+  // `speaks` is true on the one process that prints.
   explicit Console(bool json, bool speaks = true) : json_(json), speaks_(speaks) {}
 
   bool json() const { return json_; }
   bool speaks() const { return speaks_; }
 
-  // A line of text.
+  // A line of text for a reader; not printed with --json. (Not on standard error either: Open
+  // MPI 5 can move part of a long standard output there when both are in use at once,
+  // openpmix/openpmix#3858.)
   void line(const std::string& text) const;
   // A JSON row; printed only with --json. Non-finite numbers become null.
   void row(const Json& object) const;
+  // The end of a program: "verified: ..." for the reader or "WRONG: ..." on standard error.
+  // Returns the exit status.
+  int verdict(bool correct, const std::string& verified, const std::string& wrong) const;
 
  private:
   bool json_;
