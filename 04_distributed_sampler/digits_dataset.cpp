@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, kClasses> kGlyphs = {
 
 // What varies between samples. Wide enough that one epoch of a small network is not sufficient,
 // narrow enough that a person reads every sample.
-constexpr float kJitter = 0.75F;          // grid units, of each control point
+constexpr float kJitter = 0.6F;           // grid units, of each control point
 constexpr float kGridToPixels = 2.1F;     // a digit is about 19 pixels high, as MNIST's are
 constexpr float kStretch = 0.2F;          // of width and height, each on its own
 constexpr float kShear = 0.3F;            // pixels to the side per pixel of height
