@@ -4,6 +4,7 @@
 //   mpirun -np 2 build/bin/send_recv --act pingpong   what a message costs, by size
 //
 // Read raw_messages.cpp first, then send_recv.hpp, then this file.
+#include "01_send_recv/nccl_send_recv.hpp"
 #include "01_send_recv/ping_pong.hpp"
 #include "01_send_recv/raw_messages.hpp"
 #include "01_send_recv/send_recv.hpp"
@@ -68,11 +69,29 @@ float expected_after_ring(int rank, int size, std::size_t i) {
   return static_cast<float>(1000 * last * (last + 1) / 2 + (last + 1) * static_cast<int>(i));
 }
 
+// Prints each rank's numbers before and after; true on all ranks if `correct` is true on all.
+bool report(const Console& console, const Communicator& comm, const char* act,
+            const char* title, const std::vector<float>& before,
+            const std::vector<float>& after, bool correct) {
+  console.line(title);
+  lines_in_rank_order(
+      console, comm,
+      fmt::format("  rank {}  {:6}  ->  {:6}{}", comm.rank(), fmt::join(before, " "),
+                  fmt::join(after, " "), correct ? "" : "   WRONG"));
+  rows_in_rank_order(console, comm,
+                     Json{{"act", act},
+                          {"rank", comm.rank()},
+                          {"before", before},
+                          {"after", after},
+                          {"correct", correct}});
+  return comm.all_agree(correct);
+}
+
 using Journey = void (*)(const Communicator&, std::span<float>);
 using Expected = float (*)(int rank, int size, std::size_t index);
 
-// Sends the tensor on a journey, first with MPI's calls, then with ours; prints each rank's
-// numbers before and after, and checks every one of them. True on all ranks if all were right.
+// Sends the tensor on a journey, first with MPI's calls, then with ours, and checks every
+// number.
 bool show(const Console& console, const Communicator& comm, const Stream& stream,
           const char* act, const char* title, Journey raw, Journey wrapped, Expected expected) {
   const std::vector<float> before = to_host(stream, four_numbers(comm, stream));
@@ -88,18 +107,24 @@ bool show(const Console& console, const Communicator& comm, const Stream& stream
     const float want = expected(comm.rank(), comm.size(), i);
     correct = correct && after[i] == want && after_wrapped[i] == want;
   }
-  console.line(title);
-  lines_in_rank_order(
-      console, comm,
-      fmt::format("  rank {}  {:6}  ->  {:6}{}", comm.rank(), fmt::join(before, " "),
-                  fmt::join(after, " "), correct ? "" : "   WRONG"));
-  rows_in_rank_order(console, comm,
-                     Json{{"act", act},
-                          {"rank", comm.rank()},
-                          {"before", before},
-                          {"after", after},
-                          {"correct", correct}});
-  return comm.all_agree(correct);
+  return report(console, comm, act, title, before, after, correct);
+}
+
+// One seat to the right for everybody at once, from GPU to GPU.
+bool show_nccl(const Console& console, const Communicator& comm, const Stream& stream) {
+  NcclCommunicator nccl = connect_nccl_by_messages(comm, stream.device());
+  const Tensor out = four_numbers(comm, stream);
+  const Tensor in({kNumbers}, stream.device());
+  send_recv_nccl(nccl, out, comm.right(), in, comm.left(), stream);
+  nccl.synchronize(stream);
+  const std::vector<float> after = to_host(stream, in);
+  bool correct = true;
+  for (std::size_t i = 0; i < kNumbers; ++i) {
+    correct =
+        correct && after[i] == static_cast<float>(1000 * comm.left()) + static_cast<float>(i);
+  }
+  return report(console, comm, "nccl", "nccl: everybody sends to the right, GPU to GPU",
+                to_host(stream, out), after, correct);
 }
 
 bool show_ping_pong(const Console& console, const Communicator& comm, const Stream& stream,
@@ -137,13 +162,14 @@ int main(int argc, char** argv) {
   SweepOptions sweep{.min_bytes = 4, .max_bytes = 4U << 20, .iterations = 0};
   DeviceChoice choice;
   CommandLine command_line("send_recv", "Lesson 1: a small tensor moves between ranks.");
-  command_line.choice("--act", act, {"default", "message", "ring", "pingpong", "all"},
+  command_line.choice("--act", act, {"default", "message", "ring", "pingpong", "nccl", "all"},
                       "what to show; default: message and ring");
   sweep.declare(command_line, /*smallest=*/sizeof(float));
   common.declare(command_line);
   command_line.check([&] {
     if (act == "pingpong" && comm.size() < 2) throw Error("--act: pingpong needs two ranks");
     choice = choose_device(common.device, comm.local_rank());
+    if (act == "nccl") require_nccl("--act", comm, choice.device);
   });
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
 
@@ -170,6 +196,13 @@ int main(int argc, char** argv) {
       console.line("ping-pong: needs two ranks, left out");
     } else {
       correct &= show_ping_pong(console, comm, stream, sweep);
+    }
+  }
+  if (plays("nccl", false)) {
+    if (nccl_everywhere(comm, choice.device)) {
+      correct &= show_nccl(console, comm, stream);
+    } else {
+      console.line("nccl: left out: " + why_no_nccl(comm, choice.device));
     }
   }
   return console.verdict(correct, "every number is what it must be, on every rank",

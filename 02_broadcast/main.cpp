@@ -51,13 +51,13 @@ struct Stage {
   const Communicator& comm;
   const Console& console;
   const Stream& stream;
-  const std::optional<NcclCommunicator>& nccl;
+  std::optional<NcclCommunicator>& nccl;
 };
 
 void run(const Stage& stage, const std::string& algorithm, const Tensor& tensor) {
   if (algorithm == "nccl") {
     broadcast_nccl(*stage.nccl, tensor, stage.options.root, stage.stream);
-    stage.stream.synchronize();
+    stage.nccl->synchronize(stage.stream);
     return;
   }
   on_host(stage.stream, tensor, [&](std::span<float> data) {

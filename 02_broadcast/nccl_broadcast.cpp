@@ -14,13 +14,13 @@ NcclCommunicator connect_nccl(const Communicator& comm, Device device) {
 }
 
 #if DIST_WITH_NCCL
-void broadcast_nccl(const NcclCommunicator& nccl, const Tensor& tensor, int root,
+void broadcast_nccl(NcclCommunicator& nccl, const Tensor& tensor, int root,
                     const Stream& stream) {
-  NCCL_CHECK(ncclBroadcast(tensor.data(), tensor.data(), tensor.numel(), ncclFloat, root,
-                           nccl.get(), stream.get()));
+  NCCL_CHECK(nccl, ncclBroadcast(tensor.data(), tensor.data(), tensor.numel(), ncclFloat, root,
+                                 nccl.get(), stream.get()));
 }
 #else
-void broadcast_nccl(const NcclCommunicator&, const Tensor&, int, const Stream&) {
+void broadcast_nccl(NcclCommunicator&, const Tensor&, int, const Stream&) {
   throw Error("built without NCCL");
 }
 #endif

@@ -12,7 +12,7 @@ namespace dist {
 NcclCommunicator connect_nccl(const Communicator& comm, Device device);
 
 // Root's `tensor` to all ranks, in place. Called on all ranks; queued on `stream`.
-void broadcast_nccl(const NcclCommunicator& nccl, const Tensor& tensor, int root,
+void broadcast_nccl(NcclCommunicator& nccl, const Tensor& tensor, int root,
                     const Stream& stream);
 
 }  // namespace dist

@@ -47,7 +47,7 @@ struct Stage {
   const Communicator& comm;
   const Console& console;
   const Stream& stream;
-  const std::optional<NcclCommunicator>& nccl;
+  std::optional<NcclCommunicator>& nccl;
 };
 
 Tensor allocate_message(const Stage& stage, std::size_t count) {
@@ -60,7 +60,7 @@ void run(const Stage& stage, const std::string& algorithm, const Tensor& tensor)
   const ReduceOp op = kOps.at(stage.options.op);
   if (algorithm == "nccl") {
     all_reduce_nccl(*stage.nccl, tensor, op, stage.stream);
-    stage.stream.synchronize();
+    stage.nccl->synchronize(stage.stream);
     return;
   }
   on_host(stage.stream, tensor, [&](std::span<float> data) {

@@ -9,7 +9,12 @@ namespace dist {
 
 // `tensor` becomes the reduction over all ranks, in place. Called on all ranks with the same
 // length and op; queued on `stream`, whose work so far NCCL waits for.
-void all_reduce_nccl(const NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
+void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
                      const Stream& stream);
+
+// A tensor in memory from NCCL's own allocator (ncclMemAlloc): what NCCL's manual calls a
+// registered buffer, which peers reach without a copy where the hardware can. Contents
+// undefined.
+Tensor allocate_nccl(const NcclCommunicator& nccl, Shape shape);
 
 }  // namespace dist

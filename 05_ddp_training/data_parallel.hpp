@@ -24,7 +24,7 @@ class DataParallel {
   // The time of the last backward's communication that nothing else hid, in milliseconds; waits
   // for it to end.
   double communication_ms(const Stream& stream) const {
-    stream.synchronize();
+    group_.synchronize(stream);
     return elapsed_ms(computed_, averaged_);
   }
 

@@ -88,8 +88,9 @@ int main(int argc, char** argv) {
       ddp->backward(loss.grad(), stream);
       optimizer->step(stream);
 
-      log.step(epoch, mean_over_ranks(comm, loss.value(stream)), ddp->communication_ms(stream),
-               batch.rows() * ranks);
+      const double communication_ms = ddp->communication_ms(stream);
+      const double mean_loss = mean_over_ranks(comm, loss.value(stream));
+      log.step(epoch, mean_loss, communication_ms, batch.rows() * ranks);
       if (log.checkpoint_due()) save(log.steps());
       if (log.steps() == total_steps) break;
     }

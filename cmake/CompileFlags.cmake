@@ -22,7 +22,7 @@ add_library(dist_flags INTERFACE)
 target_include_directories(dist_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(dist_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:${DIST_WARNINGS};${_options}>)
-if(DIST_WITH_CUDA)
+if(DIST_WITH_CUDA AND NOT DIST_CUDA_EMULATED)
   list(JOIN DIST_CUDA_WARNINGS "," _host_warnings)
   list(JOIN _options "," _host_options)
   target_compile_options(dist_flags INTERFACE
@@ -34,6 +34,7 @@ endif()
 target_compile_definitions(dist_flags INTERFACE
   DIST_WITH_CUDA=${DIST_WITH_CUDA}
   DIST_WITH_NCCL=${DIST_WITH_NCCL}
+  DIST_CUDA_EMULATED=${DIST_CUDA_EMULATED}
   DIST_VERSION="${PROJECT_VERSION}"
   OMPI_SKIP_MPICXX)  # the long-dead C++ bindings, which do not compile without warnings
 

@@ -8,7 +8,15 @@ set(DIST_WITH_NCCL 0)
 set(DIST_CUDA_STATUS "off")
 set(DIST_NCCL_STATUS "off")
 
-if(NOT DIST_CUDA STREQUAL "OFF")
+set(DIST_CUDA_EMULATED 0)
+if(DIST_CUDA STREQUAL "EMULATED")
+  # tests/emulation/ stands in for the toolkit: the CUDA and NCCL code runs on the CPU.
+  set(DIST_WITH_CUDA 1)
+  set(DIST_WITH_NCCL 1)
+  set(DIST_CUDA_EMULATED 1)
+  set(DIST_CUDA_STATUS "emulated")
+  set(DIST_NCCL_STATUS "emulated")
+elseif(NOT DIST_CUDA STREQUAL "OFF")
   # Architectures are fixed: "native" is fatal where there is no GPU. The newest one's PTX also
   # runs on later cards.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
@@ -42,7 +50,7 @@ if(NOT DIST_CUDA STREQUAL "OFF")
 endif()
 
 function(dist_device_sources)
-  if(DIST_WITH_CUDA)
+  if(DIST_WITH_CUDA AND NOT DIST_CUDA_EMULATED)
     set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA)
   endif()
 endfunction()

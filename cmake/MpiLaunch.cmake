@@ -15,7 +15,7 @@ set(DIST_MPI_ENVIRONMENT
 if(DIST_SANITIZE)
   list(APPEND DIST_MPI_ENVIRONMENT
     # Open MPI unloads its plug-ins before LeakSanitizer looks, and is itself not instrumented.
-    ASAN_OPTIONS=detect_leaks=0
+    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
     TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp)
 endif()
 

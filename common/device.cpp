@@ -65,7 +65,8 @@ DeviceChoice choose_device(const std::string& request, int local_rank) {
 #if DIST_WITH_CUDA
   CUDA_CHECK(cudaSetDevice(device.index));
 #endif
-  return {device, fmt::format("{} GPU{} on this host", gpus, gpus == 1 ? "" : "s")};
+  return {device, fmt::format("{}{} GPU{} on this host", gpus,
+                              DIST_CUDA_EMULATED ? " emulated" : "", gpus == 1 ? "" : "s")};
 }
 
 }  // namespace dist

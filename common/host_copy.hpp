@@ -5,7 +5,6 @@
 // the CPU nothing is copied and `operate` sees the tensor itself.
 #pragma once
 
-#include "common/buffer.hpp"
 #include "common/tensor.hpp"
 
 #include <span>
@@ -13,19 +12,19 @@
 namespace dist {
 
 // Calls operate(std::span<float>) on the host's view of `tensor`, with all work queued on
-// `stream` done; what operate writes is in the tensor when later work on `stream` runs.
+// `stream` done; what operate writes is in the tensor when on_host returns.
 template <class Operate>
 void on_host(const Stream& stream, const Tensor& tensor, Operate operate) {
   if (tensor.device().is_cpu()) {
     operate(tensor.span());
     return;
   }
-  const Buffer<float> staging(tensor.numel(), tensor.device(), Memory::pinned);
-  copy_bytes(stream, staging.data(), tensor.data(), tensor.size_bytes());
+  auto* const staging = static_cast<float*>(stream.staging(tensor.size_bytes()));
+  copy_bytes(stream, staging, tensor.data(), tensor.size_bytes());
   stream.synchronize();
-  operate(std::span<float>(staging.data(), staging.size()));
-  copy_bytes(stream, tensor.data(), staging.data(), tensor.size_bytes());
-  stream.synchronize();  // the staging memory goes back now
+  operate(std::span<float>(staging, tensor.numel()));
+  copy_bytes(stream, tensor.data(), staging, tensor.size_bytes());
+  stream.synchronize();  // the next user may write to the staging memory now
 }
 
 }  // namespace dist

@@ -6,39 +6,100 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstring>
+#include <exception>
+#include <thread>
 #include <utility>
 
 namespace dist {
 
 #if DIST_WITH_NCCL
 
-void check_nccl(ncclResult_t status, const char* call, const char* file, int line) {
-  if (status == ncclSuccess) return;
-  // What NCCL knows about the failure is kept with the last error, not in the code.
-  throw Error(fmt::format("{} ({}): {} at {}:{}", ncclGetErrorString(status),
-                          ncclGetLastError(nullptr), call, file, line));
-}
-
 NcclId make_nccl_id() {
   static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
   ncclUniqueId id;
-  NCCL_CHECK(ncclGetUniqueId(&id));
+  const ncclResult_t status = ncclGetUniqueId(&id);
+  if (status != ncclSuccess) {
+    throw Error(fmt::format("ncclGetUniqueId: {}", ncclGetErrorString(status)));
+  }
   NcclId bytes;
   std::memcpy(bytes.data(), &id, sizeof(id));
   return bytes;
 }
 
-NcclCommunicator::NcclCommunicator(const NcclId& bytes, int rank, int size, Device device)
-    : rank_(rank), size_(size), device_(device) {
+void check_nccl(NcclCommunicator& nccl, ncclResult_t status, const char* call, const char* file,
+                int line) {
+  if (status == ncclSuccess) return;
+  if (status == ncclInProgress) {
+    nccl.wait_for_call();
+    return;
+  }
+  // What NCCL knows about the failure is kept with the last error, not in the code.
+  throw Error(fmt::format("{} ({}): {} at {}:{}", ncclGetErrorString(status),
+                          ncclGetLastError(nullptr), call, file, line));
+}
+
+NcclCommunicator::NcclCommunicator(const NcclId& bytes, int rank, int size, Device device,
+                                   std::chrono::milliseconds limit)
+    : rank_(rank), size_(size), device_(device), limit_(limit) {
   ncclUniqueId id;
   std::memcpy(&id, bytes.data(), sizeof(id));
   CUDA_CHECK(cudaSetDevice(device.index));  // NCCL takes the current GPU
-  NCCL_CHECK(ncclCommInitRank(&comm_, size, id, rank));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;  // so that a rank that never comes is reported, not waited for
+  NCCL_CHECK(*this, ncclCommInitRankConfig(&comm_, size, id, rank, &config));
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if (comm_ != nullptr) ncclCommDestroy(comm_);
+  if (comm_ == nullptr) return;
+  // Finalizing waits for the other ranks, and they may not come if this one is failing.
+  if (std::uncaught_exceptions() > 0) {
+    ncclCommAbort(comm_);
+    return;
+  }
+  ncclResult_t state = ncclCommFinalize(comm_);
+  const auto begin = std::chrono::steady_clock::now();
+  while (state == ncclInProgress && std::chrono::steady_clock::now() - begin < limit_) {
+    if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess) break;
+  }
+  state == ncclSuccess ? ncclCommDestroy(comm_) : ncclCommAbort(comm_);
+}
+
+bool NcclCommunicator::in_progress_since(std::chrono::steady_clock::time_point begin) {
+  ncclResult_t state = ncclSuccess;
+  ncclResult_t status = ncclCommGetAsyncError(comm_, &state);
+  if (status == ncclSuccess && state != ncclInProgress) status = state;
+  if (status != ncclSuccess) {
+    give_up(fmt::format("{} ({})", ncclGetErrorString(status), ncclGetLastError(nullptr)));
+  }
+  if (std::chrono::steady_clock::now() - begin > limit_) {
+    give_up(fmt::format("nothing moved for {} s: not every rank made the same call",
+                        std::chrono::duration<double>(limit_).count()));
+  }
+  return state == ncclInProgress;
+}
+
+void NcclCommunicator::give_up(const std::string& reason) {
+  // Abort, not destroy: it ends the kernels that wait on the GPU for the missing rank.
+  ncclCommAbort(std::exchange(comm_, nullptr));
+  throw Error(fmt::format("NCCL on rank {} of {}: {}", rank_, size_, reason));
+}
+
+void NcclCommunicator::wait_for_call() {
+  const auto begin = std::chrono::steady_clock::now();
+  while (in_progress_since(begin)) std::this_thread::yield();
+}
+
+void NcclCommunicator::synchronize(const Stream& stream) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    const cudaError_t status = cudaStreamQuery(stream.get());
+    if (status == cudaSuccess) return;
+    if (status != cudaErrorNotReady) CUDA_CHECK(status);
+    in_progress_since(begin);
+    std::this_thread::yield();
+  }
 }
 
 #else
@@ -47,12 +108,17 @@ NcclId make_nccl_id() {
   throw Error("built without NCCL");
 }
 
-NcclCommunicator::NcclCommunicator(const NcclId&, int rank, int size, Device device)
-    : rank_(rank), size_(size), device_(device) {
+NcclCommunicator::NcclCommunicator(const NcclId&, int rank, int size, Device device,
+                                   std::chrono::milliseconds limit)
+    : rank_(rank), size_(size), device_(device), limit_(limit) {
   throw Error("built without NCCL");
 }
 
 NcclCommunicator::~NcclCommunicator() = default;
+void NcclCommunicator::synchronize(const Stream& stream) {
+  stream.synchronize();
+}
+void NcclCommunicator::wait_for_call() {}
 
 #endif
 
@@ -60,13 +126,15 @@ NcclCommunicator::NcclCommunicator(NcclCommunicator&& other) noexcept
     : comm_(std::exchange(other.comm_, nullptr)),
       rank_(other.rank_),
       size_(other.size_),
-      device_(other.device_) {}
+      device_(other.device_),
+      limit_(other.limit_) {}
 
 NcclCommunicator& NcclCommunicator::operator=(NcclCommunicator&& other) noexcept {
   std::swap(comm_, other.comm_);
   std::swap(rank_, other.rank_);
   std::swap(size_, other.size_);
   std::swap(device_, other.device_);
+  std::swap(limit_, other.limit_);
   return *this;
 }
 

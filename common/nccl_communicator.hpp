@@ -9,6 +9,7 @@
 #include "common/tensor.hpp"
 
 #include <array>
+#include <chrono>
 #include <string>
 
 struct ncclComm;  // what ncclComm_t points to
@@ -29,11 +30,13 @@ void require_nccl(const std::string& flag, const Communicator& comm, Device devi
 // Called on all ranks: whether all of them can.
 bool nccl_everywhere(const Communicator& comm, Device device);
 
-// Move-only. Made and destroyed on all ranks together.
+// Move-only. Made and destroyed on all ranks together. Used by one thread at a time.
 class NcclCommunicator {
  public:
-  // Blocks until all `size` ranks have called it with rank 0's id.
-  NcclCommunicator(const NcclId& id, int rank, int size, Device device);
+  // Waits until all `size` ranks have called it with rank 0's id. `limit` is how long this and
+  // any later call may take before the communicator is given up.
+  NcclCommunicator(const NcclId& id, int rank, int size, Device device,
+                   std::chrono::milliseconds limit = std::chrono::seconds(60));
   NcclCommunicator(NcclCommunicator&& other) noexcept;
   NcclCommunicator& operator=(NcclCommunicator&& other) noexcept;
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -45,11 +48,24 @@ class NcclCommunicator {
   Device device() const { return device_; }
   ncclComm* get() const { return comm_; }
 
+  // The host waits until `stream` is done. Unlike Stream::synchronize it does not wait for ever
+  // for a rank that is gone: an error of NCCL's, or more time than the limit, aborts the
+  // communicator and throws Error.
+  void synchronize(const Stream& stream);
+  // The same for a call that is still in progress.
+  void wait_for_call();
+
  private:
+  // Throws if NCCL reports an error or `begin` is longer ago than the limit; true while a call
+  // is in progress.
+  bool in_progress_since(std::chrono::steady_clock::time_point begin);
+  [[noreturn]] void give_up(const std::string& reason);
+
   ncclComm* comm_ = nullptr;
   int rank_ = 0;
   int size_ = 1;
   Device device_;
+  std::chrono::milliseconds limit_{};
 };
 
 }  // namespace dist

@@ -14,13 +14,15 @@
 
 #include <cstddef>
 
-#if DIST_WITH_CUDA && !defined(__CUDACC__)
+#if DIST_WITH_CUDA && !DIST_CUDA_EMULATED && !defined(__CUDACC__)
 #error \
     "a CUDA build compiles files that use parallel_for with nvcc: list this one in DEVICE_SOURCES"
 #endif
 
 #if DIST_WITH_CUDA
 #include "common/check_cuda.hpp"
+#endif
+#if defined(__CUDACC__)
 #define DIST_HOST_DEVICE __host__ __device__
 #else
 #define DIST_HOST_DEVICE
@@ -28,7 +30,18 @@
 
 namespace dist {
 
-#if DIST_WITH_CUDA
+#if DIST_CUDA_EMULATED
+namespace detail {
+
+template <class Body>
+void launch(const Stream& stream, std::size_t n, Body body) {
+  emulation::enqueue(stream.get(), [=] {
+    for (std::size_t i = 0; i < n; ++i) body(i);
+  });
+}
+
+}  // namespace detail
+#elif DIST_WITH_CUDA
 namespace detail {
 
 constexpr int kThreadsPerBlock = 256;
@@ -48,7 +61,7 @@ void launch(const Stream& stream, std::size_t n, Body body) {
   constexpr std::size_t kMostBlocks = 4096;
   const std::size_t wanted = (n + kThreadsPerBlock - 1) / kThreadsPerBlock;
   const auto blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
-  for_each_index<<<blocks, kThreadsPerBlock, 0, stream.get()>>>(n, body);
+  for_each_index<<<blocks, kThreadsPerBlock, 0, stream.get()> > >(n, body);
   CUDA_CHECK(cudaGetLastError());
 }
 

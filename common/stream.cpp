@@ -1,5 +1,6 @@
 #include "common/stream.hpp"
 
+#include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "common/check_cuda.hpp"
 
@@ -10,6 +11,7 @@ namespace dist {
 struct Stream::CudaState {
   cudaStream_t stream = nullptr;
   cublasHandle_t blas = nullptr;
+  Buffer<char> staging;
 
   // Non-blocking: a stream that waited for the legacy default stream would order work that
   // nobody asked to order.
@@ -65,6 +67,16 @@ Event Stream::record_event() const {
 #endif
   event.host_time_ = std::chrono::steady_clock::now();
   return event;
+}
+
+void* Stream::staging([[maybe_unused]] std::size_t bytes) const {
+#if DIST_WITH_CUDA
+  if (cuda_) {
+    if (cuda_->staging.size() < bytes) cuda_->staging = {bytes, device_, Memory::pinned};
+    return cuda_->staging.data();
+  }
+#endif
+  throw Error("a CPU stream stages nothing: its tensors lie in host memory");
 }
 
 CUstream_st* Stream::get() const {

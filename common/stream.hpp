@@ -50,6 +50,11 @@ class Stream {
   // Marks the work queued so far.
   Event record_event() const;
 
+  // Pinned host memory of at least `bytes`, for copies to and from this stream's GPU:
+  // allocating it anew for every message would take longer than the message. One user at a
+  // time.
+  void* staging(std::size_t bytes) const;
+
   CUstream_st* get() const;     // null on the CPU
   cublasContext* blas() const;  // bound to this stream, made on first use; null on the CPU
 

@@ -17,6 +17,7 @@ class HostProcessGroup : public ProcessGroup {
                                    const Stream& producer) override;
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override;
+  void synchronize(const Stream& stream) override { stream.synchronize(); }
   std::string description() const override;
 
  private:

@@ -36,7 +36,7 @@ NcclProcessGroup::NcclProcessGroup(const Communicator& comm, Device device)
     : stream_(device), nccl_(connect_nccl(comm, device)) {}
 
 Tensor NcclProcessGroup::allocate(Shape shape) {
-  return {std::move(shape), nccl_.device()};
+  return allocate_nccl(nccl_, std::move(shape));
 }
 
 std::unique_ptr<Work> NcclProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,

@@ -16,6 +16,7 @@ class NcclProcessGroup : public ProcessGroup {
                                    const Stream& producer) override;
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override;
+  void synchronize(const Stream& stream) override { nccl_.synchronize(stream); }
   std::string description() const override;
 
  private:

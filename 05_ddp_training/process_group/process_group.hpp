@@ -39,6 +39,10 @@ class ProcessGroup {
   [[nodiscard]] virtual std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                                         const Stream& producer) = 0;
 
+  // The host waits until `stream` is done; throws Error if the collectives queued before that
+  // point failed, or if a rank they need has not come for too long.
+  virtual void synchronize(const Stream& stream) = 0;
+
   virtual std::string description() const = 0;  // "ours (ring)", for the reader
 };
 

@@ -1,0 +1,37 @@
+#include "01_send_recv/nccl_send_recv.hpp"
+
+#include "01_send_recv/send_recv.hpp"
+#include "common/check_nccl.hpp"
+
+namespace dist {
+
+NcclCommunicator connect_nccl_by_messages(const Communicator& comm, Device device) {
+  NcclId id{};
+  if (comm.rank() == 0) {
+    id = make_nccl_id();
+    for (int rank = 1; rank < comm.size(); ++rank) send<char>(comm, id, rank);
+  } else {
+    recv<char>(comm, id, 0);
+  }
+  return {id, comm.rank(), comm.size(), device};
+}
+
+#if DIST_WITH_NCCL
+void send_recv_nccl(NcclCommunicator& nccl, const Tensor& out, int dest, const Tensor& in,
+                    int source, const Stream& stream) {
+  // The group makes the two one operation. Without it each waits on the stream for its
+  // counterpart: every rank would send first, and nobody would ever receive.
+  NCCL_CHECK(nccl, ncclGroupStart());
+  NCCL_CHECK(nccl,
+             ncclSend(out.data(), out.numel(), ncclFloat, dest, nccl.get(), stream.get()));
+  NCCL_CHECK(nccl,
+             ncclRecv(in.data(), in.numel(), ncclFloat, source, nccl.get(), stream.get()));
+  NCCL_CHECK(nccl, ncclGroupEnd());
+}
+#else
+void send_recv_nccl(NcclCommunicator&, const Tensor&, int, const Tensor&, int, const Stream&) {
+  throw Error("built without NCCL");
+}
+#endif
+
+}  // namespace dist

@@ -1,0 +1,307 @@
+// The CUDA runtime: every stream is a thread with a queue, an event a mark in it.
+//
+// What CUDA promises about order holds, and nothing more. Before each piece of work a stream
+// may pause for a random time, so that work which only seems ordered comes out of order: a
+// missing event wait shows as a wrong number. The pauses are seeded (EMULATED_SEED).
+#include "tests/emulation/device_memory.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+#include <utility>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int environment_number(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+
+// One recording of an event. A wait holds on to the recording it saw, as in CUDA: recording the
+// event again does not move those who wait already.
+struct Recording {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  Clock::time_point time;
+
+  void finish() {
+    const std::lock_guard lock(mutex);
+    done = true;
+    time = Clock::now();
+    changed.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return done; });
+  }
+  bool is_done() {
+    const std::lock_guard lock(mutex);
+    return done;
+  }
+};
+
+}  // namespace
+
+struct CUevent_st {
+  std::shared_ptr<Recording> latest;  // null until recorded
+};
+
+struct CUstream_st {
+  explicit CUstream_st(unsigned seed) : random_(seed), thread_([this] { run(); }) {}
+  ~CUstream_st() {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+
+  void push(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(work));
+    changed_.notify_all();
+  }
+  bool is_idle() {
+    const std::lock_guard lock(mutex_);
+    return queue_.empty() && !busy_;
+  }
+  void synchronize() {
+    const auto mark = std::make_shared<Recording>();
+    push([mark] { mark->finish(); });
+    mark->wait();
+  }
+
+ private:
+  void run() {
+    emulation::allow_device_memory();
+    for (;;) {
+      std::function<void()> work;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
+        if (queue_.empty()) return;
+        work = std::move(queue_.front());
+        queue_.pop_front();
+        busy_ = true;
+      }
+      pause();
+      work();
+      const std::lock_guard lock(mutex_);
+      busy_ = false;
+    }
+  }
+  // One piece of work in eight starts up to 200 microseconds late.
+  void pause() {
+    if (random_() % 8 != 0) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(random_() % 200));
+  }
+
+  std::mt19937 random_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  bool busy_ = false;
+  bool closing_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+namespace {
+
+std::mutex streams_mutex;
+std::set<CUstream_st*> streams;
+std::map<const char*, std::size_t> pinned;  // begin -> bytes
+thread_local cudaError_t last_error = cudaSuccess;
+thread_local int the_device = 0;
+
+cudaError_t remember(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+CUstream_st* new_stream() {
+  static unsigned seed = static_cast<unsigned>(environment_number("EMULATED_SEED", 1));
+  auto* const stream = new CUstream_st(seed++);
+  const std::lock_guard lock(streams_mutex);
+  streams.insert(stream);
+  return stream;
+}
+
+// Our streams are made non-blocking, so the legacy default stream is one among the others.
+CUstream_st* resolve(cudaStream_t stream) {
+  static CUstream_st* const the_default = new_stream();
+  return stream != nullptr ? stream : the_default;
+}
+
+bool is_pageable(const void* memory) {
+  if (emulation::is_device(memory)) return false;
+  const auto* const address = static_cast<const char*>(memory);
+  const std::lock_guard lock(streams_mutex);
+  auto after = pinned.upper_bound(address);
+  if (after == pinned.begin()) return true;
+  --after;
+  return address >= after->first + after->second;
+}
+
+int device_count() {
+  return environment_number("EMULATED_GPUS", 4);
+}
+
+}  // namespace
+
+namespace emulation {
+void enqueue(cudaStream_t stream, std::function<void()> work) {
+  resolve(stream)->push(std::move(work));
+}
+int current_device() {
+  return the_device;
+}
+}  // namespace emulation
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = device_count();
+  return remember(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
+}
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
+  the_device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaGetLastError() {
+  return std::exchange(last_error, cudaSuccess);
+}
+const char* cudaGetErrorName(cudaError_t) {
+  return "emulated";
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient";
+    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorNotReady: return "device not ready";
+  }
+  return "unknown error";
+}
+
+// A card of 1 GiB, so that running out of memory can be tested.
+constexpr std::size_t kTotal = std::size_t{1} << 30;
+
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  if (bytes > kTotal) return remember(cudaErrorMemoryAllocation);
+  *memory = emulation::allocate_device(bytes);
+  return remember(*memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFree(void* memory) {
+  // As CUDA does: not before all queued work is done.
+  std::set<CUstream_st*> all;
+  {
+    const std::lock_guard lock(streams_mutex);
+    all = streams;
+  }
+  for (CUstream_st* stream : all) stream->synchronize();
+  if (memory != nullptr) emulation::free_device(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
+  *memory = std::malloc(bytes);
+  const std::lock_guard lock(streams_mutex);
+  pinned[static_cast<const char*>(*memory)] = bytes;
+  return remember(*memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFreeHost(void* memory) {
+  {
+    const std::lock_guard lock(streams_mutex);
+    pinned.erase(static_cast<const char*>(memory));
+  }
+  std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *free = kTotal;
+  *total = kTotal;
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
+  resolve(nullptr)->push([=] { std::memset(memory, value, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  resolve(stream)->push([=] { std::memcpy(to, from, bytes); });
+  // Pageable host memory: the call returns when the memory may be used again. (CUDA may return
+  // a little earlier on the way to the device; the program cannot tell.)
+  if (is_pageable(to) || is_pageable(from)) resolve(stream)->synchronize();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new_stream();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  {
+    const std::lock_guard lock(streams_mutex);
+    streams.erase(stream);
+  }
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  resolve(stream)->synchronize();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return resolve(stream)->is_idle() ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (event == nullptr) return remember(cudaErrorInvalidValue);
+  if (const auto recording = event->latest) resolve(stream)->push([=] { recording->wait(); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const auto recording = std::make_shared<Recording>();
+  event->latest = recording;
+  resolve(stream)->push([recording] { recording->finish(); });
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return !event->latest || event->latest->is_done() ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (!begin->latest || !end->latest) return remember(cudaErrorInvalidValue);
+  if (!begin->latest->is_done() || !end->latest->is_done()) return remember(cudaErrorNotReady);
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(end->latest->time - begin->latest->time).count();
+  return cudaSuccess;
+}

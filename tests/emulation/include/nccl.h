@@ -1,0 +1,52 @@
+// A stand-in for the part of NCCL that this project calls; see cuda_runtime_api.h beside it.
+#pragma once
+
+#include "cuda_runtime_api.h"
+
+#include <cstddef>
+
+#define NCCL_MAJOR 2
+#define NCCL_MINOR 28
+#define NCCL_PATCH 0
+
+struct ncclComm;
+using ncclComm_t = ncclComm*;
+struct ncclUniqueId {
+  char internal[128];
+};
+enum ncclResult_t {
+  ncclSuccess = 0,
+  ncclInvalidArgument = 4,
+  ncclInvalidUsage = 5,
+  ncclInProgress = 7,
+};
+struct ncclConfig_t {
+  int blocking;
+};
+#define NCCL_CONFIG_INITIALIZER \
+  { 1 }
+enum ncclDataType_t { ncclFloat = 7 };
+enum ncclRedOp_t { ncclSum = 0, ncclMax = 2, ncclAvg = 4 };
+
+const char* ncclGetErrorString(ncclResult_t result);
+const char* ncclGetLastError(ncclComm_t comm);
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
+ncclResult_t ncclGetVersion(int* version);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config);
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+ncclResult_t ncclCommAbort(ncclComm_t comm);
+ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes);
+ncclResult_t ncclMemFree(void* memory);
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclGroupStart();
+ncclResult_t ncclGroupEnd();

@@ -1,0 +1,238 @@
+// NCCL: collectives that run when their stream comes to them, carried by MPI.
+//
+// NCCL's rules hold: calls only queue; collectives of a communicator match by the order in
+// which their streams run them; sends and receives wait for each other unless a group joins
+// them; two ranks may not share a GPU. Needs MPI_THREAD_MULTIPLE, for the streams are threads.
+#include <mpi.h>
+#include <nccl.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+struct ncclComm {
+  MPI_Comm mpi = MPI_COMM_NULL;
+  int size = 1;
+  cudaStream_t last_stream = nullptr;
+  // Of a non-blocking communicator every call returns ncclInProgress, and the caller must poll
+  // ncclCommGetAsyncError until it says otherwise before the next call.
+  bool blocking = true;
+  int polls_left = 0;
+
+  ncclResult_t start() {
+    if (blocking) return ncclSuccess;
+    polls_left = 2;
+    return ncclInProgress;
+  }
+};
+
+namespace {
+
+std::string last_error;
+
+ncclResult_t fail(ncclResult_t result, const std::string& text) {
+  last_error = text;
+  return result;
+}
+
+ncclResult_t too_early() {
+  return fail(ncclInvalidUsage, "the previous call on this communicator is still in progress");
+}
+
+// One send or receive. All of a group are started before any is waited for.
+struct Transfer {
+  std::function<MPI_Request()> start;
+  std::function<void()> finish;
+};
+thread_local int group_depth = 0;
+thread_local std::vector<Transfer> group;
+thread_local cudaStream_t group_stream = nullptr;
+thread_local ncclComm_t group_comm = nullptr;
+
+void run(const std::vector<Transfer>& transfers) {
+  std::vector<MPI_Request> requests;
+  for (const Transfer& transfer : transfers) requests.push_back(transfer.start());
+  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  for (const Transfer& transfer : transfers) transfer.finish();
+}
+
+ncclResult_t queue(Transfer transfer, ncclComm_t comm, cudaStream_t stream) {
+  if (comm->polls_left > 0) return too_early();
+  comm->last_stream = stream;
+  if (group_depth > 0) {
+    group.push_back(std::move(transfer));
+    group_stream = stream;
+    group_comm = comm;
+    return ncclSuccess;
+  }
+  emulation::enqueue(stream, [transfer] { run({transfer}); });
+  return comm->start();
+}
+
+// MPI reads host memory only, and device memory may not leave its stream.
+std::vector<float> copy_of(const void* device, std::size_t count) {
+  std::vector<float> host(count);
+  std::memcpy(host.data(), device, count * sizeof(float));
+  return host;
+}
+
+constexpr int kTag = 0;
+
+}  // namespace
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  switch (result) {
+    case ncclSuccess: return "no error";
+    case ncclInvalidArgument: return "invalid argument";
+    case ncclInvalidUsage: return "invalid usage";
+    case ncclInProgress: return "operation in progress";
+  }
+  return "unknown result code";
+}
+const char* ncclGetLastError(ncclComm_t) {
+  return last_error.c_str();
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  for (char& byte : id->internal) byte = static_cast<char>(std::rand());
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_MAJOR * 10000 + NCCL_MINOR * 100 + NCCL_PATCH;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  int world = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &world);
+  if (size != world) {
+    return fail(ncclInvalidArgument, "emulated NCCL connects all ranks or none");
+  }
+  auto* const made = new ncclComm;
+  made->size = size;
+  made->blocking = config->blocking != 0;
+  *comm = made;
+  MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &made->mpi);
+  // Everybody must hold the id of rank 0, and a GPU of its own.
+  ncclUniqueId first = id;
+  MPI_Bcast(first.internal, sizeof(first.internal), MPI_CHAR, 0, made->mpi);
+  int wrong_id = std::memcmp(&first, &id, sizeof(id)) != 0 ? 1 : 0;
+  std::vector<int> devices(static_cast<std::size_t>(size));
+  const int mine = emulation::current_device();
+  MPI_Allgather(&mine, 1, MPI_INT, devices.data(), 1, MPI_INT, made->mpi);
+  MPI_Allreduce(MPI_IN_PLACE, &wrong_id, 1, MPI_INT, MPI_MAX, made->mpi);
+  if (wrong_id != 0) return fail(ncclInvalidArgument, "the ranks hold different unique ids");
+  for (int a = 0; a < size; ++a) {
+    for (int b = 0; b < a; ++b) {
+      if (devices[static_cast<std::size_t>(a)] == devices[static_cast<std::size_t>(b)]) {
+        return fail(ncclInvalidUsage, "Duplicate GPU detected: rank " + std::to_string(b) +
+                                          " and rank " + std::to_string(a));
+      }
+    }
+  }
+  return made->start();
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  *error = comm->polls_left > 0 ? ncclInProgress : ncclSuccess;
+  if (comm->polls_left > 0) --comm->polls_left;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  if (comm->polls_left > 0) return too_early();
+  if (comm->last_stream != nullptr) cudaStreamSynchronize(comm->last_stream);
+  return comm->start();
+}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (comm->polls_left > 0) return too_early();
+  MPI_Comm_free(&comm->mpi);
+  delete comm;
+  return ncclSuccess;
+}
+// What is still queued may use the communicator when it is its turn, so it stays.
+ncclResult_t ncclCommAbort(ncclComm_t) {
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
+  return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclInvalidArgument;
+}
+ncclResult_t ncclMemFree(void* memory) {
+  cudaFree(memory);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  if (comm->polls_left > 0) return too_early();
+  comm->last_stream = stream;
+  emulation::enqueue(stream, [=] {
+    std::vector<float> data = copy_of(from, count);
+    MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(count), MPI_FLOAT,
+                  op == ncclMax ? MPI_MAX : MPI_SUM, comm->mpi);
+    if (op == ncclAvg) {
+      for (float& value : data) value /= static_cast<float>(comm->size);
+    }
+    std::memcpy(to, data.data(), count * sizeof(float));
+  });
+  return comm->start();
+}
+
+ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t,
+                           int root, ncclComm_t comm, cudaStream_t stream) {
+  if (comm->polls_left > 0) return too_early();
+  comm->last_stream = stream;
+  emulation::enqueue(stream, [=] {
+    std::vector<float> data = copy_of(from, count);
+    MPI_Bcast(data.data(), static_cast<int>(count), MPI_FLOAT, root, comm->mpi);
+    std::memcpy(to, data.data(), count * sizeof(float));
+  });
+  return comm->start();
+}
+
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  const auto data = std::make_shared<std::vector<float>>();
+  // Synchronous: like NCCL's, a send alone waits for its receive, whatever its size.
+  return queue({[=] {
+                  *data = copy_of(from, count);
+                  MPI_Request request = MPI_REQUEST_NULL;
+                  MPI_Issend(data->data(), static_cast<int>(count), MPI_FLOAT, peer, kTag,
+                             comm->mpi, &request);
+                  return request;
+                },
+                [data] {}},
+               comm, stream);
+}
+
+ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  const auto data = std::make_shared<std::vector<float>>(count);
+  return queue({[=] {
+                  MPI_Request request = MPI_REQUEST_NULL;
+                  MPI_Irecv(data->data(), static_cast<int>(count), MPI_FLOAT, peer, kTag,
+                            comm->mpi, &request);
+                  return request;
+                },
+                [=] { std::memcpy(to, data->data(), count * sizeof(float)); }},
+               comm, stream);
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group_depth;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  if (group_depth == 0) return fail(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+  if (--group_depth > 0 || group.empty()) return ncclSuccess;
+  emulation::enqueue(group_stream, [transfers = std::exchange(group, {})] { run(transfers); });
+  return group_comm->start();
+}
