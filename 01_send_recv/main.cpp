@@ -14,6 +14,7 @@
 #include "common/host_copy.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/sweep_options.hpp"
+#include "common/tracer_numbers.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -31,15 +32,12 @@ constexpr std::size_t kNumbers = 4;
 // so that every number says where it comes from.
 Tensor four_numbers(const Communicator& comm, const Stream& stream) {
   const Tensor tensor({kNumbers}, stream.device());
-  on_host(stream, tensor, [&](std::span<float> numbers) {
-    for (std::size_t i = 0; i < kNumbers; ++i) {
-      numbers[i] = static_cast<float>(1000 * comm.rank()) + static_cast<float>(i);
-    }
-  });
+  on_host(stream, tensor,
+          [&](std::span<float> numbers) { fill_tracer_numbers(numbers, comm.rank()); });
   return tensor;
 }
 
-// The same two journeys with our typed wrappers. Compare them with raw_messages.cpp.
+// The same two exchanges with our typed wrappers. Compare them with raw_messages.cpp.
 void wrapped_message(const Communicator& comm, std::span<float> numbers) {
   if (comm.size() < 2) return;
   if (comm.rank() == 0) send<float>(comm, numbers, 1);
@@ -61,12 +59,14 @@ void wrapped_ring(const Communicator& comm, std::span<float> numbers) {
 
 // What `rank` must hold at the end, computed without any message.
 float expected_after_message(int rank, int size, std::size_t i) {
-  return static_cast<float>(rank == 1 && size > 1 ? 0 : 1000 * rank) + static_cast<float>(i);
+  return tracer_number(rank == 1 && size > 1 ? 0 : rank, i);
 }
 
 float expected_after_ring(int rank, int size, std::size_t i) {
-  const int last = rank == 0 ? size - 1 : rank;  // the sum of ranks 0 .. last
-  return static_cast<float>(1000 * last * (last + 1) / 2 + (last + 1) * static_cast<int>(i));
+  const int last = rank == 0 ? size - 1 : rank;
+  float sum = 0;  // of ranks 0 .. last, in the order in which the ring adds
+  for (int r = 0; r <= last; ++r) sum += tracer_number(r, i);
+  return sum;
 }
 
 // Prints each rank's numbers before and after; true on all ranks if `correct` is true on all.
@@ -87,21 +87,22 @@ bool report(const Console& console, const Communicator& comm, const char* act,
   return comm.all_agree(correct);
 }
 
-using Journey = void (*)(const Communicator&, std::span<float>);
+using Exchange = void (*)(const Communicator&, std::span<float>);
 using Expected = float (*)(int rank, int size, std::size_t index);
 
-// Sends the tensor on a journey, first with MPI's calls, then with ours, and checks every
+// Sends the tensor on a exchange, first with MPI's calls, then with ours, and checks every
 // number.
 bool show(const Console& console, const Communicator& comm, const Stream& stream,
-          const char* act, const char* title, Journey raw, Journey wrapped, Expected expected) {
+          const char* act, const char* title, Exchange raw, Exchange wrapped,
+          Expected expected) {
   const std::vector<float> before = to_host(stream, four_numbers(comm, stream));
-  const auto travel = [&](Journey journey) {
+  const auto exchanged = [&](Exchange exchange) {
     const Tensor tensor = four_numbers(comm, stream);
-    on_host(stream, tensor, [&](std::span<float> numbers) { journey(comm, numbers); });
+    on_host(stream, tensor, [&](std::span<float> numbers) { exchange(comm, numbers); });
     return to_host(stream, tensor);
   };
-  const std::vector<float> after = travel(raw);
-  const std::vector<float> after_wrapped = travel(wrapped);
+  const std::vector<float> after = exchanged(raw);
+  const std::vector<float> after_wrapped = exchanged(wrapped);
   bool correct = true;
   for (std::size_t i = 0; i < kNumbers; ++i) {
     const float want = expected(comm.rank(), comm.size(), i);
@@ -120,8 +121,7 @@ bool show_nccl(const Console& console, const Communicator& comm, const Stream& s
   const std::vector<float> after = to_host(stream, in);
   bool correct = true;
   for (std::size_t i = 0; i < kNumbers; ++i) {
-    correct =
-        correct && after[i] == static_cast<float>(1000 * comm.left()) + static_cast<float>(i);
+    correct = correct && after[i] == tracer_number(comm.left(), i);
   }
   return report(console, comm, "nccl", "nccl: everybody sends to the right, GPU to GPU",
                 to_host(stream, out), after, correct);
@@ -199,10 +199,11 @@ int main(int argc, char** argv) {
     }
   }
   if (plays("nccl", false)) {
-    if (nccl_everywhere(comm, choice.device)) {
+    const std::string obstacle = why_no_nccl_anywhere(comm, choice.device);
+    if (obstacle.empty()) {
       correct &= show_nccl(console, comm, stream);
     } else {
-      console.line("nccl: left out: " + why_no_nccl(comm, choice.device));
+      console.line("nccl: left out: " + obstacle);
     }
   }
   return console.verdict(correct, "every number is what it must be, on every rank",

@@ -1,3 +1,4 @@
+// Look at: the group, without which the two calls would wait for each other.
 #include "01_send_recv/nccl_send_recv.hpp"
 
 #include "01_send_recv/send_recv.hpp"

@@ -6,6 +6,7 @@
 #include "01_send_recv/send_recv.hpp"
 #include "common/host_copy.hpp"
 #include "common/measure.hpp"
+#include "common/tracer_numbers.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -43,15 +44,8 @@ void nonblocking(const Communicator& comm, std::span<float> data, std::span<floa
   sending.wait();
 }
 
-float number(int sender, std::size_t index) {
-  return static_cast<float>(1000 * sender + static_cast<int>(index % 997));
-}
-
 bool all_from(int sender, std::span<const float> data) {
-  for (std::size_t i = 0; i < data.size(); ++i) {
-    if (data[i] != number(sender, i)) return false;
-  }
-  return true;
+  return count_wrong(data, [&](std::size_t i) { return tracer_number(sender, i); }) == 0;
 }
 
 using Exchange = void (*)(const Communicator&, std::span<float>, std::span<float>);
@@ -62,7 +56,7 @@ double time_exchange(const Communicator& comm, const Tensor& tensor, const Strea
   std::vector<float> arrived(tensor.numel());
   const bool swaps = exchange != &blocking;
   on_host(stream, tensor, [&](std::span<float> data) {
-    for (std::size_t i = 0; i < data.size(); ++i) data[i] = number(comm.rank(), i);
+    fill_tracer_numbers(data, comm.rank());
     exchange(comm, data, arrived);
   });
   // After the blocking way both hold rank 0's numbers; after the others, each the peer's.

@@ -42,19 +42,25 @@ void send(const Communicator& comm, std::span<const T> data, int dest, int tag =
       MPI_Send(data.data(), mpi_count(data.size()), mpi_type<T>(), dest, tag, comm.get()));
 }
 
-// Returns when `data` holds the message. Throws Error if what came has another length: MPI
-// itself accepts a shorter message, which is never what we mean.
+// Throws Error if the message that came has another length than `expected`: MPI itself accepts
+// a shorter one, which is never what we mean.
+template <MpiScalar T>
+void check_received(const MPI_Status& status, std::size_t expected) {
+  int received = 0;
+  MPI_CHECK(MPI_Get_count(&status, mpi_type<T>(), &received));
+  if (received != mpi_count(expected)) {
+    throw Error("received " + std::to_string(received) + " elements from rank " +
+                std::to_string(status.MPI_SOURCE) + ", expected " + std::to_string(expected));
+  }
+}
+
+// Returns when `data` holds the message, of exactly this length.
 template <MpiScalar T>
 void recv(const Communicator& comm, std::span<T> data, int source, int tag = 0) {
   MPI_Status status;
   MPI_CHECK(MPI_Recv(data.data(), mpi_count(data.size()), mpi_type<T>(), source, tag,
                      comm.get(), &status));
-  int received = 0;
-  MPI_CHECK(MPI_Get_count(&status, mpi_type<T>(), &received));
-  if (received != mpi_count(data.size())) {
-    throw Error("received " + std::to_string(received) + " elements from rank " +
-                std::to_string(source) + ", expected " + std::to_string(data.size()));
-  }
+  check_received<T>(status, data.size());
 }
 
 // [4] Both at once. MPI works on the two together, so that a ring in which everyone sends first
@@ -62,9 +68,11 @@ void recv(const Communicator& comm, std::span<T> data, int source, int tag = 0) 
 template <MpiScalar T>
 void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::span<T> in,
                int source, int tag = 0) {
+  MPI_Status status;
   MPI_CHECK(MPI_Sendrecv(out.data(), mpi_count(out.size()), mpi_type<T>(), dest, tag, in.data(),
                          mpi_count(in.size()), mpi_type<T>(), source, tag, comm.get(),
-                         MPI_STATUS_IGNORE));
+                         &status));
+  check_received<T>(status, in.size());
 }
 
 // [5] Non-blocking: the call only starts the transfer, wait() ends it. Until then the data

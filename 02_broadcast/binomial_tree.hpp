@@ -12,8 +12,9 @@ namespace dist {
 // Root's `data` to all ranks; called on all ranks with the same root and length.
 // Cost: ceil(log2 size) rounds: the number of ranks that have the data doubles in each.
 //
-// Seats are counted from the root: seat 0 is the root, seat 1 the rank after it, and so on. In
-// the round with distance d the seats 0 .. d-1 have the data, and seat s sends to seat s + d:
+// Seats (also called relative ranks) are counted from the root: seat 0 is the root, seat 1 the
+// rank after it, and so on. In the round with distance d the seats 0 .. d-1 have the data, and
+// seat s sends to seat s + d:
 //
 //   size 7     distance 1   0 -> 1
 //              distance 2   0 -> 2   1 -> 3

@@ -46,7 +46,7 @@ struct Options {
 };
 
 // What all acts share.
-struct Stage {
+struct Context {
   const Options& options;
   const Communicator& comm;
   const Console& console;
@@ -54,23 +54,23 @@ struct Stage {
   std::optional<NcclCommunicator>& nccl;
 };
 
-void run(const Stage& stage, const std::string& algorithm, const Tensor& tensor) {
+void run(const Context& context, const std::string& algorithm, const Tensor& tensor) {
   if (algorithm == "nccl") {
-    broadcast_nccl(*stage.nccl, tensor, stage.options.root, stage.stream);
-    stage.nccl->synchronize(stage.stream);
+    broadcast_nccl(*context.nccl, tensor, context.options.root, context.stream);
+    context.nccl->synchronize(context.stream);
     return;
   }
-  on_host(stage.stream, tensor, [&](std::span<float> data) {
-    broadcast<float>(stage.comm, data, stage.options.root, kAlgorithms.at(algorithm));
+  on_host(context.stream, tensor, [&](std::span<float> data) {
+    broadcast<float>(context.comm, data, context.options.root, kAlgorithms.at(algorithm));
   });
 }
 
 // Fills root's tensor with its tracer numbers and everybody else's with NaN, which no later
 // arithmetic can turn into a right answer.
-void fill(const Stage& stage, const Tensor& tensor) {
-  on_host(stage.stream, tensor, [&](std::span<float> data) {
-    if (stage.comm.rank() == stage.options.root) {
-      fill_tracer_numbers(data, stage.comm.rank());
+void fill(const Context& context, const Tensor& tensor) {
+  on_host(context.stream, tensor, [&](std::span<float> data) {
+    if (context.comm.rank() == context.options.root) {
+      fill_tracer_numbers(data, context.comm.rank());
     } else {
       std::fill(data.begin(), data.end(), std::numeric_limits<float>::quiet_NaN());
     }
@@ -78,91 +78,92 @@ void fill(const Stage& stage, const Tensor& tensor) {
 }
 
 // Wrong elements over all ranks; the same on all ranks.
-std::size_t wrong_elements(const Stage& stage, const Tensor& tensor) {
-  const std::vector<float> data = to_host(stage.stream, tensor);
+std::size_t wrong_elements(const Context& context, const Tensor& tensor) {
+  const std::vector<float> data = to_host(context.stream, tensor);
   std::uint64_t wrong =
-      count_wrong(data, [&](std::size_t i) { return tracer_number(stage.options.root, i); });
-  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, stage.comm.get()));
+      count_wrong(data, [&](std::size_t i) { return tracer_number(context.options.root, i); });
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, context.comm.get()));
   return wrong;
 }
 
 // Act 1: the four numbers of lesson 1.
-bool show_four_numbers(const Stage& stage, const std::string& algorithm) {
-  const Tensor tensor({4}, stage.stream.device());
-  on_host(stage.stream, tensor,
-          [&](std::span<float> data) { fill_tracer_numbers(data, stage.comm.rank()); });
-  const std::vector<float> before = to_host(stage.stream, tensor);
-  run(stage, algorithm, tensor);
-  stage.console.line(
-      fmt::format("{}: rank {}'s four numbers to all", algorithm, stage.options.root));
+bool show_four_numbers(const Context& context, const std::string& algorithm) {
+  const Tensor tensor({4}, context.stream.device());
+  on_host(context.stream, tensor,
+          [&](std::span<float> data) { fill_tracer_numbers(data, context.comm.rank()); });
+  const std::vector<float> before = to_host(context.stream, tensor);
+  run(context, algorithm, tensor);
+  context.console.line(
+      fmt::format("{}: rank {}'s four numbers to all", algorithm, context.options.root));
   lines_in_rank_order(
-      stage.console, stage.comm,
-      fmt::format("  rank {}  {:6}  ->  {:6}", stage.comm.rank(), fmt::join(before, " "),
-                  fmt::join(to_host(stage.stream, tensor), " ")));
-  return wrong_elements(stage, tensor) == 0;
+      context.console, context.comm,
+      fmt::format("  rank {}  {:6}  ->  {:6}", context.comm.rank(), fmt::join(before, " "),
+                  fmt::join(to_host(context.stream, tensor), " ")));
+  return wrong_elements(context, tensor) == 0;
 }
 
 // Act 2: every algorithm at every size; each run is checked on every element of every rank.
-bool show_times(const Stage& stage, const std::vector<std::string>& algorithms) {
+bool show_times(const Context& context, const std::vector<std::string>& algorithms) {
   std::vector<std::string> header{"size"};
   header.insert(header.end(), algorithms.begin(), algorithms.end());
   Table table(header);
   bool correct = true;
-  for (const std::size_t bytes : stage.options.sweep.sizes()) {
-    const Tensor tensor({bytes / sizeof(float)}, stage.stream.device());
+  for (const std::size_t bytes : context.options.sweep.sizes()) {
+    const Tensor tensor({bytes / sizeof(float)}, context.stream.device());
     std::vector<std::string> cells{format_bytes(bytes)};
     for (const std::string& algorithm : algorithms) {
       const double seconds = median_of_slowest(
-          stage.comm, stage.options.sweep.iterations, [&] { fill(stage, tensor); },
-          [&] { run(stage, algorithm, tensor); });
-      const std::size_t wrong = wrong_elements(stage, tensor);
+          context.comm, context.options.sweep.iterations, [&] { fill(context, tensor); },
+          [&] { run(context, algorithm, tensor); });
+      const std::size_t wrong = wrong_elements(context, tensor);
       correct = correct && wrong == 0;
       const int rounds = algorithm == "nccl" ? -1
                                              : broadcast_rounds(kAlgorithms.at(algorithm),
-                                                                bytes, stage.comm.size());
+                                                                bytes, context.comm.size());
       cells.push_back(fmt::format("{:.1f}{}", 1e6 * seconds, wrong == 0 ? "" : " WRONG"));
-      stage.console.row({{"algorithm", algorithm},
-                         {"bytes", bytes},
-                         {"ranks", stage.comm.size()},
-                         {"time_us", significant(1e6 * seconds)},
-                         {"rounds", rounds < 0 ? Json() : Json(rounds)},
-                         {"wrong", wrong},
-                         {"predicted_us", nullptr}});
+      context.console.row({{"algorithm", algorithm},
+                           {"bytes", bytes},
+                           {"ranks", context.comm.size()},
+                           {"time_us", significant(1e6 * seconds)},
+                           {"rounds", rounds < 0 ? Json() : Json(rounds)},
+                           {"wrong", wrong},
+                           {"predicted_us", nullptr}});
     }
     table.add(cells);
   }
-  stage.console.line("times in microseconds, the slowest rank's");
-  table.print(stage.console);
+  context.console.line("times in microseconds, the slowest rank's");
+  table.print(context.console);
   return correct;
 }
 
 // Act 3: what a broadcast is for. Every rank draws its own initial weights, as it would with a
 // seed of its own; after the broadcast all replicas hold root's, to the bit. This is what
 // DistributedDataParallel does in its constructor.
-bool show_replicas(const Stage& stage, const std::string& algorithm) {
+bool show_replicas(const Context& context, const std::string& algorithm) {
   constexpr std::size_t kInputs = 8;
   constexpr std::size_t kOutputs = 4;
-  Generator generator(stage.options.common.seed +
-                      static_cast<std::uint64_t>(stage.comm.rank()));
+  Generator generator(context.options.common.seed +
+                      static_cast<std::uint64_t>(context.comm.rank()));
   std::vector<float> model(kOutputs * kInputs + kOutputs);
   const std::span<float> parameters(model);
   init_linear(parameters.first(kOutputs * kInputs), parameters.last(kOutputs), kInputs,
               generator);
 
-  const Tensor tensor({model.size()}, stage.stream.device());
-  on_host(stage.stream, tensor,
+  const Tensor tensor({model.size()}, context.stream.device());
+  on_host(context.stream, tensor,
           [&](std::span<float> data) { std::copy(model.begin(), model.end(), data.begin()); });
-  run(stage, algorithm, tensor);
-  const std::vector<float> after = to_host(stage.stream, tensor);
+  run(context, algorithm, tensor);
+  const std::vector<float> after = to_host(context.stream, tensor);
 
   // Hashes for the reader, every element for the verdict: a second way, MPI's own, brings
   // root's.
-  stage.console.line("a model of 36 parameters, drawn with seed + rank: hash before and after");
-  lines_in_rank_order(stage.console, stage.comm,
-                      fmt::format("  rank {}  {:016x}  ->  {:016x}", stage.comm.rank(),
+  context.console.line(
+      "a model of 36 parameters, drawn with seed + rank: hash before and after");
+  lines_in_rank_order(context.console, context.comm,
+                      fmt::format("  rank {}  {:016x}  ->  {:016x}", context.comm.rank(),
                                   fingerprint(model), fingerprint(after)));
-  broadcast_mpi<float>(stage.comm, model, stage.options.root);
-  return stage.comm.all_agree(after == model);
+  broadcast_mpi<float>(context.comm, model, context.options.root);
+  return context.comm.all_agree(after == model);
 }
 
 }  // namespace
@@ -195,19 +196,24 @@ int main(int argc, char** argv) {
   const Stream stream(choice.device, options.common.threads);
   std::optional<NcclCommunicator> nccl;
   std::vector<std::string> algorithms{options.algorithm};
+  std::string no_nccl;
   if (options.algorithm == "all") {
     algorithms = {"flat", "tree", "pipeline", "mpi"};
-    if (nccl_everywhere(comm, choice.device)) algorithms.emplace_back("nccl");
+    const std::string obstacle = why_no_nccl_anywhere(comm, choice.device);
+    if (obstacle.empty()) {
+      algorithms.emplace_back("nccl");
+    } else {
+      no_nccl = "; no nccl: " + obstacle;
+    }
   }
   if (algorithms.back() == "nccl") nccl = connect_nccl(comm, choice.device);
 
-  console.line(describe_run(comm.size(), choice) +
-               (nccl ? "" : "; no nccl: " + why_no_nccl(comm, choice.device)));
-  const Stage stage{options, comm, console, stream, nccl};
-  const std::string& hero = options.algorithm == "all" ? algorithms[1] : options.algorithm;
-  bool correct = show_four_numbers(stage, hero);
-  correct &= show_times(stage, algorithms);
-  correct &= show_replicas(stage, hero);
+  console.line(describe_run(comm.size(), choice) + no_nccl);
+  const Context context{options, comm, console, stream, nccl};
+  const std::string& shown = options.algorithm == "all" ? algorithms[1] : options.algorithm;
+  bool correct = show_four_numbers(context, shown);
+  correct &= show_times(context, algorithms);
+  correct &= show_replicas(context, shown);
   return console.verdict(correct, "every element on every rank, for every algorithm and size",
                          "some rank does not hold root's numbers");
 }

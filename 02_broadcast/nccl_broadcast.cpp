@@ -1,3 +1,4 @@
+// Look at: connect_nccl, which is all that a rendezvous needs once a broadcast exists.
 #include "02_broadcast/nccl_broadcast.hpp"
 
 #include "02_broadcast/binomial_tree.hpp"

@@ -42,7 +42,7 @@ struct Options {
   bool registered = true;
 };
 
-struct Stage {
+struct Context {
   const Options& options;
   const Communicator& comm;
   const Console& console;
@@ -50,69 +50,69 @@ struct Stage {
   std::optional<NcclCommunicator>& nccl;
 };
 
-Tensor allocate_message(const Stage& stage, std::size_t count) {
-  const Device device = stage.stream.device();
-  return stage.options.registered ? allocate_registered({count}, device)
-                                  : Tensor({count}, device);
+Tensor allocate_message(const Context& context, std::size_t count) {
+  const Device device = context.stream.device();
+  return context.options.registered ? allocate_registered({count}, device)
+                                    : Tensor({count}, device);
 }
 
-void run(const Stage& stage, const std::string& algorithm, const Tensor& tensor) {
-  const ReduceOp op = kOps.at(stage.options.op);
+void run(const Context& context, const std::string& algorithm, const Tensor& tensor) {
+  const ReduceOp op = kOps.at(context.options.op);
   if (algorithm == "nccl") {
-    all_reduce_nccl(*stage.nccl, tensor, op, stage.stream);
-    stage.nccl->synchronize(stage.stream);
+    all_reduce_nccl(*context.nccl, tensor, op, context.stream);
+    context.nccl->synchronize(context.stream);
     return;
   }
-  on_host(stage.stream, tensor, [&](std::span<float> data) {
-    all_reduce<float>(stage.comm, data, op, kAllReduceAlgorithms.at(algorithm));
+  on_host(context.stream, tensor, [&](std::span<float> data) {
+    all_reduce<float>(context.comm, data, op, kAllReduceAlgorithms.at(algorithm));
   });
 }
 
-void fill(const Stage& stage, const Tensor& tensor) {
-  on_host(stage.stream, tensor,
-          [&](std::span<float> data) { fill_tracer_numbers(data, stage.comm.rank()); });
+void fill(const Context& context, const Tensor& tensor) {
+  on_host(context.stream, tensor,
+          [&](std::span<float> data) { fill_tracer_numbers(data, context.comm.rank()); });
 }
 
 // What element `index` must be, from the formula and not from another all-reduce.
-double expected(const Stage& stage, std::size_t index) {
-  const int size = stage.comm.size();
-  if (stage.options.op == "max") return tracer_number(size - 1, index);
+double expected(const Context& context, std::size_t index) {
+  const int size = context.comm.size();
+  if (context.options.op == "max") return tracer_number(size - 1, index);
   double sum = 0;
   for (int rank = 0; rank < size; ++rank) sum += tracer_number(rank, index);
-  return stage.options.op == "sum" ? sum : sum / size;
+  return context.options.op == "sum" ? sum : sum / size;
 }
 
 // Wrong elements over all ranks; the same on all ranks.
-std::size_t wrong_elements(const Stage& stage, const Tensor& tensor) {
+std::size_t wrong_elements(const Context& context, const Tensor& tensor) {
   // Sums of whole numbers below 2^24 are exact. Beyond that, and for an average, each of up to
   // size additions may round once.
-  const int size = stage.comm.size();
-  const double tolerance = stage.options.op == "max" ? 0.0 : size * 0x1p-24;
-  const std::vector<float> data = to_host(stage.stream, tensor);
+  const int size = context.comm.size();
+  const double tolerance = context.options.op == "max" ? 0.0 : size * 0x1p-24;
+  const std::vector<float> data = to_host(context.stream, tensor);
   std::uint64_t wrong = count_wrong(
-      data, [&](std::size_t i) { return expected(stage, i); }, tolerance);
-  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, stage.comm.get()));
+      data, [&](std::size_t i) { return expected(context, i); }, tolerance);
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, context.comm.get()));
   return wrong;
 }
 
 // Act 1: the four numbers of lessons 1 and 2.
-bool show_four_numbers(const Stage& stage, const std::string& algorithm) {
-  const Tensor tensor = allocate_message(stage, 4);
-  fill(stage, tensor);
-  const std::vector<float> before = to_host(stage.stream, tensor);
-  run(stage, algorithm, tensor);
-  stage.console.line(
-      fmt::format("{}: the {} of all ranks' four numbers", algorithm, stage.options.op));
+bool show_four_numbers(const Context& context, const std::string& algorithm) {
+  const Tensor tensor = allocate_message(context, 4);
+  fill(context, tensor);
+  const std::vector<float> before = to_host(context.stream, tensor);
+  run(context, algorithm, tensor);
+  context.console.line(
+      fmt::format("{}: the {} of all ranks' four numbers", algorithm, context.options.op));
   lines_in_rank_order(
-      stage.console, stage.comm,
-      fmt::format("  rank {}  {:6}  ->  {:6}", stage.comm.rank(), fmt::join(before, " "),
-                  fmt::join(to_host(stage.stream, tensor), " ")));
-  return wrong_elements(stage, tensor) == 0;
+      context.console, context.comm,
+      fmt::format("  rank {}  {:6}  ->  {:6}", context.comm.rank(), fmt::join(before, " "),
+                  fmt::join(to_host(context.stream, tensor), " ")));
+  return wrong_elements(context, tensor) == 0;
 }
 
-Json row_of(const Stage& stage, const std::string& algorithm, std::size_t bytes, double seconds,
-            std::size_t wrong) {
-  const int size = stage.comm.size();
+Json row_of(const Context& context, const std::string& algorithm, std::size_t bytes,
+            double seconds, std::size_t wrong) {
+  const int size = context.comm.size();
   const double algbw = seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0.0;
   const std::string chosen =
       algorithm == "auto" ? to_string(choose_all_reduce(bytes, size)) : algorithm;
@@ -131,27 +131,27 @@ Json row_of(const Stage& stage, const std::string& algorithm, std::size_t bytes,
 }
 
 // Act 2: every algorithm at every size; each is checked on every element of every rank.
-bool show_times(const Stage& stage, const std::vector<std::string>& algorithms) {
+bool show_times(const Context& context, const std::vector<std::string>& algorithms) {
   std::vector<std::string> header{"size"};
   header.insert(header.end(), algorithms.begin(), algorithms.end());
   Table table(header);
   bool correct = true;
-  for (const std::size_t bytes : stage.options.sweep.sizes()) {
-    const Tensor tensor = allocate_message(stage, bytes / sizeof(float));
+  for (const std::size_t bytes : context.options.sweep.sizes()) {
+    const Tensor tensor = allocate_message(context, bytes / sizeof(float));
     std::vector<std::string> cells{format_bytes(bytes)};
     for (const std::string& algorithm : algorithms) {
       const double seconds = median_of_slowest(
-          stage.comm, stage.options.sweep.iterations, [&] { fill(stage, tensor); },
-          [&] { run(stage, algorithm, tensor); });
-      const std::size_t wrong = wrong_elements(stage, tensor);
+          context.comm, context.options.sweep.iterations, [&] { fill(context, tensor); },
+          [&] { run(context, algorithm, tensor); });
+      const std::size_t wrong = wrong_elements(context, tensor);
       correct = correct && wrong == 0;
       cells.push_back(fmt::format("{:.1f}{}", 1e6 * seconds, wrong == 0 ? "" : " WRONG"));
-      stage.console.row(row_of(stage, algorithm, bytes, seconds, wrong));
+      context.console.row(row_of(context, algorithm, bytes, seconds, wrong));
     }
     table.add(cells);
   }
-  stage.console.line("times in microseconds, the slowest rank's");
-  table.print(stage.console);
+  context.console.line("times in microseconds, the slowest rank's");
+  table.print(context.console);
   return correct;
 }
 
@@ -184,18 +184,23 @@ int main(int argc, char** argv) {
   const Stream stream(choice.device, options.common.threads);
   std::optional<NcclCommunicator> nccl;
   std::vector<std::string> algorithms{options.algorithm};
+  std::string no_nccl;
   if (options.algorithm == "all") {
     algorithms = {"naive", "recursive-doubling", "ring", "mpi", "auto"};
-    if (nccl_everywhere(comm, choice.device)) algorithms.emplace_back("nccl");
+    const std::string obstacle = why_no_nccl_anywhere(comm, choice.device);
+    if (obstacle.empty()) {
+      algorithms.emplace_back("nccl");
+    } else {
+      no_nccl = "; no nccl: " + obstacle;
+    }
   }
   if (algorithms.back() == "nccl") nccl = connect_nccl(comm, choice.device);
 
-  console.line(describe_run(comm.size(), choice) +
-               (nccl ? "" : "; no nccl: " + why_no_nccl(comm, choice.device)));
-  const Stage stage{options, comm, console, stream, nccl};
+  console.line(describe_run(comm.size(), choice) + no_nccl);
+  const Context context{options, comm, console, stream, nccl};
   bool correct =
-      show_four_numbers(stage, options.algorithm == "all" ? "ring" : options.algorithm);
-  correct &= show_times(stage, algorithms);
+      show_four_numbers(context, options.algorithm == "all" ? "ring" : options.algorithm);
+  correct &= show_times(context, algorithms);
   return console.verdict(correct, "every element on every rank, for every algorithm and size",
                          "some rank holds a wrong result");
 }

@@ -42,7 +42,8 @@ template <MpiScalar T>
 void finish(ReduceOp op, std::span<T> data, int size) {
   check_op<T>(op);
   if (op != ReduceOp::avg) return;
-  // Multiplied, not divided, as PyTorch's DDP does: for 3 ranks the last bit differs.
+  // Multiplied by 1/size, as PyTorch's DDP does by default (before its all-reduce); dividing
+  // differs in the last bit for 3 ranks.
   const double factor = 1.0 / size;
   for (T& value : data) value = static_cast<T>(value * static_cast<T>(factor));
 }

@@ -55,6 +55,7 @@ class DataLoader::Range {
   class Iterator {
    public:
     Iterator(Range& range, std::size_t position) : range_(range), position_(position) {}
+    // Makes the batch: once per step.
     const Batch& operator*() const { return range_.batch(position_); }
     Iterator& operator++() {
       ++position_;

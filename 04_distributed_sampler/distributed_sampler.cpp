@@ -1,3 +1,5 @@
+// The whole rule of which sample goes where. Look at: the picture in indices(), and that no
+// message is sent.
 #include "04_distributed_sampler/distributed_sampler.hpp"
 
 #include "common/check.hpp"

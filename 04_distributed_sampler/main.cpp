@@ -99,7 +99,7 @@ void show_picture(const Options& options, const Console& console,
   const IdxDataset digits(parse_idx_images(files.images, "digits"),
                           parse_idx_labels(files.labels, "digits"), "digits");
   const Stream stream(Device{});
-  DataLoader loader(digits, options.batch_size, false, stream);
+  DataLoader loader(digits, 1, false, stream);
   for (const Batch& batch : loader.over(indices)) {
     console.line(fmt::format("the first sample of rank 0, number {}, is a {}:", indices[0],
                              batch.targets[0]));
@@ -186,7 +186,9 @@ int main(int argc, char** argv) {
                   sampler.num_samples(), sampler.total_size(), options.batch_size));
   lines_in_rank_order(console, comm, line_of(options, comm.rank(), indices));
   rows_in_rank_order(console, comm, row_of(options, comm.rank(), sampler));
-  if (options.picture && !indices.empty()) show_picture(options, console, indices);
+  if (options.picture && console.speaks() && !indices.empty()) {
+    show_picture(options, console, indices);
+  }
   const bool correct = prove_partition(options, console, comm, sampler);
   return console.verdict(correct, "every sample was taken as often as it must be",
                          "the shards do not cover the data set");

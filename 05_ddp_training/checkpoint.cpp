@@ -1,3 +1,5 @@
+// Look at: the order of write, fsync, rename, fsync. Each guards against another way to lose a
+// file.
 #include "05_ddp_training/checkpoint.hpp"
 
 #include "common/check.hpp"

@@ -29,8 +29,10 @@ class DataParallel {
   }
 
  protected:
-  // Called on all ranks: rank 0's parameters become everybody's. Without this line each rank
-  // trains a model of its own: equal gradients keep unequal models unequal.
+  // Called on all ranks: rank 0's parameters become everybody's. With one --seed on all ranks
+  // they are equal already; with a seed per rank, or a file that only rank 0 has read, each
+  // rank would train a model of its own without this: equal gradients keep unequal models
+  // unequal.
   DataParallel(Mlp& module, ProcessGroup& group, const Stream& stream)
       : module_(module), group_(group) {
     for (const Parameter& parameter : module.parameters()) {

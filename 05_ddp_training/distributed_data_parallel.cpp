@@ -1,3 +1,4 @@
+// Look at: the constructor. After it, the model's own backward writes into the message.
 #include "05_ddp_training/distributed_data_parallel.hpp"
 
 namespace dist {

@@ -3,7 +3,8 @@
 //   mpirun -np 4 build/bin/ddp_training
 //   mpirun -np 4 build/bin/ddp_training --dataset idx --data FOLDER      MNIST's own files
 //
-// Read single_process.cpp first; this file is the same program with messages added.
+// Read single_process.cpp first; this file is the same program with messages added. The
+// numbered comments stand where it differs.
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/across_ranks.hpp"
 #include "05_ddp_training/checkpoint.hpp"
@@ -28,6 +29,7 @@
 int main(int argc, char** argv) {
   using namespace dist;
 
+  // [1] Every process runs this program; from here on each knows its rank.
   MpiEnvironment mpi(argc, argv);
   const Communicator comm = Communicator::world();
   const bool root = comm.rank() == 0;
@@ -48,6 +50,7 @@ int main(int argc, char** argv) {
 
   const Console console(options.common.json, root);
   const Stream stream(choice.device, options.common.threads);
+  // [2] Who carries messages between the replicas: ours, MPI or NCCL.
   const BackendChoice backend = choose_backend(parallel.backend, comm, choice.device);
   const auto group = make_process_group(backend.backend, comm, choice.device,
                                         kAllReduceAlgorithms.at(parallel.algorithm));
@@ -55,10 +58,13 @@ int main(int argc, char** argv) {
   Generator generator(options.common.seed);
   Mlp model(options.layers, generator, stream);
   data.draw(options, generator);
+  // [3] Rank 0's parameters become everybody's (lesson 2), and gradients become windows on one
+  // message.
   const auto ddp = make_data_parallel(parallel.data_parallel, model, *group, stream);
   const auto optimizer =
       make_optimizer(options.optimizer, options.lr, model.parameters(), stream);
 
+  // [4] This rank's share of every epoch (lesson 4).
   DistributedSampler sampler(data.train().size(), comm.size(), comm.rank(), options.sampler);
   DataLoader loader(data.train(), options.batch_size, options.loader_drop_last, stream);
   const std::size_t steps_per_epoch = loader.batches(sampler.num_samples());
@@ -85,13 +91,19 @@ int main(int argc, char** argv) {
     for (const Batch& batch : loader.over(sampler.indices())) {
       const Tensor logits = ddp->forward(batch.inputs, stream);
       loss.forward(logits, batch.targets, stream);
+      // [5] Backward as before, then one all-reduce (lesson 3): every rank's gradients are now
+      // the mean over all ranks, so that the same optimizer step keeps the replicas equal.
       ddp->backward(loss.grad(), stream);
       optimizer->step(stream);
 
+      // [6] Rank 0's own loss would be that of rank 0's samples.
       const double communication_ms = ddp->communication_ms(stream);
       const double mean_loss = mean_over_ranks(comm, loss.value(stream));
       log.step(epoch, mean_loss, communication_ms, batch.rows() * ranks);
-      if (log.checkpoint_due()) save(log.steps());
+      if (log.checkpoint_due()) {
+        save(log.steps());
+        log.start_clock();
+      }
       if (log.steps() == total_steps) break;
     }
     std::optional<double> accuracy;
@@ -101,6 +113,7 @@ int main(int argc, char** argv) {
   }
   if (!options.checkpoint.empty()) save(log.steps());
 
+  // [7] N models or one? Every parameter of every rank is compared.
   const std::string difference = first_difference(comm, model.parameters(), stream);
   const std::string algorithm = backend.backend == Backend::ours ? parallel.algorithm : "";
   const bool finite = log.summary({.device = to_string(choice.device),

@@ -1,3 +1,6 @@
+// Forward and backward of a chain of linear layers, as matrix products.
+// Builds on: common/gemm; kernels, for all that is no product.
+// Look at: the shapes beside each gemm, and which layer's gradients are finished first.
 #include "05_ddp_training/mlp.hpp"
 
 #include "05_ddp_training/kernels.hpp"

@@ -1,3 +1,4 @@
+// Look at: what it costs to ask for the average of each parameter alone.
 #include "05_ddp_training/naive_data_parallel.hpp"
 
 namespace dist {

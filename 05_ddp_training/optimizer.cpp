@@ -1,3 +1,5 @@
+// SGD and Adam over all parameters. The arithmetic of one element is in kernels.cpp; what is
+// the same for all elements of a step is computed here, once, in double.
 #include "05_ddp_training/optimizer.hpp"
 
 #include "05_ddp_training/kernels.hpp"

@@ -29,6 +29,9 @@ struct ParallelOptions {
     command_line.choice("--data-parallel", data_parallel, {"ddp", "naive"},
                         "one all-reduce for all gradients, or one for each");
     command_line.check([&, this] {
+      if (command_line.given("--algorithm") && (backend == "mpi" || backend == "nccl")) {
+        throw Error("--algorithm: is for the backend ours, not for " + backend);
+      }
       if (global_batch == 0) return;
       if (command_line.given("--batch-size")) {
         throw Error("--global-batch: and --batch-size exclude each other");

@@ -10,6 +10,7 @@
 #include "05_ddp_training/optimizer.hpp"
 #include "05_ddp_training/training_data.hpp"
 #include "05_ddp_training/training_log.hpp"
+#include "common/diagnostics/fatal.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,6 +22,7 @@
 int main(int argc, char** argv) {
   using namespace dist;
 
+  install_fatal_handler(0);
   TrainingOptions options;
   TrainingData data;
   DeviceChoice choice;
@@ -35,12 +37,15 @@ int main(int argc, char** argv) {
   const Console console(options.common.json);
   const Stream stream(choice.device, options.common.threads);
 
+  // One generator for the model and then the data, in this order: PyTorch's numbers depend on
+  // it.
   Generator generator(options.common.seed);
   Mlp model(options.layers, generator, stream);
   data.draw(options, generator);
   const auto optimizer =
       make_optimizer(options.optimizer, options.lr, model.parameters(), stream);
 
+  // A sampler for a world of one: every sample is ours, in PyTorch's order.
   DistributedSampler sampler(data.train().size(), 1, 0, options.sampler);
   DataLoader loader(data.train(), options.batch_size, options.loader_drop_last, stream);
   const std::size_t steps_per_epoch = loader.batches(sampler.num_samples());
@@ -59,13 +64,17 @@ int main(int argc, char** argv) {
   for (std::size_t epoch = 0; log.steps() < total_steps; ++epoch) {
     sampler.set_epoch(epoch);
     for (const Batch& batch : loader.over(sampler.indices())) {
+      // The step: predict, compare, find out who is to blame, move.
       const Tensor logits = model.forward(batch.inputs, stream);
       loss.forward(logits, batch.targets, stream);
       model.backward(loss.grad(), stream);
       optimizer->step(stream);
 
       log.step(epoch, loss.value(stream), 0.0, batch.rows());
-      if (log.checkpoint_due()) save(log.steps());
+      if (log.checkpoint_due()) {
+        save(log.steps());
+        log.start_clock();
+      }
       if (log.steps() == total_steps) break;
     }
     std::optional<double> accuracy;

@@ -20,8 +20,12 @@ constexpr std::size_t kTrainDigits = 8000;
 constexpr std::size_t kTestDigits = 2000;
 
 std::unique_ptr<Dataset> read_idx_pair(const std::string& images, const std::string& labels) {
-  return std::make_unique<IdxDataset>(parse_idx_images(read_file(images), images),
-                                      parse_idx_labels(read_file(labels), labels), images);
+  try {
+    return std::make_unique<IdxDataset>(parse_idx_images(read_file(images), images),
+                                        parse_idx_labels(read_file(labels), labels), images);
+  } catch (const Error& error) {
+    throw Error(fmt::format("--data: {}", error.what()));
+  }
 }
 
 // The images file of each pair in `folder`, in alphabetical order.
@@ -45,7 +49,8 @@ std::vector<std::string> find_image_files(const std::string& folder) {
 std::string labels_of(const std::string& images) {
   const std::string stem =
       images.substr(0, images.rfind("-images-idx3-ubyte")) + "-labels-idx1-ubyte";
-  return std::filesystem::exists(stem) ? stem : stem + ".gz";
+  std::error_code problem;
+  return std::filesystem::exists(stem, problem) ? stem : stem + ".gz";
 }
 
 std::string find_part(const std::vector<std::string>& files, const std::string& prefix) {

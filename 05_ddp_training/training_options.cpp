@@ -71,6 +71,9 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
     }
     // A limit in steps alone means as many epochs as it takes.
     if (max_steps > 0 && !command_line.given("--epochs")) epochs = max_steps;
+    if (!metrics.empty() && metrics == checkpoint) {
+      throw Error("--metrics: names the same file as --checkpoint");
+    }
     if (writes) {
       check_writable("--checkpoint", checkpoint);
       check_writable("--metrics", metrics);

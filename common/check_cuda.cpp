@@ -8,8 +8,8 @@ namespace dist {
 
 void check_cuda(cudaError_t status, const char* call, const char* file, int line) {
   if (status == cudaSuccess) return;
-  // An error of an earlier, asynchronous launch is sticky: without this read the next, innocent
-  // call would report it again.
+  // CUDA keeps an error until it is read: unread, the next kernel launch would be blamed for
+  // it.
   static_cast<void>(cudaGetLastError());
   throw Error(fmt::format("{} ({}): {} at {}:{}", cudaGetErrorString(status),
                           cudaGetErrorName(status), call, file, line));

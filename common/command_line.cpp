@@ -167,7 +167,7 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
     if (override_at != std::string::npos)
       text = "--" + text.substr(0, override_at) + ": takes no value";
     return Exit{kBadUsage, fmt::format("error: {}\n", text)};
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // ours, and the standard library's about a file
     return Exit{kBadUsage, fmt::format("error: {}\n", error.what())};
   }
   return std::nullopt;

@@ -47,7 +47,8 @@ std::vector<std::string> gather_text(const Communicator& comm, const std::string
   int total = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     begins[rank] = total;
-    total += lengths[rank];
+    total =
+        mpi_count(static_cast<std::size_t>(total) + static_cast<std::size_t>(lengths[rank]));
   }
   std::string all(static_cast<std::size_t>(total), '\0');
   MPI_CHECK(MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(),
@@ -66,8 +67,9 @@ void lines_in_rank_order(const Console& console, const Communicator& comm,
 }
 
 void rows_in_rank_order(const Console& console, const Communicator& comm, const Json& object) {
-  for (const std::string& text : gather_text(comm, object.dump()))
-    console.row(Json::parse(text));
+  if (!console.json()) return;
+  for (const std::string& text : gather_text(comm, object.dump())) fmt::print("{}\n", text);
+  std::fflush(stdout);
 }
 
 Table::Table(std::vector<std::string> header) {

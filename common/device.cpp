@@ -63,7 +63,9 @@ DeviceChoice choose_device(const std::string& request, int local_rank) {
   const int gpus = cuda_device_count();
   const Device device{DeviceType::cuda, local_rank % gpus};
 #if DIST_WITH_CUDA
-  CUDA_CHECK(cudaSetDevice(device.index));
+  if (const cudaError_t status = cudaSetDevice(device.index); status != cudaSuccess) {
+    throw Error(fmt::format("--device: {}: {}", to_string(device), cudaGetErrorString(status)));
+  }
 #endif
   return {device, fmt::format("{}{} GPU{} on this host", gpus,
                               DIST_CUDA_EMULATED ? " emulated" : "", gpus == 1 ? "" : "s")};

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #if defined(_OPENMP)
@@ -78,11 +79,12 @@ void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_
     return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T;
   };
   // cuBLAS reads column-major, that is, it sees every matrix of ours transposed. As
-  // (a b)^T = b^T a^T, asking it for b times a writes a b as we store it.
+  // (a b)^T = b^T a^T, asking it for b times a writes a b as we store it. A leading dimension
+  // may not be 0, even where there is nothing to read.
+  const auto leading = [](const Tensor& x) { return std::max(1, mpi_count(x.dim(1))); };
   CUBLAS_CHECK(cublasSgemm(stream.blas(), operation(transpose_b), operation(transpose_a),
                            mpi_count(e.n), mpi_count(e.m), mpi_count(e.k), &alpha, b.data(),
-                           mpi_count(b.dim(1)), a.data(), mpi_count(a.dim(1)), &beta, c.data(),
-                           mpi_count(e.n)));
+                           leading(b), a.data(), leading(a), &beta, c.data(), leading(c)));
 }
 #endif
 
@@ -120,14 +122,6 @@ void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, c
       row[j] = alpha * sums[j] + (beta == 0.0F ? 0.0F : beta * row[j]);
     }
   }
-}
-
-const char* cpu_gemm_library() {
-#if DIST_WITH_ONEDNN
-  return "oneDNN";
-#else
-  return "plain loop";
-#endif
 }
 
 }  // namespace dist

@@ -18,7 +18,4 @@ void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, fl
 void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, const Tensor& a,
                     const Tensor& b, float beta, const Tensor& c);
 
-// "oneDNN" or "plain loop": which one multiplies on the CPU.
-const char* cpu_gemm_library();
-
 }  // namespace dist

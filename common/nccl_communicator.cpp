@@ -154,8 +154,10 @@ void require_nccl(const std::string& flag, const Communicator& comm, Device devi
   if (!obstacle.empty()) throw Error(fmt::format("{}: nccl: {}", flag, obstacle));
 }
 
-bool nccl_everywhere(const Communicator& comm, Device device) {
-  return comm.all_agree(why_no_nccl(comm, device).empty());
+std::string why_no_nccl_anywhere(const Communicator& comm, Device device) {
+  const std::string obstacle = why_no_nccl(comm, device);
+  if (comm.all_agree(obstacle.empty())) return "";
+  return obstacle.empty() ? "another host cannot use NCCL" : obstacle;
 }
 
 }  // namespace dist

@@ -77,7 +77,8 @@ void parallel_for(const Stream& stream, std::size_t n, Body body) {
     return;
   }
 #endif
-#pragma omp parallel for simd if (stream.threads() > 1) num_threads(stream.threads())
+// `if (parallel : ...)`: a plain `if` would switch off simd as well.
+#pragma omp parallel for simd if (parallel : stream.threads() > 1) num_threads(stream.threads())
   for (std::size_t i = 0; i < n; ++i) body(i);
 }
 

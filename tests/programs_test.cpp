@@ -403,7 +403,8 @@ TEST_CASE("training refuses bad usage, and writes nothing", "[lesson05]") {
   check_refused(program, "--dataset idx", "--data: goes together with");
   check_refused(program, idx + (folder / "missing"), "--data: ");
   check_refused(program, idx + (folder / "empty"), "--data: ");
-  check_refused(program, idx + (folder / "cut"), folder / "cut/x-images-idx3-ubyte: truncated");
+  check_refused(program, idx + (folder / "cut"),
+                "--data: " + (folder / "cut/x-images-idx3-ubyte: truncated"));
   check_refused(program, idx + (folder / "whole") + " --layers 784,10",
                 "--layers: the input width is 784, a sample has 6 features");
   check_refused(program, "--backend nccl --device cpu", "--backend: nccl: ");

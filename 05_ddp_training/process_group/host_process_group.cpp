@@ -17,9 +17,12 @@ class CompletedWork : public Work {
 
 }  // namespace
 
-HostProcessGroup::HostProcessGroup(const Communicator& comm, Device device,
+HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, Device device,
                                    AllReduceAlgorithm algorithm)
-    : comm_(comm), device_(device), algorithm_(algorithm) {}
+    : backend_(backend),
+      comm_(comm),
+      device_(device),
+      algorithm_(backend == Backend::mpi ? AllReduceAlgorithm::mpi : algorithm) {}
 
 Tensor HostProcessGroup::allocate(Shape shape) {
   return allocate_registered(std::move(shape), device_);
@@ -34,19 +37,17 @@ std::unique_ptr<Work> HostProcessGroup::all_reduce(const Tensor& tensor, ReduceO
 
 std::unique_ptr<Work> HostProcessGroup::broadcast(const Tensor& tensor, int root,
                                                   const Stream& producer) {
-  const BroadcastAlgorithm algorithm = algorithm_ == AllReduceAlgorithm::mpi
-                                           ? BroadcastAlgorithm::mpi
-                                           : BroadcastAlgorithm::tree;
+  const BroadcastAlgorithm algorithm =
+      backend_ == Backend::mpi ? BroadcastAlgorithm::mpi : BroadcastAlgorithm::tree;
   on_host(producer, tensor,
           [&](std::span<float> data) { dist::broadcast(comm_, data, root, algorithm); });
   return std::make_unique<CompletedWork>();
 }
 
 std::string HostProcessGroup::description() const {
-  const bool staged = !device_.is_cpu();
   const std::string name =
-      algorithm_ == AllReduceAlgorithm::mpi ? "mpi" : "ours (" + to_string(algorithm_) + ")";
-  return name + (staged ? ", staged through pinned host memory" : "");
+      backend_ == Backend::mpi ? "mpi" : "ours (" + to_string(algorithm_) + ")";
+  return name + (device_.is_cpu() ? "" : ", staged through pinned host memory");
 }
 
 }  // namespace dist

@@ -9,8 +9,9 @@ namespace dist {
 // pinned host memory.
 class HostProcessGroup : public ProcessGroup {
  public:
-  // algorithm mpi makes this the backend mpi: broadcasts are then MPI's as well.
-  HostProcessGroup(const Communicator& comm, Device device, AllReduceAlgorithm algorithm);
+  // `backend` is ours or mpi; `algorithm` is for ours. `comm` must outlive the group.
+  HostProcessGroup(Backend backend, const Communicator& comm, Device device,
+                   AllReduceAlgorithm algorithm);
 
   Tensor allocate(Shape shape) override;
   std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
@@ -21,6 +22,7 @@ class HostProcessGroup : public ProcessGroup {
   std::string description() const override;
 
  private:
+  Backend backend_;
   const Communicator& comm_;
   Device device_;
   AllReduceAlgorithm algorithm_;

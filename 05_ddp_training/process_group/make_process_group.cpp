@@ -17,19 +17,18 @@ BackendChoice choose_backend(const std::string& request, const Communicator& com
                              Device device) {
   if (request == "ours") return {Backend::ours, "asked for"};
   if (request == "mpi") return {Backend::mpi, "asked for"};
-  if (nccl_everywhere(comm, device)) return {Backend::nccl, "a GPU for every rank"};
-  const std::string obstacle = why_no_nccl(comm, device);
-  const std::string reason = obstacle.empty() ? "another host cannot use NCCL" : obstacle;
-  if (request == "nccl") throw Error("--backend: nccl: " + reason);
-  return {Backend::ours, reason};
+  const std::string obstacle = why_no_nccl_anywhere(comm, device);
+  if (obstacle.empty()) return {Backend::nccl, "a GPU for every rank"};
+  if (request == "nccl") throw Error("--backend: nccl: " + obstacle);
+  return {Backend::ours, obstacle};
 }
 
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
                                                  Device device, AllReduceAlgorithm algorithm) {
   switch (backend) {
-    case Backend::ours: return std::make_unique<HostProcessGroup>(comm, device, algorithm);
+    case Backend::ours:
     case Backend::mpi:
-      return std::make_unique<HostProcessGroup>(comm, device, AllReduceAlgorithm::mpi);
+      return std::make_unique<HostProcessGroup>(backend, comm, device, algorithm);
     case Backend::nccl: return std::make_unique<NcclProcessGroup>(comm, device);
   }
   throw Error("a backend without a process group");

@@ -1,3 +1,4 @@
+// Look at: the two events of each collective, one before it and one after it.
 #include "05_ddp_training/process_group/nccl_process_group.hpp"
 
 #include "02_broadcast/nccl_broadcast.hpp"

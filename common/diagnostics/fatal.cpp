@@ -30,8 +30,12 @@ std::string describe_current_exception() {
                describe_current_exception().c_str());
   std::fflush(stderr);
   // A rank that only left would leave the others waiting in their next receive.
-  MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-  std::abort();
+  int initialized = 0;
+  int finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  if (initialized != 0 && finalized == 0) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  std::_Exit(EXIT_FAILURE);
 }
 
 }  // namespace

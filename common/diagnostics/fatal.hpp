@@ -3,7 +3,8 @@
 
 namespace dist {
 
-// Called once, on every rank, by MpiEnvironment. From then on an uncaught exception prints
+// Called once by MpiEnvironment, or first in main by a program without MPI. From then on an
+// uncaught exception prints
 // "[rank r] fatal: <what>" on standard error and ends all ranks with status 1.
 void install_fatal_handler(int rank);
 
