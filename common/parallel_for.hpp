@@ -61,7 +61,9 @@ void launch(const Stream& stream, std::size_t n, Body body) {
   constexpr std::size_t kMostBlocks = 4096;
   const std::size_t wanted = (n + kThreadsPerBlock - 1) / kThreadsPerBlock;
   const auto blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
-  for_each_index<<<blocks, kThreadsPerBlock, 0, stream.get()> > >(n, body);
+  // clang-format off
+  for_each_index<<<blocks, kThreadsPerBlock, 0, stream.get()>>>(n, body);
+  // clang-format on
   CUDA_CHECK(cudaGetLastError());
 }
 
@@ -77,8 +79,12 @@ void parallel_for(const Stream& stream, std::size_t n, Body body) {
     return;
   }
 #endif
-// `if (parallel : ...)`: a plain `if` would switch off simd as well.
-#pragma omp parallel for simd if (parallel : stream.threads() > 1) num_threads(stream.threads())
+  if (stream.threads() == 1) {  // apart, as even a team of one costs more than a small loop
+#pragma omp simd
+    for (std::size_t i = 0; i < n; ++i) body(i);
+    return;
+  }
+#pragma omp parallel for simd num_threads(stream.threads())
   for (std::size_t i = 0; i < n; ++i) body(i);
 }
 

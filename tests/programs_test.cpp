@@ -86,6 +86,24 @@ TEST_CASE("send_recv --act all works at any number of ranks", "[lesson01]") {
   }
 }
 
+TEST_CASE("NCCL moves the numbers one seat, or says why it cannot", "[lesson01]") {
+  for (const int ranks : {1, 2, 4}) {
+    const CommandResult result = mpirun(ranks, "send_recv", "--act nccl --json");
+    INFO(ranks << " ranks\n" << result.out << result.err);
+    if (result.status == 2) {
+      CHECK(result.err.find("error: --act: nccl: ") != std::string::npos);
+      continue;
+    }
+    CHECK(result.status == 0);
+    const std::vector<json> rows = result.rows();
+    REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int left = (rank + ranks - 1) % ranks;
+      CHECK(rows[static_cast<std::size_t>(rank)]["after"][1] == 1000 * left + 1);
+    }
+  }
+}
+
 TEST_CASE("send_recv refuses bad usage", "[lesson01]") {
   check_refused("send_recv", "--bogus", "--bogus: unknown flag");
   check_refused("send_recv", "--act juggle", "--act: 'juggle' is none of");
@@ -410,6 +428,10 @@ TEST_CASE("training refuses bad usage, and writes nothing", "[lesson05]") {
   check_refused(program, "--backend nccl --device cpu", "--backend: nccl: ");
   check_refused(program, "--checkpoint " + (folder / "no/such/folder/x"), "--checkpoint: ");
   check_refused(program, "--metrics " + folder.path().string(), "--metrics: ");
+  check_refused(program, "--algorithm ring --backend mpi",
+                "--algorithm: is for the backend ours");
+  check_refused(program, "--checkpoint " + (folder / "x") + " --metrics " + (folder / "x"),
+                "--metrics: names the same file");
   check_refused(program, "--checkpoint-every 5", "--checkpoint-every: needs --checkpoint");
   // A good file beside a bad flag: nothing may be written.
   check_refused(program,
@@ -418,6 +440,16 @@ TEST_CASE("training refuses bad usage, and writes nothing", "[lesson05]") {
   CHECK_FALSE(std::filesystem::exists(folder / "new"));
   CHECK_FALSE(std::filesystem::exists(folder / "m"));
   CHECK(run_command(PROGRAM_DIR "/single_process --epochs -5").status == 2);
+}
+
+TEST_CASE("a failure at run time is status 1, with one process as with many", "[lesson05]") {
+  const std::string flags = "--metrics /dev/full --max-steps 3";
+  const CommandResult alone = run_command(PROGRAM_DIR "/single_process " + flags);
+  CHECK(alone.status == 1);
+  CHECK(alone.err == "[rank 0] fatal: /dev/full: cannot be written\n");
+  const CommandResult together = mpirun(3, "ddp_training", flags);
+  CHECK(together.status == 1);
+  CHECK(together.err.find("[rank 0] fatal: /dev/full: cannot be written") != std::string::npos);
 }
 
 TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[lesson05]") {
