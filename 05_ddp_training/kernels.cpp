@@ -1,5 +1,8 @@
-// Compiled by nvcc in a CUDA build, by the C++ compiler otherwise, and with -ffp-contract=off
-// in both, so that only what is written as std::fma is fused.
+// Each operation is a struct, which says what one index reads and writes, and a function that
+// runs it over all indices.
+//
+// Compiled by nvcc in a CUDA build, by the C++ compiler otherwise, and without contraction in
+// both (no a * b + c in one rounding), so that only what is written as std::fma is fused.
 #include "05_ddp_training/kernels.hpp"
 
 #include "common/parallel_for.hpp"
@@ -7,51 +10,61 @@
 #include <cmath>
 
 namespace dist {
+namespace {
 
-void add_bias(const Stream& stream, std::size_t rows, std::size_t columns, const float* bias,
-              float* x) {
-  parallel_for(stream, rows, columns, [=] DIST_HOST_DEVICE(std::size_t r, std::size_t c) {
+struct AddBias {
+  std::size_t columns;
+  const float* bias;
+  float* x;
+  DIST_HOST_DEVICE void operator()(std::size_t r, std::size_t c) const {
     x[r * columns + c] += bias[c];
-  });
-}
+  }
+};
 
-void add_bias_relu(const Stream& stream, std::size_t rows, std::size_t columns,
-                   const float* bias, float* x) {
-  parallel_for(stream, rows, columns, [=] DIST_HOST_DEVICE(std::size_t r, std::size_t c) {
+struct AddBiasRelu {
+  std::size_t columns;
+  const float* bias;
+  float* x;
+  DIST_HOST_DEVICE void operator()(std::size_t r, std::size_t c) const {
     const float sum = x[r * columns + c] + bias[c];
     x[r * columns + c] = sum > 0.0F ? sum : 0.0F;
-  });
-}
+  }
+};
 
-void relu_backward(const Stream& stream, std::size_t count, const float* output,
-                   float* gradient) {
-  parallel_for(stream, count, [=] DIST_HOST_DEVICE(std::size_t i) {
+struct ReluBackward {
+  const float* output;
+  float* gradient;
+  DIST_HOST_DEVICE void operator()(std::size_t i) const {
     gradient[i] = output[i] > 0.0F ? gradient[i] : 0.0F;
-  });
-}
+  }
+};
 
-void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
-                 float* sums) {
-  // One index owns this many neighbouring columns: a matrix is stored by rows, and reading a
-  // cache line for one number of it would be 16 times the work.
-  constexpr std::size_t kWidth = 16;
-  parallel_for(stream, (columns + kWidth - 1) / kWidth,
-               [=] DIST_HOST_DEVICE(std::size_t block) {
-                 const std::size_t begin = block * kWidth;
-                 const std::size_t width = columns - begin < kWidth ? columns - begin : kWidth;
-                 float sum[kWidth] = {};
-                 for (std::size_t r = 0; r < rows; ++r) {
-                   for (std::size_t c = 0; c < width; ++c) sum[c] += x[r * columns + begin + c];
-                 }
-                 for (std::size_t c = 0; c < width; ++c) sums[begin + c] = sum[c];
-               });
-}
+// One index owns `width` neighbouring columns and adds each from the first row to the last, so
+// the width cannot show in the sums.
+struct ColumnSums {
+  static constexpr std::size_t kWidest = 16;
+  std::size_t width, rows, columns;
+  const float* x;
+  float* sums;
+  DIST_HOST_DEVICE void operator()(std::size_t block) const {
+    const std::size_t begin = block * width;
+    const std::size_t mine = columns - begin < width ? columns - begin : width;
+    float sum[kWidest] = {};
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t c = 0; c < mine; ++c) sum[c] += x[r * columns + begin + c];
+    }
+    for (std::size_t c = 0; c < mine; ++c) sums[begin + c] = sum[c];
+  }
+};
 
-void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
-                           const float* logits, const std::int32_t* targets, float* losses,
-                           float* gradient) {
-  const float scale = 1.0F / static_cast<float>(rows);
-  parallel_for(stream, rows, [=] DIST_HOST_DEVICE(std::size_t r) {
+struct SoftmaxCrossEntropy {
+  std::size_t classes;
+  float scale;  // 1 / rows
+  const float* logits;
+  const std::int32_t* targets;
+  float* losses;
+  float* gradient;
+  DIST_HOST_DEVICE void operator()(std::size_t r) const {
     const float* row = logits + r * classes;
     // Less the largest, so that exp cannot overflow; it cancels in the quotient.
     float largest = row[0];
@@ -65,29 +78,36 @@ void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t c
       const float probability = std::exp((row[c] - largest) - log_sum);
       gradient[r * classes + c] = (probability - (c == target ? 1.0F : 0.0F)) * scale;
     }
-  });
-}
+  }
+};
 
-void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
-                const float* logits, const std::int32_t* targets, float* hits) {
-  parallel_for(stream, rows, [=] DIST_HOST_DEVICE(std::size_t r) {
+struct CountHits {
+  std::size_t classes;
+  const float* logits;
+  const std::int32_t* targets;
+  float* hits;
+  DIST_HOST_DEVICE void operator()(std::size_t r) const {
     const float* row = logits + r * classes;
     std::size_t best = 0;
     for (std::size_t c = 1; c < classes; ++c) best = row[c] > row[best] ? c : best;
     hits[r] = best == static_cast<std::size_t>(targets[r]) ? 1.0F : 0.0F;
-  });
-}
+  }
+};
 
-void sgd_step(const Stream& stream, std::size_t count, float lr, const float* gradient,
-              float* parameter) {
-  parallel_for(stream, count, [=] DIST_HOST_DEVICE(std::size_t i) {
+struct SgdStep {
+  float lr;
+  const float* gradient;
+  float* parameter;
+  DIST_HOST_DEVICE void operator()(std::size_t i) const {
     parameter[i] = std::fma(gradient[i], -lr, parameter[i]);
-  });
-}
+  }
+};
 
-void adam_step(const Stream& stream, std::size_t count, AdamFactors f, const float* gradient,
-               float* parameter, float* m, float* v) {
-  parallel_for(stream, count, [=] DIST_HOST_DEVICE(std::size_t i) {
+struct AdamStep {
+  AdamFactors f;
+  const float* gradient;
+  float *parameter, *m, *v;
+  DIST_HOST_DEVICE void operator()(std::size_t i) const {
     const float g = gradient[i];
     m[i] = std::fma(g, f.one_minus_beta1, m[i] * f.beta1);
     v[i] = std::fma(f.one_minus_beta2 * g, g, v[i] * f.beta2);
@@ -95,7 +115,112 @@ void adam_step(const Stream& stream, std::size_t count, AdamFactors f, const flo
     // method.
     const float denominator = std::sqrt(v[i]) / f.root_correction + f.eps;
     parameter[i] = parameter[i] + (-f.step_size * m[i]) / denominator;
-  });
+  }
+};
+
+// A sum as a tree: one index adds a block, the next pass adds the blocks' sums, until one is
+// left. Which element goes where depends on nothing but `count`. Eight sums side by side, so
+// that a CPU adds them in one instruction instead of waiting for each.
+struct SumBlock {
+  static constexpr std::size_t kSize = 256;
+  static constexpr std::size_t kLanes = 8;
+  std::size_t count;
+  const float* squared;  // the first pass squares these ...
+  const double* plain;   // ... and the later ones add these
+  double* sums;
+
+  DIST_HOST_DEVICE double term(std::size_t i) const {
+    if (squared == nullptr) return plain[i];
+    const double x = squared[i];
+    return x * x;  // of no float more than a double holds
+  }
+  DIST_HOST_DEVICE void operator()(std::size_t block) const {
+    const std::size_t end = count - block * kSize < kSize ? count : (block + 1) * kSize;
+    std::size_t i = block * kSize;
+    double lane[kLanes] = {};
+    for (; i + kLanes <= end; i += kLanes) {
+      for (std::size_t l = 0; l < kLanes; ++l) lane[l] += term(i + l);
+    }
+    for (std::size_t l = 0; i < end; ++i, ++l) lane[l] += term(i);
+    double sum = 0.0;
+    for (const double part : lane) sum += part;
+    sums[block] = sum;
+  }
+};
+
+std::size_t sum_blocks(std::size_t count) {
+  return count <= 1 ? 1 : (count + SumBlock::kSize - 1) / SumBlock::kSize;
+}
+
+}  // namespace
+
+void add_bias(const Stream& stream, std::size_t rows, std::size_t columns, const float* bias,
+              float* x) {
+  parallel_for(stream, rows, columns, AddBias{columns, bias, x});
+}
+
+void add_bias_relu(const Stream& stream, std::size_t rows, std::size_t columns,
+                   const float* bias, float* x) {
+  parallel_for(stream, rows, columns, AddBiasRelu{columns, bias, x});
+}
+
+void relu_backward(const Stream& stream, std::size_t count, const float* output,
+                   float* gradient) {
+  parallel_for(stream, count, ReluBackward{output, gradient});
+}
+
+void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
+                 float* sums) {
+  // A CPU core reads a cache line at a time: 16 columns for the price of one. On a GPU
+  // neighbouring threads share it, and there are never enough threads.
+  const std::size_t width = stream.device().is_cpu() ? ColumnSums::kWidest : 1;
+  parallel_for(stream, (columns + width - 1) / width,
+               ColumnSums{width, rows, columns, x, sums});
+}
+
+void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
+                           const float* logits, const std::int32_t* targets, float* losses,
+                           float* gradient) {
+  const float scale = 1.0F / static_cast<float>(rows);
+  parallel_for(stream, rows,
+               SoftmaxCrossEntropy{classes, scale, logits, targets, losses, gradient});
+}
+
+void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
+                const float* logits, const std::int32_t* targets, float* hits) {
+  parallel_for(stream, rows, CountHits{classes, logits, targets, hits});
+}
+
+void sgd_step(const Stream& stream, std::size_t count, float lr, const float* gradient,
+              float* parameter) {
+  parallel_for(stream, count, SgdStep{lr, gradient, parameter});
+}
+
+void adam_step(const Stream& stream, std::size_t count, AdamFactors factors,
+               const float* gradient, float* parameter, float* m, float* v) {
+  parallel_for(stream, count, AdamStep{factors, gradient, parameter, m, v});
+}
+
+std::size_t sum_of_squares_size(std::size_t count) {
+  std::size_t size = 0;
+  do {
+    count = sum_blocks(count);
+    size += count;
+  } while (count > 1);
+  return size;
+}
+
+const double* sum_of_squares(const Stream& stream, std::size_t count, const float* x,
+                             double* sums) {
+  const double* plain = nullptr;
+  for (;;) {
+    const std::size_t blocks = sum_blocks(count);
+    parallel_for(stream, blocks, SumBlock{count, plain == nullptr ? x : nullptr, plain, sums});
+    if (blocks == 1) return sums;
+    count = blocks;
+    plain = sums;
+    sums += blocks;
+  }
 }
 
 }  // namespace dist

@@ -55,4 +55,11 @@ struct AdamFactors {
 void adam_step(const Stream& stream, std::size_t count, AdamFactors factors,
                const float* gradient, float* parameter, float* m, float* v);
 
+// The sum over i of x[i]^2, in double, so that it is finite exactly if every x[i] is. `sums` is
+// scratch of sum_of_squares_size(count) numbers on the stream's device; the one returned, one
+// of them, holds the result when the stream is done.
+std::size_t sum_of_squares_size(std::size_t count);
+const double* sum_of_squares(const Stream& stream, std::size_t count, const float* x,
+                             double* sums);
+
 }  // namespace dist

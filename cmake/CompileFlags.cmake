@@ -26,7 +26,7 @@ if(DIST_WITH_CUDA AND NOT DIST_CUDA_EMULATED)
   list(JOIN DIST_CUDA_WARNINGS "," _host_warnings)
   list(JOIN _options "," _host_options)
   target_compile_options(dist_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda;--expt-relaxed-constexpr;-Xcompiler=${_host_warnings},${_host_options},-fopenmp>)
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=${_host_warnings},${_host_options},-fopenmp>)
 endif()
 if(DIST_SANITIZE)
   target_link_options(dist_flags INTERFACE -fsanitize=${DIST_SANITIZE})
