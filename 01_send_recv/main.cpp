@@ -15,6 +15,7 @@
 #include "common/mpi_environment.hpp"
 #include "common/sweep_options.hpp"
 #include "common/tracer_numbers.hpp"
+#include "common/why_no_nccl.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -169,7 +170,11 @@ int main(int argc, char** argv) {
   command_line.check([&] {
     if (act == "pingpong" && comm.size() < 2) throw Error("--act: pingpong needs two ranks");
     choice = choose_device(common.device, comm.local_rank());
-    if (act == "nccl") require_nccl("--act", comm, choice.device);
+  });
+  std::string no_nccl;
+  command_line.check_together([&] {
+    no_nccl = why_no_nccl(comm, choice.device);
+    if (act == "nccl" && !no_nccl.empty()) throw Error("--act: nccl: " + no_nccl);
   });
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
 
@@ -199,11 +204,10 @@ int main(int argc, char** argv) {
     }
   }
   if (plays("nccl", false)) {
-    const std::string obstacle = why_no_nccl_anywhere(comm, choice.device);
-    if (obstacle.empty()) {
+    if (no_nccl.empty()) {
       correct &= show_nccl(console, comm, stream);
     } else {
-      console.line("nccl: left out: " + obstacle);
+      console.line("nccl: left out: " + no_nccl);
     }
   }
   return console.verdict(correct, "every number is what it must be, on every rank",

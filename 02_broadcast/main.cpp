@@ -15,6 +15,7 @@
 #include "common/random.hpp"
 #include "common/sweep_options.hpp"
 #include "common/tracer_numbers.hpp"
+#include "common/why_no_nccl.hpp"
 
 #include <mpi.h>
 
@@ -188,7 +189,12 @@ int main(int argc, char** argv) {
           fmt::format("--root: there is no rank {} among {}", options.root, comm.size()));
     }
     choice = choose_device(options.common.device, comm.local_rank());
-    if (options.algorithm == "nccl") require_nccl("--algorithm", comm, choice.device);
+  });
+  std::string no_nccl;
+  command_line.check_together([&] {
+    no_nccl = why_no_nccl(comm, choice.device);
+    if (options.algorithm == "nccl" && !no_nccl.empty())
+      throw Error("--algorithm: nccl: " + no_nccl);
   });
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
 
@@ -196,19 +202,14 @@ int main(int argc, char** argv) {
   const Stream stream(choice.device, options.common.threads);
   std::optional<NcclCommunicator> nccl;
   std::vector<std::string> algorithms{options.algorithm};
-  std::string no_nccl;
   if (options.algorithm == "all") {
     algorithms = {"flat", "tree", "pipeline", "mpi"};
-    const std::string obstacle = why_no_nccl_anywhere(comm, choice.device);
-    if (obstacle.empty()) {
-      algorithms.emplace_back("nccl");
-    } else {
-      no_nccl = "; no nccl: " + obstacle;
-    }
+    if (no_nccl.empty()) algorithms.emplace_back("nccl");
   }
   if (algorithms.back() == "nccl") nccl = connect_nccl(comm, choice.device);
 
-  console.line(describe_run(comm.size(), choice) + no_nccl);
+  const bool left_out = options.algorithm == "all" && !no_nccl.empty();
+  console.line(describe_run(comm.size(), choice) + (left_out ? "; no nccl: " + no_nccl : ""));
   const Context context{options, comm, console, stream, nccl};
   const std::string& shown = options.algorithm == "all" ? algorithms[1] : options.algorithm;
   bool correct = show_four_numbers(context, shown);

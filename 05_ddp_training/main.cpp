@@ -43,15 +43,16 @@ int main(int argc, char** argv) {
   parallel.declare(command_line, options, comm);
   command_line.check([&] {
     choice = choose_device(options.common.device, comm.local_rank());
-    if (parallel.backend == "nccl") require_nccl("--backend", comm, choice.device);
     data.load(options, comm.size());
   });
+  // [2] Who carries messages between the replicas: ours, MPI or NCCL.
+  BackendChoice backend;
+  command_line.check_together(
+      [&] { backend = choose_backend(parallel.backend, comm, choice.device); });
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
 
   const Console console(options.common.json, root);
   const Stream stream(choice.device, options.common.threads);
-  // [2] Who carries messages between the replicas: ours, MPI or NCCL.
-  const BackendChoice backend = choose_backend(parallel.backend, comm, choice.device);
   const auto group = make_process_group(backend.backend, comm, choice.device,
                                         kAllReduceAlgorithms.at(parallel.algorithm));
 

@@ -30,6 +30,7 @@ struct CommandLine::Impl {
   bool help_all = false;
   bool version = false;
   std::vector<std::function<void()>> checks;
+  std::vector<std::function<void()>> checks_together;
 };
 
 CommandLine::CommandLine(const std::string& program, const std::string& description)
@@ -144,6 +145,10 @@ void CommandLine::check(std::function<void()> check) {
   impl_->checks.push_back(std::move(check));
 }
 
+void CommandLine::check_together(std::function<void()> check) {
+  impl_->checks_together.push_back(std::move(check));
+}
+
 std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
   CLI::App& app = impl_->app;
   try {
@@ -173,9 +178,20 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
   return std::nullopt;
 }
 
-std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
-                         char** argv) {
-  const std::optional<CommandLine::Exit> mine = command_line.parse(argc, argv);
+std::optional<CommandLine::Exit> CommandLine::run_checks_together() {
+  try {
+    for (const auto& check : impl_->checks_together) check();
+  } catch (const Error& error) {
+    return Exit{kBadUsage, fmt::format("error: {}\n", error.what())};
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// Called on all ranks: the status with which all leave if any wants to.
+std::optional<int> agree(const Communicator& comm,
+                         const std::optional<CommandLine::Exit>& mine) {
   // The lowest rank that wants to leave speaks for all.
   int speaker = mine ? comm.rank() : comm.size();
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm.get()));
@@ -188,6 +204,14 @@ std::optional<int> parse(CommandLine& command_line, const Communicator& comm, in
     std::fputs(text.c_str(), status == 0 ? stdout : stderr);
   }
   return status;
+}
+
+}  // namespace
+
+std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
+                         char** argv) {
+  if (const auto status = agree(comm, command_line.parse(argc, argv))) return status;
+  return agree(comm, command_line.run_checks_together());
 }
 
 std::optional<int> parse(CommandLine& command_line, int argc, char** argv) {

@@ -44,6 +44,9 @@ class CommandLine {
   // Adds a check that runs after the flags are read: for flags that must fit each other, or the
   // files they name. It throws Error("--flag: what is wrong").
   void check(std::function<void()> check);
+  // The same for a check that sends messages: it runs after every rank's other checks have
+  // passed, so that all ranks come to it.
+  void check_together(std::function<void()> check);
 
   // What reading the flags led to: go on (nullopt), or print `text` and leave with `status`
   // (0 for --help and --version, 2 for bad usage). Never throws for what the reader typed.
@@ -52,6 +55,7 @@ class CommandLine {
     std::string text;
   };
   std::optional<Exit> parse(int argc, char** argv);
+  std::optional<Exit> run_checks_together();
 
  private:
   void add(const std::string& name, const std::string& type, const std::string& initial,

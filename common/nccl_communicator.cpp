@@ -138,26 +138,4 @@ NcclCommunicator& NcclCommunicator::operator=(NcclCommunicator&& other) noexcept
   return *this;
 }
 
-std::string why_no_nccl(const Communicator& comm, Device device) {
-  if (!DIST_WITH_NCCL) return "built without NCCL";
-  if (device.is_cpu()) return "NCCL moves GPU memory, and these tensors are on the CPU";
-  const int gpus = cuda_device_count();
-  if (comm.local_size() > gpus) {
-    return fmt::format("NCCL wants a GPU for every rank, and this host has {} for {} ranks",
-                       gpus, comm.local_size());
-  }
-  return "";
-}
-
-void require_nccl(const std::string& flag, const Communicator& comm, Device device) {
-  const std::string obstacle = why_no_nccl(comm, device);
-  if (!obstacle.empty()) throw Error(fmt::format("{}: nccl: {}", flag, obstacle));
-}
-
-std::string why_no_nccl_anywhere(const Communicator& comm, Device device) {
-  const std::string obstacle = why_no_nccl(comm, device);
-  if (comm.all_agree(obstacle.empty())) return "";
-  return obstacle.empty() ? "another host cannot use NCCL" : obstacle;
-}
-
 }  // namespace dist

@@ -22,14 +22,6 @@ using NcclId = std::array<char, 128>;
 // Called on one rank.
 NcclId make_nccl_id();
 
-// Why this rank cannot use NCCL, as a sentence; empty if it can: NCCL wants one GPU per rank.
-// Sends no message, so another host may answer otherwise.
-std::string why_no_nccl(const Communicator& comm, Device device);
-// For the check of a command line: throws Error("--flag: nccl: why not") if this rank cannot.
-void require_nccl(const std::string& flag, const Communicator& comm, Device device);
-// Called on all ranks: why not all of them can; empty, on all, if all can.
-std::string why_no_nccl_anywhere(const Communicator& comm, Device device);
-
 // Move-only. Made and destroyed on all ranks together. Used by one thread at a time.
 class NcclCommunicator {
  public:

@@ -13,6 +13,7 @@
 #include "05_ddp_training/replica_check.hpp"
 #include "05_ddp_training/training_data.hpp"
 #include "common/hash.hpp"
+#include "common/why_no_nccl.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <mpi.h>
@@ -115,7 +116,7 @@ bool same_bits_everywhere(const Floats& mine) {
   return std::ranges::count(all, hash) == world().size();
 }
 
-// Every way of carrying gradients on `device` that the host runs.
+// Called on all ranks: every way of carrying gradients on `device`.
 struct Carrier {
   std::string name;
   std::unique_ptr<ProcessGroup> group;
@@ -125,6 +126,10 @@ std::vector<Carrier> carriers(Device device) {
   for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
     const Backend backend = algorithm == AllReduceAlgorithm::mpi ? Backend::mpi : Backend::ours;
     all.push_back({name, make_process_group(backend, world(), device, algorithm)});
+  }
+  if (why_no_nccl(world(), device).empty()) {
+    all.push_back({"nccl", make_process_group(Backend::nccl, world(), device,
+                                              AllReduceAlgorithm::automatic)});
   }
   return all;
 }
@@ -146,7 +151,7 @@ std::vector<Device> devices() {
 
 }  // namespace
 
-TEST_CASE("every rank starts from rank 0's parameters") {
+TEST_CASE("every rank starts from rank 0's parameters", "[gpu]") {
   for (const Device device : devices()) {
     const Stream stream(device);
     const Floats of_rank_0 = flat(make_model(100, stream), &Parameter::value, stream);
@@ -163,7 +168,8 @@ TEST_CASE("every rank starts from rank 0's parameters") {
   }
 }
 
-TEST_CASE("after backward every gradient is the mean over the ranks, with the same bits") {
+TEST_CASE("after backward every gradient is the mean over the ranks, with the same bits",
+          "[gpu]") {
   for (const Device device : devices()) {
     const Stream stream(device);
     for (const Carrier& carrier : carriers(device)) {
@@ -346,7 +352,7 @@ TEST_CASE("the backend is chosen alike on all ranks, and nccl is refused by name
   CHECK(description(Backend::mpi, AllReduceAlgorithm::ring) == "mpi");
 }
 
-TEST_CASE("a process group reduces and broadcasts a tensor where it lies") {
+TEST_CASE("a process group reduces and broadcasts a tensor where it lies", "[gpu]") {
   for (const Device device : devices()) {
     const Stream stream(device);
     for (const Carrier& carrier : carriers(device)) {

@@ -94,8 +94,8 @@ Buffer<std::int32_t> upload(const Stream& stream, const Targets& targets) {
 // What `compute` gives on one CPU thread. Three threads must give the same bits, and a GPU,
 // where there is one, numbers within `tolerance`.
 template <class Compute>
-Floats everywhere(Compute compute, double tolerance = 0.0) {
-  const Floats result = compute(Stream(Device{}));
+auto everywhere(Compute compute, double tolerance = 0.0) {
+  const auto result = compute(Stream(Device{}));
   CHECK(largest_error(compute(Stream(Device{}, 3)), result) == 0.0);
   for (const Device device : devices()) {
     CAPTURE(to_string(device));
@@ -205,7 +205,7 @@ nlohmann::json golden(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("adding a bias, with and without ReLU, rounds the exact sum once") {
+TEST_CASE("adding a bias, with and without ReLU, rounds the exact sum once", "[gpu]") {
   const std::size_t rows = 7;
   const std::size_t columns = 17;
   const Floats x = noise(rows * columns, 1);
@@ -227,7 +227,7 @@ TEST_CASE("adding a bias, with and without ReLU, rounds the exact sum once") {
   }
 }
 
-TEST_CASE("the gradient passes a ReLU where its output is above zero") {
+TEST_CASE("the gradient passes a ReLU where its output is above zero", "[gpu]") {
   const Floats gradient = noise(101, 3);
   Floats output = noise(101, 4);
   for (float& value : output) value = std::max(value, 0.0F);
@@ -243,7 +243,7 @@ TEST_CASE("the gradient passes a ReLU where its output is above zero") {
   CHECK(largest_error(got, want) == 0.0);
 }
 
-TEST_CASE("column sums are right for widths around a block of columns") {
+TEST_CASE("column sums are right for widths around a block of columns", "[gpu]") {
   for (const std::size_t rows : {1U, 7U}) {
     for (const std::size_t columns : {1U, 15U, 16U, 17U, 100U}) {
       CAPTURE(rows, columns);
@@ -264,7 +264,59 @@ TEST_CASE("column sums are right for widths around a block of columns") {
   }
 }
 
-TEST_CASE("softmax cross entropy is exact and does not overflow") {
+TEST_CASE("a sum of squares is right at every size, and finite exactly if all are", "[gpu]") {
+  for (const std::size_t count : {0U, 1U, 7U, 255U, 256U, 257U, 65'536U, 65'537U, 300'001U}) {
+    CAPTURE(count);
+    const Floats x = noise(count, 50 + count);
+    const auto sum = [&](const Floats& numbers) {
+      return [&](const Stream& stream) {
+        const Tensor values = upload(stream, numbers);
+        const Buffer<double> sums(sum_of_squares_size(count), stream.device());
+        const double* at = sum_of_squares(stream, count, values.data(), sums.data());
+        double result = -1.0;
+        copy_bytes(stream, &result, at, sizeof(result));
+        stream.synchronize();
+        return Numbers{result};
+      };
+    };
+    double want = 0;
+    for (const float number : x) want += static_cast<double>(number) * number;
+    CHECK(largest_error(everywhere(sum(x)), Numbers{want}) < 1e-12);
+    // The largest float is finite and so is its square; one infinity or NaN among the last
+    // shows.
+    if (count == 0) continue;
+    Floats other = x;
+    other.back() = std::numeric_limits<float>::max();
+    CHECK(std::isfinite(everywhere(sum(other))[0]));
+    for (const float bad :
+         {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+          std::numeric_limits<float>::quiet_NaN()}) {
+      other.back() = bad;
+      for (const Device device : devices()) {
+        CHECK_FALSE(std::isfinite(sum(other)(Stream(device))[0]));
+      }
+    }
+  }
+}
+
+TEST_CASE("a kernel reaches every element when one thread must take several", "[gpu]") {
+  // More than 4096 blocks of 256 threads.
+  const std::size_t count = 2'500'003;
+  const Floats before = noise(count, 60);
+  const Floats gradient = noise(count, 61);
+  const Floats got = everywhere([&](const Stream& stream) {
+    const Tensor p = upload(stream, before);
+    sgd_step(stream, count, 0.5F, upload(stream, gradient).data(), p.data());
+    return to_host(stream, p);
+  });
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    wrong += got[i] == std::fma(gradient[i], -0.5F, before[i]) ? 0U : 1U;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("softmax cross entropy is exact and does not overflow", "[gpu]") {
   const std::size_t rows = 6;
   const std::size_t classes = 10;
   Floats logits = noise(rows * classes, 5);
@@ -303,7 +355,7 @@ TEST_CASE("softmax cross entropy is exact and does not overflow") {
   }
 }
 
-TEST_CASE("a hit is the first of the largest logits standing at the target") {
+TEST_CASE("a hit is the first of the largest logits standing at the target", "[gpu]") {
   const Floats logits{1,  3,  3,  2,   //
                       1,  3,  3,  2,   //
                       5,  5,  5,  5,   //
@@ -328,7 +380,7 @@ TEST_CASE("a hit is the first of the largest logits standing at the target") {
   }
 }
 
-TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula") {
+TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula", "[gpu]") {
   const std::size_t count = 100;
   const Floats before = noise(count, 7);
   Floats gradient = noise(count, 8);
@@ -394,7 +446,7 @@ TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula") {
   }
 }
 
-TEST_CASE("the cross entropy loss and its gradient are PyTorch's") {
+TEST_CASE("the cross entropy loss and its gradient are PyTorch's", "[gpu]") {
   const nlohmann::json cases = golden("ddp.json").at("cross_entropy");
   CHECK(cases.size() == 3);
   for (const Device device : devices()) {
@@ -415,7 +467,7 @@ TEST_CASE("the cross entropy loss and its gradient are PyTorch's") {
   }
 }
 
-TEST_CASE("four steps of SGD and Adam give PyTorch's bits") {
+TEST_CASE("four steps of SGD and Adam give PyTorch's bits", "[gpu]") {
   const nlohmann::json file = golden("optim.json");
   int seen = 0;
   for (const nlohmann::json& example : file.at("cases")) {
@@ -478,7 +530,8 @@ TEST_CASE("an Mlp has PyTorch's names, shapes and order of drawing") {
   CHECK_THROWS_AS(Mlp({}, generator, stream), Error);
 }
 
-TEST_CASE("an Mlp agrees with plain loops, its gradients with finite differences too") {
+TEST_CASE("an Mlp agrees with plain loops, its gradients with finite differences too",
+          "[gpu]") {
   const std::vector<std::size_t> widths{5, 7, 6, 3};
   for (const Device device : devices()) {
     const Stream stream(device);

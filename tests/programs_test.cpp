@@ -2,6 +2,7 @@
 #include "04_distributed_sampler/idx_dataset.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/run_command.hpp"
+#include "tests/support/training_run.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,11 +11,17 @@
 #include <string>
 #include <vector>
 
+using dist::test::close;
 using dist::test::CommandResult;
 using dist::test::content_of;
+using dist::test::flags_of;
+using dist::test::has_our_flags;
+using dist::test::losses_of;
 using dist::test::mpirun;
 using dist::test::run_command;
 using dist::test::TemporaryFolder;
+using dist::test::trained;
+using dist::test::Training;
 using nlohmann::json;
 
 namespace {
@@ -232,35 +239,6 @@ TEST_CASE("distributed_sampler refuses bad usage", "[lesson04]") {
   check_refused("distributed_sampler", "--batch-size 0", "--batch-size: 0 is not between");
 }
 
-namespace {
-
-// Losses and final row of a training run.
-struct Training {
-  std::vector<double> losses;
-  json final;
-};
-
-Training trained(const CommandResult& result) {
-  INFO(result.err);
-  REQUIRE(result.status == 0);
-  Training training;
-  for (const json& row : result.rows()) {
-    if (row.contains("final")) {
-      training.final = row;
-    } else {
-      CHECK(row["step"] == training.losses.size());
-      training.losses.push_back(row["loss"]);
-    }
-  }
-  return training;
-}
-
-bool close(double a, double b) {
-  return std::abs(a - b) <= 1e-5 * std::max(std::abs(b), 0.01);
-}
-
-}  // namespace
-
 TEST_CASE("four ranks learn the digits with the defaults", "[lesson05]") {
   const Training run = trained(mpirun(4, "ddp_training", "--json"));
   CHECK(run.final["test_accuracy"].get<double>() >= 0.97);
@@ -296,29 +274,11 @@ TEST_CASE("training runs of real PyTorch DDP are reproduced", "[lesson05]") {
   const json golden = json::parse(content_of(GOLDEN_DIR "/training.json"));
   int compared = 0;
   for (const json& run : golden["runs"]) {
-    const json& optimizer = run["optimizer"];
-    const bool plain = (optimizer["type"] == "sgd" || optimizer["type"] == "adam") &&
-                       optimizer.value("momentum", 0.0) == 0.0 &&
-                       optimizer.value("weight_decay", 0.0) == 0.0;
-    if (!plain) continue;                       // momentum and weight decay are no flags yet
-    std::string layers = run["layers"].dump();  // "[16,32,4]"
-    layers = layers.substr(1, layers.size() - 2);
-    std::string flags = "--json --device cpu --dataset synthetic --layers " + layers +
-                        " --seed " + run["seed"].dump() + " --samples " + run["n"].dump() +
-                        " --classes " + run["classes"].dump() + " --batch-size " +
-                        run["batch_per_rank"].dump() + " --epochs " + run["epochs"].dump() +
-                        " --sampler-seed " + run["sampler"]["seed"].dump() + " --optimizer " +
-                        optimizer["type"].get<std::string>() + " --lr " +
-                        optimizer["lr"].dump();
-    if (!run["sampler"]["shuffle"].get<bool>()) flags += " --no-shuffle";
-    if (run["sampler"]["drop_last"].get<bool>()) flags += " --drop-last";
-    if (run["loader_drop_last"].get<bool>()) flags += " --loader-drop-last";
+    if (!has_our_flags(run)) continue;
+    const std::string flags = "--json --device cpu " + flags_of(run);
     const Training ours = trained(mpirun(run["world"], "ddp_training", flags));
 
-    std::vector<double> theirs;
-    for (const json& epoch : run["loss_per_epoch_per_step"]) {
-      for (const json& loss : epoch) theirs.push_back(loss);
-    }
+    const std::vector<double> theirs = losses_of(run);
     INFO(flags);
     REQUIRE(ours.losses.size() == theirs.size());
     for (std::size_t i = 0; i < theirs.size(); ++i) CHECK(close(ours.losses[i], theirs[i]));

@@ -1,6 +1,7 @@
 #include "05_ddp_training/process_group/host_process_group.hpp"
 #include "05_ddp_training/process_group/nccl_process_group.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
+#include "common/why_no_nccl.hpp"
 
 namespace dist {
 
@@ -17,7 +18,7 @@ BackendChoice choose_backend(const std::string& request, const Communicator& com
                              Device device) {
   if (request == "ours") return {Backend::ours, "asked for"};
   if (request == "mpi") return {Backend::mpi, "asked for"};
-  const std::string obstacle = why_no_nccl_anywhere(comm, device);
+  const std::string obstacle = why_no_nccl(comm, device);
   if (obstacle.empty()) return {Backend::nccl, "a GPU for every rank"};
   if (request == "nccl") throw Error("--backend: nccl: " + obstacle);
   return {Backend::ours, obstacle};

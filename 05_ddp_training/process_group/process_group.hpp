@@ -51,7 +51,7 @@ enum class Backend { ours, mpi, nccl };
 std::string to_string(Backend backend);
 
 struct BackendChoice {
-  Backend backend;
+  Backend backend = Backend::ours;
   std::string reason;  // one sentence for the reader
 };
 

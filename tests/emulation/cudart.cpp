@@ -182,6 +182,11 @@ cudaError_t cudaSetDevice(int device) {
   the_device = device;
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetPCIBusId(char* name, int length, int device) {
+  if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
+  std::snprintf(name, static_cast<std::size_t>(length), "0000:%02x:00.0", device);
+  return cudaSuccess;
+}
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;

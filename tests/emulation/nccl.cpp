@@ -6,19 +6,28 @@
 #include <mpi.h>
 #include <nccl.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 struct ncclComm {
   MPI_Comm mpi = MPI_COMM_NULL;
   int size = 1;
-  cudaStream_t last_stream = nullptr;
+  std::atomic<int> queued = 0;  // operations that no stream has finished yet
+  std::atomic<bool> aborted = false;
+  // In memory that all ranks share: how many of them have aborted. Who calls a collective after
+  // that waits for ever, or until it aborts too.
+  MPI_Win window = MPI_WIN_NULL;
+  std::atomic<int>* aborts = nullptr;
   // Of a non-blocking communicator every call returns ncclInProgress, and the caller must poll
   // ncclCommGetAsyncError until it says otherwise before the next call.
   bool blocking = true;
@@ -54,24 +63,54 @@ thread_local std::vector<Transfer> group;
 thread_local cudaStream_t group_stream = nullptr;
 thread_local ncclComm_t group_comm = nullptr;
 
-void run(const std::vector<Transfer>& transfers) {
+// Runs the transfers; false if the communicator is aborted before they are done. Never waits
+// inside MPI: an abort must end it although the peer never comes.
+bool run(ncclComm_t comm, const std::vector<Transfer>& transfers) {
   std::vector<MPI_Request> requests;
-  for (const Transfer& transfer : transfers) requests.push_back(transfer.start());
-  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
-  for (const Transfer& transfer : transfers) transfer.finish();
+  int done = 0;
+  while (done == 0 && !comm->aborted) {
+    if (requests.empty() && *comm->aborts == 0) {
+      for (const Transfer& transfer : transfers) requests.push_back(transfer.start());
+    }
+    if (!requests.empty()) {
+      MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
+                  MPI_STATUSES_IGNORE);
+    }
+    if (done == 0) std::this_thread::yield();
+  }
+  return done != 0;
 }
 
-ncclResult_t queue(Transfer transfer, ncclComm_t comm, cudaStream_t stream) {
-  if (comm->polls_left > 0) return too_early();
-  comm->last_stream = stream;
-  if (group_depth > 0) {
-    group.push_back(std::move(transfer));
-    group_stream = stream;
-    group_comm = comm;
-    return ncclSuccess;
-  }
-  emulation::enqueue(stream, [transfer] { run({transfer}); });
+// What an abort leaves behind: MPI may still write to the memory of its requests.
+void abandon(const std::vector<Transfer>& transfers) {
+  static auto* const all = new std::vector<std::vector<Transfer>>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  all->push_back(transfers);
+}
+
+// The stream's thread runs the transfers when their turn comes.
+ncclResult_t queue(ncclComm_t comm, cudaStream_t stream, std::vector<Transfer> transfers) {
+  ++comm->queued;
+  emulation::enqueue(stream, [comm, transfers = std::move(transfers)] {
+    if (run(comm, transfers)) {
+      for (const Transfer& transfer : transfers) transfer.finish();
+    } else {
+      abandon(transfers);
+    }
+    --comm->queued;
+  });
   return comm->start();
+}
+
+// Alone, or joined to the group that is open.
+ncclResult_t send_or_receive(Transfer transfer, ncclComm_t comm, cudaStream_t stream) {
+  if (comm->polls_left > 0) return too_early();
+  if (group_depth == 0) return queue(comm, stream, {std::move(transfer)});
+  group.push_back(std::move(transfer));
+  group_stream = stream;
+  group_comm = comm;
+  return ncclSuccess;
 }
 
 // MPI reads host memory only, and device memory may not leave its stream.
@@ -104,8 +143,17 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclGetVersion(int* version) {
-  *version = NCCL_MAJOR * 10000 + NCCL_MINOR * 100 + NCCL_PATCH;
+  const char* other = std::getenv("EMULATED_NCCL");  // 23000 is 2.30.0
+  *version =
+      other != nullptr ? std::atoi(other) : NCCL_MAJOR * 10000 + NCCL_MINOR * 100 + NCCL_PATCH;
   return ncclSuccess;
+}
+
+static bool ranks_may_share_a_gpu() {
+  int version = 0;
+  ncclGetVersion(&version);
+  const char* asked = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return version >= 23000 && asked != nullptr && std::string(asked) == "1";
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
@@ -120,6 +168,14 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   made->blocking = config->blocking != 0;
   *comm = made;
   MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &made->mpi);
+  void* shared = nullptr;
+  MPI_Win_allocate_shared(rank == 0 ? sizeof(std::atomic<int>) : 0, 1, MPI_INFO_NULL, made->mpi,
+                          &shared, &made->window);
+  MPI_Aint bytes = 0;
+  int unit = 0;
+  MPI_Win_shared_query(made->window, 0, &bytes, &unit, &shared);
+  made->aborts =
+      rank == 0 ? new (shared) std::atomic<int>(0) : static_cast<std::atomic<int>*>(shared);
   // Everybody must hold the id of rank 0, and a GPU of its own.
   ncclUniqueId first = id;
   MPI_Bcast(first.internal, sizeof(first.internal), MPI_CHAR, 0, made->mpi);
@@ -129,7 +185,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   MPI_Allgather(&mine, 1, MPI_INT, devices.data(), 1, MPI_INT, made->mpi);
   MPI_Allreduce(MPI_IN_PLACE, &wrong_id, 1, MPI_INT, MPI_MAX, made->mpi);
   if (wrong_id != 0) return fail(ncclInvalidArgument, "the ranks hold different unique ids");
-  for (int a = 0; a < size; ++a) {
+  for (int a = 0; a < size && !ranks_may_share_a_gpu(); ++a) {
     for (int b = 0; b < a; ++b) {
       if (devices[static_cast<std::size_t>(a)] == devices[static_cast<std::size_t>(b)]) {
         return fail(ncclInvalidUsage, "Duplicate GPU detected: rank " + std::to_string(b) +
@@ -148,17 +204,20 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   if (comm->polls_left > 0) return too_early();
-  if (comm->last_stream != nullptr) cudaStreamSynchronize(comm->last_stream);
+  while (comm->queued > 0) std::this_thread::yield();
   return comm->start();
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (comm->polls_left > 0) return too_early();
+  MPI_Win_free(&comm->window);
   MPI_Comm_free(&comm->mpi);
   delete comm;
   return ncclSuccess;
 }
 // What is still queued may use the communicator when it is its turn, so it stays.
-ncclResult_t ncclCommAbort(ncclComm_t) {
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  ++*comm->aborts;
+  comm->aborted = true;
   return ncclSuccess;
 }
 
@@ -173,57 +232,65 @@ ncclResult_t ncclMemFree(void* memory) {
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   if (comm->polls_left > 0) return too_early();
-  comm->last_stream = stream;
-  emulation::enqueue(stream, [=] {
-    std::vector<float> data = copy_of(from, count);
-    MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(count), MPI_FLOAT,
-                  op == ncclMax ? MPI_MAX : MPI_SUM, comm->mpi);
-    if (op == ncclAvg) {
-      for (float& value : data) value /= static_cast<float>(comm->size);
-    }
-    std::memcpy(to, data.data(), count * sizeof(float));
-  });
-  return comm->start();
+  const auto data = std::make_shared<std::vector<float>>();
+  return queue(comm, stream,
+               {{[=] {
+                   *data = copy_of(from, count);
+                   MPI_Request request = MPI_REQUEST_NULL;
+                   MPI_Iallreduce(MPI_IN_PLACE, data->data(), static_cast<int>(count),
+                                  MPI_FLOAT, op == ncclMax ? MPI_MAX : MPI_SUM, comm->mpi,
+                                  &request);
+                   return request;
+                 },
+                 [=] {
+                   if (op == ncclAvg) {
+                     for (float& value : *data) value /= static_cast<float>(comm->size);
+                   }
+                   std::memcpy(to, data->data(), count * sizeof(float));
+                 }}});
 }
 
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t,
                            int root, ncclComm_t comm, cudaStream_t stream) {
   if (comm->polls_left > 0) return too_early();
-  comm->last_stream = stream;
-  emulation::enqueue(stream, [=] {
-    std::vector<float> data = copy_of(from, count);
-    MPI_Bcast(data.data(), static_cast<int>(count), MPI_FLOAT, root, comm->mpi);
-    std::memcpy(to, data.data(), count * sizeof(float));
-  });
-  return comm->start();
+  const auto data = std::make_shared<std::vector<float>>();
+  return queue(comm, stream,
+               {{[=] {
+                   *data = copy_of(from, count);
+                   MPI_Request request = MPI_REQUEST_NULL;
+                   MPI_Ibcast(data->data(), static_cast<int>(count), MPI_FLOAT, root, comm->mpi,
+                              &request);
+                   return request;
+                 },
+                 [=] { std::memcpy(to, data->data(), count * sizeof(float)); }}});
 }
 
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
   const auto data = std::make_shared<std::vector<float>>();
   // Synchronous: like NCCL's, a send alone waits for its receive, whatever its size.
-  return queue({[=] {
-                  *data = copy_of(from, count);
-                  MPI_Request request = MPI_REQUEST_NULL;
-                  MPI_Issend(data->data(), static_cast<int>(count), MPI_FLOAT, peer, kTag,
-                             comm->mpi, &request);
-                  return request;
-                },
-                [data] {}},
-               comm, stream);
+  return send_or_receive({[=] {
+                            *data = copy_of(from, count);
+                            MPI_Request request = MPI_REQUEST_NULL;
+                            MPI_Issend(data->data(), static_cast<int>(count), MPI_FLOAT, peer,
+                                       kTag, comm->mpi, &request);
+                            return request;
+                          },
+                          [data] {}},
+                         comm, stream);
 }
 
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   const auto data = std::make_shared<std::vector<float>>(count);
-  return queue({[=] {
-                  MPI_Request request = MPI_REQUEST_NULL;
-                  MPI_Irecv(data->data(), static_cast<int>(count), MPI_FLOAT, peer, kTag,
-                            comm->mpi, &request);
-                  return request;
-                },
-                [=] { std::memcpy(to, data->data(), count * sizeof(float)); }},
-               comm, stream);
+  return send_or_receive({[=] {
+                            MPI_Request request = MPI_REQUEST_NULL;
+                            MPI_Irecv(data->data(), static_cast<int>(count), MPI_FLOAT, peer,
+                                      kTag, comm->mpi, &request);
+                            return request;
+                          },
+                          [=] { std::memcpy(to, data->data(), count * sizeof(float)); }},
+                         comm, stream);
 }
 
 ncclResult_t ncclGroupStart() {
@@ -233,6 +300,5 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   if (group_depth == 0) return fail(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
   if (--group_depth > 0 || group.empty()) return ncclSuccess;
-  emulation::enqueue(group_stream, [transfers = std::exchange(group, {})] { run(transfers); });
-  return group_comm->start();
+  return queue(group_comm, group_stream, std::exchange(group, {}));
 }

@@ -11,8 +11,11 @@
 #include <catch2/reporters/catch_reporter_registrars.hpp>
 #endif
 
+#include "common/check.hpp"
 #include "common/console.hpp"
+#include "common/device.hpp"
 #include "common/mpi_environment.hpp"
+#include "common/why_no_nccl.hpp"
 
 #include <condition_variable>
 #include <cstdio>
@@ -126,6 +129,17 @@ void print_with_rank(int rank, const std::string& text) {
   }
 }
 
+// Why tests with these tags cannot run here; the same on all ranks. Empty if they can.
+std::string why_skipped(const std::string& tags) {
+  try {
+    if (tags.find("[gpu]") == std::string::npos) return "";
+    const dist::Device gpu = dist::choose_device("cuda", the_world->local_rank()).device;
+    return tags.find("[nccl]") == std::string::npos ? "" : dist::why_no_nccl(*the_world, gpu);
+  } catch (const dist::Error& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 const dist::Communicator& dist::test::world() {
@@ -139,6 +153,11 @@ int main(int argc, char** argv) {
   const dist::MpiEnvironment mpi(argc, argv);
   the_world = dist::Communicator::world();
   const int rank = the_world->rank();
+  if (const std::string reason = why_skipped(argc > 1 ? argv[1] : ""); !reason.empty()) {
+    if (rank == 0) std::printf("skipped: %s\n", reason.c_str());
+    the_world.reset();
+    return 0;
+  }
   watchdog().start(rank);
   CapturedOutput output;
   const int failures = session.run();

@@ -30,6 +30,7 @@ constexpr unsigned cudaStreamNonBlocking = 1;
 
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceGetPCIBusId(char* name, int length, int device);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorString(cudaError_t error);

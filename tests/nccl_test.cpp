@@ -1,0 +1,201 @@
+// NCCL in every lesson: run at 1 to 4 ranks where each has a GPU, and in the emulated build.
+//
+// Nothing here stops the host between two queued operations unless the test is about that: what
+// must be ordered is ordered by streams and events, or the numbers come out wrong.
+#include "01_send_recv/nccl_send_recv.hpp"
+#include "02_broadcast/binomial_tree.hpp"
+#include "02_broadcast/nccl_broadcast.hpp"
+#include "03_all_reduce/nccl_all_reduce.hpp"
+#include "05_ddp_training/kernels.hpp"
+#include "05_ddp_training/process_group/nccl_process_group.hpp"
+#include "common/check.hpp"
+#include "common/tracer_numbers.hpp"
+#include "common/why_no_nccl.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace dist;
+using dist::test::tricky_sizes;
+using dist::test::world;
+
+namespace {
+
+Device my_gpu() {
+  return choose_device("cuda", world().local_rank()).device;
+}
+
+std::vector<float> my_numbers(std::size_t count) {
+  std::vector<float> numbers(count);
+  fill_tracer_numbers(numbers, world().rank());
+  return numbers;
+}
+
+// `tensor` holds this rank's numbers when the stream is done.
+void upload(const Stream& stream, const Tensor& tensor, const std::vector<float>& numbers) {
+  copy_bytes(stream, tensor.data(), numbers.data(), tensor.size_bytes());
+}
+
+// What `nccl` has done on `stream`, waited for with a limit: a hang is a failed test.
+std::vector<float> result(NcclCommunicator& nccl, const Stream& stream, const Tensor& tensor) {
+  nccl.synchronize(stream);
+  return to_host(stream, tensor);
+}
+
+double sum_of_all(std::size_t index) {
+  double sum = 0;
+  for (int rank = 0; rank < world().size(); ++rank) sum += tracer_number(rank, index);
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("a group of one send and one receive moves every tensor a seat", "[nccl][gpu]") {
+  const Stream stream(my_gpu());
+  NcclCommunicator nccl = connect_nccl_by_messages(world(), my_gpu());
+  for (const std::size_t count : tricky_sizes()) {
+    const Tensor out({count}, my_gpu());
+    const Tensor in({count}, my_gpu());
+    upload(stream, out, my_numbers(count));
+    send_recv_nccl(nccl, out, world().right(), in, world().left(), stream);
+    INFO(count << " elements");
+    CHECK(count_wrong(result(nccl, stream, in),
+                      [](std::size_t i) { return tracer_number(world().left(), i); }) == 0);
+    CHECK(count_wrong(to_host(stream, out),
+                      [](std::size_t i) { return tracer_number(world().rank(), i); }) == 0);
+  }
+}
+
+TEST_CASE("every root's numbers reach every rank", "[nccl][gpu]") {
+  const Stream stream(my_gpu());
+  NcclCommunicator nccl = connect_nccl(world(), my_gpu());
+  for (int root = 0; root < world().size(); ++root) {
+    for (const std::size_t count : tricky_sizes()) {
+      const Tensor tensor({count}, my_gpu());
+      upload(stream, tensor, my_numbers(count));
+      broadcast_nccl(nccl, tensor, root, stream);
+      INFO("root " << root << ", " << count << " elements");
+      CHECK(count_wrong(result(nccl, stream, tensor),
+                        [&](std::size_t i) { return tracer_number(root, i); }) == 0);
+    }
+  }
+}
+
+TEST_CASE("an all-reduce on a second stream sums, averages and finds the largest",
+          "[nccl][gpu]") {
+  const Stream compute(my_gpu());
+  NcclCommunicator nccl = connect_nccl(world(), my_gpu());
+  const Stream communication(my_gpu());  // goes before the communicator that used it
+  const double size = world().size();
+  for (const std::size_t count : tricky_sizes()) {
+    const Tensor tensor = allocate_nccl(nccl, {count});
+    const auto reduce = [&](ReduceOp op) {
+      upload(compute, tensor, my_numbers(count));
+      communication.wait(compute.record_event());
+      all_reduce_nccl(nccl, tensor, op, communication);
+      compute.wait(communication.record_event());
+      return result(nccl, compute, tensor);
+    };
+    INFO(count << " elements");
+    CHECK(count_wrong(reduce(ReduceOp::sum), sum_of_all) == 0);
+    CHECK(count_wrong(
+              reduce(ReduceOp::avg), [&](std::size_t i) { return sum_of_all(i) / size; },
+              2.4e-7) == 0);
+    CHECK(count_wrong(reduce(ReduceOp::max),
+                      [](std::size_t i) { return tracer_number(world().size() - 1, i); }) == 0);
+  }
+}
+
+TEST_CASE("a process group orders kernels, all-reduce and kernels without the host",
+          "[nccl][gpu]") {
+  // p = p - lr * mean over ranks of g, again and again. Everything is queued at once: a wait on
+  // an event that is missing, on either side, lets a kernel or an all-reduce run too early.
+  const Stream compute(my_gpu());
+  NcclProcessGroup group(world(), my_gpu());
+  constexpr std::size_t kCount = 1003;
+  constexpr int kSteps = 40;
+  const Tensor gradient = group.allocate({kCount});
+  const Tensor parameter({kCount}, my_gpu());
+  const Tensor mine({kCount}, my_gpu());
+  upload(compute, mine, my_numbers(kCount));
+  upload(compute, parameter, std::vector<float>(kCount, 1.0F));
+  std::vector<std::unique_ptr<Work>> works;
+  for (int step = 0; step < kSteps; ++step) {
+    copy(compute, gradient, mine);
+    works.push_back(group.all_reduce(gradient, ReduceOp::sum, compute));
+    works.back()->wait(compute);
+    sgd_step(compute, kCount, 1.0F, gradient.data(), parameter.data());
+  }
+  group.synchronize(compute);
+  for (const auto& work : works) CHECK(work->is_completed());
+  const auto want = [](std::size_t i) { return 1.0 - kSteps * sum_of_all(i); };
+  CHECK(count_wrong(to_host(compute, parameter), want) == 0);
+}
+
+TEST_CASE("two all-reduces in flight keep their order on every rank", "[nccl][gpu]") {
+  // Of equal size, so that swapping them on one rank adds up numbers of two tensors.
+  const Stream compute(my_gpu());
+  NcclProcessGroup group(world(), my_gpu());
+  constexpr std::size_t kCount = 500;
+  for (int round = 0; round < 10; ++round) {
+    const Tensor first = group.allocate({kCount});
+    const Tensor second = group.allocate({kCount});
+    std::vector<float> negative = my_numbers(kCount);
+    for (float& number : negative) number = -number - static_cast<float>(round);
+    upload(compute, first, my_numbers(kCount));
+    upload(compute, second, negative);
+    const auto work_of_first = group.all_reduce(first, ReduceOp::sum, compute);
+    const auto work_of_second = group.all_reduce(second, ReduceOp::sum, compute);
+    work_of_second->wait(compute);
+    work_of_first->wait(compute);
+    group.synchronize(compute);
+    CHECK(count_wrong(to_host(compute, first), sum_of_all) == 0);
+    CHECK(count_wrong(to_host(compute, second), [&](std::size_t i) {
+            return -sum_of_all(i) - round * world().size();
+          }) == 0);
+  }
+}
+
+TEST_CASE("a rank that never joins is reported within the limit, on every rank",
+          "[nccl][gpu]") {
+  if (world().size() == 1) return;
+  NcclId id{};
+  if (world().rank() == 0) id = make_nccl_id();
+  broadcast_tree<char>(world(), id, 0);
+  const Stream stream(my_gpu());
+  NcclCommunicator nccl(id, world().rank(), world().size(), my_gpu(),
+                        std::chrono::milliseconds(500));
+  const Tensor tensor({10}, my_gpu());
+  const auto report_of_all_reduce = [&] {
+    try {
+      all_reduce_nccl(nccl, tensor, ReduceOp::sum, stream);
+      nccl.synchronize(stream);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  // The last rank comes when the others have given up, and finds nobody.
+  const bool late = world().rank() == world().size() - 1;
+  std::string report;
+  if (!late) report = report_of_all_reduce();
+  world().barrier();
+  if (late) report = report_of_all_reduce();
+  INFO(report);
+  CHECK(report.find("NCCL on rank " + std::to_string(world().rank()) + " of ") == 0);
+  CHECK(report.find("nothing moved for 0.5 s") != std::string::npos);
+}
+
+TEST_CASE("ranks that would share a GPU are told so before NCCL starts", "[nccl][gpu]") {
+  CHECK(why_no_nccl(world(), my_gpu()).empty());
+  const Device same{DeviceType::cuda, 0};
+  const bool alone = world().size() == 1;
+  CHECK(why_no_nccl(world(), same).empty() == alone);
+  if (!alone) CHECK(why_no_nccl(world(), same).find("ranks 0 and 1") == 0);
+  const Device one_on_cpu = world().rank() == 0 ? Device{} : my_gpu();
+  CHECK_FALSE(why_no_nccl(world(), one_on_cpu).empty());
+}

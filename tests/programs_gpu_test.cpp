@@ -1,0 +1,128 @@
+// Training on a GPU: against PyTorch, against itself and against the CPU. Skipped where there
+// is no GPU; run on emulated ones in the emulated build.
+#include "common/check.hpp"
+#include "common/device.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/training_run.hpp"
+
+#include <iostream>
+#include <string>
+#include <vector>
+
+using namespace dist::test;
+using nlohmann::json;
+
+namespace {
+
+// Says why, for ctest to find, if there is none.
+bool has_gpu() {
+  try {
+    dist::choose_device("cuda", 0);
+    return true;
+  } catch (const dist::Error& error) {
+    std::cout << "skipped: " << error.what() << std::endl;
+    return false;
+  }
+}
+
+// As mpirun(), where every rank sees the same one GPU.
+CommandResult mpirun_on_one_gpu(int ranks, const std::string& flags) {
+  return run_command("EMULATED_GPUS=1 CUDA_VISIBLE_DEVICES=0 timeout 120 " MPIEXEC " -np " +
+                     std::to_string(ranks) + " " PROGRAM_DIR "/ddp_training --json " + flags);
+}
+
+const std::string kJob =
+    "--dataset synthetic --samples 300 --layers 20,33,17,5 --classes 5 --batch-size 16 "
+    "--epochs 3 ";
+
+}  // namespace
+
+TEST_CASE("on GPUs, too, training runs of real PyTorch DDP are reproduced", "[gpu]") {
+  if (!has_gpu()) return;
+  const json golden = json::parse(content_of(GOLDEN_DIR "/training.json"));
+  int compared = 0;
+  for (const json& run : golden["runs"]) {
+    if (!has_our_flags(run)) continue;
+    const std::string flags = flags_of(run);
+    INFO(flags);
+    const Training ours =
+        trained(mpirun(run["world"], "ddp_training", "--json --device cuda " + flags));
+    CHECK(ours.final["device"].get<std::string>().find("cuda") == 0);
+    const std::vector<double> theirs = losses_of(run);
+    REQUIRE(ours.losses.size() == theirs.size());
+    for (std::size_t i = 0; i < theirs.size(); ++i) {
+      CHECK(close(ours.losses[i], theirs[i], 1e-4));
+    }
+    ++compared;
+  }
+  CHECK(compared == 8);
+}
+
+TEST_CASE("a run on a GPU repeats to the bit", "[gpu]") {
+  if (!has_gpu()) return;
+  for (const int ranks : {1, 2, 4}) {
+    const Training once =
+        trained(mpirun(ranks, "ddp_training", "--json --device cuda " + kJob));
+    const Training again =
+        trained(mpirun(ranks, "ddp_training", "--json --device cuda " + kJob));
+    INFO(ranks << " ranks");
+    CHECK(once.losses == again.losses);
+    CHECK(once.final["parameters"] == again.final["parameters"]);
+    CHECK(once.final["replicas_identical"] == true);
+  }
+}
+
+TEST_CASE("one GPU carries one rank with NCCL, and several with staging", "[gpu]") {
+  if (!has_gpu()) return;
+  const Training alone = trained(mpirun_on_one_gpu(1, "--device cuda " + kJob));
+  CHECK(alone.final["backend"] == "nccl");
+  for (const int ranks : {2, 3, 4}) {
+    for (const std::string backend : {"ours", "mpi"}) {
+      const std::string flags = kJob + "--backend " + backend;
+      const Training on_gpu = trained(mpirun_on_one_gpu(ranks, "--device cuda " + flags));
+      const Training on_cpu = trained(mpirun_on_one_gpu(ranks, "--device cpu " + flags));
+      INFO(ranks << " ranks, " << backend);
+      CHECK(on_gpu.final["backend"] == backend);
+      CHECK(on_gpu.final["replicas_identical"] == true);
+      REQUIRE(on_gpu.losses.size() == on_cpu.losses.size());
+      for (std::size_t i = 0; i < on_cpu.losses.size(); ++i) {
+        CHECK(close(on_gpu.losses[i], on_cpu.losses[i], 1e-4));
+      }
+    }
+  }
+}
+
+TEST_CASE("NCCL with two ranks on one GPU is refused, or run if it can be", "[gpu]") {
+  if (!has_gpu()) return;
+  const CommandResult refused = mpirun_on_one_gpu(2, "--device cuda --backend nccl " + kJob);
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("error: --backend: nccl: ranks 0 and 1 share one GPU") == 0);
+  CHECK(refused.out.empty());
+  const CommandResult automatic = mpirun_on_one_gpu(2, "--device cuda " + kJob);
+  CHECK(trained(automatic).final["backend"] == "ours");
+  // From 2.30 on NCCL can, when asked; a real library that cannot must still say so.
+  const CommandResult asked = run_command(
+      "EMULATED_GPUS=1 EMULATED_NCCL=23000 CUDA_VISIBLE_DEVICES=0 "
+      "NCCL_MULTI_RANK_GPU_ENABLE=1 timeout 120 " MPIEXEC " -np 2 " PROGRAM_DIR
+      "/ddp_training --json --device cuda --backend nccl " +
+      kJob);
+  INFO(asked.out << asked.err);
+  if (asked.status == 2) {
+    CHECK(asked.says("does not allow (2.30 can)"));
+  } else {
+    CHECK(trained(asked).final["backend"] == "nccl");
+  }
+}
+
+TEST_CASE("a batch that does not fit on the GPU ends with what was asked and free", "[gpu]") {
+  if (!has_gpu()) return;
+  // The first layer's output alone would be 400 GB.
+  const CommandResult result =
+      mpirun_on_one_gpu(1,
+                        "--device cuda --dataset synthetic --samples 100000 --classes 4 "
+                        "--batch-size 100000 --layers 16,1000000,4");
+  INFO(result.out << result.err);
+  CHECK(result.status == 1);
+  CHECK(result.says("out of memory on cuda:0: 400000000000 bytes asked for, "));
+  CHECK(result.says(" free"));
+}
