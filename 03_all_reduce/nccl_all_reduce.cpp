@@ -19,23 +19,16 @@ void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
   NCCL_CHECK(nccl, ncclAllReduce(tensor.data(), tensor.data(), tensor.numel(), ncclFloat,
                                  nccl_op, nccl.get(), stream.get()));
 }
-
-Tensor allocate_nccl(const NcclCommunicator& nccl, Shape shape) {
-  void* memory = nullptr;
-  const std::size_t bytes = bytes_of(numel(shape), sizeof(float));
-  if (ncclMemAlloc(&memory, bytes + 1) != ncclSuccess) {
-    throw Error("ncclMemAlloc: no memory for " + std::to_string(bytes) + " bytes");
-  }
-  const std::shared_ptr<void> owner(memory, [](void* p) { ncclMemFree(p); });
-  return {owner, static_cast<float*>(memory), std::move(shape), nccl.device()};
-}
 #else
-Tensor allocate_nccl(const NcclCommunicator&, Shape) {
-  throw Error("built without NCCL");
-}
 void all_reduce_nccl(NcclCommunicator&, const Tensor&, ReduceOp, const Stream&) {
   throw Error("built without NCCL");
 }
 #endif
+
+Tensor allocate_nccl(NcclCommunicator& nccl, Shape shape) {
+  const std::size_t bytes = bytes_of(numel(shape), sizeof(float));
+  const auto memory = nccl.allocate(bytes + 1);  // never nothing
+  return {memory, static_cast<float*>(memory.get()), std::move(shape), nccl.device()};
+}
 
 }  // namespace dist

@@ -12,9 +12,8 @@ namespace dist {
 void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
                      const Stream& stream);
 
-// A tensor in memory from NCCL's own allocator (ncclMemAlloc): what NCCL's manual calls a
-// registered buffer, which peers reach without a copy where the hardware can. Contents
-// undefined.
-Tensor allocate_nccl(const NcclCommunicator& nccl, Shape shape);
+// A tensor in registered memory (NcclCommunicator::allocate): peers reach it without a copy
+// where the hardware can. Called on one rank; contents undefined.
+Tensor allocate_nccl(NcclCommunicator& nccl, Shape shape);
 
 }  // namespace dist

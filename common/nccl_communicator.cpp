@@ -1,5 +1,6 @@
 #include "common/nccl_communicator.hpp"
 
+#include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "common/check_cuda.hpp"
 #include "common/check_nccl.hpp"
@@ -49,10 +50,12 @@ NcclCommunicator::NcclCommunicator(const NcclId& bytes, int rank, int size, Devi
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;  // so that a rank that never comes is reported, not waited for
   NCCL_CHECK(*this, ncclCommInitRankConfig(&comm_, size, id, rank, &config));
+  alive_ = std::make_shared<char>();
 }
 
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ == nullptr) return;
+  alive_.reset();
   // Finalizing waits for the other ranks, and they may not come if this one is failing.
   if (std::uncaught_exceptions() > 0) {
     ncclCommAbort(comm_);
@@ -81,9 +84,31 @@ bool NcclCommunicator::in_progress_since(std::chrono::steady_clock::time_point b
 }
 
 void NcclCommunicator::give_up(const std::string& reason) {
+  alive_.reset();
   // Abort, not destroy: it ends the kernels that wait on the GPU for the missing rank.
   ncclCommAbort(std::exchange(comm_, nullptr));
   throw Error(fmt::format("NCCL on rank {} of {}: {}", rank_, size_, reason));
+}
+
+std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
+  void* memory = nullptr;
+  if (ncclMemAlloc(&memory, bytes) != ncclSuccess) {
+    throw Error(fmt::format("ncclMemAlloc: no memory for {} bytes", bytes));
+  }
+  void* handle = nullptr;
+  const ncclResult_t status = ncclCommRegister(comm_, memory, bytes, &handle);
+  // The communicator's end is also that of its registrations.
+  std::shared_ptr<void> owner(
+      memory, [comm = comm_, handle, alive = std::weak_ptr<void>(alive_)](void* p) {
+        if (handle != nullptr && !alive.expired()) ncclCommDeregister(comm, handle);
+        ncclMemFree(p);
+      });
+  NCCL_CHECK(*this, status);
+  return owner;
+#else
+  return dist::allocate(bytes, device_);
+#endif
 }
 
 void NcclCommunicator::wait_for_call() {
@@ -119,11 +144,15 @@ void NcclCommunicator::synchronize(const Stream& stream) {
   stream.synchronize();
 }
 void NcclCommunicator::wait_for_call() {}
+std::shared_ptr<void> NcclCommunicator::allocate(std::size_t) {
+  throw Error("built without NCCL");
+}
 
 #endif
 
 NcclCommunicator::NcclCommunicator(NcclCommunicator&& other) noexcept
     : comm_(std::exchange(other.comm_, nullptr)),
+      alive_(std::move(other.alive_)),
       rank_(other.rank_),
       size_(other.size_),
       device_(other.device_),
@@ -131,6 +160,7 @@ NcclCommunicator::NcclCommunicator(NcclCommunicator&& other) noexcept
 
 NcclCommunicator& NcclCommunicator::operator=(NcclCommunicator&& other) noexcept {
   std::swap(comm_, other.comm_);
+  std::swap(alive_, other.alive_);
   std::swap(rank_, other.rank_);
   std::swap(size_, other.size_);
   std::swap(device_, other.device_);

@@ -10,6 +10,8 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
+#include <memory>
 #include <string>
 
 struct ncclComm;  // what ncclComm_t points to
@@ -40,6 +42,13 @@ class NcclCommunicator {
   Device device() const { return device_; }
   ncclComm* get() const { return comm_; }
 
+  // Memory of NCCL's own allocator, registered with this communicator: a collective on it needs
+  // no copy into NCCL's own buffers where the hardware can do without (the NCCL User Guide's
+  // "User Buffer Registration"). All ranks must then pass registered memory, each at the same
+  // distance from its beginning. It may outlive the communicator. Called on one rank; contents
+  // undefined. Before NCCL 2.19, which has none of this: ordinary GPU memory.
+  std::shared_ptr<void> allocate(std::size_t bytes);
+
   // The host waits until `stream` is done. Unlike Stream::synchronize it does not wait for ever
   // for a rank that is gone: an error of NCCL's, or more time than the limit, aborts the
   // communicator and throws Error.
@@ -54,6 +63,7 @@ class NcclCommunicator {
   [[noreturn]] void give_up(const std::string& reason);
 
   ncclComm* comm_ = nullptr;
+  std::shared_ptr<void> alive_;  // as long as comm_ may still be asked to forget memory
   int rank_ = 0;
   int size_ = 1;
   Device device_;

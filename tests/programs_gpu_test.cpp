@@ -126,3 +126,19 @@ TEST_CASE("a batch that does not fit on the GPU ends with what was asked and fre
   CHECK(result.says("out of memory on cuda:0: 400000000000 bytes asked for, "));
   CHECK(result.says(" free"));
 }
+
+TEST_CASE("no GPU, or a driver too old, is a sentence", "[gpu]") {
+  if (!DIST_CUDA_EMULATED) return;  // a real driver's age is not ours to choose
+  const std::string program =
+      " timeout 60 " MPIEXEC " -np 2 " PROGRAM_DIR "/ddp_training --max-steps 1 --device ";
+  const CommandResult none = run_command("EMULATED_GPUS=0" + program + "cuda");
+  CHECK(none.status == 2);
+  CHECK(none.err.find("error: --device: cuda: no CUDA-capable device is detected\n") == 0);
+  const CommandResult old = run_command("EMULATED_DRIVER=12040" + program + "cuda");
+  CHECK(old.status == 2);
+  CHECK(old.err.find("error: --device: cuda: the GPU driver supports CUDA 12.4, this build "
+                     "needs 13.0\n") == 0);
+  const CommandResult automatic = run_command("EMULATED_DRIVER=12040" + program + "auto");
+  CHECK(automatic.status == 0);
+  CHECK(automatic.says("on cpu (the GPU driver supports CUDA 12.4, this build needs 13.0)"));
+}

@@ -158,6 +158,10 @@ bool is_pageable(const void* memory) {
   return address >= after->first + after->second;
 }
 
+int driver_version() {
+  return environment_number("EMULATED_DRIVER", CUDART_VERSION);
+}
+
 int device_count() {
   return environment_number("EMULATED_GPUS", 4);
 }
@@ -174,6 +178,8 @@ int current_device() {
 }  // namespace emulation
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 0;
+  if (driver_version() < CUDART_VERSION) return remember(cudaErrorInsufficientDriver);
   *count = device_count();
   return remember(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
 }
@@ -188,7 +194,7 @@ cudaError_t cudaDeviceGetPCIBusId(char* name, int length, int device) {
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
+  *version = driver_version();
   return cudaSuccess;
 }
 cudaError_t cudaGetLastError() {

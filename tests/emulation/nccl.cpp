@@ -3,6 +3,8 @@
 // NCCL's rules hold: calls only queue; collectives of a communicator match by the order in
 // which their streams run them; sends and receives wait for each other unless a group joins
 // them; two ranks may not share a GPU. Needs MPI_THREAD_MULTIPLE, for the streams are threads.
+#include "tests/emulation/device_memory.hpp"
+
 #include <mpi.h>
 #include <nccl.h>
 
@@ -14,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,6 +27,7 @@ struct ncclComm {
   int size = 1;
   std::atomic<int> queued = 0;  // operations that no stream has finished yet
   std::atomic<bool> aborted = false;
+  std::set<void*> registered;
   // In memory that all ranks share: how many of them have aborted. Who calls a collective after
   // that waits for ever, or until it aborts too.
   MPI_Win window = MPI_WIN_NULL;
@@ -144,8 +148,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclGetVersion(int* version) {
   const char* other = std::getenv("EMULATED_NCCL");  // 23000 is 2.30.0
-  *version =
-      other != nullptr ? std::atoi(other) : NCCL_MAJOR * 10000 + NCCL_MINOR * 100 + NCCL_PATCH;
+  *version = other != nullptr ? std::atoi(other) : NCCL_VERSION_CODE;
   return ncclSuccess;
 }
 
@@ -223,6 +226,20 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
   return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclInvalidArgument;
+}
+ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t, void** handle) {
+  if (!emulation::is_device(memory)) return fail(ncclInvalidArgument, "not device memory");
+  comm->registered.insert(memory);
+  *handle = memory;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
+  // Memory that is freed first leaves the library with a mapping of nothing.
+  if (comm->registered.erase(handle) == 0 || !emulation::is_device(handle)) {
+    std::fprintf(stderr, "emulated NCCL: deregistration of memory that is not registered\n");
+    std::abort();
+  }
+  return ncclSuccess;
 }
 ncclResult_t ncclMemFree(void* memory) {
   cudaFree(memory);

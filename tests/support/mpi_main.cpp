@@ -3,6 +3,11 @@
 // A failure on any rank is printed with its rank and fails all. No test can hang: a watchdog on
 // each rank ends the job when one test case takes too long, and says which.
 #define CATCH_CONFIG_RUNNER
+#if DIST_CUDA_EMULATED
+// Catch2's handler of SIGSEGV would hide that of tests/emulation/device_memory.cpp, which says
+// that the host touched device memory.
+#define CATCH_CONFIG_NO_POSIX_SIGNALS
+#endif
 #include "tests/support/mpi_test.hpp"
 #if DIST_CATCH2_VERSION >= 3
 #include <catch2/catch_session.hpp>

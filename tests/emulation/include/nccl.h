@@ -8,6 +8,8 @@
 #define NCCL_MAJOR 2
 #define NCCL_MINOR 28
 #define NCCL_PATCH 0
+#define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define NCCL_VERSION_CODE NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
 
 struct ncclComm;
 using ncclComm_t = ncclComm*;
@@ -40,6 +42,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes);
 ncclResult_t ncclMemFree(void* memory);
+ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t bytes, void** handle);
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle);
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type,

@@ -1,0 +1,18 @@
+// Does to device memory what the host must not do: read, write, or free what is not the
+// device's.
+#include <cuda_runtime_api.h>
+
+#include <cstdio>
+#include <cstring>
+
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "";
+  void* memory = nullptr;
+  cudaMalloc(&memory, 64);
+  int other = 0;
+  if (std::strcmp(what, "free") == 0) cudaFree(&other);
+  if (std::strcmp(what, "write") == 0) static_cast<volatile char*>(memory)[3] = 1;
+  if (std::strcmp(what, "read") == 0) other = static_cast<volatile char*>(memory)[3];
+  std::printf("nothing noticed\n");
+  return 0;
+}
