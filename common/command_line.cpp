@@ -2,6 +2,7 @@
 
 #include "common/check.hpp"
 #include "common/console.hpp"
+#include "common/diagnostics/diagnostics.hpp"
 
 #include <mpi.h>
 
@@ -210,8 +211,13 @@ std::optional<int> agree(const Communicator& comm,
 
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv) {
+  diagnostics::Options spy;
+  command_line.advanced();
+  spy.declare(command_line, /*writes=*/comm.rank() == 0);
   if (const auto status = agree(comm, command_line.parse(argc, argv))) return status;
-  return agree(comm, command_line.run_checks_together());
+  if (const auto status = agree(comm, command_line.run_checks_together())) return status;
+  diagnostics::start(spy);
+  return std::nullopt;
 }
 
 std::optional<int> parse(CommandLine& command_line, int argc, char** argv) {

@@ -70,6 +70,9 @@ class CommandLine {
 // Called on all ranks. A mistake that one rank finds (a file that only one host has) is a
 // mistake of all: the ranks agree by one reduction, rank 0 prints, and every rank gets the exit
 // status. Printing on each rank, or leaving before MPI_Init, loses or multiplies the message.
+//
+// Adds the flags that every program with ranks has, --trace, --strict and --timeout, and
+// switches the spy on (common/diagnostics/). `comm` holds all ranks.
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv);
 // The same for a program without MPI.

@@ -1,15 +1,30 @@
 #include "common/mpi_environment.hpp"
 
 #include "common/check.hpp"
+#include "common/diagnostics/diagnostics.hpp"
 #include "common/diagnostics/fatal.hpp"
+#include "common/diagnostics/wrappers.hpp"
 
 #include <mpi.h>
 
 #include <string>
 
 namespace dist {
+namespace {
+
+// Every program has an MpiEnvironment, so every program gets all wrappers.
+void link_wrappers() {
+  diagnostics::link_point_to_point_wrappers();
+  diagnostics::link_request_wrappers();
+  diagnostics::link_collective_wrappers();
+  diagnostics::link_communicator_wrappers();
+  diagnostics::link_window_wrappers();
+}
+
+}  // namespace
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
+  link_wrappers();
   // FUNNELED: the process has other threads (the matrix library's), but this one alone calls
   // MPI. Emulated NCCL calls it from its streams' threads as well.
   constexpr int kRequired = DIST_CUDA_EMULATED ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;
@@ -28,6 +43,7 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
 }
 
 MpiEnvironment::~MpiEnvironment() {
+  diagnostics::finish();
   MPI_Finalize();
 }
 

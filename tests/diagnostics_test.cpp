@@ -1,0 +1,324 @@
+// The spy: what it counts, what it names, and that it is there at all.
+#include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/all_reduce.hpp"
+#include "common/diagnostics/call_text.hpp"
+#include "common/diagnostics/communicators.hpp"
+#include "common/diagnostics/spy.hpp"
+#include "common/traffic.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <mpi.h>
+
+#include <bit>
+#include <dlfcn.h>
+#include <string>
+#include <vector>
+
+using namespace dist;
+using dist::test::all_ranks;
+using dist::test::world;
+
+namespace {
+
+template <class Function>
+std::string file_of(Function* function) {
+  Dl_info info{};
+  ::dladdr(reinterpret_cast<void*>(function), &info);
+  return info.dli_fname == nullptr ? "" : info.dli_fname;
+}
+
+std::uint64_t ranks() {
+  return static_cast<std::uint64_t>(world().size());
+}
+
+// ceil(log2 n)
+std::uint64_t rounds_of_tree(std::uint64_t n) {
+  return static_cast<std::uint64_t>(std::bit_width(n - 1));
+}
+
+std::vector<int> everybody_but_0() {
+  std::vector<int> others;
+  for (int rank = 1; rank < world().size(); ++rank) others.push_back(rank);
+  return others;
+}
+
+Traffic traffic_of_broadcast(BroadcastAlgorithm algorithm, std::size_t count) {
+  std::vector<float> data(count);
+  return count_traffic(world(), [&] { broadcast<float>(world(), data, 0, algorithm); });
+}
+
+Traffic traffic_of_all_reduce(AllReduceAlgorithm algorithm, std::size_t count) {
+  std::vector<float> data(count);
+  return count_traffic(world(),
+                       [&] { all_reduce<float>(world(), data, ReduceOp::sum, algorithm); });
+}
+
+// For the life of this object all sends are synchronous.
+class Strict {
+ public:
+  Strict() { diagnostics::mode.fetch_or(diagnostics::kStrict); }
+  ~Strict() { diagnostics::mode.fetch_and(~unsigned{diagnostics::kStrict}); }
+};
+
+}  // namespace
+
+TEST_CASE("MPI's calls are ours, and PMPI's are MPI's") {
+  const std::string mine = file_of(&rounds_of_tree);
+  const std::string library = file_of(&PMPI_Send);
+  REQUIRE(mine != library);
+  CHECK(file_of(&MPI_Send) == mine);
+  CHECK(file_of(&MPI_Isend) == mine);
+  CHECK(file_of(&MPI_Sendrecv) == mine);
+  CHECK(file_of(&MPI_Waitall) == mine);
+  CHECK(file_of(&MPI_Allreduce) == mine);
+  CHECK(file_of(&MPI_Ibarrier) == mine);
+  CHECK(file_of(&MPI_Comm_split) == mine);
+  CHECK(file_of(&MPI_Win_fence) == mine);
+  CHECK(file_of(&MPI_Init_thread) == library);  // a call that we leave alone
+}
+
+TEST_CASE("the ring sends 2(N-1) messages, 2(N-1)/N of the tensor, to the right only") {
+  const std::uint64_t steps = 2 * (ranks() - 1);
+  for (const std::size_t factor : {0, 1, 5, 50'000}) {
+    const std::size_t count = factor * ranks();
+    const Traffic traffic = traffic_of_all_reduce(AllReduceAlgorithm::ring, count);
+    CHECK(traffic.messages_per_rank == steps);
+    CHECK(traffic.bytes_per_rank == steps * count * sizeof(float) / ranks());
+    CHECK(traffic.rounds == steps);
+    CHECK(traffic.collectives == 0);
+    CHECK(traffic.peers == (ranks() > 1 ? std::vector<int>{1} : std::vector<int>{}));
+  }
+  // One element more than divides: no rank sends more than the longer chunk in every step.
+  const std::size_t uneven = 5 * ranks() + 1;
+  const Traffic traffic = traffic_of_all_reduce(AllReduceAlgorithm::ring, uneven);
+  CHECK(traffic.bytes_per_rank <= steps * 6 * sizeof(float));
+  CHECK(traffic.messages_per_rank == steps);
+}
+
+TEST_CASE("the other all-reduces cost what they say") {
+  constexpr std::size_t kCount = 1000;
+  constexpr std::uint64_t kBytes = kCount * sizeof(float);
+  const Traffic naive = traffic_of_all_reduce(AllReduceAlgorithm::naive, kCount);
+  CHECK(naive.messages_per_rank == (ranks() > 1 ? std::max<std::uint64_t>(1, ranks() - 1) : 0));
+  CHECK(naive.rounds == 2 * (ranks() - 1));
+  CHECK(naive.peers == everybody_but_0());
+
+  const Traffic doubling =
+      traffic_of_all_reduce(AllReduceAlgorithm::recursive_doubling, kCount);
+  const std::uint64_t seats = std::bit_floor(ranks());
+  const std::uint64_t exchanges = rounds_of_tree(seats);
+  const std::uint64_t outside = seats == ranks() ? 0 : 1;  // before, and again after
+  CHECK(doubling.rounds == exchanges + 2 * outside);
+  CHECK(doubling.messages_per_rank == exchanges + outside);
+  CHECK(doubling.bytes_per_rank == doubling.messages_per_rank * kBytes);
+
+  const Traffic mpi = traffic_of_all_reduce(AllReduceAlgorithm::mpi, kCount);
+  CHECK(mpi.messages_per_rank == 0);
+  CHECK(mpi.rounds == 0);
+  CHECK(mpi.collectives == 1);
+}
+
+TEST_CASE("broadcasts take N-1, ceil(lg N) and segments + N - 2 rounds") {
+  constexpr std::size_t kCount = 40'000;  // 3 segments of the pipeline
+  constexpr std::uint64_t kBytes = kCount * sizeof(float);
+  const Traffic flat = traffic_of_broadcast(BroadcastAlgorithm::flat, kCount);
+  CHECK(flat.rounds == ranks() - 1);
+  CHECK(flat.messages_per_rank == ranks() - 1);
+  CHECK(flat.bytes_per_rank == (ranks() - 1) * kBytes);
+  CHECK(flat.peers == everybody_but_0());
+
+  const Traffic tree = traffic_of_broadcast(BroadcastAlgorithm::tree, kCount);
+  CHECK(tree.rounds == rounds_of_tree(ranks()));
+  CHECK(tree.messages_per_rank == rounds_of_tree(ranks()));
+  CHECK(tree.bytes_per_rank == tree.messages_per_rank * kBytes);
+  CHECK(tree.collectives == 0);
+
+  const Traffic pipeline = traffic_of_broadcast(BroadcastAlgorithm::pipeline, kCount);
+  CHECK(pipeline.rounds == (ranks() > 1 ? 3 + ranks() - 2 : 0));
+  CHECK(pipeline.messages_per_rank == (ranks() > 1 ? 3 : 0));
+  CHECK(pipeline.bytes_per_rank == (ranks() > 1 ? kBytes : 0));
+}
+
+TEST_CASE("a count sees neither what surrounds it nor what it does itself") {
+  const Traffic nothing = count_traffic(world(), [] {});
+  CHECK(nothing == Traffic{});
+  std::vector<float> data(8);
+  all_reduce<float>(world(), data, ReduceOp::sum, AllReduceAlgorithm::ring);
+  CHECK(count_traffic(world(), [] {}) == Traffic{});
+  const Traffic barrier = count_traffic(world(), [] { world().barrier(); });
+  CHECK(barrier.messages_per_rank == 0);
+  CHECK(barrier.rounds == 0);
+  CHECK(barrier.collectives == 1);
+}
+
+TEST_CASE("a count ends with an exception, and does not nest") {
+  CHECK_THROWS_AS(count_traffic(world(), [] { throw Error("on purpose"); }), Error);
+  CHECK_THROWS_AS(count_traffic(world(), [] { count_traffic(world(), [] {}); }), Error);
+  CHECK(count_traffic(world(), [] {}) == Traffic{});
+  CHECK_FALSE(diagnostics::spying());
+}
+
+TEST_CASE("all ranks get the same count of a split communicator, in its own ranks") {
+  // The odd and the even ranks turn their own rings, the other way round than the world's.
+  const Communicator part = world().split(world().rank() % 2, -world().rank());
+  std::vector<float> data(12);
+  const Traffic traffic = count_traffic(
+      part, [&] { all_reduce<float>(part, data, ReduceOp::sum, AllReduceAlgorithm::ring); });
+  const auto size = static_cast<std::uint64_t>(part.size());
+  CHECK(traffic.messages_per_rank == 2 * (size - 1));
+  CHECK(traffic.rounds == 2 * (size - 1));
+  CHECK(traffic.peers == (size > 1 ? std::vector<int>{1} : std::vector<int>{}));
+  CHECK(part.all_agree(traffic.messages_per_rank == 2 * (size - 1)));
+}
+
+TEST_CASE("non-blocking messages are counted from their start to their wait") {
+  // Everybody to the right and to the left at once: two receives through one port.
+  std::vector<float> out(4);
+  std::vector<float> from_left(4);
+  std::vector<float> from_right(4);
+  const Traffic traffic = count_traffic(world(), [&] {
+    if (world().size() < 3) return;
+    std::vector<MPI_Request> requests(4);
+    MPI_Irecv(from_left.data(), 4, MPI_FLOAT, world().left(), 0, world().get(), &requests[0]);
+    MPI_Irecv(from_right.data(), 4, MPI_FLOAT, world().right(), 1, world().get(), &requests[1]);
+    MPI_Isend(out.data(), 4, MPI_FLOAT, world().right(), 0, world().get(), &requests[2]);
+    MPI_Isend(out.data(), 4, MPI_FLOAT, world().left(), 1, world().get(), &requests[3]);
+    MPI_Waitall(4, requests.data(), MPI_STATUSES_IGNORE);
+  });
+  if (world().size() >= 3) {
+    CHECK(traffic.messages_per_rank == 2);
+    CHECK(traffic.bytes_per_rank == 32);
+    CHECK(traffic.rounds == 2);
+    CHECK(traffic.peers == std::vector<int>{1, world().size() - 1});
+  }
+}
+
+TEST_CASE("a receive from anyone is counted as one from whom it was") {
+  float number = 0;
+  const Traffic traffic = count_traffic(world(), [&] {
+    if (world().rank() > 0) MPI_Send(&number, 1, MPI_FLOAT, 0, 5, world().get());
+    for (int i = 1; i < world().size() && world().rank() == 0; ++i) {
+      MPI_Recv(&number, 1, MPI_FLOAT, MPI_ANY_SOURCE, MPI_ANY_TAG, world().get(),
+               MPI_STATUS_IGNORE);
+    }
+  });
+  CHECK(traffic.rounds == ranks() - 1);
+  CHECK(traffic.messages_per_rank == (ranks() > 1 ? 1 : 0));
+  CHECK(traffic.peers.empty());
+}
+
+TEST_CASE("strict sends change neither results nor counts") {
+  const Strict strict;
+  for (const std::size_t count : dist::test::tricky_sizes()) {
+    for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
+      std::vector<std::int32_t> data(count, 1 << (4 * (world().rank() % 7)));
+      std::int32_t expected = 0;
+      for (int rank = 0; rank < world().size(); ++rank) expected += 1 << (4 * (rank % 7));
+      const Traffic traffic = count_traffic(world(), [&, a = algorithm] {
+        all_reduce<std::int32_t>(world(), data, ReduceOp::sum, a);
+      });
+      INFO(name << " " << count);
+      CHECK(data == std::vector<std::int32_t>(count, expected));
+      if (name == "ring") CHECK(traffic.messages_per_rank == 2 * (ranks() - 1));
+    }
+    std::vector<float> data(count, world().rank() == 0 ? 3.0F : 0.0F);
+    broadcast<float>(world(), data, 0, BroadcastAlgorithm::pipeline);
+    CHECK(data == std::vector<float>(count, 3.0F));
+  }
+}
+
+TEST_CASE("a strict MPI_Sendrecv gives the receive's status") {
+  const Strict strict;
+  int out = 100 + world().rank();
+  int in = -1;
+  MPI_Status status{};
+  MPI_Sendrecv(&out, 1, MPI_INT, world().right(), 9, &in, 1, MPI_INT, MPI_ANY_SOURCE,
+               MPI_ANY_TAG, world().get(), &status);
+  CHECK(in == 100 + world().left());
+  CHECK(status.MPI_SOURCE == world().left());
+  CHECK(status.MPI_TAG == 9);
+  int count = 0;
+  MPI_Get_count(&status, MPI_INT, &count);
+  CHECK(count == 1);
+}
+
+TEST_CASE("a communicator has one id on all its ranks, and another than any other") {
+  const Communicator a = world().split(world().rank() % 2, 0);
+  const Communicator b = world().split(0, 0);
+  const auto id = [](const Communicator& comm) { return diagnostics::info_of(comm.get()).id; };
+  const auto same_on_all = [&](const Communicator& comm) {
+    std::uint32_t smallest = id(comm);
+    std::uint32_t largest = id(comm);
+    MPI_Allreduce(MPI_IN_PLACE, &smallest, 1, MPI_UINT32_T, MPI_MIN, comm.get());
+    MPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_UINT32_T, MPI_MAX, comm.get());
+    return smallest == largest;
+  };
+  CHECK(same_on_all(world()));
+  CHECK(same_on_all(a));
+  CHECK(same_on_all(b));
+  CHECK(id(a) != id(b));
+  CHECK(id(b) != id(world()));
+}
+
+namespace {
+
+using namespace dist::diagnostics;
+
+constexpr std::uint32_t kComm = 1;
+
+OperationView operation(OperationKind kind, Call call, int peer, int tag = 0) {
+  return {kind, call, peer, tag, kComm, 1, 4096};
+}
+
+RankView in_call(int rank, Call call, std::vector<OperationView> operations,
+                 std::vector<ChannelView> channels = {}) {
+  RankView view;
+  view.rank = rank;
+  view.channels = std::move(channels);
+  CallView in;
+  in.call = call;
+  in.operations = std::move(operations);
+  view.inside.push_back(in);
+  return view;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("an exchange under way is no cycle") {
+  // Both have sent and both have posted their receive; what keeps them is not each other.
+  const auto exchange = [](int rank, int peer) {
+    return in_call(rank, Call::MPI_Sendrecv,
+                   {operation(OperationKind::send, Call::MPI_Sendrecv, peer),
+                    operation(OperationKind::receive, Call::MPI_Sendrecv, peer)},
+                   {{peer, 0, kComm, 1, 1}});
+  };
+  std::vector<RankView> ranks_of_host{exchange(0, 1), exchange(1, 0)};
+  CHECK_FALSE(contains(describe_hang(ranks_of_host), "cycle"));
+  // Without the receives they keep each other.
+  for (RankView& rank : ranks_of_host) rank.channels[0].receives = 0;
+  const std::string report = describe_hang(ranks_of_host);
+  CHECK(contains(report,
+                 "hang: rank 0 in MPI_Sendrecv to 1 and from 1 (4 KiB, tag 0); rank 1 in "
+                 "MPI_Sendrecv to 0 and from 0 (4 KiB, tag 0): cycle 0 -> 1 -> 0\n"));
+}
+
+TEST_CASE("a wait for a rank of another host is told, and leads to no cycle") {
+  const std::string report = describe_hang(
+      {in_call(4, Call::MPI_Recv, {operation(OperationKind::receive, Call::MPI_Recv, 2, 7)})});
+  CHECK(report == "hang: rank 4 in MPI_Recv from 2 (4 KiB, tag 7)\n");
+}
+
+TEST_CASE("sends that do not wait are no part of a cycle, longer cycles are found") {
+  const auto send = [](int rank, int to) {
+    return in_call(rank, Call::MPI_Ssend,
+                   {operation(OperationKind::send, Call::MPI_Ssend, to)});
+  };
+  // 3 -> 0 -> 1 -> 2 -> 0: rank 3 waits for the cycle, it is not in it.
+  const std::string report = describe_hang({send(0, 1), send(1, 2), send(2, 0), send(3, 0)});
+  CHECK(contains(report, ": cycle 0 -> 1 -> 2 -> 0\n"));
+  CHECK(contains(report, "hang: rank 3 in MPI_Ssend to 0 (4 KiB, tag 0)\n"));
+}

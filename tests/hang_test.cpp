@@ -1,0 +1,296 @@
+// Every way to hang, told apart; and the trace of runs that end well and of runs that do not.
+#include "tests/support/catch.hpp"
+#include "tests/support/run_command.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+using dist::test::CommandResult;
+using dist::test::content_of;
+using dist::test::mpirun;
+using dist::test::run_command;
+using dist::test::TemporaryFolder;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kHangs = "../tests/hangs";
+
+// The run ends with 86 and its report has each of these lines, in this order.
+void check_diagnosed(const std::string& flags, const std::vector<std::string>& report,
+                     int ranks = 4) {
+  const CommandResult result = mpirun(ranks, kHangs, "--timeout 1 --case " + flags);
+  INFO(flags << "\n" << result.out << result.err);
+  CHECK(result.status == 86);
+  std::size_t from = 0;
+  for (const std::string& line : report) {
+    const std::size_t found = result.err.find("hang: " + line, from);
+    INFO("expected: " << line);
+    CHECK(found != std::string::npos);
+    if (found != std::string::npos) from = found;
+  }
+  if (flags == "spinning") CHECK(result.says(" s, last call MPI_Send to 3\n"));
+  CHECK(result.err.find("hang: nothing has moved on this host for 1 s (--timeout)") !=
+        std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("two synchronous sends, head to head, are a cycle", "[hang]") {
+  check_diagnosed("head-to-head",
+                  {"rank 0 in MPI_Ssend to 1 (1 MiB, tag 3); rank 1 in MPI_Ssend to 0 (1 MiB, "
+                   "tag 3): cycle 0 -> 1 -> 0\n"},
+                  2);
+}
+
+TEST_CASE("a ring of sends lives on MPI's buffers, and --strict takes them away", "[hang]") {
+  CHECK(mpirun(3, kHangs, "--case ring-of-sends --timeout 1").status == 0);
+  check_diagnosed("ring-of-sends --strict",
+                  {"rank 0 in MPI_Send to 1 (16 B, tag 0); rank 1 in MPI_Send to 2 (16 B, tag "
+                   "0); rank 2 in MPI_Send to 0 (16 B, tag 0): cycle 0 -> 1 -> 2 -> 0\n"},
+                  3);
+}
+
+TEST_CASE("a wrong tag is named beside the one that was sent", "[hang]") {
+  check_diagnosed("wrong-tag", {"rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8\n"});
+}
+
+TEST_CASE("a message on another communicator is told from one that was never sent", "[hang]") {
+  check_diagnosed("other-communicator", {"rank 1 waits for tag 0 from rank 3; rank 3 has sent "
+                                         "tag 0 on another communicator\n"});
+}
+
+TEST_CASE("a rank that skips a collective is named with the last one it entered", "[hang]") {
+  check_diagnosed("skipped-collective",
+                  {"rank 2 in MPI_Recv from 3 (16 B, tag 0); rank 3 in MPI_Allreduce #7 (4 B): "
+                   "cycle 2 -> 3 -> 2\n",
+                   "ranks 0, 1, 3 are in MPI_Allreduce #7 (4 B); rank 2 never entered it, last "
+                   "seen in #6 (MPI_Barrier)\n"});
+}
+
+TEST_CASE("different collectives in one place are told apart", "[hang]") {
+  check_diagnosed("other-collective",
+                  {"ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 is in MPI_Bcast #1 (4 "
+                   "B, root 0)\n"});
+}
+
+TEST_CASE("a rank that has finished sends no more", "[hang]") {
+  check_diagnosed("from-finished", {"rank 0 in MPI_Recv from 1 (16 B, tag 0)\n",
+                                    "rank 1 has already finished (MPI_Finalize)\n"});
+}
+
+TEST_CASE("a stopped rank is named, and does not outlive the job", "[hang]") {
+  const auto begin = std::chrono::steady_clock::now();
+  check_diagnosed("stopped",
+                  {"ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 never entered it\n",
+                   "rank 2 is stopped (SIGSTOP) outside MPI calls"});
+  // Not a measurement: a stopped process that kept mpirun would keep it for ever.
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
+  check_diagnosed("first-stopped",
+                  {"ranks 1, 2, 3 are in MPI_Allreduce #1 (4 B); rank 0 never entered it\n",
+                   "rank 0 is stopped (SIGSTOP) outside MPI calls"});
+}
+
+TEST_CASE("a rank that computes for ever is named with its last call", "[hang]") {
+  check_diagnosed("spinning", {"ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 never",
+                               "rank 2 has made no MPI call for 1."});
+}
+
+TEST_CASE("a wait says what its requests are for, a poll as well", "[hang]") {
+  check_diagnosed("requests",
+                  {"rank 0 in MPI_Waitall for MPI_Irecv from 1 (16 B, tag 5) and "
+                   "MPI_Irecv from 2 (32 B, tag 6); rank 1 in MPI_Barrier #1: cycle"});
+  check_diagnosed("polling", {"rank 0 asking MPI_Test for MPI_Irecv from 1 (16 B, tag 5);"});
+}
+
+TEST_CASE("a chain of waits is no cycle", "[hang]") {
+  check_diagnosed(
+      "chain",
+      {"rank 0 in MPI_Recv from 3 (16 B, tag 0)\n", "rank 1 has made no MPI call for",
+       "rank 2 in MPI_Recv from 0 (16 B, tag 0)\n", "rank 3 has made no MPI call for"});
+  CHECK_FALSE(mpirun(4, kHangs, "--case chain --timeout 1").says("cycle"));
+}
+
+TEST_CASE("operations of ours are named and numbered as MPI's are", "[hang]") {
+  check_diagnosed("named --strict",
+                  {"ranks 1, 3 are in all_reduce #7 (bucket 2: 2.weight, 2.bias); rank 2 "
+                   "never entered it, last seen in #6\n",
+                   "rank 2 has made no MPI call for"});
+}
+
+TEST_CASE("a wait in shared memory is told, with whom it waits for", "[hang]") {
+  check_diagnosed("shared-memory",
+                  {"rank 0 in MPI_Barrier #1; rank 1 in a flag in shared memory, waiting for "
+                   "rank 0: cycle 0 -> 1 -> 0\n"});
+}
+
+TEST_CASE("slow is no hang, and the watch can be switched off", "[hang]") {
+  for (const std::string flags :
+       {"slow --timeout 1.5", "slow-waits --timeout 1.5", "slow --timeout 0"}) {
+    const CommandResult result = mpirun(3, kHangs, "--case " + flags);
+    INFO(flags << result.err);
+    CHECK(result.status == 0);
+    CHECK_FALSE(result.says("hang:"));
+  }
+}
+
+TEST_CASE("the watch's flags are read strictly", "[hang]") {
+  for (const std::string flags :
+       {"--timeout -1", "--timeout nan", "--timeout soon", "--trace ''", "--strict=2"}) {
+    const CommandResult result = mpirun(2, "send_recv", flags);
+    INFO(flags << result.err);
+    CHECK(result.status == 2);
+    CHECK(result.err.find("error: " + flags.substr(0, 7)) != std::string::npos);
+    CHECK(result.out.empty());
+  }
+  CHECK_FALSE(mpirun(1, "send_recv", "--help").says("--timeout"));
+  CHECK(mpirun(1, "send_recv", "--help-all").says("--timeout"));
+}
+
+namespace {
+
+// Reads a trace and checks what any trace must hold.
+json checked_trace(const std::string& path, int ranks) {
+  const json trace = json::parse(content_of(path));
+  std::set<int> pids;
+  std::map<std::size_t, const json*> departures;
+  std::vector<const json*> arrivals;
+  std::vector<const json*> slices;
+  std::set<std::pair<int, int>> named;
+  for (const json& event : trace["traceEvents"]) {
+    const std::string type = event["ph"];
+    pids.insert(event["pid"].get<int>());
+    if (type == "M" && event["name"] == "thread_name") {
+      named.insert({event["pid"].get<int>(), event["tid"].get<int>()});
+    }
+    if (type == "s") {
+      CHECK(departures.count(event["id"]) == 0);
+      departures[event["id"]] = &event;
+    }
+    if (type == "f") arrivals.push_back(&event);
+    if (type != "X") continue;
+    slices.push_back(&event);
+    CHECK(event["ts"].get<double>() >= 0);
+    CHECK(event["dur"].get<double>() >= 0);
+  }
+  CHECK(pids.size() == static_cast<std::size_t>(ranks));
+  CHECK(arrivals.size() == departures.size());
+  // An end of an arrow lies within a slice of its row.
+  const auto lies_in_slice = [&](const json& end) {
+    return std::any_of(slices.begin(), slices.end(), [&](const json* slice) {
+      const double begin = (*slice)["ts"];
+      const double at = end["ts"];
+      return (*slice)["pid"] == end["pid"] && (*slice)["tid"] == end["tid"] && begin <= at &&
+             at <= begin + (*slice)["dur"].get<double>() + 1e-3;
+    });
+  };
+  for (const json* arrival : arrivals) {
+    const auto departure = departures.find((*arrival)["id"]);
+    REQUIRE(departure != departures.end());
+    CHECK((*departure->second)["ts"].get<double>() <= (*arrival)["ts"].get<double>());
+    CHECK(lies_in_slice(*arrival));
+    CHECK(lies_in_slice(*departure->second));
+  }
+  for (const json* slice : slices) {
+    CHECK(named.count({(*slice)["pid"].get<int>(), (*slice)["tid"].get<int>()}) == 1);
+  }
+  return trace;
+}
+
+std::ptrdiff_t count_events(const json& trace, const std::string& type,
+                            const std::string& name) {
+  const json& events = trace["traceEvents"];
+  return std::count_if(events.begin(), events.end(), [&](const json& event) {
+    return event["ph"] == type && event["name"] == name;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("every program writes a trace, strict or not", "[trace]") {
+  const TemporaryFolder folder;
+  for (const std::string program :
+       {"send_recv", "broadcast --algorithm tree --max-bytes 4096 --iterations 2",
+        "all_reduce --algorithm ring --max-bytes 4096 --iterations 2", "distributed_sampler",
+        "ddp_training --max-steps 3"}) {
+    for (const std::string strict : {"", " --strict"}) {
+      const CommandResult result =
+          mpirun(3, program, "--trace " + (folder / "t.json") + strict);
+      INFO(program << strict << "\n" << result.err);
+      CHECK(result.status == 0);
+      const json trace = checked_trace(folder / "t.json", 3);
+      CHECK(count_events(trace, "X", "MPI_Finalize") == 3);
+      std::filesystem::remove(folder / "t.json");
+    }
+  }
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("a trace holds each message of the ring, with size, peer and arrow", "[trace]") {
+  const TemporaryFolder folder;
+  CHECK(mpirun(4, "send_recv", "--act ring --trace " + (folder / "t.json")).status == 0);
+  const json trace = checked_trace(folder / "t.json", 4);
+  // Twice around: once with MPI's calls and once with ours.
+  CHECK(count_events(trace, "X", "MPI_Send") == 8);
+  CHECK(count_events(trace, "X", "MPI_Recv") == 8);
+  CHECK(count_events(trace, "s", "message") == 8);
+  for (const json& event : trace["traceEvents"]) {
+    if (event["name"] != "MPI_Send") continue;
+    CHECK(event["args"]["bytes"] == 16);
+    CHECK(event["args"]["to"] == (event["pid"].get<int>() + 1) % 4);
+    CHECK(event["args"]["tag"] == 0);
+  }
+}
+
+TEST_CASE("the trace of a hang is kept, with the call that hangs", "[trace]") {
+  const TemporaryFolder folder;
+  for (const std::string name : {"wrong-tag", "stopped", "first-stopped", "named --strict"}) {
+    const CommandResult result =
+        mpirun(4, kHangs, "--timeout 1 --case " + name + " --trace " + (folder / "t.json"));
+    INFO(name << result.err);
+    CHECK(result.status == 86);
+    CHECK(result.says("the trace is in " + (folder / "t.json")));
+    const json trace = checked_trace(folder / "t.json", 4);
+    if (name == "wrong-tag") CHECK(count_events(trace, "X", "MPI_Recv") == 1);
+    if (name == "stopped") CHECK(count_events(trace, "X", "MPI_Allreduce") == 3);
+    if (name == "named --strict") {
+      CHECK(count_events(trace, "X", "all_reduce") ==
+            4 * 6 + 1);  // rank 0 gets out of the last
+      for (const json& event : trace["traceEvents"]) {
+        if (event["name"] == "all_reduce") {
+          CHECK(event["args"]["tensor"] == "bucket 2: 2.weight, 2.bias");
+        }
+      }
+    }
+    std::filesystem::remove(folder / "t.json");
+  }
+}
+
+TEST_CASE("a trace that cannot be written is refused before anything runs", "[trace]") {
+  const TemporaryFolder folder;
+  for (const std::string& path : {folder / "no/such/folder", folder.path().string()}) {
+    const CommandResult result = mpirun(3, "send_recv", "--trace " + path);
+    CHECK(result.status == 2);
+    CHECK(result.out.empty());
+    CHECK(result.err.find("error: --trace: ") != std::string::npos);
+  }
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("a trace is bounded, and says what had no room", "[trace]") {
+  const TemporaryFolder folder;
+  const CommandResult result =
+      mpirun(2, kHangs, "--case chatter --trace " + (folder / "t.json"));
+  CHECK(result.status == 0);
+  CHECK(result.err.find("trace: no room for the first ") != std::string::npos);
+  const json trace = json::parse(content_of(folder / "t.json"));
+  const json& dropped = trace["otherData"]["droppedEvents"];
+  CHECK(dropped.size() == 2);
+  // A slice and the two ends of arrows per exchange; the last ones are kept.
+  CHECK(dropped["rank 0"].get<int>() >= 3 * 60'000 - (1 << 17));
+  CHECK(count_events(trace, "X", "MPI_Finalize") == 2);
+}

@@ -1,0 +1,221 @@
+// Programs that hang, one per --case, each in its own way; and some that only look like it.
+// tests/hang_test.cpp reads what the watch says about them.
+#include "01_send_recv/send_recv.hpp"
+#include "common/call_scope.hpp"
+#include "common/command_line.hpp"
+#include "common/mpi_environment.hpp"
+#include "common/wait_scope.hpp"
+
+#include <mpi.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using namespace dist;
+
+constexpr int kSkips = 2;  // the rank that does not do what the others do
+
+std::atomic<int> never_set{0};
+
+void spin() {
+  while (never_set.load() == 0) {
+  }
+}
+
+void barriers(const Communicator& comm, int count) {
+  for (int i = 0; i < count; ++i) comm.barrier();
+}
+
+void all_reduce_once(const Communicator& comm) {
+  int one = 1;
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &one, 1, MPI_INT, MPI_SUM, comm.get()));
+}
+
+void head_to_head(const Communicator& comm) {
+  if (comm.rank() > 1) return comm.barrier();
+  std::vector<char> data(1 << 20);
+  MPI_CHECK(MPI_Ssend(data.data(), 1 << 20, MPI_CHAR, 1 - comm.rank(), 3, comm.get()));
+  MPI_CHECK(MPI_Recv(data.data(), 1 << 20, MPI_CHAR, 1 - comm.rank(), 3, comm.get(),
+                     MPI_STATUS_IGNORE));
+}
+
+// Works as long as MPI keeps a copy of so small a message; --strict takes that away.
+void ring_of_sends(const Communicator& comm) {
+  std::vector<float> data(4);
+  send<float>(comm, data, comm.right());
+  recv<float>(comm, data, comm.left());
+}
+
+void wrong_tag(const Communicator& comm) {
+  std::vector<float> data(4);
+  if (comm.rank() == 0) send<float>(comm, data, 1, /*tag=*/8);
+  if (comm.rank() == 1) recv<float>(comm, data, 0, /*tag=*/7);
+  comm.barrier();
+}
+
+void skipped_collective(const Communicator& comm) {
+  barriers(comm, 6);
+  std::vector<float> data(4);
+  if (comm.rank() == kSkips) recv<float>(comm, data, 3);
+  all_reduce_once(comm);
+}
+
+void other_collective(const Communicator& comm) {
+  int number = 1;
+  if (comm.rank() == kSkips) MPI_CHECK(MPI_Bcast(&number, 1, MPI_INT, 0, comm.get()));
+  all_reduce_once(comm);
+  comm.barrier();
+}
+
+void from_finished(const Communicator& comm) {
+  std::vector<float> data(4);
+  if (comm.rank() == 0) recv<float>(comm, data, 1);
+}
+
+void stopped(const Communicator& comm) {
+  if (comm.rank() == kSkips) ::kill(::getpid(), SIGSTOP);
+  all_reduce_once(comm);
+}
+
+// The rank that would report is the one that is stopped.
+void first_stopped(const Communicator& comm) {
+  if (comm.rank() == 0) ::kill(::getpid(), SIGSTOP);
+  all_reduce_once(comm);
+}
+
+void spinning(const Communicator& comm) {
+  std::vector<float> data(4);
+  if (comm.rank() == kSkips) {
+    send<float>(comm, data, 3);
+    spin();
+  }
+  if (comm.rank() == 3) recv<float>(comm, data, kSkips);
+  all_reduce_once(comm);
+}
+
+void waiting_for_requests(const Communicator& comm) {
+  std::vector<float> data(4);
+  std::vector<float> more(8);
+  if (comm.rank() == 0) {
+    std::vector<MPI_Request> requests(2);
+    MPI_CHECK(MPI_Irecv(data.data(), 4, MPI_FLOAT, 1, 5, comm.get(), &requests[0]));
+    MPI_CHECK(MPI_Irecv(more.data(), 8, MPI_FLOAT, 2, 6, comm.get(), &requests[1]));
+    MPI_CHECK(MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE));
+  }
+  comm.barrier();
+}
+
+void polling(const Communicator& comm) {
+  std::vector<float> data(4);
+  if (comm.rank() == 0) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_CHECK(MPI_Irecv(data.data(), 4, MPI_FLOAT, 1, 5, comm.get(), &request));
+    for (int done = 0; done == 0;) MPI_CHECK(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+  }
+  comm.barrier();
+}
+
+// Rank 0 and 1 exchange in peace; rank 2 waits for rank 0, which waits for rank 3.
+void chain_without_cycle(const Communicator& comm) {
+  std::vector<float> out(4);
+  std::vector<float> in(4);
+  if (comm.rank() < 2) send_recv<float>(comm, out, 1 - comm.rank(), in, 1 - comm.rank());
+  if (comm.rank() == 2) recv<float>(comm, in, 0);
+  if (comm.rank() == 0) recv<float>(comm, in, 3);
+  if (comm.rank() % 2 == 1) spin();
+}
+
+void named(const Communicator& comm) {
+  std::vector<float> out(4);
+  std::vector<float> in(4);
+  for (int i = 1; i <= 7; ++i) {
+    if (i == 7 && comm.rank() == kSkips) break;
+    const CallScope scope("all_reduce", "bucket 2: 2.weight, 2.bias");
+    send_recv<float>(comm, out, comm.right(), in, comm.left());
+  }
+  if (comm.rank() == kSkips) spin();
+}
+
+void shared_memory(const Communicator& comm) {
+  if (comm.rank() == 1) {
+    const WaitScope wait("a flag in shared memory", comm, 0);
+    spin();
+  }
+  comm.barrier();
+}
+
+// A communicator of the odd ranks, and a message on the one where nobody listens.
+void other_communicator(const Communicator& comm) {
+  const Communicator part = comm.split(comm.rank() % 2, comm.rank());
+  std::vector<float> data(4);
+  if (comm.rank() == 3) send<float>(comm, data, 1);
+  if (comm.rank() == 1) recv<float>(part, data, 1);
+  part.barrier();
+}
+
+// Computes, for less than the time-out between two calls and for more in all.
+void slow(const Communicator& comm) {
+  for (int i = 0; i < 4; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(600 + 50 * comm.rank()));
+    comm.barrier();
+  }
+}
+
+// The same where the moves are ends of waits in shared memory.
+void slow_waits(const Communicator& comm) {
+  for (int i = 0; i < 4; ++i) {
+    const WaitScope wait("a slow neighbour", comm);
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  }
+  comm.barrier();
+}
+
+// More than a trace holds.
+void chatter(const Communicator& comm) {
+  std::vector<float> out(1);
+  std::vector<float> in(1);
+  for (int i = 0; i < 60'000; ++i) send_recv<float>(comm, out, comm.right(), in, comm.left());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MpiEnvironment mpi(argc, argv);
+  const Communicator comm = Communicator::world();
+  const std::map<std::string, std::function<void(const Communicator&)>> cases{
+      {"head-to-head", head_to_head},
+      {"ring-of-sends", ring_of_sends},
+      {"wrong-tag", wrong_tag},
+      {"skipped-collective", skipped_collective},
+      {"other-collective", other_collective},
+      {"from-finished", from_finished},
+      {"stopped", stopped},
+      {"first-stopped", first_stopped},
+      {"spinning", spinning},
+      {"requests", waiting_for_requests},
+      {"polling", polling},
+      {"chain", chain_without_cycle},
+      {"named", named},
+      {"shared-memory", shared_memory},
+      {"other-communicator", other_communicator},
+      {"slow", slow},
+      {"slow-waits", slow_waits},
+      {"chatter", chatter}};
+  std::string name = "slow";
+  std::vector<std::string> names;
+  for (const auto& [one, function] : cases) names.push_back(one);
+  CommandLine command_line("hangs", "Hangs in a way of your choice.");
+  command_line.choice("--case", name, names, "which");
+  if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
+  cases.at(name)(comm);
+  return 0;
+}
