@@ -4,6 +4,7 @@
 #include "common/check.hpp"
 #include "common/check_cuda.hpp"
 #include "common/check_nccl.hpp"
+#include "common/wait_scope.hpp"
 
 #include <fmt/format.h>
 
@@ -112,11 +113,13 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
 }
 
 void NcclCommunicator::wait_for_call() {
+  const WaitScope wait("a call of NCCL's");
   const auto begin = std::chrono::steady_clock::now();
   while (in_progress_since(begin)) std::this_thread::yield();
 }
 
 void NcclCommunicator::synchronize(const Stream& stream) {
+  const WaitScope wait("a stream with NCCL's calls");
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {
     const cudaError_t status = cudaStreamQuery(stream.get());

@@ -14,6 +14,9 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// A program with a tag per message fills the board; looking for a place must stay cheap then.
+constexpr std::size_t kProbes = 16;
+
 }  // namespace
 
 void Label::set(std::string_view name) {
@@ -48,7 +51,7 @@ Channel* find_channel(RankBoard& board, std::int32_t peer, std::int32_t tag,
       mix(mix((std::uint64_t{comm} << 32) + static_cast<std::uint32_t>(peer)) +
           static_cast<std::uint32_t>(tag)) |
       1;
-  for (std::size_t step = 0; step < RankBoard::kChannels; ++step) {
+  for (std::size_t step = 0; step < kProbes; ++step) {
     Channel& channel = board.channels[(key + step) % RankBoard::kChannels];
     if (channel.key == key) return &channel;
     if (channel.key != 0) continue;

@@ -1,5 +1,7 @@
 #include "common/diagnostics/fatal.hpp"
 
+#include "common/diagnostics/diagnostics.hpp"
+
 #include <mpi.h>
 
 #include <cstdio>
@@ -29,6 +31,10 @@ std::string describe_current_exception() {
   std::fprintf(stderr, "[rank %d] fatal: %s\n", rank_of_this_process,
                describe_current_exception().c_str());
   std::fflush(stderr);
+  try {
+    diagnostics::keep_trace();
+  } catch (const std::exception&) {  // the first failure is the one to be told
+  }
   // A rank that only left would leave the others waiting in their next receive.
   int initialized = 0;
   int finalized = 0;

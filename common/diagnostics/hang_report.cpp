@@ -47,6 +47,9 @@ bool accepts_from_anyone(const RankView& rank, const OperationView& send) {
 // posted the matching receive. A stopped rank's half is never done.
 bool is_met(const RankView& rank, const OperationView& waits, const RankView& peer) {
   if (peer.stopped) return false;
+  // The board had no room to count it: claim nothing.
+  const bool counted = waits.kind != OperationKind::shared_memory && waits.tag != kAnyTag;
+  if (counted && waits.number == 0) return true;
   switch (waits.kind) {
     case OperationKind::send: {
       const ChannelView* const theirs = channel(peer, rank.rank, waits.tag, waits.comm);

@@ -3,6 +3,7 @@
 // NCCL's rules hold: calls only queue; collectives of a communicator match by the order in
 // which their streams run them; sends and receives wait for each other unless a group joins
 // them; two ranks may not share a GPU. Needs MPI_THREAD_MULTIPLE, for the streams are threads.
+#include "common/call_scope.hpp"
 #include "tests/emulation/device_memory.hpp"
 
 #include <mpi.h>
@@ -93,10 +94,13 @@ void abandon(const std::vector<Transfer>& transfers) {
   all->push_back(transfers);
 }
 
-// The stream's thread runs the transfers when their turn comes.
-ncclResult_t queue(ncclComm_t comm, cudaStream_t stream, std::vector<Transfer> transfers) {
+// The stream's thread runs the transfers when their turn comes, under the name of the call that
+// asked for them.
+ncclResult_t queue(const char* call, ncclComm_t comm, cudaStream_t stream,
+                   std::vector<Transfer> transfers) {
   ++comm->queued;
-  emulation::enqueue(stream, [comm, transfers = std::move(transfers)] {
+  emulation::enqueue(stream, [call, comm, transfers = std::move(transfers)] {
+    const dist::CallScope scope(call);
     if (run(comm, transfers)) {
       for (const Transfer& transfer : transfers) transfer.finish();
     } else {
@@ -108,9 +112,10 @@ ncclResult_t queue(ncclComm_t comm, cudaStream_t stream, std::vector<Transfer> t
 }
 
 // Alone, or joined to the group that is open.
-ncclResult_t send_or_receive(Transfer transfer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t send_or_receive(const char* call, Transfer transfer, ncclComm_t comm,
+                             cudaStream_t stream) {
   if (comm->polls_left > 0) return too_early();
-  if (group_depth == 0) return queue(comm, stream, {std::move(transfer)});
+  if (group_depth == 0) return queue(call, comm, stream, {std::move(transfer)});
   group.push_back(std::move(transfer));
   group_stream = stream;
   group_comm = comm;
@@ -250,7 +255,7 @@ ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDa
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   if (comm->polls_left > 0) return too_early();
   const auto data = std::make_shared<std::vector<float>>();
-  return queue(comm, stream,
+  return queue("ncclAllReduce", comm, stream,
                {{[=] {
                    *data = copy_of(from, count);
                    MPI_Request request = MPI_REQUEST_NULL;
@@ -271,7 +276,7 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
                            int root, ncclComm_t comm, cudaStream_t stream) {
   if (comm->polls_left > 0) return too_early();
   const auto data = std::make_shared<std::vector<float>>();
-  return queue(comm, stream,
+  return queue("ncclBroadcast", comm, stream,
                {{[=] {
                    *data = copy_of(from, count);
                    MPI_Request request = MPI_REQUEST_NULL;
@@ -286,7 +291,8 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t, int p
                       ncclComm_t comm, cudaStream_t stream) {
   const auto data = std::make_shared<std::vector<float>>();
   // Synchronous: like NCCL's, a send alone waits for its receive, whatever its size.
-  return send_or_receive({[=] {
+  return send_or_receive("ncclSend",
+                         {[=] {
                             *data = copy_of(from, count);
                             MPI_Request request = MPI_REQUEST_NULL;
                             MPI_Issend(data->data(), static_cast<int>(count), MPI_FLOAT, peer,
@@ -300,7 +306,8 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t, int p
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   const auto data = std::make_shared<std::vector<float>>(count);
-  return send_or_receive({[=] {
+  return send_or_receive("ncclRecv",
+                         {[=] {
                             MPI_Request request = MPI_REQUEST_NULL;
                             MPI_Irecv(data->data(), static_cast<int>(count), MPI_FLOAT, peer,
                                       kTag, comm->mpi, &request);
@@ -317,5 +324,5 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   if (group_depth == 0) return fail(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
   if (--group_depth > 0 || group.empty()) return ncclSuccess;
-  return queue(group_comm, group_stream, std::exchange(group, {}));
+  return queue("ncclGroup", group_comm, group_stream, std::exchange(group, {}));
 }
