@@ -193,6 +193,23 @@ TEST_CASE("non-blocking messages are counted from their start to their wait") {
   }
 }
 
+TEST_CASE("a rank sends one message at a time, however many it starts at once") {
+  float number = 0;
+  const Traffic traffic = count_traffic(world(), [&] {
+    if (world().rank() > 0) {
+      MPI_Recv(&number, 1, MPI_FLOAT, 0, 0, world().get(), MPI_STATUS_IGNORE);
+      return;
+    }
+    std::vector<MPI_Request> requests(static_cast<std::size_t>(world().size() - 1));
+    for (int rank = 1; rank < world().size(); ++rank) {
+      MPI_Isend(&number, 1, MPI_FLOAT, rank, 0, world().get(),
+                &requests[static_cast<std::size_t>(rank - 1)]);
+    }
+    MPI_Waitall(world().size() - 1, requests.data(), MPI_STATUSES_IGNORE);
+  });
+  CHECK(traffic.rounds == ranks() - 1);
+}
+
 TEST_CASE("a receive from anyone is counted as one from whom it was") {
   float number = 0;
   const Traffic traffic = count_traffic(world(), [&] {
