@@ -2,9 +2,11 @@
 //
 // Debian's and Ubuntu's MPI cannot read GPU memory: a device pointer given to MPI_Send is a
 // segmentation fault. So a message to or from a GPU is staged through pinned host memory. On
-// the CPU nothing is copied and `operate` sees the tensor itself.
+// the CPU nothing is copied and `operate` sees the tensor itself; nor is it where MPI can read
+// the GPU's memory by itself and `operate` only hands the memory on (for_mpi).
 #pragma once
 
+#include "common/cuda_aware.hpp"
 #include "common/tensor.hpp"
 
 #include <span>
@@ -25,6 +27,18 @@ void on_host(const Stream& stream, const Tensor& tensor, Operate operate) {
   operate(std::span<float>(staging, tensor.numel()));
   copy_bytes(stream, tensor.data(), staging, tensor.size_bytes());
   stream.synchronize();  // the next user may write to the staging memory now
+}
+
+// The same for an operation that gives the memory to MPI and does not look into it: a
+// CUDA-aware MPI gets the GPU's own memory, and nothing is copied.
+template <class Operate>
+void for_mpi(const Stream& stream, const Tensor& tensor, Operate operate) {
+  if (tensor.device().is_cpu() || !mpi_is_cuda_aware()) {
+    on_host(stream, tensor, operate);
+    return;
+  }
+  stream.synchronize();  // MPI knows nothing of our streams: the tensor must be complete
+  operate(std::span<float>(tensor.data(), tensor.numel()));
 }
 
 }  // namespace dist
