@@ -1,9 +1,10 @@
-// What this file adds: one exchange in three ways, timed.
+// What this file adds: one exchange in three ways, timed; then a step of a ring of all ranks.
 // Builds on: send_recv.
 // Look at: in the blocking way, who must receive first; and why nobody must in the other two.
 #include "01_send_recv/ping_pong.hpp"
 
 #include "01_send_recv/send_recv.hpp"
+#include "common/cuda_aware.hpp"
 #include "common/host_copy.hpp"
 #include "common/measure.hpp"
 #include "common/tracer_numbers.hpp"
@@ -50,29 +51,61 @@ bool all_from(int sender, std::span<const float> data) {
 
 using Exchange = void (*)(const Communicator&, std::span<float>, std::span<float>);
 
+// Enough for a steady median, and no more than a moment for large messages.
+std::size_t repeats_of(const Tensor& tensor) {
+  return std::clamp<std::size_t>((64U << 20) / (tensor.size_bytes() + 1), 9, 500);
+}
+
+void fill(const Communicator& comm, const Tensor& tensor, const Stream& stream) {
+  on_host(stream, tensor,
+          [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); });
+}
+
 // Seconds of one exchange, the median over enough of them, and whether the data arrived.
 double time_exchange(const Communicator& comm, const Tensor& tensor, const Stream& stream,
                      Exchange exchange, bool& correct) {
-  std::vector<float> arrived(tensor.numel());
-  const bool swaps = exchange != &blocking;
-  on_host(stream, tensor, [&](std::span<float> data) {
-    fill_tracer_numbers(data, comm.rank());
-    exchange(comm, data, arrived);
-  });
+  const Tensor second(tensor.shape(), message_device(stream.device()));
+  const std::span<float> arrived(second.data(), second.numel());
+  const auto once = [&] {
+    for_mpi(stream, tensor, [&](std::span<float> data) { exchange(comm, data, arrived); });
+  };
+  fill(comm, tensor, stream);
+  once();
   // After the blocking way both hold rank 0's numbers; after the others, each the peer's.
-  const std::vector<float> kept = to_host(stream, tensor);
-  correct = correct && all_from(swaps ? 1 - comm.rank() : 0, swaps ? arrived : kept);
-
-  const std::size_t repeats =
-      std::clamp<std::size_t>((32U << 20) / (tensor.size_bytes() + 1), 8, 500);
+  const bool swaps = exchange != &blocking;
+  correct = correct &&
+            all_from(swaps ? 1 - comm.rank() : 0, to_host(stream, swaps ? second : tensor));
   std::vector<double> seconds;
-  for (std::size_t i = 0; i < repeats; ++i) {
+  for (std::size_t i = 0; i < repeats_of(tensor); ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    on_host(stream, tensor, [&](std::span<float> data) { exchange(comm, data, arrived); });
+    once();
     seconds.push_back(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return median(std::move(seconds));
+}
+
+// Seconds of one step of a ring of all ranks. Several steps follow each other without a
+// barrier, as they do in a ring: a rank that is late in one step may catch up in the next.
+double time_ring_step(const Communicator& comm, const Tensor& tensor, const Stream& stream,
+                      bool& correct) {
+  constexpr int kSteps = 4;
+  const Tensor second(tensor.shape(), message_device(stream.device()));
+  const std::span<float> arrived(second.data(), second.numel());
+  const auto steps = [&] {
+    for_mpi(stream, tensor, [&](std::span<float> data) {
+      for (int step = 0; step < kSteps; ++step) {
+        send_recv<float>(comm, data, comm.right(), arrived, comm.left());
+      }
+    });
+  };
+  fill(comm, tensor, stream);
+  const auto rounds = static_cast<int>(std::max<std::size_t>(9, repeats_of(tensor) / kSteps));
+  const double seconds = median_of_slowest(
+                             comm, rounds, [] {}, steps) /
+                         kSteps;
+  correct = correct && all_from(comm.left(), to_host(stream, second));
+  return seconds;
 }
 
 // A barrier for ranks that only wait. MPI's own spins, which on a machine with fewer cores than
@@ -99,6 +132,7 @@ PingPongTimes ping_pong(const Communicator& comm, const Tensor& tensor, const St
         1e6 * time_exchange(comm, tensor, stream, nonblocking, times.correct);
   }
   sleeping_barrier(comm);
+  times.ring_step_us = 1e6 * time_ring_step(comm, tensor, stream, times.correct);
   times.correct = comm.all_agree(times.correct);
   return times;
 }

@@ -13,12 +13,14 @@ struct PingPongTimes {
   double one_way_us = 0;      // half of a round trip: send there, send back
   double combined_us = 0;     // both ranks send and receive at once, with send_recv
   double nonblocking_us = 0;  // the same with isend and irecv
+  double ring_step_us = 0;    // all ranks at once: send to the right, receive from the left
   bool correct = true;        // every element arrived, in both directions
 };
 
-// Called on all ranks, of which there are at least 2: ranks 0 and 1 exchange `tensor` (the same
-// length on both, its contents are overwritten), the others wait without using their cores.
-// A tensor on a GPU is staged through the host for every message. The result is on rank 0.
+// Called on all ranks, of which there are at least 2, with a `tensor` of the same length, whose
+// contents are overwritten. Ranks 0 and 1 exchange it while the others wait without using their
+// cores; then all ranks pass theirs to the right. A tensor on a GPU is staged through the host
+// for every round unless MPI is CUDA-aware. The result is on rank 0.
 PingPongTimes ping_pong(const Communicator& comm, const Tensor& tensor, const Stream& stream);
 
 }  // namespace dist

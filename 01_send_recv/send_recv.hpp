@@ -90,6 +90,12 @@ class [[nodiscard]] Request {
   }
 
   void wait() { MPI_CHECK(MPI_Wait(&request_, MPI_STATUS_IGNORE)); }
+  // Whether wait() would return at once.
+  bool is_done() {
+    int done = 0;
+    MPI_CHECK(MPI_Test(&request_, &done, MPI_STATUS_IGNORE));
+    return done != 0;
+  }
 
  private:
   MPI_Request request_;

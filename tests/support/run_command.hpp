@@ -78,4 +78,11 @@ inline CommandResult mpirun(int ranks, const std::string& program, const std::st
                      " " PROGRAM_DIR "/" + program + " " + flags);
 }
 
+// The same started in `folder`, where programs keep and find .learn/.
+inline CommandResult mpirun_in(const TemporaryFolder& folder, int ranks,
+                               const std::string& program, const std::string& flags) {
+  return run_command("cd " + folder.path().string() + " && timeout 120 " MPIEXEC " -np " +
+                     std::to_string(ranks) + " " PROGRAM_DIR "/" + program + " " + flags);
+}
+
 }  // namespace dist::test

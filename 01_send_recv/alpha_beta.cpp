@@ -1,0 +1,120 @@
+// Look at: fit_link_cost. Everything else here is a file and an interpolation.
+#include "01_send_recv/alpha_beta.hpp"
+
+#include "common/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace dist {
+namespace {
+
+double line_at(double alpha, double beta, std::size_t bytes) {
+  return alpha + beta * static_cast<double>(bytes);
+}
+
+void check_points(const std::vector<CostPoint>& points) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (!(points[i].seconds > 0) || !std::isfinite(points[i].seconds)) {
+      throw Error("alpha and beta: a message that took no time");
+    }
+    if (i > 0 && points[i].bytes <= points[i - 1].bytes) {
+      throw Error("alpha and beta: the sizes must ascend");
+    }
+  }
+  if (points.size() < 3) throw Error("alpha and beta: a fit needs at least three sizes");
+}
+
+// Sum of |log(line / t)|: twice as long counts as much as half as long, at every size.
+double distance(const std::vector<CostPoint>& points, double alpha, double beta) {
+  double sum = 0;
+  for (const CostPoint& p : points) {
+    sum += std::abs(std::log(line_at(alpha, beta, p.bytes) / p.seconds));
+  }
+  return sum;
+}
+
+// The share of the times' variance that the line explains. Of their logarithms: the sizes span
+// six orders of magnitude, and taken as they are the largest alone would decide.
+double explained_share(const std::vector<CostPoint>& points, double alpha, double beta) {
+  double mean = 0;
+  for (const CostPoint& p : points)
+    mean += std::log(p.seconds) / static_cast<double>(points.size());
+  double spread = 0;
+  double rest = 0;
+  for (const CostPoint& p : points) {
+    spread += std::pow(std::log(p.seconds) - mean, 2);
+    rest += std::pow(std::log(p.seconds) - std::log(line_at(alpha, beta, p.bytes)), 2);
+  }
+  return spread > 0 ? 1 - rest / spread : 1;
+}
+
+double on_curve(const std::vector<CostPoint>& points, const LinkCost& cost, std::size_t bytes) {
+  if (points.empty()) return cost.line_seconds(bytes);
+  const auto upper =
+      std::lower_bound(points.begin(), points.end(), bytes,
+                       [](const CostPoint& p, std::size_t n) { return p.bytes < n; });
+  if (upper == points.begin() || upper == points.end()) {
+    const CostPoint& end = upper == points.begin() ? points.front() : points.back();
+    return end.seconds * cost.line_seconds(bytes) / cost.line_seconds(end.bytes);
+  }
+  const CostPoint& low = *(upper - 1);
+  const double share =
+      static_cast<double>(bytes - low.bytes) / static_cast<double>(upper->bytes - low.bytes);
+  return low.seconds + share * (upper->seconds - low.seconds);
+}
+
+}  // namespace
+
+double LinkCost::line_seconds(std::size_t bytes) const {
+  return line_at(alpha_s, beta_s_per_byte, bytes);
+}
+
+double LinkCost::message_seconds(std::size_t bytes) const {
+  return on_curve(message, *this, bytes);
+}
+
+double LinkCost::exchange_seconds(std::size_t bytes) const {
+  return on_curve(exchange, *this, bytes);
+}
+
+// Why not least squares? A megabyte takes a thousand times as long as a kilobyte, so a
+// thousandth of the one outweighs all of the other: beta would come out well and alpha as
+// noise. Ratios make every size count alike. And why not their squares? One measurement that
+// was interrupted would pull the whole line. Absolute values do not square what is large: like
+// a median, the line stays with the majority (least absolute deviations: Bloomfield and
+// Steiger, "Least Absolute Deviations", 1983).
+//
+// Such a line passes through two of the points, as a median is one of the values; or through
+// one of them with alpha or beta zero, where the best would have a negative one. With a dozen
+// points all of these can be tried.
+LinkCost fit_link_cost(std::vector<CostPoint> points) {
+  check_points(points);
+  LinkCost best;
+  double least = std::numeric_limits<double>::infinity();
+  const auto consider = [&](double alpha, double beta) {
+    if (alpha < 0 || beta < 0 || line_at(alpha, beta, points.front().bytes) <= 0) return;
+    const double sum = distance(points, alpha, beta);
+    if (sum >= least) return;
+    least = sum;
+    best.alpha_s = alpha;
+    best.beta_s_per_byte = beta;
+  };
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    consider(points[i].seconds, 0);
+    if (points[i].bytes > 0)
+      consider(0, points[i].seconds / static_cast<double>(points[i].bytes));
+    for (std::size_t j = i + 1; j < points.size(); ++j) {
+      const double beta = (points[j].seconds - points[i].seconds) /
+                          static_cast<double>(points[j].bytes - points[i].bytes);
+      consider(points[i].seconds - beta * static_cast<double>(points[i].bytes), beta);
+    }
+  }
+  best.r2 = explained_share(points, best.alpha_s, best.beta_s_per_byte);
+  best.message = std::move(points);
+  return best;
+}
+
+}  // namespace dist

@@ -1,0 +1,45 @@
+// What this file adds: the five ways in which MPI lets ranks pass their numbers on, side by
+// side. They differ in what the sender waits for, and so in what can hang.
+// Builds on: raw_messages.
+// Look at: kWaysToExchange, last column: what happens if everybody sends before anybody
+// receives.
+#pragma once
+
+#include "common/communicator.hpp"
+
+#include <array>
+#include <span>
+
+namespace dist {
+
+// Each: `out` to the rank on the right, `in` from the rank on the left, of the same length on
+// all ranks. Called on all ranks, of which there are at least 2.
+void exchange_blocking(const Communicator& comm, std::span<const float> out,
+                       std::span<float> in);
+void exchange_synchronous(const Communicator& comm, std::span<const float> out,
+                          std::span<float> in);
+void exchange_buffered(const Communicator& comm, std::span<const float> out,
+                       std::span<float> in);
+void exchange_nonblocking(const Communicator& comm, std::span<const float> out,
+                          std::span<float> in);
+void exchange_combined(const Communicator& comm, std::span<const float> out,
+                       std::span<float> in);
+
+struct WayToExchange {
+  const char* name;
+  const char* call;
+  void (*exchange)(const Communicator&, std::span<const float>, std::span<float>);
+  // If all ranks sent first: whether they hang, at every size or above the eager limit only.
+  enum class AllSendFirst { works, hangs_above_eager_limit, hangs } all_send_first;
+};
+
+inline constexpr std::array<WayToExchange, 5> kWaysToExchange{{
+    {"blocking", "MPI_Send", exchange_blocking,
+     WayToExchange::AllSendFirst::hangs_above_eager_limit},
+    {"synchronous", "MPI_Ssend", exchange_synchronous, WayToExchange::AllSendFirst::hangs},
+    {"buffered", "MPI_Bsend", exchange_buffered, WayToExchange::AllSendFirst::works},
+    {"non-blocking", "MPI_Isend", exchange_nonblocking, WayToExchange::AllSendFirst::works},
+    {"combined", "MPI_Sendrecv", exchange_combined, WayToExchange::AllSendFirst::works},
+}};
+
+}  // namespace dist

@@ -1,0 +1,133 @@
+// What this file adds: alpha and beta, kept for the later lessons.
+// Look at: load_link_cost, which believes nothing that it reads.
+#include "01_send_recv/alpha_beta.hpp"
+#include "common/check.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <unistd.h>
+
+namespace dist {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const std::vector<CostPoint>& points) {
+  Json rows = Json::array();
+  for (const CostPoint& p : points) {
+    rows.push_back({{"bytes", p.bytes}, {"time_us", 1e6 * p.seconds}});
+  }
+  return rows;
+}
+
+[[noreturn]] void damaged(const std::string& what) {
+  throw Error(fmt::format("{}: {}; measure again with send_recv --act pingpong, or remove it",
+                          kLinkCostFile, what));
+}
+
+// The number under `key`, at least 0.
+double number(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) damaged(fmt::format("no number '{}'", key));
+  const double value = found->get<double>();
+  if (!(value >= 0) || !std::isfinite(value)) {
+    damaged(fmt::format("'{}' is {}", key, value));
+  }
+  return value;
+}
+
+std::vector<CostPoint> points_of(const Json& file, const char* key) {
+  const auto found = file.find(key);
+  if (found == file.end() || !found->is_array()) damaged(fmt::format("no list '{}'", key));
+  std::vector<CostPoint> points;
+  for (const Json& row : *found) {
+    if (!row.is_object() || !row.contains("bytes") || !row["bytes"].is_number_unsigned()) {
+      damaged(fmt::format("a point of '{}' without its bytes", key));
+    }
+    const CostPoint point{row["bytes"].get<std::size_t>(), number(row, "time_us") / 1e6};
+    const std::size_t last = points.empty() ? 0 : points.back().bytes;
+    if (point.bytes <= last || point.seconds <= 0) {
+      damaged(fmt::format("'{}' does not ascend", key));
+    }
+    points.push_back(point);
+  }
+  return points;
+}
+
+}  // namespace
+
+void save_link_cost(const LinkCost& cost) {
+  const Json file{{"alpha_us", 1e6 * cost.alpha_s},
+                  {"beta_ns_per_byte", 1e9 * cost.beta_s_per_byte},
+                  {"r2", cost.r2},
+                  {"ranks", cost.ranks},
+                  {"device", cost.device == DeviceType::cpu ? "cpu" : "cuda"},
+                  {"message", to_json(cost.message)},
+                  {"exchange", to_json(cost.exchange)}};
+  const auto fail = [](const std::string& why) {
+    throw Error(fmt::format("{}: cannot be written: {}", kLinkCostFile, why));
+  };
+  std::error_code problem;
+  std::filesystem::create_directories(std::filesystem::path(kLinkCostFile).parent_path(),
+                                      problem);
+  if (problem) fail(problem.message());
+  // Under another name first: two programs that write at once, or one that is killed half-way,
+  // must not leave a mixture under the name that others read.
+  const std::string temporary = fmt::format("{}.{}", kLinkCostFile, ::getpid());
+  {
+    std::ofstream stream(temporary);
+    stream << file.dump(1) << '\n';
+    stream.close();
+    if (!stream) {
+      const std::string why = std::strerror(errno);
+      std::filesystem::remove(temporary, problem);
+      fail(why);
+    }
+  }
+  std::filesystem::rename(temporary, kLinkCostFile, problem);
+  if (problem) {
+    const std::string why = problem.message();
+    std::filesystem::remove(temporary, problem);
+    fail(why);
+  }
+}
+
+std::optional<LinkCost> load_link_cost() {
+  std::error_code problem;
+  if (!std::filesystem::exists(kLinkCostFile, problem) && !problem) return std::nullopt;
+  constexpr std::uintmax_t kLargest = 1 << 20;
+  const std::uintmax_t size = std::filesystem::file_size(kLinkCostFile, problem);
+  if (problem) damaged(problem.message());
+  if (size > kLargest) damaged(fmt::format("{} bytes, where a few hundred would do", size));
+  std::ifstream stream(kLinkCostFile);
+  const Json file = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  if (!file.is_object()) damaged("not JSON");
+
+  LinkCost cost;
+  cost.alpha_s = number(file, "alpha_us") / 1e6;
+  cost.beta_s_per_byte = number(file, "beta_ns_per_byte") / 1e9;
+  if (cost.alpha_s + cost.beta_s_per_byte <= 0) damaged("messages that cost nothing");
+  const auto r2 = file.find("r2");  // below 0 where a line does not fit at all
+  if (r2 == file.end() || !r2->is_number()) damaged("no number 'r2'");
+  cost.r2 = r2->get<double>();
+  const double ranks = number(file, "ranks");
+  if (ranks > 1e6) damaged("'ranks' is more than any machine has");
+  cost.ranks = static_cast<int>(ranks);
+  const auto device = file.find("device");
+  if (device == file.end() || (*device != "cpu" && *device != "cuda")) damaged("no 'device'");
+  cost.device = *device == "cpu" ? DeviceType::cpu : DeviceType::cuda;
+  cost.message = points_of(file, "message");
+  cost.exchange = points_of(file, "exchange");
+  return cost;
+}
+
+}  // namespace dist
