@@ -1,23 +1,46 @@
 // What this file adds: the broadcast for large messages. The data is cut into segments that
 // follow each other down a chain of ranks, so that all links are busy at once.
-// Builds on: 01, recv and isend.
-// Look at: why a segment is passed on with isend.
+// Builds on: 01, recv and isend, alpha and beta.
+// Look at: why a segment is passed on with isend; and how large a segment should be.
 #pragma once
 
+#include "01_send_recv/alpha_beta.hpp"
 #include "01_send_recv/send_recv.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <vector>
 
 namespace dist {
 
-// Large enough that the latency of one message is small beside it, small enough that the last
-// rank of the chain does not wait long for its first one.
-constexpr std::size_t kSegmentBytes = 64 * 1024;
-
-inline std::size_t segments_of(std::size_t bytes, std::size_t segment_bytes = kSegmentBytes) {
+inline std::size_t segments_of(std::size_t bytes, std::size_t segment_bytes) {
   return (bytes + segment_bytes - 1) / segment_bytes;
+}
+
+// How many bytes a segment should have: small ones cost a latency each, large ones keep the end
+// of the chain waiting for its first. n bytes in S segments take S + p - 2 rounds of one
+// segment:
+//
+//   T(S)  =  (S + p - 2)(alpha + n beta / S)
+//         =  S alpha  +  (p - 2) n beta / S  +  what does not depend on S
+//
+// The first term grows with S, the second falls, and the sum is least where they are equal:
+// S = sqrt((p - 2) n beta / alpha). (Hockney's model of a message; so derived for pipelines in
+// Pjesivac-Grbovic et al., "Performance analysis of MPI collective operations", 2007.)
+//
+// A function of its arguments alone: all ranks must call it with the same `link`, or they would
+// wait for segments that nobody sends. In whole cache lines, at least one.
+inline std::size_t best_segment_bytes(const LinkCost& link, std::size_t bytes, int size) {
+  constexpr std::size_t kLine = 64;
+  const auto n = static_cast<double>(bytes);
+  const double at_most = std::max(1.0, n / kLine);
+  const double best =
+      std::sqrt(std::max(0, size - 2) * n * link.beta_s_per_byte / link.alpha_s);
+  // Written so that alpha = 0, even with nothing to divide by it, ends at one of the bounds.
+  const double segments = best >= 1 ? std::min(std::round(best), at_most) : 1.0;
+  const auto segment = static_cast<std::size_t>(std::ceil(n / segments));
+  return std::max(kLine, (segment + kLine - 1) / kLine * kLine);
 }
 
 // Root's `data` to all ranks; called on all ranks with the same root, length and segment size.
@@ -30,7 +53,7 @@ inline std::size_t segments_of(std::size_t bytes, std::size_t segment_bytes = kS
 //   2 -> 3                       s0   s1   s2
 template <MpiScalar T>
 void broadcast_pipeline(const Communicator& comm, std::span<T> data, int root,
-                        std::size_t segment_bytes = kSegmentBytes) {
+                        std::size_t segment_bytes) {
   const int size = comm.size();
   const int seat = (comm.rank() - root + size) % size;  // as in binomial_tree.hpp
   const std::size_t length = std::max<std::size_t>(1, segment_bytes / sizeof(T));

@@ -1,41 +1,21 @@
 // What this file adds: the ring all-reduce, the heart of data-parallel training. Every rank
 // sends 2 (size - 1) / size of the tensor, which is nearly independent of how many ranks there
 // are.
-// Builds on: 01, send_recv.
+// Builds on: 01, send_recv; 02, chunks.
 // Look at: the invariants above the two loops; and that nothing but right and left is ever
 // named.
 // Sources: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (2009), who also prove
 // that no algorithm can send less.
 #pragma once
 
+#include "02_broadcast/chunks.hpp"
 #include "03_all_reduce/reduce_op.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
 
 namespace dist {
-
-struct ChunkRange {
-  std::size_t begin;
-  std::size_t count;
-};
-
-// Cuts `count` elements into `chunks` ranges whose lengths differ by at most one, the longer
-// ones first. `index` is taken modulo `chunks`, so that chunk -1 is the last: on a ring every
-// index wraps around.
-inline ChunkRange chunk_range(std::size_t count, int chunks, int index) {
-  const auto n = static_cast<std::size_t>(chunks);
-  const auto i = static_cast<std::size_t>((index % chunks + chunks) % chunks);
-  const std::size_t longer = count % n;
-  return {i * (count / n) + std::min(i, longer), count / n + (i < longer ? 1 : 0)};
-}
-
-template <class T>
-std::span<T> window(std::span<T> data, ChunkRange range) {
-  return data.subspan(range.begin, range.count);
-}
 
 // Reduce-scatter: afterwards rank r holds the finished result of chunk r, and partial sums in
 // all the others. Called on all ranks with the same length and op.

@@ -1,9 +1,12 @@
 // Lesson 2: after a broadcast everybody holds root's numbers, for every algorithm, root and
 // size.
 #include "02_broadcast/broadcast.hpp"
+#include "02_broadcast/broadcast_cost.hpp"
+#include "02_broadcast/share_link_cost.hpp"
 #include "common/tracer_numbers.hpp"
 #include "tests/support/mpi_test.hpp"
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -13,9 +16,6 @@ using dist::test::tricky_sizes;
 using dist::test::world;
 
 namespace {
-
-constexpr BroadcastAlgorithm kAll[] = {BroadcastAlgorithm::flat, BroadcastAlgorithm::tree,
-                                       BroadcastAlgorithm::pipeline, BroadcastAlgorithm::mpi};
 
 std::vector<float> root_numbers_else_nan(std::size_t count, int root) {
   std::vector<float> data(count, std::numeric_limits<float>::quiet_NaN());
@@ -27,16 +27,29 @@ bool all_from(const std::vector<float>& data, int root) {
   return count_wrong(data, [&](std::size_t i) { return tracer_number(root, i); }) == 0;
 }
 
+bool close(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::abs(b);
+}
+
+// A link whose costs are easy to follow: 1 us + 1 ns per byte; twice that in a ring.
+LinkCost round_link() {
+  LinkCost link;
+  link.alpha_s = 1e-6;
+  link.beta_s_per_byte = 1e-9;
+  link.message = {{1, 1.001e-6}, {1 << 20, 1e-6 + 1e-9 * (1 << 20)}};
+  link.exchange = {{1, 2.002e-6}, {1 << 20, 2e-6 + 2e-9 * (1 << 20)}};
+  return link;
+}
+
 }  // namespace
 
 TEST_CASE("every algorithm brings every root's numbers to all ranks, at every size") {
-  for (const BroadcastAlgorithm algorithm : kAll) {
+  for (const auto& [name, algorithm] : kBroadcastAlgorithms) {
     for (int root = 0; root < world().size(); ++root) {
       for (const std::size_t count : tricky_sizes()) {
         std::vector<float> data = root_numbers_else_nan(count, root);
         broadcast<float>(world(), data, root, algorithm);
-        INFO("algorithm " << static_cast<int>(algorithm) << ", root " << root << ", count "
-                          << count);
+        INFO(name << ", root " << root << ", count " << count);
         CHECK(all_from(data, root));
       }
     }
@@ -44,9 +57,10 @@ TEST_CASE("every algorithm brings every root's numbers to all ranks, at every si
 }
 
 TEST_CASE("a megafloat arrives whole") {
-  for (const BroadcastAlgorithm algorithm : kAll) {
+  for (const auto& [name, algorithm] : kBroadcastAlgorithms) {
     const int root = world().size() - 1;
     std::vector<float> data = root_numbers_else_nan(1'000'003, root);
+    INFO(name);
     broadcast<float>(world(), data, root, algorithm);
     CHECK(all_from(data, root));
   }
@@ -66,20 +80,137 @@ TEST_CASE("broadcasts in a row do not mix") {
   for (int round = 0; round < 20; ++round) {
     const int root = round % world().size();
     std::vector<std::int64_t> data(3, world().rank() == root ? 100 + round : -1);
-    broadcast<std::int64_t>(world(), data, root, kAll[round % 4]);
+    broadcast<std::int64_t>(
+        world(), data, root,
+        kBroadcastAlgorithms[static_cast<std::size_t>(round) % kBroadcastAlgorithms.size()]
+            .algorithm);
     REQUIRE(all_ranks(data == std::vector<std::int64_t>(3, 100 + round)));
   }
 }
 
+TEST_CASE("the pipeline cuts its segments by the link it is given") {
+  LinkCost many;  // latency costs nothing: a segment per cache line
+  many.alpha_s = 0;
+  LinkCost one;  // bytes cost nothing: all in one
+  one.beta_s_per_byte = 0;
+  for (const LinkCost& link : {many, one, round_link()}) {
+    for (const std::size_t count : tricky_sizes()) {
+      std::vector<float> data = root_numbers_else_nan(count, 0);
+      broadcast<float>(world(), data, 0, BroadcastAlgorithm::pipeline, link);
+      CHECK(all_from(data, 0));
+    }
+  }
+}
+
+TEST_CASE("after the scatter every seat has its own chunk, whoever is the root") {
+  for (int root = 0; root < world().size(); ++root) {
+    for (const std::size_t count : tricky_sizes()) {
+      std::vector<float> data = root_numbers_else_nan(count, root);
+      binomial_scatter<float>(world(), data, root);
+      const int seat = (world().rank() - root + world().size()) % world().size();
+      const ChunkRange mine = chunk_range(count, world().size(), seat);
+      INFO("root " << root << ", count " << count);
+      for (std::size_t i = mine.begin; i < mine.begin + mine.count; ++i) {
+        if (data[i] != tracer_number(root, i)) {
+          CHECK(data[i] == tracer_number(root, i));
+          break;
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("rank 0's costs reach all ranks, and nobody else's count") {
+  LinkCost mine = round_link();
+  mine.r2 = 0.75;
+  mine.ranks = 5;
+  mine.device = DeviceType::cuda;
+  mine.message[1].seconds += world().rank();  // each rank would have its own
+  const std::optional<LinkCost> shared = share_link_cost(world(), mine);
+  REQUIRE(all_ranks(shared.has_value()));
+  const LinkCost want = round_link();
+  CHECK(shared->alpha_s == want.alpha_s);
+  CHECK(shared->beta_s_per_byte == want.beta_s_per_byte);
+  CHECK(shared->r2 == 0.75);
+  CHECK(shared->ranks == 5);
+  CHECK(shared->device == DeviceType::cuda);
+  REQUIRE(all_ranks(shared->message.size() == 2 && shared->exchange.size() == 2));
+  CHECK(shared->message[1].bytes == 1 << 20);
+  CHECK(shared->message[1].seconds == want.message[1].seconds);
+  CHECK(shared->exchange[1].seconds == want.exchange[1].seconds);
+
+  // Rank 0 has none: nobody has, whatever the others found in their folders.
+  const std::optional<LinkCost> others =
+      world().rank() == 0 ? std::nullopt : std::optional<LinkCost>(mine);
+  CHECK_FALSE(share_link_cost(world(), others).has_value());
+}
+
+TEST_CASE("no other number of segments would be faster") {
+  for (const int size : {3, 4, 7, 64}) {
+    for (const std::size_t bytes : {std::size_t{4096}, std::size_t{1} << 20}) {
+      LinkCost link;
+      link.alpha_s = 2e-6;
+      link.beta_s_per_byte = 0.25e-9;
+      const auto time = [&](double segments) {
+        return (segments + size - 2) *
+               (link.alpha_s + static_cast<double>(bytes) * link.beta_s_per_byte / segments);
+      };
+      const auto chosen =
+          static_cast<double>(segments_of(bytes, best_segment_bytes(link, bytes, size)));
+      INFO(size << " ranks, " << bytes << " bytes, " << chosen << " segments");
+      // Whole cache lines shift the number a little; the curve is flat there.
+      for (double segments = 1; segments < 2000; ++segments) {
+        if (time(segments) < 0.99 * time(chosen)) CHECK(time(segments) >= time(chosen));
+      }
+    }
+  }
+  const LinkCost guess;
+  CHECK(best_segment_bytes(guess, 1 << 20, 2) == 1 << 20);  // nobody to pass anything on to
+  CHECK(best_segment_bytes(guess, 0, 4) == 64);
+  CHECK(best_segment_bytes(guess, 1 << 20, 4) < 1 << 18);
+}
+
 TEST_CASE("the rounds are those of the formulas") {
   using enum BroadcastAlgorithm;
-  CHECK(broadcast_rounds(flat, 4, 8) == 7);
-  CHECK(broadcast_rounds(tree, 4, 1) == 0);
-  CHECK(broadcast_rounds(tree, 4, 2) == 1);
-  CHECK(broadcast_rounds(tree, 4, 7) == 3);
-  CHECK(broadcast_rounds(tree, 4, 8) == 3);
-  CHECK(broadcast_rounds(tree, 4, 9) == 4);
-  CHECK(broadcast_rounds(pipeline, kSegmentBytes, 4) == 3);
-  CHECK(broadcast_rounds(pipeline, 10 * kSegmentBytes + 1, 4) == 13);
-  CHECK(broadcast_rounds(mpi, 4, 8) == -1);
+  const LinkCost link = round_link();
+  CHECK(broadcast_rounds(flat, 4, 8, link) == 7);
+  CHECK(broadcast_rounds(tree, 4, 1, link) == 0);
+  CHECK(broadcast_rounds(tree, 4, 2, link) == 1);
+  CHECK(broadcast_rounds(tree, 4, 7, link) == 3);
+  CHECK(broadcast_rounds(tree, 4, 8, link) == 3);
+  CHECK(broadcast_rounds(tree, 4, 9, link) == 4);
+  CHECK(broadcast_rounds(pipeline, 4, 4, link) == 3);
+  CHECK(broadcast_rounds(pipeline, 0, 4, link) == 0);
+  // sqrt((4 - 2) * 50000 * 1e-9 / 1e-6) = 10 segments
+  CHECK(broadcast_rounds(pipeline, 50'000, 4, link) == 10 + 4 - 2);
+  CHECK(broadcast_rounds(scatter_all_gather, 4, 2, link) == 1 + 1);
+  CHECK(broadcast_rounds(scatter_all_gather, 4, 8, link) == 3 + 7);
+  CHECK_FALSE(broadcast_rounds(mpi, 4, 8, link).has_value());
+}
+
+TEST_CASE("the predictions are those of the formulas") {
+  using enum BroadcastAlgorithm;
+  const LinkCost link = round_link();
+  constexpr std::size_t kBytes = 80'000;
+  const auto message = [](double bytes) { return 1e-6 + 1e-9 * bytes; };
+  const auto step = [](double bytes) { return 2e-6 + 2e-9 * bytes; };
+  const auto predicted = [&](BroadcastAlgorithm algorithm, int size) {
+    return predict_broadcast(algorithm, kBytes, size, link).value_or(-1);
+  };
+  CHECK(close(predicted(flat, 8), 7 * message(80'000)));
+  CHECK(close(predicted(tree, 8), 3 * message(80'000)));
+  CHECK(close(predicted(pipeline, 2), message(80'000)));
+  const std::size_t segment = best_segment_bytes(link, kBytes, 8);
+  CHECK(close(predicted(pipeline, 8), static_cast<double>(segments_of(kBytes, segment) + 6) *
+                                          step(static_cast<double>(segment))));
+  CHECK(close(predicted(scatter_all_gather, 2), message(40'000) + step(40'000)));
+  CHECK(close(predicted(scatter_all_gather, 8),
+              message(40'000) + message(20'000) + message(10'000) + 7 * step(10'000)));
+  // Seven ranks: the root hands out 3, 2 and 1 chunks of 11429 bytes.
+  CHECK(close(predicted(scatter_all_gather, 7),
+              message(3 * 11'429) + message(2 * 11'429) + message(11'429) + 6 * step(11'429)));
+  for (const auto& [name, algorithm] : kBroadcastAlgorithms) {
+    if (algorithm != mpi) CHECK(predicted(algorithm, 1) == 0);
+  }
+  CHECK_FALSE(predict_broadcast(mpi, kBytes, 8, link).has_value());
 }

@@ -1,0 +1,78 @@
+// What this file adds: what a broadcast must cost, before it is run. Rounds by a formula,
+// seconds from the curves that lesson 1 measured on this machine. Builds on: 01, LinkCost. Look
+// at: which of the two curves each algorithm takes, and why.
+#pragma once
+
+#include "02_broadcast/broadcast.hpp"
+
+#include <bit>
+#include <cstddef>
+#include <optional>
+
+namespace dist {
+
+// ceil(log2 size).
+inline int tree_rounds(int size) {
+  return size < 2 ? 0 : std::bit_width(static_cast<unsigned>(size - 1));
+}
+
+// Messages that follow each other on the longest path; nothing for MPI's own, which does not
+// tell.
+inline std::optional<std::size_t> broadcast_rounds(BroadcastAlgorithm algorithm,
+                                                   std::size_t bytes, int size,
+                                                   const LinkCost& link) {
+  if (algorithm == BroadcastAlgorithm::mpi) return std::nullopt;
+  if (size < 2) return 0;
+  const auto others = static_cast<std::size_t>(size - 1);
+  const auto doublings = static_cast<std::size_t>(tree_rounds(size));
+  switch (algorithm) {
+    case BroadcastAlgorithm::flat: return others;
+    case BroadcastAlgorithm::tree: return doublings;
+    case BroadcastAlgorithm::pipeline: {
+      const std::size_t segments = segments_of(bytes, best_segment_bytes(link, bytes, size));
+      return segments == 0 ? 0 : segments + others - 1;
+    }
+    case BroadcastAlgorithm::scatter_all_gather: return doublings + others;
+    case BroadcastAlgorithm::mpi: break;
+  }
+  return std::nullopt;
+}
+
+// Seconds, if every rank has a core and a link of its own; nothing for MPI's own.
+//
+// Where in each round some ranks send and others receive, a round costs a message of lesson 1's
+// ping-pong. Where every rank does both at once, it costs a step of lesson 1's ring: the memory
+// is shared by all, and so is the time of ranks that do two things at once.
+inline std::optional<double> predict_broadcast(BroadcastAlgorithm algorithm, std::size_t bytes,
+                                               int size, const LinkCost& link) {
+  if (algorithm == BroadcastAlgorithm::mpi) return std::nullopt;
+  if (size < 2) return 0.0;
+  const std::size_t chunk =
+      (bytes + static_cast<std::size_t>(size) - 1) / static_cast<std::size_t>(size);
+  switch (algorithm) {
+    case BroadcastAlgorithm::flat: return (size - 1) * link.message_seconds(bytes);
+    case BroadcastAlgorithm::tree: return tree_rounds(size) * link.message_seconds(bytes);
+    case BroadcastAlgorithm::pipeline: {
+      const std::size_t segment = std::min(bytes, best_segment_bytes(link, bytes, size));
+      // Two ranks: the one only sends, the other only receives.
+      const double round =
+          size == 2 ? link.message_seconds(segment) : link.exchange_seconds(segment);
+      const std::size_t rounds = broadcast_rounds(algorithm, bytes, size, link).value_or(0);
+      return static_cast<double>(rounds) * round;
+    }
+    case BroadcastAlgorithm::scatter_all_gather: {
+      // The root's sends: in the round with distance d, chunks d .. 2d - 1, as far as there
+      // are.
+      double scatter = 0;
+      for (int distance = 1; distance < size; distance *= 2) {
+        const auto chunks = static_cast<std::size_t>(std::min(distance, size - distance));
+        scatter += link.message_seconds(chunks * chunk);
+      }
+      return scatter + (size - 1) * link.exchange_seconds(chunk);
+    }
+    case BroadcastAlgorithm::mpi: break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace dist

@@ -1,0 +1,71 @@
+// What this file adds: the broadcast that sends each byte about twice, however many ranks there
+// are. The root deals the tensor out, a chunk to each rank; then the chunks go around a ring.
+// Builds on: 01, send, recv and send_recv; the seats of binomial_tree; chunks.
+// Look at: the second half, which is the second half of lesson 3's ring, too.
+// Sources: van de Geijn's algorithm, in Barnett et al., "Interprocessor collective
+// communication library (InterCom)" (1994), and Thakur, Rabenseifner and Gropp, "Optimization
+// of collective communication operations in MPICH" (2005).
+#pragma once
+
+#include "01_send_recv/send_recv.hpp"
+#include "02_broadcast/chunks.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+
+namespace dist {
+
+// Deals `data` out from the root: afterwards seat s (see binomial_tree) holds chunk s, at its
+// place in `data`. Called on all ranks with the same root and length.
+//
+// The tree of binomial_tree with the largest distance first, so that what is still on its way
+// halves in every round. Before the round with distance d, the seats that are multiples of 2d
+// hold chunks s .. s + 2d - 1; each hands the upper half of them to seat s + d:
+//
+//   size 7     distance 4   0 -> 4: chunks 4 5 6
+//              distance 2   0 -> 2: 2 3              4 -> 6: 6
+//              distance 1   0 -> 1: 1     2 -> 3: 3  4 -> 5: 5   (6 -> 7: there is no seat 7)
+template <MpiScalar T>
+void binomial_scatter(const Communicator& comm, std::span<T> data, int root) {
+  const int size = comm.size();
+  const int seat = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int s) { return (s + root) % size; };
+  const auto begin_of = [&](int s) {
+    return s >= size ? data.size() : chunk_range(data.size(), size, s).begin;
+  };
+  // What seat s is handed in the round with distance d: chunks s .. s + d - 1.
+  const auto share = [&](int s, int d) {
+    return data.subspan(begin_of(s), begin_of(s + d) - begin_of(s));
+  };
+  if (size < 2) return;
+  for (int distance = static_cast<int>(std::bit_floor(static_cast<unsigned>(size - 1)));
+       distance > 0; distance /= 2) {
+    if (seat % (2 * distance) == 0 && seat + distance < size) {
+      send<T>(comm, share(seat + distance, distance), rank_of(seat + distance));
+    } else if (seat % (2 * distance) == distance) {
+      recv<T>(comm, share(seat, distance), rank_of(seat - distance));
+    }
+  }
+}
+
+// Root's `data` to all ranks; called on all ranks with the same root and length, which may be
+// smaller than the number of ranks: then some chunks are empty, and their messages, too.
+// Cost: ceil(log2 size) + size - 1 rounds, which carry 2 (size - 1) / size of the tensor; a
+// tree carries ceil(log2 size) times the tensor.
+template <MpiScalar T>
+void broadcast_scatter_all_gather(const Communicator& comm, std::span<T> data, int root) {
+  binomial_scatter(comm, data, root);
+  // Seat s has chunk s. At step k it passes on chunk s - k, which is the one that it received
+  // at step k - 1, and receives chunk s - 1 - k. After size - 1 steps it has had them all.
+  const int size = comm.size();
+  const int seat = (comm.rank() - root + size) % size;
+  const auto chunk = [&](int index) {
+    return window(data, chunk_range(data.size(), size, index));
+  };
+  for (int step = 0; step < size - 1; ++step) {
+    send_recv<T>(comm, chunk(seat - step), comm.right(), chunk(seat - 1 - step), comm.left());
+  }
+}
+
+}  // namespace dist
