@@ -12,13 +12,18 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace dist {
 namespace {
 
-// There and back. Rank 1 must receive before it sends: two ranks that both send first stop as
-// soon as the message is too large for MPI to keep a copy of it.
+// All three go there and back: what has just arrived is what is sent next, as in every
+// algorithm of the later lessons. Sending one array over and over would be too fast: the
+// receiver's cache would still hold it from the last time.
+
+// Rank 1 must receive before it sends: two ranks that both send first stop as soon as the
+// message is too large for MPI to keep a copy of it.
 void blocking(const Communicator& comm, std::span<float> data, std::span<float>) {
   if (comm.rank() == 0) {
     send<float>(comm, data, 1);
@@ -33,16 +38,19 @@ void blocking(const Communicator& comm, std::span<float> data, std::span<float>)
 void combined(const Communicator& comm, std::span<float> data, std::span<float> arrived) {
   const int peer = 1 - comm.rank();
   send_recv<float>(comm, data, peer, arrived, peer);
+  send_recv<float>(comm, arrived, peer, data, peer);
 }
 
 // The same by hand. Between the start and the wait there could be work: that is how
 // communication hides behind computation (lesson 5).
 void nonblocking(const Communicator& comm, std::span<float> data, std::span<float> arrived) {
   const int peer = 1 - comm.rank();
-  Request receive = irecv<float>(comm, arrived, peer);
-  Request sending = isend<float>(comm, data, peer);
-  receive.wait();
-  sending.wait();
+  for (const auto& [out, in] : {std::pair(data, arrived), std::pair(arrived, data)}) {
+    Request receive = irecv<float>(comm, in, peer);
+    Request sending = isend<float>(comm, out, peer);
+    receive.wait();
+    sending.wait();
+  }
 }
 
 bool all_from(int sender, std::span<const float> data) {
@@ -61,7 +69,8 @@ void fill(const Communicator& comm, const Tensor& tensor, const Stream& stream) 
           [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); });
 }
 
-// Seconds of one exchange, the median over enough of them, and whether the data arrived.
+// Seconds of one way, half of there and back: the median over enough of them. Makes `correct`
+// false if the data did not arrive.
 double time_exchange(const Communicator& comm, const Tensor& tensor, const Stream& stream,
                      Exchange exchange, bool& correct) {
   const Tensor second(tensor.shape(), message_device(stream.device()));
@@ -71,10 +80,11 @@ double time_exchange(const Communicator& comm, const Tensor& tensor, const Strea
   };
   fill(comm, tensor, stream);
   once();
-  // After the blocking way both hold rank 0's numbers; after the others, each the peer's.
+  // After the blocking way both hold rank 0's numbers. After the others each has its own back,
+  // and has seen the peer's.
   const bool swaps = exchange != &blocking;
-  correct = correct &&
-            all_from(swaps ? 1 - comm.rank() : 0, to_host(stream, swaps ? second : tensor));
+  correct = correct && all_from(swaps ? comm.rank() : 0, to_host(stream, tensor)) &&
+            (!swaps || all_from(1 - comm.rank(), to_host(stream, second)));
   std::vector<double> seconds;
   for (std::size_t i = 0; i < repeats_of(tensor); ++i) {
     const auto begin = std::chrono::steady_clock::now();
@@ -82,29 +92,34 @@ double time_exchange(const Communicator& comm, const Tensor& tensor, const Strea
     seconds.push_back(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
-  return median(std::move(seconds));
+  return median(std::move(seconds)) / 2;
 }
 
-// Seconds of one step of a ring of all ranks. Several steps follow each other without a
-// barrier, as they do in a ring: a rank that is late in one step may catch up in the next.
+// Seconds of one step of a ring of all ranks, in which each passes on what it has received.
+// Several steps follow each other without a barrier, as they do in a ring: a rank that is late
+// in one step may catch up in the next.
 double time_ring_step(const Communicator& comm, const Tensor& tensor, const Stream& stream,
                       bool& correct) {
-  constexpr int kSteps = 4;
+  constexpr int kSteps = 4;  // an even number: the last step's message is in the tensor again
   const Tensor second(tensor.shape(), message_device(stream.device()));
-  const std::span<float> arrived(second.data(), second.numel());
+  int steps_done = 0;
   const auto steps = [&] {
     for_mpi(stream, tensor, [&](std::span<float> data) {
-      for (int step = 0; step < kSteps; ++step) {
-        send_recv<float>(comm, data, comm.right(), arrived, comm.left());
+      std::span<float> out = data;
+      std::span<float> in(second.data(), second.numel());
+      for (int step = 0; step < kSteps; ++step, std::swap(out, in)) {
+        send_recv<float>(comm, out, comm.right(), in, comm.left());
       }
     });
+    steps_done += kSteps;
   };
   fill(comm, tensor, stream);
   const auto rounds = static_cast<int>(std::max<std::size_t>(9, repeats_of(tensor) / kSteps));
   const double seconds = median_of_slowest(
                              comm, rounds, [] {}, steps) /
                          kSteps;
-  correct = correct && all_from(comm.left(), to_host(stream, second));
+  const int sender = (comm.rank() - steps_done % comm.size() + comm.size()) % comm.size();
+  correct = correct && all_from(sender, to_host(stream, tensor));
   return seconds;
 }
 
@@ -125,8 +140,7 @@ PingPongTimes ping_pong(const Communicator& comm, const Tensor& tensor, const St
   if (comm.size() < 2) throw Error("ping_pong needs two ranks");
   PingPongTimes times;
   if (comm.rank() < 2) {
-    // A round trip is two messages, one after the other; in the two exchanges they overlap.
-    times.one_way_us = 1e6 / 2 * time_exchange(comm, tensor, stream, blocking, times.correct);
+    times.one_way_us = 1e6 * time_exchange(comm, tensor, stream, blocking, times.correct);
     times.combined_us = 1e6 * time_exchange(comm, tensor, stream, combined, times.correct);
     times.nonblocking_us =
         1e6 * time_exchange(comm, tensor, stream, nonblocking, times.correct);

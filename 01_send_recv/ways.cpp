@@ -47,11 +47,16 @@ struct Timed {
 
 Timed time_way(const Communicator& comm, const WayToExchange& way, std::size_t bytes) {
   std::vector<float> out(bytes / sizeof(float));
-  fill_tracer_numbers(out, comm.rank());
   std::vector<float> in(out.size());
   const int iterations = bytes > (1U << 16) ? 20 : 100;
   const double seconds = median_of_slowest(
-      comm, iterations, [&] { std::fill(in.begin(), in.end(), -1.0F); },
+      comm, iterations,
+      [&] {
+        // Written anew each time, as a program would: what was sent before is still in the
+        // receiver's cache.
+        fill_tracer_numbers(out, comm.rank());
+        std::fill(in.begin(), in.end(), -1.0F);
+      },
       [&] { way.exchange(comm, out, in); });
   std::uint64_t wrong =
       count_wrong(in, [&](std::size_t i) { return tracer_number(comm.left(), i); });
