@@ -8,37 +8,49 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace dist {
 namespace {
 
-// On rank 0. A sweep of fewer than three sizes has no fit, and leaves what was kept as it was.
-void show_fit(const Stage& stage, const std::vector<CostPoint>& message,
-              const std::vector<CostPoint>& exchange) {
-  if (message.size() < 3) {
+// The sizes that have been measured, in seconds of rank 0.
+struct Sweep {
+  std::vector<CostPoint> message;
+  std::vector<CostPoint> exchange;
+};
+
+// On rank 0; nothing for a sweep of fewer than three sizes.
+std::optional<LinkCost> fit(const Stage& stage, const Sweep& measured) {
+  if (measured.message.size() < 3) {
     stage.console.line("no alpha and beta: a line needs at least three sizes");
     stage.console.row({{"act", "fit"},
                        {"alpha_us", nullptr},
                        {"beta_ns_per_byte", nullptr},
                        {"r2", nullptr}});
-    return;
+    return std::nullopt;
   }
-  LinkCost cost = fit_link_cost(message);
-  cost.exchange = exchange;
+  LinkCost cost = fit_link_cost(measured.message);
+  cost.exchange = measured.exchange;
   cost.ranks = stage.comm.size();
   cost.device = stage.stream.device().type;
-  const double alpha_us = 1e6 * cost.alpha_s;
-  const double beta_ns = 1e9 * cost.beta_s_per_byte;
-  stage.console.line(
-      fmt::format("a message of n bytes takes {:.2f} us + n x {:.4f} ns "
-                  "(r2 {:.3f}); kept in {}",
-                  alpha_us, beta_ns, cost.r2, kLinkCostFile));
   stage.console.row({{"act", "fit"},
-                     {"alpha_us", significant(alpha_us)},
-                     {"beta_ns_per_byte", significant(beta_ns)},
+                     {"alpha_us", significant(1e6 * cost.alpha_s)},
+                     {"beta_ns_per_byte", significant(1e9 * cost.beta_s_per_byte)},
                      {"r2", significant(cost.r2)}});
-  save_link_cost(cost);
+  return cost;
+}
+
+double gigabytes_per_s(std::size_t bytes, const PingPongTimes& times) {
+  return static_cast<double>(bytes) / (1e3 * times.one_way_us);
+}
+
+// "11.31 (-7%)": what the line says of a size, and how far off that is.
+std::string line_and_error(const std::optional<LinkCost>& cost, const CostPoint& point) {
+  if (!cost) return "-";
+  const double seconds = cost->line_seconds(point.bytes);
+  return fmt::format("{:.2f} ({:+.0f}%)", 1e6 * seconds, 100 * (seconds / point.seconds - 1));
 }
 
 }  // namespace
@@ -48,31 +60,46 @@ bool show_ping_pong(const Stage& stage) {
   console.line(
       "ping-pong: ranks 0 and 1 exchange a tensor, then all pass it to the right; "
       "microseconds");
-  Table table({"size", "one way", "GB/s", "both: send_recv", "both: isend/irecv", "all: ring"});
-  std::vector<CostPoint> message;
-  std::vector<CostPoint> exchange;
+  Sweep measured;
+  std::vector<PingPongTimes> all_times;
   bool correct = true;
   for (const std::size_t bytes : sweep.sizes()) {
     const Tensor tensor({bytes / sizeof(float)}, stream.device());
     const PingPongTimes times = ping_pong(comm, tensor, stream);
     correct = correct && times.correct;
-    message.push_back({bytes, times.one_way_us / 1e6});
-    exchange.push_back({bytes, times.ring_step_us / 1e6});
-    const double gigabytes_per_s = static_cast<double>(bytes) / (1e3 * times.one_way_us);
-    table.add({format_bytes(bytes), fmt::format("{:.2f}", times.one_way_us),
-               fmt::format("{:.3f}", gigabytes_per_s), fmt::format("{:.2f}", times.combined_us),
-               fmt::format("{:.2f}", times.nonblocking_us),
-               fmt::format("{:.2f}", times.ring_step_us)});
+    measured.message.push_back({bytes, times.one_way_us / 1e6});
+    measured.exchange.push_back({bytes, times.ring_step_us / 1e6});
+    all_times.push_back(times);
     console.row({{"act", "pingpong"},
                  {"bytes", bytes},
                  {"time_us", significant(times.one_way_us)},
-                 {"bandwidth_gbs", significant(gigabytes_per_s)},
+                 {"bandwidth_gbs", significant(gigabytes_per_s(bytes, times))},
                  {"exchange_combined_us", significant(times.combined_us)},
                  {"exchange_nonblocking_us", significant(times.nonblocking_us)},
                  {"ring_step_us", significant(times.ring_step_us)}});
   }
+  std::optional<LinkCost> cost;
+  if (comm.rank() == 0) cost = fit(stage, measured);
+
+  Table table({"size", "one way", "GB/s", "by the line", "both: send_recv", "isend/irecv",
+               "all: ring"});
+  for (std::size_t i = 0; i < all_times.size(); ++i) {
+    const PingPongTimes& times = all_times[i];
+    const CostPoint& point = measured.message[i];
+    table.add({format_bytes(point.bytes), fmt::format("{:.2f}", times.one_way_us),
+               fmt::format("{:.3f}", gigabytes_per_s(point.bytes, times)),
+               line_and_error(cost, point), fmt::format("{:.2f}", times.combined_us),
+               fmt::format("{:.2f}", times.nonblocking_us),
+               fmt::format("{:.2f}", times.ring_step_us)});
+  }
   table.print(console);
-  if (comm.rank() == 0) show_fit(stage, message, exchange);
+  if (cost) {
+    save_link_cost(*cost);  // without a line, what was kept before stays
+    console.line(
+        fmt::format("the line: a message of n bytes takes {:.2f} us + n x {:.4f} ns "
+                    "(r2 {:.3f}); kept in {}",
+                    1e6 * cost->alpha_s, 1e9 * cost->beta_s_per_byte, cost->r2, kLinkCostFile));
+  }
   return comm.all_agree(correct);
 }
 
