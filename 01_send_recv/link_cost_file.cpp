@@ -2,19 +2,17 @@
 // Look at: load_link_cost, which believes nothing that it reads.
 #include "01_send_recv/alpha_beta.hpp"
 #include "common/check.hpp"
+#include "common/output_file.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <cerrno>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <system_error>
-#include <unistd.h>
 
 namespace dist {
 namespace {
@@ -73,32 +71,10 @@ void save_link_cost(const LinkCost& cost) {
                   {"device", cost.device == DeviceType::cpu ? "cpu" : "cuda"},
                   {"message", to_json(cost.message)},
                   {"exchange", to_json(cost.exchange)}};
-  const auto fail = [](const std::string& why) {
-    throw Error(fmt::format("{}: cannot be written: {}", kLinkCostFile, why));
-  };
-  std::error_code problem;
+  std::error_code problem;  // not looked at: the write says what is wrong
   std::filesystem::create_directories(std::filesystem::path(kLinkCostFile).parent_path(),
                                       problem);
-  if (problem) fail(problem.message());
-  // Under another name first: two programs that write at once, or one that is killed half-way,
-  // must not leave a mixture under the name that others read.
-  const std::string temporary = fmt::format("{}.{}", kLinkCostFile, ::getpid());
-  {
-    std::ofstream stream(temporary);
-    stream << file.dump(1) << '\n';
-    stream.close();
-    if (!stream) {
-      const std::string why = std::strerror(errno);
-      std::filesystem::remove(temporary, problem);
-      fail(why);
-    }
-  }
-  std::filesystem::rename(temporary, kLinkCostFile, problem);
-  if (problem) {
-    const std::string why = problem.message();
-    std::filesystem::remove(temporary, problem);
-    fail(why);
-  }
+  write_file_at_once(kLinkCostFile, file.dump(1) + "\n");
 }
 
 std::optional<LinkCost> load_link_cost() {

@@ -1,10 +1,12 @@
 // What this file adds: every algorithm at every size, measured beside what it must cost.
-// Builds on: broadcast_cost.
+// Builds on: broadcast_cost; and the spy, which counts the rounds of the real run
+// (traffic.hpp).
 #include "02_broadcast/acts.hpp"
 #include "02_broadcast/broadcast_cost.hpp"
 #include "common/host_copy.hpp"
 #include "common/measure.hpp"
 #include "common/tracer_numbers.hpp"
+#include "common/traffic.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,7 +22,7 @@ namespace {
 struct Measurement {
   double seconds = 0;
   std::size_t wrong = 0;
-  std::optional<std::size_t> rounds;          // as they were
+  std::optional<std::size_t> rounds;          // as counted in a run
   std::optional<std::size_t> formula_rounds;  // as they must be
   std::optional<double> predicted;            // seconds
 };
@@ -49,7 +51,10 @@ Measurement measure(const Context& context, const std::string& algorithm, std::s
   const BroadcastAlgorithm which = broadcast_algorithm(algorithm);
   result.formula_rounds =
       broadcast_rounds(which, bytes, size, context.measured.value_or(LinkCost{}));
-  result.rounds = result.formula_rounds;
+  if (result.formula_rounds) {
+    result.rounds =
+        count_traffic(context.comm, [&] { run_broadcast(context, algorithm, tensor); }).rounds;
+  }
   // Lesson 1's curves are of messages as they were there. On a GPU they hold copies to the
   // host, once per round trip, and here there is one copy per broadcast: no prediction.
   const bool comparable = context.measured && context.measured->device == DeviceType::cpu &&

@@ -6,6 +6,7 @@
 #include "01_send_recv/raw_messages.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "common/tracer_numbers.hpp"
+#include "common/traffic.hpp"
 #include "tests/support/mpi_test.hpp"
 #include "tests/support/run_command.hpp"
 
@@ -241,6 +242,20 @@ TEST_CASE("every way of an exchange brings the left neighbour's numbers, at ever
       INFO(way.name << ", " << count << " numbers");
       CHECK(all_from(in, world().left()));
     }
+  }
+}
+
+TEST_CASE("every way of an exchange is one message per rank, to the right") {
+  if (world().size() < 2) return;
+  for (const WayToExchange& way : kWaysToExchange) {
+    const std::vector<float> out = my_numbers(100'003);
+    std::vector<float> in(out.size());
+    const Traffic traffic = count_traffic(world(), [&] { way.exchange(world(), out, in); });
+    INFO(way.name);
+    CHECK(traffic.messages_per_rank == 1);
+    CHECK(traffic.bytes_per_rank == out.size() * sizeof(float));
+    CHECK(traffic.peers == std::vector<int>{1});
+    CHECK(traffic.collectives == 0);
   }
 }
 

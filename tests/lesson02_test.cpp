@@ -4,6 +4,7 @@
 #include "02_broadcast/broadcast_cost.hpp"
 #include "02_broadcast/share_link_cost.hpp"
 #include "common/tracer_numbers.hpp"
+#include "common/traffic.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <cmath>
@@ -195,6 +196,67 @@ TEST_CASE("the rounds are those of the formulas") {
   CHECK(broadcast_rounds(scatter_all_gather, 4, 2, link) == 1 + 1);
   CHECK(broadcast_rounds(scatter_all_gather, 4, 8, link) == 3 + 7);
   CHECK_FALSE(broadcast_rounds(mpi, 4, 8, link).has_value());
+}
+
+TEST_CASE("the rounds that a run takes are those of the formulas, for every root and size") {
+  const LinkCost link = round_link();
+  for (const auto& [name, algorithm] : kBroadcastAlgorithms) {
+    if (algorithm == BroadcastAlgorithm::mpi) continue;
+    for (int root = 0; root < world().size(); ++root) {
+      for (const std::size_t count : tricky_sizes()) {
+        std::vector<float> data = root_numbers_else_nan(count, root);
+        const Traffic traffic = count_traffic(
+            world(), [&] { broadcast<float>(world(), data, root, algorithm, link); });
+        INFO(name << ", root " << root << ", count " << count);
+        CHECK(traffic.rounds ==
+              broadcast_rounds(algorithm, count * sizeof(float), world().size(), link));
+        CHECK(traffic.collectives == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("messages, bytes and peers are those of each algorithm") {
+  using enum BroadcastAlgorithm;
+  const LinkCost link = round_link();
+  const int size = world().size();
+  if (size < 2) return;
+  constexpr std::size_t kCount = 7 * 4 * 3 * 1000;  // whole chunks on 2, 3, 4 and 7 ranks
+  constexpr std::size_t kBytes = kCount * sizeof(float);
+  const auto traffic_of = [&](BroadcastAlgorithm algorithm) {
+    std::vector<float> data = root_numbers_else_nan(kCount, 0);
+    return count_traffic(world(), [&] { broadcast<float>(world(), data, 0, algorithm, link); });
+  };
+  const auto others = static_cast<std::uint64_t>(size - 1);
+  const auto doublings = static_cast<std::uint64_t>(tree_rounds(size));
+  std::vector<int> everybody;
+  for (int rank = 1; rank < size; ++rank) everybody.push_back(rank);
+  std::vector<int> powers;
+  for (int rank = 1; rank < size; rank *= 2) powers.push_back(rank);
+
+  const Traffic by_flat = traffic_of(flat);
+  CHECK(by_flat.messages_per_rank == others);
+  CHECK(by_flat.bytes_per_rank == others * kBytes);
+  CHECK(by_flat.peers == everybody);
+
+  const Traffic by_tree = traffic_of(tree);
+  CHECK(by_tree.messages_per_rank == doublings);
+  CHECK(by_tree.bytes_per_rank == doublings * kBytes);
+  CHECK(by_tree.peers == powers);
+
+  const Traffic by_pipeline = traffic_of(pipeline);
+  CHECK(by_pipeline.messages_per_rank ==
+        segments_of(kBytes, best_segment_bytes(link, kBytes, size)));
+  CHECK(by_pipeline.bytes_per_rank == kBytes);
+  CHECK(by_pipeline.peers == std::vector<int>{1});
+
+  // The root deals out all but its own chunk, and then passes on as many.
+  const Traffic by_ring = traffic_of(scatter_all_gather);
+  CHECK(by_ring.messages_per_rank == doublings + others);
+  CHECK(by_ring.bytes_per_rank == 2 * others * kBytes / static_cast<std::uint64_t>(size));
+  CHECK(by_ring.peers == powers);
+
+  CHECK(traffic_of(mpi).collectives == 1);
 }
 
 TEST_CASE("the predictions are those of the formulas") {

@@ -163,6 +163,19 @@ TEST_CASE("the five ways stand side by side, with what would hang", "[lesson01]"
   for (const std::size_t i : {6, 9, 12}) CHECK(rows[i]["if_all_send_first"] == "works");
 }
 
+TEST_CASE("the deadlock is named with ranks, call, size, tag and cycle, and ends with 86",
+          "[lesson01]") {
+  const CommandResult two = mpirun(2, "send_recv", "--act deadlock --timeout 2");
+  INFO(two.out << two.err);
+  CHECK(two.status == 86);
+  CHECK(
+      two.says("hang: rank 0 in MPI_Send to 1 (4 MiB, tag 0); rank 1 in MPI_Send to 0 "
+               "(4 MiB, tag 0): cycle 0 -> 1 -> 0"));
+  const CommandResult three = mpirun(3, "send_recv", "--act deadlock --timeout 2");
+  CHECK(three.status == 86);
+  CHECK(three.says("cycle 0 -> 1 -> 2 -> 0"));
+}
+
 TEST_CASE("NCCL moves the numbers one seat, or says why it cannot", "[lesson01]") {
   for (const int ranks : {1, 2, 4}) {
     const CommandResult result = mpirun(ranks, "send_recv", "--act nccl --json");
