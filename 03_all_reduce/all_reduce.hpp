@@ -1,6 +1,8 @@
 // One name for all all-reduces, and the choice between them.
 #pragma once
 
+#include "03_all_reduce/advanced/pipelined_ring.hpp"
+#include "03_all_reduce/advanced/rabenseifner.hpp"
 #include "03_all_reduce/naive.hpp"
 #include "03_all_reduce/recursive_doubling.hpp"
 #include "03_all_reduce/ring.hpp"
@@ -11,7 +13,17 @@
 
 namespace dist {
 
-enum class AllReduceAlgorithm { naive, recursive_doubling, ring, mpi, automatic };
+enum class AllReduceAlgorithm {
+  naive,
+  recursive_doubling,
+  ring,
+  mpi,
+  automatic,
+  // advanced/
+  ring_pipelined,
+  rabenseifner,
+  shared_memory,
+};
 
 // The names that --algorithm takes.
 inline const std::map<std::string, AllReduceAlgorithm> kAllReduceAlgorithms{
@@ -19,7 +31,10 @@ inline const std::map<std::string, AllReduceAlgorithm> kAllReduceAlgorithms{
     {"recursive-doubling", AllReduceAlgorithm::recursive_doubling},
     {"ring", AllReduceAlgorithm::ring},
     {"mpi", AllReduceAlgorithm::mpi},
-    {"auto", AllReduceAlgorithm::automatic}};
+    {"auto", AllReduceAlgorithm::automatic},
+    {"ring-pipelined", AllReduceAlgorithm::ring_pipelined},
+    {"rabenseifner", AllReduceAlgorithm::rabenseifner},
+    {"shared-memory", AllReduceAlgorithm::shared_memory}};
 
 inline const std::string& to_string(AllReduceAlgorithm algorithm) {
   for (const auto& [name, value] : kAllReduceAlgorithms) {
@@ -38,7 +53,8 @@ void all_reduce_mpi(const Communicator& comm, std::span<T> data, ReduceOp op) {
 
 // Few messages for a small tensor, where latency counts; few bytes for a large one, where
 // bandwidth does. A function of size and ranks alone, so that all ranks choose alike: two that
-// chose differently would wait for each other for ever.
+// chose differently would wait for each other for ever. advanced/all_reducer.hpp chooses from
+// measured costs, and among more.
 inline AllReduceAlgorithm choose_all_reduce(std::size_t bytes, int ranks) {
   // Where the two curves of `all_reduce --algorithm all` cross on one host.
   constexpr std::size_t kRingFromBytesPerRank = 16 * 1024;
@@ -49,7 +65,8 @@ inline AllReduceAlgorithm choose_all_reduce(std::size_t bytes, int ranks) {
 
 // Called on all ranks with the same length, op and algorithm; returns on a rank when its `data`
 // holds the result, which is the same on all ranks. Throws Error, on all ranks and before any
-// message, for the average of whole numbers.
+// message, for the average of whole numbers, and for shared-memory, which needs memory made
+// beforehand: an AllReducer (advanced/all_reducer.hpp) has it.
 template <MpiScalar T>
 void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,
                 AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic) {
@@ -63,6 +80,10 @@ void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,
       return all_reduce_recursive_doubling(comm, data, op);
     case AllReduceAlgorithm::ring: return all_reduce_ring(comm, data, op);
     case AllReduceAlgorithm::mpi: return all_reduce_mpi(comm, data, op);
+    case AllReduceAlgorithm::ring_pipelined: return all_reduce_pipelined_ring(comm, data, op);
+    case AllReduceAlgorithm::rabenseifner: return all_reduce_rabenseifner(comm, data, op);
+    case AllReduceAlgorithm::shared_memory:
+      throw Error("shared-memory needs memory that all ranks made together: an AllReducer");
     case AllReduceAlgorithm::automatic: break;  // replaced above
   }
 }

@@ -1,6 +1,6 @@
 // What this file adds: the all-reduce for small tensors, in log2(size) exchanges.
 // Builds on: 01, send_recv.
-// Look at: what happens when the number of ranks is no power of two.
+// Look at: what happens when the number of ranks is no power of two (Seats).
 #pragma once
 
 #include "03_all_reduce/reduce_op.hpp"
@@ -11,44 +11,62 @@
 
 namespace dist {
 
+// The largest power of two of ranks, numbered from 0; the ranks beyond it take part through a
+// neighbour. With 7 ranks, 3 are beyond: 0, 2 and 4 hand their numbers to 1, 3 and 5 and wait;
+// 1, 3, 5 and 6 are then the seats 0, 1, 2 and 3; in the end the waiting get the result.
+struct Seats {
+  int count;
+  int beyond;
+
+  explicit Seats(int ranks)
+      : count(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))),
+        beyond(ranks - count) {}
+  bool paired(int rank) const { return rank < 2 * beyond; }
+  bool waits(int rank) const { return paired(rank) && rank % 2 == 0; }
+  int seat_of(int rank) const { return paired(rank) ? rank / 2 : rank - beyond; }
+  int rank_of(int seat) const { return seat < beyond ? 2 * seat + 1 : seat + beyond; }
+};
+
+// Calls exchange(seats) on the ranks that have a seat, with the numbers of those that have none
+// added in; what exchange leaves in `data` is the result on all. `spare` is as long as `data`.
+template <MpiScalar T, class Exchange>
+void on_seats(const Communicator& comm, std::span<T> data, std::span<T> spare, ReduceOp op,
+              Exchange exchange) {
+  const Seats seats(comm.size());
+  if (seats.waits(comm.rank())) {
+    send<T>(comm, data, comm.rank() + 1);
+    recv<T>(comm, data, comm.rank() + 1);
+    return;
+  }
+  if (seats.paired(comm.rank())) {
+    recv<T>(comm, spare, comm.rank() - 1);
+    accumulate<T>(op, data, spare);
+  }
+  exchange(seats);
+  if (seats.paired(comm.rank())) send<T>(comm, data, comm.rank() - 1);
+}
+
 // Called on all ranks with the same length and op; afterwards `data` is the same on all, to the
 // bit (see accumulate). Cost: log2(size) exchanges of the whole tensor: the fewest messages
 // that are possible, but more bytes than the ring's. Thakur, Rabenseifner and Gropp,
 // "Optimization of Collective Communication Operations in MPICH" (2005).
 //
-// In the round with distance d, rank r exchanges with rank r xor d, and both add:
+// In the round with distance d, seat s exchanges with seat s xor d, and both add:
 //
 //   size 4     distance 1   0 <-> 1   2 <-> 3     everybody holds the sum of a pair
 //              distance 2   0 <-> 2   1 <-> 3     ... of two pairs, which is all
-//
-// With 7 ranks, 3 are beyond the largest power of two. Ranks 0, 2, 4 hand their numbers to 1,
-// 3, 5 and wait; 1, 3, 5 and 6 are then four seats 0, 1, 2, 3; in the end the waiting get the
-// result.
 template <MpiScalar T>
 void all_reduce_recursive_doubling(const Communicator& comm, std::span<T> data, ReduceOp op) {
-  const int seats = static_cast<int>(std::bit_floor(static_cast<unsigned>(comm.size())));
-  const int beyond = comm.size() - seats;
-  const bool paired = comm.rank() < 2 * beyond;
-  const bool waits = paired && comm.rank() % 2 == 0;
-  if (waits) {
-    send<T>(comm, data, comm.rank() + 1);
-    recv<T>(comm, data, comm.rank() + 1);
-    return;
-  }
   std::vector<T> arrived(data.size());
-  if (paired) {
-    recv<T>(comm, arrived, comm.rank() - 1);
-    accumulate<T>(op, data, arrived);
-  }
-  const int seat = paired ? comm.rank() / 2 : comm.rank() - beyond;
-  const auto rank_of = [&](int s) { return s < beyond ? 2 * s + 1 : s + beyond; };
-  for (int distance = 1; distance < seats; distance *= 2) {
-    const int partner = rank_of(seat ^ distance);
-    send_recv<T>(comm, data, partner, arrived, partner);
-    accumulate<T>(op, data, arrived);
-  }
-  finish(op, data, comm.size());
-  if (paired) send<T>(comm, data, comm.rank() - 1);
+  on_seats<T>(comm, data, arrived, op, [&](const Seats& seats) {
+    const int seat = seats.seat_of(comm.rank());
+    for (int distance = 1; distance < seats.count; distance *= 2) {
+      const int partner = seats.rank_of(seat ^ distance);
+      send_recv<T>(comm, data, partner, arrived, partner);
+      accumulate<T>(op, data, arrived);
+    }
+    finish(op, data, comm.size());
+  });
 }
 
 }  // namespace dist

@@ -12,10 +12,15 @@
 #include "03_all_reduce/reduce_op.hpp"
 
 #include <cstddef>
+#include <memory>
 #include <span>
-#include <vector>
 
 namespace dist {
+
+// Called after each step of the two loops below, with its number; ring_picture watches so.
+struct Unwatched {
+  void operator()(int /*step*/) const {}
+};
 
 // Reduce-scatter: afterwards rank r holds the finished result of chunk r, and partial sums in
 // all the others. Called on all ranks with the same length and op.
@@ -28,11 +33,13 @@ namespace dist {
 //
 // Seen from rank r: at step s pass on chunk r-1-s, receive chunk r-2-s. What arrives at step s
 // is what leaves at step s + 1, so one spare chunk of memory is enough.
-template <MpiScalar T>
-void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp op) {
+template <MpiScalar T, class Watch = Unwatched>
+void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp op,
+                         Watch after_step = {}) {
   const auto chunk = [&](int index) { return chunk_range(data.size(), comm.size(), index); };
-  std::vector<T> spare_memory(chunk(0).count);  // chunk 0 is as long as any
-  const std::span<T> spare(spare_memory);
+  const std::size_t longest = chunk(0).count;  // no chunk is longer than chunk 0
+  const auto spare_memory = std::make_unique_for_overwrite<T[]>(longest);
+  const std::span<T> spare(spare_memory.get(), longest);
   for (int step = 0; step < comm.size() - 1; ++step) {
     const ChunkRange out = chunk(comm.rank() - 1 - step);
     const ChunkRange in = chunk(comm.rank() - 2 - step);
@@ -40,6 +47,7 @@ void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp o
     // whole ring would wait with it. send_recv cannot.
     send_recv<T>(comm, window(data, out), comm.right(), spare.first(in.count), comm.left());
     accumulate<T>(op, window(data, in), spare.first(in.count));
+    after_step(step);
   }
   // Each chunk is finished on one rank only: that is why every rank ends with the same bits,
   // although each chunk was added up in another order.
@@ -50,13 +58,14 @@ void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp o
 // more, finished chunks only move on to the right.
 //
 // Seen from rank r: at step s pass on chunk r-s, receive chunk r-1-s, straight to its place.
-template <MpiScalar T>
-void ring_all_gather(const Communicator& comm, std::span<T> data) {
+template <MpiScalar T, class Watch = Unwatched>
+void ring_all_gather(const Communicator& comm, std::span<T> data, Watch after_step = {}) {
   const auto chunk = [&](int index) { return chunk_range(data.size(), comm.size(), index); };
   for (int step = 0; step < comm.size() - 1; ++step) {
     const ChunkRange out = chunk(comm.rank() - step);
     const ChunkRange in = chunk(comm.rank() - 1 - step);
     send_recv<T>(comm, window(data, out), comm.right(), window(data, in), comm.left());
+    after_step(step);
   }
 }
 

@@ -1,6 +1,7 @@
 // The flags of training that only several processes need.
 #pragma once
 
+#include "03_all_reduce/advanced/host_memory.hpp"
 #include "05_ddp_training/training_options.hpp"
 #include "common/communicator.hpp"
 
@@ -24,7 +25,8 @@ struct ParallelOptions {
     command_line.choice("--backend", backend, {"auto", "ours", "mpi", "nccl"},
                         "who carries gradients; auto: nccl with a GPU per rank, else ours");
     command_line.choice("--algorithm", algorithm,
-                        {"auto", "naive", "recursive-doubling", "ring", "mpi"},
+                        {"auto", "naive", "recursive-doubling", "ring", "ring-pipelined",
+                         "rabenseifner", "shared-memory", "mpi"},
                         "which all-reduce, for the backend ours");
     command_line.choice("--data-parallel", data_parallel, {"ddp", "naive"},
                         "one all-reduce for all gradients, or one for each");
@@ -32,6 +34,7 @@ struct ParallelOptions {
       if (command_line.given("--algorithm") && (backend == "mpi" || backend == "nccl")) {
         throw Error("--algorithm: is for the backend ours, not for " + backend);
       }
+      if (algorithm == "shared-memory") require_host_memory("--algorithm", comm);
       if (global_batch == 0) return;
       if (command_line.given("--batch-size")) {
         throw Error("--global-batch: and --batch-size exclude each other");

@@ -1,6 +1,6 @@
 // Lesson 3: every all-reduce gives the right numbers, and the same bits on every rank.
+#include "03_all_reduce/advanced/all_reducer.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "03_all_reduce/registered_memory.hpp"
 #include "common/hash.hpp"
 #include "common/random.hpp"
 #include "common/tracer_numbers.hpp"
@@ -8,8 +8,11 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <string>
 #include <vector>
 
 using namespace dist;
@@ -29,6 +32,43 @@ double sum_of_all(std::size_t index) {
   double sum = 0;
   for (int rank = 0; rank < world().size(); ++rank) sum += tracer_number(rank, index);
   return sum;
+}
+
+// Sizes at which an all-reduce breaks, up to several segments, tiles and window blocks.
+std::vector<std::size_t> sizes() {
+  std::vector<std::size_t> all = tricky_sizes();
+  all.push_back(std::size_t{1} << 20);
+  return all;
+}
+
+// `count` elements in memory of this rank's own, or where all ranks reach them.
+template <class T>
+class TestBuffer {
+ public:
+  TestBuffer(AllReducer& reducer, bool registered, std::size_t count)
+      : own_(registered ? 0 : count) {
+    span_ = own_;
+    if (!registered) return;
+    tensor_ = reducer.allocate({count * sizeof(T) / sizeof(float)});
+    span_ = {reinterpret_cast<T*>(tensor_.data()), count};
+  }
+  std::span<T> span() const { return span_; }
+
+ private:
+  std::vector<T> own_;
+  Tensor tensor_;
+  std::span<T> span_;
+};
+
+// Calls run(name, algorithm, registered) for every algorithm, on both kinds of memory.
+template <class Run>
+void for_every_algorithm(Run run) {
+  for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
+    for (const bool registered : {false, true}) {
+      run(name + (registered ? " on registered memory" : " on ordinary memory"), algorithm,
+          registered);
+    }
+  }
 }
 
 // Called on all ranks: whether `data` has the same bits everywhere.
@@ -86,78 +126,89 @@ TEST_CASE("the all-gather brings every rank's chunk to all") {
 }
 
 TEST_CASE("every algorithm sums, averages and finds the largest, at every size") {
+  AllReducer reducer(world());
   const double size = world().size();
-  for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
-    for (const std::size_t count : tricky_sizes()) {
+  for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
+    for (const std::size_t count : sizes()) {
       INFO(name << ", " << count << " elements");
-      std::vector<float> sum = my_numbers(count);
-      all_reduce<float>(world(), sum, ReduceOp::sum, algorithm);
-      CHECK(count_wrong(sum, sum_of_all) == 0);
-
-      std::vector<float> avg = my_numbers(count);
-      all_reduce<float>(world(), avg, ReduceOp::avg, algorithm);
+      const TestBuffer<float> buffer(reducer, registered, count);
+      const std::span<float> data = buffer.span();
+      const auto reduced = [&](ReduceOp op) {
+        fill_tracer_numbers(data, world().rank());
+        reducer.all_reduce(data, op, algorithm);
+        return data;
+      };
+      CHECK(count_wrong(reduced(ReduceOp::sum), sum_of_all) == 0);
       const auto mean = [&](std::size_t i) { return sum_of_all(i) / size; };
-      CHECK(count_wrong(avg, mean, 1.2e-7) == 0);
-
-      std::vector<float> max = my_numbers(count);
-      all_reduce<float>(world(), max, ReduceOp::max, algorithm);
+      CHECK(count_wrong(reduced(ReduceOp::avg), mean, 1.2e-7) == 0);
       const auto largest = [&](std::size_t i) { return tracer_number(world().size() - 1, i); };
-      CHECK(count_wrong(max, largest) == 0);
+      CHECK(count_wrong(reduced(ReduceOp::max), largest) == 0);
     }
-  }
+  });
 }
 
 TEST_CASE("every rank's share is counted exactly once") {
   // Each rank adds 16^rank, so that digit r of the sum says how often rank r was counted.
-  for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
-    for (const std::size_t count : tricky_sizes()) {
-      std::vector<std::uint64_t> data(count, std::uint64_t{1} << (4 * world().rank()));
-      all_reduce<std::uint64_t>(world(), data, ReduceOp::sum, algorithm);
-      std::uint64_t each_once = 0;
-      for (int rank = 0; rank < world().size(); ++rank)
-        each_once |= std::uint64_t{1} << (4 * rank);
+  AllReducer reducer(world());
+  std::uint64_t each_once = 0;
+  for (int rank = 0; rank < world().size(); ++rank) each_once |= std::uint64_t{1} << (4 * rank);
+  for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
+    for (const std::size_t count : sizes()) {
+      const TestBuffer<std::uint64_t> buffer(reducer, registered, count);
+      const std::span<std::uint64_t> data = buffer.span();
+      std::fill(data.begin(), data.end(), std::uint64_t{1} << (4 * world().rank()));
+      reducer.all_reduce(data, ReduceOp::sum, algorithm);
       INFO(name << ", " << count << " elements");
-      CHECK(data == std::vector<std::uint64_t>(count, each_once));
+      CHECK(std::count(data.begin(), data.end(), each_once) ==
+            static_cast<std::ptrdiff_t>(count));
     }
-  }
+  });
 }
 
 TEST_CASE(
     "all ranks end with the same bits, although floating-point sums depend on the order") {
-  for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
-    for (const std::size_t count : tricky_sizes()) {
+  AllReducer reducer(world());
+  for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
+    for (const std::size_t count : sizes()) {
       for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
         Generator generator(static_cast<std::uint64_t>(world().rank()));
-        std::vector<float> data(count);
-        fill_normal(data, generator);
-        all_reduce<float>(world(), data, op, algorithm);
+        const TestBuffer<float> buffer(reducer, registered, count);
+        fill_normal(buffer.span(), generator);
+        reducer.all_reduce(buffer.span(), op, algorithm);
         INFO(name << ", " << count << " elements");
-        REQUIRE(all_ranks(same_bits_everywhere(data)));
+        REQUIRE(all_ranks(same_bits_everywhere(buffer.span())));
       }
     }
-  }
+  });
 }
 
 TEST_CASE("a NaN on one rank reaches all, also through max") {
-  for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
-    if (algorithm == AllReduceAlgorithm::mpi) continue;  // MPI_MAX leaves NaN undefined
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
-      for (int sick = 0; sick < world().size(); ++sick) {
-        std::vector<float> data = my_numbers(40);
-        if (world().rank() == sick) data[7] = std::numeric_limits<float>::quiet_NaN();
-        all_reduce<float>(world(), data, op, algorithm);
-        INFO(name << ", NaN from rank " << sick);
-        CHECK(std::isnan(data[7]));
-        CHECK_FALSE(std::isnan(data[8]));
+  AllReducer reducer(world());
+  for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
+    if (algorithm == AllReduceAlgorithm::mpi) return;  // MPI_MAX leaves NaN undefined
+    for (const std::size_t count : {40, 4000}) {
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
+        for (int sick = 0; sick < world().size(); ++sick) {
+          const TestBuffer<float> buffer(reducer, registered, count);
+          const std::span<float> data = buffer.span();
+          fill_tracer_numbers(data, world().rank());
+          if (world().rank() == sick) data[7] = std::numeric_limits<float>::quiet_NaN();
+          reducer.all_reduce(data, op, algorithm);
+          INFO(name << ", NaN from rank " << sick);
+          CHECK(std::isnan(data[7]));
+          CHECK_FALSE(std::isnan(data[8]));
+        }
       }
     }
-  }
+  });
 }
 
 TEST_CASE("the average of whole numbers is refused on all ranks, before any message") {
+  AllReducer reducer(world());
   for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
     INFO(name);
     std::vector<std::int32_t> data(5, 1);
+    CHECK_THROWS_AS(reducer.all_reduce<std::int32_t>(data, ReduceOp::avg, algorithm), Error);
     CHECK_THROWS_AS(all_reduce<std::int32_t>(world(), data, ReduceOp::avg, algorithm), Error);
   }
 }
@@ -169,10 +220,15 @@ TEST_CASE("auto chooses by size and ranks, few messages for small tensors") {
     CHECK(to_string(algorithm) == name);
 }
 
-TEST_CASE("registered memory is aligned for numbers and can be reduced") {
-  const Tensor tensor = allocate_registered({5, 3}, Device{});
-  CHECK(tensor.numel() == 15);
-  fill_tracer_numbers(tensor.span(), world().rank());
-  all_reduce<float>(world(), tensor.span(), ReduceOp::sum);
-  CHECK(count_wrong(tensor.span(), sum_of_all) == 0);
+TEST_CASE("without an AllReducer, every algorithm but shared-memory works all the same") {
+  for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
+    INFO(name);
+    std::vector<float> data = my_numbers(1000);
+    if (algorithm == AllReduceAlgorithm::shared_memory) {
+      CHECK_THROWS_AS(all_reduce<float>(world(), data, ReduceOp::sum, algorithm), Error);
+      continue;
+    }
+    all_reduce<float>(world(), data, ReduceOp::sum, algorithm);
+    CHECK(count_wrong(data, sum_of_all) == 0);
+  }
 }

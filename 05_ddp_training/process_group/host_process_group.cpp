@@ -1,7 +1,6 @@
 #include "05_ddp_training/process_group/host_process_group.hpp"
 
 #include "02_broadcast/broadcast.hpp"
-#include "03_all_reduce/registered_memory.hpp"
 #include "common/host_copy.hpp"
 
 #include <utility>
@@ -22,16 +21,25 @@ HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, De
     : backend_(backend),
       comm_(comm),
       device_(device),
-      algorithm_(backend == Backend::mpi ? AllReduceAlgorithm::mpi : algorithm) {}
+      algorithm_(algorithm) {
+  if (backend == Backend::ours) reducer_.emplace(comm);
+}
 
 Tensor HostProcessGroup::allocate(Shape shape) {
-  return allocate_registered(std::move(shape), device_);
+  // Only host memory can be shared between processes; a GPU's tensors are staged anyway.
+  if (reducer_ && device_.is_cpu()) return reducer_->allocate(std::move(shape));
+  return {std::move(shape), device_};
 }
 
 std::unique_ptr<Work> HostProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
                                                    const Stream& producer) {
-  on_host(producer, tensor,
-          [&](std::span<float> data) { dist::all_reduce(comm_, data, op, algorithm_); });
+  on_host(producer, tensor, [&](std::span<float> data) {
+    if (reducer_) {
+      reducer_->all_reduce(data, op, algorithm_);
+    } else {
+      all_reduce_mpi(comm_, data, op);
+    }
+  });
   return std::make_unique<CompletedWork>();
 }
 

@@ -1,7 +1,10 @@
 // The backends ours and mpi: collectives that the host runs, from lessons 2 and 3.
 #pragma once
 
+#include "03_all_reduce/advanced/all_reducer.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
+
+#include <optional>
 
 namespace dist {
 
@@ -9,7 +12,8 @@ namespace dist {
 // pinned host memory.
 class HostProcessGroup : public ProcessGroup {
  public:
-  // `backend` is ours or mpi; `algorithm` is for ours. `comm` must outlive the group.
+  // Called on all ranks. `backend` is ours or mpi; `algorithm` is for ours. `comm` must outlive
+  // the group.
   HostProcessGroup(Backend backend, const Communicator& comm, Device device,
                    AllReduceAlgorithm algorithm);
 
@@ -26,6 +30,7 @@ class HostProcessGroup : public ProcessGroup {
   const Communicator& comm_;
   Device device_;
   AllReduceAlgorithm algorithm_;
+  std::optional<AllReducer> reducer_;  // ours
 };
 
 }  // namespace dist

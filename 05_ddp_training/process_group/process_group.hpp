@@ -30,7 +30,8 @@ class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
 
-  // A tensor from memory that this group moves best; contents undefined. One rank, no message.
+  // A tensor from memory that this group moves best; contents undefined. Called on all ranks,
+  // with the same shapes in the same order. It may go away on each rank by itself.
   virtual Tensor allocate(Shape shape) = 0;
   // The reduction over all ranks, in place; the same bits on all of them.
   [[nodiscard]] virtual std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,

@@ -1,0 +1,155 @@
+#include "03_all_reduce/advanced/host_barrier.hpp"
+
+#include "common/check.hpp"
+#include "common/wait_scope.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <atomic>
+#include <ctime>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <vector>
+
+namespace dist {
+namespace {
+
+// About 50 us of looking before a rank goes to sleep: waking one costs about as much.
+constexpr int kLooks = 2000;
+constexpr std::chrono::milliseconds kTick(100);
+
+using Shared = std::atomic_ref<std::uint32_t>;
+static_assert(Shared::is_always_lock_free, "a lock would be this process's alone");
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Sleeps while `word` is `value`, for a tick at most.
+void futex_wait(std::uint32_t& word, std::uint32_t value) {
+  const timespec tick{0, std::chrono::nanoseconds(kTick).count()};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &tick, nullptr, 0);
+}
+
+void futex_wake_all(std::uint32_t& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);
+}
+
+// Whether the ranks, each on the cores it may use, are more than these cores.
+bool more_ranks_than_cores(const Communicator& comm) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  ::sched_getaffinity(0, sizeof cores, &cores);
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, comm.get()));
+  return comm.size() > CPU_COUNT(&cores);
+}
+
+}  // namespace
+
+HostBarrier::HostBarrier(const Communicator& comm, std::chrono::milliseconds limit)
+    : comm_(comm),
+      rank_(comm.rank()),
+      size_(comm.size()),
+      limit_(limit),
+      crowded_(more_ranks_than_cores(comm)),
+      memory_(comm, sizeof(Seat) + sizeof(Bed)) {}
+
+HostBarrier::Seat& HostBarrier::seat(int rank) const {
+  return *reinterpret_cast<Seat*>(memory_.of(rank));
+}
+
+HostBarrier::Bed& HostBarrier::bed() const {
+  return *reinterpret_cast<Bed*>(memory_.of(0) + sizeof(Seat));
+}
+
+bool HostBarrier::all_arrived() {
+  while (seen_ < size_) {
+    const std::uint32_t arrived = Shared(seat(seen_).arrived).load();
+    // The difference, as the count wraps around after 2^32 rounds.
+    if (static_cast<std::int32_t>(arrived - round_) < 0) return false;
+    ++seen_;
+  }
+  return true;
+}
+
+void HostBarrier::wait() {
+  if (size_ == 1) return;
+  ++round_;
+  seen_ = 0;
+  Shared(seat(rank_).arrived).store(round_);
+  // Where cores are scarce, looking would keep the one from coming for whom we look.
+  for (int look = crowded_ ? kLooks : 0; !all_arrived(); ++look) {
+    if (look >= kLooks) {
+      sleep_until_all_arrived();
+      break;
+    }
+    pause();
+  }
+  wake_sleepers();
+}
+
+// Nobody oversleeps: a sleeper counts itself and then looks at the seats once more; the last to
+// arrive takes its seat and then looks at the count. All four in one order on all ranks
+// (sequentially consistent), so one of the two sees the other.
+void HostBarrier::sleep_until_all_arrived() {
+  // A hang report would otherwise see a rank that computes.
+  const WaitScope wait("the barrier of the shared-memory all-reduce", comm_);
+  const auto begin = Shared(bed().round).load();
+  Shared(bed().sleepers).fetch_add(1);
+  std::chrono::milliseconds slept{};
+  for (std::uint32_t round = begin; !all_arrived(); round = Shared(bed().round).load()) {
+    if (slept >= limit_) {
+      Shared(bed().sleepers).fetch_sub(1);
+      give_up();
+    }
+    const auto before = std::chrono::steady_clock::now();
+    futex_wait(bed().round, round);
+    slept += std::min(kTick, std::chrono::ceil<std::chrono::milliseconds>(
+                                 std::chrono::steady_clock::now() - before));
+  }
+  Shared(bed().sleepers).fetch_sub(1);
+}
+
+void HostBarrier::wake_sleepers() const {
+  if (Shared(bed().sleepers).load() == 0) return;
+  if (Shared(bed().round).exchange(round_) == round_) return;  // somebody else does
+  futex_wake_all(bed().round);
+}
+
+void HostBarrier::give_up() const {
+  std::vector<int> missing;
+  for (int rank = 0; rank < size_; ++rank) {
+    const std::uint32_t arrived = Shared(seat(rank).arrived).load();
+    if (static_cast<std::int32_t>(arrived - round_) < 0) missing.push_back(rank);
+  }
+  throw Error(
+      fmt::format("the shared-memory all-reduce waited {} ms for rank{} {}, which did not come",
+                  limit_.count(), missing.size() == 1 ? "" : "s", fmt::join(missing, ", ")));
+}
+
+void HostBarrier::meet(const Call& call) {
+  const std::size_t turn = calls_++ % 2;
+  seat(rank_).calls[turn] = call;
+  wait();
+  for (int rank = 0; rank < size_; ++rank) {
+    const Call& other = seat(rank).calls[turn];
+    if (other == call) continue;
+    const char* const what = other.bytes != call.bytes   ? "with another number of elements"
+                             : other.place != call.place ? "with another tensor's memory"
+                             : other.op != call.op       ? "with another operation"
+                                                         : "with another element type";
+    throw Error(fmt::format("rank {} came to the all-reduce {} than rank {}: {} bytes and {}",
+                            rank, what, rank_, other.bytes, call.bytes));
+  }
+}
+
+}  // namespace dist

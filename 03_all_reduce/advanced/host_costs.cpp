@@ -1,0 +1,111 @@
+#include "03_all_reduce/advanced/host_costs.hpp"
+
+#include "common/buffer.hpp"
+#include "common/measure.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace dist {
+namespace {
+
+struct Point {
+  double bytes;
+  double seconds;
+};
+
+// Seconds by bytes through measured points; beyond their ends at the last one's rate.
+std::function<double(double)> through(std::vector<Point> points) {
+  return [points = std::move(points)](double bytes) {
+    if (bytes <= points.front().bytes) {
+      return points.front().seconds * bytes / points.front().bytes;
+    }
+    for (std::size_t i = 1; i < points.size(); ++i) {
+      const Point& a = points[i - 1];
+      const Point& b = points[i];
+      if (bytes > b.bytes) continue;
+      return a.seconds + (b.seconds - a.seconds) * (bytes - a.bytes) / (b.bytes - a.bytes);
+    }
+    return points.back().seconds * bytes / points.back().bytes;
+  };
+}
+
+// The least disturbed of `runs` runs, each as slow as its slowest rank: other work on the
+// machine only ever adds time. Seconds, the same on all ranks.
+template <class Operation>
+double least_of_slowest(const Communicator& comm, int runs, Operation operation) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int run = 0; run < runs; ++run) {
+    least = std::min(least, median_of_slowest(
+                                comm, 1, [] {}, operation));
+  }
+  return least;
+}
+
+// operation(count) for 4 KiB, 16 KiB, ... up to most_bytes, on all ranks at once.
+template <class Operation>
+std::function<double(double)> curve(const Communicator& comm, std::size_t most_bytes,
+                                    Operation operation) {
+  constexpr double kSampleSeconds = 50e-6;
+  std::vector<Point> points;
+  for (std::size_t bytes = 4096; bytes <= std::max<std::size_t>(most_bytes, 4096); bytes *= 4) {
+    // A small size several times in one sample: the clock itself costs 30 ns.
+    const double guess = static_cast<double>(bytes) / 10e9;
+    const int times = std::max(1, static_cast<int>(kSampleSeconds / guess));
+    const double seconds = least_of_slowest(comm, bytes < (4U << 20) ? 7 : 3, [&] {
+      for (int i = 0; i < times; ++i) operation(bytes / sizeof(float));
+    });
+    points.push_back({static_cast<double>(bytes), seconds / times});
+  }
+  return through(std::move(points));
+}
+
+}  // namespace
+
+void measure_host_costs(const Communicator& comm, SharedMemoryAllReduce* shared,
+                        std::size_t most_bytes, StepCosts& costs) {
+  const std::size_t count = std::max<std::size_t>(most_bytes, 4096) / sizeof(float);
+  const Buffer<float> a(count, Device{});
+  const Buffer<float> b(count, Device{});
+  fill_tracer_numbers({a.data(), count}, 1);
+  fill_tracer_numbers({b.data(), count}, 2);
+  // The maximum and not the sum: repeated sums would end in infinities.
+  costs.reduce = curve(comm, most_bytes, [&](std::size_t n) {
+    accumulate<float>(ReduceOp::max, {a.data(), n}, {b.data(), n});
+  });
+  if (shared == nullptr) return;
+  // The loop of reduce_in_place with two tensors that are both this rank's: n bytes are read
+  // and n bytes are written, past the caches where it would.
+  costs.move = curve(comm, most_bytes, [&](std::size_t n) {
+    const std::array<const std::byte*, 2> sources{reinterpret_cast<const std::byte*>(a.data()),
+                                                  reinterpret_cast<const std::byte*>(b.data())};
+    const std::array<std::byte*, 2> targets{reinterpret_cast<std::byte*>(a.data()),
+                                            reinterpret_cast<std::byte*>(b.data())};
+    shared_memory::reduce<float>(ReduceOp::max, sources, targets, n / 2,
+                                 n * sizeof(float) >= shared_memory::kStreamBytes);
+  });
+  constexpr int kTimes = 20;
+  costs.barrier = least_of_slowest(comm, 7,
+                                   [&] {
+                                     for (int i = 0; i < kTimes; ++i) shared->barrier();
+                                   }) /
+                  kTimes;
+  // Numbers jump from core to core here, which no local rehearsal shows: the thing itself.
+  constexpr std::size_t kBlock = shared_memory::kWindowBytes / sizeof(float);
+  Buffer<float> block(kBlock, Device{});
+  fill_tracer_numbers({block.data(), kBlock}, comm.rank());
+  costs.window_block =
+      least_of_slowest(comm, 7,
+                       [&] {
+                         for (int i = 0; i < kTimes; ++i) {
+                           shared->all_reduce<float>({block.data(), kBlock}, ReduceOp::max);
+                         }
+                       }) /
+      kTimes;
+}
+
+}  // namespace dist

@@ -1,0 +1,18 @@
+// What adding, moving and waiting cost on this host: the parts of the cost model that send no
+// message, measured.
+#pragma once
+
+#include "03_all_reduce/advanced/cost_model.hpp"
+#include "03_all_reduce/advanced/shared_memory.hpp"
+
+#include <cstddef>
+
+namespace dist {
+
+// Called on all ranks. Measures `reduce`, and with `shared` also `barrier` and `move`, for up
+// to `most_bytes`, and puts them into `costs`; the same on all ranks. Larger sizes are
+// extrapolated.
+void measure_host_costs(const Communicator& comm, SharedMemoryAllReduce* shared,
+                        std::size_t most_bytes, StepCosts& costs);
+
+}  // namespace dist

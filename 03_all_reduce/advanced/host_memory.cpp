@@ -1,0 +1,143 @@
+#include "03_all_reduce/advanced/host_memory.hpp"
+
+#include "common/check.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace dist {
+namespace {
+
+// Where a rank's piece is to be found, and how to know that it is the right one: with a /proc
+// of its own, another rank's process number would name some other process.
+struct Address {
+  std::int64_t process;
+  std::int64_t file;
+  std::uint64_t device;
+  std::uint64_t inode;
+};
+
+class File {
+ public:
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+// The errno of the first rank that has one. Called on all ranks.
+void throw_together(const Communicator& comm, int problem, const std::string& what) {
+  std::vector<int> problems(static_cast<std::size_t>(comm.size()));
+  MPI_CHECK(MPI_Allgather(&problem, 1, MPI_INT, problems.data(), 1, MPI_INT, comm.get()));
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const int error = problems[static_cast<std::size_t>(rank)];
+    if (error != 0) {
+      throw Error(fmt::format("rank {} cannot {}: {}", rank, what, std::strerror(error)));
+    }
+  }
+}
+
+// Bytes that this host can still give without taking them from somebody: Linux's own estimate.
+std::uint64_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  for (std::uint64_t kib = 0; file >> name >> kib; file.ignore(100, '\n')) {
+    if (name == "MemAvailable:") return 1024 * kib;
+  }
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
+}  // namespace
+
+std::string why_no_host_memory(const Communicator& comm) {
+  // All of them are on one host exactly if one of them has all the others beside it.
+  if (comm.local_size() == comm.size()) return "";
+  return fmt::format("the {} ranks are on several hosts, which share no memory", comm.size());
+}
+
+void require_host_memory(const std::string& flag, const Communicator& comm) {
+  const std::string obstacle = why_no_host_memory(comm);
+  if (!obstacle.empty()) throw Error(flag + ": shared-memory: " + obstacle);
+}
+
+void HostMemory::Unmap::operator()(std::byte* begin) const {
+  ::munmap(begin, bytes);
+}
+
+HostMemory::Piece HostMemory::map(int file, std::size_t bytes) {
+  if (file < 0) return {nullptr, Unmap{bytes}};
+  // MAP_POPULATE: page faults now and not in the first all-reduce.
+  void* begin =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+  if (begin == MAP_FAILED) return {nullptr, Unmap{bytes}};
+  ::madvise(begin, bytes, MADV_HUGEPAGE);  // where the kernel gives them; no harm elsewhere
+  return {static_cast<std::byte*>(begin), Unmap{bytes}};
+}
+
+HostMemory::HostMemory(const Communicator& comm, std::size_t bytes)
+    : bytes_(std::max<std::size_t>(bytes, 1)) {
+  const std::string asked = fmt::format("share {} bytes of memory", bytes);
+  int problem = 0;
+  const File mine(::memfd_create("all-reduce", MFD_CLOEXEC));
+  // Memory that is not there must be an error here, not a bus error at the first touch: so
+  // fallocate and not ftruncate. And it must be refused before: Linux gives memory that it does
+  // not have, and then kills somebody.
+  const bool too_much = bytes_ > available_bytes() / static_cast<std::uint64_t>(comm.size());
+  Piece piece{nullptr, Unmap{bytes_}};
+  struct stat status {};
+  if (too_much) {
+    problem = ENOMEM;
+  } else if (mine.get() < 0 || ::fallocate(mine.get(), 0, 0, static_cast<off_t>(bytes_)) != 0 ||
+             ::fstat(mine.get(), &status) != 0) {
+    problem = errno;
+  } else {
+    piece = map(mine.get(), bytes_);
+    if (!piece) problem = errno;
+  }
+  throw_together(comm, problem, asked);
+
+  const Address address{::getpid(), mine.get(), status.st_dev, status.st_ino};
+  std::vector<Address> all(static_cast<std::size_t>(comm.size()));
+  MPI_CHECK(MPI_Allgather(&address, sizeof address, MPI_BYTE, all.data(), sizeof address,
+                          MPI_BYTE, comm.get()));
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (rank == comm.rank()) {
+      pieces_.push_back(std::move(piece));
+      continue;
+    }
+    const Address& other = all[static_cast<std::size_t>(rank)];
+    const std::string path = fmt::format("/proc/{}/fd/{}", other.process, other.file);
+    const File theirs(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    pieces_.push_back(map(theirs.get(), bytes_));
+    if (!pieces_.back()) {
+      problem = errno;
+    } else if (::fstat(theirs.get(), &status) != 0 || status.st_dev != other.device ||
+               status.st_ino != other.inode) {
+      problem = ENOENT;
+    }
+  }
+  // Until here nobody may close its file; the others open it by its number.
+  throw_together(comm, problem, asked + " with the others");
+}
+
+}  // namespace dist

@@ -1,0 +1,59 @@
+// What this file adds: as few bytes as the ring, in 2 log2(size) messages instead of
+// 2 (size - 1). The same two halves, reduce-scatter and all-gather, but along the partners of
+// recursive doubling.
+// Builds on: recursive_doubling's Seats; the ring's chunk_range.
+// Look at: the halves. In each round of the first loop a seat gives away the half of its range
+// that its partner will finish; the second loop walks the same way back.
+// Source: Rabenseifner, "Optimization of Collective Reduction Operations" (2004).
+#pragma once
+
+#include "03_all_reduce/recursive_doubling.hpp"
+#include "03_all_reduce/ring.hpp"
+
+#include <span>
+#include <vector>
+
+namespace dist {
+
+// Called on all ranks with the same length and op; afterwards `data` is the same on all, to the
+// bit: each chunk is finished on one seat, and copied.
+//
+// Ranges of chunks, four seats, seen from seat 1:
+//
+//   distance 2   partner 3   has 0 1 2 3   gives 2 3, receives and adds its 0 1
+//   distance 1   partner 0   has 0 1       gives 0,   receives and adds its 1    (finished)
+//   distance 1   partner 0   has 1         gives 1,   receives 0
+//   distance 2   partner 3   has 0 1       gives 0 1, receives 2 3
+template <MpiScalar T>
+void all_reduce_rabenseifner(const Communicator& comm, std::span<T> data, ReduceOp op) {
+  std::vector<T> spare_memory(data.size());
+  const std::span<T> spare(spare_memory);
+  on_seats<T>(comm, data, spare, op, [&](const Seats& seats) {
+    const int seat = seats.seat_of(comm.rank());
+    // Chunks first .. first + count - 1 as one range of elements.
+    const auto chunks = [&](int first, int count) {
+      const std::size_t begin = chunk_range(data.size(), seats.count, first).begin;
+      const ChunkRange last = chunk_range(data.size(), seats.count, first + count - 1);
+      return ChunkRange{begin, last.begin + last.count - begin};
+    };
+    // With the `distance` lowest bits cleared, a seat's number is where its range begins.
+    const auto range_of = [&](int s, int distance) {
+      return chunks(s & ~(distance - 1), distance);
+    };
+    for (int distance = seats.count / 2; distance >= 1; distance /= 2) {
+      const int partner = seat ^ distance;
+      const ChunkRange mine = range_of(seat, distance);
+      send_recv<T>(comm, window(data, range_of(partner, distance)), seats.rank_of(partner),
+                   spare.first(mine.count), seats.rank_of(partner));
+      accumulate<T>(op, window(data, mine), spare.first(mine.count));
+    }
+    finish(op, window(data, range_of(seat, 1)), comm.size());
+    for (int distance = 1; distance < seats.count; distance *= 2) {
+      const int partner = seat ^ distance;
+      send_recv<T>(comm, window(data, range_of(seat, distance)), seats.rank_of(partner),
+                   window(data, range_of(partner, distance)), seats.rank_of(partner));
+    }
+  });
+}
+
+}  // namespace dist

@@ -1,0 +1,200 @@
+// What this file adds: the all-reduce of one host, for the price of one memcpy. No messages:
+// every rank adds up its slice of the tensor from all ranks' memory, in rank order, and writes
+// the result to all of them.
+// Builds on: host_memory, host_barrier; the ring's chunk_range and accumulate.
+// Look at: reduce_in_place. It reads and writes every number once, and needs two barriers.
+//
+// Memory from allocate() lies where all ranks can reach it, and is reduced in place. NCCL calls
+// such buffers registered. All other memory goes through a window of shared memory, block by
+// block, which costs one more copy in and one out.
+#pragma once
+
+#include "03_all_reduce/advanced/host_barrier.hpp"
+#include "03_all_reduce/advanced/host_memory.hpp"
+#include "03_all_reduce/advanced/shared_memory_kernels.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace dist {
+
+class SharedMemoryAllReduce {
+ public:
+  // Called on all ranks of `comm`, which are on one host.
+  explicit SharedMemoryAllReduce(const Communicator& comm,
+                                 std::chrono::milliseconds limit = std::chrono::seconds(120));
+
+  // Called on all ranks with the same size: memory that is reduced in place, as a whole or any
+  // part of it. It may go away at any time, on each rank by itself, and may outlive this
+  // object.
+  std::shared_ptr<std::byte> allocate(const Communicator& comm, std::size_t bytes);
+
+  // Called on all ranks with the same length and op, and with the same part of the same
+  // allocation, or each with memory of its own. Afterwards `data` is the same on all, to the
+  // bit: each element is added up by one rank, or by all in the same order.
+  template <MpiScalar T>
+  void all_reduce(std::span<T> data, ReduceOp op);
+
+  bool is_registered(const void* data, std::size_t bytes) {
+    return find(data, bytes).owner != nullptr;
+  }
+  // Called on all ranks; returns when all have called it.
+  void barrier() { barrier_.wait(); }
+
+  // How much goes through the small slots, with one barrier instead of two.
+  static constexpr std::size_t kSmallBytes = 8 * 1024;
+
+ private:
+  struct Registered {
+    HostMemory memory;
+    std::uint64_t number;
+  };
+  // Where the same part of an allocation lies on every rank; without an owner, `data` is in
+  // none.
+  struct Place {
+    std::shared_ptr<Registered> owner;
+    std::size_t offset = 0;
+  };
+  Place find(const void* data, std::size_t bytes);
+
+  template <MpiScalar T>
+  void reduce_small(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
+  template <MpiScalar T>
+  void reduce_in_place(const Place& place, std::size_t count, ReduceOp op,
+                       const HostBarrier::Call& call);
+  template <MpiScalar T>
+  void reduce_through_window(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
+
+  int rank_;
+  int size_;
+  HostBarrier barrier_;
+  HostMemory window_;
+  std::uint64_t small_calls_ = 0;
+  std::uint64_t next_number_ = 1;
+  // Begin of each allocation. Those that went away on this rank stay until they are looked up.
+  std::map<const std::byte*, std::weak_ptr<Registered>> registered_;
+  // One per rank; here so that a call need not allocate them.
+  std::vector<const std::byte*> sources_;
+  std::vector<std::byte*> targets_;
+};
+
+template <MpiScalar T>
+void SharedMemoryAllReduce::all_reduce(std::span<T> data, ReduceOp op) {
+  check_op<T>(op);
+  const Place place = find(data.data(), data.size_bytes());
+  constexpr std::uint32_t kType =
+      4 * sizeof(T) + 2 * std::floating_point<T> + std::is_signed_v<T>;
+  const HostBarrier::Call call{data.size_bytes(),
+                               place.owner ? place.owner->number + place.offset : 0,
+                               static_cast<std::uint32_t>(op), kType};
+  if (data.size_bytes() <= kSmallBytes) {
+    reduce_small(data, op, call);
+  } else if (place.owner) {
+    reduce_in_place<T>(place, data.size(), op, call);
+  } else {
+    reduce_through_window(data, op, call);
+  }
+}
+
+// Everybody shows its numbers and adds up everybody's: more work than needed, but one barrier.
+// The two slots take turns: who writes to a slot again has seen all ranks come to the call
+// between, and so leave the call before that.
+template <MpiScalar T>
+void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
+                                         const HostBarrier::Call& call) {
+  const std::size_t slot = small_calls_++ % 2 * kSmallBytes;
+  std::memcpy(window_.of(rank_) + slot, data.data(), data.size_bytes());
+  barrier_.meet(call);
+  for (int rank = 0; rank < size_; ++rank) {
+    sources_[static_cast<std::size_t>(rank)] = window_.of(rank) + slot;
+  }
+  std::byte* const target = reinterpret_cast<std::byte*>(data.data());
+  shared_memory::reduce<T>(op, sources_, {&target, 1}, data.size(), /*past_caches=*/false);
+}
+
+// Between the two barriers each rank reads and writes its own slice alone, in all memories.
+template <MpiScalar T>
+void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t count, ReduceOp op,
+                                            const HostBarrier::Call& call) {
+  const ChunkRange mine = shared_memory::slice<T>(count, size_, rank_);
+  for (int rank = 0; rank < size_; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    targets_[r] = place.owner->memory.of(rank) + place.offset + mine.begin * sizeof(T);
+    sources_[r] = targets_[r];
+  }
+  barrier_.meet(call);  // all numbers are there
+  shared_memory::reduce<T>(op, sources_, std::span(targets_).first(sources_.size()), mine.count,
+                           call.bytes >= shared_memory::kStreamBytes);
+  barrier_.wait();  // all results are there
+}
+
+// The tensor goes through the window in blocks, each in three stages with a barrier between:
+//
+//   show:    the others' slices of my numbers -> my window, in
+//   reduce:  my slice, from my numbers and the others' windows -> my numbers and my window, out
+//   fetch:   the others' slices of the result, from their windows -> my numbers
+//
+// In turn k every rank shows block k, reduces block k - 1 and fetches block k - 2, so that one
+// barrier per turn does. `in` and `out` are two each, for even and odd blocks: block k is shown
+// where block k - 2 was, which all ranks have reduced in turn k - 1.
+template <MpiScalar T>
+void SharedMemoryAllReduce::reduce_through_window(std::span<T> data, ReduceOp op,
+                                                  const HostBarrier::Call& call) {
+  using namespace shared_memory;
+  constexpr std::size_t kBlock = kWindowBytes / sizeof(T);
+  const std::size_t blocks = (data.size() + kBlock - 1) / kBlock;
+  const auto block = [&](std::size_t k) {
+    return data.subspan(k * kBlock, std::min(kBlock, data.size() - k * kBlock));
+  };
+  const auto slice_of = [&](std::size_t k, int rank) {
+    return slice<T>(block(k).size(), size_, rank);
+  };
+  const auto in = [&](std::size_t k, int rank) {
+    return window_.of(rank) + 2 * kSmallBytes + k % 2 * kWindowBytes;
+  };
+  const auto out = [&](std::size_t k, int rank) { return in(k, rank) + 2 * kWindowBytes; };
+
+  for (std::size_t k = 0; k < blocks + 2; ++k) {
+    if (k < blocks) {
+      for (int rank = 0; rank < size_; ++rank) {
+        if (rank == rank_) continue;
+        const ChunkRange theirs = slice_of(k, rank);
+        std::memcpy(in(k, rank_) + theirs.begin * sizeof(T), &block(k)[0] + theirs.begin,
+                    theirs.count * sizeof(T));
+      }
+    }
+    if (k >= 1 && k - 1 < blocks) {
+      const ChunkRange mine = slice_of(k - 1, rank_);
+      std::byte* const here = reinterpret_cast<std::byte*>(block(k - 1).data() + mine.begin);
+      for (int rank = 0; rank < size_; ++rank) {
+        sources_[static_cast<std::size_t>(rank)] =
+            rank == rank_ ? here : in(k - 1, rank) + mine.begin * sizeof(T);
+      }
+      targets_[0] = here;
+      targets_[1] = out(k - 1, rank_) + mine.begin * sizeof(T);
+      reduce<T>(op, sources_, std::span(targets_).first(2), mine.count, false);
+    }
+    if (k >= 2) {
+      for (int rank = 0; rank < size_; ++rank) {
+        if (rank == rank_) continue;
+        const ChunkRange theirs = slice_of(k - 2, rank);
+        std::memcpy(&block(k - 2)[0] + theirs.begin,
+                    out(k - 2, rank) + theirs.begin * sizeof(T), theirs.count * sizeof(T));
+      }
+    }
+    if (k == 0) {
+      barrier_.meet(call);
+    } else if (k <= blocks) {
+      barrier_.wait();
+    }
+  }
+}
+
+}  // namespace dist

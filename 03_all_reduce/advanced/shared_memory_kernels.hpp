@@ -1,0 +1,116 @@
+// The inner loops of shared_memory.hpp: adding up from many places, writing to many places.
+#pragma once
+
+#include "03_all_reduce/ring.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace dist {
+namespace shared_memory {
+
+constexpr std::size_t kCacheLine = 64;
+// A tile is added up in the first-level cache before it is written out.
+constexpr std::size_t kTileBytes = 4096;
+// From this size on, results go past the caches straight to memory: they would push out each
+// other, and an ordinary store reads a line from memory before it writes it.
+constexpr std::size_t kStreamBytes = 8U << 20;
+// The window's block. Two of them in and two out stay in a second-level cache of 1 MiB.
+constexpr std::size_t kWindowBytes = 128 * 1024;
+
+// Rank r's slice of `count` elements: whole cache lines, so that no two ranks write to one.
+template <class T>
+ChunkRange slice(std::size_t count, int size, int rank) {
+  constexpr std::size_t kPerLine = kCacheLine / sizeof(T);
+  const ChunkRange lines = chunk_range((count + kPerLine - 1) / kPerLine, size, rank);
+  const std::size_t begin = std::min(count, lines.begin * kPerLine);
+  const std::size_t end = std::min(count, (lines.begin + lines.count) * kPerLine);
+  return {begin, end - begin};
+}
+
+// out = a (op) b, as accumulate(op, a, b) would leave it in a.
+template <MpiScalar T>
+void combine(ReduceOp op, T* out, const T* a, const T* b, std::size_t count) {
+  if (op == ReduceOp::max) {
+    for (std::size_t i = 0; i < count; ++i) out[i] = b[i] > a[i] || b[i] != b[i] ? b[i] : a[i];
+  } else {
+    for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>(a[i] + b[i]);
+  }
+}
+
+// memcpy past the caches. Whoever tells others that the bytes are there calls stream_fence()
+// first: these stores keep no order of their own.
+inline void stream_copy(void* to, const void* from, std::size_t bytes) {
+#if defined(__AVX512F__)
+  using Wide = __m512i;
+  const auto store = [](Wide* p, Wide value) { _mm512_stream_si512(p, value); };
+#elif defined(__SSE2__)
+  using Wide = __m128i;
+  const auto store = [](Wide* p, Wide value) { _mm_stream_si128(p, value); };
+#endif
+#if defined(__SSE2__)
+  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(Wide) == 0) {
+    const std::size_t wide = bytes / sizeof(Wide);
+    auto* const target = static_cast<Wide*>(to);
+    for (std::size_t i = 0; i < wide; ++i) {
+      Wide value;
+      std::memcpy(&value, static_cast<const Wide*>(from) + i, sizeof value);
+      store(target + i, value);
+    }
+    const std::size_t done = wide * sizeof(Wide);
+    std::memcpy(static_cast<char*>(to) + done, static_cast<const char*>(from) + done,
+                bytes - done);
+    return;
+  }
+#endif
+  std::memcpy(to, from, bytes);
+}
+
+inline void stream_fence() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+// The reduction of `sources`, in their order, to all `targets`; `count` elements of T each. A
+// target may be one of the sources, but must not overlap one in another way.
+template <MpiScalar T>
+void reduce(ReduceOp op, std::span<const std::byte* const> sources,
+            std::span<std::byte* const> targets, std::size_t count, bool past_caches) {
+  constexpr std::size_t kTile = kTileBytes / sizeof(T);
+  alignas(kCacheLine) std::array<T, kTile> tile;
+  for (std::size_t begin = 0; begin < count; begin += kTile) {
+    const std::size_t n = std::min(kTile, count - begin);
+    const auto source = [&](std::size_t s) {
+      return reinterpret_cast<const T*>(sources[s]) + begin;
+    };
+    if (sources.size() == 1) {
+      std::copy_n(source(0), n, tile.data());
+    } else {
+      combine(op, tile.data(), source(0), source(1), n);
+    }
+    for (std::size_t s = 2; s < sources.size(); ++s) {
+      combine<T>(op, tile.data(), tile.data(), source(s), n);
+    }
+    finish(op, std::span(tile).first(n), static_cast<int>(sources.size()));
+    for (std::byte* const target : targets) {
+      T* const to = reinterpret_cast<T*>(target) + begin;
+      if (past_caches) {
+        stream_copy(to, tile.data(), n * sizeof(T));
+      } else {
+        std::memcpy(to, tile.data(), n * sizeof(T));
+      }
+    }
+  }
+  if (past_caches) stream_fence();
+}
+
+}  // namespace shared_memory
+}  // namespace dist

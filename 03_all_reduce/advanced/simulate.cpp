@@ -1,0 +1,184 @@
+#include "03_all_reduce/advanced/simulate.hpp"
+
+#include "03_all_reduce/recursive_doubling.hpp"
+#include "common/check.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace dist {
+namespace {
+
+// One clock per rank: when it is done with what it has done so far.
+class Clocks {
+ public:
+  explicit Clocks(const Machine& machine)
+      : machine_(machine), now_(static_cast<std::size_t>(machine.ranks), 0.0) {}
+
+  // A message; its receiver then adds `added` bytes.
+  void message(int from, int to, double bytes, double added) {
+    const double end = std::max(at(from), at(to)) + machine_.message_seconds(from, to, bytes);
+    at(from) = end;
+    at(to) = end + added * machine_.gamma_s_per_byte;
+  }
+  // Both ways at once; both then add.
+  void exchange(int one, int other, double bytes, double added) {
+    const double end = std::max(at(one), at(other)) +
+                       machine_.message_seconds(one, other, bytes) +
+                       added * machine_.gamma_s_per_byte;
+    at(one) = at(other) = end;
+  }
+  double last() const { return *std::max_element(now_.begin(), now_.end()); }
+
+ private:
+  double& at(int rank) { return now_[static_cast<std::size_t>(rank)]; }
+
+  const Machine& machine_;
+  std::vector<double> now_;
+};
+
+// 2 (size - 1) steps around the ring; in each a rank waits for its left neighbour's message and
+// its own to be gone.
+//
+// All full hosts look alike, and so do their ranks' clocks at every step: the first host is
+// played, with its last rank as the left neighbour of its first. If the last host is not full,
+// every rank is played.
+double play_ring(const Machine& machine, double bytes) {
+  const int size = machine.ranks;
+  if (size == 1) return 0;
+  const bool alike = size % machine.per_host == 0 && size > machine.per_host;
+  const auto played = static_cast<std::size_t>(alike ? machine.per_host : size);
+  const double chunk = bytes / size;
+  // arrival[r]: how long rank r's message from the left takes.
+  std::vector<double> arrival(played);
+  for (std::size_t r = 0; r < played; ++r) {
+    const int rank = static_cast<int>(r);
+    arrival[r] = machine.message_seconds((rank + size - 1) % size, rank, chunk);
+  }
+  std::vector<double> now(played, 0.0);
+  std::vector<double> sent(played);
+  for (int step = 0; step < 2 * (size - 1); ++step) {
+    const double added = step < size - 1 ? chunk * machine.gamma_s_per_byte : 0.0;
+    // Rank r's message from the left ends when both were ready and the bytes have passed.
+    for (std::size_t r = 0; r < played; ++r) {
+      sent[r] = std::max(now[(r + played - 1) % played], now[r]) + arrival[r];
+    }
+    // send_recv returns when this rank's own message is gone, too.
+    for (std::size_t r = 0; r < played; ++r) {
+      now[r] = std::max(sent[r] + added, sent[(r + 1) % played]);
+    }
+  }
+  return *std::max_element(now.begin(), now.end());
+}
+
+// Binomial trees: reduced to rank 0, then broadcast from there.
+double play_tree(const Machine& machine, double bytes) {
+  Clocks clocks(machine);
+  int top = 1;
+  for (; top < machine.ranks; top *= 2) {
+    for (int rank = 0; rank + top < machine.ranks; rank += 2 * top) {
+      clocks.message(rank + top, rank, bytes, bytes);
+    }
+  }
+  for (top /= 2; top >= 1; top /= 2) {
+    for (int rank = 0; rank + top < machine.ranks; rank += 2 * top) {
+      clocks.message(rank, rank + top, bytes, 0);
+    }
+  }
+  return clocks.last();
+}
+
+// The ranks beyond a power of two hand their numbers over and get the result; see Seats. All
+// `ranks` are apart by `stride`, beginning with `first`.
+template <class Exchange>
+void play_seats(Clocks& clocks, int first, int stride, int ranks, double bytes,
+                Exchange exchange) {
+  const Seats seats(ranks);
+  const auto number = [&](int rank) { return first + stride * rank; };
+  for (int rank = 0; rank < 2 * seats.beyond; rank += 2) {
+    clocks.message(number(rank), number(rank + 1), bytes, bytes);
+  }
+  exchange(seats, number);
+  for (int rank = 0; rank < 2 * seats.beyond; rank += 2) {
+    clocks.message(number(rank + 1), number(rank), bytes, 0);
+  }
+}
+
+template <class Number>
+void exchange_all(Clocks& clocks, const Seats& seats, Number number, int distance, double bytes,
+                  double added) {
+  for (int seat = 0; seat < seats.count; ++seat) {
+    const int partner = seat ^ distance;
+    if (seat > partner) continue;
+    clocks.exchange(number(seats.rank_of(seat)), number(seats.rank_of(partner)), bytes, added);
+  }
+}
+
+double play_recursive_doubling(const Machine& machine, double bytes) {
+  Clocks clocks(machine);
+  play_seats(clocks, 0, 1, machine.ranks, bytes, [&](const Seats& seats, auto number) {
+    for (int distance = 1; distance < seats.count; distance *= 2) {
+      exchange_all(clocks, seats, number, distance, bytes, bytes);
+    }
+  });
+  return clocks.last();
+}
+
+double play_two_level(const Machine& machine, double bytes) {
+  const int inside = machine.per_host;
+  if (machine.ranks % inside != 0) {
+    throw Error("two-level: the ranks must fill whole hosts");
+  }
+  const double share = bytes / inside;
+  // Within a host: all links of its ring are alike, so all its clocks are.
+  const double step = machine.within.alpha_s + share * machine.within.beta_s_per_byte;
+  const double scatter = (inside - 1) * (step + share * machine.gamma_s_per_byte);
+  const double gather = (inside - 1) * step;
+
+  // Across the hosts: rank k of every host together. The groups for different k use different
+  // links and do the same, so the one for k = 0 is played.
+  Machine hosts = machine;
+  hosts.ranks = machine.ranks / inside;
+  hosts.per_host = 1;
+  Clocks clocks(hosts);
+  play_seats(clocks, 0, 1, hosts.ranks, share, [&](const Seats& seats, auto number) {
+    double half = share / 2;
+    for (int distance = seats.count / 2; distance >= 1; distance /= 2, half /= 2) {
+      exchange_all(clocks, seats, number, distance, half, half);
+    }
+    for (int distance = 1; distance < seats.count; distance *= 2) {
+      half *= 2;
+      exchange_all(clocks, seats, number, distance, half, 0);
+    }
+  });
+  return scatter + clocks.last() + gather;
+}
+
+}  // namespace
+
+double Machine::message_seconds(int from, int to, double bytes) const {
+  const LinkLine& link = from / per_host == to / per_host ? within : between;
+  return link.alpha_s + bytes * link.beta_s_per_byte;
+}
+
+std::string to_string(SimulatedAlgorithm algorithm) {
+  switch (algorithm) {
+    case SimulatedAlgorithm::ring: return "ring";
+    case SimulatedAlgorithm::tree: return "tree";
+    case SimulatedAlgorithm::recursive_doubling: return "recursive-doubling";
+    case SimulatedAlgorithm::two_level: return "two-level";
+  }
+  throw Error("a simulated algorithm without a name");
+}
+
+double simulate_all_reduce(SimulatedAlgorithm algorithm, const Machine& machine, double bytes) {
+  switch (algorithm) {
+    case SimulatedAlgorithm::ring: return play_ring(machine, bytes);
+    case SimulatedAlgorithm::tree: return play_tree(machine, bytes);
+    case SimulatedAlgorithm::recursive_doubling: return play_recursive_doubling(machine, bytes);
+    case SimulatedAlgorithm::two_level: return play_two_level(machine, bytes);
+  }
+  throw Error("a simulated algorithm without a player");
+}
+
+}  // namespace dist

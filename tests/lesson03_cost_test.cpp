@@ -1,0 +1,160 @@
+// Lesson 3, advanced: what an all-reduce will cost, by formula and step by step.
+#include "03_all_reduce/advanced/all_reducer.hpp"
+#include "03_all_reduce/advanced/simulate.hpp"
+#include "03_all_reduce/ring_picture.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+#include <vector>
+
+using namespace dist;
+using dist::test::world;
+
+namespace {
+
+constexpr double kAlpha = 3e-6;
+constexpr double kBeta = 2e-10;
+constexpr double kGamma = 5e-11;
+
+double predicted(AllReduceAlgorithm algorithm, double bytes, int ranks) {
+  return *predict_all_reduce(algorithm, bytes, ranks,
+                             straight_line_costs(kAlpha, kBeta, kGamma), false);
+}
+
+bool close(double a, double b) {
+  return std::abs(a - b) <= 1e-12 + 1e-9 * std::abs(b);
+}
+
+// All links alike, as the formulas have it.
+Machine flat(int ranks) {
+  const LinkLine link{kAlpha, kBeta};
+  return {ranks, 1, link, link, kGamma};
+}
+
+}  // namespace
+
+TEST_CASE("the model is the table of the books, with straight lines") {
+  for (const int p : {2, 3, 4, 7, 8, 64, 1000}) {
+    for (const double n : {0.0, 4.0, 1000.0, 1048576.0}) {
+      CHECK(close(predicted(AllReduceAlgorithm::naive, n, p),
+                  2 * (p - 1) * (kAlpha + n * kBeta) + (p - 1) * n * kGamma));
+      CHECK(close(
+          predicted(AllReduceAlgorithm::ring, n, p),
+          2 * (p - 1) * kAlpha + 2 * (p - 1.0) / p * n * kBeta + (p - 1.0) / p * n * kGamma));
+      if (!std::has_single_bit(static_cast<unsigned>(p))) continue;
+      const double lg = std::log2(p);
+      CHECK(close(predicted(AllReduceAlgorithm::recursive_doubling, n, p),
+                  lg * (kAlpha + n * kBeta + n * kGamma)));
+      CHECK(
+          close(predicted(AllReduceAlgorithm::rabenseifner, n, p),
+                2 * lg * kAlpha + 2 * (p - 1.0) / p * n * kBeta + (p - 1.0) / p * n * kGamma));
+    }
+  }
+}
+
+TEST_CASE("nothing is predicted to be faster than the lower bound") {
+  for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
+    for (const int p : {2, 3, 5, 8, 100}) {
+      for (const double n : {4.0, 65536.0, 1e8}) {
+        const auto seconds = predict_all_reduce(
+            algorithm, n, p, straight_line_costs(kAlpha, kBeta, kGamma), false);
+        INFO(name << ", " << p << " ranks, " << n << " bytes");
+        if (seconds)
+          CHECK(*seconds >= lower_bound_seconds(n, p, kAlpha, kBeta, kGamma) * (1 - 1e-9));
+      }
+    }
+  }
+}
+
+TEST_CASE("played step by step, flat machines take what the formulas say") {
+  for (const int p : {1, 2, 3, 4, 7, 8, 16, 61, 64}) {
+    for (const double n : {0.0, 4.0, 100000.0}) {
+      INFO(p << " ranks, " << n << " bytes");
+      CHECK(close(simulate_all_reduce(SimulatedAlgorithm::ring, flat(p), n),
+                  predicted(AllReduceAlgorithm::ring, n, p)));
+      CHECK(close(simulate_all_reduce(SimulatedAlgorithm::recursive_doubling, flat(p), n),
+                  predicted(AllReduceAlgorithm::recursive_doubling, n, p)));
+      if (!std::has_single_bit(static_cast<unsigned>(p))) continue;
+      const double lg = std::log2(p);
+      CHECK(close(simulate_all_reduce(SimulatedAlgorithm::tree, flat(p), n),
+                  2 * lg * (kAlpha + n * kBeta) + lg * n * kGamma));
+      CHECK(close(simulate_all_reduce(SimulatedAlgorithm::two_level, flat(p), n),
+                  predicted(AllReduceAlgorithm::rabenseifner, n, p)));
+    }
+  }
+}
+
+TEST_CASE("two levels take a ring inside and Rabenseifner's across") {
+  const Machine machine{64, 8, {1e-6, 1e-11}, {9e-6, 3e-10}, kGamma};
+  const double n = 1e6;
+  const double share = n / 8;
+  const double inside = 2 * 7 * (1e-6 + share * 1e-11) + 7 * share * kGamma;
+  const double across = 2 * 3 * 9e-6 + 2 * 7.0 / 8 * share * 3e-10 + 7.0 / 8 * share * kGamma;
+  CHECK(close(simulate_all_reduce(SimulatedAlgorithm::two_level, machine, n), inside + across));
+}
+
+TEST_CASE("a ring over several hosts is as slow as its slowest link, whoever plays it") {
+  // The last host is not full, so that every rank is played; or all are, and one plays for all.
+  for (const int ranks : {63, 64}) {
+    const Machine machine{ranks, 8, {1e-6, 1e-11}, {9e-6, 3e-10}, 0};
+    const double chunk = 1e6 / ranks;
+    const double slow = 2 * (ranks - 1) * (9e-6 + chunk * 3e-10);
+    const double seconds = simulate_all_reduce(SimulatedAlgorithm::ring, machine, 1e6);
+    INFO(ranks << " ranks");
+    CHECK(seconds <= slow * (1 + 1e-9));
+    CHECK(seconds >= slow * 0.99);
+  }
+}
+
+TEST_CASE("the plan is the fastest by the model, and shared memory where there is some") {
+  StepCosts costs = straight_line_costs(kAlpha, kBeta, kGamma);
+  const AllReducePlan messages(8, costs);
+  CHECK(messages.choose(0, false) == AllReduceAlgorithm::recursive_doubling);
+  CHECK(messages.choose(64, true) == AllReduceAlgorithm::recursive_doubling);
+  CHECK(messages.choose(256U << 20, false) == AllReduceAlgorithm::rabenseifner);
+  CHECK(AllReducePlan(7, costs).choose(256U << 20, false) == AllReduceAlgorithm::ring);
+  costs.move = [](double bytes) { return bytes * 1e-10; };
+  costs.barrier = 1e-6;
+  costs.window_block = 20e-6;
+  const AllReducePlan shared(8, costs);
+  for (const std::size_t bytes : {0U, 4U, 1024U, 1U << 20, 1U << 30}) {
+    CHECK(shared.choose(bytes, true) == AllReduceAlgorithm::shared_memory);
+    CHECK(shared.choose(bytes, false) == AllReduceAlgorithm::shared_memory);
+  }
+}
+
+TEST_CASE("all ranks choose alike, although each would measure something else") {
+  // Rank 0's costs say that messages cost nothing, the others' that shared memory does.
+  StepCosts costs = straight_line_costs(world().rank() == 0 ? 0 : 1, kBeta, kGamma);
+  costs.move = [](double bytes) { return world().rank() == 0 ? 1 + bytes : 0.0; };
+  const AllReducer reducer(world(), costs);
+  for (const std::size_t bytes : {0U, 1024U, 1U << 20}) {
+    const auto chosen = reducer.chosen(AllReduceAlgorithm::automatic, bytes, true);
+    CHECK(chosen != AllReduceAlgorithm::shared_memory);
+    int mine = static_cast<int>(chosen);
+    MPI_CHECK(MPI_Bcast(&mine, 1, MPI_INT, 0, world().get()));
+    CHECK(mine == static_cast<int>(chosen));
+  }
+}
+
+TEST_CASE("the picture shows each chunk collecting one share per step") {
+  if (world().size() == 1) return;
+  const std::vector<std::string> lines = ring_picture(world());
+  if (world().rank() != 0) {
+    CHECK(lines.empty());
+    return;
+  }
+  REQUIRE(lines.size() == 2 + static_cast<std::size_t>(world().size()));
+  if (world().size() != 4) return;
+  CHECK(lines[2] == "  rank 0    2:ad     1:acd    0:abcd |   3:abcd   2:abcd   1:abcd");
+  CHECK(lines[5] == "  rank 3    1:cd     0:bcd    3:abcd |   2:abcd   1:abcd   0:abcd");
+}
+
+TEST_CASE("a share that is counted twice shows twice in the picture") {
+  CHECK(shares(0) == "");
+  CHECK(shares(0x1011) == "abd");
+  CHECK(shares(0x0201) == "acc");
+}

@@ -1,0 +1,149 @@
+// Lesson 3, advanced: shared memory that all ranks of a host reach, and who may free it when.
+#include "03_all_reduce/advanced/all_reducer.hpp"
+#include "common/tracer_numbers.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace dist;
+using dist::test::all_ranks;
+using dist::test::world;
+
+namespace {
+
+constexpr auto kShared = AllReduceAlgorithm::shared_memory;
+
+double sum_of_all(std::size_t index) {
+  double sum = 0;
+  for (int rank = 0; rank < world().size(); ++rank) sum += tracer_number(rank, index);
+  return sum;
+}
+
+// Whether `tensor` is reduced as it must be. Called on all ranks.
+bool reduces(AllReducer& reducer, const Tensor& tensor) {
+  fill_tracer_numbers(tensor.span(), world().rank());
+  reducer.all_reduce(tensor.span(), ReduceOp::sum, kShared);
+  return count_wrong(tensor.span(), sum_of_all) == 0;
+}
+
+template <class Call>
+std::string error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("what one rank writes to its piece, every rank reads there") {
+  const HostMemory memory(world(), 5000);
+  const auto number = [&](int rank) { return reinterpret_cast<int*>(memory.of(rank)) + 1024; };
+  *number(world().rank()) = 1000 + world().rank();
+  world().barrier();
+  for (int rank = 0; rank < world().size(); ++rank) CHECK(*number(rank) == 1000 + rank);
+  CHECK(std::all_of(memory.of(world().rank()), memory.of(world().rank()) + 4096,
+                    [](std::byte byte) { return byte == std::byte{0}; }));
+}
+
+TEST_CASE("memory that is not to be had is refused on all ranks, naming who lacks it") {
+  const std::string error =
+      error_of([] { const HostMemory memory(world(), std::size_t{1} << 62); });
+  CHECK(error.find("rank 0 cannot share 4611686018427387904 bytes of memory") == 0);
+}
+
+TEST_CASE("past the caches and through many window blocks the sum is the same") {
+  AllReducer reducer(world());
+  constexpr std::size_t kCount = (9U << 18) + 13;  // above 8 MiB, no whole cache lines
+  CHECK(reduces(reducer, reducer.allocate({kCount})));
+  CHECK(reduces(reducer, Tensor({kCount}, Device{})));
+}
+
+TEST_CASE("a part of registered memory is reduced where it lies, and nothing beside it") {
+  AllReducer reducer(world());
+  for (const std::size_t begin : {0, 1, 16, 777}) {
+    for (const std::size_t count : {1, 100, 3001, 9000}) {
+      const Tensor whole = reducer.allocate({10'000});
+      std::fill(whole.span().begin(), whole.span().end(), -1.0F);
+      world().barrier();
+      const Tensor part = whole.narrow(begin, count);
+      CHECK(reducer.is_registered(part.data(), part.size_bytes()));
+      CHECK(reduces(reducer, part));
+      const auto minus_one = [](float x) { return x == -1.0F; };
+      const auto all = whole.span();
+      CHECK(std::ranges::all_of(all.first(begin), minus_one));
+      CHECK(std::ranges::all_of(all.subspan(begin + count), minus_one));
+      world().barrier();
+    }
+  }
+}
+
+TEST_CASE("registered memory goes away on each rank by itself") {
+  std::optional<AllReducer> reducer(world());
+  std::vector<Tensor> kept;
+  for (int round = 0; round < 20; ++round) {
+    Tensor tensor = reducer->allocate({5000});
+    CHECK(reduces(*reducer, tensor));
+    if (round % world().size() == world().rank()) kept.push_back(tensor);
+    const void* const address = tensor.data();
+    const bool is_kept = !kept.empty() && kept.back().data() == tensor.data();
+    tensor = Tensor();
+    CHECK(reducer->is_registered(address, 4) == is_kept);
+  }
+  reducer.reset();
+  for (const Tensor& tensor : kept) CHECK(count_wrong(tensor.span(), sum_of_all) == 0);
+}
+
+TEST_CASE("a span that only begins in registered memory is not registered") {
+  AllReducer reducer(world());
+  const Tensor tensor = reducer.allocate({1024});
+  CHECK(reducer.is_registered(tensor.data(), 4096));
+  CHECK_FALSE(reducer.is_registered(tensor.data(), 4097));
+  CHECK_FALSE(reducer.is_registered(tensor.data() - 1, 4));
+}
+
+TEST_CASE("ranks that come to one all-reduce with different calls are told so, all of them") {
+  if (world().size() == 1) return;
+  const bool odd_one = world().rank() == 1;
+  AllReducer reducer(world());
+  const auto refused = [&](std::size_t count, std::size_t other_count, ReduceOp op,
+                           ReduceOp other_op) {
+    std::vector<float> data(odd_one ? other_count : count);
+    return error_of([&] { reducer.all_reduce<float>(data, odd_one ? other_op : op, kShared); });
+  };
+  for (const std::size_t count : {10, 100'000}) {
+    INFO(count << " elements");
+    const std::string sizes = refused(count, 3, ReduceOp::sum, ReduceOp::sum);
+    CHECK(sizes.find("came to the all-reduce with another number of elements") !=
+          std::string::npos);
+    CHECK(sizes.find("rank 1") != std::string::npos);
+    CHECK(refused(count, count, ReduceOp::sum, ReduceOp::max).find("with another operation") !=
+          std::string::npos);
+  }
+  const Tensor tensor = reducer.allocate({5000});
+  std::vector<float> own(5000);
+  const std::string memory = error_of([&] {
+    reducer.all_reduce<float>(odd_one ? std::span<float>(own) : tensor.span(), ReduceOp::sum,
+                              kShared);
+  });
+  CHECK(memory.find("with another tensor's memory") != std::string::npos);
+  // A refusal leaves nothing behind.
+  CHECK(reduces(reducer, tensor));
+}
+
+TEST_CASE("who waits in vain says for whom") {
+  if (world().size() == 1) return;
+  SharedMemoryAllReduce shared(world(), std::chrono::milliseconds(150));
+  std::string error;
+  if (world().rank() != 1) {
+    std::vector<float> data(10);
+    error = error_of([&] { shared.all_reduce<float>(data, ReduceOp::sum); });
+    CHECK(error.find("waited 150 ms for rank 1, which did not come") != std::string::npos);
+  }
+  world().barrier();
+}

@@ -1,0 +1,114 @@
+// Lesson 3: what an all-reduce sends, counted in the run, against its formula.
+#include "03_all_reduce/advanced/all_reducer.hpp"
+#include "common/traffic.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+using namespace dist;
+using dist::test::tricky_sizes;
+using dist::test::world;
+
+namespace {
+
+std::vector<std::size_t> sizes() {
+  std::vector<std::size_t> all = tricky_sizes();
+  all.push_back(std::size_t{1} << 20);
+  return all;
+}
+
+Traffic traffic_of(AllReduceAlgorithm algorithm, std::size_t count) {
+  std::vector<float> data(count, static_cast<float>(world().rank() + 1));
+  return count_traffic(world(),
+                       [&] { all_reduce<float>(world(), data, ReduceOp::sum, algorithm); });
+}
+
+// What the busiest rank sends in 2 (N - 1) steps of one chunk each: all but the two chunks that
+// it does not pass on; they are the shortest ones for some rank.
+std::uint64_t ring_bytes(std::size_t count) {
+  const int size = world().size();
+  std::uint64_t most = 0;
+  for (int rank = 0; rank < size; ++rank) {
+    std::uint64_t elements = 0;
+    for (int step = 0; step < 2 * (size - 1); ++step) {
+      elements += chunk_range(count, size, rank - 1 - step).count;
+    }
+    most = std::max(most, elements * sizeof(float));
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("the ring sends 2 (N - 1) chunks and 2 (N - 1) / N of the bytes, to the right only") {
+  const auto n = static_cast<std::uint64_t>(world().size());
+  for (const std::size_t count : sizes()) {
+    INFO(count << " elements");
+    const Traffic traffic = traffic_of(AllReduceAlgorithm::ring, count);
+    CHECK(traffic.messages_per_rank == 2 * (n - 1));
+    CHECK(traffic.bytes_per_rank == ring_bytes(count));
+    // The formula itself, up to one element per chunk.
+    CHECK(traffic.bytes_per_rank * n <= 2 * (n - 1) * (count + n) * sizeof(float));
+    CHECK(traffic.peers == (n == 1 ? std::vector<int>{} : std::vector<int>{1}));
+    CHECK(traffic.collectives == 0);
+  }
+}
+
+TEST_CASE("the pipelined ring sends the ring's bytes in more messages") {
+  const auto n = static_cast<std::uint64_t>(world().size());
+  for (const std::size_t count : sizes()) {
+    INFO(count << " elements");
+    const Traffic traffic = traffic_of(AllReduceAlgorithm::ring_pipelined, count);
+    const std::uint64_t segments = ring_segments(count * sizeof(float), world().size());
+    CHECK(traffic.messages_per_rank == 2 * (n - 1) * segments);
+    CHECK(traffic.bytes_per_rank == ring_bytes(count));
+    CHECK(traffic.peers == (n == 1 ? std::vector<int>{} : std::vector<int>{1}));
+    CHECK(traffic.collectives == 0);
+  }
+}
+
+TEST_CASE("recursive doubling and Rabenseifner's send log2 N messages, and twice as many") {
+  const Seats seats(world().size());
+  const auto rounds =
+      static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(seats.count)) - 1);
+  // A seat with a neighbour beyond the power of two sends it the result as well.
+  const std::uint64_t fold = seats.beyond > 0 ? 1 : 0;
+  for (const std::size_t count : sizes()) {
+    INFO(count << " elements");
+    const std::uint64_t bytes = count * sizeof(float);
+    const Traffic doubling = traffic_of(AllReduceAlgorithm::recursive_doubling, count);
+    CHECK(doubling.messages_per_rank == rounds + fold);
+    CHECK(doubling.bytes_per_rank == (rounds + fold) * bytes);
+    CHECK(doubling.collectives == 0);
+    const Traffic halving = traffic_of(AllReduceAlgorithm::rabenseifner, count);
+    CHECK(halving.messages_per_rank == 2 * rounds + fold);
+    const auto s = static_cast<std::uint64_t>(seats.count);
+    const std::uint64_t share = 2 * (s - 1) * (bytes + s * sizeof(float)) / s;
+    CHECK(halving.bytes_per_rank <= share + fold * bytes);
+    CHECK(halving.collectives == 0);
+  }
+}
+
+TEST_CASE("the naive all-reduce sends everything through rank 0") {
+  const auto n = static_cast<std::uint64_t>(world().size());
+  for (const std::size_t count : sizes()) {
+    const Traffic traffic = traffic_of(AllReduceAlgorithm::naive, count);
+    CHECK(traffic.messages_per_rank == n - 1);
+    CHECK(traffic.bytes_per_rank == (n - 1) * count * sizeof(float));
+    CHECK(traffic.collectives == 0);
+  }
+}
+
+TEST_CASE("shared memory sends nothing at all") {
+  AllReducer reducer(world());
+  const Tensor tensor = reducer.allocate({100'000});
+  std::vector<float> own(100'000);
+  const Traffic traffic = count_traffic(world(), [&] {
+    reducer.all_reduce(tensor.span(), ReduceOp::sum, AllReduceAlgorithm::shared_memory);
+    reducer.all_reduce<float>(own, ReduceOp::sum, AllReduceAlgorithm::shared_memory);
+  });
+  CHECK(traffic.messages_per_rank == 0);
+  CHECK(traffic.collectives == 0);
+}
