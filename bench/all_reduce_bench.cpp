@@ -1,0 +1,128 @@
+// One side of `./learn bench`: our all-reduces, MPI's own and memcpy, in turns, in one process
+// group. all_reduce.py starts it with several settings of MPI and writes the table.
+#include "03_all_reduce/advanced/all_reducer.hpp"
+#include "common/buffer.hpp"
+#include "common/command_line.hpp"
+#include "common/console.hpp"
+#include "common/measure.hpp"
+#include "common/mpi_environment.hpp"
+#include "common/sweep_options.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <mpi.h>
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace dist;
+
+struct Candidate {
+  std::string name;
+  std::span<float> memory;
+  std::function<void(std::span<float>)> run;
+};
+
+// Calls in one sample: enough that the clock and the start together do not show, few enough
+// that sums of sums stay finite (32 of them on 8 ranks: 2^96).
+int calls_per_sample(std::size_t bytes) {
+  if (bytes <= 64 * 1024) return 32;
+  return bytes <= (1U << 20) ? 8 : 1;
+}
+
+// The slowest rank's seconds per call, in one sample.
+double sample(const Communicator& comm, const Candidate& candidate, std::size_t count) {
+  const std::span<float> data = candidate.memory.first(count);
+  fill_tracer_numbers(data, comm.rank());
+  const int calls = calls_per_sample(data.size_bytes());
+  candidate.run(data.first(0));
+  comm.barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < calls; ++i) candidate.run(data);
+  double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / calls;
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, comm.get()));
+  return seconds;
+}
+
+// One call, checked on every element: a fast wrong all-reduce is no candidate.
+bool correct(const Communicator& comm, const Candidate& candidate, std::size_t count) {
+  const std::span<float> data = candidate.memory.first(count);
+  fill_tracer_numbers(data, comm.rank());
+  comm.barrier();
+  candidate.run(data);
+  const auto sum = [&](std::size_t i) {
+    double total = 0;
+    for (int rank = 0; rank < comm.size(); ++rank) total += tracer_number(rank, i);
+    return total;
+  };
+  const bool right = candidate.name == "memcpy" || count_wrong(data, sum) == 0;
+  return comm.all_agree(right);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MpiEnvironment mpi(argc, argv);
+  const Communicator comm = Communicator::world();
+  SweepOptions sweep{.min_bytes = 1024, .max_bytes = 64U << 20, .iterations = 15};
+  std::string only = "all";
+  CommandLine command_line("all_reduce_bench", "Ours, MPI's own and memcpy, in turns.");
+  sweep.declare(command_line, /*smallest=*/4);
+  sweep.declare_iterations(command_line);
+  command_line.choice("--only", only, {"all", "mpi"}, "which candidates");
+  if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
+
+  const std::size_t most = sweep.max_bytes / sizeof(float);
+  AllReducer reducer(comm);
+  const Tensor registered = reducer.allocate({most});
+  const Tensor ordinary({most}, Device{});
+  const Tensor target({most}, Device{});
+  const auto by = [&](AllReduceAlgorithm algorithm) {
+    return [&reducer, algorithm](std::span<float> data) {
+      reducer.all_reduce(data, ReduceOp::sum, algorithm);
+    };
+  };
+  std::vector<Candidate> candidates{
+      {"mpi", ordinary.span(), by(AllReduceAlgorithm::mpi)},
+      {"ring", ordinary.span(), by(AllReduceAlgorithm::ring)},
+      {"auto", registered.span(), by(AllReduceAlgorithm::automatic)},
+      {"auto-ordinary", ordinary.span(), by(AllReduceAlgorithm::automatic)},
+      {"memcpy", ordinary.span(), [&](std::span<float> data) {
+         std::memcpy(target.data(), data.data(), data.size_bytes());
+         asm volatile("" ::"r"(target.data()) : "memory");  // the copy must happen
+       }}};
+  if (reducer.why_no_shared_memory().empty()) {
+    candidates.push_back(
+        {"shared-memory", registered.span(), by(AllReduceAlgorithm::shared_memory)});
+  }
+  if (only == "mpi") candidates.resize(1);
+
+  const Console console(/*json=*/true, comm.rank() == 0);
+  bool right = true;
+  for (const std::size_t bytes : sweep.sizes()) {
+    const std::size_t count = bytes / sizeof(float);
+    std::vector<std::vector<double>> seconds(candidates.size());
+    for (const Candidate& candidate : candidates) right &= correct(comm, candidate, count);
+    for (int round = 0; round < sweep.iterations; ++round) {
+      for (std::size_t c = 0; c < candidates.size(); ++c) {
+        seconds[c].push_back(sample(comm, candidates[c], count));
+      }
+    }
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      console.row({{"name", candidates[c].name},
+                   {"bytes", bytes},
+                   {"ranks", comm.size()},
+                   {"time_us", significant(1e6 * median(seconds[c]))}});
+    }
+  }
+  return right ? 0 : 1;
+}
