@@ -94,12 +94,33 @@ struct CountHits {
   }
 };
 
+// PyTorch leaves a part out when its factor is 0, and so do we: with an infinite parameter,
+// 0 times it is not 0. A condition that is the same for all indices costs nothing, as the
+// compiler decides it outside the loop or for a whole vector at once.
 struct SgdStep {
-  float lr;
+  SgdFactors f;
   const float* gradient;
   float* parameter;
   DIST_HOST_DEVICE void operator()(std::size_t i) const {
-    parameter[i] = std::fma(gradient[i], -lr, parameter[i]);
+    const float p = parameter[i];
+    const float g =
+        f.weight_decay == 0.0F ? gradient[i] : std::fma(p, f.weight_decay, gradient[i]);
+    parameter[i] = std::fma(g, -f.lr, p);
+  }
+};
+
+struct SgdMomentumStep {
+  SgdFactors f;
+  const float* gradient;
+  float *parameter, *buffer;
+  DIST_HOST_DEVICE void operator()(std::size_t i) const {
+    const float p = parameter[i];
+    const float g =
+        f.weight_decay == 0.0F ? gradient[i] : std::fma(p, f.weight_decay, gradient[i]);
+    const float b =
+        f.first_step ? g : std::fma(g, f.one_minus_dampening, buffer[i] * f.momentum);
+    buffer[i] = b;
+    parameter[i] = std::fma(f.nesterov ? std::fma(b, f.momentum, g) : b, -f.lr, p);
   }
 };
 
@@ -108,13 +129,15 @@ struct AdamStep {
   const float* gradient;
   float *parameter, *m, *v;
   DIST_HOST_DEVICE void operator()(std::size_t i) const {
-    const float g = gradient[i];
+    const float p = parameter[i] * f.parameter_scale;
+    const float g =
+        f.gradient_decay == 0.0F ? gradient[i] : std::fma(p, f.gradient_decay, gradient[i]);
     m[i] = std::fma(g, f.one_minus_beta1, m[i] * f.beta1);
     v[i] = std::fma(f.one_minus_beta2 * g, g, v[i] * f.beta2);
     // eps after the correction and the root, as in PyTorch; inside the root it is another
     // method.
     const float denominator = std::sqrt(v[i]) / f.root_correction + f.eps;
-    parameter[i] = parameter[i] + (-f.step_size * m[i]) / denominator;
+    parameter[i] = p + (-f.step_size * m[i]) / denominator;
   }
 };
 
@@ -191,12 +214,17 @@ void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
   parallel_for(stream, rows, CountHits{classes, logits, targets, hits});
 }
 
-void sgd_step(const Stream& stream, std::size_t count, float lr, const float* gradient,
-              float* parameter) {
-  parallel_for(stream, count, SgdStep{lr, gradient, parameter});
+void sgd_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
+              const float* gradient, float* parameter) {
+  parallel_for(stream, count, SgdStep{factors, gradient, parameter});
 }
 
-void adam_step(const Stream& stream, std::size_t count, AdamFactors factors,
+void sgd_momentum_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
+                       const float* gradient, float* parameter, float* buffer) {
+  parallel_for(stream, count, SgdMomentumStep{factors, gradient, parameter, buffer});
+}
+
+void adam_step(const Stream& stream, std::size_t count, const AdamFactors& factors,
                const float* gradient, float* parameter, float* m, float* v) {
   parallel_for(stream, count, AdamStep{factors, gradient, parameter, m, v});
 }

@@ -62,8 +62,8 @@ int main(int argc, char** argv) {
   // [3] Rank 0's parameters become everybody's (lesson 2), and gradients become windows on one
   // message.
   const auto ddp = make_data_parallel(parallel.data_parallel, model, *group, stream);
-  const auto optimizer =
-      make_optimizer(options.optimizer, options.lr, model.parameters(), stream);
+  const auto optimizer = make_optimizer(options.optimizer, model.parameters(), stream);
+  const LrSchedule schedule = parallel.lr_schedule(options.optimizer, comm);
 
   // [4] This rank's share of every epoch (lesson 4).
   DistributedSampler sampler(data.train().size(), comm.size(), comm.rank(), options.sampler);
@@ -95,12 +95,13 @@ int main(int argc, char** argv) {
       // [5] Backward as before, then one all-reduce (lesson 3): every rank's gradients are now
       // the mean over all ranks, so that the same optimizer step keeps the replicas equal.
       ddp->backward(loss.grad(), stream);
-      optimizer->step(stream);
+      const double lr = schedule.at(log.steps());
+      optimizer->step(lr, stream);
 
       // [6] Rank 0's own loss would be that of rank 0's samples.
       const double communication_ms = ddp->communication_ms(stream);
       const double mean_loss = mean_over_ranks(comm, loss.value(stream));
-      log.step(epoch, mean_loss, communication_ms, batch.rows() * ranks);
+      log.step(epoch, mean_loss, lr, communication_ms, batch.rows() * ranks);
       if (log.checkpoint_due()) {
         save(log.steps());
         log.start_clock();

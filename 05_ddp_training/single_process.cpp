@@ -7,6 +7,7 @@
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/checkpoint.hpp"
 #include "05_ddp_training/evaluation.hpp"
+#include "05_ddp_training/lr_schedule.hpp"
 #include "05_ddp_training/optimizer.hpp"
 #include "05_ddp_training/training_data.hpp"
 #include "05_ddp_training/training_log.hpp"
@@ -42,8 +43,8 @@ int main(int argc, char** argv) {
   Generator generator(options.common.seed);
   Mlp model(options.layers, generator, stream);
   data.draw(options, generator);
-  const auto optimizer =
-      make_optimizer(options.optimizer, options.lr, model.parameters(), stream);
+  const auto optimizer = make_optimizer(options.optimizer, model.parameters(), stream);
+  const LrSchedule schedule = warmed_up(options.optimizer.lr, options.optimizer.warmup_steps);
 
   // A sampler for a world of one: every sample is ours, in PyTorch's order.
   DistributedSampler sampler(data.train().size(), 1, 0, options.sampler);
@@ -68,9 +69,10 @@ int main(int argc, char** argv) {
       const Tensor logits = model.forward(batch.inputs, stream);
       loss.forward(logits, batch.targets, stream);
       model.backward(loss.grad(), stream);
-      optimizer->step(stream);
+      const double lr = schedule.at(log.steps());
+      optimizer->step(lr, stream);
 
-      log.step(epoch, loss.value(stream), 0.0, batch.rows());
+      log.step(epoch, loss.value(stream), lr, 0.0, batch.rows());
       if (log.checkpoint_due()) {
         save(log.steps());
         log.start_clock();

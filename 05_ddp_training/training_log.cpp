@@ -48,7 +48,7 @@ void TrainingLog::start_clock() {
   last_ = std::chrono::steady_clock::now();
 }
 
-void TrainingLog::step(std::size_t epoch, double loss, double communication_ms,
+void TrainingLog::step(std::size_t epoch, double loss, double lr, double communication_ms,
                        std::size_t samples) {
   const auto now = std::chrono::steady_clock::now();
   step_ms_.push_back(std::chrono::duration<double, std::milli>(now - last_).count());
@@ -62,7 +62,7 @@ void TrainingLog::step(std::size_t epoch, double loss, double communication_ms,
   const Json row{{"step", steps() - 1},
                  {"epoch", epoch},
                  {"loss", significant(loss)},
-                 {"lr", options_.lr}};
+                 {"lr", significant(lr)}};
   console_.row(row);
   if (metrics_.is_open()) {
     metrics_ << row.dump() << '\n' << std::flush;

@@ -32,9 +32,10 @@ class TrainingLog {
 
   // Before the first step, and after a pause that is not part of a step (an evaluation).
   void start_clock();
-  // After each optimizer step, with the loss before it, averaged over ranks; `samples` is what
-  // all ranks together learned from.
-  void step(std::size_t epoch, double loss, double communication_ms, std::size_t samples);
+  // After each optimizer step, with the loss before it, averaged over ranks, and the learning
+  // rate it took; `samples` is what all ranks together learned from.
+  void step(std::size_t epoch, double loss, double lr, double communication_ms,
+            std::size_t samples);
   // After each epoch. No accuracy for data without a test set.
   void epoch(std::size_t epoch, std::optional<double> test_accuracy);
   // At the end; returns false if a parameter is not finite any more.

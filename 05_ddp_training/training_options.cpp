@@ -37,8 +37,7 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
   command_line.list("--layers", layers, "widths, with ReLU between");
   command_line.number<std::size_t>("--batch-size", batch_size, 1, 1U << 24, "samples per rank");
   command_line.number<std::size_t>("--epochs", epochs, 1, 1U << 30, "passes over the data");
-  command_line.choice("--optimizer", optimizer, {"sgd", "adam"}, "how parameters move");
-  command_line.number("--lr", lr, 0.0, 1e6, "learning rate; adam 0.001, sgd 0.01 by default");
+  optimizer.declare(command_line);
   command_line.text("--checkpoint", checkpoint, "safetensors file, written at the end");
   common.declare(command_line);
 
@@ -49,6 +48,7 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
                       "of a single pair of IDX files, held back for the test");
   command_line.number<std::size_t>("--max-steps", max_steps, 1, 1U << 30,
                                    "stop after so many steps");
+  optimizer.declare_advanced(command_line);
   command_line.flag("--shuffle,!--no-shuffle", sampler.shuffle, "random order (the default)");
   command_line.number<std::uint64_t>("--sampler-seed", sampler.seed, 0, 1ULL << 62,
                                      "seed of the order; not --seed, as in PyTorch");
@@ -65,7 +65,6 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
     if ((dataset == "idx") != command_line.given("--data")) {
       throw Error("--data: goes together with --dataset idx");
     }
-    if (!command_line.given("--lr") && optimizer == "sgd") lr = 0.01;
     if (command_line.given("--checkpoint-every") && checkpoint.empty()) {
       throw Error("--checkpoint-every: needs --checkpoint FILE");
     }

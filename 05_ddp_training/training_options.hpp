@@ -2,6 +2,7 @@
 #pragma once
 
 #include "04_distributed_sampler/distributed_sampler.hpp"
+#include "05_ddp_training/optimizer_options.hpp"
 #include "common/command_line.hpp"
 
 #include <cstddef>
@@ -24,8 +25,7 @@ struct TrainingOptions {
   std::size_t batch_size = 64;  // per rank
   std::size_t epochs = 5;
   std::size_t max_steps = 0;  // 0: no limit
-  std::string optimizer = "adam";
-  double lr = 1e-3;
+  OptimizerOptions optimizer;
 
   SamplerOptions sampler;
   bool loader_drop_last = false;

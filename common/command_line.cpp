@@ -84,21 +84,44 @@ std::int64_t CommandLine::parse_integer(const std::string& name, const std::stri
   return value;
 }
 
+double CommandLine::parse_number(const std::string& name, const std::string& text,
+                                 double smallest, double largest) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  if (problem != std::errc{} || stop != end || !std::isfinite(value)) {
+    throw Error(fmt::format("{}: '{}' is not a number", name, text));
+  }
+  if (value < smallest || value > largest) {
+    throw Error(
+        fmt::format("{}: {} is not between {:g} and {:g}", name, text, smallest, largest));
+  }
+  return value;
+}
+
 void CommandLine::number(const std::string& name, double& value, double smallest,
                          double largest, const std::string& help) {
   add(name, "X", fmt::format("{:g}", value), help,
       [name, &value, smallest, largest](const std::string& text) {
-        double read = 0;
-        const char* end = text.data() + text.size();
-        const auto [stop, problem] = std::from_chars(text.data(), end, read);
-        if (problem != std::errc{} || stop != end || !std::isfinite(read)) {
-          throw Error(fmt::format("{}: '{}' is not a number", name, text));
+        value = parse_number(name, text, smallest, largest);
+      });
+}
+
+void CommandLine::numbers(const std::string& name, std::span<double> values, double smallest,
+                          double largest, const std::string& help) {
+  add(name, "X,X,...", fmt::format("{:g}", fmt::join(values, ",")), help,
+      [name, values, smallest, largest](const std::string& text) {
+        const auto commas = static_cast<std::size_t>(std::count(text.begin(), text.end(), ','));
+        if (commas + 1 != values.size()) {
+          throw Error(fmt::format("{}: '{}' is not {} numbers with commas between", name, text,
+                                  values.size()));
         }
-        if (read < smallest || read > largest) {
-          throw Error(fmt::format("{}: {} is not between {:g} and {:g}", name, text, smallest,
-                                  largest));
+        std::size_t begin = 0;
+        for (double& value : values) {
+          const std::size_t comma = std::min(text.find(',', begin), text.size());
+          value = parse_number(name, text.substr(begin, comma - begin), smallest, largest);
+          begin = comma + 1;
         }
-        value = read;
       });
 }
 

@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,9 @@ class CommandLine {
               const std::string& help);
   void number(const std::string& name, double& value, double smallest, double largest,
               const std::string& help);
+  // Comma-separated numbers, as many as `values` holds.
+  void numbers(const std::string& name, std::span<double> values, double smallest,
+               double largest, const std::string& help);
   void choice(const std::string& name, std::string& value, std::vector<std::string> allowed,
               const std::string& help);
   void text(const std::string& name, std::string& value, const std::string& help);
@@ -60,6 +64,8 @@ class CommandLine {
  private:
   void add(const std::string& name, const std::string& type, const std::string& initial,
            const std::string& help, std::function<void(const std::string&)> read);
+  static double parse_number(const std::string& name, const std::string& text, double smallest,
+                             double largest);
   static std::int64_t parse_integer(const std::string& name, const std::string& text,
                                     std::int64_t smallest, std::int64_t largest);
 

@@ -228,6 +228,7 @@ TEST_CASE("N ranks with batches of B train the model that one process trains wit
   // Per epoch two whole batches and half a batch on each rank.
   const TensorDataset dataset = make_dataset(ranks() * (2 * batch + batch / 2), 300);
   for (const std::string optimizer : {"sgd", "adam"}) {
+    const OptimizerOptions options{.name = optimizer};
     for (const bool naive : {false, true}) {
       CAPTURE(optimizer, naive);
       const double lr = optimizer == "sgd" ? 0.1 : 1e-3;
@@ -235,8 +236,8 @@ TEST_CASE("N ranks with batches of B train the model that one process trains wit
       Mlp twin = make_model(100, stream);
       const Floats at_first = flat(twin, &Parameter::value, stream);
       const auto parallel = wrap(naive, model, *group, stream);
-      const auto optimize = make_optimizer(optimizer, lr, model.parameters(), stream);
-      const auto optimize_twin = make_optimizer(optimizer, lr, twin.parameters(), stream);
+      const auto optimize = make_optimizer(options, model.parameters(), stream);
+      const auto optimize_twin = make_optimizer(options, twin.parameters(), stream);
       DistributedSampler sampler(dataset.size(), world().size(), world().rank());
       DistributedSampler twin_sampler(dataset.size(), 1, 0);
       DataLoader loader(dataset, batch, /*drop_last=*/false, stream);
@@ -257,12 +258,12 @@ TEST_CASE("N ranks with batches of B train the model that one process trains wit
           const Batch& part = *ours;
           loss.forward(parallel->forward(part.inputs, stream), part.targets, stream);
           parallel->backward(loss.grad(), stream);
-          optimize->step(stream);
+          optimize->step(lr, stream);
           const Batch& all = *its;
           CHECK(all.rows() == part.rows() * ranks());
           twin_loss.forward(twin.forward(all.inputs, stream), all.targets, stream);
           twin.backward(twin_loss.grad(), stream);
-          optimize_twin->step(stream);
+          optimize_twin->step(lr, stream);
 
           double mean = loss.value(stream);
           MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &mean, 1, MPI_DOUBLE, MPI_SUM, world().get()));
@@ -591,7 +592,7 @@ TEST_CASE("flags that fit are taken, and fill in what was not given") {
         program.answer({"--dataset", "idx", "--data", folder.file(""), "--batch-size", "16"}, 4)
             .empty());
     CHECK(program.options.layers == Shape{6, 512, 512, 512, 4});
-    CHECK(program.options.lr == 1e-3);
+    CHECK(program.options.optimizer.lr == 1e-3);
     CHECK(program.data.train().size() == 16);  // a fifth is held back
     REQUIRE(all_ranks(program.data.test() != nullptr));
     CHECK(program.data.test()->size() == 4);
@@ -604,7 +605,7 @@ TEST_CASE("flags that fit are taken, and fill in what was not given") {
                      "7", "--batch-size", "7", "--optimizer", "sgd", "--max-steps", "9"},
                     7)
             .empty());
-    CHECK(program.options.lr == 0.01);
+    CHECK(program.options.optimizer.lr == 0.01);
     CHECK(program.options.total_steps(4) == 9);
     Generator generator(600 + rank());
     program.data.draw(program.options, generator);

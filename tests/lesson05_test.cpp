@@ -1,20 +1,17 @@
-// Lesson 5, what one rank computes by itself: kernels, loss, optimizers and the model. The
-// oracles are plain loops in double precision and numbers that PyTorch printed (tests/golden).
-// Every rank draws its own numbers, so that more ranks mean more cases.
+// Lesson 5, what one rank computes by itself: kernels, loss and the model. The oracles are
+// plain loops in double precision and numbers that PyTorch printed (tests/golden). Every rank
+// draws its own numbers, so that more ranks mean more cases.
 #include "05_ddp_training/kernels.hpp"
 #include "05_ddp_training/loss.hpp"
 #include "05_ddp_training/mlp.hpp"
-#include "05_ddp_training/optimizer.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
-#include "tests/support/mpi_test.hpp"
+#include "tests/support/device_numbers.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,23 +19,18 @@
 namespace {
 
 using namespace dist;
-using dist::test::world;
+using dist::test::devices;
+using dist::test::everywhere;
+using dist::test::Floats;
+using dist::test::golden;
+using dist::test::in_double;
+using dist::test::largest_error;
+using dist::test::noise;
+using dist::test::Numbers;
+using dist::test::seed_of_this_rank;
+using dist::test::upload;
 
-using Floats = std::vector<float>;
-using Numbers = std::vector<double>;
 using Targets = std::vector<std::int32_t>;
-
-std::uint64_t seed_of_this_rank(std::uint64_t seed) {
-  return seed + 1000 * static_cast<std::uint64_t>(world().rank());
-}
-
-// Normal numbers, other ones on each rank.
-Floats noise(std::size_t count, std::uint64_t seed) {
-  Generator generator(seed_of_this_rank(seed));
-  Floats values(count);
-  fill_normal(values, generator);
-  return values;
-}
 
 Targets random_targets(std::size_t count, std::size_t classes, std::uint64_t seed) {
   Generator generator(seed_of_this_rank(seed));
@@ -46,62 +38,12 @@ Targets random_targets(std::size_t count, std::size_t classes, std::uint64_t see
   return {drawn.begin(), drawn.end()};
 }
 
-Numbers in_double(const Floats& values) {
-  return {values.begin(), values.end()};
-}
-
-// The largest distance of two lists, relative to wanted numbers above 1. Infinite if a number
-// is NaN or a list is short.
-template <class Got, class Wanted>
-double largest_error(const Got& got, const Wanted& wanted) {
-  if (got.size() != wanted.size()) return std::numeric_limits<double>::infinity();
-  double largest = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const auto want = static_cast<double>(wanted[i]);
-    const double distance = std::abs(static_cast<double>(got[i]) - want);
-    if (std::isnan(distance)) return std::numeric_limits<double>::infinity();
-    largest = std::max(largest, distance / std::max(1.0, std::abs(want)));
-  }
-  return largest;
-}
-
-// The CPU, and a GPU where there is one.
-std::vector<Device> devices() {
-  std::vector<Device> found{Device{}};
-  if (cuda_device_count() > 0) {
-    found.push_back(choose_device("cuda", world().local_rank()).device);
-  }
-  return found;
-}
-
-Tensor upload(const Stream& stream, const Floats& values, const Shape& shape) {
-  Tensor tensor(shape, stream.device());
-  copy_bytes(stream, tensor.data(), values.data(), tensor.size_bytes());
-  stream.synchronize();
-  return tensor;
-}
-Tensor upload(const Stream& stream, const Floats& values) {
-  return upload(stream, values, {values.size()});
-}
 // Labels in the device's memory, as a DataLoader hands them out.
 Buffer<std::int32_t> upload(const Stream& stream, const Targets& targets) {
   Buffer<std::int32_t> labels(targets.size(), stream.device());
   copy_bytes(stream, labels.data(), targets.data(), labels.size_bytes());
   stream.synchronize();
   return labels;
-}
-
-// What `compute` gives on one CPU thread. Three threads must give the same bits, and a GPU,
-// where there is one, numbers within `tolerance`.
-template <class Compute>
-auto everywhere(Compute compute, double tolerance = 0.0) {
-  const auto result = compute(Stream(Device{}));
-  CHECK(largest_error(compute(Stream(Device{}, 3)), result) == 0.0);
-  for (const Device device : devices()) {
-    CAPTURE(to_string(device));
-    CHECK(largest_error(compute(Stream(device)), result) <= tolerance);
-  }
-  return result;
 }
 
 struct CrossEntropy {
@@ -197,11 +139,6 @@ struct PlainMlp {
     return result;
   }
 };
-
-nlohmann::json golden(const std::string& name) {
-  std::ifstream file(std::string(GOLDEN_DIR) + "/" + name);
-  return nlohmann::json::parse(file);
-}
 
 }  // namespace
 
@@ -306,7 +243,7 @@ TEST_CASE("a kernel reaches every element when one thread must take several", "[
   const Floats gradient = noise(count, 61);
   const Floats got = everywhere([&](const Stream& stream) {
     const Tensor p = upload(stream, before);
-    sgd_step(stream, count, 0.5F, upload(stream, gradient).data(), p.data());
+    sgd_step(stream, count, {.lr = 0.5F}, upload(stream, gradient).data(), p.data());
     return to_host(stream, p);
   });
   std::size_t wrong = 0;
@@ -380,72 +317,6 @@ TEST_CASE("a hit is the first of the largest logits standing at the target", "[g
   }
 }
 
-TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula", "[gpu]") {
-  const std::size_t count = 100;
-  const Floats before = noise(count, 7);
-  Floats gradient = noise(count, 8);
-  // So small that eps decides; beside the root and under it are then very different places.
-  for (std::size_t i = 0; i < count; i += 3) gradient[i] *= 1e-8F;
-
-  SECTION("SGD") {
-    const float lr = 0.3F;
-    const Floats got = everywhere([&](const Stream& stream) {
-      const Tensor p = upload(stream, before);
-      sgd_step(stream, count, lr, upload(stream, gradient).data(), p.data());
-      return to_host(stream, p);
-    });
-    Floats want;
-    for (std::size_t i = 0; i < count; ++i) {
-      want.push_back(
-          static_cast<float>(static_cast<double>(before[i]) -
-                             static_cast<double>(lr) * static_cast<double>(gradient[i])));
-    }
-    CHECK(largest_error(got, want) == 0.0);
-  }
-
-  SECTION("Adam, third step") {
-    const Floats m_before = noise(count, 9);
-    Floats v_before = noise(count, 10);
-    for (std::size_t i = 0; i < count; ++i) {
-      v_before[i] *= v_before[i] * (i % 3 == 0 ? 1e-16F : 1.0F);
-    }
-    const double lr = 0.01;
-    const AdamFactors factors{
-        .beta1 = 0.9F,
-        .one_minus_beta1 = 0.1F,
-        .beta2 = 0.999F,
-        .one_minus_beta2 = 0.001F,
-        .step_size = static_cast<float>(lr / (1 - std::pow(0.9, 3))),
-        .root_correction = static_cast<float>(std::sqrt(1 - std::pow(0.999, 3))),
-        .eps = 1e-8F};
-    const Floats got = everywhere([&](const Stream& stream) {
-      const Tensor all = upload(stream, before);
-      const Tensor m = upload(stream, m_before);
-      const Tensor v = upload(stream, v_before);
-      adam_step(stream, count, factors, upload(stream, gradient).data(), all.data(), m.data(),
-                v.data());
-      Floats result = to_host(stream, all);
-      for (const Tensor& state : {m, v}) {
-        const Floats numbers = to_host(stream, state);
-        result.insert(result.end(), numbers.begin(), numbers.end());
-      }
-      return result;
-    });
-    Numbers want(3 * count);
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto g = static_cast<double>(gradient[i]);
-      const double m = 0.1 * g + 0.9 * static_cast<double>(m_before[i]);
-      const double v = 0.001 * g * g + 0.999 * static_cast<double>(v_before[i]);
-      const double root = std::sqrt(v / (1 - std::pow(0.999, 3)));
-      want[i] =
-          static_cast<double>(before[i]) - lr / (1 - std::pow(0.9, 3)) * m / (root + 1e-8);
-      want[count + i] = m;
-      want[2 * count + i] = v;
-    }
-    CHECK(largest_error(got, want) < 1e-6);
-  }
-}
-
 TEST_CASE("the cross entropy loss and its gradient are PyTorch's", "[gpu]") {
   const nlohmann::json cases = golden("ddp.json").at("cross_entropy");
   CHECK(cases.size() == 3);
@@ -465,40 +336,6 @@ TEST_CASE("the cross entropy loss and its gradient are PyTorch's", "[gpu]") {
             1e-7);
     }
   }
-}
-
-TEST_CASE("four steps of SGD and Adam give PyTorch's bits", "[gpu]") {
-  const nlohmann::json file = golden("optim.json");
-  int seen = 0;
-  for (const nlohmann::json& example : file.at("cases")) {
-    const nlohmann::json& options = example.at("optimizer");
-    const auto type = options.at("type").get<std::string>();
-    const bool plain_sgd = type == "sgd" && options.at("momentum") == 0.0;
-    const bool plain_adam = type == "adam" && options.at("eps") == 1e-8;
-    if (options.at("weight_decay") != 0.0 || !(plain_sgd || plain_adam)) continue;
-    ++seen;
-    for (const Device device : devices()) {
-      CAPTURE(to_string(device), type);
-      const Stream stream(device);
-      // As two parameters, each of which needs its own state.
-      const Tensor value = upload(stream, file.at("p0").get<Floats>());
-      const Tensor grad({11}, device);
-      std::vector<Parameter> parameters{{"a", value.narrow(0, 4), grad.narrow(0, 4)},
-                                        {"b", value.narrow(4, 7), grad.narrow(4, 7)}};
-      const auto optimizer =
-          make_optimizer(type, options.at("lr").get<double>(), parameters, stream);
-      for (std::size_t step = 0; step < 4; ++step) {
-        CAPTURE(step);
-        copy(stream, grad, upload(stream, file.at("grads").at(step).get<Floats>()));
-        optimizer->step(stream);
-        CHECK(to_host(stream, value) == example.at("params_after").at(step).get<Floats>());
-      }
-    }
-  }
-  CHECK(seen == 2);
-  std::vector<Parameter> none;
-  const Stream stream(Device{});
-  CHECK_THROWS_AS(make_optimizer("lion", 0.1, none, stream), Error);
 }
 
 TEST_CASE("an Mlp has PyTorch's names, shapes and order of drawing") {

@@ -128,7 +128,7 @@ TEST_CASE("a process group orders kernels, all-reduce and kernels without the ho
     copy(compute, gradient, mine);
     works.push_back(group.all_reduce(gradient, ReduceOp::sum, compute));
     works.back()->wait(compute);
-    sgd_step(compute, kCount, 1.0F, gradient.data(), parameter.data());
+    sgd_step(compute, kCount, {.lr = 1.0F}, gradient.data(), parameter.data());
   }
   group.synchronize(compute);
   for (const auto& work : works) CHECK(work->is_completed());

@@ -1,0 +1,348 @@
+// Lesson 5: the optimizers and the schedule of their learning rate. The oracles are the
+// formulas in double precision and what PyTorch printed (tests/golden/optim.json).
+#include "05_ddp_training/kernels.hpp"
+#include "05_ddp_training/lr_schedule.hpp"
+#include "05_ddp_training/optimizer.hpp"
+#include "common/check.hpp"
+#include "tests/support/device_numbers.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace dist;
+using dist::test::devices;
+using dist::test::everywhere;
+using dist::test::Floats;
+using dist::test::golden;
+using dist::test::largest_error;
+using dist::test::noise;
+using dist::test::Numbers;
+using dist::test::upload;
+
+// What the papers' formulas give, as PyTorch's documentation writes them.
+class PlainOptimizer {
+ public:
+  PlainOptimizer(OptimizerOptions options, const Floats& parameters)
+      : options_(std::move(options)),
+        p_(parameters.begin(), parameters.end()),
+        first_(p_.size()),
+        second_(p_.size()) {}
+
+  void step(double lr, const Floats& gradient) {
+    ++t_;
+    for (std::size_t i = 0; i < p_.size(); ++i) {
+      const auto g = static_cast<double>(gradient[i]);
+      options_.name == "sgd" ? sgd(lr, g, i) : adam(lr, g, i);
+    }
+  }
+  const Numbers& parameters() const { return p_; }
+
+ private:
+  void sgd(double lr, double g, std::size_t i) {
+    g += options_.weight_decay * p_[i];
+    double& buffer = first_[i];
+    buffer = t_ == 1 ? g : options_.momentum * buffer + (1 - options_.dampening) * g;
+    if (options_.momentum == 0) buffer = g;
+    p_[i] -= lr * (options_.nesterov ? g + options_.momentum * buffer : buffer);
+  }
+  void adam(double lr, double g, std::size_t i) {
+    const auto [beta1, beta2] = options_.betas;
+    if (options_.name == "adamw") {
+      p_[i] -= lr * options_.weight_decay * p_[i];
+    } else {
+      g += options_.weight_decay * p_[i];
+    }
+    first_[i] = beta1 * first_[i] + (1 - beta1) * g;
+    second_[i] = beta2 * second_[i] + (1 - beta2) * g * g;
+    const double mean = first_[i] / (1 - std::pow(beta1, t_));
+    const double square = second_[i] / (1 - std::pow(beta2, t_));
+    p_[i] -= lr * mean / (std::sqrt(square) + options_.eps);
+  }
+
+  OptimizerOptions options_;
+  Numbers p_, first_, second_;
+  int t_ = 0;
+};
+
+std::vector<OptimizerOptions> variants() {
+  return {
+      {.name = "sgd"},
+      {.name = "sgd", .weight_decay = 0.1},
+      {.name = "sgd", .momentum = 0.9},
+      {.name = "sgd", .momentum = 0.9, .nesterov = true},
+      {.name = "sgd", .momentum = 0.8, .dampening = 0.3},
+      {.name = "sgd", .weight_decay = 0.1, .momentum = 0.8, .dampening = 0.3},
+      {.name = "sgd", .weight_decay = 0.1, .momentum = 0.7, .nesterov = true},
+      {.name = "adam"},
+      {.name = "adam", .weight_decay = 0.1},
+      {.name = "adam", .weight_decay = 0.02, .betas = {0.5, 0.9}, .eps = 1e-3},
+      {.name = "adamw", .weight_decay = 0.0},
+      {.name = "adamw", .weight_decay = 0.1},
+      {.name = "adamw", .weight_decay = 0.02, .betas = {0.5, 0.9}, .eps = 1e-3},
+  };
+}
+
+std::string describe(const OptimizerOptions& options) {
+  nlohmann::json json{{"name", options.name},
+                      {"weight_decay", options.weight_decay},
+                      {"momentum", options.momentum},
+                      {"dampening", options.dampening},
+                      {"nesterov", options.nesterov},
+                      {"betas", options.betas},
+                      {"eps", options.eps}};
+  return json.dump();
+}
+
+// One of the cases of optim.json.
+OptimizerOptions options_of(const nlohmann::json& its) {
+  const OptimizerOptions defaults;
+  return {.name = its.at("type"),
+          .lr = its.at("lr"),
+          .weight_decay = its.at("weight_decay"),
+          .momentum = its.value("momentum", defaults.momentum),
+          .dampening = its.value("dampening", defaults.dampening),
+          .nesterov = its.value("nesterov", defaults.nesterov),
+          .betas = its.value("betas", defaults.betas),
+          .eps = its.value("eps", defaults.eps)};
+}
+
+// Two parameters, one of `split` elements and one of the rest, each of which needs a state of
+// its own.
+std::vector<Parameter> two_parameters(const Tensor& value, const Tensor& grad,
+                                      std::size_t split) {
+  const std::size_t rest = value.numel() - split;
+  return {{"a", value.narrow(0, split), grad.narrow(0, split)},
+          {"b", value.narrow(split, rest), grad.narrow(split, rest)}};
+}
+
+}  // namespace
+
+TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula", "[gpu]") {
+  const std::size_t count = 100;
+  const Floats before = noise(count, 7);
+  Floats gradient = noise(count, 8);
+  // So small that eps decides; beside the root and under it are then very different places.
+  for (std::size_t i = 0; i < count; i += 3) gradient[i] *= 1e-8F;
+
+  SECTION("SGD") {
+    const float lr = 0.3F;
+    const Floats got = everywhere([&](const Stream& stream) {
+      const Tensor p = upload(stream, before);
+      sgd_step(stream, count, {.lr = lr}, upload(stream, gradient).data(), p.data());
+      return to_host(stream, p);
+    });
+    Floats want;
+    for (std::size_t i = 0; i < count; ++i) {
+      want.push_back(
+          static_cast<float>(static_cast<double>(before[i]) -
+                             static_cast<double>(lr) * static_cast<double>(gradient[i])));
+    }
+    CHECK(largest_error(got, want) == 0.0);
+  }
+
+  SECTION("Adam, third step") {
+    const Floats m_before = noise(count, 9);
+    Floats v_before = noise(count, 10);
+    for (std::size_t i = 0; i < count; ++i) {
+      v_before[i] *= v_before[i] * (i % 3 == 0 ? 1e-16F : 1.0F);
+    }
+    const double lr = 0.01;
+    const AdamFactors factors{
+        .beta1 = 0.9F,
+        .one_minus_beta1 = 0.1F,
+        .beta2 = 0.999F,
+        .one_minus_beta2 = 0.001F,
+        .step_size = static_cast<float>(lr / (1 - std::pow(0.9, 3))),
+        .root_correction = static_cast<float>(std::sqrt(1 - std::pow(0.999, 3))),
+        .eps = 1e-8F};
+    const Floats got = everywhere([&](const Stream& stream) {
+      const Tensor all = upload(stream, before);
+      const Tensor m = upload(stream, m_before);
+      const Tensor v = upload(stream, v_before);
+      adam_step(stream, count, factors, upload(stream, gradient).data(), all.data(), m.data(),
+                v.data());
+      Floats result = to_host(stream, all);
+      for (const Tensor& state : {m, v}) {
+        const Floats numbers = to_host(stream, state);
+        result.insert(result.end(), numbers.begin(), numbers.end());
+      }
+      return result;
+    });
+    Numbers want(3 * count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto g = static_cast<double>(gradient[i]);
+      const double m = 0.1 * g + 0.9 * static_cast<double>(m_before[i]);
+      const double v = 0.001 * g * g + 0.999 * static_cast<double>(v_before[i]);
+      const double root = std::sqrt(v / (1 - std::pow(0.999, 3)));
+      want[i] =
+          static_cast<double>(before[i]) - lr / (1 - std::pow(0.9, 3)) * m / (root + 1e-8);
+      want[count + i] = m;
+      want[2 * count + i] = v;
+    }
+    CHECK(largest_error(got, want) < 1e-6);
+  }
+}
+
+TEST_CASE("four steps of every optimizer give PyTorch's bits", "[gpu]") {
+  const nlohmann::json file = golden("optim.json");
+  CHECK(file.at("cases").size() == 8);
+  for (const nlohmann::json& example : file.at("cases")) {
+    const OptimizerOptions options = options_of(example.at("optimizer"));
+    for (const Device device : devices()) {
+      CAPTURE(to_string(device), describe(options));
+      const Stream stream(device);
+      const Tensor value = upload(stream, file.at("p0").get<Floats>());
+      const Tensor grad({11}, device);
+      std::vector<Parameter> parameters = two_parameters(value, grad, 4);
+      const auto optimizer = make_optimizer(options, parameters, stream);
+      for (std::size_t step = 0; step < 4; ++step) {
+        CAPTURE(step);
+        copy(stream, grad, upload(stream, file.at("grads").at(step).get<Floats>()));
+        optimizer->step(options.lr, stream);
+        CHECK(to_host(stream, value) == example.at("params_after").at(step).get<Floats>());
+      }
+    }
+  }
+  std::vector<Parameter> none;
+  CHECK_THROWS_AS(make_optimizer({.name = "lion"}, none, Stream(Device{})), Error);
+}
+
+TEST_CASE("every optimizer follows its formula, with another learning rate each step",
+          "[gpu]") {
+  for (const OptimizerOptions& options : variants()) {
+    for (const std::size_t count : {2U, 17U, 1000U}) {
+      CAPTURE(describe(options), count);
+      const Floats before = noise(count, 70);
+      PlainOptimizer plain(options, before);
+      for (int step = 0; step < 5; ++step) {
+        plain.step(0.01 * (step + 1), noise(count, 71 + static_cast<std::uint64_t>(step)));
+      }
+      const Floats got = everywhere([&](const Stream& stream) {
+        const Tensor value = upload(stream, before);
+        const Tensor grad({count}, stream.device());
+        std::vector<Parameter> parameters = two_parameters(value, grad, count / 2);
+        const auto optimizer = make_optimizer(options, parameters, stream);
+        for (int step = 0; step < 5; ++step) {
+          const auto seed = 71 + static_cast<std::uint64_t>(step);
+          copy(stream, grad, upload(stream, noise(count, seed)));
+          optimizer->step(0.01 * (step + 1), stream);
+        }
+        CHECK(optimizer->steps() == 5);
+        return to_host(stream, value);
+      });
+      CHECK(largest_error(got, plain.parameters()) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("a learning rate of 0 moves nothing", "[gpu]") {
+  for (const OptimizerOptions& options : variants()) {
+    CAPTURE(describe(options));
+    const Floats before = noise(50, 80);
+    const Floats after = everywhere([&](const Stream& stream) {
+      const Tensor value = upload(stream, before);
+      std::vector<Parameter> parameters{{"a", value, upload(stream, noise(50, 81))}};
+      const auto optimizer = make_optimizer(options, parameters, stream);
+      optimizer->step(0.0, stream);
+      optimizer->step(0.0, stream);
+      return to_host(stream, value);
+    });
+    CHECK(after == before);
+  }
+}
+
+TEST_CASE("without weight decay an infinite parameter does not spoil its state", "[gpu]") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const OptimizerOptions& options : variants()) {
+    if (options.weight_decay != 0.0) continue;
+    CAPTURE(describe(options));
+    const Floats got = everywhere([&](const Stream& stream) {
+      const Tensor value = upload(stream, {infinity, 1.0F});
+      std::vector<Parameter> parameters{{"a", value, upload(stream, {1.0F, 1.0F})}};
+      const auto optimizer = make_optimizer(options, parameters, stream);
+      optimizer->step(0.1, stream);
+      Floats all = to_host(stream, value);
+      for (const Optimizer::State& state : optimizer->state()) {
+        const Floats numbers = to_host(stream, state.value);
+        CHECK(numbers[0] == numbers[1]);  // both saw the same gradient
+      }
+      all.erase(all.begin() + 1);
+      return Floats{std::isinf(all[0]) ? 1.0F : 0.0F};
+    });
+    CHECK(got == Floats{1.0F});
+  }
+}
+
+TEST_CASE("an optimizer that is given another's state goes on with its bits", "[gpu]") {
+  const std::size_t count = 30;
+  for (const OptimizerOptions& options : variants()) {
+    for (const Device device : devices()) {
+      CAPTURE(describe(options), to_string(device));
+      const Stream stream(device);
+      const Tensor value = upload(stream, noise(count, 90));
+      const Tensor grad = upload(stream, noise(count, 91));
+      std::vector<Parameter> parameters = two_parameters(value, grad, 7);
+      const auto optimizer = make_optimizer(options, parameters, stream);
+      for (int step = 0; step < 3; ++step) optimizer->step(0.1, stream);
+
+      const Tensor its_value = upload(stream, to_host(stream, value));
+      std::vector<Parameter> its_parameters = two_parameters(its_value, grad, 7);
+      const auto successor = make_optimizer(options, its_parameters, stream);
+      CHECK(successor->state().size() == optimizer->state().size());
+      for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
+        CHECK(successor->state()[i].name == optimizer->state()[i].name);
+        copy(stream, successor->state()[i].value, optimizer->state()[i].value);
+      }
+      successor->set_steps(optimizer->steps());
+      optimizer->step(0.1, stream);
+      successor->step(0.1, stream);
+      CHECK(to_host(stream, its_value) == to_host(stream, value));
+    }
+  }
+  // PyTorch's names; SGD remembers nothing without momentum.
+  const Stream stream(Device{});
+  std::vector<Parameter> parameters{{"0.weight", Tensor({2}, {}), Tensor({2}, {})},
+                                    {"0.bias", Tensor({1}, {}), Tensor({1}, {})}};
+  const auto names = [&](const OptimizerOptions& options) {
+    std::vector<std::string> all;
+    const auto optimizer = make_optimizer(options, parameters, stream);
+    for (const Optimizer::State& state : optimizer->state()) all.push_back(state.name);
+    return all;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(names({.name = "sgd"}).empty());
+  CHECK(names({.name = "sgd", .momentum = 0.9}) ==
+        Names{"momentum_buffer.0.weight", "momentum_buffer.0.bias"});
+  CHECK(names({.name = "adamw"}) == Names{"exp_avg.0.weight", "exp_avg.0.bias",
+                                          "exp_avg_sq.0.weight", "exp_avg_sq.0.bias"});
+}
+
+TEST_CASE("the learning rate rises linearly, then stays") {
+  const auto rates = [](const LrSchedule& schedule, std::size_t steps) {
+    Numbers all;
+    for (std::size_t step = 0; step < steps; ++step) all.push_back(schedule.at(step));
+    return all;
+  };
+  CHECK(rates(warmed_up(0.1, 0), 3) == Numbers{0.1, 0.1, 0.1});
+  CHECK(largest_error(rates(warmed_up(0.1, 4), 6), Numbers{0.0, 0.025, 0.05, 0.075, 0.1, 0.1}) <
+        1e-15);
+  // From one rank's rate to that of all.
+  CHECK(rates(linearly_scaled(0.125, 4, 0), 2) == Numbers{0.5, 0.5});
+  CHECK(rates(linearly_scaled(0.125, 4, 3), 5) == Numbers{0.125, 0.25, 0.375, 0.5, 0.5});
+  CHECK(rates(linearly_scaled(0.1, 1, 5), 7) == Numbers(7, 0.1));
+  // Whatever the length, no step lies above the end, and the end is met exactly.
+  const LrSchedule odd = linearly_scaled(1e-3, 7, 997);
+  for (std::size_t step = 1; step < 1100; ++step) {
+    CHECK(odd.at(step) >= odd.at(step - 1));
+    CHECK(odd.at(step) <= odd.end);
+  }
+  CHECK(odd.at(997) == 7e-3);
+  CHECK(odd.at(std::numeric_limits<std::size_t>::max()) == 7e-3);
+}

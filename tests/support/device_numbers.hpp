@@ -1,0 +1,96 @@
+// Numbers for the tests of lesson 5: drawn anew on each rank, carried to each device, compared
+// with those of an oracle.
+#pragma once
+
+#include "common/device.hpp"
+#include "common/random.hpp"
+#include "common/stream.hpp"
+#include "common/tensor.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace dist::test {
+
+using Floats = std::vector<float>;
+using Numbers = std::vector<double>;
+
+inline std::uint64_t seed_of_this_rank(std::uint64_t seed) {
+  return seed + 1000 * static_cast<std::uint64_t>(world().rank());
+}
+
+// Normal numbers, other ones on each rank.
+inline Floats noise(std::size_t count, std::uint64_t seed) {
+  Generator generator(seed_of_this_rank(seed));
+  Floats values(count);
+  fill_normal(values, generator);
+  return values;
+}
+
+inline Numbers in_double(const Floats& values) {
+  return {values.begin(), values.end()};
+}
+
+// The largest distance of two lists, relative to wanted numbers above 1. Infinite if a number
+// is NaN or a list is short.
+template <class Got, class Wanted>
+double largest_error(const Got& got, const Wanted& wanted) {
+  if (got.size() != wanted.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const auto want = static_cast<double>(wanted[i]);
+    const double distance = std::abs(static_cast<double>(got[i]) - want);
+    if (std::isnan(distance)) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, distance / std::max(1.0, std::abs(want)));
+  }
+  return largest;
+}
+
+// The CPU, and a GPU where there is one.
+inline std::vector<Device> devices() {
+  std::vector<Device> found{Device{}};
+  if (cuda_device_count() > 0) {
+    found.push_back(choose_device("cuda", world().local_rank()).device);
+  }
+  return found;
+}
+
+inline Tensor upload(const Stream& stream, const Floats& values, const Shape& shape) {
+  Tensor tensor(shape, stream.device());
+  copy_bytes(stream, tensor.data(), values.data(), tensor.size_bytes());
+  stream.synchronize();
+  return tensor;
+}
+inline Tensor upload(const Stream& stream, const Floats& values) {
+  return upload(stream, values, {values.size()});
+}
+
+// What `compute` gives on one CPU thread. Three threads must give the same bits, and a GPU,
+// where there is one, numbers within `tolerance`.
+template <class Compute>
+auto everywhere(Compute compute, double tolerance = 0.0) {
+  const auto result = compute(Stream(Device{}));
+  CHECK(largest_error(compute(Stream(Device{}, 3)), result) == 0.0);
+  for (const Device device : devices()) {
+    CAPTURE(to_string(device));
+    CHECK(largest_error(compute(Stream(device)), result) <= tolerance);
+  }
+  return result;
+}
+
+// A file of tests/golden.
+inline nlohmann::json golden(const std::string& name) {
+  std::ifstream file(std::string(GOLDEN_DIR) + "/" + name);
+  return nlohmann::json::parse(file);
+}
+
+}  // namespace dist::test
