@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Lesson 5's job in PyTorch: the same data, model and order of batches, by DistributedDataParallel.
+
+Takes ddp_training's flags and prints its JSON rows, so that the two can be compared line by line:
+
+  mpirun -np 4 build/bin/ddp_training          --dataset synthetic --json
+  mpirun -np 4 python3 bench/peers/pytorch_ddp.py                   --json
+  torchrun --nproc-per-node 4 bench/peers/pytorch_ddp.py            --json
+
+step_ms is the time of forward, backward with its all-reduce, and optimizer, nothing else: batches
+are rows of a tensor in memory, without a DataLoader, and the mean loss of the rows is reduced while
+the clock stands.
+"""
+import argparse
+import hashlib
+import json
+import os
+import statistics
+import sys
+import time
+import zlib
+
+def numbers(kind):
+    return lambda text: [kind(part) for part in text.split(",")]
+
+
+def parse_flags():
+    parser = argparse.ArgumentParser(description="Lesson 5's job in PyTorch")
+    add = parser.add_argument
+    add("--dataset", choices=["synthetic"], default="synthetic")
+    add("--samples", type=int, default=1000)
+    add("--classes", type=int, default=10)
+    add("--layers", type=numbers(int), default=[784, 512, 512, 512, 10])
+    add("--batch-size", type=int, default=64, help="samples per rank")
+    add("--global-batch", type=int, default=0, help="samples per step, for --batch-size")
+    add("--epochs", type=int, default=None, help="default 5")
+    add("--max-steps", type=int, default=0)
+    add("--optimizer", choices=["sgd", "adam", "adamw"], default="adam")
+    add("--lr", type=float, default=None, help="default 0.001; sgd 0.01")
+    add("--momentum", type=float, default=0.0)
+    add("--dampening", type=float, default=0.0)
+    add("--nesterov", action="store_true")
+    add("--weight-decay", type=float, default=None, help="default 0; adamw 0.01")
+    add("--betas", type=numbers(float), default=[0.9, 0.999])
+    add("--eps", type=float, default=1e-8)
+    add("--scale-lr", action="store_true")
+    add("--warmup-steps", type=int, default=0)
+    add("--no-shuffle", action="store_true")
+    add("--sampler-seed", type=int, default=0)
+    add("--drop-last", action="store_true")
+    add("--loader-drop-last", action="store_true")
+    add("--seed", type=int, default=0)
+    add("--device", choices=["auto", "cpu", "cuda"], default="auto")
+    add("--backend", choices=["auto", "gloo", "nccl"], default="auto")
+    add("--bucket-cap-mb", type=float, default=25)
+    add("--threads", type=int, default=1)
+    add("--json", action="store_true", help="one JSON object per line")
+    return parser.parse_args()
+
+
+flags = parse_flags()
+# Matrix libraries read these when torch is loaded, and would start a thread per core and rank.
+for variable in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"]:
+    os.environ[variable] = str(flags.threads)
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+from torch.utils.data.distributed import DistributedSampler  # noqa: E402
+
+
+def launched_as():
+    """(rank, ranks, local rank) as torchrun or Open MPI's mpirun say; (0, 1, 0) if started alone."""
+    for rank, ranks, local in [
+        ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ]:
+        if rank in os.environ and ranks in os.environ:
+            return int(os.environ[rank]), int(os.environ[ranks]), int(os.environ.get(local, 0))
+    return 0, 1, 0
+
+
+def connect(backend, rank, ranks):
+    # Gloo asks the resolver for this host's address, which in a container it may not know.
+    local_size = os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") or os.environ.get("LOCAL_WORLD_SIZE")
+    if local_size is None or int(local_size) == ranks:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    # torchrun says where the ranks meet. With mpirun on one host they derive a port from MPI's name
+    # of the job; on several hosts give it -x MASTER_ADDR=... -x MASTER_PORT=...
+    job = os.environ.get("PMIX_NAMESPACE", str(os.getpid()))
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", str(20000 + zlib.crc32(job.encode()) % 12000))
+    dist.init_process_group(backend, init_method="env://", rank=rank, world_size=ranks)
+
+
+def make_model(widths):
+    layers = []
+    for width_in, width_out in zip(widths, widths[1:]):
+        layers += [nn.Linear(width_in, width_out), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def make_optimizer(parameters):
+    if flags.optimizer == "sgd":
+        return torch.optim.SGD(
+            parameters,
+            lr=0.01 if flags.lr is None else flags.lr,
+            momentum=flags.momentum,
+            dampening=flags.dampening,
+            nesterov=flags.nesterov,
+            weight_decay=flags.weight_decay or 0.0,
+        )
+    kind = torch.optim.AdamW if flags.optimizer == "adamw" else torch.optim.Adam
+    settings = {} if flags.weight_decay is None else {"weight_decay": flags.weight_decay}
+    return kind(
+        parameters,
+        lr=1e-3 if flags.lr is None else flags.lr,
+        betas=tuple(flags.betas),
+        eps=flags.eps,
+        **settings,
+    )
+
+
+def learning_rate(lr, ranks, step):
+    """05_ddp_training/lr_schedule.hpp, once more."""
+    start, end = (lr, lr * ranks) if flags.scale_lr else (0.0, lr)
+    if step >= flags.warmup_steps:
+        return end
+    return start + (end - start) * step / flags.warmup_steps
+
+
+def significant(value):
+    return float(f"{value:.9g}")
+
+
+def describe(tensor):
+    values = tensor.detach().cpu().contiguous()
+    return {
+        "l2": significant(values.double().norm().item()),
+        "first8": [significant(value) for value in values.flatten()[:8].tolist()],
+        "sha256": hashlib.sha256(values.numpy().tobytes()).hexdigest(),
+    }
+
+
+def main():
+    rank, ranks, local_rank = launched_as()
+    on_gpu = flags.device == "cuda" or (flags.device == "auto" and torch.cuda.is_available())
+    device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    backend = flags.backend if flags.backend != "auto" else ("nccl" if on_gpu else "gloo")
+    torch.set_num_threads(flags.threads)
+    connect(backend, rank, ranks)
+
+    batch_size = flags.global_batch // ranks if flags.global_batch else flags.batch_size
+    if flags.global_batch % ranks:
+        sys.exit(f"error: --global-batch: {flags.global_batch} does not divide by {ranks} ranks")
+    if flags.layers[-1] != flags.classes:
+        sys.exit(f"error: --layers: the output width is {flags.layers[-1]}, not {flags.classes}")
+
+    # In this order, from one generator: the numbers depend on it.
+    torch.manual_seed(flags.seed)
+    model = make_model(flags.layers)
+    inputs = torch.randn(flags.samples, flags.layers[0])
+    targets = torch.randint(0, flags.layers[-1], (flags.samples,))
+
+    model, inputs, targets = model.to(device), inputs.to(device), targets.to(device)
+    ddp = DistributedDataParallel(
+        model, bucket_cap_mb=flags.bucket_cap_mb, gradient_as_bucket_view=True
+    )
+    optimizer = make_optimizer(model.parameters())
+    base_lr = optimizer.param_groups[0]["lr"]
+    loss_function = nn.CrossEntropyLoss()
+    sampler = DistributedSampler(
+        range(flags.samples),
+        num_replicas=ranks,
+        rank=rank,
+        shuffle=not flags.no_shuffle,
+        seed=flags.sampler_seed,
+        drop_last=flags.drop_last,
+    )
+    # A limit in steps alone means as many epochs as it takes.
+    epochs = flags.epochs or flags.max_steps or 5
+    steps = 0
+    step_ms = []
+
+    def say(row):
+        if rank == 0 and flags.json:
+            print(json.dumps(row, separators=(",", ":")), flush=True)
+
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        order = torch.tensor(list(sampler), dtype=torch.int64, device=device)
+        batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+        if flags.loader_drop_last:
+            batches = [batch for batch in batches if len(batch) == batch_size]
+        for batch in batches:
+            if flags.max_steps and steps == flags.max_steps:
+                break
+            lr = learning_rate(base_lr, ranks, steps)
+            for group in optimizer.param_groups:
+                group["lr"] = lr
+            if on_gpu:
+                torch.cuda.synchronize()
+            start = time.perf_counter()
+            optimizer.zero_grad()
+            loss = loss_function(ddp(inputs[batch]), targets[batch])
+            loss.backward()
+            optimizer.step()
+            if on_gpu:
+                torch.cuda.synchronize()
+            step_ms.append(1e3 * (time.perf_counter() - start))
+            mean_loss = loss.detach().double()
+            if ranks > 1:
+                dist.all_reduce(mean_loss)
+            say(
+                {
+                    "step": steps,
+                    "epoch": epoch,
+                    "loss": significant(mean_loss.item() / ranks),
+                    "lr": significant(lr),
+                }
+            )
+            steps += 1
+
+    left_out = min(5, steps // 2)  # they allocate memory, and rebuild the buckets
+    final = {
+        "final": True,
+        "steps": steps,
+        "parameters": {name: describe(p) for name, p in model.named_parameters()},
+        "step_ms": significant(statistics.median(step_ms[left_out:])) if step_ms else None,
+        "device": str(device),
+        "backend": backend,
+        "ranks": ranks,
+        "torch": torch.__version__,
+    }
+    say(final)
+    if rank == 0 and not flags.json:
+        print(
+            f"PyTorch {final['torch']}, {ranks} ranks over {backend} on {device}: {steps} steps, "
+            f"loss {mean_loss.item() / ranks:.6f}, one step {final['step_ms']:.3f} ms"
+        )
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

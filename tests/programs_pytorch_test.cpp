@@ -1,0 +1,77 @@
+// ddp_training beside PyTorch DDP itself (bench/peers/pytorch_ddp.py), on jobs that stand in no
+// golden file. Skipped where no PyTorch is installed; $PYTHON says which Python has it.
+#include "tests/support/catch.hpp"
+#include "tests/support/training_run.hpp"
+
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+using namespace dist::test;
+
+namespace {
+
+// A Python that has PyTorch with Gloo, or "".
+std::string python_with_torch() {
+  const char* chosen = std::getenv("PYTHON");
+  for (const std::string python :
+       {chosen == nullptr ? "python3" : chosen, "/usr/bin/python3"}) {
+    const CommandResult result = run_command(
+        python + " -c 'import torch.distributed as d; assert d.is_gloo_available()'");
+    if (result.status == 0) return python;
+  }
+  return "";
+}
+
+struct Job {
+  int ranks;
+  std::string flags;
+};
+
+// What no golden run has: Nesterov, dampening, L2 in Adam, betas and eps, a learning rate that
+// changes, one batch over all ranks, ranks whose only batch is short, samples that are repeated
+// more than once, and more than one hidden layer.
+const std::vector<Job> kJobs = {
+    {2,
+     "--seed 5 --samples 150 --layers 20,33,17,5 --classes 5 --batch-size 9 --epochs 3 "
+     "--optimizer sgd --lr 0.05 --momentum 0.9 --nesterov --weight-decay 0.01"},
+    {3,
+     "--seed 4294967299 --samples 100 --layers 7,40,3 --classes 3 --batch-size 16 --epochs 2 "
+     "--optimizer sgd --lr 0.1 --momentum 0.8 --dampening 0.3 --sampler-seed 123 --drop-last"},
+    {4,
+     "--seed 9 --samples 20 --layers 16,32,4 --classes 4 --batch-size 16 --epochs 6 "
+     "--optimizer adam --lr 0.01 --weight-decay 0.1 --betas 0.8,0.95 --eps 1e-6"},
+    {3,
+     "--seed 1 --samples 96 --layers 10,24,24,6 --classes 6 --global-batch 24 --epochs 3 "
+     "--optimizer adamw --lr 0.01 --weight-decay 0.1 --warmup-steps 5 --no-shuffle"},
+    {4,
+     "--seed 2 --samples 203 --layers 30,64,8 --classes 8 --batch-size 12 --max-steps 15 "
+     "--optimizer sgd --lr 0.02 --momentum 0.9 --scale-lr --warmup-steps 7 "
+     "--loader-drop-last"},
+    {1,
+     "--seed 3 --samples 70 --layers 12,50,20,4 --classes 4 --batch-size 32 --epochs 4 "
+     "--optimizer adamw"},
+};
+
+}  // namespace
+
+TEST_CASE("PyTorch DDP and ddp_training lose alike, step by step", "[pytorch]") {
+  const std::string python = python_with_torch();
+  if (python.empty()) {
+    std::cout << "skipped: no python3 here has PyTorch (python3-torch)" << std::endl;
+    return;
+  }
+  for (const Job& job : kJobs) {
+    const std::string flags = " --json --device cpu --dataset synthetic " + job.flags;
+    INFO(python << ", " << job.ranks << " ranks, " << flags);
+    const Training theirs =
+        trained(run_command("timeout 120 " MPIEXEC " -np " + std::to_string(job.ranks) + " " +
+                            python + " " SOURCE_DIR "/bench/peers/pytorch_ddp.py" + flags));
+    const Training ours = trained(mpirun(job.ranks, "ddp_training", flags));
+    CHECK(ours.rates == theirs.rates);
+    check_losses(ours.losses, theirs.losses);
+    check_parameters(ours.final["parameters"], theirs.final["parameters"]);
+    CHECK(theirs.final["step_ms"].get<double>() > 0);
+  }
+}
