@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -464,6 +466,27 @@ TEST_CASE("training runs of real PyTorch DDP are reproduced", "[lesson05]") {
   const json golden = json::parse(content_of(GOLDEN_DIR "/training.json"));
   CHECK(golden["runs"].size() == 15);
   for (const json& run : golden["runs"]) check_golden_run(run, "--device cpu");
+}
+
+TEST_CASE("lesson 5's README shows the losses of its job, and PyTorch's", "[lesson05]") {
+  const std::string readme = content_of(SOURCE_DIR "/05_ddp_training/README.md");
+  const std::size_t begin = readme.find("\njob=\"");
+  REQUIRE(begin != std::string::npos);
+  const std::string job = readme.substr(begin + 6, readme.find('"', begin + 6) - begin - 6);
+  const Training run = trained(mpirun(3, "ddp_training", "--dataset synthetic " + job));
+  std::size_t shown = 0;
+  std::istringstream text(readme);
+  for (std::string line; std::getline(text, line);) {
+    std::size_t step = 0;
+    double losses[3] = {};
+    if (std::sscanf(line.c_str(), "| %zu | %lf | %lf | %lf |", &step, &losses[0], &losses[1],
+                    &losses[2]) != 4) {
+      continue;
+    }
+    REQUIRE(step == shown++);
+    for (const double loss : losses) CHECK(close(run.losses.at(step), loss));
+  }
+  CHECK(shown == run.losses.size());
 }
 
 TEST_CASE("the rows carry the learning rate of their step", "[lesson05]") {
