@@ -1,14 +1,32 @@
 #include "05_ddp_training/data_parallel.hpp"
 
-#include "05_ddp_training/distributed_data_parallel.hpp"
-#include "05_ddp_training/naive_data_parallel.hpp"
+#include <utility>
 
 namespace dist {
 
-std::unique_ptr<DataParallel> make_data_parallel(const std::string& name, Mlp& module,
-                                                 ProcessGroup& group, const Stream& stream) {
-  if (name == "naive") return std::make_unique<NaiveDataParallel>(module, group, stream);
-  return std::make_unique<DistributedDataParallel>(module, group, stream);
+DataParallel::DataParallel(Mlp& module, ProcessGroup& group, const Stream& stream)
+    : module_(module), group_(group) {
+  for (const Parameter& parameter : module.parameters()) {
+    group.broadcast(parameter.value, 0, stream)->wait(stream);
+  }
+  computed_ = stream.record_event();
+  averaged_ = stream.record_event();
+}
+
+void DataParallel::backward(const Tensor& grad_logits, const Stream& stream) {
+  if (!synchronizes_) {
+    module_.backward(grad_logits, stream, std::exchange(accumulate_, Accumulate::yes));
+    return;
+  }
+  backward_and_average(grad_logits, std::exchange(accumulate_, Accumulate::no), stream);
+  averaged_ = stream.record_event();
+}
+
+CommunicationTimes DataParallel::communication_times(const Stream& stream) const {
+  group_.synchronize(stream);
+  const double total = all_reduces_ms();
+  // Without a thread or a stream of its own, communication takes its time from backward.
+  return {total, group_.overlaps() ? elapsed_ms(computed_, averaged_) : total};
 }
 
 }  // namespace dist

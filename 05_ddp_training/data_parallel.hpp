@@ -5,10 +5,13 @@
 #include "05_ddp_training/mlp.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 
-#include <memory>
-#include <string>
-
 namespace dist {
+
+// Of the last backward, in milliseconds.
+struct CommunicationTimes {
+  double total = 0;    // what the all-reduces took, one after the other
+  double exposed = 0;  // the part during which nothing was computed
+};
 
 class DataParallel {
  public:
@@ -18,38 +21,49 @@ class DataParallel {
     return module_.forward(input, stream);
   }
   // Called on all ranks. Afterwards every grad is the mean over the ranks, for work that is
-  // queued on `stream` from now on.
-  virtual void backward(const Tensor& grad_logits, const Stream& stream) = 0;
+  // queued on `stream` from now on; with what no_sync() has collected before, if anything.
+  void backward(const Tensor& grad_logits, const Stream& stream);
 
-  // The time of the last backward's communication that nothing else hid, in milliseconds; waits
-  // for it to end.
-  double communication_ms(const Stream& stream) const {
-    group_.synchronize(stream);
-    return elapsed_ms(computed_, averaged_);
-  }
+  // While this object lives, backward adds to this rank's gradients and sends nothing: for a
+  // batch in several parts, of which only the last one communicates.
+  class NoSync {
+   public:
+    ~NoSync() { parallel_.synchronizes_ = true; }
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    friend class DataParallel;
+    explicit NoSync(DataParallel& parallel) : parallel_(parallel) {
+      parallel_.synchronizes_ = false;
+    }
+    DataParallel& parallel_;
+  };
+  [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
+
+  // Waits for the last backward's communication to end.
+  CommunicationTimes communication_times(const Stream& stream) const;
 
  protected:
   // Called on all ranks: rank 0's parameters become everybody's. With one --seed on all ranks
   // they are equal already; with a seed per rank, or a file that only rank 0 has read, each
   // rank would train a model of its own without this: equal gradients keep unequal models
   // unequal.
-  DataParallel(Mlp& module, ProcessGroup& group, const Stream& stream)
-      : module_(module), group_(group) {
-    for (const Parameter& parameter : module.parameters()) {
-      group.broadcast(parameter.value, 0, stream)->wait(stream);
-    }
-    computed_ = stream.record_event();
-    averaged_ = stream.record_event();
-  }
+  DataParallel(Mlp& module, ProcessGroup& group, const Stream& stream);
+
+  // Backward and average; sets computed_ when backward's own work has been queued.
+  virtual void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
+                                    const Stream& stream) = 0;
+  virtual double all_reduces_ms() const = 0;
 
   Mlp& module_;
   ProcessGroup& group_;
   Event computed_;
-  Event averaged_;
-};
 
-// Called on all ranks. `name` is ddp (DistributedDataParallel) or naive (NaiveDataParallel).
-std::unique_ptr<DataParallel> make_data_parallel(const std::string& name, Mlp& module,
-                                                 ProcessGroup& group, const Stream& stream);
+ private:
+  Event averaged_;
+  bool synchronizes_ = true;
+  Accumulate accumulate_ = Accumulate::no;  // of the next backward
+};
 
 }  // namespace dist

@@ -1,21 +1,35 @@
-// What this file adds: one all-reduce for all gradients. Every gradient is a window on one flat
-// tensor, so that backward writes straight into the message: nothing is copied in or out.
-// Builds on: Tensor's narrow and view; 03's all-reduce, through the process group. PyTorch
-// calls the flat tensor a bucket, and the windows gradient_as_bucket_view.
+// What this file adds: data parallelism as PyTorch does it: gradients lie in buckets, and a
+// bucket's all-reduce runs beside the rest of backward.
+// Builds on: reducer.
 #pragma once
 
 #include "05_ddp_training/data_parallel.hpp"
+#include "05_ddp_training/reducer.hpp"
+
+#include <memory>
+#include <string>
 
 namespace dist {
 
 class DistributedDataParallel : public DataParallel {
  public:
   // Called on all ranks. Replaces the grad of every parameter of `module` by a window.
-  DistributedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream);
-  void backward(const Tensor& grad_logits, const Stream& stream) override;
+  DistributedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
+                          BucketCaps caps = {});
+
+  const Reducer& reducer() const { return reducer_; }
 
  private:
-  Tensor bucket_;
+  void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
+                            const Stream& stream) override;
+  double all_reduces_ms() const override { return reducer_.communication_ms(); }
+
+  Reducer reducer_;
 };
+
+// Called on all ranks. `name` is ddp (DistributedDataParallel) or naive (NaiveDataParallel).
+std::unique_ptr<DataParallel> make_data_parallel(const std::string& name, Mlp& module,
+                                                 ProcessGroup& group, const Stream& stream,
+                                                 BucketCaps caps = {});
 
 }  // namespace dist

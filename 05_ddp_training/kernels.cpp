@@ -46,6 +46,7 @@ struct ColumnSums {
   std::size_t width, rows, columns;
   const float* x;
   float* sums;
+  bool add;
   DIST_HOST_DEVICE void operator()(std::size_t block) const {
     const std::size_t begin = block * width;
     const std::size_t mine = columns - begin < width ? columns - begin : width;
@@ -53,13 +54,14 @@ struct ColumnSums {
     for (std::size_t r = 0; r < rows; ++r) {
       for (std::size_t c = 0; c < mine; ++c) sum[c] += x[r * columns + begin + c];
     }
-    for (std::size_t c = 0; c < mine; ++c) sums[begin + c] = sum[c];
+    for (std::size_t c = 0; c < mine; ++c)
+      sums[begin + c] = add ? sums[begin + c] + sum[c] : sum[c];
   }
 };
 
 struct SoftmaxCrossEntropy {
   std::size_t classes;
-  float scale;  // 1 / rows
+  float scale;
   const float* logits;
   const std::int32_t* targets;
   float* losses;
@@ -193,18 +195,17 @@ void relu_backward(const Stream& stream, std::size_t count, const float* output,
 }
 
 void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
-                 float* sums) {
+                 float* sums, bool add) {
   // A CPU core reads a cache line at a time: 16 columns for the price of one. On a GPU
   // neighbouring threads share it, and there are never enough threads.
   const std::size_t width = stream.device().is_cpu() ? ColumnSums::kWidest : 1;
   parallel_for(stream, (columns + width - 1) / width,
-               ColumnSums{width, rows, columns, x, sums});
+               ColumnSums{width, rows, columns, x, sums, add});
 }
 
 void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
                            const float* logits, const std::int32_t* targets, float* losses,
-                           float* gradient) {
-  const float scale = 1.0F / static_cast<float>(rows);
+                           float* gradient, float scale) {
   parallel_for(stream, rows,
                SoftmaxCrossEntropy{classes, scale, logits, targets, losses, gradient});
 }

@@ -21,18 +21,19 @@ void add_bias_relu(const Stream& stream, std::size_t rows, std::size_t columns,
 // gradient[i] = 0 where the ReLU's output was 0.
 void relu_backward(const Stream& stream, std::size_t count, const float* output,
                    float* gradient);
-// sums[c] = sum over r of x[r][c], x (rows, columns): the gradient of a bias.
+// sums[c] = sum over r of x[r][c], x (rows, columns): the gradient of a bias. With `add`, on
+// top of what is there.
 void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
-                 float* sums);
+                 float* sums, bool add = false);
 
 // Softmax and cross entropy, forward and backward at once. For each row of logits (rows,
 // classes):
 //   losses[r]       = -log softmax(logits[r])[targets[r]]
-//   gradient[r][c]  = (softmax(logits[r])[c] - (c == targets[r])) / rows
-// so `gradient` is that of the mean loss.
+//   gradient[r][c]  = (softmax(logits[r])[c] - (c == targets[r])) * scale
+// so with `scale` 1 / rows, `gradient` is that of the mean loss.
 void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
                            const float* logits, const std::int32_t* targets, float* losses,
-                           float* gradient);
+                           float* gradient, float scale);
 // hits[r] = 1 if the largest of logits[r] (the first of several) stands at targets[r], else 0.
 void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
                 const float* logits, const std::int32_t* targets, float* hits);

@@ -8,7 +8,7 @@
 namespace dist {
 
 void CrossEntropyLoss::forward(const Tensor& logits, std::span<const std::int32_t> targets,
-                               const Stream& stream) {
+                               const Stream& stream, std::size_t parts) {
   const std::size_t rows = logits.dim(0);
   const std::size_t classes = logits.dim(1);
   if (memory_.numel() < rows * (classes + 1)) {
@@ -17,7 +17,7 @@ void CrossEntropyLoss::forward(const Tensor& logits, std::span<const std::int32_
   losses_ = memory_.narrow(0, rows);
   grad_ = memory_.narrow(rows, rows * classes).view({rows, classes});
   softmax_cross_entropy(stream, rows, classes, logits.data(), targets.data(), losses_.data(),
-                        grad_.data());
+                        grad_.data(), 1.0F / static_cast<float>(rows * parts));
 }
 
 double CrossEntropyLoss::value(const Stream& stream) const {

@@ -12,9 +12,9 @@ namespace dist {
 class CrossEntropyLoss {
  public:
   // logits (rows, classes), targets (rows) in the same device's memory. Computes the loss and
-  // its gradient at once.
+  // its gradient at once; the gradient is of loss / parts, for one of several parts of a batch.
   void forward(const Tensor& logits, std::span<const std::int32_t> targets,
-               const Stream& stream);
+               const Stream& stream, std::size_t parts = 1);
 
   // (rows, classes), valid until the next forward.
   const Tensor& grad() const { return grad_; }

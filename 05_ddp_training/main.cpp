@@ -8,9 +8,11 @@
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/across_ranks.hpp"
 #include "05_ddp_training/checkpoint.hpp"
-#include "05_ddp_training/data_parallel.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/micro_batches.hpp"
 #include "05_ddp_training/optimizer.hpp"
 #include "05_ddp_training/parallel_options.hpp"
+#include "05_ddp_training/process_group/overlap_choice.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "05_ddp_training/replica_check.hpp"
 #include "05_ddp_training/training_data.hpp"
@@ -53,22 +55,27 @@ int main(int argc, char** argv) {
 
   const Console console(options.common.json, root);
   const Stream stream(choice.device, options.common.threads);
-  const auto group = make_process_group(backend.backend, comm, choice.device,
-                                        kAllReduceAlgorithms.at(parallel.algorithm));
+  const OverlapChoice overlap =
+      choose_overlap(parallel.overlap, backend.backend, comm, options.common.threads);
+  const auto group =
+      make_process_group(backend.backend, comm, choice.device,
+                         kAllReduceAlgorithms.at(parallel.algorithm), overlap.overlap);
 
   Generator generator(options.common.seed);
   Mlp model(options.layers, generator, stream);
   data.draw(options, generator);
-  // [3] Rank 0's parameters become everybody's (lesson 2), and gradients become windows on one
-  // message.
-  const auto ddp = make_data_parallel(parallel.data_parallel, model, *group, stream);
+  // [3] Rank 0's parameters become everybody's (lesson 2), and gradients become windows on
+  // messages.
+  const auto ddp =
+      make_data_parallel(parallel.data_parallel, model, *group, stream, parallel.bucket_caps());
   const auto optimizer = make_optimizer(options.optimizer, model.parameters(), stream);
   const LrSchedule schedule = parallel.lr_schedule(options.optimizer, comm);
 
   // [4] This rank's share of every epoch (lesson 4).
   DistributedSampler sampler(data.train().size(), comm.size(), comm.rank(), options.sampler);
   DataLoader loader(data.train(), options.batch_size, options.loader_drop_last, stream);
-  const std::size_t steps_per_epoch = loader.batches(sampler.num_samples());
+  const std::size_t batches = loader.batches(sampler.num_samples());
+  const std::size_t steps_per_epoch = (batches + parallel.accumulate - 1) / parallel.accumulate;
   const std::size_t total_steps = options.total_steps(steps_per_epoch);
   const auto ranks = static_cast<std::size_t>(comm.size());
   console.line(fmt::format("{} rank{}, model {} on {} ({})", ranks, ranks == 1 ? "" : "s",
@@ -89,19 +96,33 @@ int main(int argc, char** argv) {
   TrainingLog log(console, options, total_steps, steps_per_epoch);
   for (std::size_t epoch = 0; log.steps() < total_steps; ++epoch) {
     sampler.set_epoch(epoch);
+    MicroBatches micro_batches(batches, parallel.accumulate);
     for (const Batch& batch : loader.over(sampler.indices())) {
+      log.batch_is_here();
       const Tensor logits = ddp->forward(batch.inputs, stream);
-      loss.forward(logits, batch.targets, stream);
-      // [5] Backward as before, then one all-reduce (lesson 3): every rank's gradients are now
-      // the mean over all ranks, so that the same optimizer step keeps the replicas equal.
+      micro_batches.begin(batch.rows());
+      loss.forward(logits, batch.targets, stream, micro_batches.parts());
+      if (!micro_batches.is_last()) {
+        const auto local = ddp->no_sync();
+        ddp->backward(loss.grad(), stream);
+        micro_batches.add_loss(loss.value(stream));
+        log.more_is_wanted();
+        continue;
+      }
+      // [5] Backward as before, and each bucket's all-reduce (lesson 3) as soon as it is full:
+      // every rank's gradients are now the mean over all ranks, so that the same optimizer step
+      // keeps the replicas equal.
       ddp->backward(loss.grad(), stream);
+      log.gradients_are_here(stream);
       const double lr = schedule.at(log.steps());
       optimizer->step(lr, stream);
 
       // [6] Rank 0's own loss would be that of rank 0's samples.
-      const double communication_ms = ddp->communication_ms(stream);
-      const double mean_loss = mean_over_ranks(comm, loss.value(stream));
-      log.step(epoch, mean_loss, lr, communication_ms, batch.rows() * ranks);
+      const CommunicationTimes times = ddp->communication_times(stream);
+      micro_batches.add_loss(loss.value(stream));
+      const double mean_loss = mean_over_ranks(comm, micro_batches.mean_loss());
+      log.step(epoch, mean_loss, lr, micro_batches.rows() * ranks,
+               {.communication = times.total, .exposed = times.exposed}, stream);
       if (log.checkpoint_due()) {
         save(log.steps());
         log.start_clock();
@@ -121,7 +142,8 @@ int main(int argc, char** argv) {
   const bool finite = log.summary({.device = to_string(choice.device),
                                    .backend = to_string(backend.backend),
                                    .algorithm = algorithm,
-                                   .ranks = comm.size()},
+                                   .ranks = comm.size(),
+                                   .overlap = overlap.reason},
                                   model.parameters(), difference.empty(), stream);
   return console.verdict(comm.all_agree(finite && difference.empty()),
                          "the same parameters, to the bit, on every rank",

@@ -59,7 +59,9 @@ Tensor Mlp::forward(const Tensor& input, const Stream& stream) {
   return inputs_.back();
 }
 
-void Mlp::backward(const Tensor& grad_logits, const Stream& stream) {
+void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate accumulate,
+                   const GradReadyHook& ready) {
+  const bool add = accumulate == Accumulate::yes;
   const std::size_t rows = grad_logits.dim(0);
   Tensor grad = grad_logits;
   for (std::size_t layer = layers(); layer-- > 0;) {
@@ -67,8 +69,13 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream) {
     const Parameter& bias = parameters_[2 * layer + 1];
     const Tensor& input = inputs_[layer];
     // (rows, out)^T * (rows, in) -> (out, in)
-    gemm(stream, Transpose::yes, Transpose::no, 1.0F, grad, input, 0.0F, weight.grad);
-    column_sums(stream, rows, bias.grad.numel(), grad.data(), bias.grad.data());
+    gemm(stream, Transpose::yes, Transpose::no, 1.0F, grad, input, add ? 1.0F : 0.0F,
+         weight.grad);
+    column_sums(stream, rows, bias.grad.numel(), grad.data(), bias.grad.data(), add);
+    if (ready) {
+      ready(2 * layer + 1);
+      ready(2 * layer);
+    }
     if (layer == 0) break;  // nobody asks for the gradient of the data
     const Tensor grad_input = output_grads_[layer - 1].rows(rows);
     // (rows, out) * (out, in) -> (rows, in)

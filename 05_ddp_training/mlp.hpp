@@ -8,6 +8,7 @@
 #include "common/tensor.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,12 @@ struct Parameter {
   Tensor value;
   Tensor grad;  // of the same shape; may be a window on a message (distributed_data_parallel)
 };
+
+// Told, during backward, that the gradient of parameters()[index] has been queued.
+using GradReadyHook = std::function<void(std::size_t index)>;
+
+// Whether backward adds to the gradients that are there or replaces them.
+enum class Accumulate { no, yes };
 
 class Mlp {
  public:
@@ -32,8 +39,10 @@ class Mlp {
   Tensor forward(const Tensor& input, const Stream& stream);
 
   // Writes every parameter's grad, given grad_logits (rows, widths.back()), the loss's gradient
-  // with respect to what the last forward returned.
-  void backward(const Tensor& grad_logits, const Stream& stream);
+  // with respect to what the last forward returned. The last layer's gradients are finished
+  // first.
+  void backward(const Tensor& grad_logits, const Stream& stream,
+                Accumulate accumulate = Accumulate::no, const GradReadyHook& ready = {});
 
   // In registration order, each layer's weight before its bias.
   std::span<Parameter> parameters() { return parameters_; }

@@ -3,14 +3,22 @@
 
 namespace dist {
 
-void NaiveDataParallel::backward(const Tensor& grad_logits, const Stream& stream) {
-  module_.backward(grad_logits, stream);
+void NaiveDataParallel::backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
+                                             const Stream& stream) {
+  module_.backward(grad_logits, stream, accumulate);
   computed_ = stream.record_event();
+  works_.clear();
   // A bias of ten numbers costs a whole message, and its latency, like a weight of a million.
   for (const Parameter& parameter : module_.parameters()) {
-    group_.all_reduce(parameter.grad, ReduceOp::avg, stream)->wait(stream);
+    works_.push_back(group_.all_reduce(parameter.grad, ReduceOp::avg, stream));
+    works_.back()->wait(stream);
   }
-  averaged_ = stream.record_event();
+}
+
+double NaiveDataParallel::all_reduces_ms() const {
+  double sum = 0;
+  for (const auto& work : works_) sum += work->elapsed_ms();
+  return sum;
 }
 
 }  // namespace dist

@@ -3,12 +3,14 @@
 
 #include "03_all_reduce/advanced/host_memory.hpp"
 #include "05_ddp_training/lr_schedule.hpp"
+#include "05_ddp_training/reducer.hpp"
 #include "05_ddp_training/training_options.hpp"
 #include "common/communicator.hpp"
 
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 namespace dist {
@@ -19,26 +21,46 @@ struct ParallelOptions {
   std::string algorithm = "auto";
   std::string data_parallel = "ddp";
   bool scale_lr = false;
+  double first_bucket_mb = 1.0;
+  double bucket_cap_mb = 1.0;
+  std::optional<bool> overlap;  // unset: where a core is free for it
+  std::size_t accumulate = 1;   // batches per optimizer step
+
+  BucketCaps bucket_caps() const {
+    constexpr double kMiB = 1024.0 * 1024.0;
+    return {.first_bytes = static_cast<std::size_t>(first_bucket_mb * kMiB),
+            .bytes = static_cast<std::size_t>(bucket_cap_mb * kMiB)};
+  }
 
   // Adds the flags, and a check that divides --global-batch into `training`'s batch size.
   void declare(CommandLine& command_line, TrainingOptions& training, const Communicator& comm) {
     command_line.number<std::size_t>("--global-batch", global_batch, 1, 1U << 30,
                                      "samples per step over all ranks, for --batch-size");
-    command_line.choice("--backend", backend, {"auto", "ours", "mpi", "nccl"},
+    command_line.number<std::size_t>("--accumulate", accumulate, 1, 1U << 20,
+                                     "batches per optimizer step, averaged; one all-reduce");
+    command_line.choice("--backend", backend,
+                        {"auto", "ours", "mpi", "mpi-nonblocking", "nccl"},
                         "who carries gradients; auto: nccl with a GPU per rank, else ours");
     command_line.choice("--algorithm", algorithm,
                         {"auto", "naive", "recursive-doubling", "ring", "ring-pipelined",
                          "rabenseifner", "shared-memory", "mpi"},
                         "which all-reduce, for the backend ours");
     command_line.choice("--data-parallel", data_parallel, {"ddp", "naive"},
-                        "one all-reduce for all gradients, or one for each");
+                        "buckets, or one all-reduce for each gradient");
     command_line.flag("--scale-lr", scale_lr,
                       "learning rate times ranks, warmed up from that of one rank");
+    command_line.number("--bucket-cap-mb", bucket_cap_mb, 0.0, 1024.0,
+                        "MiB after which a bucket is closed");
+    command_line.number("--first-bucket-mb", first_bucket_mb, 0.0, 1024.0,
+                        "the same for the first bucket, which is ready early");
+    command_line.flag("--overlap,!--no-overlap", overlap_flag_,
+                      "all-reduces run on a thread of their own; default: if a core is free");
     command_line.check([&, this] {
-      if (command_line.given("--algorithm") && (backend == "mpi" || backend == "nccl")) {
+      if (command_line.given("--algorithm") && backend != "auto" && backend != "ours") {
         throw Error("--algorithm: is for the backend ours, not for " + backend);
       }
       if (algorithm == "shared-memory") require_host_memory("--algorithm", comm);
+      if (command_line.given("--overlap")) overlap = overlap_flag_;
       if (global_batch == 0) return;
       if (scale_lr) {
         throw Error("--scale-lr: --global-batch is the same batch on any number of ranks");
@@ -59,6 +81,9 @@ struct ParallelOptions {
     if (!scale_lr) return warmed_up(optimizer.lr, optimizer.warmup_steps);
     return linearly_scaled(optimizer.lr, comm.size(), optimizer.warmup_steps);
   }
+
+ private:
+  bool overlap_flag_ = true;
 };
 
 }  // namespace dist

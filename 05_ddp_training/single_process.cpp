@@ -65,14 +65,16 @@ int main(int argc, char** argv) {
   for (std::size_t epoch = 0; log.steps() < total_steps; ++epoch) {
     sampler.set_epoch(epoch);
     for (const Batch& batch : loader.over(sampler.indices())) {
+      log.batch_is_here();
       // The step: predict, compare, find out who is to blame, move.
       const Tensor logits = model.forward(batch.inputs, stream);
       loss.forward(logits, batch.targets, stream);
       model.backward(loss.grad(), stream);
+      log.gradients_are_here(stream);
       const double lr = schedule.at(log.steps());
       optimizer->step(lr, stream);
 
-      log.step(epoch, loss.value(stream), lr, 0.0, batch.rows());
+      log.step(epoch, loss.value(stream), lr, batch.rows(), {}, stream);
       if (log.checkpoint_due()) {
         save(log.steps());
         log.start_clock();
@@ -91,8 +93,8 @@ int main(int argc, char** argv) {
   }
   if (!options.checkpoint.empty()) save(log.steps());
 
-  const bool finite =
-      log.summary({.device = to_string(choice.device), .backend = "", .algorithm = ""},
-                  model.parameters(), true, stream);
+  const bool finite = log.summary(
+      {.device = to_string(choice.device), .backend = "", .algorithm = "", .overlap = ""},
+      model.parameters(), true, stream);
   return console.verdict(finite, "all parameters are finite", "the parameters diverged");
 }

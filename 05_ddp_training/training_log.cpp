@@ -9,7 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <functional>
+#include <utility>
 
 namespace dist {
 namespace {
@@ -20,9 +21,19 @@ std::size_t steps_left_out(std::size_t steps) {
   return std::min<std::size_t>(5, steps / 2);
 }
 
-std::vector<double> steady(const std::vector<double>& values) {
-  const auto begin = static_cast<std::ptrdiff_t>(steps_left_out(values.size()));
-  return {values.begin() + begin, values.end()};
+// The median of one part of the time.
+template <class Part>
+double median_of(const std::vector<StepTimes>& steps, Part part) {
+  std::vector<double> values;
+  for (std::size_t i = steps_left_out(steps.size()); i < steps.size(); ++i) {
+    values.push_back(std::invoke(part, steps[i]));
+  }
+  return median(std::move(values));
+}
+
+double milliseconds(std::chrono::steady_clock::time_point begin,
+                    std::chrono::steady_clock::time_point end) {
+  return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
 Json nullable(const std::string& text) {
@@ -45,15 +56,32 @@ TrainingLog::TrainingLog(const Console& console, const TrainingOptions& options,
 }
 
 void TrainingLog::start_clock() {
-  last_ = std::chrono::steady_clock::now();
+  last_ = batch_asked_ = std::chrono::steady_clock::now();
+  data_ms_ = 0;
 }
 
-void TrainingLog::step(std::size_t epoch, double loss, double lr, double communication_ms,
-                       std::size_t samples) {
+void TrainingLog::batch_is_here() {
+  data_ms_ += milliseconds(batch_asked_, std::chrono::steady_clock::now());
+}
+
+void TrainingLog::more_is_wanted() {
+  batch_asked_ = std::chrono::steady_clock::now();
+}
+
+void TrainingLog::gradients_are_here(const Stream& stream) {
+  gradients_ = stream.record_event();
+}
+
+void TrainingLog::step(std::size_t epoch, double loss, double lr, std::size_t samples,
+                       StepTimes times, const Stream& stream) {
+  const Event updated = stream.record_event();
+  stream.synchronize();
+  if (gradients_) times.optimizer = elapsed_ms(*gradients_, updated);
   const auto now = std::chrono::steady_clock::now();
-  step_ms_.push_back(std::chrono::duration<double, std::milli>(now - last_).count());
-  last_ = now;
-  communication_ms_.push_back(communication_ms);
+  times.step = milliseconds(last_, now);
+  times.data = std::exchange(data_ms_, 0.0);
+  times_.push_back(times);
+  last_ = batch_asked_ = now;
   samples_.push_back(samples);
   epoch_loss_ += loss;
   ++epoch_steps_;
@@ -103,27 +131,44 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
                                  {"first8", first8},
                                  {"sha256", sha256(values)}};
   }
-  const double step_ms = median(steady(step_ms_));
-  const double communication_ms = median(steady(communication_ms_));
-  const auto begin = static_cast<std::ptrdiff_t>(steps_left_out(steps()));
-  const double seconds = 1e-3 * std::accumulate(step_ms_.begin() + begin, step_ms_.end(), 0.0);
-  const auto samples = static_cast<double>(
-      std::accumulate(samples_.begin() + begin, samples_.end(), std::size_t{0}));
+  const StepTimes typical{.step = median_of(times_, &StepTimes::step),
+                          .data = median_of(times_, &StepTimes::data),
+                          .communication = median_of(times_, &StepTimes::communication),
+                          .exposed = median_of(times_, &StepTimes::exposed),
+                          .optimizer = median_of(times_, &StepTimes::optimizer)};
+  double seconds = 0;
+  double samples = 0;
+  for (std::size_t i = steps_left_out(steps()); i < steps(); ++i) {
+    seconds += 1e-3 * times_[i].step;
+    samples += static_cast<double>(samples_[i]);
+  }
   const double samples_per_second = seconds > 0 ? samples / seconds : 0.0;
+  const double hidden = typical.communication > 0
+                            ? std::max(0.0, 1.0 - typical.exposed / typical.communication)
+                            : 0.0;
 
   console_.line(fmt::format(
-      "one step: {:.2f} ms, of which communication {:.2f} ms; {:.0f} samples per second",
-      step_ms, communication_ms, samples_per_second));
+      "one step: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication {:.2f} + "
+      "optimizer {:.2f}",
+      typical.step, typical.data, typical.compute(), typical.exposed, typical.optimizer));
+  if (run.ranks > 1) {
+    console_.line(fmt::format("communication: {:.2f} ms per step, {:.0f} % of it hidden ({})",
+                              typical.communication, 100 * hidden, run.overlap));
+  }
+  console_.line(fmt::format("{:.0f} samples per second", samples_per_second));
   console_.row({{"final", true},
                 {"steps", steps()},
                 {"parameters", described},
                 {"replicas_identical", replicas_identical},
                 {"test_accuracy", test_accuracy_ ? Json(*test_accuracy_) : Json()},
                 {"samples_per_second", significant(samples_per_second)},
-                {"step_ms", significant(step_ms)},
-                {"compute_ms", significant(step_ms - communication_ms)},
-                {"comm_ms", significant(communication_ms)},
-                {"exposed_comm_ms", significant(communication_ms)},
+                {"step_ms", significant(typical.step)},
+                {"data_ms", significant(typical.data)},
+                {"compute_ms", significant(typical.compute())},
+                {"comm_ms", significant(typical.communication)},
+                {"exposed_comm_ms", significant(typical.exposed)},
+                {"hidden", significant(hidden)},
+                {"optimizer_ms", significant(typical.optimizer)},
                 {"device", run.device},
                 {"backend", nullable(run.backend)},
                 {"algorithm", nullable(run.algorithm)},

@@ -21,6 +21,17 @@ struct RunDescription {
   std::string backend;    // null in the summary if empty
   std::string algorithm;  // likewise
   int ranks = 1;
+  std::string overlap;  // why communication is hidden or not, for the reader
+};
+
+// Where one step's time went, in milliseconds.
+struct StepTimes {
+  double step = 0;
+  double data = 0;           // waiting for the batch
+  double communication = 0;  // all-reduces, one after the other
+  double exposed = 0;        // the part of them during which nothing was computed
+  double optimizer = 0;
+  double compute() const { return step - data - exposed - optimizer; }  // forward, backward
 };
 
 class TrainingLog {
@@ -32,17 +43,23 @@ class TrainingLog {
 
   // Before the first step, and after a pause that is not part of a step (an evaluation).
   void start_clock();
+  // When a batch is there, when another one is wanted for the same step, and when `stream` has
+  // been given all work up to the optimizer's.
+  void batch_is_here();
+  void more_is_wanted();
+  void gradients_are_here(const Stream& stream);
   // After each optimizer step, with the loss before it, averaged over ranks, and the learning
-  // rate it took; `samples` is what all ranks together learned from.
-  void step(std::size_t epoch, double loss, double lr, double communication_ms,
-            std::size_t samples);
+  // rate it took; `samples` is what all ranks together learned from. Of `times` the
+  // communication's two are read. Waits for the stream.
+  void step(std::size_t epoch, double loss, double lr, std::size_t samples, StepTimes times,
+            const Stream& stream);
   // After each epoch. No accuracy for data without a test set.
   void epoch(std::size_t epoch, std::optional<double> test_accuracy);
   // At the end; returns false if a parameter is not finite any more.
   bool summary(const RunDescription& run, std::span<const Parameter> parameters,
                bool replicas_identical, const Stream& stream);
 
-  std::size_t steps() const { return step_ms_.size(); }
+  std::size_t steps() const { return times_.size(); }
   bool checkpoint_due() const;
 
  private:
@@ -52,8 +69,10 @@ class TrainingLog {
   std::ofstream metrics_;
   ProgressBar progress_;
   std::chrono::steady_clock::time_point last_;
-  std::vector<double> step_ms_;
-  std::vector<double> communication_ms_;
+  double data_ms_ = 0;  // of the step under way
+  std::chrono::steady_clock::time_point batch_asked_;
+  std::optional<Event> gradients_;
+  std::vector<StepTimes> times_;
   std::vector<std::size_t> samples_;
   double epoch_loss_ = 0;
   std::size_t epoch_steps_ = 0;

@@ -53,6 +53,12 @@ int cuda_device_count() {
   return 0;
 }
 
+void make_current([[maybe_unused]] Device device) {
+#if DIST_WITH_CUDA
+  if (!device.is_cpu()) CUDA_CHECK(cudaSetDevice(device.index));
+#endif
+}
+
 DeviceChoice choose_device(const std::string& request, int local_rank) {
   if (request == "cpu") return {{DeviceType::cpu, 0}, "asked for"};
   const std::string obstacle = why_no_gpu();

@@ -30,6 +30,9 @@ std::string describe_run(int ranks, const DeviceChoice& choice);
 // card.
 int cuda_device_count();
 
+// Makes a GPU the calling thread's current one; nothing for the CPU.
+void make_current(Device device);
+
 // Chooses this rank's device. `request` is auto, cpu or cuda; `local_rank` is the rank's place
 // on its host: rank k takes GPU k modulo their number, so four ranks can share one GPU. Makes
 // the GPU current. Throws Error naming --device when cuda is asked for and there is none.

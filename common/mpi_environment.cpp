@@ -25,9 +25,9 @@ void link_wrappers() {
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   link_wrappers();
-  // FUNNELED: the process has other threads (the matrix library's), but this one alone calls
-  // MPI. Emulated NCCL calls it from its streams' threads as well.
-  constexpr int kRequired = DIST_CUDA_EMULATED ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;
+  // SERIALIZED: several threads call MPI, but never two at a time (05, communication_thread).
+  // Emulated NCCL's streams are threads that call it whenever they like.
+  constexpr int kRequired = DIST_CUDA_EMULATED ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
   int provided = MPI_THREAD_SINGLE;
   MPI_CHECK(MPI_Init_thread(&argc, &argv, kRequired, &provided));
   if (provided < kRequired) {

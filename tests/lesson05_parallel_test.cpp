@@ -125,7 +125,14 @@ std::vector<Carrier> carriers(Device device) {
   std::vector<Carrier> all;
   for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
     const Backend backend = algorithm == AllReduceAlgorithm::mpi ? Backend::mpi : Backend::ours;
-    all.push_back({name, make_process_group(backend, world(), device, algorithm)});
+    for (const bool overlap : {false, true}) {
+      all.push_back({name + (overlap ? ", on a thread" : ""),
+                     make_process_group(backend, world(), device, algorithm, overlap)});
+    }
+  }
+  if (device.is_cpu()) {
+    all.push_back({"MPI_Iallreduce", make_process_group(Backend::mpi_nonblocking, world(),
+                                                        device, AllReduceAlgorithm::mpi)});
   }
   if (why_no_nccl(world(), device).empty()) {
     all.push_back({"nccl", make_process_group(Backend::nccl, world(), device,
@@ -211,8 +218,10 @@ TEST_CASE("the gradients of DistributedDataParallel are windows of one bucket") 
       make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::automatic);
   Mlp model = make_model(100 + rank(), stream);
   const DistributedDataParallel ddp(model, *group, stream);
-  const float* next = model.parameters()[0].grad.data();
-  for (const Parameter& parameter : model.parameters()) {
+  CHECK(ddp.reducer().buckets() == 1);
+  const float* next = model.parameters().back().grad.data();  // the first to be finished
+  for (std::size_t i = model.parameters().size(); i-- > 0;) {
+    const Parameter& parameter = model.parameters()[i];
     CAPTURE(parameter.name);
     CHECK(parameter.grad.data() == next);
     CHECK(parameter.grad.shape() == parameter.value.shape());

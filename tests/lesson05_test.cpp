@@ -273,7 +273,7 @@ TEST_CASE("softmax cross entropy is exact and does not overflow", "[gpu]") {
         const Tensor result({rows * (1 + classes)}, stream.device());  // losses, then gradient
         softmax_cross_entropy(stream, rows, classes, upload(stream, logits).data(),
                               upload(stream, targets).data(), result.data(),
-                              result.data() + rows);
+                              result.data() + rows, 1.0F / static_cast<float>(rows));
         return to_host(stream, result);
       },
       1e-6);

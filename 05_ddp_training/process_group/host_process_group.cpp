@@ -3,6 +3,7 @@
 #include "02_broadcast/broadcast.hpp"
 #include "common/host_copy.hpp"
 
+#include <chrono>
 #include <utility>
 
 namespace dist {
@@ -10,19 +11,26 @@ namespace {
 
 class CompletedWork : public Work {
  public:
+  explicit CompletedWork(double milliseconds) : milliseconds_(milliseconds) {}
   bool is_completed() override { return true; }
   void wait(const Stream&) override {}
+  double elapsed_ms() override { return milliseconds_; }
+
+ private:
+  double milliseconds_;
 };
 
 }  // namespace
 
 HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, Device device,
-                                   AllReduceAlgorithm algorithm)
+                                   AllReduceAlgorithm algorithm, bool overlap)
     : backend_(backend),
       comm_(comm),
       device_(device),
-      algorithm_(algorithm) {
+      algorithm_(algorithm),
+      stream_(device) {
   if (backend == Backend::ours) reducer_.emplace(comm);
+  if (overlap) thread_.emplace(device);
 }
 
 Tensor HostProcessGroup::allocate(Shape shape) {
@@ -31,25 +39,40 @@ Tensor HostProcessGroup::allocate(Shape shape) {
   return {std::move(shape), device_};
 }
 
+std::unique_ptr<Work> HostProcessGroup::run(const Tensor& tensor, const Stream& producer,
+                                            std::function<void(std::span<float>)> operate) {
+  // The copy to the host starts when the tensor has been computed, and nobody waits for that
+  // here.
+  stream_.wait(producer.record_event());
+  const auto job = [this, tensor, operate = std::move(operate)] {
+    on_host(stream_, tensor, operate);
+  };
+  if (thread_) return thread_->submit(job);
+  const auto begin = std::chrono::steady_clock::now();
+  job();
+  return std::make_unique<CompletedWork>(
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+          .count());
+}
+
 std::unique_ptr<Work> HostProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
                                                    const Stream& producer) {
-  on_host(producer, tensor, [&](std::span<float> data) {
+  return run(tensor, producer, [this, op](std::span<float> data) {
     if (reducer_) {
       reducer_->all_reduce(data, op, algorithm_);
     } else {
       all_reduce_mpi(comm_, data, op);
     }
   });
-  return std::make_unique<CompletedWork>();
 }
 
 std::unique_ptr<Work> HostProcessGroup::broadcast(const Tensor& tensor, int root,
                                                   const Stream& producer) {
   const BroadcastAlgorithm algorithm =
       backend_ == Backend::mpi ? BroadcastAlgorithm::mpi : BroadcastAlgorithm::tree;
-  on_host(producer, tensor,
-          [&](std::span<float> data) { dist::broadcast(comm_, data, root, algorithm); });
-  return std::make_unique<CompletedWork>();
+  return run(tensor, producer, [this, root, algorithm](std::span<float> data) {
+    dist::broadcast(comm_, data, root, algorithm);
+  });
 }
 
 std::string HostProcessGroup::description() const {

@@ -1,5 +1,6 @@
 #include "05_ddp_training/process_group/host_process_group.hpp"
 #include "05_ddp_training/process_group/nccl_process_group.hpp"
+#include "05_ddp_training/process_group/nonblocking_mpi_process_group.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "common/why_no_nccl.hpp"
 
@@ -9,6 +10,7 @@ std::string to_string(Backend backend) {
   switch (backend) {
     case Backend::ours: return "ours";
     case Backend::mpi: return "mpi";
+    case Backend::mpi_nonblocking: return "mpi-nonblocking";
     case Backend::nccl: return "nccl";
   }
   throw Error("a backend without a name");
@@ -18,6 +20,10 @@ BackendChoice choose_backend(const std::string& request, const Communicator& com
                              Device device) {
   if (request == "ours") return {Backend::ours, "asked for"};
   if (request == "mpi") return {Backend::mpi, "asked for"};
+  if (request == "mpi-nonblocking") {
+    if (!device.is_cpu()) throw Error("--backend: mpi-nonblocking: for tensors on the CPU");
+    return {Backend::mpi_nonblocking, "asked for"};
+  }
   const std::string obstacle = why_no_nccl(comm, device);
   if (obstacle.empty()) return {Backend::nccl, "a GPU for every rank"};
   if (request == "nccl") throw Error("--backend: nccl: " + obstacle);
@@ -25,11 +31,13 @@ BackendChoice choose_backend(const std::string& request, const Communicator& com
 }
 
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
-                                                 Device device, AllReduceAlgorithm algorithm) {
+                                                 Device device, AllReduceAlgorithm algorithm,
+                                                 bool overlap) {
   switch (backend) {
     case Backend::ours:
     case Backend::mpi:
-      return std::make_unique<HostProcessGroup>(backend, comm, device, algorithm);
+      return std::make_unique<HostProcessGroup>(backend, comm, device, algorithm, overlap);
+    case Backend::mpi_nonblocking: return std::make_unique<NonblockingMpiProcessGroup>(comm);
     case Backend::nccl: return std::make_unique<NcclProcessGroup>(comm, device);
   }
   throw Error("a backend without a process group");

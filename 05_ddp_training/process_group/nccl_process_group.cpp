@@ -10,25 +10,32 @@
 namespace dist {
 namespace {
 
-// Done when the communication stream has passed `event`.
+// Done when the communication stream has passed `end`.
 class NcclWork : public Work {
  public:
-  explicit NcclWork(Event event) : event_(std::move(event)) {}
+  NcclWork(Event begin, Event end) : begin_(std::move(begin)), end_(std::move(end)) {}
 
   bool is_completed() override {
 #if DIST_WITH_CUDA
-    const cudaError_t status = cudaEventQuery(event_.get());
+    const cudaError_t status = cudaEventQuery(end_.get());
     if (status == cudaErrorNotReady) return false;
     CUDA_CHECK(status);
 #endif
     return true;
   }
   void wait(const Stream& consumer) override {
-    consumer.wait(event_);
+    consumer.wait(end_);
+  }
+  double elapsed_ms() override {
+#if DIST_WITH_CUDA
+    CUDA_CHECK(cudaEventSynchronize(end_.get()));
+#endif
+    return dist::elapsed_ms(begin_, end_);
   }
 
  private:
-  Event event_;
+  Event begin_;
+  Event end_;
 };
 
 }  // namespace
@@ -45,15 +52,17 @@ std::unique_ptr<Work> NcclProcessGroup::all_reduce(const Tensor& tensor, ReduceO
   // `tensor` is still being written by kernels queued on `producer`. The event makes our stream
   // start after them without stopping the host, which is busy queueing what comes next.
   stream_.wait(producer.record_event());
+  Event begin = stream_.record_event();
   all_reduce_nccl(nccl_, tensor, op, stream_);
-  return std::make_unique<NcclWork>(stream_.record_event());
+  return std::make_unique<NcclWork>(std::move(begin), stream_.record_event());
 }
 
 std::unique_ptr<Work> NcclProcessGroup::broadcast(const Tensor& tensor, int root,
                                                   const Stream& producer) {
   stream_.wait(producer.record_event());
+  Event begin = stream_.record_event();
   broadcast_nccl(nccl_, tensor, root, stream_);
-  return std::make_unique<NcclWork>(stream_.record_event());
+  return std::make_unique<NcclWork>(std::move(begin), stream_.record_event());
 }
 
 std::string NcclProcessGroup::description() const {

@@ -17,6 +17,7 @@ class NcclProcessGroup : public ProcessGroup {
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override;
   void synchronize(const Stream& stream) override { nccl_.synchronize(stream); }
+  bool overlaps() const override { return true; }
   std::string description() const override;
 
  private:

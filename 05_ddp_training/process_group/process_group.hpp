@@ -23,7 +23,10 @@ class Work {
   virtual ~Work() = default;
   virtual bool is_completed() = 0;
   // What is queued on `consumer` from now on sees the result. On a GPU the host does not wait.
+  // On the CPU the host does, and an exception of the collective comes out here.
   virtual void wait(const Stream& consumer) = 0;
+  // From its start to its end, in milliseconds; the host waits for the end.
+  virtual double elapsed_ms() = 0;
 };
 
 class ProcessGroup {
@@ -31,7 +34,8 @@ class ProcessGroup {
   virtual ~ProcessGroup() = default;
 
   // A tensor from memory that this group moves best; contents undefined. Called on all ranks,
-  // with the same shapes in the same order. It may go away on each rank by itself.
+  // with the same shapes in the same order, while no collective is under way. It may go away on
+  // each rank by itself.
   virtual Tensor allocate(Shape shape) = 0;
   // The reduction over all ranks, in place; the same bits on all of them.
   [[nodiscard]] virtual std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
@@ -44,10 +48,12 @@ class ProcessGroup {
   // point failed, or if a rank they need has not come for too long.
   virtual void synchronize(const Stream& stream) = 0;
 
+  // Whether collectives run beside the caller's own work.
+  virtual bool overlaps() const = 0;
   virtual std::string description() const = 0;  // "ours (ring)", for the reader
 };
 
-enum class Backend { ours, mpi, nccl };
+enum class Backend { ours, mpi, mpi_nonblocking, nccl };
 
 std::string to_string(Backend backend);
 
@@ -56,14 +62,16 @@ struct BackendChoice {
   std::string reason;  // one sentence for the reader
 };
 
-// `request` is auto, ours, mpi or nccl; auto is nccl with one GPU per rank, else ours. Called
-// on all ranks, the same on all. Throws Error, on all ranks, naming --backend if nccl cannot be
-// had.
+// `request` is auto, ours, mpi, mpi-nonblocking or nccl; auto is nccl with one GPU per rank,
+// else ours. Called on all ranks, the same on all. Throws Error, on all ranks, naming --backend
+// if nccl cannot be had.
 BackendChoice choose_backend(const std::string& request, const Communicator& comm,
                              Device device);
 
-// Called on all ranks. `algorithm` is for ours. `comm` must outlive the group.
+// Called on all ranks. `algorithm` is for ours, `overlap` for ours and mpi. `comm` must outlive
+// the group.
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
-                                                 Device device, AllReduceAlgorithm algorithm);
+                                                 Device device, AllReduceAlgorithm algorithm,
+                                                 bool overlap = false);
 
 }  // namespace dist

@@ -309,6 +309,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return !event->latest || event->latest->is_done() ? cudaSuccess : cudaErrorNotReady;
 }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (const auto recording = event->latest) recording->wait();
+  return cudaSuccess;
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   if (!begin->latest || !end->latest) return remember(cudaErrorInvalidValue);
   if (!begin->latest->is_done() || !end->latest->is_done()) return remember(cudaErrorNotReady);

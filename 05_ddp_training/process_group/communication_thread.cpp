@@ -1,0 +1,96 @@
+#include "05_ddp_training/process_group/communication_thread.hpp"
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+namespace dist {
+namespace {
+
+// What the two threads share of one job.
+struct Outcome {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  double milliseconds = 0;
+  std::exception_ptr failure;
+};
+
+class ThreadWork : public Work {
+ public:
+  explicit ThreadWork(std::shared_ptr<Outcome> outcome) : outcome_(std::move(outcome)) {}
+  // Work that is forgotten is waited for: its tensor may go away after this.
+  ~ThreadWork() override { until_done(); }
+
+  bool is_completed() override {
+    const std::lock_guard lock(outcome_->mutex);
+    return outcome_->done;
+  }
+  void wait(const Stream&) override {
+    until_done();
+    if (outcome_->failure) std::rethrow_exception(std::exchange(outcome_->failure, nullptr));
+  }
+  double elapsed_ms() override {
+    until_done();
+    return outcome_->milliseconds;
+  }
+
+ private:
+  void until_done() {
+    std::unique_lock lock(outcome_->mutex);
+    outcome_->changed.wait(lock, [this] { return outcome_->done; });
+  }
+  std::shared_ptr<Outcome> outcome_;
+};
+
+}  // namespace
+
+CommunicationThread::CommunicationThread(Device device)
+    : thread_([this, device] { run(device); }) {}
+
+CommunicationThread::~CommunicationThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    changed_.notify_one();
+  }
+  thread_.join();
+}
+
+std::unique_ptr<Work> CommunicationThread::submit(std::function<void()> job) {
+  auto outcome = std::make_shared<Outcome>();
+  auto timed = [outcome, job = std::move(job)] {
+    const auto begin = std::chrono::steady_clock::now();
+    std::exception_ptr failure;
+    try {
+      job();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    const auto end = std::chrono::steady_clock::now();
+    const std::lock_guard lock(outcome->mutex);
+    outcome->milliseconds = std::chrono::duration<double, std::milli>(end - begin).count();
+    outcome->failure = failure;
+    outcome->done = true;
+    outcome->changed.notify_all();
+  };
+  const std::lock_guard lock(mutex_);
+  queue_.push_back(std::move(timed));
+  changed_.notify_one();
+  return std::make_unique<ThreadWork>(std::move(outcome));
+}
+
+void CommunicationThread::run(Device device) {
+  make_current(device);
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    const auto job = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    job();
+  }
+}
+
+}  // namespace dist

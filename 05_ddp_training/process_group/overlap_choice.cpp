@@ -1,0 +1,36 @@
+#include "05_ddp_training/process_group/overlap_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sched.h>
+#include <thread>
+
+namespace dist {
+namespace {
+
+// The cores that this process may run on: what mpirun bound it to, or all.
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return CPU_COUNT(&set);
+}
+
+}  // namespace
+
+OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
+                             const Communicator& comm, int threads) {
+  if (backend == Backend::nccl) return {true, "on a stream of its own"};
+  if (backend == Backend::mpi_nonblocking) return {true, "MPI_Iallreduce"};
+  if (request) return {*request, *request ? "on a thread of its own" : "asked for"};
+  const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = usable_cores();
+  // Bound ranks have their cores for themselves, the others share what there is.
+  const bool is_free = cores < all ? cores > threads : cores > comm.local_size() * threads;
+  if (comm.all_agree(is_free)) return {true, "on a thread of its own"};
+  return {false, fmt::format("no core is free for it: {} ranks on {} cores", comm.local_size(),
+                             cores < all ? cores * comm.local_size() : all)};
+}
+
+}  // namespace dist

@@ -1,0 +1,288 @@
+// Lesson 5, what makes DDP fast: which gradients travel together, in which order, and what the
+// reducer says when a gradient is missing.
+#include "04_distributed_sampler/data_loader.hpp"
+#include "04_distributed_sampler/in_memory_dataset.hpp"
+#include "05_ddp_training/bucket_plan.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/loss.hpp"
+#include "05_ddp_training/micro_batches.hpp"
+#include "05_ddp_training/process_group/communication_thread.hpp"
+#include "common/check.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace dist;
+using dist::test::world;
+
+namespace {
+
+using Floats = std::vector<float>;
+using Buckets = std::vector<std::vector<std::size_t>>;
+
+const std::vector<std::size_t> kWidths{6, 9, 8, 5};
+
+Mlp make_model(const Stream& stream) {
+  Generator generator(7);
+  return {kWidths, generator, stream};
+}
+
+// A process group that carries nothing and writes down what it is asked.
+class Recorder : public ProcessGroup {
+ public:
+  Tensor allocate(Shape shape) override { return {std::move(shape), Device{}}; }
+  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp, const Stream&) override {
+    reduced.push_back(tensor.numel());
+    return std::make_unique<Nothing>();
+  }
+  std::unique_ptr<Work> broadcast(const Tensor&, int, const Stream&) override {
+    return std::make_unique<Nothing>();
+  }
+  void synchronize(const Stream&) override {}
+  bool overlaps() const override { return false; }
+  std::string description() const override { return "recorder"; }
+
+  std::vector<std::size_t> reduced;  // the elements of each all-reduce, in order
+
+ private:
+  struct Nothing : Work {
+    bool is_completed() override { return true; }
+    void wait(const Stream&) override {}
+    double elapsed_ms() override { return 0; }
+  };
+};
+
+Floats gradients(const Mlp& model, const Stream& stream) {
+  Floats all;
+  for (const Parameter& parameter : model.parameters()) {
+    const Floats numbers = to_host(stream, parameter.grad);
+    all.insert(all.end(), numbers.begin(), numbers.end());
+  }
+  return all;
+}
+
+double largest_difference(const Floats& a, const Floats& b) {
+  CHECK(a.size() == b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    largest =
+        std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  }
+  return largest;
+}
+
+template <class Call>
+std::string error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("buckets are PyTorch's") {
+  std::ifstream file(GOLDEN_DIR "/ddp.json");
+  const nlohmann::json cases = nlohmann::json::parse(file).at("buckets");
+  CHECK(cases.size() >= 6);
+  constexpr std::size_t kMiB = 1 << 20;
+  for (const nlohmann::json& example : cases) {
+    std::vector<std::size_t> bytes;
+    for (const std::size_t numel : example.at("numel")) bytes.push_back(4 * numel);
+    const std::size_t cap = example.at("bucket_cap_mb").get<std::size_t>() * kMiB;
+    CHECK(plan_buckets(bytes, kMiB, cap) ==
+          example.at("registration_order_limits").get<Buckets>());
+    // From the second step on PyTorch takes the order in which gradients became ready.
+    std::reverse(bytes.begin(), bytes.end());
+    Buckets reversed = plan_buckets(bytes, kMiB, cap);
+    for (auto& bucket : reversed) {
+      for (std::size_t& index : bucket) index = bytes.size() - 1 - index;
+    }
+    CHECK(reversed == example.at("rebuilt").get<Buckets>());
+  }
+  CHECK(plan_buckets({}, 10, 10).empty());
+  const std::vector<std::size_t> sizes{4, 4, 4};
+  CHECK(plan_buckets(sizes, 0, 0) == Buckets{{0}, {1}, {2}});
+}
+
+TEST_CASE("the default model and caps give at least three buckets") {
+  const Stream stream(Device{});
+  Generator generator(0);
+  Mlp model({784, 512, 512, 512, 10}, generator, stream);
+  Recorder group;
+  const DistributedDataParallel ddp(model, group, stream);
+  CHECK(ddp.reducer().buckets() == 3);
+  CHECK(ddp.reducer().names()[0] ==
+        std::vector<std::string>{"6.bias", "6.weight", "4.bias", "4.weight"});
+}
+
+TEST_CASE("buckets start in order, whichever is full first") {
+  const Stream stream(Device{});
+  Mlp model = make_model(stream);
+  Recorder group;
+  Reducer reducer(model.parameters(), group, {.first_bytes = 0, .bytes = 0});
+  const std::size_t parameters = model.parameters().size();
+  CHECK(reducer.buckets() == parameters);
+  for (std::size_t i = 0; i < parameters;
+       ++i) {  // the first layer's first: the wrong way round
+    reducer.mark_ready(i, stream);
+    CHECK(group.reduced.empty() == (i + 1 < parameters));
+  }
+  reducer.finalize(stream);
+  std::vector<std::size_t> wanted;
+  for (std::size_t i = parameters; i-- > 0;) {
+    wanted.push_back(model.parameters()[i].value.numel());
+  }
+  CHECK(group.reduced == wanted);
+}
+
+TEST_CASE("a gradient that is missing, or comes twice, is named") {
+  const Stream stream(Device{});
+  Mlp model = make_model(stream);
+  Recorder group;
+  Reducer reducer(model.parameters(), group, {});
+  for (const std::size_t index : {5, 4, 1, 0}) reducer.mark_ready(index, stream);
+  CHECK(error_of([&] { reducer.mark_ready(4, stream); }) ==
+        "the gradient of 4.weight was marked ready twice");
+  CHECK(error_of([&] { reducer.finalize(stream); }).find("the gradient of 2.weight never") ==
+        0);
+}
+
+TEST_CASE("any bucket size, with or without a thread, gives the same mean gradients") {
+  const Stream stream(Device{});
+  Generator generator(100 + static_cast<std::uint64_t>(world().rank()));
+  const TensorDataset dataset =
+      synthetic_dataset(8, kWidths.front(), kWidths.back(), generator);
+  DataLoader loader(dataset, 8, false, stream);
+  CrossEntropyLoss loss;
+  Floats wanted;
+  for (const std::size_t cap : {0U, 100U, 300U, 1U << 20}) {
+    for (const bool overlap : {false, true}) {
+      CAPTURE(cap, overlap);
+      const auto group = make_process_group(Backend::ours, world(), Device{},
+                                            AllReduceAlgorithm::recursive_doubling, overlap);
+      Mlp model = make_model(stream);
+      DistributedDataParallel ddp(model, *group, stream, {.first_bytes = cap, .bytes = cap});
+      for (int step = 0; step < 3; ++step) {  // also with buckets that have been used
+        for (const Batch& batch : loader.over({0, 1, 2, 3, 4, 5, 6, 7})) {
+          loss.forward(ddp.forward(batch.inputs, stream), batch.targets, stream);
+          ddp.backward(loss.grad(), stream);
+        }
+        if (wanted.empty()) wanted = gradients(model, stream);
+        // Recursive doubling adds each element in the same order wherever it lies.
+        CHECK(largest_difference(gradients(model, stream), wanted) == 0.0);
+      }
+      const CommunicationTimes times = ddp.communication_times(stream);
+      CHECK(times.total >= 0.0);
+      CHECK(times.exposed >= 0.0);
+    }
+  }
+}
+
+TEST_CASE("batches taken in parts under no_sync give the gradients of the whole batch") {
+  const Stream stream(Device{});
+  Generator generator(200 + static_cast<std::uint64_t>(world().rank()));
+  const TensorDataset dataset =
+      synthetic_dataset(12, kWidths.front(), kWidths.back(), generator);
+  CrossEntropyLoss loss;
+  const std::vector<std::size_t> all{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  Recorder counter;
+  for (const bool naive : {false, true}) {
+    const auto group =
+        make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::automatic);
+    Mlp whole = make_model(stream);
+    const auto at_once = make_data_parallel("ddp", whole, *group, stream);
+    DataLoader large(dataset, 12, false, stream);
+    for (const Batch& batch : large.over(all)) {
+      loss.forward(at_once->forward(batch.inputs, stream), batch.targets, stream);
+      at_once->backward(loss.grad(), stream);
+    }
+    Mlp parts = make_model(stream);
+    const auto in_parts = make_data_parallel(naive ? "naive" : "ddp", parts, *group, stream);
+    DataLoader small(dataset, 4, false, stream);
+    for (int step = 0; step < 2; ++step) {  // the second must not see the first one's sums
+      MicroBatches micro_batches(3, 3);
+      for (const Batch& batch : small.over(all)) {
+        micro_batches.begin(batch.rows());
+        loss.forward(in_parts->forward(batch.inputs, stream), batch.targets, stream,
+                     micro_batches.parts());
+        if (micro_batches.is_last()) {
+          in_parts->backward(loss.grad(), stream);
+        } else {
+          const auto local = in_parts->no_sync();
+          in_parts->backward(loss.grad(), stream);
+        }
+      }
+      CAPTURE(naive, step);
+      CHECK(largest_difference(gradients(parts, stream), gradients(whole, stream)) < 1e-6);
+    }
+  }
+  // And they are sent once.
+  Mlp model = make_model(stream);
+  DistributedDataParallel ddp(model, counter, stream, {.first_bytes = 0, .bytes = 0});
+  DataLoader small(dataset, 4, false, stream);
+  MicroBatches micro_batches(3, 3);
+  for (const Batch& batch : small.over(all)) {
+    micro_batches.begin(batch.rows());
+    loss.forward(ddp.forward(batch.inputs, stream), batch.targets, stream);
+    if (micro_batches.is_last()) {
+      CHECK(counter.reduced.empty());
+      ddp.backward(loss.grad(), stream);
+    } else {
+      const auto local = ddp.no_sync();
+      ddp.backward(loss.grad(), stream);
+    }
+  }
+  CHECK(counter.reduced.size() == model.parameters().size());
+}
+
+TEST_CASE("the parts of a step are counted, also where the epoch does not divide") {
+  MicroBatches micro_batches(5, 2);
+  std::vector<std::size_t> parts;
+  std::vector<bool> last;
+  for (int i = 0; i < 5; ++i) {
+    micro_batches.begin(10);
+    parts.push_back(micro_batches.parts());
+    last.push_back(micro_batches.is_last());
+    micro_batches.add_loss(i);
+    if (i == 3) CHECK(micro_batches.mean_loss() == 2.5);
+    if (i == 3) CHECK(micro_batches.rows() == 20);
+  }
+  CHECK(parts == std::vector<std::size_t>{2, 2, 2, 2, 1});
+  CHECK(last == std::vector<bool>{false, true, false, true, true});
+  CHECK(micro_batches.mean_loss() == 4.0);
+}
+
+TEST_CASE("the communication thread keeps the order, and hands exceptions to the waiter") {
+  std::vector<int> order;
+  std::thread::id other;
+  {
+    CommunicationThread thread(Device{});
+    const Stream stream(Device{});
+    std::vector<std::unique_ptr<Work>> works;
+    for (int i = 0; i < 50; ++i) {
+      works.push_back(thread.submit([&, i] {
+        order.push_back(i);
+        other = std::this_thread::get_id();
+      }));
+    }
+    auto failing = thread.submit([] { throw Error("the network is gone"); });
+    CHECK(error_of([&] { failing->wait(stream); }) == "the network is gone");
+    CHECK(failing->is_completed());
+    for (const auto& work : works) work->wait(stream);
+    works.push_back(thread.submit([&] { order.push_back(50); }));  // not waited for
+  }
+  CHECK(order.size() == 51);
+  CHECK(std::is_sorted(order.begin(), order.end()));
+  CHECK(other != std::this_thread::get_id());
+}
