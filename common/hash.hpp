@@ -6,11 +6,27 @@
 #include <span>
 #include <string>
 
+struct XXH3_state_s;  // what XXH3_state_t is
+
 namespace dist {
 
 // XXH3, 64 bits: fast, for comparing replicas. Not cryptographic. `seed` chains several spans:
 // pass the hash so far.
 std::uint64_t fingerprint(std::span<const float> values, std::uint64_t seed = 0);
+
+// The same hash of bytes that come piece by piece.
+class Fingerprint {
+ public:
+  Fingerprint();
+  ~Fingerprint();
+  Fingerprint(const Fingerprint&) = delete;
+  Fingerprint& operator=(const Fingerprint&) = delete;
+  void add(const void* data, std::size_t bytes);
+  std::uint64_t value() const;
+
+ private:
+  XXH3_state_s* state_;
+};
 
 // SHA-256 of the raw bytes as 64 hexadecimal digits: for comparing with other programs.
 std::string sha256(std::span<const float> values);

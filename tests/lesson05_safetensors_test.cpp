@@ -1,0 +1,189 @@
+// Lesson 5, tensors on disk: what is written is read to the bit, and nothing damaged is read.
+#include "05_ddp_training/safetensors.hpp"
+#include "common/check.hpp"
+#include "common/random.hpp"
+#include "tests/support/mpi_test.hpp"
+#include "tests/support/run_command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+using namespace dist;
+using dist::test::content_of;
+using dist::test::TemporaryFolder;
+using dist::test::world;
+
+namespace {
+
+Tensor noise(Shape shape, std::uint64_t seed) {
+  Tensor tensor(std::move(shape), Device{});
+  Generator generator(seed + static_cast<std::uint64_t>(world().rank()));
+  fill_normal(tensor.span(), generator);
+  return tensor;
+}
+
+std::vector<NamedTensor> some_tensors() {
+  return {
+      {"0.weight", noise({3, 4}, 1)}, {"0.bias", noise({3}, 2)}, {"empty", noise({0, 5}, 3)}};
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// A file with this header and so many bytes of numbers.
+std::string file_of(const std::string& header, std::size_t data_bytes) {
+  const std::uint64_t length = header.size();
+  std::string text(8, '\0');
+  std::memcpy(text.data(), &length, 8);
+  return text + header + std::string(data_bytes, '\x01');
+}
+
+// What the reader says to a file; ours are accepted with a checksum only.
+std::string refusal(const std::string& path) {
+  try {
+    if (!read_safetensors(path).has_checksum) return path + ": has no checksum";
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("tensors and metadata come back to the bit") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.safetensors";
+  const Stream stream(Device{});
+  const std::vector<NamedTensor> tensors = some_tensors();
+  const std::map<std::string, std::string> metadata{{"step", "12"}, {"n", "a \"b\" \\ ü\n"}};
+  write_safetensors(path, tensors, metadata, stream);
+  const SafetensorsFile read = read_safetensors(path);
+  CHECK(read.metadata == metadata);
+  CHECK(read.has_checksum);
+  CHECK(read.tensors.size() == tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    const Tensor* found = read.find(name);
+    REQUIRE(dist::test::all_ranks(found != nullptr));
+    CHECK(found->shape() == tensor.shape());
+    CHECK(to_host(stream, *found) == to_host(stream, tensor));
+  }
+  CHECK(read.find("1.weight") == nullptr);
+}
+
+TEST_CASE("every flipped byte and every cut is noticed") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.safetensors";
+  const Stream stream(Device{});
+  write_safetensors(path, some_tensors(), {{"step", "12"}}, stream);
+  const std::string whole = content_of(path);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
+    write_text(path, damaged);
+    const std::string answer = refusal(path);
+    CAPTURE(i);
+    CHECK(answer.find(path) == 0);
+  }
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    write_text(path, whole.substr(0, length));
+    CHECK(refusal(path).find(path) == 0);
+  }
+  write_text(path, whole + "x");
+  CHECK(refusal(path).find("1 bytes belong to no tensor") != std::string::npos);
+}
+
+TEST_CASE("a header that lies is refused, whatever it says") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.safetensors";
+  const auto says = [&](const std::string& text, std::size_t bytes, const std::string& part) {
+    write_text(path, file_of(text, bytes));
+    const std::string answer = refusal(path);
+    INFO(text << "\n" << answer);
+    CHECK(answer.find(path) == 0);
+    CHECK(answer.find(part) != std::string::npos);
+  };
+  const auto tensor = [](const std::string& name, const std::string& shape,
+                         const std::string& offsets) {
+    return fmt::format(R"("{}":{{"dtype":"F32","shape":{},"data_offsets":{}}})", name, shape,
+                       offsets);
+  };
+  const auto header = [](const std::vector<std::string>& tensors) {
+    return fmt::format("{{{}}}", fmt::join(tensors, ","));
+  };
+  says(header({tensor("a", "[2]", "[0,8]"), tensor("b", "[1]", "[4,8]")}), 8, "begins");
+  says(header({tensor("a", "[1]", "[0,4]"), tensor("b", "[1]", "[8,12]")}), 12, "begins");
+  says(header({tensor("a", "[1]", "[0,4]"), tensor("a", "[1]", "[4,8]")}), 8, "twice");
+  says(header({tensor("a", "[3]", "[0,8]")}), 8, "does not take 8 bytes");
+  says(header({tensor("a", "[2]", "[0,4000000000000]")}), 8, "of 8");
+  says(header({tensor("a", "[2]", "[8,0]")}), 8, "bytes 8 to 0");
+  says(header({tensor("a", "[-1]", "[0,8]")}), 8, "whole number");
+  says(header({tensor("a", "[1.5]", "[0,8]")}), 8, "whole number");
+  says(R"({"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}})", 4, "not F32");
+  says(R"({"a":{"dtype":"F32"}})", 4, "has no dtype, shape");
+  says(R"({"a":[]})", 4, "has no dtype, shape");
+  says(R"({"__metadata__":{"step":3}})", 0, "no text");
+  says(R"({"__metadata__":[]})", 0, "no object");
+  says("{\"a\":", 0, "no JSON");
+  says("[1]", 0, "no JSON");
+  says("", 0, "no JSON");
+  // 2^32 * 2^32 elements are no elements in 64 bits; the file must not have 0 bytes' worth.
+  write_text(path, file_of(header({tensor("a", "[4294967296,4294967296]", "[0,0]")}), 0));
+  CHECK(refusal(path) != "accepted");
+  std::string lying = file_of("{}", 0);
+  lying[7] = '\x7f';
+  write_text(path, lying);
+  CHECK(refusal(path).find("promises a header of") != std::string::npos);
+  CHECK(refusal(folder / "missing").find("cannot be opened") != std::string::npos);
+  CHECK(refusal(folder.path().string()).find(folder.path().string()) == 0);
+}
+
+TEST_CASE("no mutation of a file crashes the reader") {
+  // SAFETENSORS_MUTATIONS=1000000 for a long run; also under the sanitizers.
+  const char* asked = std::getenv("SAFETENSORS_MUTATIONS");
+  const int mutations = asked != nullptr ? std::atoi(asked) : 5000;
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.safetensors";
+  const Stream stream(Device{});
+  write_safetensors(path, some_tensors(), {{"step", "12"}}, stream);
+  const std::string whole = content_of(path);
+  Generator generator(static_cast<std::uint64_t>(1000 + world().rank()));
+  const auto below = [&](std::size_t limit) { return generator.next_u64() % limit; };
+  int accepted = 0;
+  for (int i = 0; i < mutations; ++i) {
+    std::string text = whole;
+    for (std::size_t edits = 1 + below(4); edits > 0; --edits) {
+      const std::size_t at = below(text.size());
+      switch (below(4)) {
+        case 0: text[at] = static_cast<char>(below(256)); break;
+        case 1: text.erase(at, 1 + below(20)); break;
+        case 2: text.insert(at, text.substr(below(text.size()), 1 + below(20))); break;
+        default: text[at] = "0123456789{}[]\",:-e."[below(20)]; break;
+      }
+      if (text.empty()) text.push_back('x');
+    }
+    write_text(path, text);
+    accepted += refusal(path) == "accepted" && text != whole ? 1 : 0;
+  }
+  CHECK(accepted == 0);
+}
+
+TEST_CASE("a file of PyTorch's own, without a checksum, is read") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.safetensors";
+  write_text(path, file_of(R"({"b":{"dtype":"F32","shape":[],"data_offsets":[4,8]},)"
+                           R"("a":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}   )",
+                           8));
+  const SafetensorsFile read = read_safetensors(path);
+  CHECK(read.metadata.empty());
+  CHECK_FALSE(read.has_checksum);
+  CHECK(read.tensors.size() == 2);
+  CHECK(read.tensors[0].name == "a");
+  CHECK(read.find("b")->numel() == 1);
+}
