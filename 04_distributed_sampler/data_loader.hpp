@@ -1,52 +1,42 @@
-// What this file adds: samples become batches on the device (torch.utils.data.DataLoader).
-// Builds on: dataset; the sampler decides which samples, this file only collects them.
+// What this file adds: samples become batches on the device (torch.utils.data.DataLoader with
+// num_workers=0). The plain loop: a batch is collected when it is asked for, and the step
+// waits. Builds on: batch; the sampler decides which samples, this file only collects them.
+// Look at: prefetch_loader.hpp, which gives the same batches from another thread.
 #pragma once
 
-#include "04_distributed_sampler/dataset.hpp"
-#include "common/buffer.hpp"
-#include "common/tensor.hpp"
+#include "04_distributed_sampler/batch.hpp"
 
 #include <cstddef>
-#include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
 namespace dist {
 
-// Lies in the loader's own memory: valid until the loader makes the next batch.
-struct Batch {
-  Tensor inputs;                          // (rows, features)
-  std::span<const std::int32_t> targets;  // (rows), in the device's memory
-  std::size_t rows() const { return targets.size(); }
-};
-
 class DataLoader {
  public:
-  // Batches of `batch_size` samples on the stream's device; the last one may be smaller, or is
-  // left out with `drop_last` (a different switch from the sampler's). `dataset` and `stream`
-  // must outlive the loader. Throws Error for a batch size of 0.
+  // Batches of `batch_size` samples on the stream's device; see BatchPlan. `dataset` and
+  // `stream` must outlive the loader. Throws Error for a batch size of 0.
   DataLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
              const Stream& stream);
 
   // How many batches `samples` samples make.
-  std::size_t batches(std::size_t samples) const;
+  std::size_t batches(std::size_t samples) const { return plan_.batches(samples); }
 
   // for (const Batch& batch : loader.over(sampler.indices())) ...
+  //
+  // With `first_batch` the epoch begins there, as if that many batches had been skipped, and
+  // nothing of them is read. Throws Error past the end of the epoch.
   class Range;
-  Range over(std::vector<std::size_t> indices);
+  Range over(std::vector<std::size_t> indices, std::size_t first_batch = 0);
 
  private:
   const Batch& collate(std::span<const std::size_t> indices);
 
   const Dataset& dataset_;
   const Stream& stream_;
-  std::size_t batch_size_;
-  bool drop_last_;
-  Buffer<float> host_inputs_;  // pinned: the GPU fetches from it
-  Buffer<std::int32_t> host_targets_;
-  Tensor inputs_;
-  Buffer<std::int32_t> targets_;
+  BatchPlan plan_;
+  HostBatch host_;
+  BatchDelivery delivery_;
   Batch batch_;
 };
 
@@ -68,20 +58,19 @@ class DataLoader::Range {
     std::size_t position_;
   };
 
-  Range(DataLoader& loader, std::vector<std::size_t> indices)
-      : loader_(loader), indices_(std::move(indices)) {}
-  Iterator begin() { return {*this, 0}; }
+  Range(DataLoader& loader, std::vector<std::size_t> indices, std::size_t first_batch)
+      : loader_(loader), indices_(std::move(indices)), first_(first_batch) {}
+  Iterator begin() { return {*this, first_}; }
   Iterator end() { return {*this, loader_.batches(indices_.size())}; }
 
  private:
-  const Batch& batch(std::size_t position);
+  const Batch& batch(std::size_t position) {
+    return loader_.collate(loader_.plan_.samples_of(indices_, position));
+  }
 
   DataLoader& loader_;
   std::vector<std::size_t> indices_;
+  std::size_t first_;
 };
-
-inline DataLoader::Range DataLoader::over(std::vector<std::size_t> indices) {
-  return {*this, std::move(indices)};
-}
 
 }  // namespace dist

@@ -198,17 +198,22 @@ void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& gen
 
 DigitFiles render_digits(std::size_t count, std::uint64_t seed) {
   Generator generator(seed);
-  IdxImages images{count, kSide, kSide, std::vector<std::uint8_t>(count * kSide * kSide)};
+  std::vector<std::uint8_t> pixels(count * kSide * kSide);
   std::vector<std::uint8_t> labels(count);
   const std::vector<std::size_t> order = randperm(count, generator);
   for (std::size_t i = 0; i < count; ++i) {
     // order holds 0 .. count - 1 once each: its remainders are the classes in equal parts.
     const std::size_t digit = order[i] % kClasses;
     labels[i] = static_cast<std::uint8_t>(digit);
-    draw_digit(digit, std::span(images.pixels).subspan(i * kSide * kSide, kSide * kSide),
-               generator);
+    draw_digit(digit, std::span(pixels).subspan(i * kSide * kSide, kSide * kSide), generator);
   }
-  return {format_idx_images(images), format_idx_labels(labels)};
+  return {format_idx_images({count, kSide, kSide, pixels}), format_idx_labels(labels)};
+}
+
+IdxDataset digits_dataset(std::size_t count, std::uint64_t seed) {
+  DigitFiles files = render_digits(count, seed);
+  return {FileBytes(std::move(files.images)), FileBytes(std::move(files.labels)), "digits",
+          "digits"};
 }
 
 }  // namespace dist

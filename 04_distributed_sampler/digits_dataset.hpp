@@ -18,4 +18,7 @@ struct DigitFiles {
 };
 DigitFiles render_digits(std::size_t count, std::uint64_t seed);
 
+// The same as a data set in memory.
+IdxDataset digits_dataset(std::size_t count, std::uint64_t seed);
+
 }  // namespace dist

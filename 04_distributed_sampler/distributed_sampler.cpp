@@ -1,10 +1,11 @@
-// The whole rule of which sample goes where. Look at: the picture in indices(), and that no
-// message is sent.
+// The whole rule of which sample goes where. Look at: the picture in indices_after(), and that
+// no message is sent.
 #include "04_distributed_sampler/distributed_sampler.hpp"
 
 #include "common/check.hpp"
 #include "common/random.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 
@@ -29,11 +30,21 @@ DistributedSampler::DistributedSampler(std::size_t dataset_size, int num_replica
   check_rank(num_replicas, rank);
   // Equal counts on all ranks are the point of padding and dropping: a rank with one batch less
   // would leave the others waiting in that batch's all-reduce.
-  const std::size_t rounded_up = options.drop_last ? 0 : num_replicas_ - 1;
-  num_samples_ = (dataset_size + rounded_up) / num_replicas_;
+  num_samples_ = share_of(dataset_size);
 }
 
-std::vector<std::size_t> DistributedSampler::indices() const {
+std::size_t DistributedSampler::share_of(std::size_t samples) const {
+  const std::size_t rounded_up = options_.drop_last ? 0 : num_replicas_ - 1;
+  return (samples + rounded_up) / num_replicas_;
+}
+
+std::vector<std::size_t> DistributedSampler::indices_after(std::size_t taken) const {
+  // The last steps of an epoch may have taken padding too, so this is not the number of
+  // samples.
+  if (taken > std::max(dataset_size_, total_size())) {
+    throw Error("sampler: " + std::to_string(taken) + " samples of " +
+                std::to_string(dataset_size_) + " taken already");
+  }
   std::vector<std::size_t> order(dataset_size_);
   if (options_.shuffle) {
     // Seed and epoch are the same on all ranks, so all draw the same order without a message.
@@ -50,10 +61,13 @@ std::vector<std::size_t> DistributedSampler::indices() const {
   //
   // Turns, not blocks: batch k of all ranks together is then block k of the order, as one
   // process with a batch as large as all of theirs would have taken it.
+  //
+  // In mid-epoch they go on taking turns where the order was left.
+  const std::size_t share = share_of(dataset_size_ - std::min(taken, dataset_size_));
   std::vector<std::size_t> mine;
-  mine.reserve(num_samples_);
-  for (std::size_t k = 0; k < num_samples_; ++k) {
-    mine.push_back(order[(rank_ + k * num_replicas_) % dataset_size_]);
+  mine.reserve(share);
+  for (std::size_t k = 0; k < share; ++k) {
+    mine.push_back(order[(taken + rank_ + k * num_replicas_) % dataset_size_]);
   }
   return mine;
 }

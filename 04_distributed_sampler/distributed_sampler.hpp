@@ -31,9 +31,18 @@ class DistributedSampler {
   std::size_t total_size() const { return num_samples_ * num_replicas_; }  // of all ranks
 
   // This rank's samples in the current epoch, num_samples() of them.
-  std::vector<std::size_t> indices() const;
+  std::vector<std::size_t> indices() const { return indices_after(0); }
+
+  // What is left of the epoch for this rank when the first `taken` samples of the common order
+  // are done, by however many ranks: how a run goes on that was saved in mid-epoch. After k
+  // steps of W ranks with batches of B, `taken` is k W B. On W ranks again this is indices()
+  // without its first k B; on another number of ranks the rest is shared out among those.
+  // As many on every rank. Throws Error when `taken` is more than there is.
+  std::vector<std::size_t> indices_after(std::size_t taken) const;
 
  private:
+  std::size_t share_of(std::size_t samples) const;  // of one rank, when all share `samples`
+
   std::size_t dataset_size_;
   std::size_t num_replicas_;
   std::size_t rank_;

@@ -1,23 +1,13 @@
-// Reading data that others wrote: MNIST's files, compressed or not.
-//
-// A training run must not begin on half a data set, so that every byte is accounted for: a gzip
-// stream must reach its checksum and a file must be as long as its header says, to the byte.
-// Built on zlib's inflate rather than gzopen, which takes a file that is not gzip, and whatever
-// follows a stream, without a word. Look at inflate_all and check_length.
+// MNIST's file format, read with suspicion: a file must be as long as its header says, to the
+// byte. Look at check_length.
 #include "04_distributed_sampler/idx_dataset.hpp"
 
 #include "common/check.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdio>
 #include <limits>
-#include <span>
-#include <system_error>
 #include <utility>
 
 namespace dist {
@@ -28,70 +18,12 @@ constexpr std::uint32_t kLabelsMagic = 0x801;
 constexpr std::size_t kWord = 4;  // bytes of one number in a header
 constexpr std::size_t kImagesHeader = 4 * kWord;
 constexpr std::size_t kLabelsHeader = 2 * kWord;
-constexpr std::size_t kBlock = 1 << 16;  // bytes read or decompressed at a time
 
 using Bytes = std::vector<std::uint8_t>;
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-struct EndInflate {
-  void operator()(z_stream* stream) const { inflateEnd(stream); }
-};
-
-Bytes read_raw(const std::string& path) {
-  const auto reason = [] { return std::generic_category().message(errno); };
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, reason()));
-  Bytes bytes;
-  std::array<std::uint8_t, kBlock> block;
-  while (const std::size_t got = std::fread(block.data(), 1, block.size(), file.get())) {
-    bytes.insert(bytes.end(), block.begin(), block.begin() + got);
-  }
-  // A folder arrives here: it opens, and cannot be read.
-  if (std::ferror(file.get()) != 0) {
-    throw Error(fmt::format("{}: cannot read past byte {}: {}", path, bytes.size(), reason()));
-  }
-  return bytes;
-}
-
-// Decompresses one gzip stream, or several one after the other, which is what `cat a.gz b.gz`
-// makes.
-Bytes inflate_all(Bytes packed, const std::string& path) {
-  constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib's way to say it
-  z_stream stream{};
-  if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw Error(path + ": cannot start zlib");
-  const std::unique_ptr<z_stream, EndInflate> owner(&stream);
-  Bytes plain;
-  std::array<std::uint8_t, kBlock> block;
-  bool complete = false;
-  for (std::size_t used = 0; used < packed.size();) {
-    // In pieces, because zlib counts in 32 bits.
-    const std::size_t offered = std::min(packed.size() - used, kBlock);
-    stream.next_in = packed.data() + used;
-    stream.avail_in = static_cast<uInt>(offered);
-    stream.next_out = block.data();
-    stream.avail_out = static_cast<uInt>(block.size());
-    const int status = inflate(&stream, Z_NO_FLUSH);
-    used += offered - stream.avail_in;
-    plain.insert(plain.end(), block.data(), stream.next_out);
-    if (status != Z_OK && status != Z_STREAM_END) {
-      throw Error(fmt::format("{}: corrupt gzip stream near byte {} of {}: {}", path, used,
-                              packed.size(), stream.msg ? stream.msg : zError(status)));
-    }
-    complete = status == Z_STREAM_END;  // checksum and length have been compared
-    if (complete) inflateReset(&stream);
-  }
-  if (!complete) {
-    throw Error(
-        fmt::format("{}: truncated: the gzip stream does not end within the file's {} bytes",
-                    path, packed.size()));
-  }
-  return plain;
-}
+using View = std::span<const std::uint8_t>;
 
 // The big-endian number at `offset`, which lies within the header.
-std::uint32_t get_u32(const Bytes& bytes, std::size_t offset) {
+std::uint32_t get_u32(View bytes, std::size_t offset) {
   std::uint32_t value = 0;
   for (std::size_t i = 0; i < kWord; ++i) value = value << 8 | bytes[offset + i];
   return value;
@@ -107,7 +39,7 @@ void put_u32(std::size_t value, Bytes& bytes) {
   }
 }
 
-void check_header(const Bytes& bytes, std::size_t header, std::uint32_t magic,
+void check_header(View bytes, std::size_t header, std::uint32_t magic,
                   const std::string& name) {
   // The magic first: for a short file of another kind it is the better explanation.
   if (bytes.size() >= kWord && get_u32(bytes, 0) != magic) {
@@ -122,8 +54,8 @@ void check_header(const Bytes& bytes, std::size_t header, std::uint32_t magic,
 }
 
 // Compares the file's length with header + count * item. `item` is not 0.
-void check_length(const Bytes& bytes, std::size_t header, std::uint64_t count,
-                  std::uint64_t item, const std::string& name) {
+void check_length(View bytes, std::size_t header, std::uint64_t count, std::uint64_t item,
+                  const std::string& name) {
   // The product of the three numbers of a hostile header exceeds 64 bits; wrapped around, it
   // could match the file's length.
   const std::uint64_t most = (std::numeric_limits<std::uint64_t>::max() - header) / item;
@@ -141,13 +73,7 @@ void check_length(const Bytes& bytes, std::size_t header, std::uint64_t count,
 
 }  // namespace
 
-std::vector<std::uint8_t> read_file(const std::string& path) {
-  Bytes bytes = read_raw(path);
-  const bool gzip = bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
-  return gzip ? inflate_all(std::move(bytes), path) : bytes;
-}
-
-IdxImages parse_idx_images(const std::vector<std::uint8_t>& bytes, const std::string& name) {
+IdxImages parse_idx_images(std::span<const std::uint8_t> bytes, const std::string& name) {
   check_header(bytes, kImagesHeader, kImagesMagic, name);
   const std::uint64_t count = get_u32(bytes, kWord);
   const std::uint64_t rows = get_u32(bytes, 2 * kWord);
@@ -157,16 +83,16 @@ IdxImages parse_idx_images(const std::vector<std::uint8_t>& bytes, const std::st
                             count, rows, columns));
   }
   check_length(bytes, kImagesHeader, count, rows * columns, name);
-  return {count, rows, columns, Bytes(bytes.begin() + kImagesHeader, bytes.end())};
+  return {count, rows, columns, bytes.subspan(kImagesHeader)};
 }
 
-std::vector<std::uint8_t> parse_idx_labels(const std::vector<std::uint8_t>& bytes,
-                                           const std::string& name) {
+std::span<const std::uint8_t> parse_idx_labels(std::span<const std::uint8_t> bytes,
+                                               const std::string& name) {
   check_header(bytes, kLabelsHeader, kLabelsMagic, name);
   const std::uint64_t count = get_u32(bytes, kWord);
   if (count == 0) throw Error(name + ": the header promises 0 labels");
   check_length(bytes, kLabelsHeader, count, 1, name);
-  return {bytes.begin() + kLabelsHeader, bytes.end()};
+  return bytes.subspan(kLabelsHeader);
 }
 
 std::vector<std::uint8_t> format_idx_images(const IdxImages& images) {
@@ -179,7 +105,7 @@ std::vector<std::uint8_t> format_idx_images(const IdxImages& images) {
   return bytes;
 }
 
-std::vector<std::uint8_t> format_idx_labels(const std::vector<std::uint8_t>& labels) {
+std::vector<std::uint8_t> format_idx_labels(std::span<const std::uint8_t> labels) {
   Bytes bytes;
   bytes.reserve(kLabelsHeader + labels.size());
   put_u32(kLabelsMagic, bytes);
@@ -188,22 +114,33 @@ std::vector<std::uint8_t> format_idx_labels(const std::vector<std::uint8_t>& lab
   return bytes;
 }
 
-IdxDataset::IdxDataset(IdxImages images, std::vector<std::uint8_t> labels,
-                       const std::string& name)
-    : images_(std::move(images)), labels_(std::move(labels)) {
+// The windows stay right when the files move into their members: moving one does not move its
+// bytes.
+IdxDataset::IdxDataset(FileBytes images, FileBytes labels, const std::string& images_name,
+                       const std::string& labels_name)
+    : images_file_(std::move(images)),
+      labels_file_(std::move(labels)),
+      images_(parse_idx_images(images_file_.span(), images_name)),
+      labels_(parse_idx_labels(labels_file_.span(), labels_name)),
+      labels_name_(labels_name) {
   if (images_.count != labels_.size()) {
-    throw Error(
-        fmt::format("{}: {} images, but {} labels", name, images_.count, labels_.size()));
+    throw Error(fmt::format("{}: {} images, but {} labels in {}", images_name, images_.count,
+                            labels_.size(), labels_name));
   }
-  for (const std::size_t label : labels_) classes_ = std::max(classes_, label + 1);
+  classes_ = std::size_t{*std::ranges::max_element(labels_)} + 1;
 }
 
 std::int32_t IdxDataset::get(std::size_t index, std::span<float> row) const {
-  const std::span pixels = std::span(images_.pixels).subspan(index * features(), features());
+  const View pixels = images_.pixels.subspan(index * features(), features());
   // Divided, not multiplied by 1/255: the same floats as torchvision's ToTensor.
   std::transform(pixels.begin(), pixels.end(), row.begin(),
                  [](std::uint8_t pixel) { return static_cast<float>(pixel) / 255.0F; });
-  return labels_[index];
+  const std::int32_t label = labels_[index];
+  if (static_cast<std::size_t>(label) >= classes_) {
+    throw Error(fmt::format("{}: changed while in use: label {} is now {}", labels_name_, index,
+                            label));
+  }
+  return label;
 }
 
 }  // namespace dist

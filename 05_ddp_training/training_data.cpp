@@ -21,8 +21,7 @@ constexpr std::size_t kTestDigits = 2000;
 
 std::unique_ptr<Dataset> read_idx_pair(const std::string& images, const std::string& labels) {
   try {
-    return std::make_unique<IdxDataset>(parse_idx_images(read_file(images), images),
-                                        parse_idx_labels(read_file(labels), labels), images);
+    return std::make_unique<IdxDataset>(open_file(images), open_file(labels), images, labels);
   } catch (const Error& error) {
     throw Error(fmt::format("--data: {}", error.what()));
   }
@@ -93,14 +92,9 @@ void check_counts(const TrainingOptions& options, std::size_t samples, int ranks
 }  // namespace
 
 void TrainingData::load_digits() {
-  const auto render = [](std::size_t count, std::uint64_t seed) {
-    const DigitFiles files = render_digits(count, seed);
-    return std::make_unique<IdxDataset>(parse_idx_images(files.images, "digits"),
-                                        parse_idx_labels(files.labels, "digits"), "digits");
-  };
   // Seeds of their own: the digits are the same whatever --seed the model gets.
-  train_ = render(kTrainDigits, 1);
-  test_ = render(kTestDigits, 2);
+  train_ = std::make_unique<IdxDataset>(digits_dataset(kTrainDigits, 1));
+  test_ = std::make_unique<IdxDataset>(digits_dataset(kTestDigits, 2));
 }
 
 void TrainingData::load_idx(const TrainingOptions& options) {

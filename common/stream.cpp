@@ -43,6 +43,12 @@ Stream::Stream(Stream&&) noexcept = default;
 Stream& Stream::operator=(Stream&&) noexcept = default;
 Stream::~Stream() = default;
 
+void Event::synchronize() const {
+#if DIST_WITH_CUDA
+  if (event_) CUDA_CHECK(cudaEventSynchronize(event_.get()));
+#endif
+}
+
 void Stream::synchronize() const {
 #if DIST_WITH_CUDA
   if (cuda_) CUDA_CHECK(cudaStreamSynchronize(cuda_->stream));

@@ -22,6 +22,10 @@ class Event {
   CUevent_st* get() const { return event_.get(); }  // null on the CPU
   std::chrono::steady_clock::time_point host_time() const { return host_time_; }
 
+  // The host waits until the work before this mark is done; at once for an event that was
+  // never recorded.
+  void synchronize() const;
+
  private:
   friend class Stream;
   struct Destroy {

@@ -1,37 +1,34 @@
-// Lesson 4: which samples each rank takes, how they become batches, and files that lie.
+// Lesson 4: which samples each rank takes, and the data sets they are taken from.
 //
-// The indices and the synthetic data are compared with real PyTorch's (tests/golden); the files
-// with bytes written out here, and with MNIST itself where it lies beside the repository.
+// The indices and the synthetic data are compared with real PyTorch's (tests/golden). The
+// loaders are tested in lesson04_loader_test.cpp, files in lesson04_idx_test.cpp.
+#include "tests/support/lesson04.hpp"
+
 #include "03_all_reduce/all_reduce.hpp"
-#include "04_distributed_sampler/data_loader.hpp"
-#include "04_distributed_sampler/digits_dataset.hpp"
+#include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "04_distributed_sampler/idx_dataset.hpp"
 #include "04_distributed_sampler/in_memory_dataset.hpp"
+#include "04_distributed_sampler/weighted_mean.hpp"
 #include "common/hash.hpp"
-#include "tests/support/mpi_test.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <iostream>
+#include <span>
 #include <string>
-#include <sys/resource.h>
-#include <unistd.h>
 #include <vector>
 
 using namespace dist;
 using dist::test::all_ranks;
+using dist::test::Indices;
+using dist::test::numbered;
 using dist::test::world;
 
 namespace {
-
-using Bytes = std::vector<std::uint8_t>;
-using Indices = std::vector<std::size_t>;
 
 // Bind the result to a name: a loop over golden(...).at(...) would walk a dead temporary.
 nlohmann::json golden(const std::string& file) {
@@ -51,75 +48,6 @@ std::string hash_of(const std::vector<T>& values) {
 
 std::vector<std::int64_t> as_int64(const std::vector<std::size_t>& values) {
   return {values.begin(), values.end()};
-}
-
-// A data set whose every number says where it stands: sample i, feature f is 100 i + f.
-TensorDataset numbered(std::size_t size, std::size_t features) {
-  std::vector<float> inputs;
-  std::vector<std::int32_t> labels;
-  for (std::size_t i = 0; i < size; ++i) {
-    for (std::size_t f = 0; f < features; ++f)
-      inputs.push_back(static_cast<float>(100 * i + f));
-    labels.push_back(static_cast<std::int32_t>(i * 3 % 7));
-  }
-  return {inputs, labels, features, 7};
-}
-
-// A file of this rank and process alone, gone with the object.
-struct TemporaryFile {
-  std::string path;
-  explicit TemporaryFile(const Bytes& bytes)
-      : path((std::filesystem::temp_directory_path() /
-              ("lesson04_" + std::to_string(world().rank()) + "_" + std::to_string(::getpid())))
-                 .string()) {
-    std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-  }
-  ~TemporaryFile() { std::filesystem::remove(path); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-};
-
-// What `action` throws, or "nothing thrown"; any other exception than Error fails the test.
-template <class Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing thrown";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// The bytes of an IDX file whose header holds `numbers`, whatever follows it.
-Bytes idx(const std::vector<std::uint32_t>& numbers, const Bytes& rest) {
-  Bytes bytes;
-  for (const std::uint32_t number : numbers) {
-    for (int shift = 24; shift >= 0; shift -= 8) {
-      bytes.push_back(static_cast<std::uint8_t>(number >> shift));
-    }
-  }
-  bytes.insert(bytes.end(), rest.begin(), rest.end());
-  return bytes;
-}
-
-constexpr std::uint32_t kImages = 0x803, kLabels = 0x801;
-const Bytes kPixels{0, 1, 51, 102, 153, 204, 255, 254, 128, 7, 9, 200};
-// Two images of 2 x 3 pixels, and the same file as `gzip -9` writes it.
-const Bytes kPlain = idx({kImages, 2, 2, 3}, kPixels);
-const Bytes kPacked{0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x63,
-                    0x60, 0xe0, 0x60, 0x66, 0x60, 0x60, 0x60, 0x82, 0x62, 0x66, 0x06,
-                    0x46, 0xe3, 0xb4, 0x99, 0x67, 0xfe, 0xff, 0x6b, 0x60, 0xe7, 0x3c,
-                    0x01, 0x00, 0x07, 0x41, 0x6c, 0x84, 0x1c, 0x00, 0x00, 0x00};
-
-Bytes joined(Bytes first, const Bytes& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
 }
 
 }  // namespace
@@ -235,6 +163,11 @@ TEST_CASE("set_epoch changes the order, and an epoch replays without it") {
   CHECK(in_order.indices() == first);
 }
 
+TEST_CASE("an exact shard of a rank beyond the world is refused") {
+  CHECK_THROWS_AS(exact_shard(5, 4, 4), Error);
+  CHECK_THROWS_AS(exact_shard(5, 0, 0), Error);
+}
+
 TEST_CASE("exact shards hold every sample once") {
   for (std::size_t n = 0; n <= 25; ++n) {
     for (int replicas = 1; replicas <= 8; ++replicas) {
@@ -252,48 +185,125 @@ TEST_CASE("exact shards hold every sample once") {
   }
 }
 
-TEST_CASE("a rank beyond the world, and a batch of nothing, are refused") {
-  CHECK_THROWS_AS(exact_shard(5, 4, 4), Error);
-  CHECK_THROWS_AS(exact_shard(5, 0, 0), Error);
-  const TensorDataset data = numbered(5, 3);
-  const Stream stream(Device{});
-  CHECK_THROWS_AS(DataLoader(data, 0, false, stream), Error);
-}
-
-TEST_CASE("the loader collects the rows that it is asked for, in order") {
-  const TensorDataset data = numbered(23, 3);
-  const Stream stream(Device{});
-  Indices all(23);
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = (i * 5 + 2) % 23;  // no natural order
-  for (const std::size_t count : {0U, 1U, 7U, 8U, 9U, 23U}) {
-    for (const std::size_t batch_size : {1U, 4U, 8U, 100U}) {
+TEST_CASE("an epoch goes on in its middle as if it had not been left") {
+  for (const std::size_t n : {0U, 1U, 2U, 13U, 24U, 25U, 100U}) {
+    for (const int replicas : {1, 2, 3, 4, 7, 30}) {
       for (const bool drop_last : {false, true}) {
-        CAPTURE(count, batch_size, drop_last);
-        const Indices wanted(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
-        const std::size_t kept = drop_last ? count / batch_size * batch_size : count;
-        DataLoader loader(data, batch_size, drop_last, stream);
-        CHECK(loader.batches(count) == (kept + batch_size - 1) / batch_size);
-        DataLoader::Range range = loader.over(wanted);
-        for (int round = 0; round < 2; ++round) {  // a range can be walked twice
-          std::size_t at = 0, wrong = 0;
-          for (const Batch& batch : range) {
-            CHECK(batch.rows() == std::min(batch_size, kept - at));
-            CHECK(batch.inputs.shape() == Shape{batch.rows(), 3});
-            for (std::size_t row = 0; row < batch.rows(); ++row, ++at) {
-              const std::size_t sample = wanted.at(at);
-              if (batch.targets[row] != static_cast<std::int32_t>(sample * 3 % 7)) ++wrong;
-              for (std::size_t f = 0; f < 3; ++f) {
-                const auto value = static_cast<float>(100 * sample + f);
-                if (batch.inputs.span()[row * 3 + f] != value) ++wrong;
-              }
-            }
+        for (int rank = 0; rank < replicas; ++rank) {
+          CAPTURE(n, replicas, drop_last, rank);
+          DistributedSampler sampler(n, replicas, rank, {true, 3, drop_last});
+          sampler.set_epoch(2);
+          const Indices all = sampler.indices();
+          for (std::size_t done = 0; done <= all.size(); ++done) {
+            const Indices rest(all.begin() + static_cast<std::ptrdiff_t>(done), all.end());
+            CHECK(sampler.indices_after(done * static_cast<std::size_t>(replicas)) == rest);
           }
-          CHECK(at == kept);
-          CHECK(wrong == 0);
         }
       }
     }
   }
+}
+
+TEST_CASE("an epoch left on p ranks goes on, on q ranks, with the samples not yet taken") {
+  constexpr std::size_t kSamples = 53, kBatch = 2;
+  for (const int p : {1, 2, 3, 4, 8}) {
+    for (const int q : {1, 2, 3, 4, 8}) {
+      for (const bool drop_last : {false, true}) {
+        const SamplerOptions options{true, 11, drop_last};
+        for (const std::size_t steps : {0U, 1U, 3U}) {
+          CAPTURE(p, q, drop_last, steps);
+          std::vector<int> times(kSamples, 0);
+          for (int rank = 0; rank < p; ++rank) {
+            const Indices before = DistributedSampler(kSamples, p, rank, options).indices();
+            for (std::size_t i = 0; i < std::min(steps * kBatch, before.size()); ++i) {
+              ++times[before[i]];
+            }
+          }
+          const std::size_t taken = steps * kBatch * static_cast<std::size_t>(p);
+          const std::size_t rest = kSamples - taken;
+          std::size_t after = 0;
+          for (int rank = 0; rank < q; ++rank) {
+            const DistributedSampler sampler(kSamples, q, rank, options);
+            const Indices mine = sampler.indices_after(taken);
+            const auto ranks = static_cast<std::size_t>(q);
+            CHECK(mine.size() == (drop_last ? rest / ranks : (rest + ranks - 1) / ranks));
+            for (const std::size_t i : mine) ++times[i];
+            after += mine.size();
+          }
+          // Padding alone repeats, dropping alone leaves out.
+          const auto never = static_cast<std::size_t>(std::ranges::count(times, 0));
+          const auto twice = static_cast<std::size_t>(std::ranges::count(times, 2));
+          CHECK(never == (drop_last ? rest - after : 0));
+          CHECK(twice == (drop_last ? 0 : after - rest));
+          CHECK(std::ranges::max(times) <= 2);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("more samples than an epoch has cannot have been taken") {
+  const DistributedSampler sampler(10, 4, 1);
+  CHECK(sampler.indices_after(12).empty());  // padded: 12 seats
+  CHECK_THROWS_AS(sampler.indices_after(13), Error);
+  CHECK(DistributedSampler(10, 4, 1, {.drop_last = true}).indices_after(10).empty());
+  CHECK_THROWS_AS(DistributedSampler(10, 4, 1, {.drop_last = true}).indices_after(11), Error);
+}
+
+TEST_CASE("coverage counts who was taken how often") {
+  // Every rank takes sample 0 and its own; rank 0 takes one more.
+  const auto ranks = static_cast<std::size_t>(world().size());
+  const auto me = static_cast<std::size_t>(world().rank());
+  Indices mine{0, 1 + me};
+  if (me == 0) mine.push_back(ranks + 2);
+  const Coverage seen = count_coverage(world(), ranks + 3, mine);
+  CHECK(seen.taken == 2 * ranks + 1);
+  CHECK(seen.fewest == (ranks == 1 ? 3U : 2U));
+  CHECK(seen.most == 3);
+  CHECK(seen.once == ranks + 1 + (ranks == 1 ? 1 : 0));
+  CHECK(seen.again == (ranks == 1 ? 0U : 1U));
+  CHECK(seen.never == 1);
+  CHECK(seen.even == (ranks == 1));
+  CHECK(count_coverage(world(), 3, {0, 1, 2}).even);
+  CHECK(count_coverage(world(), 0, {}).taken == 0);
+}
+
+TEST_CASE("the mean over samples is that of one process, to the bit, for any shards") {
+  // Right answers: whole numbers, whose sum does not depend on its order.
+  for (const std::size_t n : {1U, 2U, 10U, 10'001U}) {
+    std::size_t right = 0;
+    for (std::size_t i = 0; i < n; ++i) right += i % 3 == 0 ? 1 : 0;
+    const double truth = static_cast<double>(right) / static_cast<double>(n);
+
+    const Indices mine = exact_shard(n, world().size(), world().rank());
+    const auto own = static_cast<double>(
+        std::ranges::count_if(mine, [](std::size_t i) { return i % 3 == 0; }));
+    CHECK(mean_over_samples(world(), own, mine.size()) == truth);
+
+    // As uneven as can be: all on the last rank.
+    const bool last = world().rank() == world().size() - 1;
+    CHECK(mean_over_samples(world(), last ? static_cast<double>(right) : 0.0, last ? n : 0) ==
+          truth);
+  }
+  CHECK(std::isnan(mean_over_samples(world(), 0.0, 0)));
+}
+
+TEST_CASE("a sample weighs the same on a rank with few of them") {
+  // Rank r holds r + 1 samples, each worth r: the weighted mean is sum r (r + 1) / sum (r + 1),
+  // the mean of means (size - 1) / 2.
+  const auto rank = static_cast<double>(world().rank());
+  const auto size = static_cast<double>(world().size());
+  const double sum = rank * (rank + 1);
+  const double truth = 2 * (size - 1) / 3;  // the two sums in closed form
+  const double mean =
+      mean_over_samples(world(), sum, static_cast<std::uint64_t>(world().rank() + 1));
+  CHECK(std::abs(mean - truth) < 1e-12);
+  if (world().size() > 1) CHECK(std::abs(mean - (size - 1) / 2) > 0.1);
+  // Counts past float's 2^24: a sum in float would lose the odd sample.
+  constexpr std::uint64_t kMany = (std::uint64_t{1} << 24) + 1;
+  const auto many = static_cast<double>(kMany);
+  CHECK(mean_over_samples(world(), many, kMany) == 1.0);
+  CHECK(mean_over_samples(world(), many - 1, kMany) == (many - 1) / many);
 }
 
 TEST_CASE("a tensor data set and a subset give their rows and labels") {
@@ -346,121 +356,4 @@ TEST_CASE("synthetic data are PyTorch's, drawn after the model's weights") {
       CHECK(hash_of(y) == run.at("y").at("sha256_i64").get<std::string>());
     }
   }
-}
-
-TEST_CASE("IDX files are written and read back to the byte") {
-  const IdxImages images = parse_idx_images(kPlain, "plain");
-  CHECK(images.count == 2);
-  CHECK(images.rows == 2);
-  CHECK(images.columns == 3);
-  CHECK(images.pixels == kPixels);
-  CHECK(format_idx_images(images) == kPlain);
-  const Bytes labels = idx({kLabels, 3}, {4, 0, 9});
-  CHECK(parse_idx_labels(labels, "labels") == Bytes{4, 0, 9});
-  CHECK(format_idx_labels({4, 0, 9}) == labels);
-
-  const IdxDataset data(images, {3, 8}, "both");
-  CHECK(data.size() == 2);
-  CHECK(data.features() == 6);
-  CHECK(data.classes() == 9);
-  std::vector<float> row(6);
-  CHECK(data.get(1, row) == 8);
-  CHECK(row == std::vector<float>{1.0F, 254.0F / 255, 128.0F / 255, 7.0F / 255, 9.0F / 255,
-                                  200.0F / 255});
-}
-
-TEST_CASE("a compressed file reads as its content, and a damaged one is refused") {
-  const auto read = [](const Bytes& bytes) { return read_file(TemporaryFile(bytes).path); };
-  CHECK(read(kPlain) == kPlain);
-  CHECK(read({}).empty());
-  CHECK(read(kPacked) == kPlain);
-  CHECK(read(joined(kPacked, kPacked)) == joined(kPlain, kPlain));
-  for (std::size_t length = 2; length < kPacked.size(); ++length) {
-    CAPTURE(length);
-    const Bytes cut(kPacked.begin(), kPacked.begin() + static_cast<std::ptrdiff_t>(length));
-    CHECK_THROWS_AS(read(cut), Error);
-    CHECK_THROWS_AS(read(joined(kPacked, cut)), Error);
-  }
-  for (std::size_t at = 10; at < kPacked.size(); ++at) {  // behind gzip's own header
-    CAPTURE(at);
-    Bytes flipped = kPacked;
-    flipped[at] ^= 1;
-    CHECK_THROWS_AS(read(flipped), Error);
-  }
-  CHECK_THROWS_AS(read(joined(kPacked, {'x', 'y'})), Error);
-}
-
-TEST_CASE("errors about files name them, and a header that lies costs no memory") {
-  const TemporaryFile broken(Bytes(kPacked.begin(), kPacked.end() - 1));
-  CHECK(contains(error_of([&] { read_file(broken.path); }), broken.path));
-  const std::string folder = std::filesystem::temp_directory_path().string();
-  CHECK(contains(error_of([&] { read_file(folder); }), folder));
-  CHECK(contains(error_of([&] { read_file(broken.path + ".not"); }), broken.path + ".not"));
-
-  const auto peak_mib = [] {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_maxrss / 1024;
-  };
-  const auto peak_before = peak_mib();
-  const auto images = [](const Bytes& bytes) {
-    return error_of([&] { parse_idx_images(bytes, "some/file"); });
-  };
-  const auto labels = [](const Bytes& bytes) {
-    return error_of([&] { parse_idx_labels(bytes, "some/file"); });
-  };
-  constexpr std::uint32_t kMost = 0xffffffffU, kHalf = 0x80000000U;
-  const Bytes six(kPixels.begin(), kPixels.begin() + 6);
-  for (const Bytes& bytes :
-       {Bytes{}, Bytes{0, 0, 8}, idx({kImages}, {}), idx({kImages, 2, 2}, {0, 0, 0}),
-        idx({kLabels, 2, 2, 3}, kPixels), idx({0x03080000, 2, 2, 3}, kPixels),
-        idx({kImages, 2, 2, 3}, six), idx({kImages, 1, 2, 3}, kPixels), joined(kPlain, {0}),
-        idx({kImages, 0, 2, 3}, {}), idx({kImages, 2, 0, 3}, {}), idx({kImages, 2, 2, 0}, {}),
-        idx({kImages, kMost, kMost, kMost}, kPixels), idx({kImages, 1024, 512, 512}, kPixels),
-        idx({kImages, 4, kHalf, kHalf}, {})}) {  // 4 * 2^31 * 2^31 wraps around to 0
-    CAPTURE(bytes);
-    CHECK(images(bytes).starts_with("some/file: "));
-  }
-  for (const Bytes& bytes :
-       {Bytes{}, idx({kLabels}, {}), idx({kImages, 2}, {1, 2}), idx({kLabels, 3}, {1, 2}),
-        idx({kLabels, 1}, {1, 2}), idx({kLabels, 0}, {}), idx({kLabels, kMost}, {1})}) {
-    CAPTURE(bytes);
-    CHECK(labels(bytes).starts_with("some/file: "));
-  }
-  CHECK(peak_mib() - peak_before < 64);  // 1024 images of 512 x 512 would be 256
-  CHECK(contains(error_of([] { IdxDataset({2, 2, 3, kPixels}, {1, 2, 3}, "pair"); }), "pair"));
-}
-
-TEST_CASE("rendered digits are the same bytes everywhere, and of ten equal kinds") {
-  const DigitFiles files = render_digits(1000, 0);
-  CHECK(hash_of(joined(files.images, files.labels)) ==
-        "d88db258b7a739d80fcd0308200a7fffe1e0487293c027cb3e6b8e680d92bee4");
-  CHECK(render_digits(50, 1).images != render_digits(50, 0).images);
-  const IdxImages images = parse_idx_images(files.images, "digits");
-  CHECK(images.count == 1000);
-  CHECK(images.rows == 28);
-  CHECK(images.columns == 28);
-  const Bytes labels = parse_idx_labels(files.labels, "digits");
-  for (std::uint8_t digit = 0; digit < 10; ++digit) {
-    CHECK(std::ranges::count(labels, digit) == 100);
-  }
-  CHECK(IdxDataset(images, labels, "digits").classes() == 10);
-}
-
-TEST_CASE("MNIST's own files read as ten thousand digits") {
-  const std::string folder = std::string(SOURCE_DIR) + "/../shared/data/mnist-10k";
-  if (!all_ranks(std::filesystem::is_directory(folder))) {
-    std::cout << "skipped: no MNIST in " << folder << '\n';
-    return;
-  }
-  const auto path = [&](const char* name) { return folder + "/t10k-" + name + "-ubyte.gz"; };
-  const IdxDataset data(parse_idx_images(read_file(path("images-idx3")), "images"),
-                        parse_idx_labels(read_file(path("labels-idx1")), "labels"), "MNIST");
-  CHECK(data.size() == 10'000);
-  CHECK(data.features() == 784);
-  CHECK(data.classes() == 10);
-  std::vector<std::int32_t> first;
-  std::vector<float> row(784);
-  for (std::size_t i = 0; i < 10; ++i) first.push_back(data.get(i, row));
-  CHECK(first == std::vector<std::int32_t>{7, 2, 1, 0, 4, 1, 4, 9, 5, 9});
 }

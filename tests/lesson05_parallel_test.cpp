@@ -540,12 +540,10 @@ void write_file(const std::string& path, const std::vector<std::uint8_t>& bytes)
 
 // 20 images of 2 x 3 pixels in 4 classes.
 void write_idx_pair(const std::string& prefix) {
-  IdxImages images{.count = 20, .rows = 2, .columns = 3, .pixels = {}};
-  std::vector<std::uint8_t> labels;
-  for (std::size_t i = 0; i < 20 * 6; ++i)
-    images.pixels.push_back(static_cast<std::uint8_t>(i));
+  std::vector<std::uint8_t> pixels, labels;
+  for (std::size_t i = 0; i < 20 * 6; ++i) pixels.push_back(static_cast<std::uint8_t>(i));
   for (std::size_t i = 0; i < 20; ++i) labels.push_back(static_cast<std::uint8_t>(i % 4));
-  write_file(prefix + "-images-idx3-ubyte", format_idx_images(images));
+  write_file(prefix + "-images-idx3-ubyte", format_idx_images({20, 2, 3, pixels}));
   write_file(prefix + "-labels-idx1-ubyte", format_idx_labels(labels));
 }
 

@@ -6,12 +6,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 using dist::test::check_golden_run;
@@ -397,8 +401,9 @@ TEST_CASE("all_reduce forecasts 65536 ranks from one process", "[lesson03]") {
 
 TEST_CASE("distributed_sampler proves its partition", "[lesson04]") {
   for (const int ranks : {1, 2, 3, 4, 7}) {
-    for (const std::string flags : {"", "--size 10 --drop-last", "--size 2", "--size 0",
-                                    "--size 1000 --no-shuffle --epoch 3", "--picture"}) {
+    for (const std::string flags :
+         {"", "--size 10 --drop-last", "--size 2", "--size 0",
+          "--size 1000 --no-shuffle --epoch 3", "--picture", "--act policies --size 1"}) {
       const CommandResult result = mpirun(ranks, "distributed_sampler", flags);
       INFO(ranks << " ranks, " << flags << "\n" << result.out << result.err);
       CHECK(result.status == 0);
@@ -406,6 +411,88 @@ TEST_CASE("distributed_sampler proves its partition", "[lesson04]") {
       CHECK(lines(result.out) <= 25);
     }
   }
+}
+
+TEST_CASE("distributed_sampler prints what lesson 4's README shows", "[lesson04]") {
+  const std::string readme = content_of(SOURCE_DIR "/04_distributed_sampler/README.md");
+  for (const std::string flags : {"", "--drop-last", "--epoch 1"}) {
+    const CommandResult result = mpirun(4, "distributed_sampler", flags);
+    INFO(result.out << result.err);
+    CHECK(result.status == 0);
+    // Of the variations the README shows the ranks' lines.
+    const std::size_t begin = flags.empty() ? 0 : result.out.find("  rank 0");
+    const std::size_t end = flags.empty() ? result.out.size() : result.out.find("taken over");
+    REQUIRE(begin < end);
+    REQUIRE(end <= result.out.size());
+    CHECK(readme.find(result.out.substr(begin, end - begin)) != std::string::npos);
+  }
+}
+
+TEST_CASE("each policy counts what it repeats and leaves out", "[lesson04]") {
+  for (const int ranks : {1, 3, 4}) {
+    for (const int size : {1, 2, 3, 10, 12, 1001}) {
+      const std::vector<json> rows =
+          mpirun(ranks, "distributed_sampler",
+                 "--act policies --json --size " + std::to_string(size))
+              .rows();
+      INFO(ranks << " ranks, " << size << " samples");
+      REQUIRE(rows.size() == 3);
+      const int up = (size + ranks - 1) / ranks, down = size / ranks;
+      const json &pad = rows[0], &drop = rows[1], &exact = rows[2];
+      CHECK(pad["taken"] == up * ranks);
+      CHECK(pad["never"] == 0);
+      if (size >= ranks) CHECK(pad["again"] == up * ranks - size);
+      CHECK(drop["taken"] == down * ranks);
+      CHECK(drop["again"] == 0);
+      CHECK(drop["never"] == size - down * ranks);
+      CHECK(exact["taken"] == size);
+      CHECK(exact["once"] == size);
+      CHECK(exact["fewest_per_rank"] == down);
+      CHECK(exact["most_per_rank"] == up);
+      const int mistakes = std::clamp(size / 4, 1, 2);
+      CHECK(close(exact["accuracy"], double(size - mistakes) / size));
+    }
+  }
+}
+
+TEST_CASE("reading ahead gives the batches of the plain loop, from memory and from a file",
+          "[lesson04]") {
+  const CommandResult result =
+      mpirun(2, "distributed_sampler", "--act loader --json --batch-size 16");
+  INFO(result.out << result.err);
+  CHECK(result.status == 0);  // the program compares every batch
+  const std::vector<json> rows = result.rows();
+  CHECK(rows.size() == 4);
+  for (const json& row : rows) {
+    CHECK(row["act"] == "loader");
+    CHECK(row["total_ns_plain"].get<double>() > 0);
+    CHECK(row["total_ns_prefetch"].get<double>() > 0);
+  }
+}
+
+TEST_CASE("a file that is shortened while it is mapped ends the process with its name",
+          "[lesson04]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "data";
+  const std::size_t size = 1 << 20;
+  std::ofstream(path, std::ios::binary) << std::string(size, 'x');
+  const std::string said = folder / "said";
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    if (std::freopen(said.c_str(), "w", stderr) == nullptr) ::_exit(99);
+    const dist::FileBytes file = dist::open_file(path);
+    std::filesystem::resize_file(path, size / 2);
+    unsigned sum = 0;
+    for (const std::uint8_t byte : file.span()) sum += byte;
+    ::_exit(sum == 0 ? 97 : 98);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 1);
+  CHECK(content_of(said) ==
+        "[rank 0] fatal: " + path + ": shortened while in use, byte 524288 is gone\n");
 }
 
 TEST_CASE("distributed_sampler answers for a world that is not there", "[lesson04]") {
@@ -427,6 +514,9 @@ TEST_CASE("distributed_sampler refuses bad usage", "[lesson04]") {
   check_refused("distributed_sampler", "--rank 1", "--rank: goes together with --num-replicas");
   check_refused("distributed_sampler", "--rank 4 --num-replicas 4",
                 "--rank: there is no rank 4");
+  check_refused("distributed_sampler", "--rank 1 --num-replicas 4 --act policies",
+                "--rank: a world that is not here shows its shards only");
+  check_refused("distributed_sampler", "--act juggle", "--act: 'juggle' is none of");
   check_refused("distributed_sampler", "--size -1", "--size: -1 is not between");
   check_refused("distributed_sampler", "--batch-size 0", "--batch-size: 0 is not between");
 }
@@ -580,8 +670,8 @@ TEST_CASE("training refuses bad usage, and writes nothing", "[lesson05]") {
   std::filesystem::create_directory(folder / "empty");
   const auto write_idx = [&](const std::string& name, std::size_t keep) {
     std::filesystem::create_directory(folder / name);
-    const dist::IdxImages images{10, 2, 3, std::vector<std::uint8_t>(60, 7)};
-    const auto pixels = dist::format_idx_images(images);
+    const std::vector<std::uint8_t> gray(60, 7);
+    const auto pixels = dist::format_idx_images({10, 2, 3, gray});
     std::ofstream(folder / (name + "/x-images-idx3-ubyte"), std::ios::binary)
         .write(reinterpret_cast<const char*>(pixels.data()),
                static_cast<std::streamsize>(std::min(keep, pixels.size())));

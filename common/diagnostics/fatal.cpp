@@ -51,4 +51,8 @@ void install_fatal_handler(int rank) {
   std::set_terminate(report_and_abort);
 }
 
+int rank_in_reports() {
+  return rank_of_this_process;
+}
+
 }  // namespace dist

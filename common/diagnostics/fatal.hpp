@@ -8,4 +8,7 @@ namespace dist {
 // "[rank r] fatal: <what>" on standard error and ends all ranks with status 1.
 void install_fatal_handler(int rank);
 
+// The rank given there; 0 before. May be called from a signal handler.
+int rank_in_reports();
+
 }  // namespace dist

@@ -1,0 +1,82 @@
+#include "04_distributed_sampler/batch.hpp"
+
+#include "common/check.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+namespace dist {
+namespace {
+
+Memory memory_for(Device destination) {
+  return destination.is_cpu() ? Memory::device : Memory::pinned;
+}
+
+// Numbers that the host writes, although they may be meant for a GPU.
+Tensor host_tensor(std::size_t rows, std::size_t features, Device destination) {
+  std::shared_ptr<void> owner = allocate(bytes_of(bytes_of(rows, features), sizeof(float)),
+                                         destination, memory_for(destination));
+  auto* const data = static_cast<float*>(owner.get());
+  return {std::move(owner), data, {rows, features}, Device{}};
+}
+
+}  // namespace
+
+BatchPlan::BatchPlan(std::size_t batch_size, bool drop) : size(batch_size), drop_last(drop) {
+  if (batch_size == 0) throw Error("DataLoader: a batch size of 0");
+}
+
+std::size_t BatchPlan::batches(std::size_t samples) const {
+  return samples / size + (!drop_last && samples % size != 0 ? 1 : 0);
+}
+
+std::span<const std::size_t> BatchPlan::samples_of(std::span<const std::size_t> indices,
+                                                   std::size_t position) const {
+  const std::size_t begin = position * size;
+  return indices.subspan(begin, std::min(size, indices.size() - begin));
+}
+
+void BatchPlan::check_start(std::size_t first_batch, std::size_t samples) const {
+  if (first_batch > batches(samples)) {
+    throw Error("DataLoader: cannot start at batch " + std::to_string(first_batch) +
+                " of an epoch of " + std::to_string(batches(samples)));
+  }
+}
+
+HostBatch::HostBatch(std::size_t most_rows, std::size_t features, Device destination)
+    : inputs_(host_tensor(most_rows, features, destination)),
+      targets_(most_rows, destination, memory_for(destination)) {}
+
+void HostBatch::collect(const Dataset& dataset, std::span<const std::size_t> indices) {
+  const std::size_t features = inputs_.dim(1);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::span row(inputs_.data() + i * features, features);
+    targets_.data()[i] = dataset.get(indices[i], row);
+  }
+  rows_ = indices.size();
+}
+
+Batch HostBatch::batch() const {
+  return {inputs_.rows(rows_), std::span(targets_.data(), rows_)};
+}
+
+BatchDelivery::BatchDelivery(std::size_t most_rows, std::size_t features, const Stream& stream)
+    : stream_(stream) {
+  if (stream.device().is_cpu()) return;
+  inputs_ = Tensor({most_rows, features}, stream.device());
+  targets_ = {most_rows, stream.device()};
+}
+
+Batch BatchDelivery::deliver(const Batch& collected) {
+  if (stream_.device().is_cpu()) return collected;
+  // One place on the GPU is enough: the stream works in order, so this copy starts after the
+  // kernels that read the batch before.
+  const Batch there{inputs_.rows(collected.rows()),
+                    std::span(targets_.data(), collected.rows())};
+  copy_bytes(stream_, there.inputs.data(), collected.inputs.data(), there.inputs.size_bytes());
+  copy_bytes(stream_, targets_.data(), collected.targets.data(), there.targets.size_bytes());
+  return there;
+}
+
+}  // namespace dist

@@ -1,0 +1,74 @@
+// What this file adds: one batch, where it is collected and how it reaches the device. Both
+// loaders (data_loader, prefetch_loader) are made of these parts and differ only in when they
+// use them.
+// Builds on: dataset.
+#pragma once
+
+#include "04_distributed_sampler/dataset.hpp"
+#include "common/buffer.hpp"
+#include "common/tensor.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace dist {
+
+// Lies in the loader's own memory: valid until the loader makes the next batch.
+struct Batch {
+  Tensor inputs;                          // (rows, features)
+  std::span<const std::int32_t> targets;  // (rows), in the device's memory
+  std::size_t rows() const { return targets.size(); }
+};
+
+// How an epoch's samples are cut into batches of `size`. The last batch may be smaller, or is
+// left out with `drop_last` (a different switch from the sampler's).
+struct BatchPlan {
+  std::size_t size;
+  bool drop_last;
+
+  // Throws Error for a size of 0.
+  BatchPlan(std::size_t batch_size, bool drop);
+  // How many batches `samples` samples make.
+  std::size_t batches(std::size_t samples) const;
+  // The samples of batch `position`, which is less than batches(indices.size()).
+  std::span<const std::size_t> samples_of(std::span<const std::size_t> indices,
+                                          std::size_t position) const;
+  // Throws Error when an epoch of `samples` samples has no `first_batch` batches to skip.
+  void check_start(std::size_t first_batch, std::size_t samples) const;
+};
+
+// A batch in host memory; pinned if it is on its way to a GPU, which can then fetch it by
+// itself while the host goes on.
+class HostBatch {
+ public:
+  HostBatch(std::size_t most_rows, std::size_t features, Device destination);
+
+  // Reads the samples, one after the other. Calls neither MPI nor CUDA: any thread may.
+  void collect(const Dataset& dataset, std::span<const std::size_t> indices);
+  // A window on what was collected last.
+  Batch batch() const;
+
+ private:
+  Tensor inputs_;  // on the CPU
+  Buffer<std::int32_t> targets_;
+  std::size_t rows_ = 0;
+};
+
+// Hands a collected batch to the stream's device: on the CPU as it is, on a GPU as a copy that
+// is queued on the stream. `stream` must outlive it.
+class BatchDelivery {
+ public:
+  BatchDelivery(std::size_t most_rows, std::size_t features, const Stream& stream);
+
+  // On a GPU the result is valid for work queued on the stream before the next call, and the
+  // host memory of `collected` must stay as it is until the copy is done.
+  Batch deliver(const Batch& collected);
+
+ private:
+  const Stream& stream_;
+  Tensor inputs_;  // on the GPU; empty without one
+  Buffer<std::int32_t> targets_;
+};
+
+}  // namespace dist

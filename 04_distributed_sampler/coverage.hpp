@@ -1,0 +1,50 @@
+// What this file adds: how often every sample was taken, counted over all ranks. The proof that
+// the shards cover the data set, and what padding and dropping cost.
+// Builds on: 03, all_reduce.
+#pragma once
+
+#include "03_all_reduce/all_reduce.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace dist {
+
+struct Coverage {
+  std::size_t taken = 0;                       // by all ranks, repetitions counted
+  std::size_t fewest = 0, most = 0;            // taken by one rank
+  std::size_t once = 0, again = 0, never = 0;  // samples
+  // Every sample was taken as often as can be: `taken` seats for the samples, so each has
+  // floor or ceil of their ratio.
+  bool even = false;
+};
+
+// Called on all ranks; `mine` are this rank's samples of a data set of `size`. Every rank marks
+// its samples in a table of zeros, and lesson 3 adds the tables up.
+inline Coverage count_coverage(const Communicator& comm, std::size_t size,
+                               const std::vector<std::size_t>& mine) {
+  std::vector<std::int32_t> times(size, 0);
+  for (const std::size_t index : mine) ++times[index];
+  all_reduce<std::int32_t>(comm, times, ReduceOp::sum);
+  const auto count = static_cast<std::int64_t>(mine.size());
+  std::array extremes{count, -count};  // the maximum of the negatives is the minimum
+  all_reduce<std::int64_t>(comm, extremes, ReduceOp::max);
+
+  Coverage result;
+  result.most = static_cast<std::size_t>(extremes[0]);
+  result.fewest = static_cast<std::size_t>(-extremes[1]);
+  for (const std::int32_t n : times) {
+    result.taken += static_cast<std::size_t>(n);
+    ++(n == 0 ? result.never : n == 1 ? result.once : result.again);
+  }
+  result.even = std::ranges::all_of(times, [&](std::int32_t n) {
+    const auto seats = static_cast<std::size_t>(n);
+    return seats == result.taken / size || seats == (result.taken + size - 1) / size;
+  });
+  return result;
+}
+
+}  // namespace dist

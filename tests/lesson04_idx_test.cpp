@@ -1,0 +1,387 @@
+// Lesson 4: files that others wrote, the good ones and the ones that lie.
+//
+// Compared with bytes written out here, and with MNIST itself where it lies beside the
+// repository. The fuzz test tries 20000 damaged files per rank; as many as you like with
+//   DIST_FUZZ_COUNT=1000000 build/tests/lesson04_test "damaged files*"
+#include "04_distributed_sampler/digits_dataset.hpp"
+#include "04_distributed_sampler/idx_dataset.hpp"
+#include "common/hash.hpp"
+#include "tests/support/lesson04.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <thread>
+#include <vector>
+
+using namespace dist;
+using namespace dist::test;
+
+namespace {
+
+const Bytes kPixels{0, 1, 51, 102, 153, 204, 255, 254, 128, 7, 9, 200};
+// Two images of 2 x 3 pixels, and the same file as `gzip -9` writes it.
+const Bytes kPlain = idx({kImages, 2, 2, 3}, kPixels);
+const Bytes kPacked{0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x63,
+                    0x60, 0xe0, 0x60, 0x66, 0x60, 0x60, 0x60, 0x82, 0x62, 0x66, 0x06,
+                    0x46, 0xe3, 0xb4, 0x99, 0x67, 0xfe, 0xff, 0x6b, 0x60, 0xe7, 0x3c,
+                    0x01, 0x00, 0x07, 0x41, 0x6c, 0x84, 0x1c, 0x00, 0x00, 0x00};
+
+// SHA-256 of bytes: dist::sha256 takes floats, so the bytes pose as floats.
+std::string hash_of(const Bytes& bytes) {
+  std::vector<float> floats(bytes.size() / sizeof(float));
+  if (bytes.size() % sizeof(float) != 0) return "not whole floats";
+  if (!bytes.empty()) std::memcpy(floats.data(), bytes.data(), bytes.size());
+  return sha256(floats);
+}
+
+Bytes copy_of(std::span<const std::uint8_t> bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+// In MiB; the most that this process has held so far.
+long peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
+std::uint64_t big_endian(const Bytes& bytes, std::size_t at) {
+  return std::uint64_t{bytes[at]} * 0x1000000 + bytes[at + 1] * 0x10000U +
+         bytes[at + 2] * 256U + bytes[at + 3];
+}
+
+// Whether `bytes` are a whole IDX file with this magic and so many numbers in its header.
+bool is_whole(const Bytes& bytes, std::uint32_t magic, std::size_t numbers) {
+  const std::size_t header = 4 + 4 * numbers;
+  if (bytes.size() <= header || big_endian(bytes, 0) != magic) return false;
+  // Divided step by step: a product would overflow.
+  std::uint64_t left = bytes.size() - header;
+  for (std::size_t i = 0; i < numbers; ++i) {
+    const std::uint64_t number = big_endian(bytes, 4 + 4 * i);
+    if (number == 0 || left % number != 0) return false;
+    left /= number;
+  }
+  return left == 1;
+}
+
+// One damage to a file: a bit, a byte, a number of the header, its length.
+void damage(Bytes& bytes, std::mt19937& random) {
+  constexpr std::uint32_t kTelling[] = {
+      0,       1,     2,     3,          255,        256,       0x7fff,     0xffff,
+      0x10000, 0x801, 0x803, 0x7fffffff, 0x80000000, 0xfffffff, 0xfffffffe, ~0U};
+  const auto below = [&](std::size_t limit) { return limit == 0 ? 0 : random() % limit; };
+  switch (random() % 7) {
+    case 0:
+      if (!bytes.empty())
+        bytes[below(bytes.size())] ^= static_cast<std::uint8_t>(1U << below(8));
+      break;
+    case 1:
+      if (!bytes.empty()) bytes[below(bytes.size())] = static_cast<std::uint8_t>(random());
+      break;
+    case 2:  // a number of the header, telling or random
+    case 3: {
+      const std::size_t at = 4 * below(4);
+      const std::uint32_t number = below(2) == 0 ? kTelling[below(std::size(kTelling))]
+                                                 : static_cast<std::uint32_t>(below(40));
+      if (bytes.size() < at + 4) break;
+      for (std::size_t i = 0; i < 4; ++i) {
+        bytes[at + i] = static_cast<std::uint8_t>(number >> (24 - 8 * i));
+      }
+      break;
+    }
+    case 4: bytes.resize(below(bytes.size() + 1)); break;
+    case 5: bytes.resize(bytes.size() + below(20), static_cast<std::uint8_t>(random())); break;
+    case 6: {  // a piece of the file comes twice
+      const std::size_t begin = below(bytes.size() + 1);
+      const Bytes piece(bytes.begin() + static_cast<std::ptrdiff_t>(begin), bytes.end());
+      if (bytes.size() < 4096) bytes.insert(bytes.end(), piece.begin(), piece.end());
+      break;
+    }
+  }
+}
+
+std::size_t fuzz_count() {
+  const char* const wanted = std::getenv("DIST_FUZZ_COUNT");
+  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 20'000;
+}
+
+}  // namespace
+
+TEST_CASE("IDX files are written and read back to the byte") {
+  const IdxImages images = parse_idx_images(kPlain, "plain");
+  CHECK(images.count == 2);
+  CHECK(images.rows == 2);
+  CHECK(images.columns == 3);
+  CHECK(copy_of(images.pixels) == kPixels);
+  CHECK(format_idx_images(images) == kPlain);
+  const Bytes labels = idx({kLabels, 3}, {4, 0, 9});
+  CHECK(copy_of(parse_idx_labels(labels, "labels")) == Bytes{4, 0, 9});
+  CHECK(format_idx_labels(Bytes{4, 0, 9}) == labels);
+
+  const IdxDataset data(FileBytes(kPlain), FileBytes(idx({kLabels, 2}, {3, 8})), "images",
+                        "labels");
+  CHECK_FALSE(data.reads_file());
+  CHECK(data.size() == 2);
+  CHECK(data.features() == 6);
+  CHECK(data.classes() == 9);
+  std::vector<float> row(6);
+  CHECK(data.get(1, row) == 8);
+  CHECK(row == std::vector<float>{1.0F, 254.0F / 255, 128.0F / 255, 7.0F / 255, 9.0F / 255,
+                                  200.0F / 255});
+}
+
+TEST_CASE("a compressed file reads as its content, and a damaged one is refused") {
+  const auto read = [](const Bytes& bytes) {
+    return copy_of(open_file(TemporaryFile(bytes).path).span());
+  };
+  CHECK(read(kPlain) == kPlain);
+  CHECK(read({}).empty());
+  CHECK(read(kPacked) == kPlain);
+  CHECK(read(joined(kPacked, kPacked)) == joined(kPlain, kPlain));
+  for (std::size_t length = 2; length < kPacked.size(); ++length) {
+    CAPTURE(length);
+    const Bytes cut(kPacked.begin(), kPacked.begin() + static_cast<std::ptrdiff_t>(length));
+    CHECK_THROWS_AS(read(cut), Error);
+    CHECK_THROWS_AS(read(joined(kPacked, cut)), Error);
+  }
+  for (std::size_t at = 10; at < kPacked.size(); ++at) {  // behind gzip's own header
+    CAPTURE(at);
+    Bytes flipped = kPacked;
+    flipped[at] ^= 1;
+    CHECK_THROWS_AS(read(flipped), Error);
+  }
+  CHECK_THROWS_AS(read(joined(kPacked, {'x', 'y'})), Error);
+}
+
+TEST_CASE("errors about files name them, and a header that lies costs no memory") {
+  const TemporaryFile broken(Bytes(kPacked.begin(), kPacked.end() - 1));
+  CHECK(contains(error_of([&] { open_file(broken.path); }), broken.path));
+  const std::string folder = std::filesystem::temp_directory_path().string();
+  CHECK(contains(error_of([&] { open_file(folder); }), folder));
+  CHECK(contains(error_of([&] { open_file(broken.path + ".not"); }), broken.path + ".not"));
+
+  const long peak_before = peak_memory();
+  const auto images = [](const Bytes& bytes) {
+    return error_of([&] { parse_idx_images(bytes, "some/file"); });
+  };
+  const auto labels = [](const Bytes& bytes) {
+    return error_of([&] { parse_idx_labels(bytes, "some/file"); });
+  };
+  constexpr std::uint32_t kMost = 0xffffffffU, kHalf = 0x80000000U;
+  const Bytes six(kPixels.begin(), kPixels.begin() + 6);
+  for (const Bytes& bytes :
+       {Bytes{}, Bytes{0, 0, 8}, idx({kImages}, {}), idx({kImages, 2, 2}, {0, 0, 0}),
+        idx({kLabels, 2, 2, 3}, kPixels), idx({0x03080000, 2, 2, 3}, kPixels),
+        idx({kImages, 2, 2, 3}, six), idx({kImages, 1, 2, 3}, kPixels), joined(kPlain, {0}),
+        idx({kImages, 0, 2, 3}, {}), idx({kImages, 2, 0, 3}, {}), idx({kImages, 2, 2, 0}, {}),
+        idx({kImages, kMost, kMost, kMost}, kPixels), idx({kImages, 1024, 512, 512}, kPixels),
+        idx({kImages, 4, kHalf, kHalf}, {})}) {  // 4 * 2^31 * 2^31 wraps around to 0
+    CAPTURE(bytes);
+    CHECK(images(bytes).starts_with("some/file: "));
+  }
+  for (const Bytes& bytes :
+       {Bytes{}, idx({kLabels}, {}), idx({kImages, 2}, {1, 2}), idx({kLabels, 3}, {1, 2}),
+        idx({kLabels, 1}, {1, 2}), idx({kLabels, 0}, {}), idx({kLabels, kMost}, {1})}) {
+    CAPTURE(bytes);
+    CHECK(labels(bytes).starts_with("some/file: "));
+  }
+  CHECK(peak_memory() - peak_before < 64);  // 1024 images of 512 x 512 would be 256
+  const std::string unequal = error_of([] {
+    IdxDataset(FileBytes(kPlain), FileBytes(idx({kLabels, 3}, {1, 2, 3})), "some/i", "some/l");
+  });
+  CHECK(unequal == "some/i: 2 images, but 3 labels in some/l");
+}
+
+TEST_CASE("a plain file is mapped, a compressed one or a pipe is loaded") {
+  const TemporaryFile plain(kPlain), packed(kPacked), empty;
+  const FileBytes mapped = open_file(plain.path);
+  CHECK(mapped.mapped());
+  CHECK(copy_of(mapped.span()) == kPlain);
+  CHECK_FALSE(open_file(packed.path).mapped());
+  CHECK_FALSE(open_file(empty.path).mapped());
+
+  const TemporaryFile labels(idx({kLabels, 2}, {3, 8}));
+  std::optional<IdxDataset> data;
+  {
+    IdxDataset made(open_file(plain.path), open_file(labels.path), "images", "labels");
+    data.emplace(std::move(made));  // moved, and its windows are still right
+  }
+  CHECK(data->reads_file());
+  std::filesystem::remove(plain.path);  // the mapping holds the file
+  std::vector<float> row(6);
+  CHECK(data->get(1, row) == 8);
+  CHECK(row[1] == 254.0F / 255);
+
+  const TemporaryFile name;
+  std::filesystem::remove(name.path);
+  if (::mkfifo(name.path.c_str(), 0600) == 0) {
+    std::thread writer([&] {
+      std::ofstream(name.path, std::ios::binary)
+          .write(reinterpret_cast<const char*>(kPlain.data()),
+                 static_cast<std::streamsize>(kPlain.size()));
+    });
+    const FileBytes piped = open_file(name.path);
+    writer.join();
+    CHECK_FALSE(piped.mapped());
+    CHECK(copy_of(piped.span()) == kPlain);
+  }
+}
+
+TEST_CASE("a data set larger than memory opens, and costs what is read of it") {
+  // 64 GiB of pixels with a hole where most of them would be: 2^16 images of 1024 x 1024.
+  constexpr std::uint32_t kCount = 1U << 16, kSide = 1024;
+  const TemporaryFile images(idx({kImages, kCount, kSide, kSide}, {}));
+  const TemporaryFile labels(idx({kLabels, kCount}, Bytes(kCount, 4)));
+  std::error_code problem;
+  std::filesystem::resize_file(images.path, 16 + std::uintmax_t{kCount} * kSide * kSide,
+                               problem);
+  if (!all_ranks(!problem)) {
+    std::cout << "skipped: no file of 64 GiB here: " << problem.message() << '\n';
+    return;
+  }
+  {
+    std::fstream file(images.path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-1, std::ios::end);
+    file.put('\x33');  // 51
+  }
+  const long before = peak_memory();
+  const IdxDataset data(open_file(images.path), open_file(labels.path), "images", "labels");
+  CHECK(data.size() == kCount);
+  std::vector<float> row(std::size_t{kSide} * kSide);
+  CHECK(data.get(kCount - 1, row) == 4);
+  CHECK(row.back() == 51.0F / 255);
+  CHECK(row.front() == 0);
+  CHECK(data.get(kCount / 2, row) == 4);
+  CHECK(row.back() == 0);
+  CHECK(peak_memory() - before < 64);
+  // A byte more or less than the header promises is refused before anything is read.
+  std::filesystem::resize_file(images.path, 15 + std::uintmax_t{kCount} * kSide * kSide);
+  CHECK(contains(
+      error_of([&] { parse_idx_images(open_file(images.path).span(), "big"); }),
+      "big: truncated: the header promises 68719476752 bytes, the file has 68719476751"));
+}
+
+TEST_CASE("a label that was not there when the file was opened is refused") {
+  const TemporaryFile labels(idx({kLabels, 2}, {3, 8}));
+  const IdxDataset data(FileBytes(kPlain), open_file(labels.path), "images", "some/labels");
+  std::vector<float> row(6);
+  CHECK(data.get(0, row) == 3);
+  {
+    std::fstream file(labels.path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(8);
+    file.put('\x09');
+  }
+  CHECK(contains(error_of([&] { data.get(0, row); }), "some/labels: changed while in use"));
+  CHECK(data.get(1, row) == 8);
+}
+
+TEST_CASE("damaged files are refused in a sentence, or are whole, and cost no memory") {
+  const Bytes labels = idx({kLabels, 5}, {4, 0, 9, 1, 1});
+  const Bytes seeds[] = {kPlain,
+                         labels,
+                         kPacked,
+                         joined(kPacked, kPacked),
+                         idx({kImages, 1, 1, 1}, {7}),
+                         idx({kLabels, 1}, {0})};
+  std::mt19937 random(static_cast<unsigned>(world().rank() + 1));
+  const std::size_t count = fuzz_count();
+  const long before = peak_memory();
+  std::size_t refused = 0, whole = 0, unpacked = 0, wrong = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    Bytes bytes = seeds[random() % std::size(seeds)];
+    for (auto times = random() % 4 + 1; times > 0; --times) damage(bytes, random);
+    // What open_file does with the bytes of a file.
+    if (bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) {
+      try {
+        bytes = gunzip(bytes, "some/file");
+        ++unpacked;
+      } catch (const Error& error) {
+        ++refused;
+        if (!std::string(error.what()).starts_with("some/file: ")) ++wrong;
+        continue;
+      }
+    }
+    // Both readings, because files get mixed up.
+    bool taken = false;
+    try {
+      const IdxImages images = parse_idx_images(bytes, "some/file");
+      taken = true;
+      if (!is_whole(bytes, kImages, 3)) ++wrong;
+      const IdxDataset data(FileBytes(bytes),
+                            FileBytes(idx({kLabels, static_cast<std::uint32_t>(images.count)},
+                                          Bytes(images.count, 1))),
+                            "i", "l");
+      std::vector<float> row(data.features());
+      for (std::size_t sample = 0; sample < data.size(); ++sample) data.get(sample, row);
+      const std::size_t last = bytes.size() - 1;
+      if (row.back() != static_cast<float>(bytes[last]) / 255.0F) ++wrong;
+    } catch (const Error& error) {
+      if (is_whole(bytes, kImages, 3)) ++wrong;
+      if (!std::string(error.what()).starts_with("some/file: ")) ++wrong;
+    }
+    try {
+      const Bytes got = copy_of(parse_idx_labels(bytes, "some/file"));
+      taken = true;
+      if (!is_whole(bytes, kLabels, 1) || got != Bytes(bytes.begin() + 8, bytes.end())) ++wrong;
+    } catch (const Error& error) {
+      if (is_whole(bytes, kLabels, 1)) ++wrong;
+      if (!std::string(error.what()).starts_with("some/file: ")) ++wrong;
+    }
+    ++(taken ? whole : refused);
+  }
+  CHECK(wrong == 0);
+  CHECK(refused + whole == count);
+  if (count >= 1000) {  // the damage reaches every branch
+    CHECK(refused > count / 4);
+    CHECK(whole > count / 100);
+    CHECK(unpacked > count / 200);
+  }
+  CHECK(peak_memory() - before < 64);
+}
+
+TEST_CASE("rendered digits are the same bytes everywhere, and of ten equal kinds") {
+  const DigitFiles files = render_digits(1000, 0);
+  CHECK(hash_of(joined(files.images, files.labels)) ==
+        "d88db258b7a739d80fcd0308200a7fffe1e0487293c027cb3e6b8e680d92bee4");
+  CHECK(render_digits(50, 1).images != render_digits(50, 0).images);
+  const IdxImages images = parse_idx_images(files.images, "digits");
+  CHECK(images.count == 1000);
+  CHECK(images.rows == 28);
+  CHECK(images.columns == 28);
+  const Bytes labels = copy_of(parse_idx_labels(files.labels, "digits"));
+  for (std::uint8_t digit = 0; digit < 10; ++digit) {
+    CHECK(std::ranges::count(labels, digit) == 100);
+  }
+  const IdxDataset data = digits_dataset(1000, 0);
+  CHECK(data.size() == 1000);
+  CHECK(data.classes() == 10);
+}
+
+TEST_CASE("MNIST's own files read as ten thousand digits") {
+  const std::string folder = std::string(SOURCE_DIR) + "/../shared/data/mnist-10k";
+  if (!all_ranks(std::filesystem::is_directory(folder))) {
+    std::cout << "skipped: no MNIST in " << folder << '\n';
+    return;
+  }
+  const auto path = [&](const char* name) { return folder + "/t10k-" + name + "-ubyte.gz"; };
+  const IdxDataset data(open_file(path("images-idx3")), open_file(path("labels-idx1")),
+                        "images", "labels");
+  CHECK(data.size() == 10'000);
+  CHECK(data.features() == 784);
+  CHECK(data.classes() == 10);
+  std::vector<std::int32_t> first;
+  std::vector<float> row(784);
+  for (std::size_t i = 0; i < 10; ++i) first.push_back(data.get(i, row));
+  CHECK(first == std::vector<std::int32_t>{7, 2, 1, 0, 4, 1, 4, 9, 5, 9});
+}

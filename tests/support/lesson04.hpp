@@ -1,0 +1,86 @@
+// What the tests of lesson 4 share: data whose every number says where it stands, and files of
+// bytes written out by hand.
+#pragma once
+
+#include "04_distributed_sampler/in_memory_dataset.hpp"
+#include "common/check.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace dist::test {
+
+using Bytes = std::vector<std::uint8_t>;
+using Indices = std::vector<std::size_t>;
+
+// Sample i, feature f is 100 i + f; its label is 3 i modulo 7.
+inline TensorDataset numbered(std::size_t size, std::size_t features) {
+  std::vector<float> inputs;
+  std::vector<std::int32_t> labels;
+  for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t f = 0; f < features; ++f)
+      inputs.push_back(static_cast<float>(100 * i + f));
+    labels.push_back(static_cast<std::int32_t>(i * 3 % 7));
+  }
+  return {inputs, labels, features, 7};
+}
+
+// A file of this rank and process alone, gone with the object.
+struct TemporaryFile {
+  std::string path;
+  explicit TemporaryFile(const Bytes& bytes = {}) {
+    static int number = 0;
+    path = (std::filesystem::temp_directory_path() /
+            ("lesson04_" + std::to_string(world().rank()) + "_" + std::to_string(::getpid()) +
+             "_" + std::to_string(number++)))
+               .string();
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+  ~TemporaryFile() { std::filesystem::remove(path); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+};
+
+// What `action` throws, or "nothing thrown"; any other exception than Error fails the test.
+template <class Action>
+std::string error_of(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The bytes of an IDX file whose header holds `numbers`, whatever follows it.
+inline Bytes idx(const std::vector<std::uint32_t>& numbers, const Bytes& rest) {
+  Bytes bytes;
+  for (const std::uint32_t number : numbers) {
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      bytes.push_back(static_cast<std::uint8_t>(number >> shift));
+    }
+  }
+  bytes.insert(bytes.end(), rest.begin(), rest.end());
+  return bytes;
+}
+
+inline Bytes joined(Bytes first, const Bytes& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+constexpr std::uint32_t kImages = 0x803, kLabels = 0x801;
+
+}  // namespace dist::test
