@@ -9,6 +9,7 @@
 #include "tests/support/lesson04.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -98,7 +99,14 @@ class Recorder : public Dataset {
   std::size_t classes() const override { return data_.classes(); }
   bool reads_file() const override { return true; }
   std::int32_t get(std::size_t index, std::span<float> row) const override {
-    if (index == broken_) throw Error("sample " + std::to_string(index) + " is broken");
+    if (index == broken_) {
+      {
+        const std::lock_guard lock(mutex_);
+        threw_ = true;
+        changed_.notify_all();
+      }
+      throw Error("sample " + std::to_string(index) + " is broken");
+    }
     const std::int32_t label = data_.get(index, row);
     const std::lock_guard lock(mutex_);
     reads_.push_back(index);
@@ -110,6 +118,10 @@ class Recorder : public Dataset {
   void wait_for(std::size_t count) const {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return reads_.size() >= count; });
+  }
+  void wait_for_throw() const {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return threw_; });
   }
   Indices reads() const {
     const std::lock_guard lock(mutex_);
@@ -126,6 +138,7 @@ class Recorder : public Dataset {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   mutable Indices reads_;
+  mutable bool threw_ = false;
   mutable std::set<std::thread::id> threads_;
 };
 
@@ -227,6 +240,9 @@ TEST_CASE("batches are collected by another thread, and just so many ahead") {
         // The step does nothing but wait; without reading ahead it would wait for ever.
         data.wait_for(2 * (step + 1 + prefetch));
       }
+      // That nothing happens is no event to wait for: a thread that went on, into the slot that
+      // is in use, has time to do it here.
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     CHECK(data.reads().size() == 2 * (4 + prefetch));
     std::set<std::thread::id> others = data.threads();
@@ -260,6 +276,17 @@ TEST_CASE("what the data set throws on the thread arrives at the batch that it c
     }
     CHECK(deliver(ahead.over({0, 2}), 2, 3, stream) ==
           deliver(plain.over({0, 2}), 2, 3, stream));
+    // Thrown on the thread for certain: while this one holds batch 0.
+    const Recorder another(23, some(23)[9]);
+    PrefetchLoader certain(another, 4, false, stream);
+    steps = 0;
+    CHECK(error_of([&] {
+            for (const Batch& batch : certain.over(some(23))) {
+              if (steps == 0) another.wait_for_throw();
+              steps += batch.rows();
+            }
+          }) == text);
+    CHECK(steps == 8);
     for (const std::size_t prefetch : {0U, 2U}) {  // asked again, it is no batch of old numbers
       PrefetchLoader loader(data, 4, false, stream, prefetch);
       PrefetchLoader::Epoch epoch = loader.over(some(23), 2);
