@@ -250,7 +250,8 @@ TEST_CASE("broadcast verifies every algorithm, size and root", "[lesson02]") {
 TEST_CASE("broadcast predicts from what lesson 1 kept, and is silent without it",
           "[lesson02]") {
   const TemporaryFolder folder;
-  const std::string flags = "--json --iterations 2 --min-bytes 65536 --max-bytes 65536";
+  const std::string flags =
+      "--json --device cpu --iterations 2 --min-bytes 65536 --max-bytes 65536";
   for (const json& row : mpirun_in(folder, 3, "broadcast", flags).rows()) {
     CHECK(row["predicted_us"].is_null());
   }
@@ -277,7 +278,7 @@ TEST_CASE("broadcast predicts from what lesson 1 kept, and is silent without it"
   CHECK(rows["mpi"]["rounds"].is_null());
 
   // A human sees the error beside the time.
-  const CommandResult text = mpirun_in(folder, 4, "broadcast", "");
+  const CommandResult text = mpirun_in(folder, 4, "broadcast", "--device cpu");
   CHECK(text.says("alpha 10.00 us, beta 1.0000 ns (lesson 1's ping-pong on 3 ranks)"));
   CHECK(text.says("%)"));
   CHECK(lines(text.out) <= 25);
@@ -612,7 +613,7 @@ TEST_CASE("all backends, algorithms and both ways of averaging learn the same", 
        {"--backend mpi", "--algorithm naive", "--algorithm ring",
         "--algorithm recursive-doubling", "--algorithm mpi", "--data-parallel naive",
         "--overlap", "--no-overlap", "--bucket-cap-mb 0.0001 --first-bucket-mb 0",
-        "--overlap --bucket-cap-mb 0", "--backend mpi-nonblocking",
+        "--overlap --bucket-cap-mb 0", "--device cpu --backend mpi-nonblocking",
         "--batch-size 4 --accumulate 2", "--batch-size 2 --accumulate 4 --overlap"}) {
     const Training other = trained(mpirun(3, "ddp_training", common + flags));
     INFO(flags);

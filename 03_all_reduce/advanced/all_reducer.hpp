@@ -60,6 +60,7 @@ class AllReducer {
 template <MpiScalar T>
 void AllReducer::all_reduce(std::span<T> data, ReduceOp op, AllReduceAlgorithm algorithm) {
   check_op<T>(op);
+  if (comm_.size() == 1) return;  // alone, a rank's data is its own sum, average and maximum
   if (algorithm == AllReduceAlgorithm::automatic) {
     algorithm =
         chosen(algorithm, data.size_bytes(), is_registered(data.data(), data.size_bytes()));
