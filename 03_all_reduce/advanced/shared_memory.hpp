@@ -110,7 +110,7 @@ template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
                                          const HostBarrier::Call& call) {
   const std::size_t slot = small_calls_++ % 2 * kSmallBytes;
-  std::memcpy(window_.of(rank_) + slot, data.data(), data.size_bytes());
+  std::ranges::copy(std::as_bytes(data), window_.of(rank_) + slot);
   barrier_.meet(call);
   for (int rank = 0; rank < size_; ++rank) {
     sources_[static_cast<std::size_t>(rank)] = window_.of(rank) + slot;
