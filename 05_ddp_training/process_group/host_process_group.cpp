@@ -24,11 +24,7 @@ class CompletedWork : public Work {
 
 HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, Device device,
                                    AllReduceAlgorithm algorithm, bool overlap)
-    : backend_(backend),
-      comm_(comm),
-      device_(device),
-      algorithm_(algorithm),
-      stream_(device) {
+    : backend_(backend), comm_(comm), device_(device), algorithm_(algorithm), stream_(device) {
   if (backend == Backend::ours) reducer_.emplace(comm);
   if (overlap) thread_.emplace(device);
 }
