@@ -34,6 +34,7 @@ class MicroBatches {
   // Of the whole step, after its last part.
   double mean_loss() const { return loss_; }
   std::size_t rows() const { return rows_; }
+  bool epoch_is_done() const { return left_ == 0; }
 
  private:
   std::size_t left_;  // batches of the epoch

@@ -21,6 +21,14 @@ struct Parameter {
   Tensor grad;  // of the same shape; may be a window on a message (distributed_data_parallel)
 };
 
+// What the parameters of an Mlp of these widths are called, and their shapes, in registration
+// order.
+struct ParameterShape {
+  std::string name;
+  Shape shape;
+};
+std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& widths);
+
 // Told, during backward, that the gradient of parameters()[index] has been queued.
 using GradReadyHook = std::function<void(std::size_t index)>;
 

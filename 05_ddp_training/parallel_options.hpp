@@ -23,8 +23,9 @@ struct ParallelOptions {
   bool scale_lr = false;
   double first_bucket_mb = 1.0;
   double bucket_cap_mb = 1.0;
-  std::optional<bool> overlap;  // unset: where a core is free for it
-  std::size_t accumulate = 1;   // batches per optimizer step
+  std::optional<bool> overlap;       // unset: where a core is free for it
+  std::size_t accumulate = 1;        // batches per optimizer step
+  std::size_t check_replicas = 100;  // steps between two comparisons; 0: none
 
   BucketCaps bucket_caps() const {
     constexpr double kMiB = 1024.0 * 1024.0;
@@ -55,6 +56,8 @@ struct ParallelOptions {
                         "the same for the first bucket, which is ready early");
     command_line.flag("--overlap,!--no-overlap", overlap_flag_,
                       "all-reduces run on a thread of their own; default: if a core is free");
+    command_line.number<std::size_t>("--check-replicas", check_replicas, 0, 1U << 30,
+                                     "compare the parameters' hashes every so many steps");
     command_line.check([&, this] {
       if (command_line.given("--algorithm") && backend != "auto" && backend != "ours") {
         throw Error("--algorithm: is for the backend ours, not for " + backend);

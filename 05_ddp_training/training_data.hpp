@@ -6,6 +6,7 @@
 #include "common/random.hpp"
 
 #include <memory>
+#include <string>
 
 namespace dist {
 
@@ -15,6 +16,11 @@ class TrainingData {
   // checks what must fit: widths, batch size, and `ranks` against the number of samples. Throws
   // Error naming the flag or the file. The synthetic set is not drawn yet.
   void load(TrainingOptions& options, int ranks);
+
+  // The training set by its content, for comparing with other ranks' and other runs': name,
+  // size and a hash of every number, such as "digits, 8000 samples, 1f2e...". The synthetic set
+  // is its flags. Reads the whole set.
+  std::string fingerprint(const TrainingOptions& options) const;
 
   // Draws the synthetic set; does nothing for the others. PyTorch's program draws the model
   // first, from the same generator, so this comes after the model.

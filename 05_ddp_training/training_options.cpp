@@ -80,9 +80,12 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
   });
 }
 
-std::size_t TrainingOptions::total_steps(std::size_t steps_per_epoch) const {
-  const std::size_t all = epochs * steps_per_epoch;
-  return max_steps == 0 ? all : std::min(all, max_steps);
+std::size_t TrainingOptions::total_steps(std::size_t done, std::size_t epoch, std::size_t left,
+                                         std::size_t per_epoch) const {
+  // A run that is complete already, by its epochs or by its steps, takes no more.
+  const std::size_t all =
+      epoch < epochs ? done + left + (epochs - epoch - 1) * per_epoch : done;
+  return max_steps == 0 ? all : std::max(done, std::min(all, max_steps));
 }
 
 }  // namespace dist
