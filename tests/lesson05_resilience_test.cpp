@@ -4,8 +4,8 @@
 #include "05_ddp_training/distributed_data_parallel.hpp"
 #include "05_ddp_training/resilience/agreement.hpp"
 #include "05_ddp_training/resilience/guards.hpp"
-#include "common/check.hpp"
 #include "tests/support/device_numbers.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <fmt/format.h>
@@ -20,6 +20,7 @@ namespace {
 using namespace dist;
 using dist::test::all_ranks;
 using dist::test::devices;
+using dist::test::error_of;
 using dist::test::Floats;
 using dist::test::noise;
 using dist::test::world;
@@ -154,12 +155,7 @@ TEST_CASE("a signal to one rank stops all ranks after the same step") {
 TEST_CASE("what is not the same on all ranks is named with its values") {
   const auto answer = [](const std::vector<CommandLine::Value>& flags,
                          const std::string& data) {
-    try {
-      require_agreement(world(), flags, data);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return error_of([&] { require_agreement(world(), flags, data); });
   };
   const auto last_rank = [](const std::string& same, const std::string& other) {
     return world().rank() == world().size() - 1 ? other : same;
@@ -171,7 +167,7 @@ TEST_CASE("what is not the same on all ranks is named with its values") {
                : words.substr(0, words.find(':')) + ": is not the same on all ranks";
   };
   const int last = world().size() - 1;
-  CHECK(answer({{"--lr", "1"}, {"--seed", "0"}}, "abc").empty());
+  CHECK(answer({{"--lr", "1"}, {"--seed", "0"}}, "abc") == "nothing thrown");
   CHECK(answer({{"--lr", "1"}, {"--seed", last_rank("0", "5")}}, "abc") ==
         expected(fmt::format("--seed: 0 on rank 0, but 5 on rank {}", last)));
   CHECK(answer({{"--lr", last_rank("1", "2")}, {"--seed", last_rank("0", "5")}}, "abc") ==
@@ -181,7 +177,7 @@ TEST_CASE("what is not the same on all ranks is named with its values") {
   CHECK(answer({{"--lr", "1"}}, last_rank("abc", "abd")) ==
         expected(fmt::format("training data: abc on rank 0, but abd on rank {}", last)));
   // The same data in other folders are the same.
-  CHECK(answer({{"--data", last_rank("/a", "/b")}}, "abc").empty());
+  CHECK(answer({{"--data", last_rank("/a", "/b")}}, "abc") == "nothing thrown");
 }
 
 TEST_CASE("what rank 0 read from a checkpoint becomes everybody's") {
