@@ -8,6 +8,7 @@
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/across_ranks.hpp"
 #include "05_ddp_training/checkpoint.hpp"
+#include "05_ddp_training/deterministic_data_parallel.hpp"
 #include "05_ddp_training/distributed_data_parallel.hpp"
 #include "05_ddp_training/micro_batches.hpp"
 #include "05_ddp_training/optimizer.hpp"
@@ -17,6 +18,8 @@
 #include "05_ddp_training/replica_check.hpp"
 #include "05_ddp_training/training_data.hpp"
 #include "05_ddp_training/training_log.hpp"
+#include "05_ddp_training/tree_sum.hpp"
+#include "05_ddp_training/virtual_ranks.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/nccl_communicator.hpp"
 
@@ -45,7 +48,7 @@ int main(int argc, char** argv) {
   parallel.declare(command_line, options, comm);
   command_line.check([&] {
     choice = choose_device(options.common.device, comm.local_rank());
-    data.load(options, comm.size());
+    data.load(options, comm.size(), parallel.virtual_ranks(comm).per_process());
   });
   // [2] Who carries messages between the replicas: ours, MPI or NCCL.
   BackendChoice backend;
@@ -66,22 +69,33 @@ int main(int argc, char** argv) {
   data.draw(options, generator);
   // [3] Rank 0's parameters become everybody's (lesson 2), and gradients become windows on
   // messages.
+  const VirtualRanks virtual_ranks = parallel.virtual_ranks(comm);
   const auto ddp =
-      make_data_parallel(parallel.data_parallel, model, *group, stream, parallel.bucket_caps());
+      parallel.deterministic
+          ? make_deterministic_data_parallel(model, *group, stream, comm, virtual_ranks)
+          : make_data_parallel(parallel.data_parallel, model, *group, stream,
+                               parallel.bucket_caps());
   const auto optimizer = make_optimizer(options.optimizer, model.parameters(), stream);
   const LrSchedule schedule = parallel.lr_schedule(options.optimizer, comm);
 
-  // [4] This rank's share of every epoch (lesson 4).
-  DistributedSampler sampler(data.train().size(), comm.size(), comm.rank(), options.sampler);
-  DataLoader loader(data.train(), options.batch_size, options.loader_drop_last, stream);
+  // [4] This rank's share of every epoch (lesson 4); or those of several virtual ranks, each
+  // with its part of the batch.
+  const std::size_t played = virtual_ranks.per_process();
+  VirtualSampler sampler(data.train().size(), virtual_ranks, options.batch_size / played,
+                         options.sampler);
+  DataLoader loader(data.train(), options.batch_size / played, options.loader_drop_last, stream,
+                    played);
   const std::size_t batches = loader.batches(sampler.num_samples());
-  const std::size_t steps_per_epoch = (batches + parallel.accumulate - 1) / parallel.accumulate;
+  const std::size_t batches_per_step = parallel.accumulate * played;
+  const std::size_t steps_per_epoch = (batches + batches_per_step - 1) / batches_per_step;
   const std::size_t total_steps = options.total_steps(steps_per_epoch);
   const auto ranks = static_cast<std::size_t>(comm.size());
   console.line(fmt::format("{} rank{}, model {} on {} ({})", ranks, ranks == 1 ? "" : "s",
                            fmt::join(options.layers, "-"), to_string(choice.device),
                            choice.reason));
-  console.line(fmt::format("gradients by {}: {}", group->description(), backend.reason));
+  console.line(parallel.deterministic
+                   ? cost_of_determinism(virtual_ranks, options.batch_size / played, model)
+                   : fmt::format("gradients by {}: {}", group->description(), backend.reason));
   console.line(fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}",
                            options.dataset, data.train().size(), sampler.num_samples(),
                            sampler.total_size() > data.train().size() ? " (padded)" : "", ranks,
@@ -96,7 +110,7 @@ int main(int argc, char** argv) {
   TrainingLog log(console, options, total_steps, steps_per_epoch);
   for (std::size_t epoch = 0; log.steps() < total_steps; ++epoch) {
     sampler.set_epoch(epoch);
-    MicroBatches micro_batches(batches, parallel.accumulate);
+    MicroBatches micro_batches(batches, parallel.accumulate, played);
     for (const Batch& batch : loader.over(sampler.indices())) {
       log.batch_is_here();
       const Tensor logits = ddp->forward(batch.inputs, stream);
@@ -120,7 +134,9 @@ int main(int argc, char** argv) {
       // [6] Rank 0's own loss would be that of rank 0's samples.
       const CommunicationTimes times = ddp->communication_times(stream);
       micro_batches.add_loss(loss.value(stream));
-      const double mean_loss = mean_over_ranks(comm, micro_batches.mean_loss());
+      const double mean_loss = parallel.deterministic
+                                   ? tree_mean(comm, micro_batches.losses())
+                                   : mean_over_ranks(comm, micro_batches.mean_loss());
       log.step(epoch, mean_loss, lr, micro_batches.rows() * ranks,
                {.communication = times.total, .exposed = times.exposed}, stream);
       if (log.checkpoint_due()) {
@@ -130,7 +146,8 @@ int main(int argc, char** argv) {
       if (log.steps() == total_steps) break;
     }
     std::optional<double> accuracy;
-    if (data.test() != nullptr) accuracy = test_accuracy(comm, model, *data.test(), stream);
+    if (data.test() != nullptr)
+      accuracy = test_accuracy(comm, virtual_ranks, model, *data.test(), stream);
     log.epoch(epoch, accuracy);
     log.start_clock();
   }
@@ -138,13 +155,16 @@ int main(int argc, char** argv) {
 
   // [7] N models or one? Every parameter of every rank is compared.
   const std::string difference = first_difference(comm, model.parameters(), stream);
-  const std::string algorithm = backend.backend == Backend::ours ? parallel.algorithm : "";
-  const bool finite = log.summary({.device = to_string(choice.device),
-                                   .backend = to_string(backend.backend),
-                                   .algorithm = algorithm,
-                                   .ranks = comm.size(),
-                                   .overlap = overlap.reason},
-                                  model.parameters(), difference.empty(), stream);
+  const std::string algorithm = parallel.deterministic             ? "fixed-tree"
+                                : backend.backend == Backend::ours ? parallel.algorithm
+                                                                   : "";
+  const bool finite = log.summary(
+      {.device = to_string(choice.device),
+       .backend = to_string(backend.backend),
+       .algorithm = algorithm,
+       .ranks = comm.size(),
+       .overlap = parallel.deterministic ? "the tree is added after backward" : overlap.reason},
+      model.parameters(), difference.empty(), stream);
   return console.verdict(comm.all_agree(finite && difference.empty()),
                          "the same parameters, to the bit, on every rank",
                          difference.empty() ? "the parameters diverged"
