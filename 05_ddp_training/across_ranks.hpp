@@ -7,6 +7,7 @@
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/checkpoint.hpp"
 #include "05_ddp_training/evaluation.hpp"
+#include "05_ddp_training/virtual_ranks.hpp"
 #include "common/host_copy.hpp"
 
 #include <array>
@@ -45,10 +46,13 @@ inline void share_progress(const Communicator& comm, Position& position, Optimiz
 // Called on all ranks: the fraction of `test` that the model gets right, the same on all. Every
 // rank tests its own part of the set, no sample twice, and the counts are added up; so the
 // result does not depend on the number of ranks.
-inline double test_accuracy(const Communicator& comm, Mlp& model, const Dataset& test,
-                            const Stream& stream) {
-  std::array<std::uint64_t, 1> correct{
-      count_correct(model, test, exact_shard(test.size(), comm.size(), comm.rank()), stream)};
+inline double test_accuracy(const Communicator& comm, const VirtualRanks& ranks, Mlp& model,
+                            const Dataset& test, const Stream& stream) {
+  std::array<std::uint64_t, 1> correct{0};
+  for (const int rank : ranks.local()) {
+    correct[0] +=
+        count_correct(model, test, exact_shard(test.size(), ranks.count(), rank), stream);
+  }
   all_reduce<std::uint64_t>(comm, correct, ReduceOp::sum,
                             AllReduceAlgorithm::recursive_doubling);
   return static_cast<double>(correct[0]) / static_cast<double>(test.size());

@@ -8,6 +8,7 @@
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/across_ranks.hpp"
 #include "05_ddp_training/checkpoint.hpp"
+#include "05_ddp_training/deterministic_data_parallel.hpp"
 #include "05_ddp_training/distributed_data_parallel.hpp"
 #include "05_ddp_training/micro_batches.hpp"
 #include "05_ddp_training/optimizer.hpp"
@@ -20,6 +21,8 @@
 #include "05_ddp_training/starting_point.hpp"
 #include "05_ddp_training/training_data.hpp"
 #include "05_ddp_training/training_log.hpp"
+#include "05_ddp_training/tree_sum.hpp"
+#include "05_ddp_training/virtual_ranks.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/nccl_communicator.hpp"
 
@@ -52,11 +55,11 @@ int main(int argc, char** argv) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   command_line.check([&] {
     choice = choose_device(options.common.device, comm.local_rank());
-    data.load(options, comm.size());
+    data.load(options, comm.size(), parallel.virtual_ranks(comm).per_process());
     settings =
         run_settings(command_line.values(), data.fingerprint(options), to_string(choice.device),
                      ranks, ranks * options.batch_size * parallel.accumulate);
-    start.check(options, settings, /*reads=*/root);
+    start.check(options, settings, /*reads=*/root, /*any_ranks=*/parallel.deterministic);
   });
   BackendChoice backend;
   command_line.check_together([&] {
@@ -85,14 +88,23 @@ int main(int argc, char** argv) {
   // gradients become windows on messages.
   Position position = start.restore(model.parameters(), *optimizer, stream);
   if (start.resumed()) share_progress(comm, position, *optimizer, stream);
+  const VirtualRanks virtual_ranks = parallel.virtual_ranks(comm);
   const auto ddp =
-      make_data_parallel(parallel.data_parallel, model, *group, stream, parallel.bucket_caps());
+      parallel.deterministic
+          ? make_deterministic_data_parallel(model, *group, stream, comm, virtual_ranks)
+          : make_data_parallel(parallel.data_parallel, model, *group, stream,
+                               parallel.bucket_caps());
 
-  // [4] This rank's share of every epoch (lesson 4).
-  DistributedSampler sampler(data.train().size(), comm.size(), comm.rank(), options.sampler);
-  DataLoader loader(data.train(), options.batch_size, options.loader_drop_last, stream);
+  // [4] This rank's share of every epoch (lesson 4); or those of several virtual ranks, each
+  // with its part of the batch.
+  const std::size_t played = virtual_ranks.per_process();
+  VirtualSampler sampler(data.train().size(), virtual_ranks, options.batch_size / played,
+                         options.sampler);
+  DataLoader loader(data.train(), options.batch_size / played, options.loader_drop_last, stream,
+                    played);
   const auto steps_over = [&](std::size_t samples) {
-    return (loader.batches(samples) + parallel.accumulate - 1) / parallel.accumulate;
+    const std::size_t batches_per_step = parallel.accumulate * played;
+    return (loader.batches(samples) + batches_per_step - 1) / batches_per_step;
   };
   const std::size_t total_steps =
       start.evaluates_only()
@@ -103,7 +115,9 @@ int main(int argc, char** argv) {
   console.line(fmt::format("{} rank{}, model {} on {} ({})", ranks, ranks == 1 ? "" : "s",
                            fmt::join(options.layers, "-"), to_string(choice.device),
                            choice.reason));
-  console.line(fmt::format("gradients by {}: {}", group->description(), backend.reason));
+  console.line(parallel.deterministic
+                   ? cost_of_determinism(virtual_ranks, options.batch_size / played, model)
+                   : fmt::format("gradients by {}: {}", group->description(), backend.reason));
   console.line(fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}",
                            options.dataset, data.train().size(), sampler.num_samples(),
                            sampler.total_size() > data.train().size() ? " (padded)" : "", ranks,
@@ -117,7 +131,7 @@ int main(int argc, char** argv) {
   };
   const auto accuracy = [&]() -> std::optional<double> {
     if (data.test() == nullptr) return std::nullopt;
-    return test_accuracy(comm, model, *data.test(), stream);
+    return test_accuracy(comm, virtual_ranks, model, *data.test(), stream);
   };
   CrossEntropyLoss loss;
   Guards guards(comm, model.parameters(),
@@ -130,7 +144,7 @@ int main(int argc, char** argv) {
     const std::size_t epoch = position.epoch;
     sampler.set_epoch(epoch);
     const std::vector<std::size_t> indices = sampler.indices_after(position.taken);
-    MicroBatches micro_batches(loader.batches(indices.size()), parallel.accumulate);
+    MicroBatches micro_batches(loader.batches(indices.size()), parallel.accumulate, played);
     for (const Batch& batch : loader.over(indices)) {
       log.batch_is_here();
       const Tensor logits = ddp->forward(batch.inputs, stream);
@@ -155,8 +169,9 @@ int main(int argc, char** argv) {
       // [6] Rank 0's own loss would be that of rank 0's samples.
       const CommunicationTimes times = ddp->communication_times(stream);
       micro_batches.add_loss(loss.value(stream));
-      const StepOutcome outcome =
+      StepOutcome outcome =
           over_all_ranks(comm, micro_batches.mean_loss(), guards.asked_to_stop());
+      if (parallel.deterministic) outcome.mean_loss = tree_mean(comm, micro_batches.losses());
       log.step(epoch, outcome.mean_loss, lr, micro_batches.rows() * ranks,
                {.communication = times.total, .exposed = times.exposed}, stream,
                finite ? "" : guards.last_not_finite());
@@ -181,13 +196,16 @@ int main(int argc, char** argv) {
 
   // [7] N models or one? Every parameter of every rank is compared.
   const std::string difference = first_difference(comm, model.parameters(), stream);
-  const std::string algorithm = backend.backend == Backend::ours ? parallel.algorithm : "";
-  const bool finite = log.summary({.device = to_string(choice.device),
-                                   .backend = to_string(backend.backend),
-                                   .algorithm = algorithm,
-                                   .ranks = comm.size(),
-                                   .overlap = overlap.reason},
-                                  model.parameters(), difference.empty(), stream);
+  const std::string algorithm = parallel.deterministic             ? "fixed-tree"
+                                : backend.backend == Backend::ours ? parallel.algorithm
+                                                                   : "";
+  const bool finite = log.summary(
+      {.device = to_string(choice.device),
+       .backend = to_string(backend.backend),
+       .algorithm = algorithm,
+       .ranks = comm.size(),
+       .overlap = parallel.deterministic ? "the tree is added after backward" : overlap.reason},
+      model.parameters(), difference.empty(), stream);
   return console.verdict(comm.all_agree(finite && difference.empty()),
                          "the same parameters, to the bit, on every rank",
                          difference.empty() ? "the parameters diverged"
