@@ -9,6 +9,7 @@
 #include "05_ddp_training/across_ranks.hpp"
 #include "05_ddp_training/checkpoint.hpp"
 #include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/explain.hpp"
 #include "05_ddp_training/micro_batches.hpp"
 #include "05_ddp_training/optimizer.hpp"
 #include "05_ddp_training/parallel_options.hpp"
@@ -74,6 +75,7 @@ int main(int argc, char** argv) {
   const auto group =
       make_process_group(backend.backend, comm, choice.device,
                          kAllReduceAlgorithms.at(parallel.algorithm), overlap.overlap);
+  if (parallel.explain) return explain(comm, console, *group, stream);
 
   Generator generator(options.common.seed);
   Mlp model(options.layers, generator, stream);

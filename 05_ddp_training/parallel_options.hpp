@@ -26,6 +26,7 @@ struct ParallelOptions {
   std::optional<bool> overlap;       // unset: where a core is free for it
   std::size_t accumulate = 1;        // batches per optimizer step
   std::size_t check_replicas = 100;  // steps between two comparisons; 0: none
+  bool explain = false;
 
   BucketCaps bucket_caps() const {
     constexpr double kMiB = 1024.0 * 1024.0;
@@ -58,7 +59,10 @@ struct ParallelOptions {
                       "all-reduces run on a thread of their own; default: if a core is free");
     command_line.number<std::size_t>("--check-replicas", check_replicas, 0, 1U << 30,
                                      "compare the parameters' hashes every so many steps");
+    command_line.flag("--explain", explain,
+                      "one step of two ranks, every number shown, to check by hand");
     command_line.check([&, this] {
+      if (explain) check_explain(command_line, comm);
       if (command_line.given("--algorithm") && backend != "auto" && backend != "ours") {
         throw Error("--algorithm: is for the backend ours, not for " + backend);
       }
@@ -86,6 +90,25 @@ struct ParallelOptions {
   }
 
  private:
+  // The step that is explained has a model, data and an optimizer of its own.
+  static void check_explain(const CommandLine& command_line, const Communicator& comm) {
+    if (comm.size() != 2) {
+      throw Error(
+          fmt::format("--explain: shows one step of 2 ranks, here are {}", comm.size()));
+    }
+    for (const char* flag : {"--dataset",       "--layers",          "--batch-size",
+                             "--global-batch",  "--accumulate",      "--epochs",
+                             "--max-steps",     "--optimizer",       "--lr",
+                             "--scale-lr",      "--bucket-cap-mb",   "--first-bucket-mb",
+                             "--data-parallel", "--checkpoint",      "--metrics",
+                             "--seed",          "--no-shuffle",      "--sampler-seed",
+                             "--drop-last",     "--loader-drop-last"}) {
+      if (command_line.given(flag)) {
+        throw Error(fmt::format("--explain: has a step of its own, without {}", flag));
+      }
+    }
+  }
+
   bool overlap_flag_ = true;
 };
 
