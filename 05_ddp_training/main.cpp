@@ -21,6 +21,7 @@
 #include "05_ddp_training/starting_point.hpp"
 #include "05_ddp_training/training_data.hpp"
 #include "05_ddp_training/training_log.hpp"
+#include "common/memory_use.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/nccl_communicator.hpp"
 
@@ -77,6 +78,7 @@ int main(int argc, char** argv) {
                          kAllReduceAlgorithms.at(parallel.algorithm), overlap.overlap);
   if (parallel.explain) return explain(comm, console, *group, stream);
 
+  const std::size_t before = memory_use().resident_share(comm.local_size());
   Generator generator(options.common.seed);
   Mlp model(options.layers, generator, stream);
   data.draw(options, generator);
@@ -181,6 +183,10 @@ int main(int argc, char** argv) {
     return kStoppedOnRequest;
   }
 
+  TrainingMemory memory = count_memory(model, *optimizer);
+  memory.before = largest_over_ranks(comm, before);
+  memory.peak = largest_over_ranks(comm, memory_use().peak_share(comm.local_size()));
+
   // [7] N models or one? Every parameter of every rank is compared.
   const std::string difference = first_difference(comm, model.parameters(), stream);
   const std::string algorithm = backend.backend == Backend::ours ? parallel.algorithm : "";
@@ -188,7 +194,8 @@ int main(int argc, char** argv) {
                                    .backend = to_string(backend.backend),
                                    .algorithm = algorithm,
                                    .ranks = comm.size(),
-                                   .overlap = overlap.reason},
+                                   .overlap = overlap.reason,
+                                   .memory = memory},
                                   model.parameters(), difference.empty(), stream);
   return console.verdict(comm.all_agree(finite && difference.empty()),
                          "the same parameters, to the bit, on every rank",
