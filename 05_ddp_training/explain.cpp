@@ -137,7 +137,7 @@ class Report {
 }  // namespace
 
 int explain(const Communicator& comm, const Console& console, ProcessGroup& group,
-            const Stream& stream) {
+            const Stream& stream, const std::string& device_reason) {
   // The step, with an ear at every gradient and at every message.
   Mlp model = make_explained_model(comm.rank(), stream);
   const Snapshots made = parameters_of(model, stream);
@@ -163,9 +163,9 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
       [&](const Tensor& grad_logits) { lone_model.backward(grad_logits, stream); });
 
   const Report report(comm, console);
-  report.heading(fmt::format(
-      "one step of {} ranks on {}, gradients by {}: Linear(2, 2), ReLU, Linear(2, 2)",
-      comm.size(), to_string(stream.device()), group.description()));
+  report.heading(fmt::format("one step of {} ranks, model 2-2-2 on {} ({}), gradients by {}",
+                             comm.size(), to_string(stream.device()), device_reason,
+                             group.description()));
   report.heading("1. parameters: each rank makes its own, then rank 0's become everybody's");
   report.parameters("made", made);
   report.parameters("broadcast", received);

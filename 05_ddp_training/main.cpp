@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
   const auto group =
       make_process_group(backend.backend, comm, choice.device,
                          kAllReduceAlgorithms.at(parallel.algorithm), overlap.overlap);
-  if (parallel.explain) return explain(comm, console, *group, stream);
+  if (parallel.explain) return explain(comm, console, *group, stream, choice.reason);
 
   const std::size_t before = memory_use().resident_share(comm.local_size());
   Generator generator(options.common.seed);
