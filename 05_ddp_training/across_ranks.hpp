@@ -11,6 +11,7 @@
 #include "common/host_copy.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace dist {
@@ -41,6 +42,14 @@ inline void share_progress(const Communicator& comm, Position& position, Optimiz
     on_host(stream, state.value,
             [&](std::span<float> values) { broadcast<float>(comm, values, 0); });
   }
+}
+
+// Called on all ranks: the largest of their numbers, the same on all.
+inline std::size_t largest_over_ranks(const Communicator& comm, std::size_t value) {
+  std::array<std::uint64_t, 1> largest{value};
+  all_reduce<std::uint64_t>(comm, largest, ReduceOp::max,
+                            AllReduceAlgorithm::recursive_doubling);
+  return largest[0];
 }
 
 // Called on all ranks: the fraction of `test` that the model gets right, the same on all. Every

@@ -12,8 +12,10 @@ DistributedDataParallel::DistributedDataParallel(Mlp& module, ProcessGroup& grou
 void DistributedDataParallel::backward_and_average(const Tensor& grad_logits,
                                                    Accumulate accumulate,
                                                    const Stream& stream) {
-  module_.backward(grad_logits, stream, accumulate,
-                   [&](std::size_t parameter) { reducer_.mark_ready(parameter, stream); });
+  module_.backward(grad_logits, stream, accumulate, [&](std::size_t parameter) {
+    if (observer_) observer_(parameter);
+    reducer_.mark_ready(parameter, stream);
+  });
   computed_ = stream.record_event();
   reducer_.finalize(stream);
 }

@@ -10,6 +10,7 @@
 #include "05_ddp_training/checkpoint.hpp"
 #include "05_ddp_training/deterministic_data_parallel.hpp"
 #include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/explain.hpp"
 #include "05_ddp_training/micro_batches.hpp"
 #include "05_ddp_training/optimizer.hpp"
 #include "05_ddp_training/parallel_options.hpp"
@@ -23,6 +24,7 @@
 #include "05_ddp_training/training_log.hpp"
 #include "05_ddp_training/tree_sum.hpp"
 #include "05_ddp_training/virtual_ranks.hpp"
+#include "common/memory_use.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/nccl_communicator.hpp"
 
@@ -77,7 +79,9 @@ int main(int argc, char** argv) {
   const auto group =
       make_process_group(backend.backend, comm, choice.device,
                          kAllReduceAlgorithms.at(parallel.algorithm), overlap.overlap);
+  if (parallel.explain) return explain(comm, console, *group, stream, choice.reason);
 
+  const std::size_t before = memory_use().resident_share(comm.local_size());
   Generator generator(options.common.seed);
   Mlp model(options.layers, generator, stream);
   data.draw(options, generator);
@@ -194,6 +198,10 @@ int main(int argc, char** argv) {
     return kStoppedOnRequest;
   }
 
+  TrainingMemory memory = count_memory(model, *optimizer);
+  memory.before = largest_over_ranks(comm, before);
+  memory.peak = largest_over_ranks(comm, memory_use().peak_share(comm.local_size()));
+
   // [7] N models or one? Every parameter of every rank is compared.
   const std::string difference = first_difference(comm, model.parameters(), stream);
   const std::string algorithm = parallel.deterministic             ? "fixed-tree"
@@ -204,7 +212,8 @@ int main(int argc, char** argv) {
        .backend = to_string(backend.backend),
        .algorithm = algorithm,
        .ranks = comm.size(),
-       .overlap = parallel.deterministic ? "the tree is added after backward" : overlap.reason},
+       .overlap = parallel.deterministic ? "the tree is added after backward" : overlap.reason,
+       .memory = memory},
       model.parameters(), difference.empty(), stream);
   return console.verdict(comm.all_agree(finite && difference.empty()),
                          "the same parameters, to the bit, on every rank",

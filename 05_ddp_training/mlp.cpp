@@ -51,6 +51,13 @@ void Mlp::make_room(std::size_t rows, Device device) {
   }
 }
 
+std::size_t Mlp::activation_bytes() const {
+  std::size_t bytes = 0;
+  for (const Tensor& output : outputs_) bytes += output.size_bytes();
+  for (const Tensor& grad : output_grads_) bytes += grad.size_bytes();
+  return bytes;
+}
+
 Tensor Mlp::forward(const Tensor& input, const Stream& stream) {
   const std::size_t rows = input.dim(0);
   make_room(rows, stream.device());

@@ -56,6 +56,10 @@ class Mlp {
   std::span<Parameter> parameters() { return parameters_; }
   std::span<const Parameter> parameters() const { return parameters_; }
 
+  // Of what forward keeps for backward and what backward hands down: it grows with the batch,
+  // and stays as large as the largest batch needed it.
+  std::size_t activation_bytes() const;
+
  private:
   std::size_t layers() const { return widths_.size() - 1; }
   void make_room(std::size_t rows, Device device);

@@ -13,6 +13,7 @@
 #include "05_ddp_training/training_data.hpp"
 #include "05_ddp_training/training_log.hpp"
 #include "common/diagnostics/fatal.hpp"
+#include "common/memory_use.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -44,6 +45,8 @@ int main(int argc, char** argv) {
 
   const Console console(options.common.json);
   const Stream stream(choice.device, options.common.threads);
+
+  const std::size_t before = memory_use().resident_share(1);
 
   // One generator for the model and then the data, in this order: PyTorch's numbers depend on
   // it.
@@ -112,8 +115,14 @@ int main(int argc, char** argv) {
   }
   if (!options.checkpoint.empty() && !start.evaluates_only()) save();
 
-  const bool finite = log.summary(
-      {.device = to_string(choice.device), .backend = "", .algorithm = "", .overlap = ""},
-      model.parameters(), true, stream);
+  TrainingMemory memory = count_memory(model, *optimizer);
+  memory.before = before;
+  memory.peak = memory_use().peak_share(1);
+  const bool finite = log.summary({.device = to_string(choice.device),
+                                   .backend = "",
+                                   .algorithm = "",
+                                   .overlap = "",
+                                   .memory = memory},
+                                  model.parameters(), true, stream);
   return console.verdict(finite, "all parameters are finite", "the parameters diverged");
 }

@@ -179,6 +179,7 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
                                 typical.communication, 100 * hidden, run.overlap));
     }
     console_.line(fmt::format("{:.0f} samples per second", samples_per_second));
+    console_.line(describe(run.memory, run.device));
   }
   console_.row({{"final", true},
                 {"steps", steps()},
@@ -194,6 +195,7 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
                 {"exposed_comm_ms", significant(typical.exposed)},
                 {"hidden", significant(hidden)},
                 {"optimizer_ms", significant(typical.optimizer)},
+                {"memory", json_of(run.memory)},
                 {"device", run.device},
                 {"backend", nullable(run.backend)},
                 {"algorithm", nullable(run.algorithm)},

@@ -3,6 +3,7 @@
 
 #include "05_ddp_training/metrics_file.hpp"
 #include "05_ddp_training/mlp.hpp"
+#include "05_ddp_training/training_memory.hpp"
 #include "05_ddp_training/training_options.hpp"
 #include "common/console.hpp"
 
@@ -22,6 +23,7 @@ struct RunDescription {
   std::string algorithm;  // likewise
   int ranks = 1;
   std::string overlap;  // why communication is hidden or not, for the reader
+  TrainingMemory memory;
 };
 
 // Where one step's time went, in milliseconds.
