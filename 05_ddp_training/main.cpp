@@ -121,8 +121,10 @@ int main(int argc, char** argv) {
       const CommunicationTimes times = ddp->communication_times(stream);
       micro_batches.add_loss(loss.value(stream));
       const double mean_loss = mean_over_ranks(comm, micro_batches.mean_loss());
-      log.step(epoch, mean_loss, lr, micro_batches.rows() * ranks,
-               {.communication = times.total, .exposed = times.exposed}, stream);
+      log.step(
+          epoch, mean_loss, lr, micro_batches.rows() * ranks,
+          {.communication = times.total, .exposed = times.exposed, .hideable = times.hideable},
+          stream);
       if (log.checkpoint_due()) {
         save(log.steps());
         log.start_clock();

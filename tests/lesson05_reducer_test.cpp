@@ -39,7 +39,8 @@ Mlp make_model(const Stream& stream) {
 class Recorder : public ProcessGroup {
  public:
   Tensor allocate(Shape shape) override { return {std::move(shape), Device{}}; }
-  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp, const Stream&) override {
+  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp, const Stream&,
+                                   const std::string&) override {
     reduced.push_back(tensor.numel());
     return std::make_unique<Nothing>();
   }

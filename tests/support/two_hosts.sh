@@ -4,8 +4,9 @@
 #
 #   two_hosts.sh [--ranks-per-host N] [--rate RATE] [--drop-when FILE] PROGRAM [FLAGS]
 #
-#   --rate RATE        speed of the cable as tc writes it (1gbit); as fast as it goes if not given
-#   --drop-when FILE   takes the cable out as soon as FILE is there
+#   --ranks-per-host N   1 if not given
+#   --rate RATE          speed of the cable as tc writes it (1gbit); otherwise as fast as it goes
+#   --drop-when FILE     takes the cable out as soon as FILE is there
 #
 # The exit status is mpirun's. Where this cannot be had (it needs root, and a kernel or container
 # that allows namespaces), it says "skipped: " and why, and exits with 77.
@@ -27,9 +28,10 @@ skip() {
 
 outside() {
   local tool
+  PATH=$PATH:/usr/sbin:/sbin
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   for tool in ip:iproute2 tc:iproute2 unshare:util-linux setpriv:util-linux; do
-    PATH=$PATH:/usr/sbin:/sbin command -v "${tool%:*}" >/dev/null ||
+    command -v "${tool%:*}" >/dev/null ||
       skip "${tool%:*} is not installed (package ${tool#*:})"
   done
   local tree=(unshare --mount --uts --net --pid --fork --kill-child=KILL --mount-proc)
@@ -47,22 +49,21 @@ outside() {
 # --- Inside: two hosts and a cable ---------------------------------------------------------------
 
 make_hosts() {
-  local why i
-  mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /dev/shm || skip "no mounts here"
-  why=$({
-    for i in 0 1; do
-      ip netns add "${names[i]}"
-      ip -n "${names[i]}" link set lo up
-    done
-    ip -n "${names[0]}" link add cable type veth peer name cable netns "${names[1]}"
-    for i in 0 1; do
-      ip -n "${names[i]}" address add "${addresses[i]}/24" dev cable
-      ip -n "${names[i]}" link set cable up
-      if [ -n "$rate" ]; then
-        tc -n "${names[i]}" qdisc add dev cable root tbf rate "$rate" burst 128kb latency 400ms
-      fi
-    done
-  } 2>&1) || skip "no network of its own here ($why)"
+  local i
+  for i in 0 1; do
+    ip netns add "${names[i]}"
+    ip -n "${names[i]}" link set lo up
+  done
+  ip -n "${names[0]}" link add cable type veth peer name cable netns "${names[1]}"
+  for i in 0 1; do
+    ip -n "${names[i]}" address add "${addresses[i]}/24" dev cable
+    ip -n "${names[i]}" link set cable up
+    # With a large burst the cable saves up while the ranks compute, and then carries a whole
+    # message at once; with a small one it needs attention more often than a busy machine gives.
+    if [ -n "$rate" ]; then
+      tc -n "${names[i]}" qdisc add dev cable root tbf rate "$rate" burst 128kb latency 400ms
+    fi
+  done
 }
 
 # What mpirun starts instead of ssh: AGENT ADDRESS COMMAND.
@@ -105,7 +106,9 @@ drop_cable() {  # drop_cable FILE
 }
 
 inside() {
-  make_hosts
+  mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /dev/shm || skip "no mounts here"
+  make_hosts >/run/why 2>&1 &  # in the background, where set -e holds
+  wait $! || skip "no network of its own here ($(cat /run/why))"
   write_agent
   set_mpi_environment
   [ -z "$drop_when" ] || drop_cable "$drop_when" &
@@ -119,6 +122,11 @@ inside() {
   exit "$status"  # and all that mpirun has left behind ends here
 }
 
+usage() {
+  sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  exit 2
+}
+
 where=outside
 ranks=1
 rate=
@@ -130,8 +138,13 @@ while [ $# -gt 0 ]; do
     --ranks-per-host) ranks=$2; shift 2 ;;
     --rate) rate=$2; shift 2 ;;
     --drop-when) drop_when=$2; shift 2 ;;
+    -*) usage ;;
     *) break ;;
   esac
 done
-[ $# -gt 0 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2; }
+[ $# -gt 0 ] || usage
+if [ -n "$drop_when" ] && [ "$where" = outside ] && [ -e "$drop_when" ]; then
+  echo "error: --drop-when: $drop_when is there already" >&2
+  exit 2
+fi
 if [ "$where" = outside ]; then outside "${arguments[@]}"; else inside "$@"; fi
