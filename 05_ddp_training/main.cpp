@@ -176,9 +176,10 @@ int main(int argc, char** argv) {
       StepOutcome outcome =
           over_all_ranks(comm, micro_batches.mean_loss(), guards.asked_to_stop());
       if (parallel.deterministic) outcome.mean_loss = tree_mean(comm, micro_batches.losses());
-      log.step(epoch, outcome.mean_loss, lr, micro_batches.rows() * ranks,
-               {.communication = times.total, .exposed = times.exposed}, stream,
-               finite ? "" : guards.last_not_finite());
+      log.step(
+          epoch, outcome.mean_loss, lr, micro_batches.rows() * ranks,
+          {.communication = times.total, .exposed = times.exposed, .hideable = times.hideable},
+          stream, finite ? "" : guards.last_not_finite());
       position.advance(micro_batches.rows() * ranks, micro_batches.epoch_is_done());
       guards.after_step(position.step, outcome.stop, stream);
       if (log.checkpoint_due() && guards.problem().empty()) {

@@ -36,6 +36,26 @@ double milliseconds(std::chrono::steady_clock::time_point begin,
   return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
+// NaN if nobody knows how long communication took.
+double hidden_fraction(const StepTimes& times) {
+  if (!std::isfinite(times.communication)) return times.communication;
+  if (times.communication <= 0) return 0;
+  return std::max(0.0, 1.0 - times.exposed / times.communication);
+}
+
+std::string communication_line(const StepTimes& times, double hidden, const std::string& how) {
+  if (!std::isfinite(times.communication)) {
+    return fmt::format("communication: how much of it was hidden, nobody can see ({})", how);
+  }
+  std::string text = fmt::format("communication: {:.2f} ms per step, {:.0f} % of it hidden",
+                                 times.communication, 100 * hidden);
+  if (hidden > 0 && times.hideable > 0) {
+    const double best = times.hideable / times.communication;
+    text += fmt::format(", {:.0f} % of what could be", 100 * std::min(1.0, hidden / best));
+  }
+  return text + fmt::format(" ({})", how);
+}
+
 Json nullable(const std::string& text) {
   return text.empty() ? Json() : Json(text);
 }
@@ -154,6 +174,7 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
                           .data = median_of(times_, &StepTimes::data),
                           .communication = median_of(times_, &StepTimes::communication),
                           .exposed = median_of(times_, &StepTimes::exposed),
+                          .hideable = median_of(times_, &StepTimes::hideable),
                           .optimizer = median_of(times_, &StepTimes::optimizer)};
   double seconds = 0;
   double samples = 0;
@@ -162,9 +183,7 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
     samples += static_cast<double>(samples_[i]);
   }
   const double samples_per_second = seconds > 0 ? samples / seconds : 0.0;
-  const double hidden = typical.communication > 0
-                            ? std::max(0.0, 1.0 - typical.exposed / typical.communication)
-                            : 0.0;
+  const double hidden = hidden_fraction(typical);
 
   if (skipped_ > 0) {
     console_.line(fmt::format("{} steps were skipped: a gradient was not finite", skipped_));
@@ -175,8 +194,7 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
         "optimizer {:.2f}",
         typical.step, typical.data, typical.compute(), typical.exposed, typical.optimizer));
     if (run.ranks > 1) {
-      console_.line(fmt::format("communication: {:.2f} ms per step, {:.0f} % of it hidden ({})",
-                                typical.communication, 100 * hidden, run.overlap));
+      console_.line(communication_line(typical, hidden, run.overlap));
     }
     console_.line(fmt::format("{:.0f} samples per second", samples_per_second));
     console_.line(describe(run.memory, run.device));
@@ -193,6 +211,7 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
                 {"compute_ms", significant(typical.compute())},
                 {"comm_ms", significant(typical.communication)},
                 {"exposed_comm_ms", significant(typical.exposed)},
+                {"hideable_comm_ms", significant(typical.hideable)},
                 {"hidden", significant(hidden)},
                 {"optimizer_ms", significant(typical.optimizer)},
                 {"memory", json_of(run.memory)},

@@ -32,6 +32,7 @@ struct StepTimes {
   double data = 0;           // waiting for the batch
   double communication = 0;  // all-reduces, one after the other
   double exposed = 0;        // the part of them during which nothing was computed
+  double hideable = 0;       // the part of them that backward could have hidden
   double optimizer = 0;
   double compute() const { return step - data - exposed - optimizer; }  // forward, backward
 };

@@ -33,7 +33,8 @@ const std::vector<std::size_t> kFourWidths{6, 9, 8, 5};
 class Recorder : public ProcessGroup {
  public:
   Tensor allocate(Shape shape) override { return {std::move(shape), Device{}}; }
-  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp, const Stream&) override {
+  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp, const Stream&,
+                                   const std::string&) override {
     reduced.push_back(tensor.numel());
     return std::make_unique<Nothing>();
   }

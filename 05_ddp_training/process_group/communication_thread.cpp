@@ -1,5 +1,7 @@
 #include "05_ddp_training/process_group/communication_thread.hpp"
 
+#include "common/call_scope.hpp"
+
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -82,6 +84,7 @@ std::unique_ptr<Work> CommunicationThread::submit(std::function<void()> job) {
 
 void CommunicationThread::run(Device device) {
   make_current(device);
+  name_this_thread("all-reduces");
   for (;;) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });

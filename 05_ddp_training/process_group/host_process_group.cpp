@@ -1,6 +1,7 @@
 #include "05_ddp_training/process_group/host_process_group.hpp"
 
 #include "02_broadcast/broadcast.hpp"
+#include "common/call_scope.hpp"
 #include "common/host_copy.hpp"
 
 #include <chrono>
@@ -52,8 +53,10 @@ std::unique_ptr<Work> HostProcessGroup::run(const Tensor& tensor, const Stream& 
 }
 
 std::unique_ptr<Work> HostProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
-                                                   const Stream& producer) {
-  return run(tensor, producer, [this, op](std::span<float> data) {
+                                                   const Stream& producer,
+                                                   const std::string& name) {
+  return run(tensor, producer, [this, op, name](std::span<float> data) {
+    const CallScope scope("all_reduce", name);
     if (reducer_) {
       reducer_->all_reduce(data, op, algorithm_);
     } else {
