@@ -50,9 +50,14 @@ TEST_CASE("lesson 5's README quotes the diff from one process to many", "[lesson
   }
 }
 
-TEST_CASE("lesson 5's README quotes the NCCL calls of the sources", "[lesson05]") {
-  const std::vector<std::string> lines = quoted(kLesson5 + "README.md", "cpp");
+TEST_CASE("what lessons 4 and 5 quote in C++ stands in the file that they name",
+          "[lesson04][lesson05]") {
+  std::vector<std::string> lines = quoted(kLesson5 + "README.md", "cpp");
+  const std::vector<std::string> of_lesson4 =
+      quoted(SOURCE_DIR "/04_distributed_sampler/README.md", "cpp");
   CHECK(lines.size() > 15);
+  CHECK(of_lesson4.size() > 5);
+  lines.insert(lines.end(), of_lesson4.begin(), of_lesson4.end());
   std::string source;
   for (const std::string& line : lines) {
     INFO(line);
