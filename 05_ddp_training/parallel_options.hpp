@@ -154,7 +154,8 @@ struct ParallelOptions {
           fmt::format("--explain: shows one step of 2 ranks, here are {}", comm.size()));
     }
     const std::set<std::string> meant{"--explain", "--device",  "--backend", "--algorithm",
-                                      "--overlap", "--threads", "--json"};
+                                      "--overlap", "--threads", "--json",    "--trace",
+                                      "--strict",  "--timeout"};
     for (const auto& [flag, text] : command_line.values()) {
       if (command_line.given(flag) && !meant.contains(flag)) {
         throw Error(fmt::format("--explain: has a step of its own, without {}", flag));
