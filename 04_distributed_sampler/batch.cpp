@@ -23,18 +23,28 @@ Tensor host_tensor(std::size_t rows, std::size_t features, Device destination) {
 
 }  // namespace
 
-BatchPlan::BatchPlan(std::size_t batch_size, bool drop) : size(batch_size), drop_last(drop) {
+BatchPlan::BatchPlan(std::size_t batch_size, bool drop, std::size_t parts_of_step)
+    : size(batch_size), drop_last(drop), parts(parts_of_step) {
   if (batch_size == 0) throw Error("DataLoader: a batch size of 0");
+  if (parts_of_step == 0) throw Error("DataLoader: steps of no parts");
 }
 
 std::size_t BatchPlan::batches(std::size_t samples) const {
-  return samples / size + (!drop_last && samples % size != 0 ? 1 : 0);
+  if (samples % parts != 0) {
+    throw Error("DataLoader: " + std::to_string(samples) + " samples do not divide into " +
+                std::to_string(parts) + " parts");
+  }
+  const std::size_t of_part = samples / parts;
+  return parts * (of_part / size + (!drop_last && of_part % size != 0 ? 1 : 0));
 }
 
 std::span<const std::size_t> BatchPlan::samples_of(std::span<const std::size_t> indices,
                                                    std::size_t position) const {
-  const std::size_t begin = position * size;
-  return indices.subspan(begin, std::min(size, indices.size() - begin));
+  // The steps before this one were full: `size` rows from each part. What they left of the
+  // parts is this step's, if it is the last.
+  const std::size_t taken = position / parts * size;  // of each part
+  const std::size_t rows = std::min(size, indices.size() / parts - taken);
+  return indices.subspan(taken * parts + position % parts * rows, rows);
 }
 
 void BatchPlan::check_start(std::size_t first_batch, std::size_t samples) const {

@@ -23,13 +23,23 @@ struct Batch {
 
 // How an epoch's samples are cut into batches of `size`. The last batch may be smaller, or is
 // left out with `drop_last` (a different switch from the sampler's).
+//
+// With `parts` above 1 a step takes that many batches of equal size, one for each of several
+// ranks that this process plays (05, virtual_ranks). The list then holds step after step, and
+// within a step part after part. The parts of the last step may be smaller, all of them alike,
+// or are left out together. Ten samples in batches of 2, for two parts, A and B, of 5 each:
+//
+//   list    a a | b b | a a | b b | a | b
+//           step 0      step 1      step 2
 struct BatchPlan {
   std::size_t size;
   bool drop_last;
+  std::size_t parts;
 
-  // Throws Error for a size of 0.
-  BatchPlan(std::size_t batch_size, bool drop);
-  // How many batches `samples` samples make.
+  // Throws Error for a size of 0, or no parts.
+  BatchPlan(std::size_t batch_size, bool drop, std::size_t parts_of_step = 1);
+  // How many batches `samples` samples make: a multiple of `parts`. Throws Error if the samples
+  // do not divide into the parts.
   std::size_t batches(std::size_t samples) const;
   // The samples of batch `position`, which is less than batches(indices.size()).
   std::span<const std::size_t> samples_of(std::span<const std::size_t> indices,

@@ -3,10 +3,10 @@
 namespace dist {
 
 DataLoader::DataLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
-                       const Stream& stream)
+                       const Stream& stream, std::size_t parts)
     : dataset_(dataset),
       stream_(stream),
-      plan_(batch_size, drop_last),
+      plan_(batch_size, drop_last, parts),
       host_(batch_size, dataset.features(), stream.device()),
       delivery_(batch_size, dataset.features(), stream) {}
 

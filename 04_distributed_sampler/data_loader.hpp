@@ -14,10 +14,11 @@ namespace dist {
 
 class DataLoader {
  public:
-  // Batches of `batch_size` samples on the stream's device; see BatchPlan. `dataset` and
-  // `stream` must outlive the loader. Throws Error for a batch size of 0.
+  // Batches of `batch_size` samples on the stream's device, `parts` of them a step; see
+  // BatchPlan. `dataset` and `stream` must outlive the loader. Throws Error for a batch size
+  // of 0.
   DataLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
-             const Stream& stream);
+             const Stream& stream, std::size_t parts = 1);
 
   // How many batches `samples` samples make.
   std::size_t batches(std::size_t samples) const { return plan_.batches(samples); }

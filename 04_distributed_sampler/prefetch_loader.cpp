@@ -31,10 +31,10 @@ PrefetchChoice choose_prefetch(const Dataset& dataset, Device device) {
 }
 
 PrefetchLoader::PrefetchLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
-                               const Stream& stream, std::size_t prefetch)
+                               const Stream& stream, std::size_t prefetch, std::size_t parts)
     : dataset_(dataset),
       stream_(stream),
-      plan_(batch_size, drop_last),
+      plan_(batch_size, drop_last, parts),
       prefetch_(prefetch),
       delivery_(batch_size, dataset.features(), stream) {
   // One in use, `prefetch` ahead of it; and one whose copy may still be under way to the GPU.

@@ -29,7 +29,7 @@ class PrefetchLoader {
   // As DataLoader's, bit for bit, with up to `prefetch` batches collected in advance. With 0
   // there is no thread. Memory: prefetch + 1 batches, on the way to a GPU one more.
   PrefetchLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
-                 const Stream& stream, std::size_t prefetch = 2);
+                 const Stream& stream, std::size_t prefetch = 2, std::size_t parts = 1);
   ~PrefetchLoader();
   PrefetchLoader(const PrefetchLoader&) = delete;
   PrefetchLoader& operator=(const PrefetchLoader&) = delete;

@@ -15,7 +15,7 @@ DataParallel::DataParallel(Mlp& module, ProcessGroup& group, const Stream& strea
 
 void DataParallel::backward(const Tensor& grad_logits, const Stream& stream) {
   if (!synchronizes_) {
-    module_.backward(grad_logits, stream, std::exchange(accumulate_, Accumulate::yes));
+    backward_without_sending(grad_logits, std::exchange(accumulate_, Accumulate::yes), stream);
     return;
   }
   backward_and_average(grad_logits, std::exchange(accumulate_, Accumulate::no), stream);

@@ -54,6 +54,11 @@ class DataParallel {
   // unequal.
   DataParallel(Mlp& module, ProcessGroup& group, const Stream& stream);
 
+  // Backward under no_sync().
+  virtual void backward_without_sending(const Tensor& grad_logits, Accumulate accumulate,
+                                        const Stream& stream) {
+    module_.backward(grad_logits, stream, accumulate);
+  }
   // Backward and average; sets computed_ when backward's own work has been queued.
   virtual void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
                                     const Stream& stream) = 0;

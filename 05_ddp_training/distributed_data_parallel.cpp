@@ -15,8 +15,10 @@ void DistributedDataParallel::backward_and_average(const Tensor& grad_logits,
                                                    const Stream& stream) {
   {
     const CallScope scope("backward");
-    module_.backward(grad_logits, stream, accumulate,
-                     [&](std::size_t parameter) { reducer_.mark_ready(parameter, stream); });
+    module_.backward(grad_logits, stream, accumulate, [&](std::size_t parameter) {
+      if (observer_) observer_(parameter);
+      reducer_.mark_ready(parameter, stream);
+    });
   }
   computed_ = stream.record_event();
   const CallScope scope("wait for all-reduces");

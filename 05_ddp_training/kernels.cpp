@@ -59,6 +59,18 @@ struct ColumnSums {
   }
 };
 
+struct AddTo {
+  const float* x;
+  float* into;
+  DIST_HOST_DEVICE void operator()(std::size_t i) const { into[i] += x[i]; }
+};
+
+struct Scale {
+  float factor;
+  float* x;
+  DIST_HOST_DEVICE void operator()(std::size_t i) const { x[i] *= factor; }
+};
+
 struct SoftmaxCrossEntropy {
   std::size_t classes;
   float scale;
@@ -201,6 +213,14 @@ void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, co
   const std::size_t width = stream.device().is_cpu() ? ColumnSums::kWidest : 1;
   parallel_for(stream, (columns + width - 1) / width,
                ColumnSums{width, rows, columns, x, sums, add});
+}
+
+void add_to(const Stream& stream, std::size_t count, const float* x, float* into) {
+  parallel_for(stream, count, AddTo{x, into});
+}
+
+void scale(const Stream& stream, std::size_t count, float factor, float* x) {
+  parallel_for(stream, count, Scale{factor, x});
 }
 
 void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,

@@ -26,6 +26,11 @@ void relu_backward(const Stream& stream, std::size_t count, const float* output,
 void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
                  float* sums, bool add = false);
 
+// into[i] += x[i].
+void add_to(const Stream& stream, std::size_t count, const float* x, float* into);
+// x[i] *= factor.
+void scale(const Stream& stream, std::size_t count, float factor, float* x);
+
 // Softmax and cross entropy, forward and backward at once. For each row of logits (rows,
 // classes):
 //   losses[r]       = -log softmax(logits[r])[targets[r]]

@@ -4,6 +4,7 @@
 #include "04_distributed_sampler/idx_dataset.hpp"
 #include "04_distributed_sampler/in_memory_dataset.hpp"
 #include "common/check.hpp"
+#include "common/hash.hpp"
 
 #include <fmt/format.h>
 
@@ -74,16 +75,21 @@ void check_widths(TrainingOptions& options, std::size_t features, std::size_t cl
   }
 }
 
-void check_counts(const TrainingOptions& options, std::size_t samples, int ranks) {
+// Each of `processes` plays `here` ranks, which share its batch.
+void check_counts(const TrainingOptions& options, std::size_t samples, int processes,
+                  std::size_t here) {
+  const int ranks = processes * static_cast<int>(here);
+  const std::size_t batch_size = options.batch_size / here;
   if (samples < static_cast<std::size_t>(ranks)) {
-    throw Error(fmt::format("--dataset: {} samples for {} ranks", samples, ranks));
+    throw Error(fmt::format("--dataset: {} samples for {}{} ranks", samples, ranks,
+                            here > 1 ? " virtual" : ""));
   }
-  if (options.batch_size > samples) {
+  if (batch_size > samples) {
     throw Error(fmt::format("--batch-size: {} per rank, the whole training set has {}",
-                            options.batch_size, samples));
+                            batch_size, samples));
   }
   const DistributedSampler sampler(samples, ranks, 0, options.sampler);
-  if (options.loader_drop_last && sampler.num_samples() < options.batch_size) {
+  if (options.loader_drop_last && sampler.num_samples() < batch_size) {
     throw Error(fmt::format("--loader-drop-last: leaves no batch, a rank has only {} samples",
                             sampler.num_samples()));
   }
@@ -122,17 +128,30 @@ void TrainingData::load_idx(const TrainingOptions& options) {
   if (held_back > 0) test_ = std::make_unique<Subset>(*whole_, kept, held_back);
 }
 
-void TrainingData::load(TrainingOptions& options, int ranks) {
+void TrainingData::load(TrainingOptions& options, int processes,
+                        std::size_t ranks_per_process) {
   if (options.dataset == "synthetic") {
     check_widths(options, options.layers.front(), options.classes);
-    check_counts(options, options.samples, ranks);
+    check_counts(options, options.samples, processes, ranks_per_process);
     return;
   }
   options.dataset == "digits" ? load_digits() : load_idx(options);
   const std::size_t classes =
       std::max(train_->classes(), test_ ? test_->classes() : std::size_t{0});
   check_widths(options, train_->features(), classes);
-  check_counts(options, train_->size(), ranks);
+  check_counts(options, train_->size(), processes, ranks_per_process);
+}
+
+std::string TrainingData::fingerprint(const TrainingOptions& options) const {
+  if (train_ == nullptr) return fmt::format("synthetic, {} samples", options.samples);
+  Fingerprint hash;
+  std::vector<float> row(train_->features());
+  for (std::size_t i = 0; i < train_->size(); ++i) {
+    const std::int32_t label = train_->get(i, row);
+    hash.add(row.data(), row.size() * sizeof(float));
+    hash.add(&label, sizeof label);
+  }
+  return fmt::format("{}, {} samples, {:016x}", options.dataset, train_->size(), hash.value());
 }
 
 void TrainingData::draw(const TrainingOptions& options, Generator& generator) {

@@ -6,15 +6,22 @@
 #include "common/random.hpp"
 
 #include <memory>
+#include <string>
 
 namespace dist {
 
 class TrainingData {
  public:
   // Reads or renders what --dataset names, fits --layers to it if the reader gave none, and
-  // checks what must fit: widths, batch size, and `ranks` against the number of samples. Throws
-  // Error naming the flag or the file. The synthetic set is not drawn yet.
-  void load(TrainingOptions& options, int ranks);
+  // checks what must fit: widths, batch size, and the ranks against the number of samples: each
+  // of `processes` plays `ranks_per_process`. Throws Error naming the flag or the file. The
+  // synthetic set is not drawn yet.
+  void load(TrainingOptions& options, int processes, std::size_t ranks_per_process = 1);
+
+  // The training set by its content, for comparing with other ranks' and other runs': name,
+  // size and a hash of every number, such as "digits, 8000 samples, 1f2e...". The synthetic set
+  // is its flags. Reads the whole set.
+  std::string fingerprint(const TrainingOptions& options) const;
 
   // Draws the synthetic set; does nothing for the others. PyTorch's program draws the model
   // first, from the same generator, so this comes after the model.

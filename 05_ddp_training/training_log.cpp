@@ -63,14 +63,14 @@ Json nullable(const std::string& text) {
 }  // namespace
 
 TrainingLog::TrainingLog(const Console& console, const TrainingOptions& options,
-                         std::size_t total_steps, std::size_t steps_per_epoch)
+                         std::size_t steps_before, std::size_t total_steps)
     : console_(console),
       options_(options),
+      steps_before_(steps_before),
       total_steps_(total_steps),
-      progress_(console, fmt::format("{} steps per epoch", steps_per_epoch), total_steps) {
+      progress_(console, "steps", total_steps - steps_before) {
   if (!options.metrics.empty() && console.speaks()) {
-    metrics_.open(options.metrics, std::ios::trunc);
-    if (!metrics_) throw Error(fmt::format("--metrics: {} cannot be opened", options.metrics));
+    metrics_.emplace(options.metrics, steps_before);
   }
   start_clock();
 }
@@ -93,7 +93,7 @@ void TrainingLog::gradients_are_here(const Stream& stream) {
 }
 
 void TrainingLog::step(std::size_t epoch, double loss, double lr, std::size_t samples,
-                       StepTimes times, const Stream& stream) {
+                       StepTimes times, const Stream& stream, const std::string& not_finite) {
   const Event updated = stream.record_event();
   stream.synchronize();
   if (gradients_) times.optimizer = elapsed_ms(*gradients_, updated);
@@ -106,16 +106,21 @@ void TrainingLog::step(std::size_t epoch, double loss, double lr, std::size_t sa
   epoch_loss_ += loss;
   ++epoch_steps_;
   progress_.advance();
-  if (!console_.speaks() || (!console_.json() && !metrics_.is_open())) return;
-  const Json row{{"step", steps() - 1},
-                 {"epoch", epoch},
-                 {"loss", significant(loss)},
-                 {"lr", significant(lr)}};
-  console_.row(row);
-  if (metrics_.is_open()) {
-    metrics_ << row.dump() << '\n' << std::flush;
-    if (!metrics_) throw Error(fmt::format("{}: cannot be written", options_.metrics));
+  if (!not_finite.empty()) {
+    ++skipped_;
+    progress_.clear();
+    console_.line(
+        fmt::format("  step {}: skipped on all ranks, the gradient of {} is not finite",
+                    steps() - 1, not_finite));
   }
+  if (!console_.speaks() || (!console_.json() && !metrics_)) return;
+  Json row{{"step", steps() - 1},
+           {"epoch", epoch},
+           {"loss", significant(loss)},
+           {"lr", significant(lr)}};
+  if (!not_finite.empty()) row["skipped"] = not_finite;
+  console_.row(row);
+  if (metrics_) metrics_->append(row);
 }
 
 void TrainingLog::epoch(std::size_t epoch, std::optional<double> test_accuracy) {
@@ -128,6 +133,20 @@ void TrainingLog::epoch(std::size_t epoch, std::optional<double> test_accuracy) 
       test_accuracy ? fmt::format("  test accuracy {:.2f} %", 100 * *test_accuracy) : ""));
   epoch_loss_ = 0;
   epoch_steps_ = 0;
+}
+
+void TrainingLog::tested(std::optional<double> test_accuracy) {
+  test_accuracy_ = test_accuracy;
+  if (test_accuracy) {
+    console_.line(fmt::format("  test accuracy {:.2f} %", 100 * *test_accuracy));
+  }
+}
+
+void TrainingLog::stopped(const std::string& checkpoint) {
+  progress_.clear();
+  console_.line(fmt::format("stopped after step {} of {}, as asked; --resume goes on from {}",
+                            steps(), total_steps_, checkpoint));
+  console_.row({{"stopped", true}, {"steps", steps()}, {"checkpoint", checkpoint}});
 }
 
 bool TrainingLog::checkpoint_due() const {
@@ -159,23 +178,30 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
                           .optimizer = median_of(times_, &StepTimes::optimizer)};
   double seconds = 0;
   double samples = 0;
-  for (std::size_t i = steps_left_out(steps()); i < steps(); ++i) {
+  for (std::size_t i = steps_left_out(times_.size()); i < times_.size(); ++i) {
     seconds += 1e-3 * times_[i].step;
     samples += static_cast<double>(samples_[i]);
   }
   const double samples_per_second = seconds > 0 ? samples / seconds : 0.0;
   const double hidden = hidden_fraction(typical);
 
-  console_.line(fmt::format(
-      "one step: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication {:.2f} + "
-      "optimizer {:.2f}",
-      typical.step, typical.data, typical.compute(), typical.exposed, typical.optimizer));
-  if (run.ranks > 1) {
-    console_.line(communication_line(typical, hidden, run.overlap));
+  if (skipped_ > 0) {
+    console_.line(fmt::format("{} steps were skipped: a gradient was not finite", skipped_));
   }
-  console_.line(fmt::format("{:.0f} samples per second", samples_per_second));
+  if (!times_.empty()) {
+    console_.line(fmt::format(
+        "one step: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication {:.2f} + "
+        "optimizer {:.2f}",
+        typical.step, typical.data, typical.compute(), typical.exposed, typical.optimizer));
+    if (run.ranks > 1) {
+      console_.line(communication_line(typical, hidden, run.overlap));
+    }
+    console_.line(fmt::format("{:.0f} samples per second", samples_per_second));
+    console_.line(describe(run.memory, run.device));
+  }
   console_.row({{"final", true},
                 {"steps", steps()},
+                {"skipped_steps", skipped_},
                 {"parameters", described},
                 {"replicas_identical", replicas_identical},
                 {"test_accuracy", test_accuracy_ ? Json(*test_accuracy_) : Json()},
@@ -188,6 +214,7 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
                 {"hideable_comm_ms", significant(typical.hideable)},
                 {"hidden", significant(hidden)},
                 {"optimizer_ms", significant(typical.optimizer)},
+                {"memory", json_of(run.memory)},
                 {"device", run.device},
                 {"backend", nullable(run.backend)},
                 {"algorithm", nullable(run.algorithm)},

@@ -3,8 +3,7 @@
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/hash.hpp"
 #include "common/random.hpp"
-#include "common/tracer_numbers.hpp"
-#include "tests/support/mpi_test.hpp"
+#include "tests/support/tracer_data.hpp"
 
 #include <mpi.h>
 
@@ -16,23 +15,9 @@
 #include <vector>
 
 using namespace dist;
-using dist::test::all_ranks;
-using dist::test::tricky_sizes;
-using dist::test::world;
+using namespace dist::test;
 
 namespace {
-
-std::vector<float> my_numbers(std::size_t count) {
-  std::vector<float> numbers(count);
-  fill_tracer_numbers(numbers, world().rank());
-  return numbers;
-}
-
-double sum_of_all(std::size_t index) {
-  double sum = 0;
-  for (int rank = 0; rank < world().size(); ++rank) sum += tracer_number(rank, index);
-  return sum;
-}
 
 // Sizes at which an all-reduce breaks, up to several segments, tiles and window blocks.
 std::vector<std::size_t> sizes() {

@@ -1,0 +1,168 @@
+// ddp_training --deterministic, as a reader starts it: one trajectory on 1, 2, 4 and 8 ranks,
+// and a sentence where it cannot be had.
+#include "tests/support/catch.hpp"
+#include "tests/support/run_command.hpp"
+#include "tests/support/training_run.hpp"
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace dist::test;
+
+// What must not depend on the number of ranks: every row of --json, and of the last one the
+// steps, the parameters' hashes and the accuracy.
+struct Run {
+  std::vector<std::string> steps;
+  std::string final;
+  bool operator==(const Run&) const = default;
+};
+
+Run run(int ranks, const std::string& flags) {
+  const CommandResult result = mpirun(ranks, "ddp_training", "--json " + flags);
+  INFO(ranks << " ranks, " << flags << "\n" << result.err);
+  REQUIRE(result.status == 0);
+  Run kept;
+  for (const nlohmann::json& row : result.rows()) {
+    if (row.contains("final")) {
+      const nlohmann::json same{{"steps", row["steps"]},
+                                {"parameters", row["parameters"]},
+                                {"test_accuracy", row["test_accuracy"]}};
+      kept.final = same.dump();
+      CHECK(row["ranks"] == ranks);
+      CHECK(row["replicas_identical"] == true);
+    } else {
+      kept.steps.push_back(row.dump());
+    }
+  }
+  return kept;
+}
+
+const std::string kJob =
+    "--dataset synthetic --samples 1003 --layers 20,33,17,5 --classes 5 --epochs 2 ";
+
+}  // namespace
+
+TEST_CASE("--deterministic: one trajectory on 1, 2, 4 and 8 ranks", "[lesson05]") {
+  // 1003 samples are 126 (padded) or 125 for each virtual rank. In batches of 40 = 8 x 5 the
+  // last step of a padded epoch has a row for each, in batches of 24 = 8 x 3 that of a dropped
+  // one has two.
+  const std::map<std::string, std::size_t> jobs{
+      {"--global-batch 40", 2 * 26},
+      {"--global-batch 40 --drop-last", 2 * 25},
+      {"--global-batch 40 --loader-drop-last --optimizer sgd --momentum 0.9", 2 * 25},
+      {"--global-batch 24 --optimizer adamw --warmup-steps 5", 2 * 42},
+      {"--global-batch 24 --drop-last --optimizer sgd --momentum 0.9 --nesterov", 2 * 42},
+      {"--global-batch 24 --drop-last --loader-drop-last --no-shuffle", 2 * 41},
+      {"--global-batch 8 --max-steps 30", 30}};
+  for (const auto& [flags, steps] : jobs) {
+    const std::string all = kJob + flags + " --deterministic";
+    const Run alone = run(1, all);
+    INFO(all);
+    CHECK(alone.steps.size() == steps);
+    for (const int ranks : {2, 4, 8}) {
+      INFO(ranks << " ranks");
+      CHECK(run(ranks, all) == alone);
+    }
+    // So that the checks above can fail: without the flag the bits are others.
+    if (flags == "--global-batch 40") {
+      CHECK(run(1, kJob + flags) != run(4, kJob + flags));
+    }
+  }
+}
+
+TEST_CASE("--deterministic: the digits too, where the matrix products are large",
+          "[lesson05]") {
+  const std::string flags = "--deterministic --global-batch 256 --max-steps 8 ";
+  const Run alone = run(1, flags);
+  CHECK(run(2, flags) == alone);
+  CHECK(run(8, flags) == alone);
+}
+
+TEST_CASE("--deterministic is data parallelism on 8 ranks, whatever there is", "[lesson05]") {
+  // --batch-size counts per process, so 8 on 8 ranks are 64 on one; and --scale-lr is for 8.
+  const std::string scaled = kJob + "--max-steps 10 --deterministic --scale-lr ";
+  const Training one = trained(mpirun(1, "ddp_training", "--json --batch-size 64 " + scaled));
+  const Training four = trained(mpirun(4, "ddp_training", "--json --batch-size 16 " + scaled));
+  CHECK(one.rates == std::vector<double>(10, 0.008));
+  CHECK(four.rates == one.rates);
+  CHECK(four.losses == one.losses);
+  // The batches and the numbers are those of plain data parallelism on 8 ranks.
+  const std::string flags = kJob + "--json --global-batch 40 --optimizer sgd --lr 0.1 ";
+  const Training usual = trained(mpirun(8, "ddp_training", flags));
+  const Training fixed = trained(mpirun(2, "ddp_training", flags + "--deterministic"));
+  check_losses(fixed.losses, usual.losses);
+  CHECK(fixed.final["algorithm"] == "fixed-tree");
+  CHECK(fixed.final["backend"] == "ours");
+  CHECK(fixed.final["exposed_comm_ms"] == fixed.final["comm_ms"]);
+}
+
+TEST_CASE("--deterministic says what it costs", "[lesson05]") {
+  const CommandResult result =
+      mpirun(2, "ddp_training", kJob + "--global-batch 40 --max-steps 3 --deterministic");
+  INFO(result.out << result.err);
+  CHECK(result.status == 0);
+  CHECK(
+      result.says("deterministic: 8 virtual ranks, 4 on each process; matrix products of 5 "
+                  "rows instead of 20; 2 more gradient buffers, 0.0 MiB"));
+}
+
+TEST_CASE("--deterministic is refused where it cannot be had", "[lesson05]") {
+  struct Refusal {
+    int ranks;
+    std::string flags, message;
+  };
+  const std::vector<Refusal> refusals{
+      {3, "", "--deterministic: 3 ranks; 8 virtual ranks are shared out to 1, 2, 4 or 8"},
+      {7, "", "--deterministic: 7 ranks"},
+      {16, "", "--deterministic: 16 ranks"},
+      {2, "--batch-size 6",
+       "--deterministic: a batch of 12 over all ranks (--batch-size times ranks) does not "
+       "divide by 8"},
+      {2, "--global-batch 20",
+       "--deterministic: a batch of 20 over all ranks (--global-batch) does not divide by 8"},
+      {4, "--global-batch 30", "--global-batch: 30 does not divide by 4 ranks"},
+      {2, "--backend mpi",
+       "--deterministic: adds gradients in a tree of its own, not by "
+       "--backend mpi"},
+      {2, "--device cpu --backend mpi-nonblocking",
+       "--deterministic: adds gradients in a tree of its own, not by --backend "
+       "mpi-nonblocking"},
+      {2, "--backend nccl",
+       "--deterministic: adds gradients in a tree of its own, not by "
+       "--backend nccl"},
+      {2, "--algorithm ring",
+       "--deterministic: adds all gradients at once, in a tree of its own: no --algorithm"},
+      {2, "--algorithm auto", "--deterministic: adds all gradients at once"},
+      {2, "--bucket-cap-mb 4",
+       "--deterministic: adds all gradients at once, in a tree of its "
+       "own: no --bucket-cap-mb"},
+      {2, "--data-parallel naive", "--deterministic: and --data-parallel naive exclude"},
+      {2, "--overlap", "--deterministic: sends nothing before backward's end: no --overlap"},
+      {2, "--accumulate 2", "--deterministic: and --accumulate above 1 exclude each other"},
+      {2, "--threads 2", "--deterministic: needs --threads 1"},
+      {2, "--dataset synthetic --samples 7 --batch-size 4",
+       "--dataset: 7 samples for 8 virtual ranks"},
+      {2, "--dataset synthetic --samples 30 --batch-size 20 --loader-drop-last",
+       "--loader-drop-last: leaves no batch, a rank has only 4 samples"}};
+  for (const auto& [ranks, flags, message] : refusals) {
+    const CommandResult result =
+        mpirun(ranks, "ddp_training", "--json --deterministic " + flags);
+    INFO(ranks << " ranks, " << flags << "\n" << result.out << result.err);
+    CHECK(result.status == 2);
+    CHECK(result.out.empty());
+    CHECK(result.err.find("error: " + message) != std::string::npos);
+    CHECK(result.err.find("error: ", result.err.find("error: ") + 1) == std::string::npos);
+  }
+  // What is taken: the defaults said aloud.
+  for (const std::string flags : {"--backend ours", "--backend auto", "--no-overlap",
+                                  "--accumulate 1", "--data-parallel ddp", "--threads 1"}) {
+    INFO(flags);
+    CHECK(mpirun(2, "ddp_training",
+                 kJob + "--json --deterministic --global-batch 40 --max-steps 2 " + flags)
+              .status == 0);
+  }
+}
