@@ -26,11 +26,11 @@ class RecordingProcessGroup : public ProcessGroup {
   explicit RecordingProcessGroup(ProcessGroup& group) : group_(group) {}
 
   Tensor allocate(Shape shape) override { return group_.allocate(std::move(shape)); }
-  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
-                                   const Stream& producer) override {
+  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
+                                   const std::string& name) override {
     const std::size_t number = exchanges_.size();
     exchanges_.push_back({to_host(producer, tensor), {}});
-    return std::make_unique<RecordingWork>(group_.all_reduce(tensor, op, producer),
+    return std::make_unique<RecordingWork>(group_.all_reduce(tensor, op, producer, name),
                                            [this, number, tensor](const Stream& consumer) {
                                              exchanges_[number].after =
                                                  to_host(consumer, tensor);
