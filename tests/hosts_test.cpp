@@ -218,6 +218,7 @@ TEST_CASE("a link that drops ends the job with a diagnosis, the checkpoint intac
     CHECK(result.says("two_hosts: the cable is out"));
     CHECK(result.err.find("hang: rank 0 in MPI_") != std::string::npos);
     CHECK(result.says("of all_reduce #"));
+    CHECK(result.says(" (bucket "));
     CHECK(result.says("hang: nothing has moved on this host for 8 s (--timeout)\n"));
     // mpirun waits for an answer from the other host, until it is ended: no status of its own.
     CHECK(result.status != 0);
