@@ -106,3 +106,26 @@ TEST_CASE("all_reduce forecasts 65536 ranks from one process", "[lesson03]") {
   CHECK(crossovers >= 1);
   CHECK(lines(mpirun(2, "all_reduce", "--simulate 65536").out) <= 25);
 }
+
+TEST_CASE("a sweep's end follows its beginning where only one of them is given", "[lesson03]") {
+  const auto sizes = [](const CommandResult& result) {
+    INFO(result.out << result.err);
+    CHECK(result.status == 0);
+    std::set<std::size_t> all;
+    for (const json& row : result.rows()) {
+      if (row.contains("bytes")) all.insert(row["bytes"].get<std::size_t>());
+    }
+    return all;
+  };
+  using Sizes = std::set<std::size_t>;
+  const std::string run = "--algorithm ring --iterations 1 --json ";
+  CHECK(sizes(mpirun(2, "all_reduce", run + "--min-bytes 33554432")) == Sizes{33'554'432});
+  CHECK(sizes(mpirun(2, "all_reduce", run + "--max-bytes 16")) == Sizes{16});
+  // The forecast goes to 1 GiB by default.
+  const CommandResult forecast = run_command(
+      "timeout 60 " PROGRAM_DIR "/all_reduce --simulate 8 --json --min-bytes 268435456");
+  CHECK(sizes(forecast) == Sizes{268'435'456, 1'073'741'824});
+  // On one host, two levels are the ring: there is nothing to cross over to.
+  CHECK_FALSE(forecast.says("two-level"));
+  CHECK_FALSE(forecast.says("crossover"));
+}

@@ -25,24 +25,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// An event with its names, ready to travel: numbers of labels mean nothing on another rank.
-struct PlainEvent {
-  std::int64_t begin_ns;  // on rank 0's clock
-  std::int64_t end_ns;
-  std::uint64_t bytes;
-  std::uint32_t number;
-  std::uint32_t comm;
-  std::int32_t peer;
-  std::int32_t tag;
-  std::int32_t from;
-  Call call;
-  std::uint16_t label;
-  std::uint16_t subject;
-  std::uint8_t thread;
-  TraceEvent::Type type;
-};
-
-// What one rank recorded.
+// What one rank recorded. Its events bring their names along: numbers of labels mean nothing on
+// another rank.
 struct RankTrace {
   int rank = 0;
   std::string host;
@@ -95,10 +79,9 @@ RankTrace read_board(const RankBoard& board) {
     const TraceEvent& event = board.events()[i % capacity];
     if (event.written != i + 1) continue;  // being written right now
     std::atomic_thread_fence(std::memory_order_acquire);
-    trace.events.push_back({static_cast<std::int64_t>(event.begin_ns) + offset,
-                            static_cast<std::int64_t>(event.end_ns) + offset, event.bytes,
-                            event.number, event.comm, event.peer, event.tag, event.from,
-                            event.call, event.label, event.subject, event.thread, event.type});
+    trace.events.push_back(event);
+    trace.events.back().begin_ns += offset;
+    trace.events.back().end_ns += offset;
   }
   for (std::size_t t = 0; t < RankBoard::kThreads; ++t) {
     const ThreadRecord& thread = board.threads[t];
