@@ -71,6 +71,18 @@ bench batch --ranks 2 --values 1 8 --layers 16,8,4 --rounds 1 --seconds 0.01
 has batch.md "^\\| 8 \\| 16 $cell$cell"
 has batch.md '^ +8 \|#+ *\| [0-9]+ samples/s'
 
+if "$root/tests/support/two_hosts.sh" --rate 1gbit true >/dev/null 2>&1; then
+  bench overlap --jobs 16-8-4:2 --steps 2 --rounds 1
+  has overlap.md '^## 16-8-4, 2 samples per rank$'
+  has overlap.md "^\\| \`--overlap\` $cell$cell$cell$cell"
+  has overlap.md '^- commands: `two_hosts.sh '
+  json overlap.json 'len(d["rows"]) == 5 and all(r["rounds"][0]["step_ms"] > 0 for r in d["rows"])'
+else  # needs root, and namespaces
+  refused=$("$learn" bench overlap --output "$results/refused" </dev/null 2>&1)
+  grep -q '^skipped: two hosts on one machine: ' <<<"$refused" ||
+    { echo "FAILED: bench overlap says: $refused"; failed=1; }
+fi
+
 for name in all_reduce training buckets batch; do
   has $name.md '^- processor: .* cores$'
   has $name.md '^- commands: `mpirun -np '
