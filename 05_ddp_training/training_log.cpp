@@ -2,6 +2,7 @@
 
 #include "common/check.hpp"
 #include "common/hash.hpp"
+#include "common/host_copy.hpp"
 #include "common/measure.hpp"
 
 #include <fmt/format.h>
@@ -158,17 +159,19 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
   bool finite = true;
   Json described = Json::object();
   for (const Parameter& parameter : parameters) {
-    const std::vector<float> values = to_host(stream, parameter.value);
-    double squares = 0;
-    for (const float value : values) squares += static_cast<double>(value) * value;
-    finite = finite && std::isfinite(squares);
-    Json first8 = Json::array();
-    for (std::size_t i = 0; i < std::min<std::size_t>(8, values.size()); ++i) {
-      first8.push_back(significant(values[i]));
-    }
-    described[parameter.name] = {{"l2", significant(std::sqrt(squares))},
-                                 {"first8", first8},
-                                 {"sha256", sha256(values)}};
+    described[parameter.name] =
+        read_on_host(stream, parameter.value, [&](std::span<const float> values) -> Json {
+          double squares = 0;
+          for (const float value : values) squares += static_cast<double>(value) * value;
+          finite = finite && std::isfinite(squares);
+          Json first8 = Json::array();
+          for (const float value : values.first(std::min<std::size_t>(8, values.size()))) {
+            first8.push_back(significant(value));
+          }
+          return {{"l2", significant(std::sqrt(squares))},
+                  {"first8", first8},
+                  {"sha256", sha256(values)}};
+        });
   }
   const StepTimes typical{.step = median_of(times_, &StepTimes::step),
                           .data = median_of(times_, &StepTimes::data),

@@ -31,8 +31,10 @@ HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, De
 }
 
 Tensor HostProcessGroup::allocate(Shape shape) {
-  // Only host memory can be shared between processes; a GPU's tensors are staged anyway.
-  if (reducer_ && device_.is_cpu()) return reducer_->allocate(std::move(shape));
+  // Only host memory can be shared between processes; a GPU's tensors are staged anyway. One
+  // rank alone shares with nobody, and Linux gives ordinary memory on larger pages.
+  if (reducer_ && device_.is_cpu() && comm_.size() > 1)
+    return reducer_->allocate(std::move(shape));
   return {std::move(shape), device_};
 }
 

@@ -3,6 +3,7 @@
 
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/hash.hpp"
+#include "common/host_copy.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -38,7 +39,9 @@ std::string first_difference(const Communicator& comm, std::span<const Parameter
   // the complement of the largest complement: one all-reduce with max finds both.
   std::vector<std::uint64_t> hashes;
   for (const Parameter& parameter : parameters) {
-    const std::uint64_t hash = fingerprint(to_host(stream, parameter.value));
+    const std::uint64_t hash =
+        read_on_host(stream, parameter.value,
+                     [](std::span<const float> values) { return fingerprint(values); });
     hashes.push_back(hash);
     hashes.push_back(~hash);
   }

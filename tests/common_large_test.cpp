@@ -1,5 +1,6 @@
-// The matrix product at the sizes of real layers, where gemm chooses between two of oneDNN's.
-// common_test.cpp has the small and odd shapes.
+// What is done differently for tensors of the size of real layers: gemm chooses between two of
+// oneDNN's products, memory lies on huge pages. common_test.cpp has the small and odd shapes.
+#include "common/buffer.hpp"
 #include "common/gemm.hpp"
 #include "common/stream.hpp"
 #include "tests/support/catch.hpp"
@@ -58,5 +59,20 @@ TEST_CASE("gemm is exact on whole numbers at the sizes of layers") {
         }
       }
     }
+  }
+}
+
+TEST_CASE("memory for large tensors is zero, and begins where a huge page can") {
+  constexpr std::size_t kHugePage = 2U << 20;
+  for (const std::size_t bytes :
+       {kHugePage - 1, kHugePage, kHugePage + 1, 3 * kHugePage + 777}) {
+    CAPTURE(bytes);
+    const Buffer<unsigned char> buffer(bytes, Device{});
+    const std::size_t begin = reinterpret_cast<std::uintptr_t>(buffer.data());
+    CHECK(begin % (bytes < kHugePage - 63 ? 64 : kHugePage) == 0);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < bytes; ++i) wrong += buffer.data()[i] == 0 ? 0 : 1;
+    CHECK(wrong == 0);
+    buffer.data()[bytes - 1] = 1;
   }
 }
