@@ -4,6 +4,7 @@
 #include "common/hash.hpp"
 #include "common/host_copy.hpp"
 #include "common/measure.hpp"
+#include "common/memory_use.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -102,6 +103,9 @@ void TrainingLog::step(std::size_t epoch, double loss, double lr, std::size_t sa
   times.step = milliseconds(last_, now);
   times.data = std::exchange(data_ms_, 0.0);
   times_.push_back(times);
+  // The first all-reduce has touched what the ranks share; only from there on can it be told
+  // apart from the peak (MemoryUse::peak_share).
+  if (times_.size() == 1) restart_peak();
   last_ = batch_asked_ = now;
   samples_.push_back(samples);
   epoch_loss_ += loss;

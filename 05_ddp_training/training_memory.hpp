@@ -17,9 +17,9 @@ struct TrainingMemory {
   std::size_t gradients = 0;
   std::size_t optimizer_state = 0;
   std::size_t activations = 0;
-  // Measured (memory_use): what the process had at most, and what before there was a model,
-  // which is the program with its libraries, MPI, and the data set. 0 where it cannot be
-  // measured.
+  // Measured (memory_use): what the process had at most after the first step, and what before
+  // there was a model, which is the program with its libraries, MPI, and the data set. 0 where
+  // it cannot be measured.
   std::size_t peak = 0;
   std::size_t before = 0;
 

@@ -27,4 +27,10 @@ MemoryUse memory_use() {
   return use;
 }
 
+bool restart_peak() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5" << std::flush;  // proc(5): resets VmHWM
+  return file.good();
+}
+
 }  // namespace dist

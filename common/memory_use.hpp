@@ -25,4 +25,8 @@ struct MemoryUse {
 // All zero where there is no /proc/self/status.
 MemoryUse memory_use();
 
+// From now on the peak is that of the time after this call. Returns false, and changes nothing,
+// where the kernel does not let us.
+bool restart_peak();
+
 }  // namespace dist

@@ -61,4 +61,6 @@ TEST_CASE("memory use tells own pages from shared ones, and keeps the peak", "[m
   CHECK(near(after.own, before.own));
   CHECK(near(after.shared, before.shared));
   CHECK(near(after.peak, peak));
+  if (dist::restart_peak())
+    CHECK(near(memory_use().peak, after.own + after.files + after.shared));
 }
