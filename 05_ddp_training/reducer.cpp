@@ -29,6 +29,9 @@ Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCap
       bucket.parameters.push_back(last - i);
       count += parameters[last - i].value.numel();
     }
+    // The windows take these gradients' place; while both were there, a rank would hold its
+    // largest gradients twice.
+    for (const std::size_t index : bucket.parameters) parameters[index].grad = Tensor();
     bucket.message = group.allocate({count});
     bucket.missing = bucket.parameters.size();
     bucket.name = fmt::format("bucket {}: ", buckets_.size());

@@ -13,9 +13,11 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import measure
+import memory_samples
 from measure import HERE, number, ratio, say, table
 
 Model = collections.namedtuple("Model", "layers batch")
@@ -77,10 +79,10 @@ class Bench:
         guess = 3e-3 + crowd * 6 * parameters_of(model) * model.batch / 60e9
         return int(min(200, max(8, self.options.seconds / guess)))
 
-    def job(self, model, ranks, steps):
+    def job(self, model, ranks, steps, batches=4):
         return ["--json", "--device", "cpu", "--dataset", "synthetic", "--layers",
                 ",".join(map(str, model.layers)), "--classes", model.layers[-1], "--batch-size",
-                model.batch, "--samples", 4 * ranks * model.batch, "--max-steps", steps]
+                model.batch, "--samples", batches * ranks * model.batch, "--max-steps", steps]
 
     def last_row(self, what, ranks, command, limit=600):
         command = ["mpirun", "-np", ranks] + command
@@ -145,12 +147,15 @@ class Bench:
             self.first_step(name, mpirun + [python, HERE / "peers" / "pytorch_ddp.py"] + flags)
 
     def peak_mib(self, what, ranks, command):
-        command = ["mpirun", "-np", ranks, sys.executable, HERE / "peak_memory.py"] + command
-        self.commands.setdefault(what, command)
-        return max(row["peak_mib"] for row in measure.rows_of(command))
+        with tempfile.TemporaryDirectory() as folder:
+            command = ["mpirun", "-np", ranks, sys.executable, HERE / "memory_samples.py",
+                       folder] + command
+            self.commands.setdefault(what, command)
+            measure.run(command)
+            return memory_samples.peak_per_rank_mib(folder)
 
     def weigh(self, model, ranks):
-        job = self.job(model, ranks, 3)
+        job = self.job(model, ranks, 3, batches=1)  # the data set is none of the model's
         row = {"needed": needed_mib(model),
                "mpi": self.peak_mib("memory of MPI", ranks, [self.program("send_recv")]),
                "ours": self.peak_mib("memory", ranks, [self.program("ddp_training")] + job)}
