@@ -27,10 +27,14 @@ Machine machine_of(const ForecastOptions& options) {
   return machine;
 }
 
-// The algorithms that this machine can run.
+// The algorithms that this machine can run. On one host, or with one rank on each, two levels
+// are the ring.
 std::vector<SimulatedAlgorithm> algorithms_of(const Machine& machine) {
   std::vector<SimulatedAlgorithm> all(std::begin(kSimulated), std::end(kSimulated));
-  if (machine.ranks % machine.per_host != 0) std::erase(all, SimulatedAlgorithm::two_level);
+  if (machine.ranks % machine.per_host != 0 || machine.ranks == machine.per_host ||
+      machine.per_host == 1) {
+    std::erase(all, SimulatedAlgorithm::two_level);
+  }
   return all;
 }
 

@@ -26,7 +26,9 @@ CommunicationTimes DataParallel::communication_times(const Stream& stream) const
   group_.synchronize(stream);
   const double total = all_reduces_ms();
   // Without a thread or a stream of its own, communication takes its time from backward.
-  return {total, group_.overlaps() ? elapsed_ms(computed_, averaged_) : total};
+  return {.total = total,
+          .exposed = group_.overlaps() ? elapsed_ms(computed_, averaged_) : total,
+          .hideable = hideable_ms()};
 }
 
 }  // namespace dist

@@ -4,13 +4,15 @@
 
 #include "05_ddp_training/mlp.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
+#include "common/call_scope.hpp"
 
 namespace dist {
 
 // Of the last backward, in milliseconds.
 struct CommunicationTimes {
-  double total = 0;    // what the all-reduces took, one after the other
-  double exposed = 0;  // the part during which nothing was computed
+  double total = 0;     // what the all-reduces took, one after the other
+  double exposed = 0;   // the part during which nothing was computed
+  double hideable = 0;  // the part that backward could have hidden (overlap_bound.hpp)
 };
 
 class DataParallel {
@@ -18,6 +20,7 @@ class DataParallel {
   virtual ~DataParallel() = default;
 
   Tensor forward(const Tensor& input, const Stream& stream) {
+    const CallScope scope("forward");  // a row of the trace
     return module_.forward(input, stream);
   }
   // Called on all ranks. Afterwards every grad is the mean over the ranks, for work that is
@@ -60,6 +63,8 @@ class DataParallel {
   virtual void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
                                     const Stream& stream) = 0;
   virtual double all_reduces_ms() const = 0;
+  // What starts only after backward cannot be hidden behind it.
+  virtual double hideable_ms() const { return 0; }
 
   Mlp& module_;
   ProcessGroup& group_;

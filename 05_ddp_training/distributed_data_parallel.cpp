@@ -2,6 +2,7 @@
 #include "05_ddp_training/distributed_data_parallel.hpp"
 
 #include "05_ddp_training/naive_data_parallel.hpp"
+#include "common/call_scope.hpp"
 
 namespace dist {
 
@@ -12,9 +13,15 @@ DistributedDataParallel::DistributedDataParallel(Mlp& module, ProcessGroup& grou
 void DistributedDataParallel::backward_and_average(const Tensor& grad_logits,
                                                    Accumulate accumulate,
                                                    const Stream& stream) {
-  module_.backward(grad_logits, stream, accumulate,
-                   [&](std::size_t parameter) { reducer_.mark_ready(parameter, stream); });
+  {
+    const CallScope scope("backward");
+    module_.backward(grad_logits, stream, accumulate, [&](std::size_t parameter) {
+      if (observer_) observer_(parameter);
+      reducer_.mark_ready(parameter, stream);
+    });
+  }
   computed_ = stream.record_event();
+  const CallScope scope("wait for all-reduces");
   reducer_.finalize(stream);
 }
 

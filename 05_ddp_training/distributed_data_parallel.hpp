@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace dist {
 
@@ -19,12 +20,18 @@ class DistributedDataParallel : public DataParallel {
 
   const Reducer& reducer() const { return reducer_; }
 
+  // Told of every gradient that is ready, just before the reducer is: the gradient is this
+  // rank's own still (explain).
+  void observe(GradReadyHook observer) { observer_ = std::move(observer); }
+
  private:
   void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
                             const Stream& stream) override;
   double all_reduces_ms() const override { return reducer_.communication_ms(); }
+  double hideable_ms() const override { return reducer_.hideable_ms(computed_); }
 
   Reducer reducer_;
+  GradReadyHook observer_;
 };
 
 // Called on all ranks. `name` is ddp (DistributedDataParallel) or naive (NaiveDataParallel).

@@ -10,26 +10,31 @@
 #include "05_ddp_training/checkpoint.hpp"
 #include "05_ddp_training/deterministic_data_parallel.hpp"
 #include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/explain.hpp"
 #include "05_ddp_training/micro_batches.hpp"
 #include "05_ddp_training/optimizer.hpp"
 #include "05_ddp_training/parallel_options.hpp"
 #include "05_ddp_training/process_group/overlap_choice.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "05_ddp_training/replica_check.hpp"
+#include "05_ddp_training/resilience/agreement.hpp"
+#include "05_ddp_training/resilience/guards.hpp"
+#include "05_ddp_training/resilience/replica_check.hpp"
+#include "05_ddp_training/starting_point.hpp"
 #include "05_ddp_training/training_data.hpp"
 #include "05_ddp_training/training_log.hpp"
 #include "05_ddp_training/tree_sum.hpp"
 #include "05_ddp_training/virtual_ranks.hpp"
+#include "common/memory_use.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/nccl_communicator.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 int main(int argc, char** argv) {
   using namespace dist;
@@ -41,19 +46,30 @@ int main(int argc, char** argv) {
 
   TrainingOptions options;
   ParallelOptions parallel;
+  StartingPoint start;
   TrainingData data;
   DeviceChoice choice;
+  RunSettings settings;
   CommandLine command_line("ddp_training", "Lesson 5: N processes train one model.");
   options.declare(command_line, /*writes=*/root);
   parallel.declare(command_line, options, comm);
+  start.declare(command_line);
+  const auto ranks = static_cast<std::size_t>(comm.size());
   command_line.check([&] {
     choice = choose_device(options.common.device, comm.local_rank());
     data.load(options, comm.size(), parallel.virtual_ranks(comm).per_process());
+    settings =
+        run_settings(command_line.values(), data.fingerprint(options), to_string(choice.device),
+                     ranks, ranks * options.batch_size * parallel.accumulate);
+    start.check(options, settings, /*reads=*/root, /*any_ranks=*/parallel.deterministic);
   });
-  // [2] Who carries messages between the replicas: ours, MPI or NCCL.
   BackendChoice backend;
-  command_line.check_together(
-      [&] { backend = choose_backend(parallel.backend, comm, choice.device); });
+  command_line.check_together([&] {
+    // [2] One run, or N that only look like it? And who carries messages between the replicas:
+    // ours, MPI or NCCL.
+    require_agreement(comm, command_line.values(), settings["training data"]);
+    backend = choose_backend(parallel.backend, comm, choice.device);
+  });
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
 
   const Console console(options.common.json, root);
@@ -63,20 +79,25 @@ int main(int argc, char** argv) {
   const auto group =
       make_process_group(backend.backend, comm, choice.device,
                          kAllReduceAlgorithms.at(parallel.algorithm), overlap.overlap);
+  if (parallel.explain) return explain(comm, console, *group, stream, choice.reason);
 
+  const std::size_t before = memory_use().resident_share(comm.local_size());
   Generator generator(options.common.seed);
   Mlp model(options.layers, generator, stream);
   data.draw(options, generator);
-  // [3] Rank 0's parameters become everybody's (lesson 2), and gradients become windows on
-  // messages.
+  const auto optimizer = make_optimizer(options.optimizer, model.parameters(), stream);
+  const LrSchedule schedule = parallel.lr_schedule(options.optimizer, comm);
+
+  // [3] Rank 0's parameters, drawn or read from its file, become everybody's (lesson 2), and
+  // gradients become windows on messages.
+  Position position = start.restore(model.parameters(), *optimizer, stream);
+  if (start.resumed()) share_progress(comm, position, *optimizer, stream);
   const VirtualRanks virtual_ranks = parallel.virtual_ranks(comm);
   const auto ddp =
       parallel.deterministic
           ? make_deterministic_data_parallel(model, *group, stream, comm, virtual_ranks)
           : make_data_parallel(parallel.data_parallel, model, *group, stream,
                                parallel.bucket_caps());
-  const auto optimizer = make_optimizer(options.optimizer, model.parameters(), stream);
-  const LrSchedule schedule = parallel.lr_schedule(options.optimizer, comm);
 
   // [4] This rank's share of every epoch (lesson 4); or those of several virtual ranks, each
   // with its part of the batch.
@@ -85,11 +106,16 @@ int main(int argc, char** argv) {
                          options.sampler);
   DataLoader loader(data.train(), options.batch_size / played, options.loader_drop_last, stream,
                     played);
-  const std::size_t batches = loader.batches(sampler.num_samples());
-  const std::size_t batches_per_step = parallel.accumulate * played;
-  const std::size_t steps_per_epoch = (batches + batches_per_step - 1) / batches_per_step;
-  const std::size_t total_steps = options.total_steps(steps_per_epoch);
-  const auto ranks = static_cast<std::size_t>(comm.size());
+  const auto steps_over = [&](std::size_t samples) {
+    const std::size_t batches_per_step = parallel.accumulate * played;
+    return (loader.batches(samples) + batches_per_step - 1) / batches_per_step;
+  };
+  const std::size_t total_steps =
+      start.evaluates_only()
+          ? position.step
+          : options.total_steps(position.step, position.epoch,
+                                steps_over(sampler.indices_after(position.taken).size()),
+                                steps_over(sampler.num_samples()));
   console.line(fmt::format("{} rank{}, model {} on {} ({})", ranks, ranks == 1 ? "" : "s",
                            fmt::join(options.layers, "-"), to_string(choice.device),
                            choice.reason));
@@ -100,18 +126,30 @@ int main(int argc, char** argv) {
                            options.dataset, data.train().size(), sampler.num_samples(),
                            sampler.total_size() > data.train().size() ? " (padded)" : "", ranks,
                            options.batch_size, ranks * options.batch_size));
+  for (const std::string& note : start.notes()) console.line(note);
 
-  const auto save = [&](std::size_t steps) {
+  const auto save = [&] {
     if (!root) return;  // all replicas are equal, and two writers would tear one file
-    save_checkpoint(options.checkpoint, model.parameters(), {{"step", std::to_string(steps)}},
+    save_checkpoint(options.checkpoint, model.parameters(), *optimizer, position, settings,
                     stream);
   };
+  const auto accuracy = [&]() -> std::optional<double> {
+    if (data.test() == nullptr) return std::nullopt;
+    return test_accuracy(comm, virtual_ranks, model, *data.test(), stream);
+  };
   CrossEntropyLoss loss;
-  TrainingLog log(console, options, total_steps, steps_per_epoch);
-  for (std::size_t epoch = 0; log.steps() < total_steps; ++epoch) {
+  Guards guards(comm, model.parameters(),
+                {.check_replicas = parallel.check_replicas,
+                 .stop_on_signal = !options.checkpoint.empty()},
+                stream);
+  TrainingLog log(console, options, position.step, total_steps);
+  if (position.step == total_steps) log.tested(accuracy());
+  while (position.step < total_steps && !guards.must_stop()) {
+    const std::size_t epoch = position.epoch;
     sampler.set_epoch(epoch);
-    MicroBatches micro_batches(batches, parallel.accumulate, played);
-    for (const Batch& batch : loader.over(sampler.indices())) {
+    const std::vector<std::size_t> indices = sampler.indices_after(position.taken);
+    MicroBatches micro_batches(loader.batches(indices.size()), parallel.accumulate, played);
+    for (const Batch& batch : loader.over(indices)) {
       log.batch_is_here();
       const Tensor logits = ddp->forward(batch.inputs, stream);
       micro_batches.begin(batch.rows());
@@ -129,29 +167,41 @@ int main(int argc, char** argv) {
       ddp->backward(loss.grad(), stream);
       log.gradients_are_here(stream);
       const double lr = schedule.at(log.steps());
-      optimizer->step(lr, stream);
+      const bool finite = guards.may_step(stream);
+      if (finite) optimizer->step(lr, stream);
 
       // [6] Rank 0's own loss would be that of rank 0's samples.
       const CommunicationTimes times = ddp->communication_times(stream);
       micro_batches.add_loss(loss.value(stream));
-      const double mean_loss = parallel.deterministic
-                                   ? tree_mean(comm, micro_batches.losses())
-                                   : mean_over_ranks(comm, micro_batches.mean_loss());
-      log.step(epoch, mean_loss, lr, micro_batches.rows() * ranks,
-               {.communication = times.total, .exposed = times.exposed}, stream);
-      if (log.checkpoint_due()) {
-        save(log.steps());
+      StepOutcome outcome =
+          over_all_ranks(comm, micro_batches.mean_loss(), guards.asked_to_stop());
+      if (parallel.deterministic) outcome.mean_loss = tree_mean(comm, micro_batches.losses());
+      log.step(
+          epoch, outcome.mean_loss, lr, micro_batches.rows() * ranks,
+          {.communication = times.total, .exposed = times.exposed, .hideable = times.hideable},
+          stream, finite ? "" : guards.last_not_finite());
+      position.advance(micro_batches.rows() * ranks, micro_batches.epoch_is_done());
+      guards.after_step(position.step, outcome.stop, stream);
+      if (log.checkpoint_due() && guards.problem().empty()) {
+        save();
         log.start_clock();
       }
-      if (log.steps() == total_steps) break;
+      if (position.step == total_steps || guards.must_stop()) break;
     }
-    std::optional<double> accuracy;
-    if (data.test() != nullptr)
-      accuracy = test_accuracy(comm, virtual_ranks, model, *data.test(), stream);
-    log.epoch(epoch, accuracy);
+    if (guards.must_stop()) break;
+    log.epoch(epoch, accuracy());
     log.start_clock();
   }
-  if (!options.checkpoint.empty()) save(log.steps());
+  if (!guards.problem().empty()) return console.verdict(false, "", guards.problem());
+  if (!options.checkpoint.empty() && !start.evaluates_only()) save();
+  if (position.step < total_steps) {
+    log.stopped(options.checkpoint);
+    return kStoppedOnRequest;
+  }
+
+  TrainingMemory memory = count_memory(model, *optimizer);
+  memory.before = largest_over_ranks(comm, before);
+  memory.peak = largest_over_ranks(comm, memory_use().peak_share(comm.local_size()));
 
   // [7] N models or one? Every parameter of every rank is compared.
   const std::string difference = first_difference(comm, model.parameters(), stream);
@@ -163,7 +213,8 @@ int main(int argc, char** argv) {
        .backend = to_string(backend.backend),
        .algorithm = algorithm,
        .ranks = comm.size(),
-       .overlap = parallel.deterministic ? "the tree is added after backward" : overlap.reason},
+       .overlap = parallel.deterministic ? "the tree is added after backward" : overlap.reason,
+       .memory = memory},
       model.parameters(), difference.empty(), stream);
   return console.verdict(comm.all_agree(finite && difference.empty()),
                          "the same parameters, to the bit, on every rank",

@@ -43,6 +43,7 @@ class MicroBatches {
   }
   std::span<const double> losses() const { return losses_; }
   std::size_t rows() const { return rows_; }
+  bool epoch_is_done() const { return left_ == 0; }
 
  private:
   std::size_t left_;      // batches of the epoch

@@ -11,23 +11,32 @@
 
 namespace dist {
 
+std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& widths) {
+  std::vector<ParameterShape> shapes;
+  for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
+    // Linear and ReLU take turns in the nn.Sequential, so layer l is its module 2 l.
+    const std::string module = std::to_string(2 * layer);
+    shapes.push_back({module + ".weight", {widths[layer + 1], widths[layer]}});
+    shapes.push_back({module + ".bias", {widths[layer + 1]}});
+  }
+  return shapes;
+}
+
 Mlp::Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& stream)
     : widths_(std::move(widths)) {
   if (widths_.size() < 2) throw Error("an Mlp needs at least an input and an output width");
+  for (const auto& [name, shape] : parameter_shapes(widths_)) {
+    parameters_.push_back(
+        {name, Tensor(shape, stream.device()), Tensor(shape, stream.device())});
+  }
   for (std::size_t layer = 0; layer < layers(); ++layer) {
-    const std::size_t in = widths_[layer];
-    const std::size_t out = widths_[layer + 1];
-    const Tensor weight({out, in}, Device{});
-    const Tensor bias({out}, Device{});
-    init_linear(weight.span(), bias.span(), in, generator);
-    // Linear and ReLU take turns in the nn.Sequential, so layer l is its module 2 l.
-    const std::string module = std::to_string(2 * layer);
-    for (const auto& [name, initial] : {std::pair{".weight", weight}, {".bias", bias}}) {
-      Parameter parameter{module + name, Tensor(initial.shape(), stream.device()),
-                          Tensor(initial.shape(), stream.device())};
-      copy(stream, parameter.value, initial);
-      parameters_.push_back(std::move(parameter));
-    }
+    const Parameter& weight = parameters_[2 * layer];
+    const Parameter& bias = parameters_[2 * layer + 1];
+    const Tensor initial_weight(weight.value.shape(), Device{});
+    const Tensor initial_bias(bias.value.shape(), Device{});
+    init_linear(initial_weight.span(), initial_bias.span(), widths_[layer], generator);
+    copy(stream, weight.value, initial_weight);
+    copy(stream, bias.value, initial_bias);
     stream.synchronize();  // the host's copies go away
   }
 }
@@ -40,6 +49,13 @@ void Mlp::make_room(std::size_t rows, Device device) {
     outputs_.emplace_back(Shape{rows, widths_[layer + 1]}, device);
     output_grads_.emplace_back(Shape{rows, widths_[layer + 1]}, device);
   }
+}
+
+std::size_t Mlp::activation_bytes() const {
+  std::size_t bytes = 0;
+  for (const Tensor& output : outputs_) bytes += output.size_bytes();
+  for (const Tensor& grad : output_grads_) bytes += grad.size_bytes();
+  return bytes;
 }
 
 Tensor Mlp::forward(const Tensor& input, const Stream& stream) {

@@ -21,6 +21,14 @@ struct Parameter {
   Tensor grad;  // of the same shape; may be a window on a message (distributed_data_parallel)
 };
 
+// What the parameters of an Mlp of these widths are called, and their shapes, in registration
+// order.
+struct ParameterShape {
+  std::string name;
+  Shape shape;
+};
+std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& widths);
+
 // Told, during backward, that the gradient of parameters()[index] has been queued.
 using GradReadyHook = std::function<void(std::size_t index)>;
 
@@ -47,6 +55,10 @@ class Mlp {
   // In registration order, each layer's weight before its bias.
   std::span<Parameter> parameters() { return parameters_; }
   std::span<const Parameter> parameters() const { return parameters_; }
+
+  // Of what forward keeps for backward and what backward hands down: it grows with the batch,
+  // and stays as large as the largest batch needed it.
+  std::size_t activation_bytes() const;
 
  private:
   std::size_t layers() const { return widths_.size() - 1; }

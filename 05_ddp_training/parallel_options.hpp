@@ -13,6 +13,7 @@
 #include <bit>
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace dist {
@@ -25,9 +26,11 @@ struct ParallelOptions {
   bool scale_lr = false;
   double first_bucket_mb = 1.0;
   double bucket_cap_mb = 1.0;
-  std::optional<bool> overlap;  // unset: where a core is free for it
-  std::size_t accumulate = 1;   // batches per optimizer step
+  std::optional<bool> overlap;       // unset: where a core is free for it
+  std::size_t accumulate = 1;        // batches per optimizer step
+  std::size_t check_replicas = 100;  // steps between two comparisons; 0: none
   bool deterministic = false;
+  bool explain = false;
 
   BucketCaps bucket_caps() const {
     constexpr double kMiB = 1024.0 * 1024.0;
@@ -65,7 +68,12 @@ struct ParallelOptions {
                       "all-reduces run on a thread of their own; default: if a core is free");
     command_line.flag("--deterministic", deterministic,
                       "the same bits on 1, 2, 4 and 8 ranks; slower");
+    command_line.number<std::size_t>("--check-replicas", check_replicas, 0, 1U << 30,
+                                     "compare the parameters' hashes every so many steps");
+    command_line.flag("--explain", explain,
+                      "one step of two ranks, every number shown, to check by hand");
     command_line.check([&, this] {
+      if (explain) check_explain(command_line, comm);
       if (command_line.given("--algorithm") && backend != "auto" && backend != "ours") {
         throw Error("--algorithm: is for the backend ours, not for " + backend);
       }
@@ -137,6 +145,22 @@ struct ParallelOptions {
     }
     backend = "ours";
     overlap = false;
+  }
+
+  // The step that is explained has a model, data and an optimizer of its own.
+  static void check_explain(const CommandLine& command_line, const Communicator& comm) {
+    if (comm.size() != 2) {
+      throw Error(
+          fmt::format("--explain: shows one step of 2 ranks, here are {}", comm.size()));
+    }
+    const std::set<std::string> meant{"--explain", "--device",  "--backend", "--algorithm",
+                                      "--overlap", "--threads", "--json",    "--trace",
+                                      "--strict",  "--timeout"};
+    for (const auto& [flag, text] : command_line.values()) {
+      if (command_line.given(flag) && !meant.contains(flag)) {
+        throw Error(fmt::format("--explain: has a step of its own, without {}", flag));
+      }
+    }
   }
 
   bool overlap_flag_ = true;

@@ -2,7 +2,10 @@
 #include "05_ddp_training/reducer.hpp"
 
 #include "05_ddp_training/bucket_plan.hpp"
+#include "05_ddp_training/overlap_bound.hpp"
 #include "common/check.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -28,11 +31,13 @@ Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCap
     }
     bucket.message = group.allocate({count});
     bucket.missing = bucket.parameters.size();
+    bucket.name = fmt::format("bucket {}: ", buckets_.size());
     std::size_t begin = 0;
     for (const std::size_t index : bucket.parameters) {
       Parameter& parameter = parameters[index];
       parameter.grad =
           bucket.message.narrow(begin, parameter.value.numel()).view(parameter.value.shape());
+      bucket.name += (begin == 0 ? "" : ", ") + parameter.name;
       begin += parameter.value.numel();
       bucket_of_[index] = buckets_.size();
     }
@@ -52,7 +57,8 @@ void Reducer::mark_ready(std::size_t index, const Stream& compute) {
 void Reducer::start_full_buckets(const Stream& compute) {
   for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) {
     Bucket& bucket = buckets_[next_];
-    bucket.work = group_.all_reduce(bucket.message, ReduceOp::avg, compute);
+    bucket.full = compute.record_event();
+    bucket.work = group_.all_reduce(bucket.message, ReduceOp::avg, compute, bucket.name);
   }
 }
 
@@ -86,6 +92,21 @@ double Reducer::communication_ms() const {
     if (bucket.work) sum += bucket.work->elapsed_ms();
   }
   return sum;
+}
+
+double Reducer::hideable_ms(const Event& computed) const {
+  // Since the first bucket was full. An all-reduce that holds backward up is taken out: the
+  // question is how long backward alone would have taken.
+  std::vector<double> full;
+  std::vector<double> took;
+  double held_up = 0;
+  for (const Bucket& bucket : buckets_) {
+    if (!bucket.work) return 0;
+    full.push_back(elapsed_ms(buckets_.front().full, bucket.full) - held_up);
+    took.push_back(bucket.work->elapsed_ms());
+    if (!group_.overlaps()) held_up += took.back();
+  }
+  return dist::hideable_ms(full, took, elapsed_ms(buckets_.front().full, computed) - held_up);
 }
 
 }  // namespace dist

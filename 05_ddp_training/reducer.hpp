@@ -49,12 +49,16 @@ class Reducer {
   // What the all-reduces of the last finalize took, one after the other, in milliseconds. Waits
   // until they are done.
   double communication_ms() const;
+  // The part of that which backward could have hidden, if `computed` is when it ended.
+  double hideable_ms(const Event& computed) const;
 
  private:
   struct Bucket {
     Tensor message;
     std::vector<std::size_t> parameters;
+    std::string name;         // "bucket 2: 2.bias, 2.weight"
     std::size_t missing = 0;  // gradients that backward has not finished
+    Event full;               // when none was missing any more
     std::unique_ptr<Work> work;
   };
   void start_full_buckets(const Stream& compute);

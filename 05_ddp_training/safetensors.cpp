@@ -5,6 +5,7 @@
 #include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "common/hash.hpp"
+#include "common/host_copy.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -221,9 +222,10 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
     Fingerprint checksum;
     checksum.add(header.data(), header.size());
     for (const NamedTensor& named : tensors) {
-      const std::vector<float> values = to_host(stream, named.tensor);
-      file.write(values.data(), values.size() * sizeof(float));
-      checksum.add(values.data(), values.size() * sizeof(float));
+      read_on_host(stream, named.tensor, [&](std::span<const float> values) {
+        file.write(values.data(), values.size_bytes());
+        checksum.add(values.data(), values.size_bytes());
+      });
     }
     file.write_at(fmt::format("{:016x}", checksum.value()),
                   sizeof(header_bytes) + checksum_position(header));

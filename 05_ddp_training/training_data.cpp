@@ -4,6 +4,7 @@
 #include "04_distributed_sampler/idx_dataset.hpp"
 #include "04_distributed_sampler/in_memory_dataset.hpp"
 #include "common/check.hpp"
+#include "common/hash.hpp"
 
 #include <fmt/format.h>
 
@@ -139,6 +140,18 @@ void TrainingData::load(TrainingOptions& options, int processes,
       std::max(train_->classes(), test_ ? test_->classes() : std::size_t{0});
   check_widths(options, train_->features(), classes);
   check_counts(options, train_->size(), processes, ranks_per_process);
+}
+
+std::string TrainingData::fingerprint(const TrainingOptions& options) const {
+  if (train_ == nullptr) return fmt::format("synthetic, {} samples", options.samples);
+  Fingerprint hash;
+  std::vector<float> row(train_->features());
+  for (std::size_t i = 0; i < train_->size(); ++i) {
+    const std::int32_t label = train_->get(i, row);
+    hash.add(row.data(), row.size() * sizeof(float));
+    hash.add(&label, sizeof label);
+  }
+  return fmt::format("{}, {} samples, {:016x}", options.dataset, train_->size(), hash.value());
 }
 
 void TrainingData::draw(const TrainingOptions& options, Generator& generator) {

@@ -6,6 +6,7 @@
 #include "common/random.hpp"
 
 #include <memory>
+#include <string>
 
 namespace dist {
 
@@ -16,6 +17,11 @@ class TrainingData {
   // of `processes` plays `ranks_per_process`. Throws Error naming the flag or the file. The
   // synthetic set is not drawn yet.
   void load(TrainingOptions& options, int processes, std::size_t ranks_per_process = 1);
+
+  // The training set by its content, for comparing with other ranks' and other runs': name,
+  // size and a hash of every number, such as "digits, 8000 samples, 1f2e...". The synthetic set
+  // is its flags. Reads the whole set.
+  std::string fingerprint(const TrainingOptions& options) const;
 
   // Draws the synthetic set; does nothing for the others. PyTorch's program draws the model
   // first, from the same generator, so this comes after the model.

@@ -2,6 +2,7 @@
 
 #include "common/check.hpp"
 #include "common/hash.hpp"
+#include "common/host_copy.hpp"
 #include "common/measure.hpp"
 
 #include <fmt/format.h>
@@ -36,6 +37,26 @@ double milliseconds(std::chrono::steady_clock::time_point begin,
   return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
+// NaN if nobody knows how long communication took.
+double hidden_fraction(const StepTimes& times) {
+  if (!std::isfinite(times.communication)) return times.communication;
+  if (times.communication <= 0) return 0;
+  return std::max(0.0, 1.0 - times.exposed / times.communication);
+}
+
+std::string communication_line(const StepTimes& times, double hidden, const std::string& how) {
+  if (!std::isfinite(times.communication)) {
+    return fmt::format("communication: how much of it was hidden, nobody can see ({})", how);
+  }
+  std::string text = fmt::format("communication: {:.2f} ms per step, {:.0f} % of it hidden",
+                                 times.communication, 100 * hidden);
+  if (hidden > 0 && times.hideable > 0) {
+    const double best = times.hideable / times.communication;
+    text += fmt::format(", {:.0f} % of what could be", 100 * std::min(1.0, hidden / best));
+  }
+  return text + fmt::format(" ({})", how);
+}
+
 Json nullable(const std::string& text) {
   return text.empty() ? Json() : Json(text);
 }
@@ -43,14 +64,14 @@ Json nullable(const std::string& text) {
 }  // namespace
 
 TrainingLog::TrainingLog(const Console& console, const TrainingOptions& options,
-                         std::size_t total_steps, std::size_t steps_per_epoch)
+                         std::size_t steps_before, std::size_t total_steps)
     : console_(console),
       options_(options),
+      steps_before_(steps_before),
       total_steps_(total_steps),
-      progress_(console, fmt::format("{} steps per epoch", steps_per_epoch), total_steps) {
+      progress_(console, "steps", total_steps - steps_before) {
   if (!options.metrics.empty() && console.speaks()) {
-    metrics_.open(options.metrics, std::ios::trunc);
-    if (!metrics_) throw Error(fmt::format("--metrics: {} cannot be opened", options.metrics));
+    metrics_.emplace(options.metrics, steps_before);
   }
   start_clock();
 }
@@ -73,7 +94,7 @@ void TrainingLog::gradients_are_here(const Stream& stream) {
 }
 
 void TrainingLog::step(std::size_t epoch, double loss, double lr, std::size_t samples,
-                       StepTimes times, const Stream& stream) {
+                       StepTimes times, const Stream& stream, const std::string& not_finite) {
   const Event updated = stream.record_event();
   stream.synchronize();
   if (gradients_) times.optimizer = elapsed_ms(*gradients_, updated);
@@ -86,16 +107,21 @@ void TrainingLog::step(std::size_t epoch, double loss, double lr, std::size_t sa
   epoch_loss_ += loss;
   ++epoch_steps_;
   progress_.advance();
-  if (!console_.speaks() || (!console_.json() && !metrics_.is_open())) return;
-  const Json row{{"step", steps() - 1},
-                 {"epoch", epoch},
-                 {"loss", significant(loss)},
-                 {"lr", significant(lr)}};
-  console_.row(row);
-  if (metrics_.is_open()) {
-    metrics_ << row.dump() << '\n' << std::flush;
-    if (!metrics_) throw Error(fmt::format("{}: cannot be written", options_.metrics));
+  if (!not_finite.empty()) {
+    ++skipped_;
+    progress_.clear();
+    console_.line(
+        fmt::format("  step {}: skipped on all ranks, the gradient of {} is not finite",
+                    steps() - 1, not_finite));
   }
+  if (!console_.speaks() || (!console_.json() && !metrics_)) return;
+  Json row{{"step", steps() - 1},
+           {"epoch", epoch},
+           {"loss", significant(loss)},
+           {"lr", significant(lr)}};
+  if (!not_finite.empty()) row["skipped"] = not_finite;
+  console_.row(row);
+  if (metrics_) metrics_->append(row);
 }
 
 void TrainingLog::epoch(std::size_t epoch, std::optional<double> test_accuracy) {
@@ -110,6 +136,20 @@ void TrainingLog::epoch(std::size_t epoch, std::optional<double> test_accuracy) 
   epoch_steps_ = 0;
 }
 
+void TrainingLog::tested(std::optional<double> test_accuracy) {
+  test_accuracy_ = test_accuracy;
+  if (test_accuracy) {
+    console_.line(fmt::format("  test accuracy {:.2f} %", 100 * *test_accuracy));
+  }
+}
+
+void TrainingLog::stopped(const std::string& checkpoint) {
+  progress_.clear();
+  console_.line(fmt::format("stopped after step {} of {}, as asked; --resume goes on from {}",
+                            steps(), total_steps_, checkpoint));
+  console_.row({{"stopped", true}, {"steps", steps()}, {"checkpoint", checkpoint}});
+}
+
 bool TrainingLog::checkpoint_due() const {
   return options_.checkpoint_every > 0 && steps() % options_.checkpoint_every == 0;
 }
@@ -119,45 +159,52 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
   bool finite = true;
   Json described = Json::object();
   for (const Parameter& parameter : parameters) {
-    const std::vector<float> values = to_host(stream, parameter.value);
-    double squares = 0;
-    for (const float value : values) squares += static_cast<double>(value) * value;
-    finite = finite && std::isfinite(squares);
-    Json first8 = Json::array();
-    for (std::size_t i = 0; i < std::min<std::size_t>(8, values.size()); ++i) {
-      first8.push_back(significant(values[i]));
-    }
-    described[parameter.name] = {{"l2", significant(std::sqrt(squares))},
-                                 {"first8", first8},
-                                 {"sha256", sha256(values)}};
+    described[parameter.name] =
+        read_on_host(stream, parameter.value, [&](std::span<const float> values) -> Json {
+          double squares = 0;
+          for (const float value : values) squares += static_cast<double>(value) * value;
+          finite = finite && std::isfinite(squares);
+          Json first8 = Json::array();
+          for (const float value : values.first(std::min<std::size_t>(8, values.size()))) {
+            first8.push_back(significant(value));
+          }
+          return {{"l2", significant(std::sqrt(squares))},
+                  {"first8", first8},
+                  {"sha256", sha256(values)}};
+        });
   }
   const StepTimes typical{.step = median_of(times_, &StepTimes::step),
                           .data = median_of(times_, &StepTimes::data),
                           .communication = median_of(times_, &StepTimes::communication),
                           .exposed = median_of(times_, &StepTimes::exposed),
+                          .hideable = median_of(times_, &StepTimes::hideable),
                           .optimizer = median_of(times_, &StepTimes::optimizer)};
   double seconds = 0;
   double samples = 0;
-  for (std::size_t i = steps_left_out(steps()); i < steps(); ++i) {
+  for (std::size_t i = steps_left_out(times_.size()); i < times_.size(); ++i) {
     seconds += 1e-3 * times_[i].step;
     samples += static_cast<double>(samples_[i]);
   }
   const double samples_per_second = seconds > 0 ? samples / seconds : 0.0;
-  const double hidden = typical.communication > 0
-                            ? std::max(0.0, 1.0 - typical.exposed / typical.communication)
-                            : 0.0;
+  const double hidden = hidden_fraction(typical);
 
-  console_.line(fmt::format(
-      "one step: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication {:.2f} + "
-      "optimizer {:.2f}",
-      typical.step, typical.data, typical.compute(), typical.exposed, typical.optimizer));
-  if (run.ranks > 1) {
-    console_.line(fmt::format("communication: {:.2f} ms per step, {:.0f} % of it hidden ({})",
-                              typical.communication, 100 * hidden, run.overlap));
+  if (skipped_ > 0) {
+    console_.line(fmt::format("{} steps were skipped: a gradient was not finite", skipped_));
   }
-  console_.line(fmt::format("{:.0f} samples per second", samples_per_second));
+  if (!times_.empty()) {
+    console_.line(fmt::format(
+        "one step: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication {:.2f} + "
+        "optimizer {:.2f}",
+        typical.step, typical.data, typical.compute(), typical.exposed, typical.optimizer));
+    if (run.ranks > 1) {
+      console_.line(communication_line(typical, hidden, run.overlap));
+    }
+    console_.line(fmt::format("{:.0f} samples per second", samples_per_second));
+    console_.line(describe(run.memory, run.device));
+  }
   console_.row({{"final", true},
                 {"steps", steps()},
+                {"skipped_steps", skipped_},
                 {"parameters", described},
                 {"replicas_identical", replicas_identical},
                 {"test_accuracy", test_accuracy_ ? Json(*test_accuracy_) : Json()},
@@ -167,8 +214,10 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
                 {"compute_ms", significant(typical.compute())},
                 {"comm_ms", significant(typical.communication)},
                 {"exposed_comm_ms", significant(typical.exposed)},
+                {"hideable_comm_ms", significant(typical.hideable)},
                 {"hidden", significant(hidden)},
                 {"optimizer_ms", significant(typical.optimizer)},
+                {"memory", json_of(run.memory)},
                 {"device", run.device},
                 {"backend", nullable(run.backend)},
                 {"algorithm", nullable(run.algorithm)},

@@ -1,13 +1,14 @@
 // What a run reports: a row per step, a line per epoch, a summary at the end.
 #pragma once
 
+#include "05_ddp_training/metrics_file.hpp"
 #include "05_ddp_training/mlp.hpp"
+#include "05_ddp_training/training_memory.hpp"
 #include "05_ddp_training/training_options.hpp"
 #include "common/console.hpp"
 
 #include <chrono>
 #include <cstddef>
-#include <fstream>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,7 @@ struct RunDescription {
   std::string algorithm;  // likewise
   int ranks = 1;
   std::string overlap;  // why communication is hidden or not, for the reader
+  TrainingMemory memory;
 };
 
 // Where one step's time went, in milliseconds.
@@ -30,16 +32,18 @@ struct StepTimes {
   double data = 0;           // waiting for the batch
   double communication = 0;  // all-reduces, one after the other
   double exposed = 0;        // the part of them during which nothing was computed
+  double hideable = 0;       // the part of them that backward could have hidden
   double optimizer = 0;
   double compute() const { return step - data - exposed - optimizer; }  // forward, backward
 };
 
 class TrainingLog {
  public:
-  // `console` and `options` must outlive the log. Opens --metrics on the process that speaks;
+  // `console` and `options` must outlive the log. The run begins after `steps_before` steps of
+  // an earlier one and ends after `total_steps`. Opens --metrics on the process that speaks;
   // throws Error if it cannot.
-  TrainingLog(const Console& console, const TrainingOptions& options, std::size_t total_steps,
-              std::size_t steps_per_epoch);
+  TrainingLog(const Console& console, const TrainingOptions& options, std::size_t steps_before,
+              std::size_t total_steps);
 
   // Before the first step, and after a pause that is not part of a step (an evaluation).
   void start_clock();
@@ -50,23 +54,30 @@ class TrainingLog {
   void gradients_are_here(const Stream& stream);
   // After each optimizer step, with the loss before it, averaged over ranks, and the learning
   // rate it took; `samples` is what all ranks together learned from. Of `times` the
-  // communication's two are read. Waits for the stream.
+  // communication's two are read. A step that a guard skipped says which parameter's gradient
+  // was not finite. Waits for the stream.
   void step(std::size_t epoch, double loss, double lr, std::size_t samples, StepTimes times,
-            const Stream& stream);
+            const Stream& stream, const std::string& not_finite = "");
   // After each epoch. No accuracy for data without a test set.
   void epoch(std::size_t epoch, std::optional<double> test_accuracy);
+  // Instead, when nothing was trained.
+  void tested(std::optional<double> test_accuracy);
+  // The run ends before its end because it was asked to; `checkpoint` holds it.
+  void stopped(const std::string& checkpoint);
   // At the end; returns false if a parameter is not finite any more.
   bool summary(const RunDescription& run, std::span<const Parameter> parameters,
                bool replicas_identical, const Stream& stream);
 
-  std::size_t steps() const { return times_.size(); }
+  // Since the start of training, an earlier run's included.
+  std::size_t steps() const { return steps_before_ + times_.size(); }
   bool checkpoint_due() const;
 
  private:
   const Console& console_;
   const TrainingOptions& options_;
+  std::size_t steps_before_;
   std::size_t total_steps_;
-  std::ofstream metrics_;
+  std::optional<MetricsFile> metrics_;
   ProgressBar progress_;
   std::chrono::steady_clock::time_point last_;
   double data_ms_ = 0;  // of the step under way
@@ -76,6 +87,7 @@ class TrainingLog {
   std::vector<std::size_t> samples_;
   double epoch_loss_ = 0;
   std::size_t epoch_steps_ = 0;
+  std::size_t skipped_ = 0;
   std::optional<double> test_accuracy_;
 };
 

@@ -1,35 +1,13 @@
 #include "05_ddp_training/training_options.hpp"
 
 #include "common/check.hpp"
+#include "common/output_file.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <unistd.h>
 
 namespace dist {
-namespace {
-
-// Before hours of training, not after them.
-void check_writable(const char* flag, const std::string& path) {
-  if (path.empty()) return;
-  const std::filesystem::path file(path);
-  std::error_code problem;
-  if (std::filesystem::is_directory(file, problem)) {
-    throw Error(fmt::format("{}: {} is a folder", flag, path));
-  }
-  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
-  if (!std::filesystem::is_directory(folder, problem)) {
-    throw Error(fmt::format("{}: there is no folder {}", flag, folder));
-  }
-  const bool exists = std::filesystem::exists(file, problem);
-  if (::access(folder.c_str(), W_OK) != 0 || (exists && ::access(path.c_str(), W_OK) != 0)) {
-    throw Error(fmt::format("{}: {} cannot be written", flag, path));
-  }
-}
-
-}  // namespace
 
 void TrainingOptions::declare(CommandLine& command_line, bool writes) {
   command_line.choice("--dataset", dataset, {"digits", "synthetic", "idx"}, "what is learned");
@@ -74,15 +52,19 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
       throw Error("--metrics: names the same file as --checkpoint");
     }
     if (writes) {
-      check_writable("--checkpoint", checkpoint);
-      check_writable("--metrics", metrics);
+      // Before hours of training, not after them.
+      if (!checkpoint.empty()) require_writable("--checkpoint", checkpoint);
+      if (!metrics.empty()) require_writable("--metrics", metrics);
     }
   });
 }
 
-std::size_t TrainingOptions::total_steps(std::size_t steps_per_epoch) const {
-  const std::size_t all = epochs * steps_per_epoch;
-  return max_steps == 0 ? all : std::min(all, max_steps);
+std::size_t TrainingOptions::total_steps(std::size_t done, std::size_t epoch, std::size_t left,
+                                         std::size_t per_epoch) const {
+  // A run that is complete already, by its epochs or by its steps, takes no more.
+  const std::size_t all =
+      epoch < epochs ? done + left + (epochs - epoch - 1) * per_epoch : done;
+  return max_steps == 0 ? all : std::max(done, std::min(all, max_steps));
 }
 
 }  // namespace dist

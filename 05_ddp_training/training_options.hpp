@@ -38,8 +38,10 @@ struct TrainingOptions {
   // also checks that the files named can be written.
   void declare(CommandLine& command_line, bool writes);
 
-  // How many optimizer steps a run of `steps_per_epoch` takes.
-  std::size_t total_steps(std::size_t steps_per_epoch) const;
+  // How many steps training has when it ends: `done` before this run, `left` in the epoch that
+  // it begins in (number `epoch`, from 0), `per_epoch` in each later one.
+  std::size_t total_steps(std::size_t done, std::size_t epoch, std::size_t left,
+                          std::size_t per_epoch) const;
 };
 
 }  // namespace dist

@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
-"""./learn bench: all-reduce, ours beside what a reader would use instead, and beside memcpy.
+"""./learn bench all-reduce: ours beside what a reader would use instead, and beside memcpy.
 
 Every setting is started once per round, all of them in turns, so that what else happens on the
 machine meets all alike. Of the rounds the median counts, of MPI's settings the best per size.
 Writes bench/results/all_reduce.md and .json. Python's standard library only.
 """
 import argparse
-import datetime
-import json
 import os
 import pathlib
 import statistics
-import subprocess
-import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
+import measure
+from measure import HERE, ratio, rows_of, say
+
 TUNED = {  # environment of mpirun: MCA parameters of Open MPI
     "single copy off": {"btl_vader_single_copy_mechanism": "none"},
     "recursive doubling": {"coll_tuned_allreduce_algorithm": "3"},
@@ -30,32 +28,6 @@ for kib in (64, 256, 1024):
 # What the README's box sets so that everything runs everywhere. A peer is measured as it comes.
 BOX = ("OMPI_MCA_mpi_yield_when_idle", "OMPI_MCA_hwloc_base_binding_policy",
        "PRTE_MCA_hwloc_default_binding_policy")
-
-
-def rows_of(command, environment=None, limit=600):
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=limit)
-    if done.returncode != 0:
-        sys.exit(f"error: this failed: {' '.join(command)}\n{done.stderr[-2000:]}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
-
-def first_line(command):
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        return done.stdout.splitlines()[0].strip() if done.returncode == 0 else ""
-    except (OSError, IndexError):
-        return ""
-
-
-def processor():
-    try:
-        for line in open("/proc/cpuinfo", encoding="utf-8"):
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return "unknown processor"
 
 
 def sweep(smallest, largest):
@@ -78,6 +50,7 @@ class Bench:
     def __init__(self, options):
         self.options = options
         self.sizes = sweep(options.min_bytes, options.max_bytes)
+        self.python, self.torch = measure.first_torch(options.python)
         self.times = {}  # (ranks, name, bytes) -> microseconds of every round
         self.commands = {}
 
@@ -92,21 +65,22 @@ class Bench:
             environment["OMPI_MCA_" + key] = value
             if key.startswith("coll_tuned"):
                 environment["OMPI_MCA_coll_tuned_use_dynamic_rules"] = "1"
-        command = ["mpirun", "-np", str(ranks), str(self.options.program), "--only", only,
-                   "--min-bytes", str(self.sizes[0]), "--max-bytes", str(self.sizes[-1]),
+        command = ["mpirun", "-np", str(ranks), str(self.options.bin / "all_reduce_bench"),
+                   "--only", only, "--min-bytes", str(self.sizes[0]),
+                   "--max-bytes", str(self.sizes[-1]),
                    "--iterations", str(self.options.samples)]
-        self.commands[only] = " ".join(command)
+        self.commands[only] = command
         return rows_of(command, environment)
 
     def round(self, ranks):
         self.add(ranks, self.mpirun(ranks, {}, "all"))
         for name, settings in TUNED.items():
             self.add(ranks, self.mpirun(ranks, settings, "mpi"), "mpi: " + name)
-        if self.options.torch:
-            command = [self.options.python, str(HERE / "peers" / "gloo_all_reduce.py"), "--ranks",
+        if self.python:
+            command = [self.python, str(HERE / "peers" / "gloo_all_reduce.py"), "--ranks",
                        str(ranks), "--sizes", ",".join(map(str, self.sizes)), "--samples",
                        str(max(3, self.options.samples // 3))]
-            self.commands["gloo"] = " ".join(command)
+            self.commands["gloo"] = command
             self.add(ranks, rows_of(command))
 
     def time(self, ranks, name, size):
@@ -121,12 +95,11 @@ class Bench:
         head = ["bytes", "auto, registered", "auto, ordinary", "ring", "Open MPI", "best tuned",
                 "gloo", "memcpy", "auto / memcpy", "Open MPI / auto", "tuned / auto", "gloo / auto",
                 "Open MPI / ordinary", "tuned / ordinary", "Open MPI / ring", "the best tuned"]
-        lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+        lines = []
         for size in self.sizes:
             us = {name: self.time(ranks, name, size)
                   for name in ("auto", "auto-ordinary", "ring", "mpi", "gloo", "memcpy")}
             tuned, setting = self.best_tuned(ranks, size)
-            ratio = lambda a, b: f"{a / b:.2f}" if a and b else "-"
             number = lambda t: "-" if t is None else (f"{t:.2f}" if t < 100 else f"{t:.0f}")
             cells = [text_size(size), number(us["auto"]), number(us["auto-ordinary"]),
                      number(us["ring"]), number(us["mpi"]), number(tuned), number(us["gloo"]),
@@ -135,72 +108,54 @@ class Bench:
                      ratio(us["gloo"], us["auto"]), ratio(us["mpi"], us["auto-ordinary"]),
                      ratio(tuned, us["auto-ordinary"]), ratio(us["mpi"], us["ring"]),
                      setting.removeprefix("mpi: ") if setting != "mpi" else "as it comes"]
-            lines.append("| " + " | ".join(cells) + " |")
-        return "\n".join(lines)
+            lines.append(cells)
+        return measure.table(head, lines)
 
-    def write(self, facts):
-        results = pathlib.Path(self.options.output)
-        results.mkdir(parents=True, exist_ok=True)
-        text = ["# All-reduce, measured", "",
-                "Written by `./learn bench`; not by hand. float32 sum, microseconds per call, the "
-                "slowest rank's;", f"median of {self.options.rounds} rounds of "
-                f"{self.options.samples} samples, all candidates in turns.", ""]
-        text += [f"- {key}: {value}" for key, value in facts.items()]
+    def write(self, load):
+        lead = ["Written by `./learn bench all-reduce`; not by hand. float32 sum, microseconds per "
+                "call, the slowest rank's;", f"median of {self.options.rounds} rounds of "
+                f"{self.options.samples} samples, all candidates in turns."]
+        about = measure.facts(load, self.commands.values(), PyTorch=self.torch or "not installed",
+                              **{"Open MPI's settings": "; ".join(TUNED)})
+        lines = []
         for ranks in self.options.ranks:
-            text += ["", f"## {ranks} ranks on {os.cpu_count()} cores", "", self.table(ranks)]
-        text += ["", "`auto` is measured on registered memory unless it says ordinary; everybody else "
-                 "on ordinary memory. memcpy: every rank copies", "so many bytes at the same time. "
-                 "Best tuned: the fastest of Open MPI's settings for this size, named in the last "
-                 "column.", ""]
-        (results / "all_reduce.md").write_text("\n".join(text), encoding="utf-8")
+            lines += [f"## {ranks} ranks on {os.cpu_count()} cores", "", self.table(ranks), ""]
+        lines += ["`auto` is measured on registered memory unless it says ordinary; everybody else "
+                  "on ordinary memory. memcpy: every rank copies", "so many bytes at the same time. "
+                  "Best tuned: the fastest of Open MPI's settings for this size, named in the last "
+                  "column."]
         rows = [{"ranks": r, "name": n, "bytes": b, "time_us": statistics.median(t), "rounds": t}
                 for (r, n, b), t in sorted(self.times.items())]
-        (results / "all_reduce.json").write_text(
-            json.dumps({"facts": facts, "rows": rows}, indent=1) + "\n", encoding="utf-8")
-        print("\n".join(text))
+        measure.write(self.options.output, "all_reduce", "All-reduce, measured", lead, lines, about,
+                      {"rows": rows})
 
 
 def main():
-    cores = len(os.sched_getaffinity(0))
-    parser = argparse.ArgumentParser(prog="./learn bench", description=__doc__,
+    cores = measure.cores()
+    parser = argparse.ArgumentParser(prog="./learn bench all-reduce", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--ranks", type=int, nargs="+", default=[cores, 2 * cores])
     parser.add_argument("--min-bytes", type=int, default=1024)
     parser.add_argument("--max-bytes", type=int, default=64 << 20)
-    parser.add_argument("--rounds", type=int, default=5, help="starts of every candidate")
+    measure.add_flags(parser, rounds=5)
     parser.add_argument("--samples", type=int, default=15, help="samples per start and size")
-    parser.add_argument("--python", default=os.environ.get("PYTHON", "python3"),
-                        help="an interpreter that has PyTorch, for gloo")
-    parser.add_argument("--output", default=HERE / "results", help="folder of the results")
     options = parser.parse_args()
     if min(options.ranks) < 2 or options.rounds < 1 or options.samples < 1:
         parser.error("at least 2 ranks, 1 round, 1 sample")
     if options.min_bytes < 4 or options.min_bytes % 4 or options.max_bytes < options.min_bytes:
         parser.error("sizes are whole floats, the smaller one first")
 
-    options.torch = first_line([options.python, "-c", "import torch; print(torch.__version__)"])
-    if not options.torch:
-        print(f"gloo is left out: {options.python} has no PyTorch (--python names another)")
+    if options.check_flags:
+        return
+
+    load = measure.Load()
     bench = Bench(options)
     for index in range(options.rounds):
         for ranks in options.ranks:
-            print(f"round {index + 1} of {options.rounds}, {ranks} ranks", file=sys.stderr)
+            say(f"round {index + 1} of {options.rounds}, {ranks} ranks")
             bench.round(ranks)
-    commit = first_line(["git", "-C", str(HERE), "describe", "--always", "--dirty", "--exclude=*"])
-    bench.write({
-        "date": datetime.date.today().isoformat(),
-        "commit": commit or "unknown",
-        "processor": f"{processor()}, {cores} cores",
-        "MPI": first_line(["mpirun", "--version"]),
-        "PyTorch": options.torch or "not installed",
-        "load before and now": "%.1f" % os.getloadavg()[2] + ", " + "%.1f" % os.getloadavg()[0],
-        "commands": "; ".join(f"`{pathlib.Path(c.split()[0]).name} "
-                              + " ".join(pathlib.Path(w).name if w.startswith("/") else w
-                                         for w in c.split()[1:]) + "`"
-                              for c in bench.commands.values()),
-        "Open MPI's settings": "; ".join(TUNED),
-    })
+    bench.write(load)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,11 @@ struct CommandLine::Impl {
   bool help = false;
   bool help_all = false;
   bool version = false;
+  struct Shown {
+    std::string flag;
+    std::function<std::string()> show;
+  };
+  std::vector<Shown> values;
   std::vector<std::function<void()>> checks;
   std::vector<std::function<void()>> checks_together;
 };
@@ -58,15 +63,18 @@ void CommandLine::advanced() {
 void CommandLine::flag(const std::string& name, bool& value, const std::string& help) {
   // Without overrides: CLI11 would read --flag=3 as true and --flag=-1 as false.
   impl_->app.add_flag(name, value, help)->group(impl_->group)->disable_flag_override();
+  impl_->values.push_back(
+      {name.substr(0, name.find(',')), [&value] { return value ? "yes" : "no"; }});
 }
 
-void CommandLine::add(const std::string& name, const std::string& type,
-                      const std::string& initial, const std::string& help,
+void CommandLine::add(const std::string& name, const std::string& type, const std::string& help,
+                      std::function<std::string()> show,
                       std::function<void(const std::string&)> read) {
   CLI::Option* option = impl_->app.add_option_function<std::string>(
       name, [read = std::move(read)](const std::string& text) { read(text); }, help);
   option->type_name(type)->group(impl_->group);
-  if (!initial.empty()) option->default_str(initial);
+  if (const std::string initial = show(); !initial.empty()) option->default_str(initial);
+  impl_->values.push_back({name, std::move(show)});
 }
 
 std::int64_t CommandLine::parse_integer(const std::string& name, const std::string& text,
@@ -101,7 +109,8 @@ double CommandLine::parse_number(const std::string& name, const std::string& tex
 
 void CommandLine::number(const std::string& name, double& value, double smallest,
                          double largest, const std::string& help) {
-  add(name, "X", fmt::format("{:g}", value), help,
+  add(
+      name, "X", help, [&value] { return fmt::format("{}", value); },
       [name, &value, smallest, largest](const std::string& text) {
         value = parse_number(name, text, smallest, largest);
       });
@@ -109,7 +118,8 @@ void CommandLine::number(const std::string& name, double& value, double smallest
 
 void CommandLine::numbers(const std::string& name, std::span<double> values, double smallest,
                           double largest, const std::string& help) {
-  add(name, "X,X,...", fmt::format("{:g}", fmt::join(values, ",")), help,
+  add(
+      name, "X,X,...", help, [values] { return fmt::format("{}", fmt::join(values, ",")); },
       [name, values, smallest, largest](const std::string& text) {
         const auto commas = static_cast<std::size_t>(std::count(text.begin(), text.end(), ','));
         if (commas + 1 != values.size()) {
@@ -128,7 +138,8 @@ void CommandLine::numbers(const std::string& name, std::span<double> values, dou
 void CommandLine::choice(const std::string& name, std::string& value,
                          std::vector<std::string> allowed, const std::string& help) {
   const std::string type = fmt::format("{}", fmt::join(allowed, "|"));
-  add(name, type, value, help,
+  add(
+      name, type, help, [&value] { return value; },
       [name, &value, allowed = std::move(allowed)](const std::string& text) {
         if (std::find(allowed.begin(), allowed.end(), text) == allowed.end()) {
           throw Error(
@@ -139,15 +150,18 @@ void CommandLine::choice(const std::string& name, std::string& value,
 }
 
 void CommandLine::text(const std::string& name, std::string& value, const std::string& help) {
-  add(name, "TEXT", value, help, [name, &value](const std::string& text) {
-    if (text.empty()) throw Error(fmt::format("{}: an empty name", name));
-    value = text;
-  });
+  add(
+      name, "TEXT", help, [&value] { return value; },
+      [name, &value](const std::string& text) {
+        if (text.empty()) throw Error(fmt::format("{}: an empty name", name));
+        value = text;
+      });
 }
 
 void CommandLine::list(const std::string& name, std::vector<std::size_t>& value,
                        const std::string& help) {
-  add(name, "N,N,...", fmt::format("{}", fmt::join(value, ",")), help,
+  add(
+      name, "N,N,...", help, [&value] { return fmt::format("{}", fmt::join(value, ",")); },
       [name, &value](const std::string& text) {
         std::vector<std::size_t> read;
         for (std::size_t begin = 0; begin <= text.size();) {
@@ -163,6 +177,12 @@ void CommandLine::list(const std::string& name, std::vector<std::size_t>& value,
 
 bool CommandLine::given(const std::string& name) const {
   return impl_->app.count(name) > 0;
+}
+
+std::vector<CommandLine::Value> CommandLine::values() const {
+  std::vector<Value> all;
+  for (const auto& [flag, show] : impl_->values) all.push_back({flag, show()});
+  return all;
 }
 
 void CommandLine::check(std::function<void()> check) {

@@ -45,6 +45,15 @@ class CommandLine {
   // Whether the reader gave this flag.
   bool given(const std::string& name) const;
 
+  // Every flag declared, with its variable's value now, as text: what a run is, in words that
+  // two runs, or two ranks, can compare. A flag of its own for both answers ("--shuffle,
+  // !--no-shuffle") stands under its first name.
+  struct Value {
+    std::string flag;
+    std::string text;
+  };
+  std::vector<Value> values() const;
+
   // Adds a check that runs after the flags are read: for flags that must fit each other, or the
   // files they name. It throws Error("--flag: what is wrong").
   void check(std::function<void()> check);
@@ -62,8 +71,9 @@ class CommandLine {
   std::optional<Exit> run_checks_together();
 
  private:
-  void add(const std::string& name, const std::string& type, const std::string& initial,
-           const std::string& help, std::function<void(const std::string&)> read);
+  // `show` gives the variable's value as text: the default in the help, and values().
+  void add(const std::string& name, const std::string& type, const std::string& help,
+           std::function<std::string()> show, std::function<void(const std::string&)> read);
   static double parse_number(const std::string& name, const std::string& text, double smallest,
                              double largest);
   static std::int64_t parse_integer(const std::string& name, const std::string& text,
@@ -102,7 +112,8 @@ void CommandLine::number(const std::string& name, T& value, T smallest, T larges
   const auto bound = [](T limit) {
     return std::cmp_greater(limit, kLimit) ? kLimit : static_cast<std::int64_t>(limit);
   };
-  add(name, "N", std::to_string(value), help,
+  add(
+      name, "N", help, [&value] { return std::to_string(value); },
       [name, &value, low = bound(smallest), high = bound(largest)](const std::string& text) {
         value = static_cast<T>(parse_integer(name, text, low, high));
       });

@@ -29,7 +29,15 @@ void on_host(const Stream& stream, const Tensor& tensor, Operate operate) {
   stream.synchronize();  // the next user may write to the staging memory now
 }
 
-// The same for an operation that gives the memory to MPI and does not look into it: a
+// The same for an operation that only reads, and returns what `read` returns. Nothing is copied
+// on the CPU: a copy of the largest weight would be what a rank's memory has to hold at most.
+template <class Read>
+auto read_on_host(const Stream& stream, const Tensor& tensor, Read read) {
+  if (tensor.device().is_cpu()) return read(std::span<const float>(tensor.span()));
+  return read(std::span<const float>(to_host(stream, tensor)));
+}
+
+// on_host for an operation that gives the memory to MPI and does not look into it: a
 // CUDA-aware MPI gets the GPU's own memory, and nothing is copied.
 template <class Operate>
 void for_mpi(const Stream& stream, const Tensor& tensor, Operate operate) {

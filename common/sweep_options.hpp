@@ -4,6 +4,7 @@
 #include "common/command_line.hpp"
 #include "common/measure.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -16,14 +17,16 @@ struct SweepOptions {
   int iterations;
 
   // Adds --min-bytes and --max-bytes (at least `smallest`) and the check that they fit each
-  // other and are whole numbers of floats.
+  // other and are whole numbers of floats. One that is not given follows the one that is.
   void declare(CommandLine& command_line, std::size_t smallest) {
     constexpr std::size_t kLargest = std::size_t{1} << 30;
     command_line.number("--min-bytes", min_bytes, smallest, kLargest, "smallest message");
     command_line.number("--max-bytes", max_bytes, smallest, kLargest, "largest message");
-    command_line.check([this] {
+    command_line.check([&command_line, this] {
       require_whole_floats("--min-bytes", min_bytes);
       require_whole_floats("--max-bytes", max_bytes);
+      if (!command_line.given("--max-bytes")) max_bytes = std::max(max_bytes, min_bytes);
+      if (!command_line.given("--min-bytes")) min_bytes = std::min(min_bytes, max_bytes);
       if (min_bytes > max_bytes) throw Error("--min-bytes: larger than --max-bytes");
     });
   }

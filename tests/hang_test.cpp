@@ -9,11 +9,7 @@
 #include <string>
 #include <vector>
 
-using dist::test::CommandResult;
-using dist::test::content_of;
-using dist::test::mpirun;
-using dist::test::run_command;
-using dist::test::TemporaryFolder;
+using namespace dist::test;
 using nlohmann::json;
 
 namespace {

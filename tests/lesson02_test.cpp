@@ -3,9 +3,9 @@
 #include "02_broadcast/broadcast.hpp"
 #include "02_broadcast/broadcast_cost.hpp"
 #include "02_broadcast/share_link_cost.hpp"
-#include "common/tracer_numbers.hpp"
 #include "common/traffic.hpp"
-#include "tests/support/mpi_test.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/tracer_data.hpp"
 
 #include <cmath>
 #include <limits>
@@ -13,9 +13,7 @@
 #include <vector>
 
 using namespace dist;
-using dist::test::all_ranks;
-using dist::test::tricky_sizes;
-using dist::test::world;
+using namespace dist::test;
 
 namespace {
 
@@ -23,10 +21,6 @@ std::vector<float> root_numbers_else_nan(std::size_t count, int root) {
   std::vector<float> data(count, std::numeric_limits<float>::quiet_NaN());
   if (world().rank() == root) fill_tracer_numbers(data, root);
   return data;
-}
-
-bool all_from(const std::vector<float>& data, int root) {
-  return count_wrong(data, [&](std::size_t i) { return tracer_number(root, i); }) == 0;
 }
 
 bool close(double a, double b) {
@@ -53,14 +47,10 @@ TEST_CASE("every algorithm brings every root's numbers to all ranks, at every si
       for (const std::size_t count : tricky_sizes()) {
         std::vector<float> data = root_numbers_else_nan(count, root);
         INFO(name << ", root " << root << ", count " << count);
-        std::string error;
-        try {
-          broadcast<float>(own, data, root, algorithm);
-        } catch (const Error& problem) {
-          error = problem.what();
-        }
-        CHECK(error.empty());
-        REQUIRE(all_ranks(error.empty() && all_from(data, root)));
+        const std::string error =
+            error_of([&, a = algorithm] { broadcast<float>(own, data, root, a); });
+        CHECK(error == "nothing thrown");
+        REQUIRE(all_ranks(error == "nothing thrown" && all_from(data, root)));
       }
     }
   }

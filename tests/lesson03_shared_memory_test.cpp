@@ -1,7 +1,7 @@
 // Lesson 3, advanced: shared memory that all ranks of a host reach, and who may free it when.
 #include "03_all_reduce/advanced/all_reducer.hpp"
-#include "common/tracer_numbers.hpp"
-#include "tests/support/mpi_test.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/tracer_data.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -9,34 +9,17 @@
 #include <vector>
 
 using namespace dist;
-using dist::test::all_ranks;
-using dist::test::world;
+using namespace dist::test;
 
 namespace {
 
 constexpr auto kShared = AllReduceAlgorithm::shared_memory;
-
-double sum_of_all(std::size_t index) {
-  double sum = 0;
-  for (int rank = 0; rank < world().size(); ++rank) sum += tracer_number(rank, index);
-  return sum;
-}
 
 // Whether `tensor` is reduced as it must be. Called on all ranks.
 bool reduces(AllReducer& reducer, const Tensor& tensor) {
   fill_tracer_numbers(tensor.span(), world().rank());
   reducer.all_reduce(tensor.span(), ReduceOp::sum, kShared);
   return count_wrong(tensor.span(), sum_of_all) == 0;
-}
-
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace

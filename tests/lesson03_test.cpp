@@ -3,8 +3,7 @@
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/hash.hpp"
 #include "common/random.hpp"
-#include "common/tracer_numbers.hpp"
-#include "tests/support/mpi_test.hpp"
+#include "tests/support/tracer_data.hpp"
 
 #include <mpi.h>
 
@@ -16,23 +15,9 @@
 #include <vector>
 
 using namespace dist;
-using dist::test::all_ranks;
-using dist::test::tricky_sizes;
-using dist::test::world;
+using namespace dist::test;
 
 namespace {
-
-std::vector<float> my_numbers(std::size_t count) {
-  std::vector<float> numbers(count);
-  fill_tracer_numbers(numbers, world().rank());
-  return numbers;
-}
-
-double sum_of_all(std::size_t index) {
-  double sum = 0;
-  for (int rank = 0; rank < world().size(); ++rank) sum += tracer_number(rank, index);
-  return sum;
-}
 
 // Sizes at which an all-reduce breaks, up to several segments, tiles and window blocks.
 std::vector<std::size_t> sizes() {
@@ -231,4 +216,18 @@ TEST_CASE("without an AllReducer, every algorithm but shared-memory works all th
     all_reduce<float>(world(), data, ReduceOp::sum, algorithm);
     CHECK(count_wrong(data, sum_of_all) == 0);
   }
+}
+
+TEST_CASE("two all-reduces of one size in another order on one rank swap their tensors") {
+  if (world().size() == 1) return;
+  std::vector<float> first = my_numbers(1000);
+  std::vector<float> second(1000, -1.0F);
+  const bool odd_one = world().rank() == world().size() - 1;
+  for (std::vector<float>* data : {odd_one ? &second : &first, odd_one ? &first : &second}) {
+    all_reduce<float>(world(), *data, ReduceOp::sum, AllReduceAlgorithm::ring);
+  }
+  // No rank is told: the last one's -1 stands in everybody's sum of the others' numbers.
+  const int last = world().size() - 1;
+  const auto mixed = [&](std::size_t i) { return sum_of_all(i) - tracer_number(last, i) - 1; };
+  CHECK(count_wrong(odd_one ? second : first, mixed) == 0);
 }

@@ -3,36 +3,24 @@
 // The plain loop is compared with the samples themselves, the reading ahead with the plain
 // loop. On GPUs (real or emulated) too, where the steps are queued and nobody waits between
 // them, so that a buffer used again too early shows.
+
 #include "04_distributed_sampler/data_loader.hpp"
-#include "04_distributed_sampler/in_memory_dataset.hpp"
 #include "04_distributed_sampler/prefetch_loader.hpp"
-#include "tests/support/lesson04.hpp"
+#include "tests/support/device_numbers.hpp"
+#include "tests/support/recorder.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 using namespace dist;
-using dist::test::error_of;
-using dist::test::Indices;
-using dist::test::numbered;
-using dist::test::world;
+using namespace dist::test;
 
 namespace {
-
-std::vector<Device> devices() {
-  std::vector<Device> found{Device{}};
-  if (cuda_device_count() > 0) {
-    found.push_back(choose_device("cuda", world().local_rank()).device);
-  }
-  return found;
-}
 
 // `count` of 23 samples, in no natural order.
 Indices some(std::size_t count) {
@@ -87,60 +75,6 @@ Delivered expected(const Dataset& data, const Indices& wanted, std::size_t batch
   }
   return all;
 }
-
-// A data set that remembers which samples were read, by which threads, and throws for one.
-class Recorder : public Dataset {
- public:
-  explicit Recorder(std::size_t size, std::size_t broken = SIZE_MAX)
-      : data_(numbered(size, 3)), broken_(broken) {}
-
-  std::size_t size() const override { return data_.size(); }
-  std::size_t features() const override { return data_.features(); }
-  std::size_t classes() const override { return data_.classes(); }
-  bool reads_file() const override { return true; }
-  std::int32_t get(std::size_t index, std::span<float> row) const override {
-    if (index == broken_) {
-      {
-        const std::lock_guard lock(mutex_);
-        threw_ = true;
-        changed_.notify_all();
-      }
-      throw Error("sample " + std::to_string(index) + " is broken");
-    }
-    const std::int32_t label = data_.get(index, row);
-    const std::lock_guard lock(mutex_);
-    reads_.push_back(index);
-    threads_.insert(std::this_thread::get_id());
-    changed_.notify_all();
-    return label;
-  }
-
-  void wait_for(std::size_t count) const {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return reads_.size() >= count; });
-  }
-  void wait_for_throw() const {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return threw_; });
-  }
-  Indices reads() const {
-    const std::lock_guard lock(mutex_);
-    return reads_;
-  }
-  std::set<std::thread::id> threads() const {
-    const std::lock_guard lock(mutex_);
-    return threads_;
-  }
-
- private:
-  TensorDataset data_;
-  std::size_t broken_;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  mutable Indices reads_;
-  mutable bool threw_ = false;
-  mutable std::set<std::thread::id> threads_;
-};
 
 }  // namespace
 

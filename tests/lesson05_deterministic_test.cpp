@@ -420,8 +420,9 @@ Trajectory train(const Communicator& comm, bool deterministic, const Job& job, D
       ddp->backward(loss.grad(), stream);
       optimizer->step(options.lr, stream);
       step.add_loss(loss.value(stream));
-      run.losses.push_back(deterministic ? tree_mean(comm, step.losses())
-                                         : mean_over_ranks(comm, step.mean_loss()));
+      run.losses.push_back(deterministic
+                               ? tree_mean(comm, step.losses())
+                               : over_all_ranks(comm, step.mean_loss(), false).mean_loss);
       run.rows.push_back(step.rows() * static_cast<std::size_t>(comm.size()));
       std::uint64_t hash = 0;
       for (const Parameter& parameter : model.parameters()) {

@@ -1,30 +1,22 @@
 // Lesson 5: the optimizers and the schedule of their learning rate. The oracles are the
 // formulas in double precision and what PyTorch printed (tests/golden/optim.json).
-#include "05_ddp_training/kernels.hpp"
 #include "05_ddp_training/lr_schedule.hpp"
 #include "05_ddp_training/optimizer.hpp"
 #include "common/check.hpp"
 #include "tests/support/device_numbers.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <cmath>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
-namespace {
-
 using namespace dist;
-using dist::test::devices;
-using dist::test::everywhere;
-using dist::test::Floats;
-using dist::test::golden;
-using dist::test::largest_error;
-using dist::test::noise;
-using dist::test::Numbers;
-using dist::test::upload;
+using namespace dist::test;
+
+namespace {
 
 // What the papers' formulas give, as PyTorch's documentation writes them.
 class PlainOptimizer {
@@ -123,72 +115,6 @@ std::vector<Parameter> two_parameters(const Tensor& value, const Tensor& grad,
 }
 
 }  // namespace
-
-TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula", "[gpu]") {
-  const std::size_t count = 100;
-  const Floats before = noise(count, 7);
-  Floats gradient = noise(count, 8);
-  // So small that eps decides; beside the root and under it are then very different places.
-  for (std::size_t i = 0; i < count; i += 3) gradient[i] *= 1e-8F;
-
-  SECTION("SGD") {
-    const float lr = 0.3F;
-    const Floats got = everywhere([&](const Stream& stream) {
-      const Tensor p = upload(stream, before);
-      sgd_step(stream, count, {.lr = lr}, upload(stream, gradient).data(), p.data());
-      return to_host(stream, p);
-    });
-    Floats want;
-    for (std::size_t i = 0; i < count; ++i) {
-      want.push_back(
-          static_cast<float>(static_cast<double>(before[i]) -
-                             static_cast<double>(lr) * static_cast<double>(gradient[i])));
-    }
-    CHECK(largest_error(got, want) == 0.0);
-  }
-
-  SECTION("Adam, third step") {
-    const Floats m_before = noise(count, 9);
-    Floats v_before = noise(count, 10);
-    for (std::size_t i = 0; i < count; ++i) {
-      v_before[i] *= v_before[i] * (i % 3 == 0 ? 1e-16F : 1.0F);
-    }
-    const double lr = 0.01;
-    const AdamFactors factors{
-        .beta1 = 0.9F,
-        .one_minus_beta1 = 0.1F,
-        .beta2 = 0.999F,
-        .one_minus_beta2 = 0.001F,
-        .step_size = static_cast<float>(lr / (1 - std::pow(0.9, 3))),
-        .root_correction = static_cast<float>(std::sqrt(1 - std::pow(0.999, 3))),
-        .eps = 1e-8F};
-    const Floats got = everywhere([&](const Stream& stream) {
-      const Tensor all = upload(stream, before);
-      const Tensor m = upload(stream, m_before);
-      const Tensor v = upload(stream, v_before);
-      adam_step(stream, count, factors, upload(stream, gradient).data(), all.data(), m.data(),
-                v.data());
-      Floats result = to_host(stream, all);
-      for (const Tensor& state : {m, v}) {
-        const Floats numbers = to_host(stream, state);
-        result.insert(result.end(), numbers.begin(), numbers.end());
-      }
-      return result;
-    });
-    Numbers want(3 * count);
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto g = static_cast<double>(gradient[i]);
-      const double m = 0.1 * g + 0.9 * static_cast<double>(m_before[i]);
-      const double v = 0.001 * g * g + 0.999 * static_cast<double>(v_before[i]);
-      const double root = std::sqrt(v / (1 - std::pow(0.999, 3)));
-      want[i] =
-          static_cast<double>(before[i]) - lr / (1 - std::pow(0.9, 3)) * m / (root + 1e-8);
-      want[count + i] = m;
-      want[2 * count + i] = v;
-    }
-    CHECK(largest_error(got, want) < 1e-6);
-  }
-}
 
 TEST_CASE("four steps of every optimizer give PyTorch's bits", "[gpu]") {
   const nlohmann::json file = golden("optim.json");

@@ -8,12 +8,12 @@
 #include "05_ddp_training/micro_batches.hpp"
 #include "05_ddp_training/process_group/communication_thread.hpp"
 #include "common/check.hpp"
-#include "tests/support/mpi_test.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/lesson05.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -21,25 +21,20 @@
 #include <vector>
 
 using namespace dist;
-using dist::test::world;
+using namespace dist::test;
 
 namespace {
 
-using Floats = std::vector<float>;
 using Buckets = std::vector<std::vector<std::size_t>>;
 
-const std::vector<std::size_t> kWidths{6, 9, 8, 5};
-
-Mlp make_model(const Stream& stream) {
-  Generator generator(7);
-  return {kWidths, generator, stream};
-}
+const std::vector<std::size_t> kFourWidths{6, 9, 8, 5};
 
 // A process group that carries nothing and writes down what it is asked.
 class Recorder : public ProcessGroup {
  public:
   Tensor allocate(Shape shape) override { return {std::move(shape), Device{}}; }
-  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp, const Stream&) override {
+  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp, const Stream&,
+                                   const std::string&) override {
     reduced.push_back(tensor.numel());
     return std::make_unique<Nothing>();
   }
@@ -60,40 +55,10 @@ class Recorder : public ProcessGroup {
   };
 };
 
-Floats gradients(const Mlp& model, const Stream& stream) {
-  Floats all;
-  for (const Parameter& parameter : model.parameters()) {
-    const Floats numbers = to_host(stream, parameter.grad);
-    all.insert(all.end(), numbers.begin(), numbers.end());
-  }
-  return all;
-}
-
-double largest_difference(const Floats& a, const Floats& b) {
-  CHECK(a.size() == b.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    largest =
-        std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
-  }
-  return largest;
-}
-
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 }  // namespace
 
 TEST_CASE("buckets are PyTorch's") {
-  std::ifstream file(GOLDEN_DIR "/ddp.json");
-  const nlohmann::json cases = nlohmann::json::parse(file).at("buckets");
+  const nlohmann::json cases = golden("ddp.json").at("buckets");
   CHECK(cases.size() >= 6);
   constexpr std::size_t kMiB = 1 << 20;
   for (const nlohmann::json& example : cases) {
@@ -128,7 +93,7 @@ TEST_CASE("the default model and caps give at least three buckets") {
 
 TEST_CASE("buckets start in order, whichever is full first") {
   const Stream stream(Device{});
-  Mlp model = make_model(stream);
+  Mlp model = make_model(7, stream, kFourWidths);
   Recorder group;
   Reducer reducer(model.parameters(), group, {.first_bytes = 0, .bytes = 0});
   const std::size_t parameters = model.parameters().size();
@@ -148,7 +113,7 @@ TEST_CASE("buckets start in order, whichever is full first") {
 
 TEST_CASE("a gradient that is missing, or comes twice, is named") {
   const Stream stream(Device{});
-  Mlp model = make_model(stream);
+  Mlp model = make_model(7, stream, kFourWidths);
   Recorder group;
   Reducer reducer(model.parameters(), group, {});
   for (const std::size_t index : {5, 4, 1, 0}) reducer.mark_ready(index, stream);
@@ -162,7 +127,7 @@ TEST_CASE("any bucket size, with or without a thread, gives the same mean gradie
   const Stream stream(Device{});
   Generator generator(100 + static_cast<std::uint64_t>(world().rank()));
   const TensorDataset dataset =
-      synthetic_dataset(8, kWidths.front(), kWidths.back(), generator);
+      synthetic_dataset(8, kFourWidths.front(), kFourWidths.back(), generator);
   DataLoader loader(dataset, 8, false, stream);
   CrossEntropyLoss loss;
   Floats wanted;
@@ -171,16 +136,16 @@ TEST_CASE("any bucket size, with or without a thread, gives the same mean gradie
       CAPTURE(cap, overlap);
       const auto group = make_process_group(Backend::ours, world(), Device{},
                                             AllReduceAlgorithm::recursive_doubling, overlap);
-      Mlp model = make_model(stream);
+      Mlp model = make_model(7, stream, kFourWidths);
       DistributedDataParallel ddp(model, *group, stream, {.first_bytes = cap, .bytes = cap});
       for (int step = 0; step < 3; ++step) {  // also with buckets that have been used
         for (const Batch& batch : loader.over({0, 1, 2, 3, 4, 5, 6, 7})) {
           loss.forward(ddp.forward(batch.inputs, stream), batch.targets, stream);
           ddp.backward(loss.grad(), stream);
         }
-        if (wanted.empty()) wanted = gradients(model, stream);
+        if (wanted.empty()) wanted = flat(model, &Parameter::grad, stream);
         // Recursive doubling adds each element in the same order wherever it lies.
-        CHECK(largest_difference(gradients(model, stream), wanted) == 0.0);
+        CHECK(largest_error(flat(model, &Parameter::grad, stream), wanted) == 0.0);
       }
       const CommunicationTimes times = ddp.communication_times(stream);
       CHECK(times.total >= 0.0);
@@ -193,21 +158,21 @@ TEST_CASE("batches taken in parts under no_sync give the gradients of the whole 
   const Stream stream(Device{});
   Generator generator(200 + static_cast<std::uint64_t>(world().rank()));
   const TensorDataset dataset =
-      synthetic_dataset(12, kWidths.front(), kWidths.back(), generator);
+      synthetic_dataset(12, kFourWidths.front(), kFourWidths.back(), generator);
   CrossEntropyLoss loss;
   const std::vector<std::size_t> all{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
   Recorder counter;
   for (const bool naive : {false, true}) {
     const auto group =
         make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::automatic);
-    Mlp whole = make_model(stream);
+    Mlp whole = make_model(7, stream, kFourWidths);
     const auto at_once = make_data_parallel("ddp", whole, *group, stream);
     DataLoader large(dataset, 12, false, stream);
     for (const Batch& batch : large.over(all)) {
       loss.forward(at_once->forward(batch.inputs, stream), batch.targets, stream);
       at_once->backward(loss.grad(), stream);
     }
-    Mlp parts = make_model(stream);
+    Mlp parts = make_model(7, stream, kFourWidths);
     const auto in_parts = make_data_parallel(naive ? "naive" : "ddp", parts, *group, stream);
     DataLoader small(dataset, 4, false, stream);
     for (int step = 0; step < 2; ++step) {  // the second must not see the first one's sums
@@ -224,11 +189,12 @@ TEST_CASE("batches taken in parts under no_sync give the gradients of the whole 
         }
       }
       CAPTURE(naive, step);
-      CHECK(largest_difference(gradients(parts, stream), gradients(whole, stream)) < 1e-6);
+      CHECK(largest_error(flat(parts, &Parameter::grad, stream),
+                          flat(whole, &Parameter::grad, stream)) < 1e-6);
     }
   }
   // And they are sent once.
-  Mlp model = make_model(stream);
+  Mlp model = make_model(7, stream, kFourWidths);
   DistributedDataParallel ddp(model, counter, stream, {.first_bytes = 0, .bytes = 0});
   DataLoader small(dataset, 4, false, stream);
   MicroBatches micro_batches(3, 3);

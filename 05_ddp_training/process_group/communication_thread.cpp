@@ -1,5 +1,8 @@
 #include "05_ddp_training/process_group/communication_thread.hpp"
 
+#include "common/call_scope.hpp"
+#include "common/patient_waits.hpp"
+
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -82,6 +85,10 @@ std::unique_ptr<Work> CommunicationThread::submit(std::function<void()> job) {
 
 void CommunicationThread::run(Device device) {
   make_current(device);
+  name_this_thread("all-reduces");
+  // Without it the waits for messages take turns with backward, and each message is so late
+  // that next to nothing is hidden.
+  const PatientWaits patience;
   for (;;) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });

@@ -1,6 +1,7 @@
 #include "05_ddp_training/process_group/host_process_group.hpp"
 
 #include "02_broadcast/broadcast.hpp"
+#include "common/call_scope.hpp"
 #include "common/host_copy.hpp"
 
 #include <chrono>
@@ -30,8 +31,10 @@ HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, De
 }
 
 Tensor HostProcessGroup::allocate(Shape shape) {
-  // Only host memory can be shared between processes; a GPU's tensors are staged anyway.
-  if (reducer_ && device_.is_cpu()) return reducer_->allocate(std::move(shape));
+  // Only host memory can be shared between processes; a GPU's tensors are staged anyway. One
+  // rank alone shares with nobody, and Linux gives ordinary memory on larger pages.
+  if (reducer_ && device_.is_cpu() && comm_.size() > 1)
+    return reducer_->allocate(std::move(shape));
   return {std::move(shape), device_};
 }
 
@@ -52,8 +55,10 @@ std::unique_ptr<Work> HostProcessGroup::run(const Tensor& tensor, const Stream& 
 }
 
 std::unique_ptr<Work> HostProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
-                                                   const Stream& producer) {
-  return run(tensor, producer, [this, op](std::span<float> data) {
+                                                   const Stream& producer,
+                                                   const std::string& name) {
+  return run(tensor, producer, [this, op, name](std::span<float> data) {
+    const CallScope scope("all_reduce", name);
     if (reducer_) {
       reducer_->all_reduce(data, op, algorithm_);
     } else {

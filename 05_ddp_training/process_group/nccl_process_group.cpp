@@ -3,6 +3,7 @@
 
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
+#include "common/call_scope.hpp"
 #include "common/check_cuda.hpp"
 
 #include <utility>
@@ -48,7 +49,9 @@ Tensor NcclProcessGroup::allocate(Shape shape) {
 }
 
 std::unique_ptr<Work> NcclProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
-                                                   const Stream& producer) {
+                                                   const Stream& producer,
+                                                   const std::string& name) {
+  const CallScope scope("all_reduce", name);
   // `tensor` is still being written by kernels queued on `producer`. The event makes our stream
   // start after them without stopping the host, which is busy queueing what comes next.
   stream_.wait(producer.record_event());

@@ -12,8 +12,8 @@ class NcclProcessGroup : public ProcessGroup {
   NcclProcessGroup(const Communicator& comm, Device device);
 
   Tensor allocate(Shape shape) override;
-  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
-                                   const Stream& producer) override;
+  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
+                                   const std::string& name = {}) override;
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override;
   void synchronize(const Stream& stream) override { nccl_.synchronize(stream); }

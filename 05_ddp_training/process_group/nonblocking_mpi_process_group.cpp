@@ -1,11 +1,13 @@
 #include "05_ddp_training/process_group/nonblocking_mpi_process_group.hpp"
 
+#include "common/call_scope.hpp"
 #include "common/check.hpp"
 
 #include <mpi.h>
 
-#include <chrono>
 #include <functional>
+#include <limits>
+#include <string>
 #include <utility>
 
 namespace dist {
@@ -13,9 +15,13 @@ namespace {
 
 class RequestWork : public Work {
  public:
-  // `finish` runs once, when the request is done.
-  RequestWork(MPI_Request request, std::function<void()> finish)
-      : request_(request), finish_(std::move(finish)) {}
+  // `finish` runs once, when the request is done. The wait is what can hang, and has the name.
+  RequestWork(MPI_Request request, std::string operation, std::string name,
+              std::function<void()> finish)
+      : request_(request),
+        operation_(std::move(operation)),
+        name_(std::move(name)),
+        finish_(std::move(finish)) {}
   ~RequestWork() override {
     if (request_ != MPI_REQUEST_NULL) MPI_Wait(&request_, MPI_STATUS_IGNORE);
   }
@@ -24,39 +30,37 @@ class RequestWork : public Work {
     if (request_ == MPI_REQUEST_NULL) return true;
     int done = 0;
     MPI_CHECK(MPI_Test(&request_, &done, MPI_STATUS_IGNORE));
-    if (done != 0) end();
+    if (done != 0) finish_();
     return done != 0;
   }
   void wait(const Stream&) override {
+    const CallScope scope(operation_, name_);
     if (request_ == MPI_REQUEST_NULL) return;
     MPI_CHECK(MPI_Wait(&request_, MPI_STATUS_IGNORE));
-    end();
+    finish_();
   }
-  double elapsed_ms() override {
-    return std::chrono::duration<double, std::milli>(end_ - begin_).count();
-  }
+  // From the call to the end of the wait most of the time nothing is sent, and MPI does not
+  // tell when something was.
+  double elapsed_ms() override { return std::numeric_limits<double>::quiet_NaN(); }
 
  private:
-  void end() {
-    finish_();
-    end_ = std::chrono::steady_clock::now();
-  }
-
   MPI_Request request_;
+  std::string operation_;
+  std::string name_;
   std::function<void()> finish_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point end_ = begin_;
 };
 
 }  // namespace
 
 std::unique_ptr<Work> NonblockingMpiProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
-                                                             const Stream&) {
+                                                             const Stream&,
+                                                             const std::string& name) {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_CHECK(MPI_Iallreduce(MPI_IN_PLACE, tensor.data(), mpi_count(tensor.numel()), MPI_FLOAT,
                            op == ReduceOp::max ? MPI_MAX : MPI_SUM, comm_.get(), &request));
   return std::make_unique<RequestWork>(
-      request, [tensor, op, ranks = comm_.size()] { finish(op, tensor.span(), ranks); });
+      request, "all_reduce", name,
+      [tensor, op, ranks = comm_.size()] { finish(op, tensor.span(), ranks); });
 }
 
 std::unique_ptr<Work> NonblockingMpiProcessGroup::broadcast(const Tensor& tensor, int root,
@@ -64,7 +68,7 @@ std::unique_ptr<Work> NonblockingMpiProcessGroup::broadcast(const Tensor& tensor
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_CHECK(MPI_Ibcast(tensor.data(), mpi_count(tensor.numel()), MPI_FLOAT, root, comm_.get(),
                        &request));
-  return std::make_unique<RequestWork>(request, [] {});
+  return std::make_unique<RequestWork>(request, "broadcast", "", [] {});
 }
 
 }  // namespace dist

@@ -18,8 +18,8 @@ class NonblockingMpiProcessGroup : public ProcessGroup {
   explicit NonblockingMpiProcessGroup(const Communicator& comm) : comm_(comm) {}
 
   Tensor allocate(Shape shape) override { return {std::move(shape), Device{}}; }
-  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
-                                   const Stream& producer) override;
+  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
+                                   const std::string& name = {}) override;
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override;
   void synchronize(const Stream&) override {}

@@ -25,7 +25,8 @@ class Work {
   // What is queued on `consumer` from now on sees the result. On a GPU the host does not wait.
   // On the CPU the host does, and an exception of the collective comes out here.
   virtual void wait(const Stream& consumer) = 0;
-  // From its start to its end, in milliseconds; the host waits for the end.
+  // From its start to its end, in milliseconds; the host waits for the end. NaN where nobody
+  // can see it.
   virtual double elapsed_ms() = 0;
 };
 
@@ -37,9 +38,11 @@ class ProcessGroup {
   // with the same shapes in the same order, while no collective is under way. It may go away on
   // each rank by itself.
   virtual Tensor allocate(Shape shape) = 0;
-  // The reduction over all ranks, in place; the same bits on all of them.
+  // The reduction over all ranks, in place; the same bits on all of them. `name` is for the
+  // trace and for a hang report.
   [[nodiscard]] virtual std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
-                                                         const Stream& producer) = 0;
+                                                         const Stream& producer,
+                                                         const std::string& name = {}) = 0;
   // Root's numbers on all ranks, in place.
   [[nodiscard]] virtual std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                                         const Stream& producer) = 0;

@@ -98,12 +98,11 @@ struct Label {
 };
 
 // One line of the trace: a slice (a call or a scope), or an end of an arrow.
-struct TraceEvent {
+struct PlainEvent {
   enum class Type : std::uint8_t { slice, departure, arrival };
 
-  Relaxed<std::uint64_t> written;  // its number in the ring + 1, set last
-  std::uint64_t begin_ns;
-  std::uint64_t end_ns;
+  std::int64_t begin_ns;  // on the board on its rank's clock, in a trace on rank 0's
+  std::int64_t end_ns;
   std::uint64_t bytes;
   std::uint32_t number;
   std::uint32_t comm;
@@ -115,6 +114,10 @@ struct TraceEvent {
   std::uint16_t subject;
   std::uint8_t thread;
   Type type;
+};
+
+struct TraceEvent : PlainEvent {
+  Relaxed<std::uint64_t> written;  // its number in the ring + 1, set last
 };
 static_assert(sizeof(TraceEvent) == 64);
 

@@ -97,7 +97,11 @@ void start(const Options& options) {
     // Nobody may be found waiting for a rank that has not started its watch.
     MPI_CHECK(PMPI_Barrier(session->host));
     if (options.timeout_s > 0) {
-      session->watch = std::make_unique<Watch>(session->boards, my_board(), options.timeout_s);
+      int ranks = 0;
+      MPI_CHECK(PMPI_Comm_size(MPI_COMM_WORLD, &ranks));
+      const bool other_hosts = session->boards.size() < static_cast<std::size_t>(ranks);
+      session->watch =
+          std::make_unique<Watch>(session->boards, my_board(), options.timeout_s, other_hosts);
     }
   }
   mode.store(bits, std::memory_order_relaxed);

@@ -70,7 +70,7 @@ void trace_arrow(TraceEvent::Type type, std::uint64_t at_ns, const Operation& op
   RankBoard* const board = my_board();
   std::uint64_t index = 0;
   TraceEvent& event = *next_event(*board, index);
-  event.begin_ns = event.end_ns = at_ns;
+  event.begin_ns = event.end_ns = static_cast<std::int64_t>(at_ns);
   event.number = operation.number;
   event.comm = operation.comm;
   event.peer = operation.peer;
@@ -312,8 +312,8 @@ Observation::~Observation() {
   if (begin_ns_ == 0) return;
   std::uint64_t index = 0;
   TraceEvent& event = *next_event(*board, index);
-  event.begin_ns = begin_ns_;
-  event.end_ns = now_ns();
+  event.begin_ns = static_cast<std::int64_t>(begin_ns_);
+  event.end_ns = static_cast<std::int64_t>(now_ns());
   event.bytes = first_.bytes;
   event.number = first_.kind == OperationKind::collective ? first_.number : 0;
   event.comm = first_.comm;
@@ -367,8 +367,8 @@ void trace_slice(Call call, std::uint64_t begin_ns, std::uint16_t label, std::ui
   if (board == nullptr || !has(kTrace)) return;
   std::uint64_t index = 0;
   TraceEvent& event = *next_event(*board, index);
-  event.begin_ns = begin_ns;
-  event.end_ns = now_ns();
+  event.begin_ns = static_cast<std::int64_t>(begin_ns);
+  event.end_ns = static_cast<std::int64_t>(now_ns());
   event.bytes = 0;
   event.number = number;
   event.comm = 0;

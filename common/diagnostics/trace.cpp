@@ -25,28 +25,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-// An event with its names, ready to travel: numbers of labels mean nothing on another rank.
-struct PlainEvent {
-  std::int64_t begin_ns;  // on rank 0's clock
-  std::int64_t end_ns;
-  std::uint64_t bytes;
-  std::uint32_t number;
-  std::uint32_t comm;
-  std::int32_t peer;
-  std::int32_t tag;
-  std::int32_t from;
-  Call call;
-  std::uint16_t label;
-  std::uint16_t subject;
-  std::uint8_t thread;
-  TraceEvent::Type type;
-};
-
-// What one rank recorded.
+// What one rank recorded. Its events bring their names along: numbers of labels mean nothing on
+// another rank.
 struct RankTrace {
   int rank = 0;
   std::string host;
   std::uint64_t dropped = 0;
+  std::int64_t clock_offset_ns = 0;  // has been added to its times
   std::vector<std::string> labels;
   std::vector<std::pair<int, std::string>> threads;  // place and name
   std::vector<PlainEvent> events;
@@ -89,15 +74,14 @@ RankTrace read_board(const RankBoard& board) {
   const std::uint64_t capacity = board.event_capacity;
   const std::uint64_t first = written > capacity ? written - capacity : 0;
   trace.dropped = first;
-  const std::int64_t offset = board.clock_offset_ns;
+  const std::int64_t offset = trace.clock_offset_ns = board.clock_offset_ns;
   for (std::uint64_t i = first; i < written; ++i) {
     const TraceEvent& event = board.events()[i % capacity];
     if (event.written != i + 1) continue;  // being written right now
     std::atomic_thread_fence(std::memory_order_acquire);
-    trace.events.push_back({static_cast<std::int64_t>(event.begin_ns) + offset,
-                            static_cast<std::int64_t>(event.end_ns) + offset, event.bytes,
-                            event.number, event.comm, event.peer, event.tag, event.from,
-                            event.call, event.label, event.subject, event.thread, event.type});
+    trace.events.push_back(event);
+    trace.events.back().begin_ns += offset;
+    trace.events.back().end_ns += offset;
   }
   for (std::size_t t = 0; t < RankBoard::kThreads; ++t) {
     const ThreadRecord& thread = board.threads[t];
@@ -115,11 +99,9 @@ RankTrace read_board(const RankBoard& board) {
 
 // To travel in one message of bytes.
 std::string pack(const RankTrace& trace) {
-  const Json head{{"rank", trace.rank},
-                  {"host", trace.host},
-                  {"dropped", trace.dropped},
-                  {"labels", trace.labels},
-                  {"threads", trace.threads}};
+  const Json head{{"rank", trace.rank},       {"host", trace.host},
+                  {"dropped", trace.dropped}, {"clock_offset_ns", trace.clock_offset_ns},
+                  {"labels", trace.labels},   {"threads", trace.threads}};
   const std::string text = head.dump();
   std::string bytes(sizeof(std::uint64_t), '\0');
   const std::uint64_t length = text.size();
@@ -139,6 +121,7 @@ RankTrace unpack(const std::string& bytes) {
   trace.rank = head["rank"];
   trace.host = head["host"];
   trace.dropped = head["dropped"];
+  trace.clock_offset_ns = head["clock_offset_ns"];
   trace.labels = head["labels"].get<std::vector<std::string>>();
   trace.threads = head["threads"].get<std::vector<std::pair<int, std::string>>>();
   trace.events.resize((bytes.size() - begin) / sizeof(PlainEvent));
@@ -191,13 +174,13 @@ class TraceWriter {
         event.type == TraceEvent::Type::slice ? slice(trace, event) : arrow(trace, event);
       }
     }
-    Json dropped = Json::object();
+    Json other{{"droppedEvents", Json::object()}, {"clockOffsetsNs", Json::object()}};
     for (const RankTrace& trace : traces_) {
-      if (trace.dropped > 0) dropped["rank " + std::to_string(trace.rank)] = trace.dropped;
+      const std::string rank = "rank " + std::to_string(trace.rank);
+      if (trace.dropped > 0) other["droppedEvents"][rank] = trace.dropped;
+      other["clockOffsetsNs"][rank] = trace.clock_offset_ns;
     }
-    text_ +=
-        fmt::format("\n],\"displayTimeUnit\":\"ns\",\"otherData\":{{\"droppedEvents\":{}}}}}\n",
-                    dropped.dump());
+    text_ += fmt::format("\n],\"displayTimeUnit\":\"ns\",\"otherData\":{}}}\n", other.dump());
     return std::move(text_);
   }
 

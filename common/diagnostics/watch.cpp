@@ -2,6 +2,7 @@
 
 #include "common/diagnostics/diagnostics.hpp"
 #include "common/diagnostics/hang_report.hpp"
+#include "common/diagnostics/launcher.hpp"
 
 #include <fmt/format.h>
 
@@ -18,6 +19,13 @@ namespace {
 
 // A watch that has not ticked for so long is that of a stopped process.
 constexpr double kSilent_s = 1.0;
+
+// After its report a host stays for so long, in a job that has others. They have stood still
+// for as long as it has, give or take a tick, and a launcher that sees one rank leave ends the
+// rest before they have spoken.
+constexpr std::chrono::milliseconds kOthersSpeak{500};
+// And the launcher gets so long to end: timeout + 5 s is what a link that dropped may take.
+constexpr std::chrono::milliseconds kLauncherEnds{3500};
 
 // The process's state as Linux writes it: T stopped, t held by a debugger; 0 if it cannot be
 // read.
@@ -43,10 +51,12 @@ void write_to_standard_error(const std::string& text) {
 
 }  // namespace
 
-Watch::Watch(std::vector<RankBoard*> boards, RankBoard* mine, double timeout_s)
+Watch::Watch(std::vector<RankBoard*> boards, RankBoard* mine, double timeout_s,
+             bool other_hosts)
     : boards_(std::move(boards)),
       mine_(mine),
       timeout_s_(timeout_s),
+      other_hosts_(other_hosts),
       tick_s_(std::clamp(timeout_s / 20, 0.005, 0.1)),
       seen_(boards_.size()) {
   // Signals are for the program's own threads.
@@ -123,11 +133,16 @@ void Watch::report() {
     text = describe_hang(ranks);
     text += fmt::format("hang: nothing has moved on this host for {:g} s (--timeout)\n",
                         timeout_s_);
+    if (other_hosts_) text += "hang: ranks on other hosts are told of by these hosts\n";
     write_to_standard_error(text);
     const std::string trace = keep_trace();
     if (!trace.empty()) write_to_standard_error("hang: the trace is in " + trace + "\n");
   } catch (const std::exception& error) {
     write_to_standard_error(fmt::format("hang: {}\n", error.what()));
+  }
+  if (other_hosts_) {
+    std::this_thread::sleep_for(kOthersSpeak);
+    end_launcher_after(kLauncherEnds);
   }
   // Not MPI_Abort, which may wait for what hangs. The launcher sees a process leave without
   // MPI_Finalize and ends the others, also those that are stopped.

@@ -16,12 +16,16 @@ constexpr int kHangStatus = 86;
 // hangs is what this is about. When no rank of the host has moved for `timeout_s`, one rank
 // reports, keeps the trace and leaves with status 86; the launcher then ends the others.
 //
+// With several hosts each reports for its own ranks: they share no memory, and the network may
+// be what is gone. A launcher that cannot end because of that is ended too (launcher.hpp).
+//
 // Time is counted in this thread's own ticks. A machine that was suspended, or a process that
 // was stopped together with all others, wakes up one tick later, not an hour.
 class Watch {
  public:
-  // `mine` is one of `boards`; all must outlive the watch.
-  Watch(std::vector<RankBoard*> boards, RankBoard* mine, double timeout_s);
+  // `mine` is one of `boards`; all must outlive the watch. `other_hosts`: the job has ranks
+  // that are on none of them.
+  Watch(std::vector<RankBoard*> boards, RankBoard* mine, double timeout_s, bool other_hosts);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -43,6 +47,7 @@ class Watch {
   std::vector<RankBoard*> boards_;
   RankBoard* mine_;
   double timeout_s_;
+  bool other_hosts_;
   double tick_s_;
   std::vector<Seen> seen_;
   std::mutex mutex_;

@@ -1,6 +1,7 @@
 // MPI's messages, observed and forwarded: the profiling interface (MPI standard, chapter "Tool
 // Support") gives every MPI_X a second name, PMPI_X, so that the first may be ours.
 // Look at: what --strict puts in the place of a send.
+#include "common/diagnostics/patience.hpp"
 #include "common/diagnostics/spy.hpp"
 #include "common/diagnostics/wrappers.hpp"
 
@@ -37,19 +38,22 @@ int observed_start(Call call, StartFunction forward, const void* data, int count
   return result;
 }
 
-// Synchronous: nothing is buffered, so each rank's send waits for its receive. The receive is
-// posted first only in the sense of MPI_Sendrecv's promise: both are under way before either is
-// waited for.
-int strict_sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest,
-                    int out_tag, void* in, int in_count, MPI_Datatype in_type, int source,
-                    int in_tag, MPI_Comm comm, MPI_Status* status) {
+// MPI_Sendrecv in parts: both are under way before either is waited for, which is its promise.
+// Synchronous with --strict: nothing is buffered, so each rank's send waits for its receive.
+int sendrecv_in_parts(const void* out, int out_count, MPI_Datatype out_type, int dest,
+                      int out_tag, void* in, int in_count, MPI_Datatype in_type, int source,
+                      int in_tag, MPI_Comm comm, MPI_Status* status) {
   std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-  int result = PMPI_Issend(out, out_count, out_type, dest, out_tag, comm, requests.data());
+  int result = (strict() ? PMPI_Issend : PMPI_Isend)(out, out_count, out_type, dest, out_tag,
+                                                     comm, requests.data());
   if (result != MPI_SUCCESS) return result;
   result = PMPI_Irecv(in, in_count, in_type, source, in_tag, comm, requests.data() + 1);
   if (result != MPI_SUCCESS) return result;
   std::array<MPI_Status, 2> statuses{};
-  result = PMPI_Waitall(2, requests.data(), statuses.data());
+  result = patient ? wait_patiently([&](int* done) {
+    return PMPI_Testall(2, requests.data(), done, statuses.data());
+  })
+                   : PMPI_Waitall(2, requests.data(), statuses.data());
   if (status != MPI_STATUS_IGNORE) *status = statuses[1];
   if (result != MPI_ERR_IN_STATUS) return result;
   return statuses[1].MPI_ERROR != MPI_SUCCESS ? statuses[1].MPI_ERROR : statuses[0].MPI_ERROR;
@@ -123,7 +127,7 @@ int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI
 int MPI_Sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest, int out_tag,
                  void* in, int in_count, MPI_Datatype in_type, int source, int in_tag,
                  MPI_Comm comm, MPI_Status* status) {
-  const auto forward = strict() ? strict_sendrecv : PMPI_Sendrecv;
+  const auto forward = strict() || patient ? sendrecv_in_parts : PMPI_Sendrecv;
   if (!spying()) {
     return forward(out, out_count, out_type, dest, out_tag, in, in_count, in_type, source,
                    in_tag, comm, status);

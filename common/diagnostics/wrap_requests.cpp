@@ -1,5 +1,6 @@
 // The ends of non-blocking calls. A request does not say what it was for, so the spy keeps that
 // from the start of the call to here.
+#include "common/diagnostics/patience.hpp"
 #include "common/diagnostics/spy.hpp"
 #include "common/diagnostics/wrappers.hpp"
 
@@ -10,6 +11,11 @@ using namespace dist::diagnostics;
 void dist::diagnostics::link_request_wrappers() {}
 
 namespace {
+
+int wait_for_one(MPI_Request* request, MPI_Status* status) {
+  if (!patient) return PMPI_Wait(request, status);
+  return wait_patiently([&](int* done) { return PMPI_Test(request, done, status); });
+}
 
 // What the requests of an array stand for. The array is copied: MPI clears what is done.
 class Pending {
@@ -62,14 +68,14 @@ class Statuses {
 extern "C" {
 
 int MPI_Wait(MPI_Request* request, MPI_Status* status) {
-  if (!spying()) return PMPI_Wait(request, status);
   MPI_Status own{};
   if (status == MPI_STATUS_IGNORE) status = &own;
+  if (!spying()) return wait_for_one(request, status);
   const MPI_Request waited = *request;
   const std::optional<Operation> operation = find_request(waited);
   const Observation observation(
       Call::MPI_Wait, operation ? std::span(&*operation, 1) : std::span<const Operation>());
-  const int result = PMPI_Wait(request, status);
+  const int result = wait_for_one(request, status);
   if (operation && result == MPI_SUCCESS) finish(*operation, *status);
   if (operation) forget_request(waited);
   return result;

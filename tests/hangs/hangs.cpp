@@ -1,6 +1,9 @@
 // Programs that hang, one per --case, each in its own way; and some that only look like it.
 // tests/hang_test.cpp reads what the watch says about them.
 #include "01_send_recv/send_recv.hpp"
+#include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/advanced/all_reducer.hpp"
+#include "03_all_reduce/all_reduce.hpp"
 #include "common/call_scope.hpp"
 #include "common/command_line.hpp"
 #include "common/mpi_environment.hpp"
@@ -13,6 +16,7 @@
 #include <csignal>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -124,6 +128,42 @@ void polling(const Communicator& comm) {
   comm.barrier();
 }
 
+// The broadcast of a tensor that is too large to wait with MPI for its receiver.
+void skipped_broadcast(const Communicator& comm) {
+  std::vector<float> data(1 << 20);
+  if (comm.rank() != kSkips) {
+    broadcast<float>(comm, data, /*root=*/0, BroadcastAlgorithm::tree);
+  }
+  comm.barrier();
+}
+
+void skipped_all_reduce(const Communicator& comm) {
+  std::vector<float> data(4);
+  if (comm.rank() != kSkips) {
+    all_reduce<float>(comm, data, ReduceOp::sum, AllReduceAlgorithm::ring);
+  }
+  comm.barrier();
+}
+
+void skipped_shared_memory(const Communicator& comm) {
+  AllReducer reducer(comm);
+  std::vector<float> data(4);
+  reducer.all_reduce<float>(data, ReduceOp::sum, AllReduceAlgorithm::shared_memory);
+  if (comm.rank() != kSkips) {
+    reducer.all_reduce<float>(data, ReduceOp::sum, AllReduceAlgorithm::shared_memory);
+  }
+  comm.barrier();
+}
+
+// Lesson 3's ring with a blocking send where send_recv should stand.
+void blocking_ring(const Communicator& comm) {
+  std::vector<float> data(1 << 20);
+  const std::size_t chunk = data.size() / static_cast<std::size_t>(comm.size());
+  const std::span<float> whole(data);
+  send<float>(comm, whole.first(chunk), comm.right());
+  recv<float>(comm, whole.last(chunk), comm.left());
+}
+
 // Rank 0 and 1 exchange in peace; rank 2 waits for rank 0, which waits for rank 3.
 void chain_without_cycle(const Communicator& comm) {
   std::vector<float> out(4);
@@ -145,7 +185,7 @@ void named(const Communicator& comm) {
   if (comm.rank() == kSkips) spin();
 }
 
-void shared_memory(const Communicator& comm) {
+void wait_in_shared_memory(const Communicator& comm) {
   if (comm.rank() == 1) {
     const WaitScope wait("a flag in shared memory", comm, 0);
     spin();
@@ -200,12 +240,16 @@ int main(int argc, char** argv) {
       {"from-finished", from_finished},
       {"stopped", stopped},
       {"first-stopped", first_stopped},
+      {"skipped-broadcast", skipped_broadcast},
+      {"skipped-all-reduce", skipped_all_reduce},
+      {"skipped-shared-memory", skipped_shared_memory},
+      {"blocking-ring", blocking_ring},
       {"spinning", spinning},
       {"requests", waiting_for_requests},
       {"polling", polling},
       {"chain", chain_without_cycle},
       {"named", named},
-      {"shared-memory", shared_memory},
+      {"shared-memory", wait_in_shared_memory},
       {"other-communicator", other_communicator},
       {"slow", slow},
       {"slow-waits", slow_waits},

@@ -1,22 +1,19 @@
-// Numbers for the tests of lesson 5: drawn anew on each rank, carried to each device, compared
-// with those of an oracle.
+// Numbers for the tests of lessons 4 and 5: drawn anew on each rank, carried to each device,
+// compared with those of an oracle.
 #pragma once
 
 #include "common/device.hpp"
 #include "common/random.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
+#include "tests/support/golden.hpp"
 #include "tests/support/mpi_test.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <limits>
-#include <string>
 #include <vector>
 
 namespace dist::test {
@@ -85,12 +82,6 @@ auto everywhere(Compute compute, double tolerance = 0.0) {
     CHECK(largest_error(compute(Stream(device)), result) <= tolerance);
   }
   return result;
-}
-
-// A file of tests/golden.
-inline nlohmann::json golden(const std::string& name) {
-  std::ifstream file(std::string(GOLDEN_DIR) + "/" + name);
-  return nlohmann::json::parse(file);
 }
 
 }  // namespace dist::test

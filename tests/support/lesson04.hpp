@@ -1,9 +1,9 @@
 // What the tests of lesson 4 share: data whose every number says where it stands, and files of
-// bytes written out by hand.
+// bytes.
 #pragma once
 
 #include "04_distributed_sampler/in_memory_dataset.hpp"
-#include "common/check.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <cstddef>
@@ -48,39 +48,5 @@ struct TemporaryFile {
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 };
-
-// What `action` throws, or "nothing thrown"; any other exception than Error fails the test.
-template <class Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing thrown";
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// The bytes of an IDX file whose header holds `numbers`, whatever follows it.
-inline Bytes idx(const std::vector<std::uint32_t>& numbers, const Bytes& rest) {
-  Bytes bytes;
-  for (const std::uint32_t number : numbers) {
-    for (int shift = 24; shift >= 0; shift -= 8) {
-      bytes.push_back(static_cast<std::uint8_t>(number >> shift));
-    }
-  }
-  bytes.insert(bytes.end(), rest.begin(), rest.end());
-  return bytes;
-}
-
-inline Bytes joined(Bytes first, const Bytes& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
-
-constexpr std::uint32_t kImages = 0x803, kLabels = 0x801;
 
 }  // namespace dist::test

@@ -1,6 +1,6 @@
-// Lesson 5, what one rank computes by itself: kernels, loss and the model. The oracles are
-// plain loops in double precision and numbers that PyTorch printed (tests/golden). Every rank
-// draws its own numbers, so that more ranks mean more cases.
+// Lesson 5: the loss and the model. The oracles are plain loops in double precision and numbers
+// that PyTorch printed (tests/golden). Every rank draws its own numbers, so that more ranks
+// mean more cases.
 #include "05_ddp_training/kernels.hpp"
 #include "05_ddp_training/loss.hpp"
 #include "05_ddp_training/mlp.hpp"
@@ -8,28 +8,19 @@
 #include "common/check.hpp"
 #include "tests/support/device_numbers.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-namespace {
-
 using namespace dist;
-using dist::test::devices;
-using dist::test::everywhere;
-using dist::test::Floats;
-using dist::test::golden;
-using dist::test::in_double;
-using dist::test::largest_error;
-using dist::test::noise;
-using dist::test::Numbers;
-using dist::test::seed_of_this_rank;
-using dist::test::upload;
+using namespace dist::test;
+
+namespace {
 
 using Targets = std::vector<std::int32_t>;
 
@@ -142,117 +133,6 @@ struct PlainMlp {
 };
 
 }  // namespace
-
-TEST_CASE("adding a bias, with and without ReLU, rounds the exact sum once", "[gpu]") {
-  const std::size_t rows = 7;
-  const std::size_t columns = 17;
-  const Floats x = noise(rows * columns, 1);
-  const Floats bias = noise(columns, 2);
-  for (const bool relu : {false, true}) {
-    CAPTURE(relu);
-    const Floats got = everywhere([&](const Stream& stream) {
-      const Tensor values = upload(stream, x);
-      const Tensor b = upload(stream, bias);
-      (relu ? add_bias_relu : add_bias)(stream, rows, columns, b.data(), values.data());
-      return to_host(stream, values);
-    });
-    Floats want;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const double sum = static_cast<double>(x[i]) + static_cast<double>(bias[i % columns]);
-      want.push_back(static_cast<float>(relu ? std::max(sum, 0.0) : sum));
-    }
-    CHECK(largest_error(got, want) == 0.0);
-  }
-}
-
-TEST_CASE("the gradient passes a ReLU where its output is above zero", "[gpu]") {
-  const Floats gradient = noise(101, 3);
-  Floats output = noise(101, 4);
-  for (float& value : output) value = std::max(value, 0.0F);
-  const Floats got = everywhere([&](const Stream& stream) {
-    const Tensor values = upload(stream, gradient);
-    relu_backward(stream, output.size(), upload(stream, output).data(), values.data());
-    return to_host(stream, values);
-  });
-  Floats want;
-  for (std::size_t i = 0; i < output.size(); ++i) {
-    want.push_back(output[i] == 0.0F ? 0.0F : gradient[i]);
-  }
-  CHECK(largest_error(got, want) == 0.0);
-}
-
-TEST_CASE("column sums are right for widths around a block of columns", "[gpu]") {
-  for (const std::size_t rows : {1U, 7U}) {
-    for (const std::size_t columns : {1U, 15U, 16U, 17U, 100U}) {
-      CAPTURE(rows, columns);
-      const Floats x = noise(rows * columns, columns);
-      const float untouched = -12345.0F;  // stands behind the sums
-      const Floats got = everywhere([&](const Stream& stream) {
-        const Tensor sums = upload(stream, Floats(columns + 1, untouched));
-        column_sums(stream, rows, columns, upload(stream, x).data(), sums.data());
-        return to_host(stream, sums);
-      });
-      Numbers want(columns);
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        want[i % columns] += static_cast<double>(x[i]);
-      }
-      want.push_back(static_cast<double>(untouched));
-      CHECK(largest_error(got, want) < 1e-6);
-    }
-  }
-}
-
-TEST_CASE("a sum of squares is right at every size, and finite exactly if all are", "[gpu]") {
-  for (const std::size_t count : {0U, 1U, 7U, 255U, 256U, 257U, 65'536U, 65'537U, 300'001U}) {
-    CAPTURE(count);
-    const Floats x = noise(count, 50 + count);
-    const auto sum = [&](const Floats& numbers) {
-      return [&](const Stream& stream) {
-        const Tensor values = upload(stream, numbers);
-        const Buffer<double> sums(sum_of_squares_size(count), stream.device());
-        const double* at = sum_of_squares(stream, count, values.data(), sums.data());
-        double result = -1.0;
-        copy_bytes(stream, &result, at, sizeof(result));
-        stream.synchronize();
-        return Numbers{result};
-      };
-    };
-    double want = 0;
-    for (const float number : x) want += static_cast<double>(number) * number;
-    CHECK(largest_error(everywhere(sum(x)), Numbers{want}) < 1e-12);
-    // The largest float is finite and so is its square; one infinity or NaN among the last
-    // shows.
-    if (count == 0) continue;
-    Floats other = x;
-    other.back() = std::numeric_limits<float>::max();
-    CHECK(std::isfinite(everywhere(sum(other))[0]));
-    for (const float bad :
-         {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
-          std::numeric_limits<float>::quiet_NaN()}) {
-      other.back() = bad;
-      for (const Device device : devices()) {
-        CHECK_FALSE(std::isfinite(sum(other)(Stream(device))[0]));
-      }
-    }
-  }
-}
-
-TEST_CASE("a kernel reaches every element when one thread must take several", "[gpu]") {
-  // More than 4096 blocks of 256 threads.
-  const std::size_t count = 2'500'003;
-  const Floats before = noise(count, 60);
-  const Floats gradient = noise(count, 61);
-  const Floats got = everywhere([&](const Stream& stream) {
-    const Tensor p = upload(stream, before);
-    sgd_step(stream, count, {.lr = 0.5F}, upload(stream, gradient).data(), p.data());
-    return to_host(stream, p);
-  });
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    wrong += got[i] == std::fma(gradient[i], -0.5F, before[i]) ? 0U : 1U;
-  }
-  CHECK(wrong == 0);
-}
 
 TEST_CASE("softmax cross entropy is exact and does not overflow", "[gpu]") {
   const std::size_t rows = 6;

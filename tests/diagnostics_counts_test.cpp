@@ -15,8 +15,7 @@
 #include <vector>
 
 using namespace dist;
-using dist::test::all_ranks;
-using dist::test::world;
+using namespace dist::test;
 
 namespace {
 
@@ -229,7 +228,7 @@ TEST_CASE("a receive from anyone is counted as one from whom it was") {
 
 TEST_CASE("strict sends change neither results nor counts") {
   const Strict strict;
-  for (const std::size_t count : dist::test::tricky_sizes()) {
+  for (const std::size_t count : tricky_sizes()) {
     for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
       if (algorithm == AllReduceAlgorithm::shared_memory) continue;  // sends nothing
       std::vector<std::int32_t> data(count, 1 << (4 * (world().rank() % 7)));
@@ -279,67 +278,4 @@ TEST_CASE("a communicator has one id on all its ranks, and another than any othe
   CHECK(same_on_all(b));
   CHECK(id(a) != id(b));
   CHECK(id(b) != id(world()));
-}
-
-namespace {
-
-using namespace dist::diagnostics;
-
-constexpr std::uint32_t kComm = 1;
-
-OperationView operation(OperationKind kind, Call call, int peer, int tag = 0) {
-  return {kind, call, peer, tag, kComm, 1, 4096};
-}
-
-RankView in_call(int rank, Call call, std::vector<OperationView> operations,
-                 std::vector<ChannelView> channels = {}) {
-  RankView view;
-  view.rank = rank;
-  view.channels = std::move(channels);
-  CallView in;
-  in.call = call;
-  in.operations = std::move(operations);
-  view.inside.push_back(in);
-  return view;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
-
-TEST_CASE("an exchange under way is no cycle") {
-  // Both have sent and both have posted their receive; what keeps them is not each other.
-  const auto exchange = [](int rank, int peer) {
-    return in_call(rank, Call::MPI_Sendrecv,
-                   {operation(OperationKind::send, Call::MPI_Sendrecv, peer),
-                    operation(OperationKind::receive, Call::MPI_Sendrecv, peer)},
-                   {{peer, 0, kComm, 1, 1}});
-  };
-  std::vector<RankView> ranks_of_host{exchange(0, 1), exchange(1, 0)};
-  CHECK_FALSE(contains(describe_hang(ranks_of_host), "cycle"));
-  // Without the receives they keep each other.
-  for (RankView& rank : ranks_of_host) rank.channels[0].receives = 0;
-  const std::string report = describe_hang(ranks_of_host);
-  CHECK(contains(report,
-                 "hang: rank 0 in MPI_Sendrecv to 1 and from 1 (4 KiB, tag 0); rank 1 in "
-                 "MPI_Sendrecv to 0 and from 0 (4 KiB, tag 0): cycle 0 -> 1 -> 0\n"));
-}
-
-TEST_CASE("a wait for a rank of another host is told, and leads to no cycle") {
-  const std::string report = describe_hang(
-      {in_call(4, Call::MPI_Recv, {operation(OperationKind::receive, Call::MPI_Recv, 2, 7)})});
-  CHECK(report == "hang: rank 4 in MPI_Recv from 2 (4 KiB, tag 7)\n");
-}
-
-TEST_CASE("sends that do not wait are no part of a cycle, longer cycles are found") {
-  const auto send = [](int rank, int to) {
-    return in_call(rank, Call::MPI_Ssend,
-                   {operation(OperationKind::send, Call::MPI_Ssend, to)});
-  };
-  // 3 -> 0 -> 1 -> 2 -> 0: rank 3 waits for the cycle, it is not in it.
-  const std::string report = describe_hang({send(0, 1), send(1, 2), send(2, 0), send(3, 0)});
-  CHECK(contains(report, ": cycle 0 -> 1 -> 2 -> 0\n"));
-  CHECK(contains(report, "hang: rank 3 in MPI_Ssend to 0 (4 KiB, tag 0)\n"));
 }

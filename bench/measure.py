@@ -1,0 +1,206 @@
+"""What the scripts of ./learn bench have in common: runs, what they ran on, tables and pictures.
+
+Python's standard library only.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def run(command, environment=None, limit=600):
+    """Standard output of a command that must succeed."""
+    command = [str(word) for word in command]
+    try:
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"error: this took more than {limit} s: {' '.join(command)}")
+    except OSError as problem:
+        sys.exit(f"error: {command[0]} cannot be started: {problem.strerror}")
+    if done.returncode != 0:
+        sys.exit(f"error: this failed: {' '.join(command)}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def rows_of(command, environment=None, limit=600):
+    """The JSON rows that a program prints."""
+    return [json.loads(line) for line in run(command, environment, limit).splitlines()
+            if line.startswith("{")]
+
+
+def first_line(command):
+    """The first line that a command prints; nothing if it fails or is not there."""
+    try:
+        done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True)
+        return done.stdout.splitlines()[0].strip() if done.returncode == 0 else ""
+    except (OSError, IndexError):
+        return ""
+
+
+def torch_version(python):
+    """Which PyTorch an interpreter has; nothing if none that can do gloo."""
+    return first_line([python, "-c", "import torch, torch.distributed as d; "
+                       "assert d.is_gloo_available(); print(torch.__version__)"])
+
+
+def first_torch(pythons):
+    """(interpreter, version) of the first that has PyTorch with gloo, or ("", "")."""
+    for python in pythons:
+        version = torch_version(python)
+        if version:
+            return python, version
+        say(f"left out: {python} has no PyTorch with gloo (--python names others)")
+    return "", ""
+
+
+def add_flags(parser, rounds, python=True):
+    """The flags that all have."""
+    parser.add_argument("--rounds", type=int, default=rounds, help="starts of every candidate")
+    if python:
+        parser.add_argument("--python", nargs="+", default=[os.environ.get("PYTHON", "python3")],
+                            help="interpreters that have PyTorch")
+    parser.add_argument("--output", default=HERE / "results", help="folder of the results")
+    # For ./learn bench, which runs two: a flag that one of them refuses is refused before.
+    parser.add_argument("--check-flags", action="store_true", help=argparse.SUPPRESS)
+
+
+def cores():
+    return len(os.sched_getaffinity(0))
+
+
+def processor():
+    try:
+        for line in open("/proc/cpuinfo", encoding="utf-8"):
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return "unknown processor"
+
+
+class Load:
+    """How busy the machine was besides us: its cores' time that others took, since this began.
+
+    A load average would count our own ranks.
+    """
+
+    def __init__(self):
+        self.before = os.getloadavg()[0]
+        self.begin = self.now()
+
+    @staticmethod
+    def now():
+        try:
+            words = open("/proc/stat", encoding="utf-8").readline().split()[1:9]
+        except OSError:
+            return None
+        user, nice, system, idle, wait, irq, soft, steal = map(int, words)
+        ticks = os.sysconf("SC_CLK_TCK")
+        ours = sum(os.times()[:4]) * ticks
+        return {"all": user + nice + system + idle + wait + irq + soft + steal,
+                "others": user + nice + system + irq + soft - ours, "stolen": steal}
+
+    def text(self):
+        now = self.now()
+        if now is None or self.begin is None:
+            return f"{self.before:.1f} before"
+        spent = {key: now[key] - self.begin[key] for key in now}
+        share = lambda key: f"{100 * max(0, spent[key]) / max(1, spent['all']):.0f} %"
+        return (f"{self.before:.1f} before; of the cores' time others took {share('others')}, "
+                f"the hypervisor {share('stolen')}")
+
+
+def facts(load, commands=(), **more):
+    """What stands above every table."""
+    commit = first_line(["git", "-C", HERE, "describe", "--always", "--dirty", "--exclude=*"])
+    return {
+        "date": datetime.date.today().isoformat(),
+        "commit": commit or "unknown",
+        "processor": f"{processor()}, {cores()} cores",
+        "MPI": first_line(["mpirun", "--version"]),
+        **more,
+        "load": load.text(),
+        "commands": "; ".join(f"`{shown(command)}`" for command in commands),
+    }
+
+
+def shown(command):
+    """A command as a reader may type it: without this machine's folders."""
+    words = command.split() if isinstance(command, str) else [str(word) for word in command]
+    return " ".join(pathlib.Path(word).name if word.startswith("/") else word for word in words)
+
+
+def ratio(a, b, digits=2):
+    return f"{a / b:.{digits}f}" if a and b else "-"
+
+
+def number(value):
+    """Three digits or so."""
+    if value is None:
+        return "-"
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+
+
+def table(head, lines):
+    rows = [head, ["---"] * len(head)] + [[str(cell) for cell in line] for line in lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def picture(lines, width=60):
+    """Bars, one line each: (label, [(letter, amount), ...], note), the longest `width` wide."""
+    longest = max(sum(amount for _, amount in parts) for _, parts, _ in lines) or 1.0
+    labels = max(len(label) for label, _, _ in lines)
+    text = []
+    for label, parts, note in lines:
+        bar, total = "", 0.0
+        for letter, amount in parts:
+            total += max(0.0, amount)
+            bar += letter * (round(width * total / longest) - len(bar))
+        text.append(f"  {label:>{labels}} |{bar:<{width}}| {note}")
+    return "```\n" + "\n".join(text) + "\n```"
+
+
+class Turns:
+    """Values of several candidates, measured in turns, so that what else happens on the machine
+    meets all alike."""
+
+    def __init__(self):
+        self.rows = {}  # candidate -> what each round gave
+
+    def add(self, key, row):
+        self.rows.setdefault(key, []).append(row)
+
+    def median(self, key, field):
+        values = [row[field] for row in self.rows.get(key, []) if row.get(field) is not None]
+        return statistics.median(values) if values else None
+
+    def json(self, names):
+        """Every candidate with all of its rounds."""
+        return [{**dict(zip(names, key)), "rounds": rows} for key, rows in self.rows.items()]
+
+
+def say(text):
+    """Progress, for a person who waits."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def write(folder, name, title, lead, lines, about, data):
+    """NAME.md and NAME.json in `folder`; the same to standard output."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "\n".join([f"# {title}", "", *lead, "",
+                      *(f"- {key}: {value}" for key, value in about.items()), "", *lines, ""])
+    (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    (folder / f"{name}.json").write_text(
+        json.dumps({"facts": about, **data}, indent=1) + "\n", encoding="utf-8")
+    print(text)

@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""./learn bench training: a training step, ours beside PyTorch DDP's, and beside the floor.
+
+The floor is what the step's matrix products alone take, by the library that both could use, plus
+the time to read and write what Adam touches (bench/training_floor.cpp). Also: weak scaling, the
+cost of the guards, the start, and memory per rank. All candidates run in turns, several rounds;
+medians count. Writes bench/results/training.md and .json. Python's standard library only.
+"""
+import argparse
+import collections
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import measure
+from measure import HERE, number, ratio, say, table
+
+Model = collections.namedtuple("Model", "layers batch")
+MODELS = ["64-128-10:32", "784-512-512-10:64", "784-2048-2048-10:128", "784-4096-4096-10:256"]
+# What performance.md asks for beside PyTorch at two ranks; at one rank never slower.
+WANTED = {"64-128-10": 20, "784-512-512-10": 4, "784-4096-4096-10": 2.5}
+
+
+def model_of(text):
+    try:
+        layers, batch = text.split(":")
+        model = Model([int(width) for width in layers.split("-")], int(batch))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not like 784-512-10:64") from None
+    if len(model.layers) < 2 or min(*model.layers, model.batch) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' has no layer or no sample")
+    return model
+
+
+def name_of(model):
+    return "-".join(map(str, model.layers))
+
+
+def parameters_of(model):
+    return sum(i * o + o for i, o in zip(model.layers, model.layers[1:]))
+
+
+def needed_mib(model):
+    """Parameters, gradients and Adam's two states; each layer's output and its gradient, and the
+    batch."""
+    numbers = 4 * parameters_of(model)
+    numbers += model.batch * (2 * sum(model.layers[1:]) + model.layers[0])
+    return 4 * numbers / 2**20
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.turns = measure.Turns()
+        self.floors = measure.Turns()
+        self.guards = measure.Turns()
+        self.start = measure.Turns()
+        self.memory = {}
+        self.commands = {}
+        self.torch = {}  # name in the tables -> interpreter
+        for python in options.python:
+            version = measure.torch_version(python)
+            if version:
+                self.torch[f"PyTorch {version.split('+')[0]}"] = python
+            else:
+                say(f"left out: {python} has no PyTorch with gloo (--python names others)")
+
+    def program(self, name):
+        return str(self.options.bin / name)
+
+    def steps(self, model, ranks):
+        """About --seconds of them, at a rate that is guessed: a median wants some."""
+        crowd = max(1.0, ranks / measure.cores())
+        guess = 3e-3 + crowd * 6 * parameters_of(model) * model.batch / 60e9
+        return int(min(200, max(8, self.options.seconds / guess)))
+
+    def job(self, model, ranks, steps):
+        return ["--json", "--device", "cpu", "--dataset", "synthetic", "--layers",
+                ",".join(map(str, model.layers)), "--classes", model.layers[-1], "--batch-size",
+                model.batch, "--samples", 4 * ranks * model.batch, "--max-steps", steps]
+
+    def last_row(self, what, ranks, command, limit=600):
+        command = ["mpirun", "-np", ranks] + command
+        self.commands.setdefault(what, command)
+        return measure.rows_of(command, limit=limit)[-1]
+
+    def compare(self, model, ranks):
+        job = self.job(model, ranks, self.steps(model, ranks))
+        ours = self.last_row("ours", ranks, [self.program("ddp_training")] + job)
+        keep = ("step_ms", "data_ms", "compute_ms", "exposed_comm_ms", "optimizer_ms",
+                "samples_per_second")
+        key = (name_of(model), ranks)
+        self.turns.add(key + ("ours",), {field: ours.get(field) for field in keep})
+        for name, python in self.torch.items():
+            peer = [python, HERE / "peers" / "pytorch_ddp.py"] + job
+            theirs = self.last_row("PyTorch", ranks, peer)
+            self.turns.add(key + (name,), {"step_ms": theirs["step_ms"]})
+        layers = ",".join(map(str, model.layers))
+        self.floors.add(key, self.last_row(
+            "floor", ranks, [self.program("training_floor"), "--layers", layers, "--batch-size",
+                             model.batch, "--iterations", self.options.passes]))
+
+    def floor_ms(self, key):
+        parts = [self.floors.median(key, part) for part in ("products_ms", "optimizer_ms")]
+        return None if None in parts else sum(parts)
+
+    # The guards' cost sits in one step of a hundred, so the mean counts here, not the median.
+    def guard(self, model, ranks, off):
+        job = self.job(model, ranks, 4 * self.steps(model, ranks) + 5)
+        for name, flags in (("on", []), ("off", off)):
+            row = self.last_row("guards " + name, ranks,
+                                [self.program("ddp_training")] + job + flags)
+            mean_ms = 1e3 * ranks * model.batch / row["samples_per_second"]
+            self.guards.add((name_of(model), ranks, name), {"mean_ms": mean_ms})
+
+    def off_flags(self):
+        known = measure.run([self.program("ddp_training"), "--help-all"])
+        wanted = {"--timeout": "0", "--check-replicas": "0"}
+        return [word for flag, value in wanted.items() if flag in known for word in (flag, value)]
+
+    def first_step(self, name, command):
+        """Seconds from typing mpirun to the row of the first step."""
+        begin = time.perf_counter()
+        with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as process:
+            seconds = None
+            for line in process.stdout:
+                if seconds is None and line.startswith('{"') and '"step":0' in line:
+                    seconds = time.perf_counter() - begin
+            if process.wait() != 0 or (seconds is None and name != "mpirun itself"):
+                sys.exit(f"error: this failed: {' '.join(map(str, command))}\n"
+                         + process.stderr.read()[-2000:])
+        self.start.add((name,), {"seconds": seconds or time.perf_counter() - begin})
+
+    def start_round(self, ranks):
+        flags = ["--json", "--device", "cpu", "--dataset", "synthetic", "--max-steps", 2]
+        mpirun = ["mpirun", "-np", ranks]
+        self.commands.setdefault("start", mpirun + [self.program("ddp_training")] + flags)
+        self.first_step("mpirun itself", mpirun + ["true"])
+        self.first_step("ours", mpirun + [self.program("ddp_training")] + flags)
+        for name, python in self.torch.items():
+            self.first_step(name, mpirun + [python, HERE / "peers" / "pytorch_ddp.py"] + flags)
+
+    def peak_mib(self, what, ranks, command):
+        command = ["mpirun", "-np", ranks, sys.executable, HERE / "peak_memory.py"] + command
+        self.commands.setdefault(what, command)
+        return max(row["peak_mib"] for row in measure.rows_of(command))
+
+    def weigh(self, model, ranks):
+        job = self.job(model, ranks, 3)
+        row = {"needed": needed_mib(model),
+               "mpi": self.peak_mib("memory of MPI", ranks, [self.program("send_recv")]),
+               "ours": self.peak_mib("memory", ranks, [self.program("ddp_training")] + job)}
+        for name, python in self.torch.items():
+            row[name] = self.peak_mib("memory of PyTorch", ranks,
+                                      [python, HERE / "peers" / "pytorch_ddp.py"] + job)
+        self.memory[name_of(model), ranks] = row
+
+    def run(self):
+        options = self.options
+        for index in range(options.rounds):
+            for model in options.models:
+                for ranks in options.ranks:
+                    say(f"step: round {index + 1} of {options.rounds}, {name_of(model)}, "
+                        f"{ranks} rank{'s' if ranks > 1 else ''}")
+                    self.compare(model, ranks)
+        off = self.off_flags()
+        guarded = options.models[:2]
+        self.guard_off = " ".join(off)
+        for index in range(2 * options.rounds + 1):
+            say(f"guards: round {index + 1} of {2 * options.rounds + 1}")
+            for model in guarded:
+                self.guard(model, min(measure.cores(), 2), off)
+        for index in range(options.rounds + 2):
+            say(f"start: round {index + 1} of {options.rounds + 2}")
+            self.start_round(options.start_ranks)
+        for model in options.models:
+            say(f"memory: {name_of(model)}")
+            self.weigh(model, min(measure.cores(), 2))
+
+    def step_tables(self):
+        lines = []
+        peers = list(self.torch)
+        for ranks in self.options.ranks:
+            rows = []
+            for model in self.options.models:
+                key = (name_of(model), ranks)
+                part = lambda field: self.turns.median(key + ("ours",), field)
+                ours, floor = part("step_ms"), self.floor_ms(key)
+                theirs = [self.turns.median(key + (peer,), "step_ms") for peer in peers]
+                wanted = {1: 1, 2: WANTED.get(key[0])}.get(ranks)
+                rows.append([key[0], model.batch, f"{parameters_of(model):,}", number(ours)]
+                            + [number(value) for value in theirs]
+                            + [ratio(value, ours) for value in theirs]
+                            + [f">= {wanted}" if wanted and theirs else "-"]
+                            + [number(part(field)) for field in
+                               ("data_ms", "compute_ms", "exposed_comm_ms", "optimizer_ms")]
+                            + [number(floor), ratio(ours, floor),
+                               number(self.floors.median(key, "gflops")),
+                               number(self.floors.median(key, "gbs"))])
+            lines += ["", f"## One step at {ranks} rank{'s' if ranks > 1 else ''} on "
+                      f"{measure.cores()} cores, milliseconds", "",
+                      table(["layers", "batch", "parameters", "ours"] + peers
+                            + [f"{peer} / ours" for peer in peers]
+                            + ["wanted", "data", "compute", "exposed", "optimizer", "floor",
+                               "ours / floor", "GFLOP/s", "GB/s"], rows)]
+        return lines
+
+    def scaling_table(self):
+        base = min(self.options.ranks)
+        more = [ranks for ranks in self.options.ranks if base < ranks <= measure.cores()]
+        rows = []
+        for model in self.options.models:
+            for ranks in more:
+                name = name_of(model)
+                times = [[self.turns.median((name, n, who), "step_ms") for n in (base, ranks)]
+                         for who in ["ours"] + list(self.torch)]
+                floors = [self.floor_ms((name, n)) for n in (base, ranks)]
+                rows.append([name, f"{base} -> {ranks}"] + [ratio(*pair) for pair in times]
+                            + [ratio(*floors)])
+        if not rows:
+            return []
+        return ["", "## Weak scaling: the step's time before and after, as a ratio", "",
+                table(["layers", "ranks", "ours"] + list(self.torch) + ["the floor itself"], rows),
+                "", "Wanted: >= 0.9 where compute dominates. The floor's own ratio is what the "
+                "cores, sharing memory and clock, leave to any program."]
+
+    def guard_table(self):
+        rows = []
+        for (name, ranks, state), on in self.guards.rows.items():
+            if state != "on":
+                continue
+            pairs = list(zip(on, self.guards.rows[name, ranks, "off"]))
+            shares = sorted(100 * (a["mean_ms"] / b["mean_ms"] - 1) for a, b in pairs)
+            rows.append([name, ranks] + [number(self.guards.median((name, ranks, state), "mean_ms"))
+                                         for state in ("on", "off")]
+                        + [f"{statistics.median(shares):+.1f} %",
+                           f"{shares[0]:+.1f} to {shares[-1]:+.1f} %"])
+        return ["", "## What the guards cost, mean milliseconds per step", "",
+                table(["layers", "ranks", "on", "off", "on against off", "of all rounds"], rows),
+                "", f"Off: `{self.guard_off}`. Wanted: <= 1 %. Where the rounds differ by more than "
+                "that, this machine cannot tell."]
+
+    def start_table(self):
+        rows = [[name, f"{self.start.median((name,), 'seconds'):.2f}"]
+                for (name,) in self.start.rows]
+        return ["", f"## Start: `mpirun -np {self.options.start_ranks}` to the first step, seconds",
+                "", table(["who", "seconds"], rows), "",
+                "Ours: the default model; wanted < 0.5. mpirun itself: of the command `true`."]
+
+    def memory_table(self):
+        rows = []
+        for (name, ranks), row in self.memory.items():
+            rows.append([name, ranks] + [f"{row[part]:.1f}" for part in ("needed", "mpi", "ours")]
+                        + [ratio(row["ours"] - row["mpi"], row["needed"])]
+                        + [f"{row[peer]:.0f}" for peer in self.torch])
+        return ["", "## Memory per rank, MiB at the peak", "",
+                table(["layers", "ranks", "needed", "MPI", "ours", "(ours - MPI) / needed"]
+                      + list(self.torch), rows), "",
+                "Needed: parameters, gradients, Adam's state, outputs of the layers and their "
+                "gradients, the batch. MPI: what `send_recv` takes. Wanted: at most 1.1. Beside a "
+                "small model the program itself and the code that the matrix library generates "
+                "weigh more than the model. Pages that ranks share are divided among them."]
+
+    def write(self, load):
+        about = measure.facts(load, self.commands.values(),
+                              PyTorch=", ".join(self.torch) or "not installed")
+        lead = ["Written by `./learn bench training`; not by hand. Adam, float32, one thread per "
+                f"rank; medians of {self.options.rounds}", "rounds, all candidates in turns. Our "
+                "step holds all that is between two steps: batch, mean loss over the ranks, a "
+                "line of", "JSON. PyTorch's holds forward, backward and optimizer only."]
+        lines = self.step_tables()
+        lines += ["", "GFLOP/s: of the step's matrix products alone, in its order. GB/s: of "
+                  "reading and writing Adam's 28 bytes per parameter. The floor is the time of "
+                  "both. The products are those that a step needs: without the gradient of the "
+                  "data, as 6 P B would count."]
+        lines += self.scaling_table() + self.guard_table() + self.start_table()
+        lines += self.memory_table()
+        measure.write(self.options.output, "training", "A training step, measured", lead,
+                      lines[1:], about, {
+                          "steps": self.turns.json(("layers", "ranks", "who")),
+                          "floors": self.floors.json(("layers", "ranks")),
+                          "guards": self.guards.json(("layers", "ranks", "guards")),
+                          "start": self.start.json(("who",)),
+                          "memory": [{"layers": name, "ranks": ranks, **row}
+                                     for (name, ranks), row in self.memory.items()]})
+
+
+def main():
+    cores = measure.cores()
+    parser = argparse.ArgumentParser(prog="./learn bench training", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--ranks", type=int, nargs="+", default=sorted({1, cores, 2 * cores}))
+    parser.add_argument("--models", type=model_of, nargs="+", metavar="WIDTHS:BATCH",
+                        default=[model_of(text) for text in MODELS],
+                        help="as " + " ".join(MODELS) + ", the default; batch per rank")
+    measure.add_flags(parser, rounds=3)
+    parser.add_argument("--seconds", type=float, default=2.0, help="about so long per start")
+    parser.add_argument("--passes", type=int, default=5, help="of the floor, per round")
+    parser.add_argument("--start-ranks", type=int, default=4, help="ranks of the start's table")
+    options = parser.parse_args()
+    if min(options.ranks + [options.rounds, options.passes, options.start_ranks]) < 1:
+        parser.error("at least 1 rank, 1 round, 1 pass")
+    if not options.seconds > 0:
+        parser.error("--seconds: more than 0")
+    if options.check_flags:
+        return
+
+    load = measure.Load()
+    bench = Bench(options)
+    bench.run()
+    bench.write(load)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+// What a reader reads: times, sizes, rows of numbers, hashes, and the count of wrong numbers.
+#include "common/check.hpp"
+#include "common/console.hpp"
+#include "common/hash.hpp"
+#include "common/measure.hpp"
+#include "common/random.hpp"
+#include "common/tracer_numbers.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace dist;
+
+namespace {
+
+constexpr auto kMost = std::numeric_limits<std::size_t>::max();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+}  // namespace
+
+TEST_CASE("the median is the middle, or the mean of the middle two") {
+  CHECK(median({}) == 0.0);
+  CHECK(median({9.0, 1.0, 5.0}) == 5.0);
+  CHECK(median({9.0, 1.0, 4.0, 6.0}) == 5.0);
+  CHECK(median({2.0, 100.0}) == 51.0);
+}
+
+TEST_CASE("a sweep starts and ends where it is told to") {
+  using Sizes = std::vector<std::size_t>;
+  CHECK(sweep(4, 64) == Sizes{4, 16, 64});
+  CHECK(sweep(4, 100) == Sizes{4, 16, 64, 100});
+  CHECK(sweep(0, 20) == Sizes{0, 4, 16, 20});
+  CHECK(sweep(0, 2) == Sizes{0, 2});
+  CHECK(sweep(0, 0) == Sizes{0});
+  CHECK(sweep(12, 12) == Sizes{12});
+  // 4 * bytes must not wrap around.
+  CHECK(sweep(kMost / 8, kMost) == Sizes{kMost / 8, 4 * (kMost / 8), kMost});
+}
+
+TEST_CASE("timing leaves the preparation out and warms up once") {
+  int prepared = 0, done = 0;
+  const double seconds = median_of_slowest(
+      test::world(), 3,
+      [&] {
+        ++prepared;
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      },
+      [&] {
+        ++done;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      });
+  CHECK(prepared == 4);
+  CHECK(done == 4);
+  CHECK(seconds >= 0.005);
+  CHECK(seconds < 0.1);
+}
+
+TEST_CASE("numbers in JSON rows keep what a float32 holds, and sizes are exact") {
+  CHECK(significant(1.0 / 3.0) == 0.333333333);
+  CHECK(significant(-123456789012.0) == -123456789000.0);
+  CHECK(std::isnan(significant(double{kNaN})));
+  CHECK(significant(HUGE_VAL) == HUGE_VAL);
+  Generator generator(2);
+  std::vector<float> values(1000);
+  fill_uniform(values, -3.0, 1e7, generator);
+  for (const float value : values) {
+    CHECK(static_cast<float>(significant(double{value})) == value);
+  }
+  CHECK(format_bytes(0) == "0 B");
+  CHECK(format_bytes(1024) == "1 KiB");
+  CHECK(format_bytes(1536) == "1536 B");
+  CHECK(format_bytes(std::size_t{16} << 20) == "16 MiB");
+  CHECK(format_bytes(std::size_t{1} << 40) == "1024 GiB");
+}
+
+TEST_CASE("hashes are the published functions and see every bit") {
+  const std::vector<float> abcd{std::bit_cast<float>(0x64636261U)};
+  CHECK(sha256({}) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  CHECK(sha256(abcd) == "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589");
+  CHECK(fingerprint({}) == 0x2d06800538d394c2U);
+  Generator generator(3);
+  std::vector<float> values(70);
+  fill_normal(values, generator);
+  const std::uint64_t before = fingerprint(values);
+  std::size_t unseen = 0;
+  for (float& value : values) {
+    for (int bit = 0; bit < 32; ++bit) {
+      const float old = value;
+      value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(old) ^ (1U << bit));
+      if (fingerprint(values) == before) ++unseen;
+      value = old;
+    }
+  }
+  CHECK(unseen == 0);
+  CHECK(fingerprint(values) == before);
+  CHECK(fingerprint(abcd, before) != fingerprint(abcd));
+}
+
+TEST_CASE("a count that MPI cannot take is refused") {
+  constexpr std::size_t kLargest = std::numeric_limits<int>::max();
+  CHECK(mpi_count(kLargest) == std::numeric_limits<int>::max());
+  CHECK_THROWS_AS(mpi_count(kLargest + 1), Error);
+  CHECK_THROWS_AS(mpi_count((std::size_t{1} << 32) + 5), Error);  // would wrap around to 5
+}
+
+TEST_CASE("the count of wrong numbers sees a NaN and one rank taken for another") {
+  std::vector<float> data(2000);
+  fill_tracer_numbers(data, 2);
+  const auto expected = [](std::size_t i) { return double{tracer_number(2, i)}; };
+  CHECK(count_wrong(data, expected) == 0);
+  CHECK(count_wrong(data, [](std::size_t i) { return double{tracer_number(1, i)}; }) == 2000);
+  data[3] = kNaN;
+  CHECK(count_wrong(data, expected, 0.5) == 1);
+}

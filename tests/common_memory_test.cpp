@@ -1,0 +1,64 @@
+// memory_use, held against memory of known size and kind.
+#include "common/memory_use.hpp"
+#include "tests/support/catch.hpp"
+
+#include <cstddef>
+#include <cstring>
+#include <sys/mman.h>
+
+using dist::memory_use;
+using dist::MemoryUse;
+
+namespace {
+
+constexpr std::size_t kBytes = 64 << 20;
+
+// A mapping that is used, and gone with the object.
+class Pages {
+ public:
+  explicit Pages(int kind)
+      : pages_(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | kind, -1, 0)) {
+    REQUIRE(pages_ != MAP_FAILED);
+    std::memset(pages_, 1, kBytes);
+  }
+  ~Pages() { ::munmap(pages_, kBytes); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+
+ private:
+  void* pages_;
+};
+
+// The kernel counts in batches of some pages per thread.
+bool near(std::size_t got, std::size_t wanted) {
+  constexpr std::size_t kSlack = 2 << 20;
+  return got + kSlack >= wanted && got <= wanted + kSlack;
+}
+
+}  // namespace
+
+TEST_CASE("memory use tells own pages from shared ones, and keeps the peak", "[memory]") {
+  const MemoryUse before = memory_use();
+  CHECK(before.own > 0);
+  CHECK(before.files > 0);
+  std::size_t peak = 0;
+  {
+    const Pages own(MAP_PRIVATE);
+    const MemoryUse with = memory_use();
+    CHECK(near(with.own, before.own + kBytes));
+    CHECK(near(with.shared, before.shared));
+    const Pages shared(MAP_SHARED);
+    const MemoryUse both = memory_use();
+    CHECK(near(both.own, with.own));
+    CHECK(near(both.shared, before.shared + kBytes));
+    peak = both.peak;
+    CHECK(peak >= both.own + both.files + both.shared);
+    // Four ranks that share it have a quarter each.
+    CHECK(near(both.resident_share(4), with.own + with.files + kBytes / 4));
+    CHECK(near(both.peak_share(4), peak - kBytes * 3 / 4));
+  }
+  const MemoryUse after = memory_use();
+  CHECK(near(after.own, before.own));
+  CHECK(near(after.shared, before.shared));
+  CHECK(near(after.peak, peak));
+}

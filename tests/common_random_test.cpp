@@ -1,0 +1,151 @@
+// PyTorch's random numbers to the last bit: compared with what real PyTorch 1.13 drew
+// (tests/golden).
+#include "common/check.hpp"
+#include "common/random.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace dist;
+using dist::test::golden;
+using dist::test::hash_of;
+
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+template <class T>
+std::vector<T> slice(const std::vector<T>& values, std::size_t begin, std::size_t count) {
+  const auto first = values.begin() + static_cast<std::ptrdiff_t>(begin);
+  return {first, first + static_cast<std::ptrdiff_t>(count)};
+}
+
+// Compares with a golden entry: all values or the first and last of them, and mostly a hash.
+template <class T>
+void check_equal(const nlohmann::json& want, const std::vector<T>& got) {
+  CHECK((want.contains("values") || want.contains("first8")));
+  for (const auto& item : want.items()) {
+    const std::string& key = item.key();
+    const nlohmann::json& value = item.value();
+    if (key.starts_with("sha256")) CHECK(value.get<std::string>() == hash_of(got));
+    if (key != "values" && key != "first8" && key != "last4") continue;
+    const auto part = value.get<std::vector<T>>();
+    REQUIRE(part.size() <= got.size());
+    CHECK(slice(got, key == "last4" ? got.size() - part.size() : 0, part.size()) == part);
+    if (key == "values") CHECK(got.size() == part.size());
+  }
+}
+
+std::vector<float> uniform(std::size_t n, double low, double high, Generator& generator) {
+  std::vector<float> values(n, kNaN);
+  fill_uniform(values, low, high, generator);
+  return values;
+}
+
+std::vector<float> normal(std::size_t n, Generator& generator) {
+  std::vector<float> values(n, kNaN);
+  fill_normal(values, generator);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("the generator gives PyTorch's raw numbers") {
+  const auto file = golden("rng.json");
+  for (const auto& entry : file.at("mt19937")) {
+    const auto seed = entry.at("seed").get<std::uint64_t>();  // -1 becomes 2^64 - 1
+    CAPTURE(seed);
+    Generator generator(seed);
+    std::vector<std::uint32_t> raw;
+    for (int i = 0; i < 2000; ++i) raw.push_back(generator.next_u32());
+    const auto values = [&](const char* key) {
+      return entry.at(key).get<std::vector<std::uint32_t>>();
+    };
+    CHECK(slice(raw, 0, 10) == values("first10"));
+    CHECK(slice(raw, 620, 10) == values("at_620_to_629"));  // across the first regeneration
+    CHECK(slice(raw, 1245, 6) == values("at_1245_to_1250"));
+    CHECK(hash_of(raw) == entry.at("sha256_u32_first2000").get<std::string>());
+    Generator again(seed);
+    for (const auto& want : entry.at("u64_first4")) {
+      CHECK(std::to_string(again.next_u64()) == want.get<std::string>());
+    }
+  }
+}
+
+TEST_CASE("every distribution gives PyTorch's numbers from a fresh generator") {
+  const auto rng = golden("rng.json");
+  const auto for_each = [&](const char* name, auto draw) {
+    for (const auto& entry : rng.at(name)) {
+      INFO(name << " seed " << entry.at("seed") << " n " << entry.at("n"));
+      Generator generator(entry.at("seed").get<std::uint64_t>());
+      check_equal(entry, draw(entry, entry.at("n").get<std::size_t>(), generator));
+    }
+  };
+  using Entry = nlohmann::json;
+  for_each("randperm",
+           [](const Entry&, std::size_t n, Generator& g) { return randperm(n, g); });
+  for_each("randint", [](const Entry& entry, std::size_t n, Generator& g) {
+    return randint(entry.at("low"), entry.at("high"), n, g);
+  });
+  for_each("uniform", [](const Entry& entry, std::size_t n, Generator& g) {
+    return uniform(n, entry.at("lo"), entry.at("hi"), g);
+  });
+  for_each("randn", [](const Entry&, std::size_t n, Generator& g) { return normal(n, g); });
+  Generator generator(1);
+  CHECK_THROWS_AS(randint(3, 3, 1, generator), Error);
+  CHECK_THROWS_AS(randint(4, -4, 1, generator), Error);
+}
+
+TEST_CASE("calls that share a generator consume what PyTorch's consume") {
+  const auto file = golden("rng.json");
+  for (const auto& sequence : file.at("sequences")) {
+    Generator generator(sequence.at("seed").get<std::uint64_t>());
+    for (const auto& result : sequence.at("results")) {
+      const auto op = result.at("op").get<std::string>();
+      CAPTURE(op);
+      std::istringstream words(op);  // "randn:3", "randint:10:5"
+      std::string name;
+      char colon = 0;
+      std::int64_t n = 0;
+      std::getline(words, name, ':') >> n;
+      const auto count = static_cast<std::size_t>(n);
+      if (name == "randn") {
+        check_equal(result, normal(count, generator));
+      } else if (name == "uniform") {
+        check_equal(result, uniform(count, 0.0, 1.0, generator));
+      } else if (name == "randperm") {
+        check_equal(result, randperm(count, generator));
+      } else {
+        std::size_t draws = 0;
+        words >> colon >> draws;
+        check_equal(result, randint(0, n, draws, generator));
+      }
+    }
+  }
+}
+
+TEST_CASE("linear layers begin with PyTorch's weights") {
+  const auto file = golden("linear.json");
+  for (const auto& entry : file.at("cases")) {
+    Generator generator(entry.at("seed").get<std::uint64_t>());
+    for (const auto& layer : entry.at("layers")) {
+      const auto in = layer.at("in").get<std::size_t>();
+      const auto out = layer.at("out").get<std::size_t>();
+      CAPTURE(in, out);
+      std::vector<float> weight(out * in, kNaN);
+      std::vector<float> bias(entry.at("bias") ? out : 0, kNaN);
+      init_linear(weight, bias, in, generator);
+      check_equal(layer.at("weight"), weight);
+      if (entry.at("bias")) check_equal(layer.at("bias"), bias);
+    }
+    // Where the stream stands now: one draw too many or too few would show here only.
+    CHECK(uniform(4, 0.0, 1.0, generator) ==
+          entry.at("next_uniform4").get<std::vector<float>>());
+  }
+}

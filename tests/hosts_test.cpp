@@ -1,0 +1,307 @@
+// The programs on two hosts: two network namespaces of this machine (support/two_hosts.sh),
+// with a cable between them that can be slow, and can be pulled.
+#include "tests/support/catch.hpp"
+#include "tests/support/run_command.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+using dist::test::CommandResult;
+using dist::test::content_of;
+using dist::test::run_command;
+using dist::test::TemporaryFolder;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kTwoHosts = SOURCE_DIR "/tests/support/two_hosts.sh ";
+constexpr const char* kHangs = "../tests/hangs";
+
+// As root, where namespaces are allowed. Otherwise says "skipped: ", which CTest looks for.
+bool there_are_two_hosts() {
+  static const CommandResult trial = run_command(std::string(kTwoHosts) + "--rate 1gbit true");
+  if (trial.status == 0) return true;
+  std::cout << (trial.status == 77 ? trial.out : "FAILED: " + trial.err) << std::endl;
+  CHECK(trial.status == 77);
+  return false;
+}
+
+// On N + N ranks. A run that does not end by itself is ended after a minute, with status 124.
+CommandResult on_two_hosts(int ranks_per_host, const std::string& program,
+                           const std::string& flags, const std::string& options = "") {
+  const TemporaryFolder folder;  // for .learn/
+  return run_command("cd " + folder.path().string() + " && timeout 60 " + kTwoHosts +
+                     "--ranks-per-host " + std::to_string(ranks_per_host) + " " + options +
+                     " " PROGRAM_DIR "/" + program + " " + flags);
+}
+
+std::vector<json> slices_of(const json& trace, int rank, const std::string& name) {
+  std::vector<json> found;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] == "X" && event["pid"] == rank && event["name"] == name) {
+      found.push_back(event);
+    }
+  }
+  return found;
+}
+
+double begin_of(const json& slice) {
+  return slice["ts"];
+}
+double end_of(const json& slice) {
+  return begin_of(slice) + slice["dur"].get<double>();
+}
+
+// Each rank's host, by the names of the trace's processes.
+std::map<int, std::string> hosts_in(const json& trace) {
+  std::map<int, std::string> hosts;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["name"] != "process_name") continue;
+    const std::string name = event["args"]["name"];  // "rank 0 on host-a"
+    hosts[event["pid"]] = name.substr(name.rfind(' ') + 1);
+  }
+  return hosts;
+}
+
+// A safetensors file that is whole: a length, a header, and as many bytes as the header says.
+void check_whole(const std::string& file) {
+  const std::string bytes = content_of(file);
+  std::uint64_t length = 0;
+  REQUIRE(bytes.size() > sizeof length);
+  std::memcpy(&length, bytes.data(), sizeof length);
+  REQUIRE(bytes.size() > sizeof length + length);
+  const json header = json::parse(bytes.substr(sizeof length, length));
+  std::uint64_t data = 0;
+  for (const auto& [name, tensor] : header.items()) {
+    if (name == "__metadata__") continue;
+    data = std::max(data, tensor["data_offsets"][1].get<std::uint64_t>());
+  }
+  CHECK(header.contains("0.weight"));
+  CHECK(bytes.size() == sizeof length + length + data);
+}
+
+}  // namespace
+
+TEST_CASE("nothing of two hosts is left when their script is killed", "[hosts]") {
+  if (!there_are_two_hosts()) return;
+  const TemporaryFolder folder;
+  const std::string f = folder.path().string();
+  // Each rank holds a lock until it ends.
+  const std::string rank = "exec 9<" + f + " && flock -s 9 && touch " + f +
+                           "/$OMPI_COMM_WORLD_RANK && exec sleep 1000";
+  const CommandResult result =
+      run_command(std::string(kTwoHosts) + "sh -c '" + rank +
+                  "' & script=$!; timeout 30 sh -c 'until [ -e " + f + "/0 ] && [ -e " + f +
+                  "/1 ]; do sleep 0.05; done' && ! flock -n " + f +
+                  " true && kill -9 $script && timeout 30 flock " + f + " echo all have ended");
+  INFO(result.err);
+  CHECK(result.out == "all have ended\n");
+}
+
+TEST_CASE("the five programs give right results on two hosts", "[hosts]") {
+  if (!there_are_two_hosts()) return;
+  for (const int ranks_per_host : {1, 2}) {
+    for (const std::string program :
+         {"send_recv", "send_recv --act exchange", "broadcast --max-bytes 262144",
+          "all_reduce --max-bytes 262144 --iterations 2",
+          "all_reduce --max-bytes 65536 --iterations 2 --op max --strict",
+          "distributed_sampler", "ddp_training --epochs 1",
+          "ddp_training --epochs 1 --data-parallel naive --backend mpi"}) {
+      const CommandResult result = on_two_hosts(ranks_per_host, program, "");
+      INFO(ranks_per_host << " " << program << "\n" << result.out << result.err);
+      CHECK(result.status == 0);
+      CHECK(result.out.find("verified: ") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("two hosts share no memory", "[hosts]") {
+  if (!there_are_two_hosts()) return;
+  for (const std::string program : {"all_reduce", "ddp_training"}) {
+    const CommandResult result = on_two_hosts(2, program, "--algorithm shared-memory");
+    INFO(result.err);
+    CHECK(result.status == 2);
+    CHECK(result.out.empty());
+    CHECK(
+        result.err.find("error: --algorithm: shared-memory: the 4 ranks are on several hosts, "
+                        "which share no memory\n") != std::string::npos);
+    CHECK(result.err.find("error: ") == result.err.rfind("error: "));
+  }
+}
+
+TEST_CASE("the eager limits within a host and between hosts are TCP's and shared memory's",
+          "[hosts]") {
+  if (!there_are_two_hosts()) return;
+  const CommandResult result = on_two_hosts(2, "send_recv", "--act eager --json");
+  INFO(result.out << result.err);
+  REQUIRE(result.status == 0);
+  const std::vector<json> rows = result.rows();
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0]["same_host"] == true);
+  CHECK(rows[1]["same_host"] == false);
+  // Open MPI's btl_tcp_eager_limit is 64 KiB in 4.1 and 5, some of it for the envelope.
+  const auto limit = rows[1]["eager_limit_bytes"].get<std::size_t>();
+  CHECK(limit > 60'000);
+  CHECK(limit <= 65'536);
+  CHECK(rows[0]["eager_limit_bytes"].get<std::size_t>() < limit);
+}
+
+TEST_CASE("a trace holds the ranks of both hosts, on one clock", "[hosts]") {
+  if (!there_are_two_hosts()) return;
+  const TemporaryFolder folder;
+  const CommandResult result = on_two_hosts(
+      2, "all_reduce",
+      "--algorithm ring --max-bytes 1024 --iterations 5 --trace " + (folder / "t.json"));
+  INFO(result.err);
+  REQUIRE(result.status == 0);
+  const json trace = json::parse(content_of(folder / "t.json"));
+  CHECK(hosts_in(trace) ==
+        std::map<int, std::string>{{0, "host-a"}, {1, "host-a"}, {2, "host-b"}, {3, "host-b"}});
+  // The two share a clock, so that what was found is the error: at most half a round trip.
+  const json& offsets = trace["otherData"]["clockOffsetsNs"];
+  REQUIRE(offsets.size() == 4);
+  CHECK(offsets["rank 0"] == 0);
+  CHECK(offsets["rank 1"] == 0);
+  CHECK(offsets["rank 2"] == offsets["rank 3"]);
+  CHECK(std::abs(offsets["rank 2"].get<double>()) < 1e6);
+  // Messages arrive after they have left, also from the one host to the other.
+  std::map<std::size_t, json> departures;
+  int between = 0;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] == "s") departures[event["id"]] = event;
+  }
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] != "f") continue;
+    const json& departure = departures.at(event["id"]);
+    const bool other_host = (departure["pid"] < 2) != (event["pid"] < 2);
+    const double slack_us = other_host ? std::abs(offsets["rank 2"].get<double>()) / 1e3 : 0;
+    CHECK(departure["ts"].get<double>() <= event["ts"].get<double>() + slack_us);
+    if (other_host) ++between;
+  }
+  CHECK(between > 0);
+}
+
+TEST_CASE("each host tells of its own ranks when a job hangs on both", "[hosts]") {
+  if (!there_are_two_hosts()) return;
+  const TemporaryFolder folder;
+  const CommandResult result = on_two_hosts(
+      2, kHangs, "--timeout 1 --case skipped-collective --trace " + (folder / "t.json"));
+  INFO(result.out << result.err);
+  CHECK(result.status == 86);
+  CHECK(result.says("ranks 0, 1 are in MPI_Allreduce #7 (4 B)\n"));
+  CHECK(
+      result.says("rank 3 is in MPI_Allreduce #7 (4 B); rank 2 never entered it, last seen in "
+                  "#6 (MPI_Barrier)\n"));
+  CHECK(result.says("hang: ranks on other hosts are told of by these hosts\n"));
+  CHECK(hosts_in(json::parse(content_of(folder / "t.json"))) ==
+        std::map<int, std::string>{{0, "host-a"}, {1, "host-a"}});
+  CHECK(hosts_in(json::parse(content_of(folder / "t.json.rank2"))) ==
+        std::map<int, std::string>{{2, "host-b"}, {3, "host-b"}});
+}
+
+TEST_CASE("a link that drops ends the job with a diagnosis, the checkpoint intact", "[hosts]") {
+  if (!there_are_two_hosts()) return;
+  for (const int ranks_per_host : {1, 2}) {
+    const TemporaryFolder folder;
+    const std::string file = folder / "model.safetensors";
+    const CommandResult result =
+        on_two_hosts(ranks_per_host, "ddp_training",
+                     "--epochs 100000 --timeout 8 --checkpoint-every 5 --checkpoint " + file,
+                     "--drop-when " + file);
+    INFO(result.out << result.err);
+    CHECK(result.says("two_hosts: the cable is out"));
+    CHECK(result.err.find("hang: rank 0 in MPI_") != std::string::npos);
+    CHECK(result.says("of all_reduce #"));
+    CHECK(result.says(" (bucket "));
+    CHECK(result.says("hang: nothing has moved on this host for 8 s (--timeout)\n"));
+    // mpirun waits for an answer from the other host, until it is ended: no status of its own.
+    CHECK(result.status != 0);
+    CHECK(result.status != 124);
+    check_whole(file);
+  }
+}
+
+namespace {
+
+// A network whose first layer is small: little is left to be sent when backward ends. Batches
+// so large that backward is long.
+constexpr const char* kDeep =
+    "--layers 32,512,512,512,512,10 --dataset synthetic --samples 4096 --batch-size 512 "
+    "--max-steps 8 ";
+
+// Runs `flags` on two hosts with a slow cable between them. The trace goes to `file`.
+json traced(const std::string& flags, const std::string& file) {
+  const CommandResult result = on_two_hosts(
+      1, "ddp_training", kDeep + flags + " --json --trace " + file, "--rate 1gbit");
+  INFO(result.err);
+  REQUIRE(result.status == 0);
+  return result.rows().back();
+}
+
+}  // namespace
+
+TEST_CASE("overlap changes when gradients travel, and no number", "[hosts]") {
+  if (!there_are_two_hosts()) return;
+  const TemporaryFolder folder;
+  const json with = traced("--overlap", folder / "with.json");
+  const json without = traced("--no-overlap", folder / "without.json");
+  CHECK(with["parameters"] == without["parameters"]);
+  CHECK(with["hidden"].get<double>() > 0);
+  CHECK(without["hidden"] == 0.0);
+  CHECK(without["hideable_comm_ms"].get<double>() > 0);
+
+  const json trace = json::parse(content_of(folder / "with.json"));
+  const json blocking = json::parse(content_of(folder / "without.json"));
+  const std::vector<std::string> names{
+      "bucket 0: 8.bias, 8.weight, 6.bias, 6.weight", "bucket 1: 4.bias, 4.weight",
+      "bucket 2: 2.bias, 2.weight", "bucket 3: 0.bias, 0.weight"};
+  for (const int rank : {0, 1}) {
+    for (const json* run : {&trace, &blocking}) {
+      const std::vector<json> backward = slices_of(*run, rank, "backward");
+      const std::vector<json> waits = slices_of(*run, rank, "wait for all-reduces");
+      const std::vector<json> reduces = slices_of(*run, rank, "all_reduce");
+      REQUIRE(backward.size() == 8);
+      REQUIRE(waits.size() == 8);
+      REQUIRE(reduces.size() == 8 * names.size());
+      int inside = 0;
+      for (std::size_t i = 0; i < reduces.size(); ++i) {
+        const std::size_t step = i / names.size();
+        CHECK(reduces[i]["args"]["number"] == i + 1);
+        CHECK(reduces[i]["args"]["tensor"] == names[i % names.size()]);
+        // In order, after backward has begun, and done when the wait for them ends.
+        CHECK(begin_of(reduces[i]) >= begin_of(backward[step]));
+        CHECK(end_of(reduces[i]) <= end_of(waits[step]));
+        if (i > 0) CHECK(begin_of(reduces[i]) >= end_of(reduces[i - 1]));
+        if (end_of(reduces[i]) <= end_of(backward[step])) ++inside;
+        // Without overlap it is backward that waits, and on its own row.
+        const bool own_row = reduces[i]["tid"] != backward[step]["tid"];
+        CHECK(own_row == (run == &trace));
+        if (run == &blocking) CHECK(end_of(reduces[i]) <= end_of(backward[step]));
+      }
+      // The last bucket is full when backward ends; of the others some are through by then.
+      CHECK(inside > 0);
+    }
+  }
+}
+
+TEST_CASE("non-blocking all-reduces end in the wait, not in backward", "[hosts]") {
+  if (!there_are_two_hosts()) return;
+  const TemporaryFolder folder;
+  const json run = traced("--backend mpi-nonblocking", folder / "t.json");
+  CHECK(run["comm_ms"].is_null());  // nobody can see it
+  CHECK(run["hidden"].is_null());
+  const json trace = json::parse(content_of(folder / "t.json"));
+  const std::vector<json> backward = slices_of(trace, 0, "backward");
+  const std::vector<json> reduces = slices_of(trace, 0, "all_reduce");
+  REQUIRE(backward.size() == 8);
+  REQUIRE(reduces.size() == 8 * 4);
+  for (std::size_t i = 0; i < reduces.size(); ++i) {
+    CHECK(begin_of(reduces[i]) >= end_of(backward[i / 4]));
+  }
+}

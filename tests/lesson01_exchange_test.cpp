@@ -1,0 +1,84 @@
+// Lesson 1: the ways of an exchange, the ping-pong, and the size from which MPI keeps no copy.
+#include "01_send_recv/eager_limit.hpp"
+#include "01_send_recv/exchanges.hpp"
+#include "01_send_recv/ping_pong.hpp"
+#include "01_send_recv/send_recv.hpp"
+#include "common/traffic.hpp"
+#include "tests/support/tracer_data.hpp"
+
+#include <cstddef>
+#include <vector>
+
+using namespace dist;
+using namespace dist::test;
+
+TEST_CASE("ping-pong returns the data whole and times above zero") {
+  if (world().size() < 2) return;
+  const Stream stream(Device{});
+  for (const std::size_t count : {std::size_t{1}, std::size_t{997}, std::size_t{100'003}}) {
+    const Tensor tensor({count}, Device{});
+    const PingPongTimes times = ping_pong(world(), tensor, stream);
+    CHECK(times.correct);
+    if (world().rank() == 0) {
+      CHECK(times.one_way_us > 0);
+      CHECK(times.combined_us > 0);
+      CHECK(times.nonblocking_us > 0);
+      CHECK(times.ring_step_us > 0);
+    }
+  }
+}
+
+TEST_CASE("every way of an exchange brings the left neighbour's numbers, at every size") {
+  if (world().size() < 2) return;
+  for (const WayToExchange& way : kWaysToExchange) {
+    std::vector<std::size_t> sizes = tricky_sizes();
+    sizes.push_back(1'000'003);
+    for (const std::size_t count : sizes) {
+      const std::vector<float> out = my_numbers(count);
+      std::vector<float> in(count, -1.0F);
+      way.exchange(world(), out, in);
+      INFO(way.name << ", " << count << " numbers");
+      CHECK(all_from(in, world().left()));
+    }
+  }
+}
+
+TEST_CASE("every way of an exchange is one message per rank, to the right") {
+  if (world().size() < 2) return;
+  for (const WayToExchange& way : kWaysToExchange) {
+    const std::vector<float> out = my_numbers(100'003);
+    std::vector<float> in(out.size());
+    const Traffic traffic = count_traffic(world(), [&] { way.exchange(world(), out, in); });
+    INFO(way.name);
+    CHECK(traffic.messages_per_rank == 1);
+    CHECK(traffic.bytes_per_rank == out.size() * sizeof(float));
+    CHECK(traffic.peers == std::vector<int>{1});
+    CHECK(traffic.collectives == 0);
+  }
+}
+
+TEST_CASE("messages up to the eager limit leave without their receive, longer ones do not") {
+  const std::vector<EagerLimit> limits = find_eager_limits(world());
+  REQUIRE(all_ranks(limits.size() == (world().size() < 2 ? 0U : 1U)));  // one host
+  for (const EagerLimit& limit : limits) {
+    CHECK(limit.sender == 0);
+    CHECK(limit.receiver == 1);
+    CHECK(limit.same_host);
+    REQUIRE(all_ranks(limit.found));
+    for (const std::size_t bytes : {limit.bytes, limit.bytes + 1}) {
+      std::vector<char> data(bytes, world().rank() == 0 ? 'x' : '.');
+      if (world().rank() == 0) {
+        Request sending = isend<char>(world(), data, 1);
+        // Three: rank 1 may have spoken for the first, and MPI for the second, too early.
+        for (int i = 0; i < 3; ++i) world().barrier();
+        CHECK(sending.is_done() == (bytes == limit.bytes));
+        world().barrier();
+        sending.wait();
+      } else {
+        for (int i = 0; i < 4; ++i) world().barrier();
+        if (world().rank() == 1) recv<char>(world(), data, 0);
+        CHECK((world().rank() > 1 || data == std::vector<char>(bytes, 'x')));
+      }
+    }
+  }
+}

@@ -1,0 +1,179 @@
+// Lesson 1: alpha and beta, fitted to measurements and kept for later lessons.
+#include "01_send_recv/alpha_beta.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/mpi_test.hpp"
+#include "tests/support/run_command.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace dist;
+using namespace dist::test;
+
+namespace {
+
+bool close(double a, double b, double tolerance) {
+  return std::abs(a - b) <= tolerance * std::abs(b);
+}
+
+// Points on the line 2 us + n x 0.5 ns, by factors of 4 from 4 bytes.
+std::vector<CostPoint> points_on_a_line(std::size_t count) {
+  std::vector<CostPoint> points;
+  for (std::size_t bytes = 4; points.size() < count; bytes *= 4) {
+    points.push_back({bytes, 2e-6 + 0.5e-9 * static_cast<double>(bytes)});
+  }
+  return points;
+}
+
+// While it lives, this process works in a folder of its own.
+class InOwnFolder {
+ public:
+  InOwnFolder() : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(folder_.path());
+  }
+  ~InOwnFolder() { std::filesystem::current_path(before_); }
+  InOwnFolder(const InOwnFolder&) = delete;
+  InOwnFolder& operator=(const InOwnFolder&) = delete;
+
+ private:
+  TemporaryFolder folder_;
+  std::filesystem::path before_;
+};
+
+}  // namespace
+
+TEST_CASE("alpha and beta come back from points on a line") {
+  const LinkCost cost = fit_link_cost(points_on_a_line(11));
+  CHECK(close(cost.alpha_s, 2e-6, 1e-9));
+  CHECK(close(cost.beta_s_per_byte, 0.5e-9, 1e-9));
+  CHECK(close(cost.r2, 1, 1e-12));
+  CHECK(cost.message.size() == 11);
+}
+
+TEST_CASE("one wild measurement, whichever it is, does not move the line") {
+  for (std::size_t wild = 0; wild < 11; ++wild) {
+    for (const double factor : {0.2, 5.0, 100.0}) {
+      std::vector<CostPoint> points = points_on_a_line(11);
+      points[wild].seconds *= factor;
+      const LinkCost cost = fit_link_cost(points);
+      INFO("point " << wild << " times " << factor);
+      CHECK(close(cost.alpha_s, 2e-6, 0.01));
+      CHECK(close(cost.beta_s_per_byte, 0.5e-9, 0.01));
+      CHECK(cost.r2 < 0.999);
+    }
+  }
+}
+
+TEST_CASE("every size counts alike: a kink of the largest does not cost alpha") {
+  // Noise of 10 % up and down on every point, and twice the time per byte from 1 MiB on.
+  std::vector<CostPoint> points = points_on_a_line(11);
+  for (std::size_t i = 0; i < points.size(); ++i) points[i].seconds *= i % 2 == 0 ? 1.1 : 0.9;
+  points[9].seconds *= 2;
+  points[10].seconds *= 2;
+  const LinkCost cost = fit_link_cost(points);
+  CHECK(close(cost.alpha_s, 2e-6, 0.15));
+  CHECK(close(cost.beta_s_per_byte, 0.5e-9, 0.5));
+}
+
+TEST_CASE("neither alpha nor beta is ever negative") {
+  const std::vector<CostPoint> falling{{4, 3e-6}, {16, 2e-6}, {64, 1e-6}};
+  CHECK(fit_link_cost(falling).beta_s_per_byte == 0);
+  const std::vector<CostPoint> steep{{1000, 1e-6}, {2000, 4e-6}, {4000, 16e-6}};
+  CHECK(fit_link_cost(steep).alpha_s >= 0);
+}
+
+TEST_CASE("too few points, or points that cannot be, have no fit") {
+  CHECK_THROWS_AS(fit_link_cost({}), Error);
+  CHECK_THROWS_AS(fit_link_cost(points_on_a_line(2)), Error);
+  CHECK_THROWS_AS(fit_link_cost({{4, 1e-6}, {4, 1e-6}, {16, 1e-6}}), Error);
+  CHECK_THROWS_AS(fit_link_cost({{4, 1e-6}, {8, 0}, {16, 1e-6}}), Error);
+  CHECK_THROWS_AS(fit_link_cost({{4, 1e-6}, {8, std::nan("")}, {16, 1e-6}}), Error);
+}
+
+TEST_CASE("costs are read between the points, and go on as the line does beyond them") {
+  LinkCost cost;
+  cost.alpha_s = 1e-6;
+  cost.beta_s_per_byte = 1e-9;
+  CHECK(close(cost.message_seconds(1000), 2e-6, 1e-12));  // no points: the line
+  cost.message = {{1000, 4e-6}, {3000, 6e-6}};
+  CHECK(close(cost.message_seconds(1000), 4e-6, 1e-12));
+  CHECK(close(cost.message_seconds(1500), 4.5e-6, 1e-12));
+  CHECK(close(cost.message_seconds(3000), 6e-6, 1e-12));
+  CHECK(close(cost.message_seconds(0), 2e-6, 1e-12));      // line 1, against 2 at the first
+  CHECK(close(cost.message_seconds(7000), 12e-6, 1e-12));  // line 8, against 4 at the last
+  CHECK(close(cost.exchange_seconds(1000), 2e-6, 1e-12));
+}
+
+TEST_CASE("what is kept is what is read") {
+  const InOwnFolder folder;
+  CHECK_FALSE(load_link_cost().has_value());
+  LinkCost cost = fit_link_cost(points_on_a_line(5));
+  cost.exchange = {{4, 7e-6}, {1 << 20, 8e-4}};
+  cost.ranks = 3;
+  cost.device = DeviceType::cuda;
+  save_link_cost(cost);
+  cost.ranks = 4;
+  save_link_cost(cost);  // replaces the first
+  const std::optional<LinkCost> read = load_link_cost();
+  CHECK(read.has_value());
+  if (!read) return;
+  CHECK(close(read->alpha_s, cost.alpha_s, 1e-12));
+  CHECK(close(read->beta_s_per_byte, cost.beta_s_per_byte, 1e-12));
+  CHECK(close(read->r2, cost.r2, 1e-12));
+  CHECK(read->ranks == 4);
+  CHECK(read->device == DeviceType::cuda);
+  CHECK(read->message.size() == 5);
+  CHECK(read->exchange.size() == 2);
+  CHECK(read->exchange.back().bytes == 1 << 20);
+  CHECK(close(read->exchange_seconds(1 << 20), 8e-4, 1e-12));
+  // Nothing else is left behind.
+  const std::filesystem::directory_iterator files(".learn");
+  CHECK(std::distance(begin(files), end(files)) == 1);
+}
+
+TEST_CASE("a damaged file is an error that names it, wherever it is cut") {
+  const InOwnFolder folder;
+  LinkCost cost = fit_link_cost(points_on_a_line(3));
+  cost.exchange = cost.message;
+  cost.ranks = 2;
+  save_link_cost(cost);
+  const std::string whole = content_of(kLinkCostFile);
+  const auto message_for = [](const std::string& content) {
+    std::ofstream(kLinkCostFile) << content;
+    return error_of([] { static_cast<void>(load_link_cost()); });
+  };
+  CHECK(message_for(whole) == "nothing thrown");
+  const std::size_t end = whole.rfind('}');
+  for (std::size_t cut = 0; cut <= end; ++cut) {
+    if (message_for(whole.substr(0, cut)).find(kLinkCostFile) == std::string::npos) FAIL(cut);
+  }
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = whole;
+    text.replace(text.find(from), from.size(), to);
+    return message_for(text);
+  };
+  CHECK(with("\"alpha_us\": ", "\"alpha_us\": -").find("'alpha_us' is -") != std::string::npos);
+  CHECK(with("\"alpha_us\"", "\"alpha\"").find("no number 'alpha_us'") != std::string::npos);
+  CHECK(with("\"beta_ns_per_byte\": ", "\"beta_ns_per_byte\": 1e999, \"x\": ") !=
+        "nothing thrown");
+  CHECK(with("\"cpu\"", "\"tpu\"").find("no 'device'") != std::string::npos);
+  CHECK(with("\"bytes\": 16", "\"bytes\": 4").find("does not ascend") != std::string::npos);
+  CHECK(with("\"bytes\": 16", "\"bytes\": -16").find("without its bytes") != std::string::npos);
+  CHECK(with("\"ranks\": 2", "\"ranks\": 1e300").find("'ranks'") != std::string::npos);
+  CHECK(message_for("[1, 2]").find("not JSON") != std::string::npos);
+  CHECK(message_for(std::string(2 << 20, ' ')).find("bytes, where") != std::string::npos);
+}
+
+TEST_CASE("a folder that cannot be written is an error that names the file") {
+  const InOwnFolder folder;
+  std::ofstream(".learn") << "a file where the folder should be";
+  const std::string message =
+      error_of([] { save_link_cost(fit_link_cost(points_on_a_line(3))); });
+  CHECK(message.find(std::string(kLinkCostFile) + ": cannot be written") == 0);
+}

@@ -1,0 +1,204 @@
+// Lesson 1: messages arrive whole, where they were sent, and mistakes are errors.
+#include "01_send_recv/raw_messages.hpp"
+#include "01_send_recv/send_recv.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/tracer_data.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+using namespace dist;
+using namespace dist::test;
+
+namespace {
+
+template <class T>
+bool ring_shift_arrives(std::size_t count) {
+  const auto value = [](int rank, std::size_t i) {
+    return static_cast<T>(static_cast<std::size_t>(rank) * 29 + i % 97);
+  };
+  std::vector<T> out(count);
+  std::vector<T> in(count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = value(world().rank(), i);
+  send_recv<T>(world(), out, world().right(), in, world().left());
+  for (std::size_t i = 0; i < count; ++i) {
+    if (in[i] != value(world().left(), i)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("a communicator knows its seats") {
+  const Communicator& comm = world();
+  CHECK(comm.right() == (comm.rank() + 1) % comm.size());
+  CHECK((comm.left() + 1) % comm.size() == comm.rank());
+  CHECK(comm.local_size() == comm.size());  // the tests run on one host
+  CHECK(comm.local_rank() == comm.rank());
+}
+
+TEST_CASE("a verdict that one rank denies is false on all") {
+  CHECK(world().all_agree(true));
+  for (int denier = 0; denier < world().size(); ++denier) {
+    CHECK_FALSE(world().all_agree(world().rank() != denier));
+  }
+}
+
+TEST_CASE("a split groups ranks by color, in the order of key") {
+  const Communicator part = world().split(world().rank() % 2, -world().rank());
+  const int same_parity = (world().size() + 1 - world().rank() % 2) / 2;
+  CHECK(part.size() == same_parity);
+  CHECK(part.rank() == same_parity - 1 - world().rank() / 2);
+}
+
+TEST_CASE("the raw message goes from rank 0 to rank 1 only") {
+  for (const std::size_t count : tricky_sizes()) {
+    std::vector<float> numbers = my_numbers(count);
+    raw_message(world(), numbers);
+    CHECK(all_from(numbers, world().rank() == 1 ? 0 : world().rank()));
+  }
+}
+
+TEST_CASE("the raw ring leaves the sum of ranks 0 .. r on rank r, and of all on rank 0") {
+  for (const std::size_t count : tricky_sizes()) {
+    std::vector<float> numbers = my_numbers(count);
+    raw_ring(world(), numbers);
+    const int last = world().rank() == 0 ? world().size() - 1 : world().rank();
+    const auto sum = [&](std::size_t i) {
+      double total = 0;
+      for (int rank = 0; rank <= last; ++rank) total += tracer_number(rank, i);
+      return total;
+    };
+    CHECK(count_wrong(numbers, sum) == 0);
+  }
+}
+
+TEST_CASE("send and recv carry every size from every rank to every other") {
+  for (const std::size_t count : tricky_sizes()) {
+    for (int source = 0; source < world().size(); ++source) {
+      for (int dest = 0; dest < world().size(); ++dest) {
+        if (source == dest) continue;
+        std::vector<float> numbers = my_numbers(count);
+        if (world().rank() == source) send<float>(world(), numbers, dest, /*tag=*/source);
+        if (world().rank() == dest) {
+          recv<float>(world(), numbers, source, /*tag=*/source);
+          CHECK(all_from(numbers, source));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("send_recv shifts the ring at once, with every element type") {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{5}, std::size_t{1'000'003}}) {
+    CHECK(ring_shift_arrives<float>(count));
+    CHECK(ring_shift_arrives<double>(count));
+    CHECK(ring_shift_arrives<std::int32_t>(count));
+    CHECK(ring_shift_arrives<std::int64_t>(count));
+    CHECK(ring_shift_arrives<std::uint64_t>(count));
+    CHECK(ring_shift_arrives<char>(count));
+  }
+}
+
+TEST_CASE("isend and irecv deliver what stood there when they were waited for") {
+  for (const std::size_t count : tricky_sizes()) {
+    const std::vector<float> out = my_numbers(count);
+    std::vector<float> in(count, -1.0F);
+    Request receive = irecv<float>(world(), in, world().left());
+    Request sending = isend<float>(world(), out, world().right());
+    receive.wait();
+    sending.wait();
+    CHECK(all_from(in, world().left()));
+  }
+}
+
+TEST_CASE("messages with different tags are not mixed up") {
+  if (world().size() < 2 || world().rank() > 1) return;
+  std::vector<float> first(10);
+  std::vector<float> second(10);
+  if (world().rank() == 0) {
+    fill_tracer_numbers(first, 1);
+    fill_tracer_numbers(second, 2);
+    const Request a = isend<float>(world(), first, 1, /*tag=*/1);
+    const Request b = isend<float>(world(), second, 1, /*tag=*/2);
+  } else {
+    recv<float>(world(), second, 0, /*tag=*/2);  // asks for the later one first
+    recv<float>(world(), first, 0, /*tag=*/1);
+    CHECK(all_from(first, 1));
+    CHECK(all_from(second, 2));
+  }
+}
+
+TEST_CASE("a message shorter than expected is an error, not half a tensor") {
+  if (world().size() < 2 || world().rank() > 1) return;
+  std::vector<float> numbers = my_numbers(10);
+  if (world().rank() == 0) {
+    send<float>(world(), std::span<const float>(numbers).first(7), 1);
+  } else {
+    CHECK_THROWS_AS(recv<float>(world(), numbers, 0), Error);
+  }
+}
+
+TEST_CASE("a message longer than expected is an error that names MPI's reason") {
+  if (world().size() < 2 || world().rank() > 1) return;
+  std::vector<float> numbers = my_numbers(10);
+  if (world().rank() == 0) {
+    send<float>(world(), numbers, 1);
+  } else {
+    const std::string message =
+        error_of([&] { recv<float>(world(), std::span<float>(numbers).first(7), 0); });
+    CHECK(message.find("MPI_ERR_TRUNCATE") != std::string::npos);
+    CHECK(message.find("send_recv.hpp") != std::string::npos);
+  }
+}
+
+TEST_CASE("a rank that does not exist is an error, not a crash") {
+  std::vector<float> numbers(1);
+  CHECK_THROWS_AS(send<float>(world(), numbers, world().size()), Error);
+}
+
+TEST_CASE("a request is done when its message is there, and not before") {
+  if (world().size() < 2 || world().rank() > 1) return;
+  const int peer = 1 - world().rank();
+  std::vector<float> numbers = my_numbers(3);
+  if (world().rank() == 0) {
+    Request receive = irecv<float>(world(), numbers, peer, /*tag=*/1);
+    CHECK_FALSE(receive.is_done());
+    send<float>(world(), numbers, peer, /*tag=*/2);  // rank 1 sends only after this
+    receive.wait();
+    CHECK(receive.is_done());
+    CHECK(all_from(numbers, 1));
+  } else {
+    std::vector<float> signal(3);
+    recv<float>(world(), signal, peer, /*tag=*/2);
+    send<float>(world(), numbers, peer, /*tag=*/1);
+  }
+}
+
+TEST_CASE("more elements than MPI can count are refused before a byte is touched") {
+  char byte = 0;
+  const std::size_t count = std::size_t{1} << 31;
+  const std::span<char> huge(&byte, count);  // nothing of it may be read
+  const std::span<const char> out = huge;
+  const std::string message = error_of([&] { send<char>(world(), out, world().right()); });
+  CHECK(message.find("2147483648 elements") != std::string::npos);
+  CHECK(message.find("2147483647") != std::string::npos);
+  CHECK_THROWS_AS(recv<char>(world(), huge, world().left()), Error);
+  CHECK_THROWS_AS(isend<char>(world(), out, world().right()), Error);
+  CHECK_THROWS_AS(irecv<char>(world(), huge, world().left()), Error);
+  CHECK_THROWS_AS(send_recv<char>(world(), out, world().right(), huge, world().left()), Error);
+}
+
+TEST_CASE("rank 1 fails on purpose", "[.rank-1-fails]") {
+  CHECK(world().rank() != 1);
+  REQUIRE(all_ranks(true));
+}
+
+TEST_CASE("all but rank 0 wait for ever on purpose", "[.hangs]") {
+  std::vector<float> numbers(1);
+  if (world().rank() != 0) recv<float>(world(), numbers, 0, /*tag=*/77);
+  world().barrier();
+}

@@ -1,0 +1,139 @@
+// Lesson 5: the flags of a training program against its data.
+#include "04_distributed_sampler/idx_dataset.hpp"
+#include "05_ddp_training/training_data.hpp"
+#include "common/command_line.hpp"
+#include "common/random.hpp"
+#include "tests/support/lesson05.hpp"
+#include "tests/support/run_command.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+using namespace dist;
+using namespace dist::test;
+
+namespace {
+
+// A training program's flags, read as its main does.
+struct Program {
+  TrainingOptions options;
+  TrainingData data;
+
+  // What it says to these flags before it leaves; empty if it goes on.
+  std::string answer(std::vector<std::string> arguments, int ranks) {
+    CommandLine command_line("lesson05_test", "a training program");
+    options.declare(command_line, /*writes=*/true);
+    command_line.check([&] { data.load(options, ranks); });
+    arguments.insert(arguments.begin(), "lesson05_test");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    const auto exit = command_line.parse(static_cast<int>(argv.size()), argv.data());
+    if (!exit) return "";
+    CHECK(exit->status == 2);
+    return exit->text;
+  }
+};
+
+void write_file(const std::string& path, const std::vector<std::uint8_t>& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  for (const std::uint8_t byte : bytes) file.put(static_cast<char>(byte));
+}
+
+// 20 images of 2 x 3 pixels in 4 classes.
+void write_idx_pair(const std::string& prefix) {
+  std::vector<std::uint8_t> pixels, labels;
+  for (std::size_t i = 0; i < 20 * 6; ++i) pixels.push_back(static_cast<std::uint8_t>(i));
+  for (std::size_t i = 0; i < 20; ++i) labels.push_back(static_cast<std::uint8_t>(i % 4));
+  write_file(prefix + "-images-idx3-ubyte", format_idx_images({20, 2, 3, pixels}));
+  write_file(prefix + "-labels-idx1-ubyte", format_idx_labels(labels));
+}
+
+}  // namespace
+
+TEST_CASE("flags that do not fit the data are refused by name") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "idx");
+  std::filesystem::create_directory(folder / "empty");
+  write_idx_pair(folder / "idx/digits");
+  const std::vector<std::string> synthetic{"--dataset", "synthetic", "--layers",
+                                           "5,3",       "--classes", "3"};
+  const std::vector<std::string> idx{"--dataset", "idx", "--data", folder / "idx"};
+  const auto with = [](std::vector<std::string> flags, const std::vector<std::string>& more) {
+    flags.insert(flags.end(), more.begin(), more.end());
+    return flags;
+  };
+  struct Mistake {
+    std::string flag;
+    std::vector<std::string> arguments;
+    int ranks = 4;
+  };
+  const std::vector<Mistake> mistakes{
+      {"--layers", {"--dataset", "synthetic", "--layers", "5,4", "--classes", "3"}},
+      {"--layers", {"--dataset", "synthetic", "--layers", "5"}},
+      {"--layers", with(idx, {"--layers", "7,4", "--batch-size", "1"})},
+      {"--layers", with(idx, {"--layers", "6,3", "--batch-size", "1"})},
+      {"--batch-size", with(synthetic, {"--samples", "10", "--batch-size", "11"})},
+      {"--batch-size", idx},
+      {"--dataset", with(synthetic, {"--samples", "3", "--batch-size", "1"})},
+      {"--dataset", with(idx, {"--batch-size", "1"}), 17},
+      {"--loader-drop-last",
+       with(synthetic, {"--samples", "10", "--batch-size", "4", "--loader-drop-last"})},
+      {"--data", with(synthetic, {"--data", folder / "idx"})},
+      {"--data", {"--dataset", "idx"}},
+      {"--data", {"--dataset", "idx", "--data", folder / "missing"}},
+      {"--data", {"--dataset", "idx", "--data", folder / "empty"}},
+      {"--checkpoint-every", with(synthetic, {"--checkpoint-every", "2"})},
+      {"--checkpoint", with(synthetic, {"--checkpoint", folder / "missing/x"})},
+      {"--metrics", with(synthetic, {"--metrics", folder / "empty"})},
+  };
+  for (const Mistake& mistake : mistakes) {
+    CAPTURE(mistake.arguments);
+    const std::string answer = Program().answer(mistake.arguments, mistake.ranks);
+    CAPTURE(answer);
+    CHECK(answer.starts_with("error: " + mistake.flag + ":"));
+  }
+}
+
+TEST_CASE("flags that fit are taken, and fill in what was not given") {
+  const TemporaryFolder folder;
+  write_idx_pair(folder / "digits");
+  SECTION("the layers follow the data") {
+    Program program;
+    CHECK(program.answer({"--dataset", "idx", "--data", folder / "", "--batch-size", "16"}, 4)
+              .empty());
+    CHECK(program.options.layers == Shape{6, 512, 512, 512, 4});
+    CHECK(program.options.optimizer.lr == 1e-3);
+    CHECK(program.data.train().size() == 16);  // a fifth is held back
+    REQUIRE(all_ranks(program.data.test() != nullptr));
+    CHECK(program.data.test()->size() == 4);
+  }
+  SECTION("as many samples as ranks are enough, and the synthetic set comes after the model") {
+    Program program;
+    CHECK(
+        program
+            .answer({"--dataset", "synthetic", "--layers", "5,3", "--classes", "3", "--samples",
+                     "7", "--batch-size", "7", "--optimizer", "sgd", "--max-steps", "9"},
+                    7)
+            .empty());
+    CHECK(program.options.optimizer.lr == 0.01);
+    CHECK(program.options.total_steps(0, 0, 4, 4) == 9);
+    Generator generator(600 + rank());
+    program.data.draw(program.options, generator);
+    Generator same(600 + rank());
+    Floats numbers(7 * 5);
+    fill_normal(numbers, same);
+    const auto labels = randint(0, 3, 7, same);
+    Floats row(5);
+    for (std::size_t i = 0; i < 7; ++i) {
+      CHECK(program.data.train().get(i, row) == labels[i]);
+      CHECK(std::equal(row.begin(), row.end(),
+                       numbers.begin() + static_cast<std::ptrdiff_t>(5 * i)));
+    }
+    CHECK(program.data.test() == nullptr);
+  }
+}

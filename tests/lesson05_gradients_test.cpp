@@ -1,0 +1,195 @@
+// Lesson 5: every backend carries gradients, the mean of which all ranks get, with the same
+// bits.
+#include "03_all_reduce/all_reduce.hpp"
+#include "04_distributed_sampler/data_loader.hpp"
+#include "05_ddp_training/loss.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
+#include "common/hash.hpp"
+#include "common/why_no_nccl.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/lesson05.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace dist;
+using namespace dist::test;
+
+namespace {
+
+// Called on all ranks: each rank's list, all of one length, by MPI's own means.
+std::vector<Floats> gather(const Floats& mine) {
+  Floats all(mine.size() * ranks());
+  const int count = mpi_count(mine.size());
+  MPI_CHECK(MPI_Allgather(mine.data(), count, MPI_FLOAT, all.data(), count, MPI_FLOAT,
+                          world().get()));
+  std::vector<Floats> lists;
+  for (auto begin = all.begin(); begin != all.end(); begin += count) {
+    lists.emplace_back(begin, begin + count);
+  }
+  return lists;
+}
+
+Floats mean_over_ranks(const Floats& mine) {
+  const std::vector<Floats> lists = gather(mine);
+  Floats mean;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    double sum = 0;
+    for (const Floats& list : lists) sum += static_cast<double>(list[i]);
+    mean.push_back(static_cast<float>(sum / static_cast<double>(ranks())));
+  }
+  return mean;
+}
+
+bool same_bits_everywhere(const Floats& mine) {
+  const std::uint64_t hash = fingerprint(mine);
+  std::vector<std::uint64_t> all(ranks());
+  MPI_CHECK(MPI_Allgather(&hash, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, world().get()));
+  return std::ranges::count(all, hash) == world().size();
+}
+
+// Called on all ranks: every way of carrying gradients on `device`.
+struct Carrier {
+  std::string name;
+  std::unique_ptr<ProcessGroup> group;
+};
+std::vector<Carrier> carriers(Device device) {
+  std::vector<Carrier> all;
+  for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
+    const Backend backend = algorithm == AllReduceAlgorithm::mpi ? Backend::mpi : Backend::ours;
+    for (const bool overlap : {false, true}) {
+      all.push_back({name + (overlap ? ", on a thread" : ""),
+                     make_process_group(backend, world(), device, algorithm, overlap)});
+    }
+  }
+  if (device.is_cpu()) {
+    all.push_back({"MPI_Iallreduce", make_process_group(Backend::mpi_nonblocking, world(),
+                                                        device, AllReduceAlgorithm::mpi)});
+  }
+  if (why_no_nccl(world(), device).empty()) {
+    all.push_back({"nccl", make_process_group(Backend::nccl, world(), device,
+                                              AllReduceAlgorithm::automatic)});
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("every rank starts from rank 0's parameters", "[gpu]") {
+  for (const Device device : devices()) {
+    const Stream stream(device);
+    const Floats of_rank_0 = flat(make_model(100, stream), &Parameter::value, stream);
+    for (const Carrier& carrier : carriers(device)) {
+      for (const bool naive : {false, true}) {
+        CAPTURE(to_string(device), carrier.name, naive);
+        Mlp model = make_model(100 + rank(), stream);
+        const bool alike = flat(model, &Parameter::value, stream) == of_rank_0;
+        CHECK(alike == (rank() == 0));
+        const auto parallel = wrap(naive, model, *carrier.group, stream);
+        CHECK(largest_error(flat(model, &Parameter::value, stream), of_rank_0) == 0.0);
+      }
+    }
+  }
+}
+
+TEST_CASE("after backward every gradient is the mean over the ranks, with the same bits",
+          "[gpu]") {
+  for (const Device device : devices()) {
+    const Stream stream(device);
+    for (const Carrier& carrier : carriers(device)) {
+      Mlp alone = make_model(100, stream);  // what rank 0's model becomes everywhere
+      Mlp bucketed = make_model(100 + rank(), stream);
+      Mlp separate = make_model(100 + rank(), stream);
+      const auto ddp = wrap(false, bucketed, *carrier.group, stream);
+      const auto naive = wrap(true, separate, *carrier.group, stream);
+      const TensorDataset dataset = make_dataset(9, 200 + rank());
+      DataLoader loader(dataset, 4, /*drop_last=*/false, stream);
+      CrossEntropyLoss loss;
+      for (const Batch& batch : loader.over({8, 7, 6, 5, 4, 3, 2, 1, 0})) {
+        CAPTURE(to_string(device), carrier.name, batch.rows());
+        loss.forward(alone.forward(batch.inputs, stream), batch.targets, stream);
+        alone.backward(loss.grad(), stream);
+        const Floats mean = mean_over_ranks(flat(alone, &Parameter::grad, stream));
+
+        loss.forward(ddp->forward(batch.inputs, stream), batch.targets, stream);
+        ddp->backward(loss.grad(), stream);
+        const Floats in_bucket = flat(bucketed, &Parameter::grad, stream);
+        CHECK(largest_error(in_bucket, mean) < 1e-6);
+        CHECK(same_bits_everywhere(in_bucket));
+
+        loss.forward(naive->forward(batch.inputs, stream), batch.targets, stream);
+        naive->backward(loss.grad(), stream);
+        const Floats one_by_one = flat(separate, &Parameter::grad, stream);
+        CHECK(largest_error(one_by_one, mean) < 1e-6);
+        CHECK(same_bits_everywhere(one_by_one));
+        // Two numbers have one sum; three have several, by the order of adding.
+        CHECK(largest_error(in_bucket, one_by_one) <= (ranks() <= 2 ? 0.0 : 1e-6));
+      }
+    }
+  }
+}
+
+TEST_CASE("the gradients of DistributedDataParallel are windows of one bucket") {
+  const Stream stream(Device{});
+  const auto group =
+      make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::automatic);
+  Mlp model = make_model(100 + rank(), stream);
+  const DistributedDataParallel ddp(model, *group, stream);
+  CHECK(ddp.reducer().buckets() == 1);
+  const float* next = model.parameters().back().grad.data();  // the first to be finished
+  for (std::size_t i = model.parameters().size(); i-- > 0;) {
+    const Parameter& parameter = model.parameters()[i];
+    CAPTURE(parameter.name);
+    CHECK(parameter.grad.data() == next);
+    CHECK(parameter.grad.shape() == parameter.value.shape());
+    next += parameter.value.numel();
+  }
+}
+
+TEST_CASE("the backend is chosen alike on all ranks, and nccl is refused by name on a CPU") {
+  CHECK(choose_backend("auto", world(), Device{}).backend == Backend::ours);
+  CHECK(choose_backend("ours", world(), Device{}).backend == Backend::ours);
+  CHECK(choose_backend("mpi", world(), Device{}).backend == Backend::mpi);
+  CHECK(error_of([] {
+          choose_backend("nccl", world(), Device{});
+        }).starts_with("--backend: nccl"));
+  const auto description = [](Backend backend, AllReduceAlgorithm algorithm) {
+    return make_process_group(backend, world(), Device{}, algorithm)->description();
+  };
+  CHECK(description(Backend::ours, AllReduceAlgorithm::ring) == "ours (ring)");
+  CHECK(description(Backend::mpi, AllReduceAlgorithm::ring) == "mpi");
+}
+
+TEST_CASE("a process group reduces and broadcasts a tensor where it lies", "[gpu]") {
+  for (const Device device : devices()) {
+    const Stream stream(device);
+    for (const Carrier& carrier : carriers(device)) {
+      CAPTURE(to_string(device), carrier.name);
+      const auto mine = static_cast<float>(rank() + 1);
+      const auto last = static_cast<float>(ranks());
+      const Floats numbers{mine, -mine, 10 * mine};
+      const Tensor tensor = carrier.group->allocate({3});
+      const auto run = [&](auto operation) {
+        copy_bytes(stream, tensor.data(), numbers.data(), tensor.size_bytes());
+        const std::unique_ptr<Work> work = operation();
+        work->wait(stream);
+        stream.synchronize();
+        CHECK(work->is_completed());
+        return to_host(stream, tensor);
+      };
+      const float sum = last * (last + 1) / 2;
+      CHECK(run([&] { return carrier.group->all_reduce(tensor, ReduceOp::sum, stream); }) ==
+            Floats{sum, -sum, 10 * sum});
+      CHECK(run([&] { return carrier.group->all_reduce(tensor, ReduceOp::max, stream); }) ==
+            Floats{last, -1, 10 * last});
+      CHECK(run([&] { return carrier.group->broadcast(tensor, world().size() - 1, stream); }) ==
+            Floats{last, -last, 10 * last});
+    }
+  }
+}

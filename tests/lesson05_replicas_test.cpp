@@ -1,0 +1,145 @@
+// Lesson 5: replicas that train as one process would, the check that they are still equal, and
+// their evaluation.
+#include "04_distributed_sampler/data_loader.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "05_ddp_training/evaluation.hpp"
+#include "05_ddp_training/loss.hpp"
+#include "05_ddp_training/optimizer.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
+#include "05_ddp_training/resilience/replica_check.hpp"
+#include "tests/support/lesson05.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+using namespace dist;
+using namespace dist::test;
+
+TEST_CASE("N ranks with batches of B train the model that one process trains with N * B") {
+  const std::size_t batch = 4;
+  const Stream stream(Device{});
+  const auto group =
+      make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::automatic);
+  // Per epoch two whole batches and half a batch on each rank.
+  const TensorDataset dataset = make_dataset(ranks() * (2 * batch + batch / 2), 300);
+  for (const std::string optimizer : {"sgd", "adam"}) {
+    const OptimizerOptions options{.name = optimizer};
+    for (const bool naive : {false, true}) {
+      CAPTURE(optimizer, naive);
+      const double lr = optimizer == "sgd" ? 0.1 : 1e-3;
+      Mlp model = make_model(100 + rank(), stream);
+      Mlp twin = make_model(100, stream);
+      const Floats at_first = flat(twin, &Parameter::value, stream);
+      const auto parallel = wrap(naive, model, *group, stream);
+      const auto optimize = make_optimizer(options, model.parameters(), stream);
+      const auto optimize_twin = make_optimizer(options, twin.parameters(), stream);
+      DistributedSampler sampler(dataset.size(), world().size(), world().rank());
+      DistributedSampler twin_sampler(dataset.size(), 1, 0);
+      DataLoader loader(dataset, batch, /*drop_last=*/false, stream);
+      DataLoader twin_loader(dataset, batch * ranks(), /*drop_last=*/false, stream);
+      CrossEntropyLoss loss;
+      CrossEntropyLoss twin_loss;
+      int steps = 0;
+      for (const std::uint64_t epoch : {0U, 1U}) {
+        sampler.set_epoch(epoch);
+        twin_sampler.set_epoch(epoch);
+        auto mine = loader.over(sampler.indices());
+        auto whole = twin_loader.over(twin_sampler.indices());
+        CHECK(loader.batches(sampler.num_samples()) == 3);
+        CHECK(twin_loader.batches(twin_sampler.num_samples()) == 3);
+        for (auto ours = mine.begin(), its = whole.begin(); ours != mine.end();
+             ++ours, ++its, ++steps) {
+          CAPTURE(steps);
+          const Batch& part = *ours;
+          loss.forward(parallel->forward(part.inputs, stream), part.targets, stream);
+          parallel->backward(loss.grad(), stream);
+          optimize->step(lr, stream);
+          const Batch& all = *its;
+          CHECK(all.rows() == part.rows() * ranks());
+          twin_loss.forward(twin.forward(all.inputs, stream), all.targets, stream);
+          twin.backward(twin_loss.grad(), stream);
+          optimize_twin->step(lr, stream);
+
+          double mean = loss.value(stream);
+          MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &mean, 1, MPI_DOUBLE, MPI_SUM, world().get()));
+          mean /= static_cast<double>(ranks());
+          const double want = twin_loss.value(stream);
+          CHECK(std::abs(mean - want) < 1e-5 * want);
+        }
+      }
+      CHECK(steps == 6);
+      const Floats at_last = flat(model, &Parameter::value, stream);
+      CHECK(largest_error(at_last, flat(twin, &Parameter::value, stream)) < 1e-5);
+      CHECK(largest_error(at_last, at_first) > 1e-3);  // they did train
+      CHECK(first_difference(world(), model.parameters(), stream).empty());
+    }
+  }
+}
+
+TEST_CASE("one flipped bit on one rank is found, and named on all") {
+  const Stream stream(Device{});
+  Mlp model = make_model(100, stream);
+  CHECK(first_difference(world(), model.parameters(), stream).empty());
+  const auto flip_lowest_bit = [](float& number) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &number, sizeof(bits));
+    bits ^= 1U;
+    std::memcpy(&number, &bits, sizeof(bits));
+  };
+  for (const std::size_t culprit : {std::size_t{0}, ranks() / 2, ranks() - 1}) {
+    for (const Parameter& parameter : model.parameters()) {
+      CAPTURE(culprit, parameter.name);
+      float& number = parameter.value.span().back();
+      if (rank() == culprit) flip_lowest_bit(number);
+      const std::string found = first_difference(world(), model.parameters(), stream);
+      // Between two, nobody can say who is right.
+      CHECK(found == (ranks() == 1   ? std::string()
+                      : ranks() == 2 ? fmt::format("{} of ranks 0, 1", parameter.name)
+                                     : fmt::format("{} of rank {}", parameter.name, culprit)));
+      if (rank() == culprit) flip_lowest_bit(number);
+    }
+  }
+  // With two of them wrong, the first is named.
+  for (const std::size_t index : {std::size_t{2}, std::size_t{5}}) {
+    float& number = model.parameters()[index].value.span().front();
+    number += static_cast<float>(world().rank());
+  }
+  CHECK(
+      first_difference(world(), model.parameters(), stream).starts_with("2.weight of ranks") ==
+      (ranks() > 1));
+}
+
+TEST_CASE("right answers counted by all ranks are those that one rank counts") {
+  const Stream stream(Device{});
+  Mlp model = make_model(100, stream);
+  // More than one of the evaluation's batches; and fewer samples than ranks.
+  for (const std::size_t samples : {std::size_t{1003}, std::size_t{5}}) {
+    CAPTURE(samples);
+    const TensorDataset dataset = make_dataset(samples, 400);
+    std::uint64_t by_all = count_correct(
+        model, dataset, exact_shard(samples, world().size(), world().rank()), stream);
+    MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &by_all, 1, MPI_UINT64_T, MPI_SUM, world().get()));
+    std::vector<std::size_t> indices(samples);
+    std::iota(indices.begin(), indices.end(), 0U);
+    std::size_t by_hand = 0;
+    for (const std::size_t index : indices) {
+      const Tensor row({1, kWidths.front()}, Device{});
+      const std::int32_t label = dataset.get(index, row.span());
+      const Floats logits = to_host(stream, model.forward(row, stream));
+      if (std::ranges::max_element(logits) - logits.begin() == label) ++by_hand;
+    }
+    CHECK(by_all == by_hand);
+    CHECK(count_correct(model, dataset, indices, stream) == by_hand);
+    if (samples > 100) CHECK(by_hand > 100);
+  }
+}

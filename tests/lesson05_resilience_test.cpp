@@ -1,0 +1,212 @@
+// Lesson 5: what a run is protected from. (That a flipped bit is found:
+// lesson05_parallel_test.)
+#include "05_ddp_training/across_ranks.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/resilience/agreement.hpp"
+#include "05_ddp_training/resilience/guards.hpp"
+#include "tests/support/device_numbers.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace dist;
+using dist::test::all_ranks;
+using dist::test::devices;
+using dist::test::error_of;
+using dist::test::Floats;
+using dist::test::noise;
+using dist::test::world;
+
+Mlp make_model(const Stream& stream) {
+  Generator generator(100);
+  return {{5, 70, 3}, generator, stream};
+}
+
+void fill_gradients(Mlp& model, const Stream& stream) {
+  std::uint64_t seed = 1;
+  for (const Parameter& parameter : model.parameters()) {
+    const Floats numbers = noise(parameter.grad.numel(), seed++);
+    copy_bytes(stream, parameter.grad.data(), numbers.data(), parameter.grad.size_bytes());
+    stream.synchronize();
+  }
+}
+
+void set(const Tensor& tensor, std::size_t index, float value, const Stream& stream) {
+  copy_bytes(stream, tensor.data() + index, &value, sizeof value);
+  stream.synchronize();
+}
+
+const GuardOptions kNoGuards{.check_replicas = 0, .stop_on_signal = false};
+
+}  // namespace
+
+TEST_CASE("one bad number on one rank stops the step on all, and is named") {
+  const float bad[] = {std::numeric_limits<float>::quiet_NaN(),
+                       std::numeric_limits<float>::infinity(),
+                       -std::numeric_limits<float>::infinity()};
+  for (const Device device : devices()) {
+    const Stream stream(device);
+    Mlp model = make_model(stream);
+    Guards guards(world(), model.parameters(), kNoGuards, stream);
+    const auto group =
+        make_process_group(Backend::ours, world(), device, AllReduceAlgorithm::automatic);
+    std::size_t skipped = 0;
+    for (const float number : bad) {
+      for (const Parameter& parameter : model.parameters()) {
+        for (const std::size_t index : {std::size_t{0}, parameter.grad.numel() - 1}) {
+          CAPTURE(to_string(device), number, parameter.name, index);
+          fill_gradients(model, stream);
+          if (world().rank() == world().size() - 1) set(parameter.grad, index, number, stream);
+          for (const Parameter& each : model.parameters()) {
+            group->all_reduce(each.grad, ReduceOp::avg, stream)->wait(stream);
+          }
+          CHECK(!guards.may_step(stream));
+          CHECK(guards.skipped() == ++skipped);
+          CHECK(guards.last_not_finite() == parameter.name);
+
+          fill_gradients(model, stream);  // and the next one is taken
+          CHECK(guards.may_step(stream));
+          CHECK(!guards.must_stop());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("large and tiny numbers are no reason to skip a step") {
+  const Stream stream(Device{});
+  Mlp model = make_model(stream);
+  Guards guards(world(), model.parameters(), kNoGuards, stream);
+  fill_gradients(model, stream);
+  for (const float number :
+       {std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min(), 0.0F}) {
+    for (std::size_t i = 0; i < 5; ++i) {
+      set(model.parameters()[0].grad, i, number, stream);
+    }
+    CHECK(guards.may_step(stream));
+  }
+}
+
+TEST_CASE("ten skipped steps in a row end the run") {
+  const Stream stream(Device{});
+  Mlp model = make_model(stream);
+  Guards guards(world(), model.parameters(), kNoGuards, stream);
+  const auto skip = [&] {
+    set(model.parameters()[2].grad, 3, std::numeric_limits<float>::quiet_NaN(), stream);
+    CHECK(!guards.may_step(stream));
+  };
+  for (int i = 0; i < 9; ++i) skip();
+  fill_gradients(model, stream);
+  CHECK(guards.may_step(stream));  // the count begins anew
+  for (int i = 0; i < 9; ++i) skip();
+  CHECK(!guards.must_stop());
+  skip();
+  CHECK(guards.must_stop());
+  CHECK(guards.problem() ==
+        "10 steps in a row had to be skipped: the gradient of 2.weight is not finite");
+}
+
+TEST_CASE("replicas are compared at the interval asked for, and only then") {
+  const Stream stream(Device{});
+  Mlp model = make_model(stream);
+  Guards guards(world(), model.parameters(), {.check_replicas = 5, .stop_on_signal = false},
+                stream);
+  if (world().rank() == 0) set(model.parameters()[3].value, 1, 7.0F, stream);
+  for (std::size_t step = 1; step < 5; ++step) {
+    guards.after_step(step, false, stream);
+    CHECK(!guards.must_stop());
+  }
+  guards.after_step(5, false, stream);
+  CHECK(guards.must_stop() == (world().size() > 1));
+  const std::string whose = world().size() == 2 ? "ranks 0, 1" : "rank 0";
+  CHECK(guards.problem() ==
+        (world().size() == 1
+             ? std::string()
+             : fmt::format("the replicas differ after step 5, first in 2.bias of {}", whose)));
+}
+
+TEST_CASE("a signal to one rank stops all ranks after the same step") {
+  const Stream stream(Device{});
+  Mlp model = make_model(stream);
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    Guards guards(world(), model.parameters(), {.check_replicas = 0, .stop_on_signal = true},
+                  stream);
+    const int asked = world().size() - 1;
+    for (std::size_t step = 1; step <= 3; ++step) {
+      const auto outcome =
+          over_all_ranks(world(), static_cast<double>(world().rank()), guards.asked_to_stop());
+      CHECK(outcome.mean_loss == 0.5 * (world().size() - 1));
+      guards.after_step(step, outcome.stop, stream);
+      CHECK(guards.stop_requested() == (step == 3));
+      if (step == 2 && world().rank() == asked) std::raise(signal);
+    }
+    CHECK(guards.problem().empty());
+  }
+}
+
+TEST_CASE("what is not the same on all ranks is named with its values") {
+  const auto answer = [](const std::vector<CommandLine::Value>& flags,
+                         const std::string& data) {
+    return error_of([&] { require_agreement(world(), flags, data); });
+  };
+  const auto last_rank = [](const std::string& same, const std::string& other) {
+    return world().rank() == world().size() - 1 ? other : same;
+  };
+  const auto expected = [](const std::string& words) {
+    if (world().size() == 1) return std::string("nothing thrown");
+    return world().rank() == 0
+               ? words
+               : words.substr(0, words.find(':')) + ": is not the same on all ranks";
+  };
+  const int last = world().size() - 1;
+  CHECK(answer({{"--lr", "1"}, {"--seed", "0"}}, "abc") == "nothing thrown");
+  CHECK(answer({{"--lr", "1"}, {"--seed", last_rank("0", "5")}}, "abc") ==
+        expected(fmt::format("--seed: 0 on rank 0, but 5 on rank {}", last)));
+  CHECK(answer({{"--lr", last_rank("1", "2")}, {"--seed", last_rank("0", "5")}}, "abc") ==
+        expected(fmt::format("--lr: 1 on rank 0, but 2 on rank {}", last)));
+  CHECK(answer({{"--init", last_rank("", "x")}}, "abc") ==
+        expected(fmt::format("--init: nothing on rank 0, but x on rank {}", last)));
+  CHECK(answer({{"--lr", "1"}}, last_rank("abc", "abd")) ==
+        expected(fmt::format("training data: abc on rank 0, but abd on rank {}", last)));
+  // The same data in other folders are the same.
+  CHECK(answer({{"--data", last_rank("/a", "/b")}}, "abc") == "nothing thrown");
+}
+
+TEST_CASE("what rank 0 read from a checkpoint becomes everybody's") {
+  for (const Device device : devices()) {
+    const Stream stream(device);
+    Mlp model = make_model(stream);
+    OptimizerOptions adam;
+    const auto optimizer = make_optimizer(adam, model.parameters(), stream);
+    Position position;
+    std::vector<Floats> wanted;
+    std::uint64_t seed = 10;
+    for (const Optimizer::State& state : optimizer->state()) {
+      Generator generator(seed++);
+      wanted.emplace_back(state.value.numel());
+      fill_normal(wanted.back(), generator);
+      if (world().rank() != 0) continue;
+      copy_bytes(stream, state.value.data(), wanted.back().data(), state.value.size_bytes());
+      stream.synchronize();
+    }
+    if (world().rank() == 0) {
+      position = {.step = 12, .epoch = 3, .taken = 40};
+      optimizer->set_steps(11);
+    }
+    share_progress(world(), position, *optimizer, stream);
+    CHECK((position.step == 12 && position.epoch == 3 && position.taken == 40));
+    CHECK(optimizer->steps() == 11);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const bool same = to_host(stream, optimizer->state()[i].value) == wanted[i];
+      CHECK(same);
+    }
+  }
+}

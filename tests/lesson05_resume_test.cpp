@@ -1,0 +1,223 @@
+// Lesson 5: a run on disk, and the same run going on from it.
+#include "05_ddp_training/checkpoint.hpp"
+#include "05_ddp_training/metrics_file.hpp"
+#include "05_ddp_training/run_settings.hpp"
+#include "05_ddp_training/training_options.hpp"
+#include "tests/support/device_numbers.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/mpi_test.hpp"
+#include "tests/support/run_command.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace dist;
+using dist::test::contains;
+using dist::test::content_of;
+using dist::test::devices;
+using dist::test::error_of;
+using dist::test::Floats;
+using dist::test::noise;
+using dist::test::TemporaryFolder;
+
+const std::vector<std::size_t> kWidths{5, 7, 3};
+
+Mlp make_model(std::uint64_t seed, const Stream& stream) {
+  Generator generator(dist::test::seed_of_this_rank(seed));
+  return {kWidths, generator, stream};
+}
+
+OptimizerOptions options_of(const std::string& name, double momentum = 0.0) {
+  OptimizerOptions options;
+  options.name = name;
+  options.momentum = momentum;
+  return options;
+}
+
+void step_with_noise(Mlp& model, Optimizer& optimizer, std::uint64_t seed,
+                     const Stream& stream) {
+  for (const Parameter& parameter : model.parameters()) {
+    const Floats numbers = noise(parameter.grad.numel(), seed++);
+    copy_bytes(stream, parameter.grad.data(), numbers.data(), parameter.grad.size_bytes());
+    stream.synchronize();
+  }
+  optimizer.step(0.01, stream);
+}
+
+// Every bit that the next step depends on.
+std::vector<Floats> numbers_of(const Mlp& model, const Optimizer& optimizer,
+                               const Stream& stream) {
+  std::vector<Floats> all;
+  for (const Parameter& parameter : model.parameters()) {
+    all.push_back(to_host(stream, parameter.value));
+  }
+  for (const Optimizer::State& state : optimizer.state()) {
+    all.push_back(to_host(stream, state.value));
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a run that goes on from its checkpoint takes the same steps to the bit") {
+  for (const Device device : devices()) {
+    const Stream stream(device);
+    for (const OptimizerOptions& options :
+         {options_of("sgd"), options_of("sgd", 0.9), options_of("adam"), options_of("adamw")}) {
+      CAPTURE(to_string(device), options.name, options.momentum);
+      const TemporaryFolder folder;
+      const std::string path = folder / "run.safetensors";
+      Mlp model = make_model(1, stream);
+      const auto optimizer = make_optimizer(options, model.parameters(), stream);
+      for (std::uint64_t step = 0; step < 3; ++step) {
+        step_with_noise(model, *optimizer, 100 * step, stream);
+      }
+      const Position position{.step = 4, .epoch = 1, .taken = 96};  // one step was skipped
+      save_checkpoint(path, model.parameters(), *optimizer, position, {{"--lr", "0.01"}},
+                      stream);
+
+      Mlp other = make_model(2, stream);
+      const auto other_optimizer = make_optimizer(options, other.parameters(), stream);
+      step_with_noise(other, *other_optimizer, 7, stream);  // nothing of this may stay
+      const Checkpoint checkpoint(path);
+      checkpoint.require_parameters(kWidths);
+      checkpoint.restore(other.parameters(), stream);
+      checkpoint.restore(*other_optimizer, stream);
+      CHECK(checkpoint.position().step == 4);
+      CHECK(checkpoint.position().epoch == 1);
+      CHECK(checkpoint.position().taken == 96);
+      CHECK(checkpoint.settings() == RunSettings{{"--lr", "0.01"}});
+      CHECK(other_optimizer->steps() == 3);
+      for (std::uint64_t step = 3; step < 6; ++step) {
+        step_with_noise(model, *optimizer, 100 * step, stream);
+        step_with_noise(other, *other_optimizer, 100 * step, stream);
+        const bool same = numbers_of(model, *optimizer, stream) ==
+                          numbers_of(other, *other_optimizer, stream);
+        CHECK(same);
+      }
+    }
+  }
+}
+
+TEST_CASE("a file that is not this model's, or no run's, is refused by name") {
+  const Stream stream(Device{});
+  const TemporaryFolder folder;
+  const std::string path = folder / "run.safetensors";
+  Mlp model = make_model(1, stream);
+  const auto sgd = make_optimizer(options_of("sgd"), model.parameters(), stream);
+  save_checkpoint(path, model.parameters(), *sgd, {}, {}, stream);
+  const Checkpoint checkpoint(path);
+
+  const auto refusal = [&](const std::vector<std::size_t>& widths) {
+    return error_of([&] { checkpoint.require_parameters(widths); });
+  };
+  CHECK(refusal(kWidths) == "nothing thrown");
+  CHECK(contains(refusal({5, 8, 3}), path + ": 0.weight is (7, 5), the model's is (8, 5)"));
+  CHECK(contains(refusal({5, 7, 3, 2}), path + ": there is no 4.weight in it"));
+  CHECK(contains(refusal({5, 7}), "holds 4 parameters, the model has 2"));
+
+  // Saved without an optimizer's memory, wanted with it.
+  const auto adam = make_optimizer(options_of("adam"), model.parameters(), stream);
+  CHECK(contains(error_of([&] { checkpoint.restore(*adam, stream); }),
+                 path + ": there is no optimizer.exp_avg.0.weight of shape (7, 5)"));
+
+  const auto with_metadata = [&](const std::map<std::string, std::string>& metadata) {
+    write_safetensors(path, {{"0.weight", Tensor({7, 5}, Device{})}}, metadata, stream);
+    return error_of([&] { Checkpoint(path).position(); });
+  };
+  CHECK(contains(with_metadata({}), path + ": is no checkpoint of a run"));
+  CHECK(contains(with_metadata({{"format_version", "2"}, {"step", "1"}}), "format version 2"));
+  CHECK(contains(with_metadata({{"format_version", "1"}, {"step", "1"}, {"epoch", "x"}}),
+                 "its 'epoch' is 'x'"));
+  CHECK(
+      contains(with_metadata({{"format_version", "1"}, {"step", "-1"}}), "its 'step' is '-1'"));
+}
+
+TEST_CASE("another run is refused by what differs, and other rounding is told") {
+  const RunSettings run{{"--lr", "0.01"},
+                        {"--backend", "ours"},
+                        {"training data", "abc"},
+                        {"ranks", "4"},
+                        {"samples per step", "64"}};
+  const auto with = [&](const std::map<std::string, std::string>& changes) {
+    RunSettings changed = run;
+    for (const auto& [name, value] : changes) changed[name] = value;
+    return changed;
+  };
+  const auto refusal = [&](const RunSettings& now, bool any_ranks = false) {
+    return error_of([&] { require_same_run(run, now, "FILE", any_ranks); });
+  };
+  CHECK(require_same_run(run, run, "FILE", false).empty());
+  CHECK(refusal(with({{"--lr", "0.02"}})) == "--lr: 0.02, but FILE is of a run with 0.01");
+  CHECK(contains(refusal(with({{"training data", "abd"}})), "training data: abd"));
+  CHECK(contains(refusal(with({{"samples per step", "32"}})), "samples per step: 32"));
+  CHECK(contains(refusal(with({{"--new-flag", "1"}})),
+                 "--new-flag: 1, but FILE is of a run with"));
+
+  CHECK(refusal(with({{"--backend", "mpi"}})) == "nothing thrown");
+  CHECK(require_same_run(run, with({{"--backend", "mpi"}}), "FILE", false).size() == 1);
+  // Other ranks, other batches: told; unless nothing may change at all.
+  const RunSettings two_ranks = with({{"ranks", "2"}, {"samples per step", "32"}});
+  const auto notes = require_same_run(run, two_ranks, "FILE", false);
+  REQUIRE(notes.size() == 1);
+  CHECK(contains(notes[0], "2 ranks instead of 4"));
+  CHECK(contains(refusal(two_ranks, /*any_ranks=*/true), "samples per step"));
+  CHECK(require_same_run(run, with({{"ranks", "2"}}), "FILE", true).empty());
+
+  // Only flags that decide numbers are kept.
+  const RunSettings kept =
+      run_settings({{"--lr", "1"}, {"--timeout", "3"}, {"--data", "/x"}}, "abc", "cpu", 4, 64);
+  CHECK(kept == RunSettings{{"--lr", "1"},
+                            {"--device", "cpu"},
+                            {"training data", "abc"},
+                            {"ranks", "4"},
+                            {"samples per step", "64"}});
+}
+
+TEST_CASE("a position counts steps, and samples within the epoch") {
+  Position position;
+  position.advance(64, false);
+  position.advance(64, false);
+  CHECK((position.step == 2 && position.epoch == 0 && position.taken == 128));
+  position.advance(32, true);
+  CHECK((position.step == 3 && position.epoch == 1 && position.taken == 0));
+}
+
+TEST_CASE("how many steps are left, of a new run and of one that goes on") {
+  TrainingOptions options;
+  options.epochs = 3;
+  CHECK(options.total_steps(0, 0, 10, 10) == 30);
+  CHECK(options.total_steps(14, 1, 6, 10) == 30);
+  CHECK(options.total_steps(14, 1, 12, 20) == 46);  // on fewer ranks there are more
+  CHECK(options.total_steps(30, 3, 10, 10) == 30);  // complete
+  options.max_steps = 17;
+  CHECK(options.total_steps(0, 0, 10, 10) == 17);
+  CHECK(options.total_steps(14, 1, 6, 10) == 17);
+  CHECK(options.total_steps(20, 2, 10, 10) == 20);  // more than asked for already
+}
+
+TEST_CASE("the metrics of a run that goes on are those of one that never stopped") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "steps.jsonl";
+  const auto line = [](int step) {
+    return fmt::format("{{\"step\":{},\"loss\":0.5}}\n", step);
+  };
+  std::ofstream(path) << line(0) << line(1) << line(2) << line(3) << "{\"step\":4,\"lo";
+  {
+    MetricsFile metrics(path, 2);
+    CHECK(content_of(path) == line(0) + line(1));
+    metrics.append({{"step", 2}, {"loss", 0.5}});
+    CHECK(content_of(path) == line(0) + line(1) + line(2));  // at once
+  }
+  { MetricsFile metrics(folder / "new.jsonl", 2); }  // a run that had none before
+  CHECK(content_of(folder / "new.jsonl").empty());
+  { MetricsFile metrics(path, 0); }
+  CHECK(content_of(path).empty());
+  CHECK(contains(error_of([&] { MetricsFile metrics(folder / "no/folder", 0); }), "no/folder"));
+}

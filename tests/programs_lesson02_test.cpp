@@ -1,0 +1,90 @@
+// Lesson 2's program, as a reader runs it: what it prints, predicts and refuses.
+#include "tests/support/program_checks.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+
+using namespace dist::test;
+using nlohmann::json;
+
+TEST_CASE("broadcast verifies every algorithm, size and root", "[lesson02]") {
+  for (const int ranks : {1, 2, 4, 7}) {
+    const CommandResult result =
+        mpirun(ranks, "broadcast",
+               "--json --iterations 2 --max-bytes 262144 --root " + std::to_string(ranks - 1));
+    INFO(result.err);
+    CHECK(result.status == 0);
+    std::set<std::string> algorithms;
+    for (const json& row : result.rows()) {
+      algorithms.insert(row["algorithm"].get<std::string>());
+      CHECK(row["wrong"] == 0);
+      CHECK(row["ranks"] == ranks);
+      CHECK(row.contains("rounds"));
+      CHECK(row.contains("predicted_us"));
+    }
+    CHECK(algorithms.count("scatter-all-gather") == 1);
+    CHECK(algorithms.size() >= 5);
+  }
+  const CommandResult text = mpirun(4, "broadcast", "");
+  CHECK(text.says("verified: every element on every rank"));
+  CHECK(lines(text.out) <= 25);
+}
+
+TEST_CASE("broadcast predicts from what lesson 1 kept, and is silent without it",
+          "[lesson02]") {
+  const TemporaryFolder folder;
+  const std::string flags =
+      "--json --device cpu --iterations 2 --min-bytes 65536 --max-bytes 65536";
+  for (const json& row : mpirun_in(folder, 3, "broadcast", flags).rows()) {
+    CHECK(row["predicted_us"].is_null());
+  }
+  std::filesystem::create_directory(folder / ".learn");
+  std::ofstream(folder / ".learn/alpha-beta.json") << R"({
+    "alpha_us": 10, "beta_ns_per_byte": 1, "r2": 1, "ranks": 3, "device": "cpu",
+    "message": [], "exchange": []})";
+  std::map<std::string, json> rows;
+  for (const json& row : mpirun_in(folder, 3, "broadcast", flags).rows()) {
+    rows[row["algorithm"]] = row;
+  }
+  const auto near = [](const json& number, double want) {
+    return std::abs(number.get<double>() - want) <= 1e-6 * want;
+  };
+  CHECK(near(rows["flat"]["predicted_us"], 2 * (10 + 65.536)));
+  CHECK(near(rows["tree"]["predicted_us"], 2 * (10 + 65.536)));
+  // sqrt((3 - 2) * 65.536 / 10) = 2.56: three segments of 21,888 bytes, which is 342 lines.
+  CHECK(rows["pipeline"]["rounds"] == 3 + 3 - 2);
+  CHECK(near(rows["pipeline"]["predicted_us"], 4 * (10 + 21.888)));
+  CHECK(rows["scatter-all-gather"]["rounds"] == 2 + 2);
+  // A chunk to rank 2, one to rank 1, and two steps of the ring: 21,846 bytes each.
+  CHECK(near(rows["scatter-all-gather"]["predicted_us"], 4 * (10 + 21.846)));
+  CHECK(rows["mpi"]["predicted_us"].is_null());
+  CHECK(rows["mpi"]["rounds"].is_null());
+
+  // A human sees the error beside the time.
+  const CommandResult text = mpirun_in(folder, 4, "broadcast", "--device cpu");
+  CHECK(text.says("alpha 10.00 us, beta 1.0000 ns (lesson 1's ping-pong on 3 ranks)"));
+  CHECK(text.says("%)"));
+  CHECK(lines(text.out) <= 25);
+}
+
+TEST_CASE("broadcast refuses a damaged alpha-beta.json, on all ranks together", "[lesson02]") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / ".learn");
+  std::ofstream(folder / ".learn/alpha-beta.json") << R"({"alpha_us": 1)";
+  const CommandResult result = mpirun_in(folder, 3, "broadcast", "");
+  CHECK(result.status == 2);
+  CHECK(result.out.empty());
+  CHECK(result.says("error: .learn/alpha-beta.json: not JSON; measure again"));
+}
+
+TEST_CASE("broadcast refuses bad usage", "[lesson02]") {
+  check_refused("broadcast", "--root 3", "--root: there is no rank 3 among 3");
+  check_refused("broadcast", "--root -1", "--root: -1 is not between");
+  check_refused("broadcast", "--algorithm magic", "--algorithm: 'magic' is none of");
+  check_refused("broadcast", "--max-bytes 1023 --min-bytes 4", "--max-bytes: 1023");
+  check_refused("broadcast", "--algorithm nccl --device cpu", "--algorithm: nccl: ");
+}

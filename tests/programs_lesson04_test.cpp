@@ -1,0 +1,140 @@
+// Lesson 4's program, as a reader runs it: its shards, its policies, its loaders.
+#include "04_distributed_sampler/idx_dataset.hpp"
+#include "tests/support/program_checks.hpp"
+#include "tests/support/training_run.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+using namespace dist::test;
+using nlohmann::json;
+
+TEST_CASE("distributed_sampler proves its partition", "[lesson04]") {
+  for (const int ranks : {1, 2, 3, 4, 7}) {
+    for (const std::string flags :
+         {"", "--size 10 --drop-last", "--size 2", "--size 0",
+          "--size 1000 --no-shuffle --epoch 3", "--picture", "--act policies --size 1"}) {
+      const CommandResult result = mpirun(ranks, "distributed_sampler", flags);
+      INFO(ranks << " ranks, " << flags << "\n" << result.out << result.err);
+      CHECK(result.status == 0);
+      CHECK(result.says("verified: every sample was taken as often as it must be"));
+      CHECK(lines(result.out) <= 25);
+    }
+  }
+}
+
+TEST_CASE("distributed_sampler prints what lesson 4's README shows", "[lesson04]") {
+  const std::string readme = content_of(SOURCE_DIR "/04_distributed_sampler/README.md");
+  for (const std::string flags : {"", "--drop-last", "--epoch 1"}) {
+    const CommandResult result = mpirun(4, "distributed_sampler", flags);
+    INFO(result.out << result.err);
+    CHECK(result.status == 0);
+    // Of the variations the README shows the ranks' lines.
+    const std::size_t begin = flags.empty() ? 0 : result.out.find("  rank 0");
+    const std::size_t end = flags.empty() ? result.out.size() : result.out.find("taken over");
+    REQUIRE(begin < end);
+    REQUIRE(end <= result.out.size());
+    CHECK(readme.find(result.out.substr(begin, end - begin)) != std::string::npos);
+  }
+}
+
+TEST_CASE("each policy counts what it repeats and leaves out", "[lesson04]") {
+  for (const int ranks : {1, 3, 4}) {
+    for (const int size : {1, 2, 3, 10, 12, 1001}) {
+      const std::vector<json> rows =
+          mpirun(ranks, "distributed_sampler",
+                 "--act policies --json --size " + std::to_string(size))
+              .rows();
+      INFO(ranks << " ranks, " << size << " samples");
+      REQUIRE(rows.size() == 3);
+      const int up = (size + ranks - 1) / ranks, down = size / ranks;
+      const json &pad = rows[0], &drop = rows[1], &exact = rows[2];
+      CHECK(pad["taken"] == up * ranks);
+      CHECK(pad["never"] == 0);
+      if (size >= ranks) CHECK(pad["again"] == up * ranks - size);
+      CHECK(drop["taken"] == down * ranks);
+      CHECK(drop["again"] == 0);
+      CHECK(drop["never"] == size - down * ranks);
+      CHECK(exact["taken"] == size);
+      CHECK(exact["once"] == size);
+      CHECK(exact["fewest_per_rank"] == down);
+      CHECK(exact["most_per_rank"] == up);
+      const int mistakes = std::clamp(size / 4, 1, 2);
+      CHECK(close(exact["accuracy"], double(size - mistakes) / size));
+    }
+  }
+}
+
+TEST_CASE("reading ahead gives the batches of the plain loop, from memory and from a file",
+          "[lesson04]") {
+  const CommandResult result =
+      mpirun(2, "distributed_sampler", "--act loader --json --batch-size 16");
+  INFO(result.out << result.err);
+  CHECK(result.status == 0);  // the program compares every batch
+  const std::vector<json> rows = result.rows();
+  CHECK(rows.size() == 4);
+  for (const json& row : rows) {
+    CHECK(row["act"] == "loader");
+    CHECK(row["total_ns_plain"].get<double>() > 0);
+    CHECK(row["total_ns_prefetch"].get<double>() > 0);
+  }
+}
+
+TEST_CASE("a file that is shortened while it is mapped ends the process with its name",
+          "[lesson04]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "data";
+  const std::size_t size = 1 << 20;
+  std::ofstream(path, std::ios::binary) << std::string(size, 'x');
+  const std::string said = folder / "said";
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    if (std::freopen(said.c_str(), "w", stderr) == nullptr) ::_exit(99);
+    const dist::FileBytes file = dist::open_file(path);
+    std::filesystem::resize_file(path, size / 2);
+    unsigned sum = 0;
+    for (const std::uint8_t byte : file.span()) sum += byte;
+    ::_exit(sum == 0 ? 97 : 98);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 1);
+  CHECK(content_of(said) ==
+        "[rank 0] fatal: " + path + ": shortened while in use, byte 524288 is gone\n");
+}
+
+TEST_CASE("distributed_sampler answers for a world that is not there", "[lesson04]") {
+  const std::vector<json> launched =
+      mpirun(3, "distributed_sampler", "--size 11 --json").rows();
+  REQUIRE(launched.size() == 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::vector<json> alone =
+        run_command(PROGRAM_DIR
+                    "/distributed_sampler --size 11 --num-replicas 3 --json --rank " +
+                    std::to_string(rank))
+            .rows();
+    REQUIRE(alone.size() == 1);
+    CHECK(alone[0] == launched[static_cast<std::size_t>(rank)]);
+  }
+}
+
+TEST_CASE("distributed_sampler refuses bad usage", "[lesson04]") {
+  check_refused("distributed_sampler", "--rank 1", "--rank: goes together with --num-replicas");
+  check_refused("distributed_sampler", "--rank 4 --num-replicas 4",
+                "--rank: there is no rank 4");
+  check_refused("distributed_sampler", "--rank 1 --num-replicas 4 --act policies",
+                "--rank: a world that is not here shows its shards only");
+  check_refused("distributed_sampler", "--act juggle", "--act: 'juggle' is none of");
+  check_refused("distributed_sampler", "--size -1", "--size: -1 is not between");
+  check_refused("distributed_sampler", "--batch-size 0", "--batch-size: 0 is not between");
+}

@@ -1,0 +1,127 @@
+// Lesson 5's programs: what they refuse, and how they fail.
+#include "04_distributed_sampler/idx_dataset.hpp"
+#include "tests/support/program_checks.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+using namespace dist::test;
+
+TEST_CASE("training refuses bad usage, and writes nothing", "[lesson05]") {
+  const TemporaryFolder folder;
+  const std::string idx = "--dataset idx --data ";
+  std::filesystem::create_directory(folder / "empty");
+  const auto write_idx = [&](const std::string& name, std::size_t keep) {
+    std::filesystem::create_directory(folder / name);
+    const std::vector<std::uint8_t> gray(60, 7);
+    const auto pixels = dist::format_idx_images({10, 2, 3, gray});
+    std::ofstream(folder / (name + "/x-images-idx3-ubyte"), std::ios::binary)
+        .write(reinterpret_cast<const char*>(pixels.data()),
+               static_cast<std::streamsize>(std::min(keep, pixels.size())));
+    const auto labels = dist::format_idx_labels(std::vector<std::uint8_t>(10, 1));
+    std::ofstream(folder / (name + "/x-labels-idx1-ubyte"), std::ios::binary)
+        .write(reinterpret_cast<const char*>(labels.data()),
+               static_cast<std::streamsize>(labels.size()));
+  };
+  write_idx("whole", 1000);
+  write_idx("cut", 40);
+
+  const std::string program = "ddp_training";
+  check_refused(program, "--bogus 3", "--bogus: unknown flag");
+  check_refused(program, "--lr nan", "--lr: 'nan' is not a number");
+  check_refused(program, "--lr -1", "--lr: -1 is not between");
+  const std::string sgd = "--optimizer sgd ";
+  check_refused(program, "--optimizer lion", "--optimizer: 'lion' is none of");
+  check_refused(program, "--weight-decay -0.1", "--weight-decay: -0.1 is not between");
+  check_refused(program, "--eps -1e-8", "--eps: -1e-8 is not between");
+  check_refused(program, "--eps inf", "--eps: 'inf' is not a number");
+  check_refused(program, "--betas 0.9", "--betas: '0.9' is not 2 numbers");
+  check_refused(program, "--betas 0.9,0.99,0.999", "--betas: '0.9,0.99,0.999' is not 2");
+  check_refused(program, "--betas 0.9,", "--betas: '' is not a number");
+  check_refused(program, "--betas 0.9,x", "--betas: 'x' is not a number");
+  check_refused(program, "--betas -0.1,0.999", "--betas: -0.1 is not between");
+  check_refused(program, "--betas 0.9,1.5", "--betas: 1.5 is not between");
+  check_refused(program, "--betas 1,0.999", "--betas: 1 is not below 1");
+  check_refused(program, "--optimizer adamw --betas 0.9,1.0", "--betas: 1 is not below 1");
+  check_refused(program, "--momentum 0.9", "--momentum: is for --optimizer sgd, not for adam");
+  check_refused(program, "--optimizer adamw --momentum 0",
+                "--momentum: is for --optimizer sgd");
+  check_refused(program, "--optimizer adamw --dampening 0.1", "--dampening: is for");
+  check_refused(program, "--nesterov", "--nesterov: is for --optimizer sgd, not for adam");
+  check_refused(program, sgd + "--betas 0.9,0.99", "--betas: is for --optimizer adam and");
+  check_refused(program, sgd + "--eps 1e-8", "--eps: is for --optimizer adam and adamw");
+  check_refused(program, sgd + "--momentum -0.1", "--momentum: -0.1 is not between");
+  check_refused(program, sgd + "--momentum 1.5", "--momentum: 1.5 is not between");
+  check_refused(program, sgd + "--nesterov", "--nesterov: needs --momentum above 0");
+  check_refused(program, sgd + "--nesterov --momentum 0.9 --dampening 0.1",
+                "--nesterov: needs --dampening 0");
+  check_refused(program, sgd + "--nesterov=yes --momentum 0.9", "--nesterov: takes no value");
+  check_refused(program, sgd + "--dampening 0.5", "--dampening: needs --momentum above 0");
+  check_refused(program, sgd + "--momentum 0.9 --dampening 2", "--dampening: 2 is not between");
+  check_refused(program, "--warmup-steps -1", "--warmup-steps: -1 is not between");
+  check_refused(program, "--warmup-steps 1.5", "--warmup-steps: '1.5' is not a whole number");
+  check_refused(program, "--scale-lr --global-batch 60", "--scale-lr: --global-batch is the");
+  check_refused(program, "--epochs -5", "--epochs: -5 is not between");
+  check_refused(program, "--layers 784,0,10", "--layers: 0 is not between");
+  check_refused(program, "--layers 100,10", "--layers: the input width is 100");
+  check_refused(program, "--layers 784,9", "--layers: the output width is 9");
+  check_refused(program, "--batch-size 100000", "--batch-size: 100000 per rank");
+  check_refused(program, "--global-batch 64", "--global-batch: 64 does not divide by 3 ranks");
+  check_refused(program, "--dataset synthetic --samples 2 --batch-size 1",
+                "--dataset: 2 samples for 3 ranks");
+  check_refused(program, "--dataset synthetic --samples 9 --batch-size 4 --loader-drop-last",
+                "--loader-drop-last: leaves no batch");
+  check_refused(program, "--dataset idx", "--data: goes together with");
+  check_refused(program, idx + (folder / "missing"), "--data: ");
+  check_refused(program, idx + (folder / "empty"), "--data: ");
+  check_refused(program, idx + (folder / "cut"),
+                "--data: " + (folder / "cut/x-images-idx3-ubyte: truncated"));
+  check_refused(program, idx + (folder / "whole") + " --layers 784,10",
+                "--layers: the input width is 784, a sample has 6 features");
+  check_refused(program, "--backend nccl --device cpu", "--backend: nccl: ");
+  check_refused(program, "--checkpoint " + (folder / "no/such/folder/x"), "--checkpoint: ");
+  check_refused(program, "--metrics " + folder.path().string(), "--metrics: ");
+  check_refused(program, "--algorithm ring --backend mpi",
+                "--algorithm: is for the backend ours");
+  check_refused(program, "--checkpoint " + (folder / "x") + " --metrics " + (folder / "x"),
+                "--metrics: names the same file");
+  check_refused(program, "--checkpoint-every 5", "--checkpoint-every: needs --checkpoint");
+  // A good file beside a bad flag: nothing may be written.
+  check_refused(program,
+                "--lr x --checkpoint " + (folder / "new") + " --metrics " + (folder / "m"),
+                "--lr: 'x'");
+  CHECK_FALSE(std::filesystem::exists(folder / "new"));
+  CHECK_FALSE(std::filesystem::exists(folder / "m"));
+  CHECK(run_command(PROGRAM_DIR "/single_process --epochs -5").status == 2);
+}
+
+TEST_CASE("a failure at run time is status 1, with one process as with many", "[lesson05]") {
+  const std::string flags = "--metrics /dev/full --max-steps 3";
+  const CommandResult alone = run_command(PROGRAM_DIR "/single_process " + flags);
+  CHECK(alone.status == 1);
+  CHECK(alone.err == "[rank 0] fatal: /dev/full: cannot be written\n");
+  const CommandResult together = mpirun(3, "ddp_training", flags);
+  CHECK(together.status == 1);
+  CHECK(together.err.find("[rank 0] fatal: /dev/full: cannot be written") != std::string::npos);
+}
+
+TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[lesson05]") {
+  // The folder goes away after the first checkpoint: rank 0, which writes, throws alone.
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "gone");
+  const CommandResult result = run_command(
+      "timeout 120 " MPIEXEC " -np 3 sh -c 'exec " PROGRAM_DIR
+      "/ddp_training --dataset synthetic --samples 30000 --layers 64,64,4 --classes 4 "
+      "--batch-size 4 --checkpoint-every 1 --checkpoint " +
+      (folder / "gone/x") + "' & pid=$!; until [ -e " + (folder / "gone/x") +
+      " ] || ! kill -0 $pid; do sleep 0.05; done; mv " + (folder / "gone") + " " +
+      (folder / "away") + "; wait $pid");
+  INFO(result.out << result.err);
+  CHECK(result.status == 1);
+  CHECK(result.err.find("[rank 0] fatal: ") != std::string::npos);
+}

@@ -1,0 +1,74 @@
+// What training says of its memory: counted by hand, and held against what the kernel counts.
+#include "tests/support/catch.hpp"
+#include "tests/support/training_run.hpp"
+
+#include <cstddef>
+#include <string>
+
+using namespace dist::test;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kMiB = 1 << 20;
+
+json memory_of(const CommandResult& result) {
+  return trained(result).final["memory"];
+}
+
+// A sanitizer has memory of its own, and much of it.
+constexpr bool kSanitized =
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    true;
+#else
+    false;
+#endif
+
+}  // namespace
+
+TEST_CASE("a rank's tensors take as much on one rank as on three", "[lesson05]") {
+  const std::string job =
+      "--json --dataset synthetic --samples 96 --layers 20,33,5 --classes 5 --batch-size 16 "
+      "--epochs 1 ";
+  constexpr std::size_t kParameters = 4 * (33 * 20 + 33 + 5 * 33 + 5);
+  // Of each layer's output 16 rows, and as much again for the gradients.
+  constexpr std::size_t kActivations = 2 * 4 * 16 * (33 + 5);
+  const auto check = [&](const json& memory, std::size_t optimizer) {
+    CHECK(memory["parameters_bytes"] == kParameters);
+    CHECK(memory["gradients_bytes"] == kParameters);
+    CHECK(memory["optimizer_bytes"] == optimizer);
+    CHECK(memory["activations_bytes"] == kActivations);
+    CHECK(memory["peak_bytes"] >= memory["before_model_bytes"]);
+  };
+  for (const int ranks : {1, 3}) {
+    check(memory_of(mpirun(ranks, "ddp_training", job)), 2 * kParameters);
+    check(memory_of(mpirun(ranks, "ddp_training", job + "--optimizer sgd")), 0);
+    check(memory_of(mpirun(ranks, "ddp_training", job + "--optimizer sgd --momentum 0.9")),
+          kParameters);
+  }
+  check(memory_of(run_command(PROGRAM_DIR "/single_process " + job)), 2 * kParameters);
+}
+
+TEST_CASE("what the kernel counts is what is counted, and little more", "[lesson05]") {
+  const std::string job =
+      "--json --device cpu --dataset synthetic --samples 64 --layers 784,2048,2048,10 "
+      "--batch-size 8 --max-steps 2 ";
+  for (const CommandResult& result :
+       {mpirun(4, "ddp_training", job), run_command(PROGRAM_DIR "/single_process " + job)}) {
+    const json memory = memory_of(result);
+    INFO(memory);
+    std::size_t counted = 0;
+    for (const char* part :
+         {"parameters_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes"}) {
+      counted += memory[part].get<std::size_t>();
+    }
+    CHECK(counted > 88 * kMiB);
+    const auto peak = memory["peak_bytes"].get<std::size_t>();
+    const auto before = memory["before_model_bytes"].get<std::size_t>();
+    CHECK(before > kMiB);
+    CHECK(peak >= counted);
+    // Beside them: batches, the matrix library, what MPI adds while it runs. One more copy of
+    // the gradients would be 22 MiB.
+    if (!kSanitized) CHECK(peak <= before + counted + 18 * kMiB);
+  }
+}

@@ -1,0 +1,199 @@
+// Nonsense that a reader may type, to each of the programs: refused by all ranks together with
+// one sentence that names the flag, before anything runs and before any file is written.
+#include "tests/support/program_checks.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <future>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace dist::test;
+
+namespace {
+
+struct BadUsage {
+  std::string flags;
+  std::string error;  // how the sentence begins
+};
+
+// The lines of standard error that begin with "error: "; mpirun adds lines of its own.
+std::vector<std::string> error_lines(const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream all(text);
+  for (std::string line; std::getline(all, line);) {
+    if (line.rfind("error: ", 0) == 0) found.push_back(line);
+  }
+  return found;
+}
+
+struct Outcome {
+  CommandResult result;
+  bool nothing_written = false;
+};
+
+Outcome outcome(const std::string& program, const std::string& flags) {
+  const TemporaryFolder folder;
+  CommandResult result = mpirun_in(folder, 2, program, flags);
+  return {std::move(result), std::filesystem::is_empty(folder.path())};
+}
+
+// `files` are flags that name files which a good run would write.
+void check_all_refused(const std::string& program, const std::string& files,
+                       const std::vector<BadUsage>& table) {
+  // Starting a job is mostly waiting: so several at a time.
+  constexpr std::size_t kAtOnce = 4;
+  std::vector<std::future<Outcome>> running;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    while (running.size() < std::min(i + kAtOnce, table.size())) {
+      const std::string flags = files + table[running.size()].flags;
+      running.push_back(std::async(std::launch::async, outcome, program, flags));
+    }
+    const auto [result, nothing_written] = running[i].get();
+    INFO(program << " " << files << table[i].flags << "\n" << result.out << result.err);
+    CHECK(result.status == 2);
+    CHECK(result.out.empty());
+    const std::vector<std::string> errors = error_lines(result.err);
+    CHECK(errors.size() == 1);
+    if (!errors.empty()) CHECK(errors.front().rfind("error: " + table[i].error, 0) == 0);
+    CHECK(nothing_written);
+  }
+}
+
+const std::string kTrace = "--trace t.json ";
+
+}  // namespace
+
+TEST_CASE("send_recv refuses every nonsense in one sentence, and writes nothing", "[usage]") {
+  check_all_refused("send_recv", kTrace,
+                    {{"--bogus", "--bogus: unknown flag"},
+                     {"-x", "-x: unknown flag"},
+                     {"stray", "stray: "},
+                     {"--act", "--act: "},
+                     {"--act ''", "--act: '' is none of"},
+                     {"--act RING", "--act: 'RING' is none of"},
+                     {"--min-bytes 3", "--min-bytes: 3 is not between"},
+                     {"--min-bytes 6", "--min-bytes: 6 is no whole number of floats"},
+                     {"--max-bytes 1e6", "--max-bytes: '1e6' is not a whole number"},
+                     {"--max-bytes -1", "--max-bytes: -1 is not between"},
+                     {"--min-bytes 64 --max-bytes 16", "--min-bytes: larger than --max-bytes"},
+                     {"--seed -1", "--seed: -1 is not between"},
+                     {"--seed 1.5", "--seed: '1.5' is not a whole number"},
+                     {"--threads 0", "--threads: 0 is not between"},
+                     {"--threads 100000", "--threads: 100000 is not between"},
+                     {"--device tpu", "--device: 'tpu' is none of"},
+                     {"--json=3", "--json: takes no value"},
+                     {"--strict=2", "--strict: takes no value"},
+                     {"--timeout -1", "--timeout: -1 is not between"},
+                     {"--timeout inf", "--timeout: 'inf' is not a number"},
+                     {"--trace no/such/folder/t.json", "--trace: there is no folder"},
+                     {"--trace .", "--trace: . is a folder"}});
+}
+
+TEST_CASE("broadcast refuses every nonsense in one sentence, and writes nothing", "[usage]") {
+  check_all_refused("broadcast", kTrace,
+                    {{"--root 2", "--root: there is no rank 2 among 2"},
+                     {"--root x", "--root: 'x' is not a whole number"},
+                     {"--root 99999999999", "--root: 99999999999 is not between"},
+                     {"--iterations 0", "--iterations: 0 is not between"},
+                     {"--iterations 1e3", "--iterations: '1e3' is not a whole number"},
+                     {"--max-bytes 0", "--max-bytes: 0 is not between"},
+                     {"--max-bytes 4294967296", "--max-bytes: 4294967296 is not between"},
+                     {"--max-bytes 1022", "--max-bytes: 1022 is no whole number of floats"},
+                     {"--algorithm ''", "--algorithm: '' is none of"},
+                     {"--algorithm tree,flat", "--algorithm: 'tree,flat' is none of"}});
+}
+
+TEST_CASE("all_reduce refuses every nonsense in one sentence, and writes nothing", "[usage]") {
+  check_all_refused(
+      "all_reduce", kTrace,
+      {{"--op mean", "--op: 'mean' is none of"},
+       {"--algorithm tree", "--algorithm: 'tree' is none of"},
+       {"--iterations -3", "--iterations: -3 is not between"},
+       {"--max-bytes 6", "--max-bytes: 6 is no whole number of floats"},
+       {"--registered=no", "--registered: takes no value"},
+       {"--simulate 4.5", "--simulate: '4.5' is not a whole number"},
+       {"--simulate -8", "--simulate: -8 is not between"},
+       {"--simulate 4 --gamma-ns-per-byte nan", "--gamma-ns-per-byte: 'nan' is not a number"},
+       {"--simulate 4 --intra-beta-ns-per-byte 0", "--intra-beta-ns-per-byte: 0 is not"},
+       {"--simulate 4 --ranks-per-host 0", "--ranks-per-host: 0 is not between"},
+       {"--simulate 4 --fitted", "--fitted: there is no .learn/alpha-beta.json"},
+       {"--simulate 4 --fitted --alpha-us 1", "--fitted: and --alpha-us exclude each other"},
+       {"--gamma-ns-per-byte 1", "--gamma-ns-per-byte: goes together with --simulate"}});
+}
+
+TEST_CASE("distributed_sampler refuses every nonsense in one sentence, and writes nothing",
+          "[usage]") {
+  check_all_refused("distributed_sampler", kTrace,
+                    {{"--size many", "--size: 'many' is not a whole number"},
+                     {"--size 99999999999999999999", "--size: 99999999999999999999 is not"},
+                     {"--num-replicas 3", "--rank: goes together with --num-replicas"},
+                     {"--num-replicas 0 --rank 0", "--num-replicas: 0 is not between"},
+                     {"--num-replicas 4 --rank -1", "--rank: -1 is not between"},
+                     {"--num-replicas 2 --rank 2", "--rank: there is no rank 2"},
+                     {"--epoch -1", "--epoch: -1 is not between"},
+                     {"--batch-size nan", "--batch-size: 'nan' is not a whole number"},
+                     {"--act none", "--act: 'none' is none of"},
+                     {"--drop-last=maybe", "--drop-last: takes no value"}});
+}
+
+TEST_CASE("ddp_training refuses every nonsense in one sentence, and writes nothing",
+          "[usage]") {
+  check_all_refused(
+      "ddp_training", kTrace + "--checkpoint c.safetensors --metrics m.jsonl ",
+      {{"--dataset mnist", "--dataset: 'mnist' is none of"},
+       {"--data .", "--data: goes together with --dataset idx"},
+       {"--dataset idx --data no/such", "--data: no/such"},
+       {"--layers ''", "--layers: "},
+       {"--layers 784", "--layers: needs at least"},
+       {"--layers 784,-3,10", "--layers: -3 is not between"},
+       {"--layers 784,99999999999999999999,10", "--layers: 99999999999999999999 is not"},
+       {"--layers 783,10", "--layers: the input width is 783"},
+       {"--batch-size 0", "--batch-size: 0 is not between"},
+       {"--batch-size 1000000", "--batch-size: 1000000 per rank, the whole training set"},
+       {"--global-batch 3", "--global-batch: 3 does not divide by 2 ranks"},
+       {"--global-batch 4 --batch-size 2", "--global-batch: and --batch-size exclude"},
+       {"--epochs 0", "--epochs: 0 is not between"},
+       {"--max-steps 0", "--max-steps: 0 is not between"},
+       {"--optimizer adagrad", "--optimizer: 'adagrad' is none of"},
+       {"--lr inf", "--lr: 'inf' is not a number"},
+       {"--lr ''", "--lr: '' is not a number"},
+       {"--betas 0.9,0.9,0.9", "--betas: '0.9,0.9,0.9' is not 2 numbers"},
+       {"--dataset synthetic --samples 1 --batch-size 1", "--dataset: 1 samples for 2 ranks"},
+       {"--dataset synthetic --samples 0", "--samples: 0 is not between"},
+       {"--classes -1", "--classes: -1 is not between"},
+       {"--test-fraction 1.5", "--test-fraction: 1.5 is not between"},
+       {"--accumulate 0", "--accumulate: 0 is not between"},
+       {"--backend gloo", "--backend: 'gloo' is none of"},
+       {"--algorithm tree", "--algorithm: 'tree' is none of"},
+       {"--data-parallel zero", "--data-parallel: 'zero' is none of"},
+       {"--bucket-cap-mb -1", "--bucket-cap-mb: -1 is not between"},
+       {"--first-bucket-mb nan", "--first-bucket-mb: 'nan' is not a number"},
+       {"--check-replicas -1", "--check-replicas: -1 is not between"},
+       {"--checkpoint-every 0", "--checkpoint-every: 0 is not between"},
+       {"--checkpoint no/such/folder/x", "--checkpoint: there is no folder no/such/folder"},
+       {"--metrics .", "--metrics: . is a folder"},
+       {"--metrics c.safetensors", "--metrics: names the same file as --checkpoint"},
+       {"--resume", "--resume: "},
+       {"--evaluate", "--evaluate: "},
+       {"--init no/such/file", "--init: there is no file no/such/file"},
+       {"--init /dev/null", "--init: /dev/null"}});
+}
+
+TEST_CASE("single_process refuses as ddp_training does", "[usage]") {
+  const TemporaryFolder folder;
+  for (const std::string flags : {"--epochs -5", "--global-batch 4", "--layers 784,10,9"}) {
+    const CommandResult result =
+        run_command("cd " + folder.path().string() +
+                    " && timeout 60 " PROGRAM_DIR "/single_process --checkpoint c " + flags);
+    INFO(flags << "\n" << result.out << result.err);
+    CHECK(result.status == 2);
+    CHECK(result.out.empty());
+    CHECK(error_lines(result.err).size() == 1);
+    CHECK(result.err.find("error: " + flags.substr(0, flags.find(' ')) + ": ") == 0);
+    CHECK(std::filesystem::is_empty(folder.path()));
+  }
+}

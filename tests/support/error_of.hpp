@@ -1,0 +1,25 @@
+// What a call throws, as text.
+#pragma once
+
+#include "common/check.hpp"
+
+#include <string>
+
+namespace dist::test {
+
+// What `action` throws, or "nothing thrown"; any other exception than Error fails the test.
+template <class Action>
+std::string error_of(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace dist::test

@@ -1,0 +1,32 @@
+// What PyTorch printed (tests/golden, each file says how), and how to compare with it.
+#pragma once
+
+#include "common/hash.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace dist::test {
+
+// A file of tests/golden. Bind the result to a name: a loop over golden(...).at(...) would walk
+// a dead temporary.
+inline nlohmann::json golden(const std::string& name) {
+  std::ifstream file(std::string(GOLDEN_DIR) + "/" + name);
+  return nlohmann::json::parse(file);
+}
+
+// SHA-256 of any numbers: dist::sha256 takes floats, so their bytes pose as floats.
+template <class T>
+std::string hash_of(const std::vector<T>& values) {
+  const std::size_t size = values.size() * sizeof(T);
+  if (size % sizeof(float) != 0) return "not whole floats";
+  std::vector<float> floats(size / sizeof(float));
+  if (size != 0) std::memcpy(floats.data(), values.data(), size);
+  return sha256(floats);
+}
+
+}  // namespace dist::test

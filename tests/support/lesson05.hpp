@@ -1,0 +1,56 @@
+// What the tests of lesson 5 share: a small model, random data that fit it, and the ways to
+// train it on many ranks.
+#pragma once
+
+#include "04_distributed_sampler/in_memory_dataset.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/mlp.hpp"
+#include "05_ddp_training/naive_data_parallel.hpp"
+#include "common/random.hpp"
+#include "tests/support/device_numbers.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace dist::test {
+
+inline const std::vector<std::size_t> kWidths{5, 7, 6, 3};
+
+inline std::size_t ranks() {
+  return static_cast<std::size_t>(world().size());
+}
+inline std::size_t rank() {
+  return static_cast<std::size_t>(world().rank());
+}
+
+inline Mlp make_model(std::uint64_t seed, const Stream& stream,
+                      const std::vector<std::size_t>& widths = kWidths) {
+  Generator generator(seed);
+  return {widths, generator, stream};
+}
+
+inline TensorDataset make_dataset(std::size_t samples, std::uint64_t seed,
+                                  const std::vector<std::size_t>& widths = kWidths) {
+  Generator generator(seed);
+  return synthetic_dataset(samples, widths.front(), widths.back(), generator);
+}
+
+// All parameters, or all gradients, in a row.
+inline Floats flat(const Mlp& model, Tensor Parameter::*which, const Stream& stream) {
+  Floats all;
+  for (const Parameter& parameter : model.parameters()) {
+    const Floats numbers = to_host(stream, parameter.*which);
+    all.insert(all.end(), numbers.begin(), numbers.end());
+  }
+  return all;
+}
+
+inline std::unique_ptr<DataParallel> wrap(bool naive, Mlp& model, ProcessGroup& group,
+                                          const Stream& stream) {
+  if (naive) return std::make_unique<NaiveDataParallel>(model, group, stream);
+  return std::make_unique<DistributedDataParallel>(model, group, stream);
+}
+
+}  // namespace dist::test

@@ -1,0 +1,29 @@
+// Data that cannot lie: every number says which rank it comes from and where it stood.
+#pragma once
+
+#include "common/tracer_numbers.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace dist::test {
+
+inline std::vector<float> my_numbers(std::size_t count) {
+  std::vector<float> numbers(count);
+  fill_tracer_numbers(numbers, world().rank());
+  return numbers;
+}
+
+inline bool all_from(const std::vector<float>& data, int rank) {
+  return count_wrong(data, [&](std::size_t i) { return tracer_number(rank, i); }) == 0;
+}
+
+// What element `index` of all ranks' numbers adds up to.
+inline double sum_of_all(std::size_t index) {
+  double sum = 0;
+  for (int rank = 0; rank < world().size(); ++rank) sum += tracer_number(rank, index);
+  return sum;
+}
+
+}  // namespace dist::test
