@@ -162,8 +162,8 @@ TEST_CASE("--explain wants two ranks, and a step of its own", "[lesson05]") {
   };
   check_refused(1, "", "shows one step of 2 ranks, here are 1");
   check_refused(3, "--json", "shows one step of 2 ranks, here are 3");
-  for (const std::string flag : {"--layers 784,10", "--lr 0.1", "--drop-last",
-                                 "--accumulate 2", "--checkpoint x.safetensors"}) {
+  for (const std::string flag : {"--layers 784,10", "--lr 0.1", "--drop-last", "--accumulate 2",
+                                 "--checkpoint x.safetensors"}) {
     check_refused(2, flag, "has a step of its own, without " + flag.substr(0, flag.find(' ')));
   }
 }
