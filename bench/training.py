@@ -109,9 +109,11 @@ class Bench:
         parts = [self.floors.median(key, part) for part in ("products_ms", "optimizer_ms")]
         return None if None in parts else sum(parts)
 
-    # The guards' cost sits in one step of a hundred, so the mean counts here, not the median.
+    # The guards' cost sits in one step of a hundred, so the mean counts here, not the median, and
+    # whole hundreds, after the five that no run counts.
     def guard(self, model, ranks, off):
-        job = self.job(model, ranks, 4 * self.steps(model, ranks) + 5)
+        hundreds = max(2, 2 * self.steps(model, ranks) // 100)
+        job = self.job(model, ranks, 100 * hundreds + 5)
         for name, flags in (("on", []), ("off", off)):
             row = self.last_row("guards " + name, ranks,
                                 [self.program("ddp_training")] + job + flags)
@@ -137,13 +139,13 @@ class Bench:
                          + process.stderr.read()[-2000:])
         self.start.add((name,), {"seconds": seconds or time.perf_counter() - begin})
 
-    def start_round(self, ranks):
+    def start_round(self, ranks, with_peers):
         flags = ["--json", "--device", "cpu", "--dataset", "synthetic", "--max-steps", 2]
         mpirun = ["mpirun", "-np", ranks]
         self.commands.setdefault("start", mpirun + [self.program("ddp_training")] + flags)
         self.first_step("mpirun itself", mpirun + ["true"])
         self.first_step("ours", mpirun + [self.program("ddp_training")] + flags)
-        for name, python in self.torch.items():
+        for name, python in self.torch.items() if with_peers else ():
             self.first_step(name, mpirun + [python, HERE / "peers" / "pytorch_ddp.py"] + flags)
 
     def peak_mib(self, what, ranks, command):
@@ -181,7 +183,8 @@ class Bench:
                 self.guard(model, min(measure.cores(), 2), off)
         for index in range(options.rounds + 2):
             say(f"start: round {index + 1} of {options.rounds + 2}")
-            self.start_round(options.start_ranks)
+            # Starting Python takes so much longer that twice is enough.
+            self.start_round(options.start_ranks, with_peers=index < 2)
         for model in options.models:
             say(f"memory: {name_of(model)}")
             self.weigh(model, min(measure.cores(), 2))
@@ -240,8 +243,8 @@ class Bench:
                 continue
             pairs = list(zip(on, self.guards.rows[name, ranks, "off"]))
             shares = sorted(100 * (a["mean_ms"] / b["mean_ms"] - 1) for a, b in pairs)
-            rows.append([name, ranks] + [number(self.guards.median((name, ranks, state), "mean_ms"))
-                                         for state in ("on", "off")]
+            means = [self.guards.median((name, ranks, state), "mean_ms") for state in ("on", "off")]
+            rows.append([name, ranks] + [number(mean) for mean in means]
                         + [f"{statistics.median(shares):+.1f} %",
                            f"{shares[0]:+.1f} to {shares[-1]:+.1f} %"])
         return ["", "## What the guards cost, mean milliseconds per step", "",
@@ -304,7 +307,7 @@ def main():
                         default=[model_of(text) for text in MODELS],
                         help="as " + " ".join(MODELS) + ", the default; batch per rank")
     measure.add_flags(parser, rounds=3)
-    parser.add_argument("--seconds", type=float, default=2.0, help="about so long per start")
+    parser.add_argument("--seconds", type=float, default=1.5, help="about so long per start")
     parser.add_argument("--passes", type=int, default=5, help="of the floor, per round")
     parser.add_argument("--start-ranks", type=int, default=4, help="ranks of the start's table")
     options = parser.parse_args()
