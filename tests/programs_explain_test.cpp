@@ -153,7 +153,7 @@ TEST_CASE("--explain says it in words, and lesson 5's README shows them", "[less
 TEST_CASE("--explain wants two ranks, and a step of its own", "[lesson05]") {
   const auto check_refused = [](int ranks, const std::string& flags,
                                 const std::string& message) {
-    const CommandResult result = mpirun(ranks, "ddp_training", "--explain " + flags);
+    const CommandResult result = mpirun(ranks, "ddp_training", "--explain " + flags, kNoGrace);
     INFO(ranks << " ranks, " << flags << "\n" << result.out << result.err);
     CHECK(result.status == 2);
     CHECK(result.out.empty());

@@ -1,5 +1,6 @@
 // ddp_training interrupted, and going on: killed, asked to stop, started again otherwise.
 #include "tests/support/catch.hpp"
+#include "tests/support/program_checks.hpp"
 #include "tests/support/training_run.hpp"
 
 #include <algorithm>
@@ -38,14 +39,11 @@ CommandResult interrupted(int ranks, const std::string& flags, const std::string
       std::to_string(ranks) + "; " + action + "; wait $t");
 }
 
-std::size_t lines(const std::string& text) {
-  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-}
-
 // Goes on with the run in the files "cut" until some steps after it was interrupted, and
 // compares it with one that was never interrupted.
 void check_that_it_goes_on(const TemporaryFolder& folder, int ranks, const std::string& flags) {
-  const std::size_t steps = lines(content_of(folder / "cut.jsonl")) + 40;
+  const std::size_t steps =
+      static_cast<std::size_t>(lines(content_of(folder / "cut.jsonl"))) + 40;
   const std::string until = flags + "--json --max-steps " + std::to_string(steps) + " ";
   const CommandResult resumed =
       mpirun(ranks, "ddp_training", until + files(folder, "cut") + "--resume");
@@ -174,13 +172,8 @@ TEST_CASE("what cannot be gone on from is refused, and nothing is touched", "[le
   flipped[flipped.size() - 20] ^= 4;
   std::ofstream(folder / "flipped.st", std::ios::binary) << flipped;
 
-  const auto refused = [&](const std::string& more, const std::string& words) {
-    INFO(more);
-    const CommandResult result = mpirun(2, "ddp_training", more);
-    INFO(result.err);
-    CHECK(result.status == 2);
-    CHECK(result.out.empty());
-    CHECK(result.err.find("error: " + words) == 0);
+  const auto refused = [](const std::string& more, const std::string& words) {
+    check_refused("ddp_training", more, words, 2);
   };
   refused("--resume " + base, "--resume: needs --checkpoint");
   refused(base + "--resume --checkpoint " + (folder / "none.st"),
@@ -214,7 +207,7 @@ TEST_CASE("ranks that are not in the same run are told apart at the start", "[le
                            const std::string& words) {
     INFO(second);
     const CommandResult result =
-        run_command("timeout 120 " MPIEXEC " -np 2 " + first + " : -np 1 " + second);
+        run_command(kNoGrace + "timeout 120 " MPIEXEC " -np 2 " + first + " : -np 1 " + second);
     INFO(result.err);
     CHECK(result.status == 2);
     CHECK(result.out.empty());

@@ -37,7 +37,7 @@ struct Outcome {
 
 Outcome outcome(const std::string& program, const std::string& flags) {
   const TemporaryFolder folder;
-  CommandResult result = mpirun_in(folder, 2, program, flags);
+  CommandResult result = mpirun_in(folder, 2, program, flags, kNoGrace);
   return {std::move(result), std::filesystem::is_empty(folder.path())};
 }
 

@@ -18,7 +18,7 @@ inline std::ptrdiff_t lines(const std::string& text) {
 // standard output.
 inline void check_refused(const std::string& program, const std::string& flags,
                           const std::string& message, int ranks = 3) {
-  const CommandResult result = mpirun(ranks, program, flags);
+  const CommandResult result = mpirun(ranks, program, flags, kNoGrace);
   INFO(program << " " << flags << "\n" << result.out << result.err);
   CHECK(result.status == 2);
   CHECK(result.out.empty());
