@@ -20,6 +20,7 @@
 #include "05_ddp_training/resilience/guards.hpp"
 #include "05_ddp_training/resilience/replica_check.hpp"
 #include "05_ddp_training/starting_point.hpp"
+#include "05_ddp_training/step_traffic.hpp"
 #include "05_ddp_training/training_data.hpp"
 #include "05_ddp_training/training_log.hpp"
 #include "05_ddp_training/tree_sum.hpp"
@@ -138,6 +139,7 @@ int main(int argc, char** argv) {
     return test_accuracy(comm, virtual_ranks, model, *data.test(), stream);
   };
   CrossEntropyLoss loss;
+  StepTraffic traffic;
   Guards guards(comm, model.parameters(),
                 {.check_replicas = parallel.check_replicas,
                  .stop_on_signal = !options.checkpoint.empty()},
@@ -164,14 +166,14 @@ int main(int argc, char** argv) {
       // [5] Backward as before, and each bucket's all-reduce (lesson 3) as soon as it is full:
       // every rank's gradients are now the mean over all ranks, so that the same optimizer step
       // keeps the replicas equal.
-      ddp->backward(loss.grad(), stream);
+      traffic.during(comm, [&] { ddp->backward(loss.grad(), stream); });
       log.gradients_are_here(stream);
+      const CommunicationTimes times = ddp->communication_times(stream);
       const double lr = schedule.at(log.steps());
       const bool finite = guards.may_step(stream);
       if (finite) optimizer->step(lr, stream);
 
       // [6] Rank 0's own loss would be that of rank 0's samples.
-      const CommunicationTimes times = ddp->communication_times(stream);
       micro_batches.add_loss(loss.value(stream));
       StepOutcome outcome =
           over_all_ranks(comm, micro_batches.mean_loss(), guards.asked_to_stop());
@@ -213,6 +215,8 @@ int main(int argc, char** argv) {
        .backend = to_string(backend.backend),
        .algorithm = algorithm,
        .ranks = comm.size(),
+       .bytes_sent = traffic.bytes_per_rank(),
+       .least_bytes = least_bytes_per_rank(model.parameters(), comm.size()),
        .overlap = parallel.deterministic ? "the tree is added after backward" : overlap.reason,
        .memory = memory},
       model.parameters(), difference.empty(), stream);

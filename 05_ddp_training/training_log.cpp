@@ -58,6 +58,17 @@ std::string communication_line(const StepTimes& times, double hidden, const std:
   return text + fmt::format(" ({})", how);
 }
 
+// Communication that is no message has been seen by nobody.
+std::string traffic_line(const RunDescription& run) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  const std::string least =
+      fmt::format("{:.2f} MiB is the least that a rank must send", run.least_bytes / kMiB);
+  if (!run.bytes_sent)
+    return fmt::format("traffic: {} per step (not counted: no messages)", least);
+  return fmt::format("traffic: {:.2f} MiB sent per rank and step; {}",
+                     static_cast<double>(*run.bytes_sent) / kMiB, least);
+}
+
 Json nullable(const std::string& text) {
   return text.empty() ? Json() : Json(text);
 }
@@ -202,6 +213,7 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
         typical.step, typical.data, typical.compute(), typical.exposed, typical.optimizer));
     if (run.ranks > 1) {
       console_.line(communication_line(typical, hidden, run.overlap));
+      console_.line(traffic_line(run));
     }
     console_.line(fmt::format("{:.0f} samples per second", samples_per_second));
     console_.line(describe(run.memory, run.device));
@@ -221,6 +233,8 @@ bool TrainingLog::summary(const RunDescription& run, std::span<const Parameter> 
                 {"hideable_comm_ms", significant(typical.hideable)},
                 {"hidden", significant(hidden)},
                 {"optimizer_ms", significant(typical.optimizer)},
+                {"bytes_sent_per_step", run.bytes_sent ? Json(*run.bytes_sent) : Json()},
+                {"least_bytes_per_step", significant(run.least_bytes)},
                 {"memory", json_of(run.memory)},
                 {"device", run.device},
                 {"backend", nullable(run.backend)},

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,8 @@ struct RunDescription {
   std::string backend;    // null in the summary if empty
   std::string algorithm;  // likewise
   int ranks = 1;
+  std::optional<std::uint64_t> bytes_sent{};  // by a rank in a step; nothing if in no message
+  double least_bytes = 0;                     // the least that it must send
   std::string overlap;  // why communication is hidden or not, for the reader
   TrainingMemory memory;
 };

@@ -22,7 +22,7 @@ from measure import HERE, number, ratio, say, table
 
 Model = collections.namedtuple("Model", "layers batch")
 MODELS = ["64-128-10:32", "784-512-512-10:64", "784-2048-2048-10:128", "784-4096-4096-10:256"]
-# What performance.md asks for beside PyTorch at two ranks; at one rank never slower.
+# How many times PyTorch's speed we want at two ranks; at one rank never slower.
 WANTED = {"64-128-10": 20, "784-512-512-10": 4, "784-4096-4096-10": 2.5}
 
 

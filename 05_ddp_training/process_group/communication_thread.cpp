@@ -62,7 +62,7 @@ CommunicationThread::~CommunicationThread() {
 
 std::unique_ptr<Work> CommunicationThread::submit(std::function<void()> job) {
   auto outcome = std::make_shared<Outcome>();
-  auto timed = [outcome, job = std::move(job)] {
+  auto timed = [outcome, job = std::move(job)]() mutable {
     const auto begin = std::chrono::steady_clock::now();
     std::exception_ptr failure;
     try {
@@ -71,6 +71,9 @@ std::unique_ptr<Work> CommunicationThread::submit(std::function<void()> job) {
       failure = std::current_exception();
     }
     const auto end = std::chrono::steady_clock::now();
+    // The tensor that it holds must not be given back by this thread, after everybody else's: a
+    // GPU's memory goes back only when all streams are idle.
+    job = nullptr;
     const std::lock_guard lock(outcome->mutex);
     outcome->milliseconds = std::chrono::duration<double, std::milli>(end - begin).count();
     outcome->failure = failure;
@@ -93,7 +96,7 @@ void CommunicationThread::run(Device device) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    const auto job = std::move(queue_.front());
+    auto job = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
     job();

@@ -18,9 +18,9 @@
 #include <memory>
 #include <mutex>
 #include <random>
-#include <set>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -124,7 +124,9 @@ struct CUstream_st {
 namespace {
 
 std::mutex streams_mutex;
-std::set<CUstream_st*> streams;
+// Shared, because a stream may be destroyed while another thread waits for it (cudaFree). Never
+// taken down: the default stream's thread may still run when the program ends.
+auto& streams = *new std::map<CUstream_st*, std::shared_ptr<CUstream_st>>;
 std::map<const char*, std::size_t> pinned;  // begin -> bytes
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int the_device = 0;
@@ -136,10 +138,9 @@ cudaError_t remember(cudaError_t error) {
 
 CUstream_st* new_stream() {
   static unsigned seed = static_cast<unsigned>(environment_number("EMULATED_SEED", 1));
-  auto* const stream = new CUstream_st(seed++);
+  auto stream = std::make_shared<CUstream_st>(seed++);
   const std::lock_guard lock(streams_mutex);
-  streams.insert(stream);
-  return stream;
+  return streams.emplace(stream.get(), stream).first->first;
 }
 
 // Our streams are made non-blocking, so the legacy default stream is one among the others.
@@ -226,12 +227,12 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 }
 cudaError_t cudaFree(void* memory) {
   // As CUDA does: not before all queued work is done.
-  std::set<CUstream_st*> all;
+  std::vector<std::shared_ptr<CUstream_st>> all;
   {
     const std::lock_guard lock(streams_mutex);
-    all = streams;
+    for (const auto& [key, stream] : streams) all.push_back(stream);
   }
-  for (CUstream_st* stream : all) stream->synchronize();
+  for (const auto& stream : all) stream->synchronize();
   if (memory != nullptr) emulation::free_device(memory);
   return cudaSuccess;
 }
@@ -272,11 +273,12 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  {
-    const std::lock_guard lock(streams_mutex);
-    streams.erase(stream);
-  }
-  delete stream;
+  std::shared_ptr<CUstream_st> last;  // goes away, with its thread, without the lock
+  const std::lock_guard lock(streams_mutex);
+  const auto found = streams.find(stream);
+  if (found == streams.end()) return remember(cudaErrorInvalidValue);
+  last = std::move(found->second);
+  streams.erase(found);
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
