@@ -156,3 +156,19 @@ TEST_CASE("checkpoint and metrics are written by rank 0 alone", "[lesson05]") {
   CHECK(bytes.find("\"step\":\"8\"") != std::string::npos);
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
 }
+
+TEST_CASE("what a step sends is counted, and stands beside the least", "[lesson05]") {
+  // 111 numbers in one bucket, 444 bytes: a ring of 3 sends 2 (3 - 1) chunks of 37.
+  const std::string flags =
+      "--json --device cpu --dataset synthetic --samples 96 --layers 8,9,3 --classes 3 "
+      "--batch-size 8 --max-steps 2 ";
+  const auto final = [&](const std::string& more) {
+    return trained(mpirun(3, "ddp_training", flags + more)).final;
+  };
+  const nlohmann::json ring = final("--algorithm ring");
+  CHECK(ring["bytes_sent_per_step"] == 592);
+  CHECK(ring["least_bytes_per_step"] == 592);
+  CHECK(final("--algorithm ring --overlap")["bytes_sent_per_step"] == 592);
+  CHECK(final("--algorithm naive")["bytes_sent_per_step"] == 2 * 444);  // rank 0, to two others
+  CHECK(final("--backend mpi")["bytes_sent_per_step"].is_null());
+}
