@@ -24,5 +24,5 @@ function(dist_mpi_test name target ranks label)
   add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
     $<TARGET_FILE:${target}> ${ARGN})
   set_tests_properties(${name} PROPERTIES
-    LABELS "${label}" ENVIRONMENT "${DIST_MPI_ENVIRONMENT}" TIMEOUT 300 PROCESSORS 2)
+    LABELS "${label}" ENVIRONMENT "${DIST_MPI_ENVIRONMENT}" TIMEOUT 900 PROCESSORS 2)
 endfunction()
