@@ -6,6 +6,7 @@
 //
 // Read raw_messages.cpp first, then send_recv.hpp, then this file.
 #include "01_send_recv/acts.hpp"
+#include "01_send_recv/break_it/experiments.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
 #include "common/cuda_aware.hpp"
@@ -58,6 +59,8 @@ int main(int argc, char** argv) {
   command_line.choice("--act", wanted, names, "what to show; default: message and ring");
   sweep.declare(command_line, /*smallest=*/sizeof(float));
   common.declare(command_line);
+  BreakOption broken(kSendRecvExperiments);
+  broken.declare(command_line, comm);
   command_line.check([&] {
     for (const Act& act : kActs) {
       if (wanted == act.name && comm.size() < act.fewest_ranks) {
@@ -75,6 +78,7 @@ int main(int argc, char** argv) {
 
   const Console console(common.json, comm.rank() == 0);
   const Stream stream(choice.device, common.threads);
+  if (broken.wanted()) return broken.run({console, comm, stream});
   console.line(describe_run(comm.size(), choice) + describe_messages(choice.device));
 
   const Stage stage{console, comm, stream, sweep};

@@ -176,7 +176,8 @@ void CommandLine::list(const std::string& name, std::vector<std::size_t>& value,
 }
 
 bool CommandLine::given(const std::string& name) const {
-  return impl_->app.count(name) > 0;
+  const CLI::Option* option = impl_->app.get_option_no_throw(name);
+  return option != nullptr && option->count() > 0;
 }
 
 std::vector<CommandLine::Value> CommandLine::values() const {
@@ -259,6 +260,11 @@ std::optional<int> parse(CommandLine& command_line, const Communicator& comm, in
   spy.declare(command_line, /*writes=*/comm.rank() == 0);
   if (const auto status = agree(comm, command_line.parse(argc, argv))) return status;
   if (const auto status = agree(comm, command_line.run_checks_together())) return status;
+  // Who breaks something on purpose does not want to wait for a minute.
+  constexpr double kBreakTimeout = 2;
+  if (command_line.given("--break") && !command_line.given("--timeout")) {
+    spy.timeout_s = kBreakTimeout;
+  }
   diagnostics::start(spy);
   return std::nullopt;
 }
