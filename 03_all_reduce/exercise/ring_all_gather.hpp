@@ -1,0 +1,22 @@
+// Exercise: the second half of the ring all-reduce.
+// Check it with ./learn check 3; ./learn hint 3 helps, a little more each time.
+#pragma once
+
+#include "01_send_recv/send_recv.hpp"
+#include "02_broadcast/chunks.hpp"
+#include "common/not_started.hpp"
+
+#include <span>
+
+namespace dist::exercise {
+
+// Called on all ranks with the same number of elements, which may be 0. Before: chunk r of rank
+// r's data is finished (what chunks are: ring_reduce_scatter.hpp); the others hold anything.
+// Afterwards all ranks have all finished chunks.
+//
+// Target: comm.size() - 1 messages per rank, each of one chunk, all to comm.right().
+inline void ring_all_gather(const Communicator& comm, std::span<float> data) {
+  not_started();  // replace this line
+}
+
+}  // namespace dist::exercise

@@ -1,0 +1,28 @@
+// Exercise: the first half of the ring all-reduce.
+// Check it with ./learn check 3; ./learn hint 3 helps, a little more each time.
+#pragma once
+
+#include "01_send_recv/send_recv.hpp"
+#include "02_broadcast/chunks.hpp"
+#include "common/not_started.hpp"
+
+#include <span>
+#include <vector>
+
+namespace dist::exercise {
+
+// Called on all ranks with the same number of elements, which may be 0. Chunk c of the data is
+//   window(data, chunk_range(data.size(), comm.size(), c)),   c = 0 .. comm.size() - 1
+// (../../02_broadcast/chunks.hpp; chunks may differ in length by one, and may be empty).
+//
+// Afterwards chunk r of rank r's data is the sum of everybody's chunk r. The other chunks hold
+// whatever the walk left there.
+//
+// Target: comm.size() - 1 messages per rank, each of one chunk, all to comm.right(). Right for
+// any number of ranks (1 too) and any size, with no help from MPI's own copies: use
+// send_recv (01, send_recv.hpp).
+inline void ring_reduce_scatter(const Communicator& comm, std::span<float> data) {
+  not_started();  // replace this line
+}
+
+}  // namespace dist::exercise

@@ -1,0 +1,154 @@
+#include "tests/exercises/exercise.hpp"
+
+#include "common/check.hpp"
+#include "common/command_line.hpp"
+#include "common/console.hpp"
+#include "common/mpi_environment.hpp"
+#include "common/not_started.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+namespace dist::exercise {
+
+float Trial::value(int rank, std::size_t index) const {
+  return ones_ ? 1.0F : tracer_number(rank, index);
+}
+
+void Trial::wrong(const std::string& what) {
+  if (mistake_.empty()) mistake_ = what;  // an empty `what` is no mistake
+}
+
+void Trial::expect(bool ok, const std::function<std::string()>& what) {
+  if (!ok) wrong(what());
+}
+
+namespace {
+
+constexpr int kWrong = 1;
+constexpr int kNotStarted = 3;
+
+class Verdict {
+ public:
+  Verdict(std::string file, const Communicator& world)
+      : file_(std::move(file)), world_(world) {}
+
+  // Replaces what stands in the file, at one stroke: several ranks may have something to say.
+  void write(const std::string& text) const {
+    if (file_.empty()) {
+      std::fputs(text.c_str(), stdout);
+      return;
+    }
+    const std::string part = fmt::format("{}.{}", file_, ::getpid());
+    std::ofstream(part) << text;
+    std::filesystem::rename(part, file_);
+  }
+
+  std::string wrong(const Check& check, const std::string& what,
+                    const std::string& hint) const {
+    return fmt::format("wrong: {} [{}], on {} rank{}\n  {}\nhint: {}\n", check.must, check.name,
+                       world_.size(), world_.size() == 1 ? "" : "s", what, hint);
+  }
+
+  // Of one rank alone; the others may wait in a message that never comes.
+  [[noreturn]] void end_job(const std::string& text, int status) const {
+    write(text);
+    std::fflush(nullptr);
+    MPI_Abort(MPI_COMM_WORLD, status);
+    std::abort();
+  }
+
+ private:
+  std::string file_;
+  const Communicator& world_;
+};
+
+// A message that a check left behind, described; empty if there is none.
+std::string left_over(const Communicator& comm) {
+  comm.barrier();
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    int found = 0;
+    MPI_Status status;
+    MPI_CHECK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm.get(), &found, &status));
+    if (found == 0) continue;
+    int bytes = 0;
+    MPI_CHECK(MPI_Get_count(&status, MPI_BYTE, &bytes));
+    return fmt::format(
+        "a message of {} bytes from rank {} (tag {}) was sent and never received", bytes,
+        status.MPI_SOURCE, status.MPI_TAG);
+  }
+  return "";
+}
+
+// Called on all ranks. True on all if the check passed on all.
+bool passes(const Check& check, const Communicator& world, bool ones, const Verdict& verdict) {
+  const bool root = world.rank() == 0;
+  if (root) {
+    const std::string& hint =
+        check.hint_if_it_hangs.empty() ? check.hint : check.hint_if_it_hangs;
+    verdict.write(verdict.wrong(check, "it did not come to an end", hint));
+  }
+  const Communicator comm = world.split(0, world.rank());
+  Trial trial(comm, ones);
+  try {
+    check.run(trial);
+    trial.wrong(left_over(comm));
+  } catch (const NotStarted&) {
+    verdict.end_job("not started\n", kNotStarted);
+  } catch (const std::exception& error) {
+    verdict.end_job(
+        verdict.wrong(check, fmt::format("rank {} threw: {}", world.rank(), error.what()),
+                      check.hint),
+        kWrong);
+  }
+  const std::vector<std::string> mistakes = gather_text(world, trial.mistake());
+  if (root) {
+    const auto first = std::ranges::find_if(mistakes, [](const auto& m) { return !m.empty(); });
+    if (first != mistakes.end()) {
+      verdict.write(verdict.wrong(
+          check, fmt::format("rank {}: {}", first - mistakes.begin(), *first), check.hint));
+    }
+  }
+  return world.all_agree(trial.mistake().empty());
+}
+
+}  // namespace
+
+int run(int argc, char** argv, const std::vector<Solution>& solutions) {
+  MpiEnvironment mpi(argc, argv);
+  const Communicator world = Communicator::world();
+  std::vector<std::string> names;
+  for (const Solution& solution : solutions) {
+    names.push_back(solution.exercise + "/" + solution.name);
+  }
+  std::string wanted = names.front();
+  std::string data = "tracers";
+  std::string file;
+  CommandLine command_line("exercise", "Judges a solution of an exercise.");
+  command_line.choice("--solution", wanted, names, "which");
+  command_line.choice("--data", data, {"tracers", "ones"}, "ones: data that lie");
+  command_line.text("--verdict", file, "where the verdict is written; else standard output");
+  if (const auto exit = parse(command_line, world, argc, argv)) return *exit;
+
+  const Verdict verdict(file, world);
+  const auto index = static_cast<std::size_t>(std::ranges::find(names, wanted) - names.begin());
+  for (const Check& check : solutions[index].checks) {
+    // Data of ones are there to show what a test of values with them lets through.
+    if (data == "ones" && check.name != "values") continue;
+    if (!passes(check, world, data == "ones", verdict)) return kWrong;
+  }
+  if (world.rank() == 0) verdict.write("done\n");
+  return 0;
+}
+
+}  // namespace dist::exercise
