@@ -193,7 +193,6 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
     return 0;
   };
   return {
-      guard_check(solution),
       {"values", "all ranks have every finished chunk",
        "at step s rank r sends chunk r - s, the one it received in the step before, and "
        "receives "
@@ -207,6 +206,7 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
          }
        },
        kSendRecvHint},
+      guard_check(solution),
       {"messages", "every rank sends N - 1 messages, all to the right",
        "one send_recv per step, N - 1 steps: after N - 1 steps every chunk has been everywhere",
        [=](Trial& trial) { expect_traffic(trial, solution, half_of(trial), false); },
