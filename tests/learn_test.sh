@@ -34,9 +34,38 @@ expect "the program's exit status is learn's" 2 '^error: --root: there is no ran
 expect "flags before -- are refused" 2 'error: --json: unknown' "$learn" 1 --json
 expect "a rank count that is none" 2 "error: -n: '0' is no number of ranks" "$learn" 1 -n 0
 expect "a rank count that is missing" 2 'error: -n: needs' "$learn" 1 -n
+expect "break lists experiments" 0 '^shared-variable +ranks share memory' "$learn" break 1
+expect "break runs one" 0 '^verified: the symptom appeared' "$learn" break 1 shared-variable -n 2
+expect "break passes flags on" 0 '^\{"break":"shared-variable"' "$learn" break 1 shared-variable -- --json
+expect "an experiment that is none" 2 "error: --break: 'x' is none of" "$learn" break 1 x
+expect "the doctor names Open MPI" 0 '^(ok|note) +.*Open MPI' "$learn" doctor
+expect "the doctor knows the way out of slots" 0 'packages: all|apt-get install' "$learn" doctor
 expect "an unknown command" 2 'error: 6: no such command' "$learn" 6
 cd /
 expect "it runs from any folder" 0 'verified' "$learn" 4 -n 2
+
+# Ctrl-C, as a terminal sends it: to everything that ./learn has started. Job control (set -m)
+# gives that a process group of its own, in which SIGINT is not ignored.
+fifo=$(mktemp -u)
+mkfifo "$fifo"
+exec 3<>"$fifo"  # stays open: nobody shall end because nobody reads
+set -m
+"$learn" 5 -n 2 -- --epochs 1000 --seed 424242 >"$fifo" 2>&1 </dev/null &
+job=$!
+grep -q -m 1 'epoch 1 ' <&3
+kill -INT -- -"$job"
+wait "$job" 2>/dev/null
+status=$?
+set +m
+if pgrep -f 'ddp_training .*--seed 424242' >/dev/null; then
+  echo "FAILED: Ctrl-C leaves ranks running"; pkill -KILL -f 'ddp_training .*--seed 424242'; failed=1
+elif [ "$status" -eq 0 ]; then
+  echo "FAILED: Ctrl-C came too late to be seen"; failed=1
+else
+  echo "ok: Ctrl-C leaves nothing running"
+fi
+exec 3<&-
+rm -f "$fifo"
 
 # README's box, ./learn and CTest set the same variables.
 for variable in $(grep -oE '(OMPI|PRTE)_[A-Za-z_]+=[^ )]+' "$root/cmake/MpiLaunch.cmake"); do

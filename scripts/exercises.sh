@@ -1,0 +1,142 @@
+# The exercises' side of ./learn: check, hint, and what the map shows of them. Sourced by learn,
+# whose variables (root, build, folders) and functions (fail, build_targets) it uses.
+#
+# Progress is a plain text file, a line each: "done 03/ring_all_gather", "hint 03/ring_all_gather 2".
+progress=$state/progress
+
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
+  green=$'\e[32m' red=$'\e[31m' yellow=$'\e[33m' plain=$'\e[0m'
+else
+  green='' red='' yellow='' plain=''
+fi
+
+# exercises_of LESSON: "NAME KIND WHAT" per line.
+exercises_of() {
+  grep -E '^[a-z]' "$root/${folders[$1]}/exercise/exercises.txt" 2>/dev/null || true
+}
+
+lesson_number() { echo "${folders[$1]:0:2}"; }
+
+# remember LINE: in place of what was remembered of the same thing before.
+remember() {
+  mkdir -p "$state"
+  forget "${1% *}" && forget "$1"
+  echo "$1" >>"$progress"
+}
+forget() {
+  [ -f "$progress" ] || return 0
+  grep -vxE -- "$1( [0-9]+)?" "$progress" >"$progress.new" || true
+  mv "$progress.new" "$progress"
+}
+is_done() { grep -qxF "done $1" "$progress" 2>/dev/null; }
+
+# count_exercises LESSON: "2/3", done of all.
+count_exercises() {
+  local name rest done_ones=0 all=0
+  while read -r name rest; do
+    all=$((all + 1))
+    if is_done "$(lesson_number "$1")/$name"; then done_ones=$((done_ones + 1)); fi
+  done < <(exercises_of "$1")
+  echo "$done_ones/$all"
+}
+
+# Exercises of kind nccl are judged where stand-ins for CUDA and NCCL run on the CPU.
+emulated_build=${LEARN_EMULATED_BUILD_DIR:-$root/build-emulated}
+
+# check_exercise LESSON NAME KIND: prints the answer; 0 done, 1 wrong, 3 not started.
+check_exercise() {
+  local number file target log answer status=0
+  number=$(lesson_number "$1")
+  file=$root/${folders[$1]}/exercise/$2.hpp
+  # As long as the stub's own line stands there, nothing needs to be built to know.
+  if grep -qE '^[[:space:]]*not_started\(\);' "$file"; then
+    echo "not started"
+    return 3
+  fi
+  target=exercise_${number}_$2
+  local build=$build preset=default
+  if [ "$3" = nccl ]; then build=$emulated_build preset=emulated; fi
+  log=$state/build.log
+  if ! answer=$( (build_targets "$target") 2>&1 ); then
+    grep -qE '\.hpp:[0-9]+:[0-9]+: (fatal )?error: ' "$log" 2>/dev/null || fail "$answer"
+    echo "wrong: it does not compile"
+    grep -E '(fatal )?error: ' "$log" | sed "s|$root/||; s|^[./]*||; s|^|  |" | head -n 3
+    echo "hint: mend the first error first; all of them stand in ${log#"$PWD"/}"
+    return 1
+  fi
+  "$root/tests/exercises/judge" "$build/bin/$target" || status=$?
+  return $status
+}
+
+run_check() {
+  local lesson=${1:-} wanted=${2:-} name kind what answer status worst=0 found=false
+  [[ $lesson =~ ^[1-5]$ ]] || fail "check: needs a lesson, 1 to 5"
+  local number
+  number=$(lesson_number "$lesson")
+  set_mpi_environment
+  while read -r name kind what; do
+    [ -z "$wanted" ] || [ "$wanted" = "$name" ] || continue
+    found=true
+    status=0
+    answer=$(check_exercise "$lesson" "$name" "$kind") || status=$?
+    case $status in
+      0) remember "done $number/$name"
+        printf '%-22s %-9s %sdone%s\n' "$name" "$kind" "$green" "$plain"
+        solution_of "$lesson" "$name" ;;
+      3) forget "done $number/$name"
+        printf '%-22s %-9s %snot started%s  %s/exercise/%s.hpp\n' "$name" "$kind" "$yellow" "$plain" \
+          "${folders[$lesson]}" "$name"
+        [ $worst -ne 0 ] || worst=3 ;;
+      1) forget "done $number/$name"
+        printf '%-22s %-9s %s%s%s\n' "$name" "$kind" "$red" "$(head -n 1 <<<"$answer")" "$plain"
+        tail -n +2 <<<"$answer" | sed 's/^/  /'
+        worst=1 ;;
+      *) exit "$status" ;;
+    esac
+  done < <(exercises_of "$lesson")
+  $found || fail "check: lesson $lesson has no exercise '$wanted'"
+  return $worst
+}
+
+# hints_of LESSON NAME: one per line.
+hints_of() {
+  awk -v name="$2" '
+    /^## / { inside = ($2 == name); next }
+    !inside { next }
+    /^[0-9]+\. / { if (hint != "") print hint; sub(/^[0-9]+\. /, ""); hint = $0; next }
+    /[^ ]/ { sub(/^ +/, ""); hint = hint " " $0 }
+    END { if (hint != "") print hint }' "$root/${folders[$1]}/exercise/hints.md"
+}
+
+# After an exercise is done: where the lesson's own solution is, if it has one.
+solution_of() {
+  local last
+  last=$(hints_of "$1" "$2" | tail -n 1)
+  if [[ $last == "The solution is"* ]]; then echo "  compare: $last"; fi
+}
+
+run_hint() {
+  local lesson=${1:-} wanted=${2:-} name rest
+  [[ $lesson =~ ^[1-5]$ ]] || fail "hint: needs a lesson, 1 to 5"
+  local number
+  number=$(lesson_number "$lesson")
+  while read -r name rest; do
+    if [ -n "$wanted" ]; then [ "$wanted" = "$name" ] || continue
+    elif is_done "$number/$name"; then continue; fi
+    local shown all
+    shown=$(sed -n "s|^hint $number/$name ||p" "$progress" 2>/dev/null || true)
+    mapfile -t all < <(hints_of "$lesson" "$name")
+    [ ${#all[@]} -gt 0 ] || fail "hint: there is none for $name"
+    shown=$((${shown:-0} + 1))
+    if [ "$shown" -gt ${#all[@]} ]; then
+      echo "$name: that was the last of ${#all[@]} hints; from the first again"
+      shown=1
+    fi
+    remember "hint $number/$name $shown"
+    echo "$name, hint $shown of ${#all[@]}:" 
+    fold -s -w 96 <<<"${all[$((shown - 1))]}"
+    return 0
+  done < <(exercises_of "$lesson")
+  [ -z "$wanted" ] || fail "hint: lesson $lesson has no exercise '$wanted'"
+  echo "lesson $lesson: every exercise is done (./learn check $lesson); ./learn hint $lesson NAME shows hints again"
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# ./learn check and hint give each answer they can: on a tree of its own, so that the reader's
+# exercises and progress stay untouched. Known solutions stand in for the reader's; nothing is
+# compiled, a stand-in for cmake says whether it would have been.
+# learn_check_test.sh SOURCE_DIR BUILD_DIR
+set -uo pipefail
+source=$1
+solutions=$2/tests/solutions_03
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+failed=0
+
+mkdir -p "$tree"/{tests/exercises,03_all_reduce,build/bin,path}
+cp "$source/learn" "$tree/"
+cp -r "$source/scripts" "$tree/"
+cp "$source/tests/exercises/judge" "$tree/tests/exercises/"
+cp -r "$source/03_all_reduce/exercise" "$tree/03_all_reduce/"
+cat >"$tree/03_all_reduce/exercise/exercises.txt" <<'LIST'
+ring_reduce_scatter base the first
+ring_all_reduce base the second
+LIST
+# The stubs as they are in a fresh clone, whatever the reader has made of them.
+stub() {
+  for name in ring_reduce_scatter ring_all_reduce; do
+    echo '  not_started();  // replace this line' >"$tree/03_all_reduce/exercise/$name.hpp"
+  done
+}
+stub
+touch "$tree/build/build.ninja"
+printf '#!/bin/sh\nexit 0\n' >"$tree/path/cmake"
+chmod +x "$tree/path/cmake"
+export PATH=$tree/path:$PATH
+unset LEARN_BUILD_DIR
+cd "$tree" || exit 1
+
+# solve EXERCISE SOLUTION: as if the reader had written that.
+solve() {
+  echo "  // solved" >"03_all_reduce/exercise/$1.hpp"
+  printf '#!/bin/sh\nexec %s --solution %s/%s "$@"\n' "$solutions" "$1" "$2" >"build/bin/exercise_03_$1"
+  chmod +x "build/bin/exercise_03_$1"
+}
+
+# expect WHAT STATUS PATTERN COMMAND...: exit status and a line of the output.
+expect() {
+  local what=$1 status=$2 pattern=$3 output got
+  shift 3
+  output=$("$@" </dev/null 2>&1)
+  got=$?
+  if [ "$got" -ne "$status" ] || ! grep -qE -- "$pattern" <<<"$output"; then
+    echo "FAILED: $what: status $got (expected $status), pattern '$pattern'"; echo "$output"; failed=1
+  else
+    echo "ok: $what"
+  fi
+}
+
+expect "stubs are not started" 3 '^ring_reduce_scatter +base +not started +03_all_reduce/exercise/' ./learn check 3
+expect "the map counts none" 0 'everybody.s tensors .* exercises 0/2 ' ./learn
+expect "the first hint" 0 '^ring_reduce_scatter, hint 1 of 4:' ./learn hint 3
+expect "the second hint" 0 '^ring_reduce_scatter, hint 2 of 4:' ./learn hint 3
+expect "hints by name" 0 '^ring_all_reduce, hint 1 of 3:' ./learn hint 3 ring_all_reduce
+
+solve ring_reduce_scatter blocking-send
+expect "a deadlock is explained" 1 '^ +hang: rank 0 in MPI_Send to 1 .*cycle 0 -> 1' ./learn check 3 ring_reduce_scatter
+expect "with its hint" 1 '^ +hint: MPI_Send may wait' ./learn check 3
+solve ring_reduce_scatter reference
+expect "a right one is done" 0 '^ring_reduce_scatter +base +done$' ./learn check 3 ring_reduce_scatter
+expect "and its solution is named" 3 'compare: The solution is the lesson.s own: ring_reduce_scatter in ' ./learn check 3
+expect "the map counts it" 0 ' exercises 1/2 ' ./learn
+expect "hints go on with the next exercise" 0 '^ring_all_reduce, hint 2 of 3:' ./learn hint 3
+solve ring_all_reduce own-again
+expect "a wrong one is named" 1 '^ring_all_reduce +base +wrong: .* \[shares\], on 4 ranks$' ./learn check 3
+solve ring_all_reduce reference
+expect "all are done" 0 '^ring_all_reduce +base +done$' ./learn check 3
+expect "no more hints" 0 '^lesson 3: every exercise is done' ./learn hint 3
+solve ring_all_reduce mpi
+expect "what breaks is no longer done" 1 'wrong: .*\[messages\]' ./learn check 3
+expect "nor in the map" 0 ' exercises 1/2 ' ./learn
+
+printf '#!/bin/sh\necho "ring_all_reduce.hpp:3:4: error: expected"\nexit 1\n' >path/cmake
+expect "what does not compile is wrong" 1 'wrong: it does not compile' ./learn check 3 ring_all_reduce
+expect "with the compiler's words" 1 'hpp:3:4: error: expected' ./learn check 3 ring_all_reduce
+expect "a lesson that is none" 2 'error: check: needs a lesson' ./learn check 6
+expect "an exercise that is none" 2 "error: check: lesson 3 has no exercise 'x'" ./learn check 3 x
+expect "a hint for none" 2 "error: hint: lesson 3 has no exercise 'x'" ./learn hint 3 x
+if ./learn check 3 </dev/null 2>&1 | grep -q $'\e'; then echo "FAILED: colour in a pipe"; failed=1; fi
+exit $failed
