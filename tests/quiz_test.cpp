@@ -1,0 +1,210 @@
+// The lessons' quizzes: their form, and that what an answer says is what its commands print.
+//
+// Behind an answer stands `<!-- shown by: COMMAND => REGEX -->`: COMMAND as a reader types it,
+// REGEX (ECMAScript) what it must print. docs/beyond.md keeps its numbers in the same way.
+#include "tests/support/quiz.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/run_command.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+
+using namespace dist::test;
+
+namespace {
+
+const std::vector<std::string> kLessons{"01_send_recv", "02_broadcast", "03_all_reduce",
+                                        "04_distributed_sampler", "05_ddp_training"};
+
+std::string readme_of(const std::string& lesson) {
+  return content_of(SOURCE_DIR "/" + lesson + "/README.md");
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+// A Python that has `module`, or "".
+std::string python_with(const std::string& module) {
+  const char* chosen = std::getenv("PYTHON");
+  for (const std::string python :
+       {chosen == nullptr ? "python3" : chosen, "/usr/bin/python3"}) {
+    if (run_command(python + " -c 'import " + module + "'").status == 0) return python;
+  }
+  return "";
+}
+
+// The command as this build runs it: on the CPU, whatever this machine has, so that every
+// message is one of MPI's. Empty where its Python is not installed.
+std::string runnable(std::string command) {
+  command = std::regex_replace(command, std::regex("build/bin/"), PROGRAM_DIR "/");
+  command = std::regex_replace(command, std::regex("mpirun -"), MPIEXEC " -");
+  if (command.rfind("python3 ", 0) == 0) {
+    const bool torch = command.find("import torch") != std::string::npos;
+    static const std::string with_torch = python_with("torch");
+    static const std::string plain = python_with("sys");
+    const std::string python = torch ? with_torch : plain;
+    command = python.empty() ? "" : python + command.substr(std::string("python3").size());
+  }
+  return command;
+}
+
+// In an empty folder; a command may hold quotes, so it stands in a file of its own.
+CommandResult run_as_typed(const std::string& command) {
+  const TemporaryFolder script;
+  const TemporaryFolder empty;
+  std::ofstream(script / "command.sh") << "cd " << empty.path().string() << "\n"
+                                       << command << "\n";
+  return run_command("EMULATED_GPUS=0 CUDA_VISIBLE_DEVICES= timeout 60 sh " +
+                     (script / "command.sh"));
+}
+
+void check_shown(const std::vector<Shown>& all) {
+  std::map<std::string, std::string> printed;
+  for (const Shown& shown : all) {
+    const std::string command = runnable(shown.command);
+    if (command.empty()) {
+      WARN("not installed here: what runs " << shown.command);
+      continue;
+    }
+    if (printed.count(command) == 0) {
+      const CommandResult result = run_as_typed(command);
+      INFO(shown.command << "\n" << result.out << result.err);
+      CHECK(result.status == 0);
+      printed[command] = result.out;
+    }
+    INFO(shown.command << "\nshould print " << shown.regex << "\nand prints\n"
+                       << printed[command]);
+    CHECK(std::regex_search(printed[command], std::regex(shown.regex)));
+  }
+}
+
+void check_lesson_shown(std::size_t lesson) {
+  std::string text;
+  for (const std::string& line : quiz_section(readme_of(kLessons[lesson - 1]))) {
+    text += line + "\n";
+  }
+  const std::vector<Shown> shown = shown_in(text);
+  CHECK(shown.size() >= 5);
+  check_shown(shown);
+}
+
+}  // namespace
+
+TEST_CASE("every lesson has a quiz without a fault", "[form]") {
+  for (const std::string& lesson : kLessons) {
+    for (const std::string& fault : quiz_faults(readme_of(lesson), SOURCE_DIR "/" + lesson)) {
+      INFO(lesson << ": " << fault);
+      CHECK(false);
+    }
+  }
+}
+
+TEST_CASE("a quiz stands behind the lesson's cost and before its failures", "[form]") {
+  for (const std::string& lesson : kLessons) {
+    const std::string readme = readme_of(lesson);
+    INFO(lesson);
+    CHECK(readme.find("\n## Cost\n") < readme.find("\n## Quiz\n"));
+    CHECK(readme.find("\n## Quiz\n") < readme.find("\n## If it hangs or fails here\n"));
+  }
+}
+
+TEST_CASE("answers name experiments of their own lesson's programs, or say of which",
+          "[form]") {
+  const std::regex experiment("./learn break ([1-5]) [a-z0-9-]+");
+  for (const std::string& lesson : kLessons) {
+    for (const Question& question : questions_of(quiz_section(readme_of(lesson)))) {
+      const std::string text = visible(question.answer);
+      for (std::size_t at = text.find("./learn break"); at != std::string::npos;
+           at = text.find("./learn break", at + 1)) {
+        INFO(text.substr(at, 60));
+        CHECK(std::regex_search(text.substr(at), experiment,
+                                std::regex_constants::match_continuous));
+      }
+    }
+  }
+}
+
+TEST_CASE("each fault of a quiz is found", "[form]") {
+  const std::string folder = SOURCE_DIR "/03_all_reduce";
+  const std::string sound = readme_of("03_all_reduce");
+  REQUIRE(quiz_faults(sound, folder).empty());
+  // In lesson 3's first question: right is b, and the command prints 112352.
+  struct Damage {
+    std::string from, to, fault;
+  };
+  const std::vector<Damage> damages{
+      {"## Quiz\n", "## Riddles\n", "there is no section"},
+      {"- a) nearly double, like the ranks: 7 to 4.\n", "", "has the options 'bc'"},
+      {"- a) nearly double, like the ranks: 7 to 4.", "- a) double.", "more than 20 % apart"},
+      {"- c) shrink,", "- d) shrink,", "has the options 'abd'"},
+      {"**b.** 2 (N - 1)", "2 (N - 1)", "names 0 right letters"},
+      {"**b.** 2 (N - 1)", "**b.** or **c.** 2 (N - 1)", "names 2 right letters"},
+      {"**b.** 2 (N - 1)", "**a.** 2 (N - 1)", "calls a) right and explains why it is wrong"},
+      {"- a) would be 172032", "It would be 172032", "does not say why a) is wrong"},
+      {"- a) would be 172032", "- a) is wrong.\n\nIt would be", "says too little about a)"},
+      {"<details><summary>Answer</summary>\n\n", "\n", "answers opened"},
+      {"<details><summary>Answer</summary>\n\n", "<details><summary>Answer</summary>\n",
+       "answers opened"},
+      {"\n</details>", "", "closed"},
+      {"112352 bytes", "112353 bytes", "does not say 112352"},
+      {"<!-- shown by: mpirun -np 7", "<!-- shown by: mpirun -np 6", "is not 'shown by'"},
+      {" => \"messages_per_rank\":12", " -> \"messages_per_rank\":12", "a comment in it"},
+      {"**b.** 2 (N - 1)", "**b.** [The ring](rings.hpp) 2 (N - 1)", "rings.hpp leads nowhere"},
+      {"**b.** 2 (N - 1)", "**b.** [Costs](#costs) 2 (N - 1)", "#costs leads nowhere"},
+  };
+  const std::size_t quiz = sound.find("## Quiz");
+  for (const Damage& damage : damages) {
+    const std::string damaged =
+        sound.substr(0, quiz) + replaced(sound.substr(quiz), damage.from, damage.to);
+    std::string faults;
+    for (const std::string& fault : quiz_faults(damaged, folder)) faults += fault + "\n";
+    INFO(damage.from << " -> " << damage.to << "\nfaults found:\n" << faults);
+    CHECK(faults.find(damage.fault) != std::string::npos);
+  }
+}
+
+TEST_CASE("too few questions, and one letter for all answers, are found", "[form]") {
+  const std::string folder = SOURCE_DIR "/03_all_reduce";
+  const std::string readme = readme_of("03_all_reduce");
+  const std::size_t sixth = readme.find("**6. ");
+  REQUIRE(sixth != std::string::npos);
+  const std::vector<std::string> few = quiz_faults(readme.substr(0, sixth), folder);
+  REQUIRE(few.size() == 1);
+  CHECK(few[0] == "5 questions, fewer than 6");
+
+  const std::string all_b =
+      std::regex_replace(readme, std::regex(R"(\*\*[abc]\.\*\*)"), "**b.**");
+  const std::vector<std::string> faults = quiz_faults(all_b, folder);
+  CHECK(std::count(faults.begin(), faults.end(), "no answer is a)") == 1);
+  CHECK(std::count(faults.begin(), faults.end(), "no answer is c)") == 1);
+}
+
+TEST_CASE("lesson 1's answers are what the commands print", "[lesson01]") {
+  check_lesson_shown(1);
+}
+
+TEST_CASE("lesson 2's answers are what the commands print", "[lesson02]") {
+  check_lesson_shown(2);
+}
+
+TEST_CASE("lesson 3's answers are what the commands print", "[lesson03]") {
+  check_lesson_shown(3);
+}
+
+TEST_CASE("lesson 4's answers are what the commands print", "[lesson04]") {
+  check_lesson_shown(4);
+}
+
+TEST_CASE("lesson 5's answers are what the commands print", "[lesson05]") {
+  check_lesson_shown(5);
+}
