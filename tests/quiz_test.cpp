@@ -189,6 +189,22 @@ TEST_CASE("too few questions, and one letter for all answers, are found", "[form
   CHECK(std::count(faults.begin(), faults.end(), "no answer is c)") == 1);
 }
 
+TEST_CASE("docs/beyond.md links to what is there, and says what its commands print",
+          "[beyond]") {
+  const std::string text = content_of(SOURCE_DIR "/docs/beyond.md");
+  for (const std::string& target : dead_links(text, text, SOURCE_DIR "/docs")) {
+    INFO(target << " leads nowhere");
+    CHECK(false);
+  }
+  const std::vector<Shown> shown = shown_in(text);
+  CHECK(shown.size() >= 10);
+  for (const std::string& number : numbers_not_said(shown, visible(lines_of(text)))) {
+    INFO("a command prints " << number << ", which is not said");
+    CHECK(false);
+  }
+  check_shown(shown);
+}
+
 TEST_CASE("lesson 1's answers are what the commands print", "[lesson01]") {
   check_lesson_shown(1);
 }

@@ -11,13 +11,6 @@
 namespace dist::test {
 namespace {
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 // GitHub's anchor of a heading: lower case, spaces become hyphens, punctuation goes.
 std::string anchor_of(const std::string& heading) {
   std::string anchor;
@@ -36,7 +29,42 @@ bool has_heading(const std::string& markdown, const std::string& anchor) {
   return false;
 }
 
+// The numbers that a regular expression asks for, its own syntax left out.
+std::vector<std::string> numbers_in_regex(const std::string& regex) {
+  // Classes, quantifiers, escapes such as \d and \1; an escaped point is one.
+  std::string text = std::regex_replace(regex, std::regex(R"(\[[^\]]*\]|\{[^}]*\})"), " ");
+  text = std::regex_replace(text, std::regex(R"(\\\.)"), ".");
+  text = std::regex_replace(text, std::regex(R"(\\.)"), " ");
+  static const std::regex number(R"(\d+(\.\d+)?)");
+  std::vector<std::string> numbers;
+  for (std::sregex_iterator found(text.begin(), text.end(), number), end; found != end;
+       ++found) {
+    numbers.push_back(found->str());
+  }
+  return numbers;
+}
+
+// Whether `text` has `number` as a number of its own, not as a part of another.
+bool has_number(const std::string& text, const std::string& number) {
+  for (std::size_t at = text.find(number); at != std::string::npos;
+       at = text.find(number, at + 1)) {
+    const bool begins = at == 0 || std::isdigit(static_cast<unsigned char>(text[at - 1])) == 0;
+    const std::size_t end = at + number.size();
+    const bool ends =
+        end == text.size() || std::isdigit(static_cast<unsigned char>(text[end])) == 0;
+    if (begins && ends) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
 
 std::vector<std::string> quiz_section(const std::string& readme) {
   std::vector<std::string> section;
@@ -115,18 +143,15 @@ std::string visible(const std::vector<std::string>& lines) {
   return text;
 }
 
-std::vector<std::string> numbers_in_regex(const std::string& regex) {
-  // Classes, quantifiers, escapes such as \d and \1; an escaped point is one.
-  std::string text = std::regex_replace(regex, std::regex(R"(\[[^\]]*\]|\{[^}]*\})"), " ");
-  text = std::regex_replace(text, std::regex(R"(\\\.)"), ".");
-  text = std::regex_replace(text, std::regex(R"(\\.)"), " ");
-  static const std::regex number(R"(\d+(\.\d+)?)");
-  std::vector<std::string> numbers;
-  for (std::sregex_iterator found(text.begin(), text.end(), number), end; found != end;
-       ++found) {
-    numbers.push_back(found->str());
+std::vector<std::string> numbers_not_said(const std::vector<Shown>& shown, std::string text) {
+  text = std::regex_replace(text, std::regex(R"((\d),(?=\d{3}))"), "$1");  // 20,000 is 20000
+  std::vector<std::string> missing;
+  for (const Shown& one : shown) {
+    for (const std::string& number : numbers_in_regex(one.regex)) {
+      if (!has_number(text, number)) missing.push_back(number);
+    }
   }
-  return numbers;
+  return missing;
 }
 
 std::vector<std::string> dead_links(const std::string& text, const std::string& readme,

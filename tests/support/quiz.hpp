@@ -24,6 +24,7 @@ struct Question {
   std::vector<Shown> shown;
 };
 
+std::vector<std::string> lines_of(const std::string& text);
 // The lines of a "## Quiz" section, none if there is no such section.
 std::vector<std::string> quiz_section(const std::string& readme);
 std::vector<Question> questions_of(const std::vector<std::string>& section);
@@ -39,8 +40,8 @@ std::vector<std::string> commands_in(const std::string& text, int* experiments =
 // Text without comments, on one line.
 std::string visible(const std::vector<std::string>& lines);
 
-// The numbers that a regular expression asks for, its own syntax left out.
-std::vector<std::string> numbers_in_regex(const std::string& regex);
+// The numbers that the commands must print and that `text` does not say.
+std::vector<std::string> numbers_not_said(const std::vector<Shown>& shown, std::string text);
 
 // One sentence for each fault of a lesson's quiz; `folder` is where its links start from.
 std::vector<std::string> quiz_faults(const std::string& readme, const std::string& folder);

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <regex>
 #include <set>
@@ -83,19 +82,6 @@ void check_answer(const Question& question, std::vector<std::string>& faults) {
   }
 }
 
-// Whether `text` has `number` as a number of its own, not as a part of another.
-bool has_number(const std::string& text, const std::string& number) {
-  for (std::size_t at = text.find(number); at != std::string::npos;
-       at = text.find(number, at + 1)) {
-    const bool begins = at == 0 || std::isdigit(static_cast<unsigned char>(text[at - 1])) == 0;
-    const std::size_t end = at + number.size();
-    const bool ends =
-        end == text.size() || std::isdigit(static_cast<unsigned char>(text[end])) == 0;
-    if (begins && ends) return true;
-  }
-  return false;
-}
-
 void check_evidence(const Question& question, const std::set<std::string>& run,
                     std::vector<std::string>& faults) {
   const std::string text = visible(question.answer);
@@ -105,13 +91,8 @@ void check_evidence(const Question& question, const std::set<std::string>& run,
   for (const std::string& command : commands) {
     if (run.count(command) == 0) faults.push_back("is not 'shown by' its command " + command);
   }
-  const std::string plain = std::regex_replace(text, std::regex(R"((\d),(?=\d{3}))"), "$1");
-  for (const Shown& shown : question.shown) {
-    for (const std::string& number : numbers_in_regex(shown.regex)) {
-      if (!has_number(plain, number)) {
-        faults.push_back(fmt::format("does not say {}, which its command prints", number));
-      }
-    }
+  for (const std::string& number : numbers_not_said(question.shown, text)) {
+    faults.push_back(fmt::format("does not say {}, which its command prints", number));
   }
 }
 
