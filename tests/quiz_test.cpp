@@ -118,8 +118,7 @@ TEST_CASE("a quiz stands behind the lesson's cost and before its failures", "[fo
   }
 }
 
-TEST_CASE("answers name experiments of their own lesson's programs, or say of which",
-          "[form]") {
+TEST_CASE("answers name an experiment by its lesson and name", "[form]") {
   const std::regex experiment("./learn break ([1-5]) [a-z0-9-]+");
   for (const std::string& lesson : kLessons) {
     for (const Question& question : questions_of(quiz_section(readme_of(lesson)))) {
