@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Writes docs/claims.md: every claim of docs/claims.txt, the command that shows it, the number that
+it showed, and the test that holds it.
+
+  docs/claims.py --bin build/bin            runs every command and writes docs/claims.md
+  docs/claims.py --bin build/bin --check    runs every command; fails where one does not show its
+                                            claim, where a test is not there, or where claims.md
+                                            has other claims than claims.txt
+
+claims.txt holds a block of lines for each claim, blank lines between:
+
+  taught: what is often taught, and wrong (or, in other sections, left out)
+  claim:  what is true
+  shown:  a command, as a reader types it from the root of the repository
+  prints: a regular expression that its output must match; what it showed is the whole match
+  test:   FILE: words of its name; the test that holds the claim at other sizes and ranks too
+
+A command that a machine cannot run, for want of a GPU, says so with status 2 and is left out.
+"""
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SOURCE, LEDGER = ROOT / "docs/claims.txt", ROOT / "docs/claims.md"
+KEYS = ("taught", "claim", "shown", "prints", "test")
+
+
+def read_claims():
+    """[(section title, [claim])]; a claim is a dictionary of KEYS."""
+    sections = []
+    claim = None
+    for number, line in enumerate(SOURCE.read_text(encoding="utf-8").splitlines(), 1):
+        if line.startswith("## "):
+            sections.append((line[3:], []))
+            claim = None
+        elif not line.strip():
+            claim = None
+        elif not line.startswith("#"):
+            key, _, text = line.partition(":")
+            if key not in KEYS or not sections:
+                sys.exit(f"error: {SOURCE.name}:{number}: none of {', '.join(KEYS)}: {line}")
+            if claim is None:
+                claim = {}
+                sections[-1][1].append(claim)
+            claim[key] = text.strip()
+    return sections
+
+
+def environment():
+    """What the README's box sets, and no GPU: every number is one of the CPU."""
+    box = dict(re.findall(r"^export (\w+)=(\S+)$", (ROOT / "README.md").read_text(encoding="utf-8"),
+                          re.MULTILINE))
+    return {**box, **os.environ, "CUDA_VISIBLE_DEVICES": "", "OMPI_MCA_odls_base_sigkill_timeout": "0"}
+
+
+def run(command, binaries, folder):
+    command = command.replace("build/bin/", f"{binaries}/").replace(
+        "build/tests/", f"{binaries.parent}/tests/")
+    done = subprocess.run(["timeout", "120", "bash", "-c", command], cwd=folder, text=True,
+                          capture_output=True, env=environment(), stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout + done.stderr
+
+
+def problem_with_test(test):
+    name, _, words = test.partition(": ")
+    path = ROOT / "tests" / name
+    if not path.exists():
+        return f"there is no tests/{name}"
+    text = " ".join(re.sub(r'"\s*\n\s*"', "", path.read_text(encoding="utf-8")).split())
+    return None if words in text else f"tests/{name} has no '{words}'"
+
+
+def cell(text):
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def table(title, claims):
+    taught = any("taught" in claim for claim in claims)
+    head = ["taught"] * taught + ["true" if taught else "claim", "shown by", "what it showed", "held by"]
+    lines = [f"## {title}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for claim in claims:
+        row = [cell(claim["taught"])] if taught else []
+        row += [cell(claim["claim"]), f"`{cell(claim['shown'])}`", cell(claim.get("showed", "")),
+                cell(claim["test"])]
+        lines.append("| " + " | ".join(row) + " |")
+    return lines + [""]
+
+
+def without_numbers(lines):
+    """The ledger with what each command showed left out: that differs from run to run."""
+    columns = [line.split(" | ") for line in "\n".join(lines).splitlines()]
+    return [row[:-2] + row[-1:] if len(row) >= 4 else row for row in columns]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/bin")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    binaries = options.bin.resolve()
+
+    sections = read_claims()
+    failed = 0
+    for title, claims in sections:
+        for claim in claims:
+            for key in ("claim", "shown", "prints", "test"):
+                if key not in claim:
+                    sys.exit(f"error: {SOURCE.name}: '{claim}' has no '{key}:'")
+            problem = problem_with_test(claim["test"])
+            with tempfile.TemporaryDirectory() as folder:
+                status, output = run(claim["shown"], binaries, folder)
+            found = re.search(claim["prints"], output, re.MULTILINE)
+            if status == 2 and not found:
+                claim["showed"] = "not on this machine"
+            elif found:
+                claim["showed"] = found[0]
+            else:
+                problem = problem or f"its output does not match '{claim['prints']}':\n{output}"
+            failed += problem is not None
+            print(("FAILED: " if problem else "ok: ") + claim["claim"] + (f"\n  {problem}" if problem else ""),
+                  flush=True)
+    lines = ["# The claims ledger", "",
+             "What the course claims, the command that shows it, what it showed, and the test that holds it at other sizes and on other numbers of ranks.",
+             "Written by `docs/claims.py` from `docs/claims.txt`; `ctest --test-dir build -L claims` runs every command again.", ""]
+    for title, claims in sections:
+        lines += table(title, claims)
+    if failed:
+        sys.exit(f"{failed} claims are not shown")
+    if options.check:
+        kept = LEDGER.read_text(encoding="utf-8").splitlines() if LEDGER.exists() else []
+        if without_numbers(kept) != without_numbers(lines):
+            sys.exit("error: docs/claims.md has other claims than docs/claims.txt: run docs/claims.py")
+        return
+    LEDGER.write_text("\n".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
