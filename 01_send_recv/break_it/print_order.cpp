@@ -4,8 +4,8 @@
 // You see: written to one file through each rank's own buffer, as standard output is when it is
 //          no terminal, they stand rank by rank. Flushed before the token goes on, they are in
 //          order. What your screen shows has gone through mpirun, which reads a pipe per rank:
-//          mostly, but not always, out of order; that is the one thing that the program itself
-//          cannot see, so it counts for nothing here.
+//          in one run in order, in the next one not: try it a few times. That is the
+//          one thing that the program itself cannot see, so it counts for nothing.
 // Why:     a printed line waits in its process's buffer, then in its rank's pipe, and mpirun
 //          takes from the pipes what is there. None of them knows of the token. So rank 0
 //          prints for all in this course, and what the others have to say travels to it first.

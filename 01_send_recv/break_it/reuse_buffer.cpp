@@ -7,7 +7,7 @@
 // Why:     above the eager limit only the announcement leaves at once. The data is fetched when
 //          the receive is there, from wherever the array stands then. Rank 1 comes for it only
 //          after rank 0 has told it so, so no luck is needed to see it.
-// In the wild: pytorch/pytorch#61875, which made isend's documentation say so
+// In the wild: pytorch/pytorch#61875: a warning for the documentation of isend
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/eager_limit.hpp"
 #include "01_send_recv/send_recv.hpp"

@@ -6,7 +6,8 @@
 // Why:     a receive's count is how much fits, not how much comes. More is an error, which most
 //          programs never see as one: MPI's default handler ends them. Less is no error for
 //          MPI, so our recv() looks at the status and throws.
-// In the wild: open-mpi/ompi#126, SGpp/DisCoTec#10
+// In the wild: CFT-HY/HILA#35: a receive that took the message of another: this error, or, of
+//          equal length, silently wrong numbers
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "common/tracer_numbers.hpp"

@@ -8,8 +8,8 @@
 //          --strict the two roots wait for each other, and the report names them.)
 // Why:     a broadcast does not compare roots; each rank sends and receives as its own root
 //          tells it. What was sent and not received waits for the next receive of that sender.
-// In the wild: MPI_ERR_TRUNCATE out of a broadcast is often another call's: open-mpi/ompi#126,
-//          dash-project/dash#61
+// In the wild: dash-project/dash#61: a broadcast of 16 bytes is refused, for 280 of another one
+//          came
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/flat.hpp"
 #include "common/tracer_numbers.hpp"

@@ -8,8 +8,8 @@
 //          message waits in the receiver's memory until somebody comes for it. Tensors above
 //          the eager limit would hang instead, and those of other sizes be refused: equal
 //          shapes, as in a stack of equal layers, are the silent case.
-// In the wild: ROCm/TransferBench#270 (a rank leaves before a broadcast);
-//          dash-project/dash#61 (a broadcast of 16 bytes gets another one's 280)
+// In the wild: ROCm/TransferBench#270: a rank that fails leaves before a broadcast, and the
+//          others come to it
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "common/tracer_numbers.hpp"
