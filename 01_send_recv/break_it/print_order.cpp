@@ -21,10 +21,9 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
+#include <span>
 #include <string>
 #include <unistd.h>
 #include <vector>

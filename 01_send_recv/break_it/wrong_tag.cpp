@@ -16,8 +16,6 @@
 #include <nlohmann/json.hpp>
 
 #include <array>
-#include <cstddef>
-#include <span>
 
 namespace dist {
 namespace {
