@@ -6,6 +6,7 @@
 // Read flat.hpp, binomial_tree.hpp, pipelined_chain.hpp and scatter_all_gather.hpp first, in
 // this order.
 #include "02_broadcast/acts.hpp"
+#include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "02_broadcast/share_link_cost.hpp"
@@ -41,6 +42,8 @@ int main(int argc, char** argv) {
   command_line.number("--root", root, 0, 1 << 30, "the rank whose tensor it is");
   sweep.declare(command_line, /*smallest=*/sizeof(float));
   common.declare(command_line);
+  BreakOption broken(kBroadcastExperiments);
+  broken.declare(command_line, comm);
   command_line.advanced();
   sweep.declare_iterations(command_line);
   command_line.check([&] {
@@ -59,6 +62,7 @@ int main(int argc, char** argv) {
 
   const Console console(common.json, comm.rank() == 0);
   const Stream stream(choice.device, common.threads);
+  if (broken.wanted()) return broken.run({console, comm, stream, common.seed});
   const std::optional<LinkCost> measured = share_link_cost(comm, kept);
   std::vector<std::string> algorithms{wanted};
   if (wanted == "all") {

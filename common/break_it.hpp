@@ -7,6 +7,7 @@
 #include "common/console.hpp"
 #include "common/stream.hpp"
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -17,6 +18,7 @@ struct BreakIt {
   const Console& console;
   const Communicator& comm;
   const Stream& stream;
+  std::uint64_t seed = 0;  // of --seed, for an experiment that draws numbers
 };
 
 struct Experiment {

@@ -1,0 +1,70 @@
+// Belief:  a program that ran is right; a blocking send waits, or it does not.
+// Predict: ranks 0 and 1 both send, then both receive. Do they get each other's numbers?
+// You see: they do, with messages of exactly the eager limit, which is found and printed. One
+//          number more, and they hang: the report names the cycle 0 -> 1 -> 0. With --strict
+//          they hang at 4 bytes already.
+// Why:     up to the eager limit MPI_Send leaves a copy with MPI and returns. Above, it waits
+//          for its receive, and neither rank comes to its receive. The program was wrong before
+//          it hung; MPI's memory covered for it.
+// In the wild: open-mpi/ompi#1669; Mantevo/miniMD#8
+#include "01_send_recv/break_it/experiments.hpp"
+#include "01_send_recv/eager_limit.hpp"
+#include "01_send_recv/send_recv.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace dist {
+namespace {
+
+// Ranks 0 and 1 send first and receive afterwards; the others have nothing to do. Whether the
+// right numbers came.
+bool send_first(const Communicator& comm, std::size_t count) {
+  if (comm.rank() > 1) return true;
+  const int peer = 1 - comm.rank();
+  std::vector<float> out(count);
+  fill_tracer_numbers(out, comm.rank());
+  std::vector<float> in(count, -1.0F);
+  send<float>(comm, out, peer);
+  recv<float>(comm, in, peer);
+  return count_wrong(in, [&](std::size_t i) { return tracer_number(peer, i); }) == 0;
+}
+
+}  // namespace
+
+bool break_head_to_head(const BreakIt& with) {
+  const Console& console = with.console;
+  const Communicator& comm = with.comm;
+  // Between ranks 0 and 1 it is one of these; which, is no matter: below the smallest the two
+  // come to an end, above the largest they do not.
+  const std::vector<EagerLimit> limits = find_eager_limits(comm);
+  const auto [smallest, largest] = std::ranges::minmax(limits, {}, &EagerLimit::bytes);
+  const std::size_t fits = smallest.bytes / sizeof(float);
+  const std::size_t too_many = largest.bytes / sizeof(float) + 1;
+  bool right = false;
+  if (fits > 0) {
+    right = comm.all_agree(send_first(comm, fits));
+    console.line(fmt::format("  {} bytes, the eager limit: ranks 0 and 1 both send first: {}",
+                             fits * sizeof(float), right ? "right numbers" : "WRONG numbers"));
+  } else {
+    console.line("  no message of any size is sent before its receive");
+  }
+  console.line(fmt::format("  {} bytes: ranks 0 and 1 both send first. If they hang, the watch",
+                           too_many * sizeof(float)));
+  console.line("  says who waits for whom, and ends the job with status 86");
+  console.row({{"break", "head-to-head"},
+               {"eager_limit_bytes", smallest.bytes},
+               {"right_at_bytes", right ? Json(fits * sizeof(float)) : Json()},
+               {"hangs_at_bytes", too_many * sizeof(float)}});
+  send_first(comm, too_many);
+  console.line(fmt::format("  this MPI sends {} bytes early, too: nothing hung",
+                           too_many * sizeof(float)));
+  return false;
+}
+
+}  // namespace dist

@@ -1,0 +1,76 @@
+// Belief:  NCCL's sends and receives pair up by themselves.
+// Predict: every rank queues a send to the right, then a receive from the left, on one stream.
+//          The calls return at once. Does the stream ever come to its end?
+// You see: in a group it does. Without one it hangs: all ranks' streams stand in their send.
+//          Every time in the emulated build, whose sends wait for their receive at any size.
+//          NCCL's own may keep some data in its buffers, so the message here is large.
+// Why:     a stream does its work in order. Every rank's receive stands behind its send, and
+//          the send waits for the receive of the rank to the right. ncclGroupStart and
+//          ncclGroupEnd make one piece of work of the two. It is head-to-head again, one floor
+//          deeper: the host is not in a call at all, it waits for its stream.
+// In the wild: NVIDIA/nccl#584; where the group is missing and nothing hangs, NVIDIA/nccl#1144
+#include "01_send_recv/break_it/experiments.hpp"
+#include "01_send_recv/nccl_send_recv.hpp"
+#include "common/check.hpp"
+#include "common/check_nccl.hpp"
+#include "common/host_copy.hpp"
+#include "common/tracer_numbers.hpp"
+#include "common/why_no_nccl.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+
+namespace dist {
+
+std::string why_no_group(const BreakIt& with) {
+  return why_no_nccl(with.comm, with.stream.device());
+}
+
+#if DIST_WITH_NCCL
+
+bool break_no_group(const BreakIt& with) {
+  const Console& console = with.console;
+  const Communicator& comm = with.comm;
+  const Stream& stream = with.stream;
+  const Tensor out({std::size_t{1} << 22}, stream.device());
+  const Tensor in(out.shape(), stream.device());
+  on_host(stream, out, [&](auto data) { fill_tracer_numbers(data, comm.rank()); });
+  bool right = false;
+  {
+    NcclCommunicator nccl = connect_nccl_by_messages(comm, stream.device());
+    send_recv_nccl(nccl, out, comm.right(), in, comm.left(), stream);
+    nccl.synchronize(stream);
+    right = read_on_host(stream, in, [&](auto data) {
+      return count_wrong(data, [&](auto i) { return tracer_number(comm.left(), i); }) == 0;
+    });
+  }
+  right = comm.all_agree(right);
+  const std::string size = format_bytes(out.size_bytes());
+  console.line(fmt::format("  {} to the right, send and receive in a group: {}", size,
+                           right ? "right numbers" : "WRONG numbers"));
+  console.line(fmt::format("  {} to the right, without the group: it will hang", size));
+  console.row({{"break", "no-group"}, {"bytes", out.size_bytes()}, {"right_in_group", right}});
+
+  // A communicator of its own: the first one's connections are made already, and its buffers
+  // could take part of the message.
+  NcclCommunicator nccl = connect_nccl_by_messages(comm, stream.device());
+  NCCL_CHECK(nccl, ncclSend(out.data(), out.numel(), ncclFloat, comm.right(), nccl.get(),
+                            stream.get()));
+  NCCL_CHECK(nccl,
+             ncclRecv(in.data(), in.numel(), ncclFloat, comm.left(), nccl.get(), stream.get()));
+  nccl.synchronize(stream);
+  console.line("  this NCCL kept all of it in its buffers: nothing hung");
+  return false;
+}
+
+#else
+
+bool break_no_group(const BreakIt&) {
+  throw Error("built without NCCL");
+}
+
+#endif
+
+}  // namespace dist

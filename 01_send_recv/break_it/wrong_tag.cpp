@@ -1,0 +1,70 @@
+// Belief:  a receive takes whatever comes.
+// Predict: rank 0 sends with tag 8, rank 1 receives with tag 7. Does it get the message?
+// You see: first two messages, tag 8 before tag 7, received in the other order: each receive
+//          gets its own. Then only tag 8, and a receive of tag 7: it hangs, and the report says
+//          "rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8".
+// Why:     a receive takes the next message of its sender, communicator and tag. Another tag's
+//          is kept for another receive. Two ranks that number their messages differently wait
+//          for ever, although everything was sent.
+// In the wild: a probe that took any tag mixed up sizes and data on 64 ranks, never on 32
+//          (4C-multiphysics/4C#2058)
+#include "01_send_recv/break_it/experiments.hpp"
+#include "01_send_recv/send_recv.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+
+namespace dist {
+namespace {
+
+constexpr int kAsked = 7;
+constexpr int kOther = 8;
+using FourNumbers = std::array<float, 4>;
+
+FourNumbers numbers_of(int tag) {
+  FourNumbers numbers{};
+  fill_tracer_numbers(numbers, tag);  // thousands say the tag
+  return numbers;
+}
+
+// Rank 0 sends tags 8, 7; rank 1 receives tags 7, 8. True if each receive got its own.
+bool receive_in_other_order(const Communicator& comm) {
+  if (comm.rank() == 0) {
+    const FourNumbers other = numbers_of(kOther);
+    const FourNumbers asked = numbers_of(kAsked);
+    // Started, not waited for: rank 1 comes for the second message first.
+    Request first = isend<float>(comm, other, 1, kOther);
+    Request second = isend<float>(comm, asked, 1, kAsked);
+    first.wait();
+    second.wait();
+  } else if (comm.rank() == 1) {
+    FourNumbers asked{};
+    FourNumbers other{};
+    recv<float>(comm, asked, 0, kAsked);
+    recv<float>(comm, other, 0, kOther);
+    return asked == numbers_of(kAsked) && other == numbers_of(kOther);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool break_wrong_tag(const BreakIt& with) {
+  const Console& console = with.console;
+  const Communicator& comm = with.comm;
+  const bool selected = comm.all_agree(receive_in_other_order(comm));
+  console.line(fmt::format("  sent tag 8, then 7; received tag 7, then 8: {}",
+                           selected ? "each receive got its own" : "MIXED UP"));
+  console.line("  now rank 0 sends tag 8 only, and rank 1 receives tag 7: it will hang");
+  console.row({{"break", "wrong-tag"}, {"each_got_its_own", selected}});
+  FourNumbers numbers = numbers_of(kOther);
+  if (comm.rank() == 0) send<float>(comm, numbers, 1, kOther);
+  if (comm.rank() == 1) recv<float>(comm, numbers, 0, kAsked);
+  // The ranks that are not waiting go on to the verdict and wait for rank 1 there.
+  return false;
+}
+
+}  // namespace dist

@@ -1,0 +1,73 @@
+// Belief:  MPI compares the sender's type with the receiver's.
+// Predict: rank 0 sends four floats. Rank 1 receives four ints, or two doubles. What comes?
+// You see: no error; the same 16 bytes, read as something else. 1000.0F becomes 1148846080.
+// Why:     a message carries bytes, its sender and its tag. MPI's standard says the types must
+//          match and leaves it to the program; Open MPI, as others, does not look. (An MPI that
+//          did look would be right, too: then the experiment says that nothing appeared.) Our
+//          send<float> and recv<float> make type and pointer agree on one side, not on both.
+// In the wild: MPI_FLOAT left standing when the array became double (visit-dav/visit#2005)
+#include "01_send_recv/break_it/experiments.hpp"
+#include "01_send_recv/send_recv.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <string>
+
+namespace dist {
+namespace {
+
+using FourFloats = std::array<float, 4>;
+
+FourFloats sent_numbers() {
+  FourFloats numbers{};
+  fill_tracer_numbers(numbers, 1);
+  return numbers;
+}
+
+// Rank 1: what comes, received as four ints and as two doubles. Both calls return as if all
+// were well; recv() would throw otherwise.
+bool receive_as_others(const Communicator& comm, Json& row, std::string& text) {
+  std::array<std::int32_t, 4> ints{};
+  recv<std::int32_t>(comm, ints, 0);
+  std::array<double, 2> doubles{};
+  recv<double>(comm, doubles, 0);
+  const FourFloats sent = sent_numbers();
+  row = {{"break", "wrong-type"}, {"sent", sent}, {"as_ints", ints}, {"as_doubles", doubles}};
+  text = fmt::format(
+      "  sent as floats:     {}\n"
+      "  received as ints:   {}\n"
+      "  received as doubles: {:g}\n"
+      "  no call returned an error; the bits are the same in all three",
+      fmt::join(sent, " "), fmt::join(ints, " "), fmt::join(doubles, " "));
+  return std::bit_cast<FourFloats>(ints) == sent && std::bit_cast<FourFloats>(doubles) == sent;
+}
+
+}  // namespace
+
+bool break_wrong_type(const BreakIt& with) {
+  const Communicator& comm = with.comm;
+  if (comm.rank() == 0) {
+    const FourFloats numbers = sent_numbers();
+    send<float>(comm, numbers, 1);
+    send<float>(comm, numbers, 1);
+  }
+  bool seen = true;
+  Json row;
+  std::string text;
+  if (comm.rank() == 1) seen = receive_as_others(comm, row, text);
+  const auto texts = gather_text(comm, text);
+  const auto rows = gather_text(comm, row.dump());
+  if (comm.rank() == 0) {
+    with.console.line(texts[1]);
+    with.console.row(Json::parse(rows[1]));
+  }
+  return seen;
+}
+
+}  // namespace dist

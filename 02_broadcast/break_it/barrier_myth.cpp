@@ -1,0 +1,107 @@
+// Belief:  every collective call is a barrier: nobody leaves before all have come. And a token
+//          that goes around once is a barrier, too.
+// Predict: the last rank comes 200 ms late. When does the root of a broadcast leave it?
+// You see: some 200 ms before the last rank comes. A barrier it leaves after that. Of the token
+//          that goes around once, rank 1 is rid before the last rank has come (from three ranks
+//          on). MPI's own broadcast is timed, too, and counts for nothing: it may wait.
+// Why:     a collective promises each rank its own result, no more. The root's result is there
+//          when its messages are on their way, and small messages wait for nobody (with
+//          --strict they do, and the root of two ranks stays). So no collective but the barrier
+//          may be used to be sure that the others have come this far.
+// In the wild: two broadcasts as a synchronize() in facebookresearch/maskrcnn-benchmark#172,
+//          one in dmlc/rabit#35
+#include "01_send_recv/send_recv.hpp"
+#include "02_broadcast/break_it/experiments.hpp"
+#include "02_broadcast/broadcast.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace dist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kLate{200};  // the experiment itself: somebody is late
+
+void broadcast_four_numbers(const Communicator& comm, BroadcastAlgorithm algorithm) {
+  std::array<float, 4> numbers{};
+  broadcast<float>(comm, numbers, /*root=*/0, algorithm);
+}
+
+void pass_token(const Communicator& comm) {
+  std::array<char, 1> token{};
+  if (comm.rank() > 0) recv<char>(comm, token, comm.left());
+  send<char>(comm, token, comm.right());
+  if (comm.rank() == 0) recv<char>(comm, token, comm.left());
+}
+
+// When ranks left, counted from the moment in which the last rank came. The same on all ranks.
+struct Left {
+  double root_ms;
+  double first_ms;  // the first of all ranks
+};
+
+template <class Collective>
+Left time_with_one_late(const Communicator& comm, Collective collective) {
+  comm.barrier();
+  if (comm.rank() + 1 == comm.size()) std::this_thread::sleep_for(kLate);
+  // Nanoseconds of a clock that all processes of a host share, came and left.
+  const auto now = [] { return std::int64_t{Clock::now().time_since_epoch().count()}; };
+  std::array<std::int64_t, 2> mine{now(), 0};
+  collective();
+  mine[1] = now();
+  std::vector<std::int64_t> all(2 * static_cast<std::size_t>(comm.size()));
+  MPI_CHECK(MPI_Allgather(mine.data(), 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T, comm.get()));
+  const std::int64_t came = all[all.size() - 2];
+  std::int64_t first = all[1];
+  for (std::size_t i = 1; i < all.size(); i += 2) first = std::min(first, all[i]);
+  const auto ms = [came](std::int64_t left) { return static_cast<double>(left - came) * 1e-6; };
+  return {ms(all[1]), ms(first)};
+}
+
+}  // namespace
+
+std::string why_no_barrier_myth(const BreakIt& with) {
+  const bool one_host = with.comm.all_agree(with.comm.local_size() == with.comm.size());
+  return one_host ? "" : "needs all ranks on one host: it compares times on one clock";
+}
+
+bool break_barrier_myth(const BreakIt& with) {
+  const Communicator& comm = with.comm;
+  Table table({"", "the root left", "the first rank left"});
+  const auto report = [&](const std::string& name, const Left& left) {
+    table.add({name, fmt::format("{:.1f} ms", left.root_ms),
+               fmt::format("{:.1f} ms", left.first_ms)});
+    with.console.row({{"break", "barrier-myth"},
+                      {"call", name},
+                      {"root_left_ms", significant(left.root_ms)},
+                      {"first_left_ms", significant(left.first_ms)}});
+    return left;
+  };
+  const Left tree = report("broadcast (tree)", time_with_one_late(comm, [&] {
+                             broadcast_four_numbers(comm, BroadcastAlgorithm::tree);
+                           }));
+  report("MPI_Bcast", time_with_one_late(comm, [&] {
+           broadcast_four_numbers(comm, BroadcastAlgorithm::mpi);
+         }));
+  const Left token =
+      report("token, once around", time_with_one_late(comm, [&] { pass_token(comm); }));
+  const Left barrier = report("MPI_Barrier", time_with_one_late(comm, [&] { comm.barrier(); }));
+  with.console.line(fmt::format(
+      "  rank {} comes {} ms late; counted from then:", comm.size() - 1, kLate.count()));
+  table.print(with.console);
+  const bool token_left_early = comm.size() < 3 || token.first_ms < 0;
+  return tree.root_ms < 0 && token_left_early && barrier.first_ms >= 0;
+}
+
+}  // namespace dist

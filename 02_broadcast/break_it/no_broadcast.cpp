@@ -1,0 +1,192 @@
+// Belief:  replicas that start unequal drift apart at once, and the loss would show it.
+// Predict: every rank draws its own weights (seed + rank) and nobody broadcasts. 100 steps of
+//          SGD with averaged gradients later: is the spread between the replicas larger,
+//          smaller, or zero? And does the loss fall?
+// You see: the spread is what it was, to rounding. Every rank's loss falls all the same, though
+//          not as far as with the broadcast: without a second run to compare, the loss is no
+//          evidence.
+// Why:     all replicas get the same averaged gradient, to the bit, so all add the same update:
+//          the largest difference of updates is printed, and is exactly 0. What is added to all
+//          changes no difference. The gradients steer the replicas' mean to the solution; each
+//          replica stays beside it by what it was off in the beginning.
+// In the wild: pytorch/torchtitan#166: N unequal models under equal gradients, a loss that
+//          falls and stays too high
+#include "01_send_recv/send_recv.hpp"
+#include "02_broadcast/binomial_tree.hpp"
+#include "02_broadcast/break_it/experiments.hpp"
+#include "common/random.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace dist {
+namespace {
+
+constexpr std::size_t kInputs = 8;
+constexpr std::size_t kSamples = 32;  // of each rank
+constexpr std::size_t kParameters = kInputs + 1;
+constexpr float kLearningRate = 0.1F;
+constexpr int kSteps = 100;
+
+using Model = std::vector<float>;  // weight (8), bias
+
+// This rank's shard of the data: targets are those of one true model, the same for all ranks.
+struct Shard {
+  std::vector<float> inputs;  // (samples, inputs)
+  std::vector<float> targets;
+};
+
+float predict(std::span<const float> model, std::span<const float> input) {
+  float sum = model[kInputs];
+  for (std::size_t i = 0; i < kInputs; ++i) sum += model[i] * input[i];
+  return sum;
+}
+
+std::span<const float> sample(const Shard& shard, std::size_t s) {
+  return std::span(shard.inputs).subspan(s * kInputs, kInputs);
+}
+
+Shard make_shard(std::uint64_t seed, int rank) {
+  Model truth(kParameters);
+  Generator of_all(seed + 1000);
+  fill_uniform(truth, -1, 1, of_all);
+  Generator of_rank(seed + 2000 + static_cast<std::uint64_t>(rank));
+  Shard shard{std::vector<float>(kSamples * kInputs), std::vector<float>(kSamples)};
+  fill_normal(shard.inputs, of_rank);
+  for (std::size_t s = 0; s < kSamples; ++s) {
+    shard.targets[s] = predict(truth, sample(shard, s));
+  }
+  return shard;
+}
+
+// The mean squared error over the shard, and its gradient.
+float loss_and_gradient(const Model& model, const Shard& shard, std::span<float> gradient) {
+  std::ranges::fill(gradient, 0.0F);
+  float loss = 0;
+  for (std::size_t s = 0; s < kSamples; ++s) {
+    const std::span<const float> input = sample(shard, s);
+    const float error = predict(model, input) - shard.targets[s];
+    loss += error * error / kSamples;
+    for (std::size_t i = 0; i < kInputs; ++i) gradient[i] += 2 * error * input[i] / kSamples;
+    gradient[kInputs] += 2 * error / kSamples;
+  }
+  return loss;
+}
+
+// The mean over ranks, in the only way that lessons 1 and 2 know: rank 0 collects, divides and
+// broadcasts.
+void average(const Communicator& comm, std::span<float> data) {
+  std::vector<float> other(data.size());
+  if (comm.rank() == 0) {
+    for (int rank = 1; rank < comm.size(); ++rank) {
+      recv<float>(comm, other, rank);
+      for (std::size_t i = 0; i < data.size(); ++i) data[i] += other[i];
+    }
+    for (float& value : data) value /= static_cast<float>(comm.size());
+  } else {
+    send<float>(comm, data, 0);
+  }
+  broadcast_tree<float>(comm, data, 0);
+}
+
+// The largest distance, over ranks and elements, to what rank 0 holds; the same on all ranks.
+float distance_to_root(const Communicator& comm, const std::vector<float>& mine) {
+  std::vector<float> of_root = mine;
+  broadcast_tree<float>(comm, of_root, 0);
+  float largest = 0;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    largest = std::max(largest, std::abs(mine[i] - of_root[i]));
+  }
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_FLOAT, MPI_MAX, comm.get()));
+  return largest;
+}
+
+struct Losses {
+  float lowest;
+  float highest;
+};
+
+Losses losses_of(const Communicator& comm, float mine) {
+  Losses all{mine, mine};
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &all.lowest, 1, MPI_FLOAT, MPI_MIN, comm.get()));
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &all.highest, 1, MPI_FLOAT, MPI_MAX, comm.get()));
+  return all;
+}
+
+struct Run {
+  float spread_before;
+  float spread_after;
+  float update_difference;  // the largest between two ranks in one step
+  float first_loss;         // this rank's
+  float last_loss;
+};
+
+Run train(const BreakIt& with, bool broadcast_first, Table& table) {
+  const Communicator& comm = with.comm;
+  Model model(kParameters);
+  Generator generator(with.seed + static_cast<std::uint64_t>(comm.rank()));
+  init_linear(std::span(model).first(kInputs), std::span(model).last(1), kInputs, generator);
+  if (broadcast_first) broadcast_tree<float>(comm, model, 0);
+  const Shard shard = make_shard(with.seed, comm.rank());
+
+  Run run{distance_to_root(comm, model), 0, 0, 0, 0};
+  std::vector<float> update(kParameters);
+  for (int step = 0; step <= kSteps; ++step) {
+    const float loss = loss_and_gradient(model, shard, update);
+    if (step == 0) run.first_loss = loss;
+    run.last_loss = loss;
+    const float spread = distance_to_root(comm, model);
+    if (step == 0 || step == 10 || step == kSteps) {
+      const Losses losses = losses_of(comm, loss);
+      table.add({broadcast_first ? "yes" : "no", std::to_string(step),
+                 fmt::format("{:.2g}", losses.lowest), fmt::format("{:.2g}", losses.highest),
+                 fmt::format("{:.7f}", spread)});
+    }
+    run.spread_after = spread;
+    if (step == kSteps) break;
+    average(comm, update);
+    for (float& value : update) value *= -kLearningRate;
+    run.update_difference = std::max(run.update_difference, distance_to_root(comm, update));
+    for (std::size_t i = 0; i < kParameters; ++i) model[i] += update[i];
+  }
+  return run;
+}
+
+}  // namespace
+
+bool break_no_broadcast(const BreakIt& with) {
+  Table table({"broadcast first", "step", "lowest loss", "highest", "spread of the replicas"});
+  const Run without = train(with, false, table);
+  const Run with_it = train(with, true, table);
+  table.print(with.console);
+  with.console.line(fmt::format(
+      "  the ranks' updates differed by {} at most, in {} steps without the broadcast",
+      without.update_difference, kSteps));
+  rows_in_rank_order(with.console, with.comm,
+                     {{"break", "no-broadcast"},
+                      {"rank", with.comm.rank()},
+                      {"spread_before", significant(without.spread_before)},
+                      {"spread_after", significant(without.spread_after)},
+                      {"update_difference", significant(without.update_difference)},
+                      {"first_loss", significant(without.first_loss)},
+                      {"last_loss", significant(without.last_loss)},
+                      {"last_loss_with_broadcast", significant(with_it.last_loss)},
+                      {"spread_with_broadcast", significant(with_it.spread_after)}});
+  // Each of the steps may round a weight of size 1 by half of 2^-23.
+  const float rounding = 1e-7F * kSteps;
+  const bool constant = without.spread_before > 100 * rounding &&
+                        std::abs(without.spread_after - without.spread_before) < rounding;
+  return constant && without.update_difference == 0 && without.last_loss < without.first_loss &&
+         with_it.spread_after == 0 && with_it.last_loss < without.last_loss;
+}
+
+}  // namespace dist

@@ -1,0 +1,83 @@
+// Belief:  any root will do, as long as somebody sends.
+// Predict: everybody broadcasts the weights from rank 0, but the last rank believes that it is
+//          the root itself. Who notices?
+// You see: nobody. The call returns on all ranks; the last one has kept its own weights. The
+//          mistake shows one call later: the bias is broadcast from rank 0 by all, and the last
+//          rank gets the weights that it missed, too long for the bias: an error, in a call
+//          that is right. (Of equal length it would be wrong numbers, as in root-only. With
+//          --strict the two roots wait for each other, and the report names them.)
+// Why:     a broadcast does not compare roots; each rank sends and receives as its own root
+//          tells it. What was sent and not received waits for the next receive of that sender.
+// In the wild: dash-project/dash#61: a broadcast of 16 bytes is refused, for 280 of another one
+//          came
+#include "02_broadcast/break_it/experiments.hpp"
+#include "02_broadcast/flat.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace dist {
+namespace {
+
+using Weights = std::array<float, 8>;
+using Bias = std::array<float, 4>;
+
+int whose(std::span<const float> data, int size) {
+  for (int rank = 0; rank < size; ++rank) {
+    const auto of_rank = [rank](std::size_t i) { return tracer_number(rank, i); };
+    if (count_wrong(data, of_rank) == 0) return rank;
+  }
+  return -1;
+}
+
+// Takes the messages that nobody came for. Not part of the mistake.
+void take_left_overs(const Communicator& comm) {
+  const int last = comm.size() - 1;
+  Weights weights{};
+  if (comm.rank() != last) recv<float>(comm, weights, last);
+}
+
+}  // namespace
+
+bool break_root_disagree(const BreakIt& with) {
+  const Communicator& comm = with.comm;
+  const int last = comm.size() - 1;
+  Weights weights{};
+  fill_tracer_numbers(weights, comm.rank());
+  broadcast_flat<float>(comm, weights, /*root=*/comm.rank() == last ? last : 0);
+  const int held = whose(weights, comm.size());
+
+  Bias bias{};
+  fill_tracer_numbers(bias, comm.rank());
+  std::string error;
+  try {
+    broadcast_flat<float>(comm, bias, /*root=*/0);
+  } catch (const Error& refused) {
+    error = refused.what();
+    error = error.substr(0, error.find(": MPI_Recv("));  // what it is, not where
+  }
+  // The message that was refused is gone; the bias itself comes behind it.
+  if (comm.rank() == last) recv<float>(comm, bias, 0);
+  take_left_overs(comm);
+
+  lines_in_rank_order(with.console, comm,
+                      fmt::format("  rank {} (root: {}): holds the weights of rank {}; then "
+                                  "the bias: {}",
+                                  comm.rank(), comm.rank() == last ? last : 0, held,
+                                  error.empty() ? "no error" : error));
+  rows_in_rank_order(with.console, comm,
+                     {{"break", "root-disagree"},
+                      {"rank", comm.rank()},
+                      {"weights_of_rank", held},
+                      {"error_at_bias", error.empty() ? Json() : Json(error)}});
+  const bool is_last = comm.rank() == last;
+  return held == (is_last ? last : 0) && error.empty() != is_last && whose(bias, 1) == 0;
+}
+
+}  // namespace dist

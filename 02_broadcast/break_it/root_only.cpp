@@ -1,0 +1,92 @@
+// Belief:  a broadcast that only the root calls must hang.
+// Predict: three layers are broadcast. Before them rank 0, and only rank 0, broadcasts its step
+//          counter: the call stands in an `if (rank == 0)`. What happens?
+// You see: nothing hangs, and no error. The others' first broadcast pairs with the root's
+//          missed one, the second with the root's first, and so on: every layer holds the
+//          tensor before it, and the last one is still on its way.
+// Why:     collectives match by the order of the calls, not by name or variable. A small
+//          message waits in the receiver's memory until somebody comes for it. Tensors above
+//          the eager limit would hang instead, and those of other sizes be refused: equal
+//          shapes, as in a stack of equal layers, are the silent case.
+// In the wild: ROCm/TransferBench#270: a rank that fails leaves before a broadcast, and the
+//          others come to it
+#include "02_broadcast/break_it/experiments.hpp"
+#include "02_broadcast/broadcast.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace dist {
+namespace {
+
+constexpr std::size_t kLayers = 3;
+using Layer = std::array<float, 4>;
+
+// What the root broadcasts: tensor 0 is the counter, tensors 1, 2, 3 are the layers. Thousands
+// say which it is.
+Layer tensor_of_root(std::size_t which) {
+  Layer tensor{};
+  fill_tracer_numbers(tensor, static_cast<int>(which));
+  return tensor;
+}
+
+// What this rank's layers hold after the broadcasts.
+std::vector<Layer> load_layers(const Communicator& comm, BroadcastAlgorithm algorithm) {
+  const int root = 0;
+  if (comm.rank() == root) {
+    Layer counter = tensor_of_root(0);
+    broadcast<float>(comm, counter, root, algorithm);
+  }
+  std::vector<Layer> layers(kLayers, Layer{-1, -1, -1, -1});
+  for (std::size_t k = 0; k < kLayers; ++k) {
+    if (comm.rank() == root) layers[k] = tensor_of_root(k + 1);
+    broadcast<float>(comm, layers[k], root, algorithm);
+  }
+  // Not part of the mistake: the others take what is left, so that no message stays behind.
+  Layer left_over{};
+  if (comm.rank() != root) broadcast<float>(comm, left_over, root, algorithm);
+  return layers;
+}
+
+// Which of the root's tensors this is, whole; -1 if it is none.
+int which_tensor(const Layer& layer) {
+  for (std::size_t which = 0; which <= kLayers; ++which) {
+    if (layer == tensor_of_root(which)) return static_cast<int>(which);
+  }
+  return -1;
+}
+
+}  // namespace
+
+bool break_root_only(const BreakIt& with) {
+  const Communicator& comm = with.comm;
+  bool seen = true;
+  for (const auto& [name, algorithm] : {NamedBroadcast{"tree", BroadcastAlgorithm::tree},
+                                        NamedBroadcast{"mpi", BroadcastAlgorithm::mpi}}) {
+    std::vector<int> held;
+    for (const Layer& layer : load_layers(comm, algorithm)) held.push_back(which_tensor(layer));
+    const std::vector<int> expected =
+        comm.rank() == 0 ? std::vector{1, 2, 3} : std::vector{0, 1, 2};
+    seen = seen && held == expected;
+    with.console.line(
+        fmt::format("  {}: the root's tensors 1, 2, 3 are for layers 1, 2, 3", name));
+    lines_in_rank_order(with.console, comm,
+                        fmt::format("    rank {}: layers 1, 2, 3 hold tensors {}", comm.rank(),
+                                    fmt::join(held, ", ")));
+    rows_in_rank_order(with.console, comm,
+                       {{"break", "root-only"},
+                        {"algorithm", name},
+                        {"rank", comm.rank()},
+                        {"layers_hold", held}});
+  }
+  return seen;
+}
+
+}  // namespace dist

@@ -1,0 +1,166 @@
+// Lesson 1's experiments: the symptom that each promises is there, with its numbers.
+#include "tests/support/program_checks.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace dist::test;
+using nlohmann::json;
+
+namespace {
+
+CommandResult broken(int ranks, const std::string& name, const std::string& flags = "--json") {
+  return mpirun(ranks, "send_recv", "--break " + name + " " + flags, kNoGrace);
+}
+
+// The rows of an experiment that came to an end and saw its symptom.
+std::vector<json> symptom(int ranks, const std::string& name) {
+  const CommandResult result = broken(ranks, name);
+  INFO(ranks << " ranks, " << name << "\n" << result.out << result.err);
+  REQUIRE(result.status == 0);
+  std::vector<json> rows = result.rows();
+  REQUIRE(!rows.empty());
+  for (const json& row : rows) CHECK(row["break"] == name);
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("send_recv lists its experiments, and refuses what it cannot do", "[break]") {
+  const std::vector<json> rows = mpirun(1, "send_recv", "--break list --json").rows();
+  std::set<std::string> names;
+  for (const json& row : rows) names.insert(row["break"].get<std::string>());
+  CHECK(names == std::set<std::string>{"shared-variable", "head-to-head", "wrong-tag",
+                                       "truncate", "wrong-type", "reuse-buffer", "print-order",
+                                       "no-group"});
+  for (const std::string& name : names) {
+    check_refused("send_recv", "--break " + name, "--break: " + name + " needs 2 ranks", 1);
+  }
+  check_refused("send_recv", "--break nonsense", "--break: 'nonsense' is none of list, ");
+}
+
+TEST_CASE("shared-variable: rank 0's 42 stays with rank 0", "[break]") {
+  for (const int ranks : {2, 4}) {
+    const std::vector<json> rows = symptom(ranks, "shared-variable");
+    REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
+    for (const json& row : rows) CHECK(row["value"] == (row["rank"] == 0 ? 42 : 0));
+  }
+}
+
+TEST_CASE("head-to-head: right at the eager limit, a cycle one number above", "[break]") {
+  const json limit =
+      mpirun(2, "send_recv", "--act eager --json").rows().at(0)["eager_limit_bytes"];
+  for (const int ranks : {2, 4}) {
+    const CommandResult result = broken(ranks, "head-to-head", "--timeout 2 --json");
+    INFO(result.out << result.err);
+    CHECK(result.status == 86);
+    const std::vector<json> rows = result.rows();
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0]["eager_limit_bytes"] == limit);
+    const auto right_at = rows[0]["right_at_bytes"].get<std::size_t>();
+    const auto hangs_at = rows[0]["hangs_at_bytes"].get<std::size_t>();
+    CHECK(right_at == limit.get<std::size_t>() / 4 * 4);
+    CHECK(hangs_at == right_at + 4);
+    CHECK(result.says("hang: rank 0 in MPI_Send to 1 ("));
+    CHECK(result.says("cycle 0 -> 1 -> 0"));
+  }
+}
+
+TEST_CASE("head-to-head with --strict hangs at 4 bytes", "[break]") {
+  const CommandResult result = broken(2, "head-to-head", "--strict --timeout 2");
+  INFO(result.out << result.err);
+  CHECK(result.status == 86);
+  CHECK(result.says("no message of any size is sent before its receive"));
+  CHECK(
+      result.says("hang: rank 0 in MPI_Send to 1 (4 B, tag 0); rank 1 in MPI_Send to 0 "
+                  "(4 B, tag 0): cycle 0 -> 1 -> 0"));
+}
+
+TEST_CASE("wrong-tag: the report names the tag that is waited for and the one there is",
+          "[break]") {
+  for (const int ranks : {2, 4}) {
+    const CommandResult result = broken(ranks, "wrong-tag", "--timeout 2");
+    INFO(result.out << result.err);
+    CHECK(result.status == 86);
+    CHECK(result.says("sent tag 8, then 7; received tag 7, then 8: each receive got its own"));
+    CHECK(result.says("hang: rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8\n"));
+  }
+}
+
+TEST_CASE("truncate: too long is an error of MPI's, too short only of recv's", "[break]") {
+  for (const int ranks : {2, 4}) {
+    const json row = symptom(ranks, "truncate").at(0);
+    CHECK(row["truncated"] == true);
+    CHECK(row["behind_is_untouched"] == true);
+    CHECK(row["short_is_an_error"] == false);
+    CHECK(row["short_count"] == 3);
+    CHECK(row["short_memory"] == json({1000, 1001, 1002, -1}));
+    CHECK(row["recv_says"] == "received 3 elements from rank 0, expected 4");
+  }
+}
+
+TEST_CASE("wrong-type: the bits of a float, read as an int", "[break]") {
+  for (const int ranks : {2, 4}) {
+    const json row = symptom(ranks, "wrong-type").at(0);
+    CHECK(row["sent"] == json({1000, 1001, 1002, 1003}));
+    CHECK(row["as_ints"][0] == 0x447a0000);  // 1000 in binary32
+    CHECK(row["as_doubles"].size() == 2);
+    CHECK(row["as_doubles"][0] > 1e21);
+  }
+}
+
+TEST_CASE("reuse-buffer: above the eager limit the receiver gets the later value", "[break]") {
+  for (const int ranks : {2, 4}) {
+    const std::vector<json> rows = symptom(ranks, "reuse-buffer");
+    REQUIRE(rows.size() == 2);
+    CHECK(rows[0]["bytes"] == 16);
+    CHECK(rows[1]["of_version_2"] > 0);
+    for (const json& row : rows) {
+      const auto count = row["bytes"].get<std::int64_t>() / 4;
+      CHECK(row["of_version_1"].get<std::int64_t>() + row["of_version_2"].get<std::int64_t>() ==
+            count);
+    }
+  }
+}
+
+TEST_CASE("print-order: through the ranks' buffers, lines do not stand in order", "[break]") {
+  for (const int ranks : {2, 4, 7}) {
+    const std::vector<json> rows = symptom(ranks, "print-order");
+    REQUIRE(rows.size() == 2);
+    for (const json& row : rows) {
+      // None is lost or doubled.
+      const auto order = row["order"].get<std::vector<int>>();
+      CHECK(order.size() == static_cast<std::size_t>(2 * ranks));
+      CHECK(std::set<int>(order.begin(), order.end()).size() == order.size());
+    }
+    CHECK(rows[0]["out_of_place"] > 0);
+    CHECK(rows[1]["flushed"] == true);
+    CHECK(rows[1]["out_of_place"] == 0);
+  }
+  // As a reader sees it: every rank has printed its own line, in whatever order.
+  const CommandResult plain = broken(4, "print-order", "");
+  for (const std::string line : {"line 0 by rank 0", "line 1 by rank 1", "line 3 by rank 3"}) {
+    CHECK(plain.says(line));
+  }
+}
+
+TEST_CASE("no-group: single sends wait in a cycle, or there is no NCCL", "[break]") {
+  for (const int ranks : {2, 3}) {
+    const CommandResult result = broken(ranks, "no-group", "--timeout 2");
+    INFO(result.out << result.err);
+    if (result.status == 2) {
+      CHECK(result.out.empty());
+      CHECK(result.err.find("error: --break: no-group: ") == 0);
+      continue;
+    }
+    CHECK(result.status == 86);
+    CHECK(result.says("send and receive in a group: right numbers"));
+    CHECK(result.says("NCCL's"));       // its stream or its call
+    if (!DIST_CUDA_EMULATED) continue;  // what real NCCL does inside, the watch cannot see
+    CHECK(result.says("of ncclSend #1"));
+    CHECK(result.says(ranks == 2 ? "cycle 0 -> 1 -> 0" : "cycle 0 -> 1 -> 2 -> 0"));
+  }
+}

@@ -1,0 +1,109 @@
+// Lesson 2's experiments: the symptom that each promises is there, with its numbers.
+#include "tests/support/program_checks.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace dist::test;
+using nlohmann::json;
+
+namespace {
+
+std::vector<json> symptom(int ranks, const std::string& name, const std::string& flags = "") {
+  const CommandResult result =
+      mpirun(ranks, "broadcast", "--json --break " + name + " " + flags);
+  INFO(ranks << " ranks, " << name << " " << flags << "\n" << result.out << result.err);
+  REQUIRE(result.status == 0);
+  std::vector<json> rows = result.rows();
+  for (const json& row : rows) CHECK(row["break"] == name);
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("broadcast lists its experiments, and refuses too few ranks", "[break]") {
+  const std::vector<json> rows = mpirun(1, "broadcast", "--break list --json").rows();
+  std::set<std::string> names;
+  for (const json& row : rows) names.insert(row["break"].get<std::string>());
+  CHECK(names ==
+        std::set<std::string>{"barrier-myth", "root-only", "root-disagree", "no-broadcast"});
+  for (const std::string& name : names) {
+    check_refused("broadcast", "--break " + name, "--break: " + name + " needs 2 ranks", 1);
+  }
+}
+
+TEST_CASE("barrier-myth: the root leaves before the last rank comes, but not a barrier",
+          "[break]") {
+  for (const int ranks : {2, 4, 7}) {
+    const std::vector<json> rows = symptom(ranks, "barrier-myth");
+    REQUIRE(rows.size() == 4);
+    CHECK(rows[0]["call"] == "broadcast (tree)");
+    CHECK(rows[0]["root_left_ms"] < 0);
+    CHECK(rows[2]["call"] == "token, once around");
+    CHECK(rows[2]["root_left_ms"] >= 0);
+    CHECK((rows[2]["first_left_ms"] < 0) == (ranks > 2));
+    CHECK(rows[3]["call"] == "MPI_Barrier");
+    CHECK(rows[3]["first_left_ms"] >= 0);
+  }
+}
+
+TEST_CASE("root-only: the others' layers hold the tensor before", "[break]") {
+  for (const int ranks : {2, 4, 7}) {
+    const std::vector<json> rows = symptom(ranks, "root-only");
+    REQUIRE(rows.size() == 2 * static_cast<std::size_t>(ranks));
+    for (const json& row : rows) {
+      CHECK(row["layers_hold"] == (row["rank"] == 0 ? json({1, 2, 3}) : json({0, 1, 2})));
+    }
+  }
+}
+
+TEST_CASE("root-disagree: nobody notices until the next call, which is right", "[break]") {
+  for (const int ranks : {2, 4, 7}) {
+    const std::vector<json> rows = symptom(ranks, "root-disagree");
+    REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
+    for (const json& row : rows) {
+      const int rank = row["rank"];
+      const bool is_last = rank + 1 == ranks;
+      CHECK(row["weights_of_rank"] == (is_last ? rank : 0));
+      CHECK(row["error_at_bias"].is_null() == !is_last);
+    }
+    const auto error = rows.back()["error_at_bias"].get<std::string>();
+    INFO(error);
+    CHECK(error.find("runcate") != std::string::npos);  // each MPI in words of its own
+  }
+}
+
+TEST_CASE("root-disagree with --strict: the two roots wait for each other", "[break]") {
+  const CommandResult result =
+      mpirun(4, "broadcast", "--break root-disagree --strict --timeout 2", kNoGrace);
+  INFO(result.out << result.err);
+  CHECK(result.status == 86);
+  CHECK(
+      result.says("hang: rank 0 in MPI_Send to 3 (32 B, tag 0); rank 3 in MPI_Send to 0 "
+                  "(32 B, tag 0): cycle 0 -> 3 -> 0"));
+}
+
+TEST_CASE("no-broadcast: the spread stays, the losses fall, and not far enough", "[break]") {
+  std::set<double> spreads;
+  for (const int ranks : {2, 4, 7}) {
+    for (const std::string seed : {"0", "1"}) {
+      const std::vector<json> rows = symptom(ranks, "no-broadcast", "--seed " + seed);
+      REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
+      for (const json& row : rows) {
+        const double before = row["spread_before"];
+        CHECK(before > 0.1);
+        CHECK(std::abs(row["spread_after"].get<double>() - before) < 1e-5);
+        CHECK(row["update_difference"] == 0);
+        CHECK(row["last_loss"] < row["first_loss"]);
+        // With the broadcast the same run finds the true model.
+        CHECK(row["last_loss_with_broadcast"] < 1e-6);
+        CHECK(row["spread_with_broadcast"] == 0);
+      }
+      spreads.insert(rows[0]["spread_before"].get<double>());
+    }
+  }
+  CHECK(spreads.size() >= 4);  // the seed is heard
+}
