@@ -17,6 +17,8 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <string_view>
 #include <unistd.h>
 
 namespace dist::exercise {
@@ -122,9 +124,26 @@ bool passes(const Check& check, const Communicator& world, bool ones, const Verd
   return world.all_agree(trial.mistake().empty());
 }
 
+// Each exercise's checks, one in a line: exercise, name, must, hint and hint if it hangs, with
+// tabs between.
+void list_checks(const std::vector<Solution>& solutions) {
+  std::set<std::string> listed;
+  for (const Solution& solution : solutions) {
+    if (!listed.insert(solution.exercise).second) continue;
+    for (const Check& check : solution.checks) {
+      fmt::print("{}\t{}\t{}\t{}\t{}\n", solution.exercise, check.name, check.must, check.hint,
+                 check.hint_if_it_hangs);
+    }
+  }
+}
+
 }  // namespace
 
 int run(int argc, char** argv, const std::vector<Solution>& solutions) {
+  if (argc == 2 && std::string_view(argv[1]) == "--list") {  // needs no ranks
+    list_checks(solutions);
+    return 0;
+  }
   MpiEnvironment mpi(argc, argv);
   const Communicator world = Communicator::world();
   std::vector<std::string> names;

@@ -1,6 +1,10 @@
 // What lesson 3's exercises must do.
 #pragma once
 
+#include "03_all_reduce/all_reduce.hpp"
+#include "common/nccl_communicator.hpp"
+#include "common/stream.hpp"
+#include "common/tensor.hpp"
 #include "tests/exercises/exercise.hpp"
 
 #include <functional>
@@ -15,5 +19,17 @@ using OnSpan = std::function<void(const Communicator&, std::span<float>)>;
 std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution);
 std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution);
 std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution);
+
+// leftward_checks.cpp
+std::vector<Check> checks_of_leftward_ring(const OnSpan& solution);
+
+// choice_checks.cpp. Bytes, ranks, alpha, beta, gamma.
+using Choice = std::function<AllReduceAlgorithm(double, int, double, double, double)>;
+std::vector<Check> checks_of_choose_all_reduce(const Choice& solution);
+
+// nccl_checks.cpp; in the emulated build only. `out`, `in`.
+using NcclShift =
+    std::function<void(NcclCommunicator&, const Tensor&, const Tensor&, const Stream&)>;
+std::vector<Check> checks_of_nccl_ring_shift(const NcclShift& solution);
 
 }  // namespace dist::exercise

@@ -8,5 +8,8 @@
 namespace dist::exercise {
 
 std::vector<Solution> ring_solutions();
+std::vector<Solution> leftward_solutions();
+std::vector<Solution> choice_solutions();
+std::vector<Solution> nccl_solutions();  // none but in the emulated build
 
 }  // namespace dist::exercise

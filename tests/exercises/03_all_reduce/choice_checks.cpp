@@ -1,0 +1,143 @@
+// The choice between ring and recursive doubling, held against the lesson's cost model, which
+// the tests of lesson 3 hold against the README's formulas.
+#include "03_all_reduce/advanced/cost_model.hpp"
+#include "tests/exercises/03_all_reduce/checks.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace dist::exercise {
+namespace {
+
+struct Link {
+  double alpha_s;
+  double beta_s_per_byte;
+  double gamma_s_per_byte;
+};
+
+constexpr Link kNoAdding{3e-6, 2e-10, 0};
+
+double seconds(AllReduceAlgorithm algorithm, double bytes, int ranks, const Link& link) {
+  return *predict_all_reduce(
+      algorithm, bytes, ranks,
+      straight_line_costs(link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte), false);
+}
+
+// Ring minus recursive doubling: below 0 where the ring is faster. A straight line in `bytes`.
+double difference(double bytes, int ranks, const Link& link) {
+  return seconds(AllReduceAlgorithm::ring, bytes, ranks, link) -
+         seconds(AllReduceAlgorithm::recursive_doubling, bytes, ranks, link);
+}
+
+// Where the two take the same time; nothing where one of them is always faster.
+std::optional<double> crossover_bytes(int ranks, const Link& link) {
+  const double at_0 = difference(0, ranks, link);
+  const double per_byte = (difference(1e9, ranks, link) - at_0) / 1e9;
+  if (!(at_0 > 0 && per_byte < 0)) return std::nullopt;
+  return -at_0 / per_byte;
+}
+
+void expect_faster(Trial& trial, const Choice& solution, double bytes, int ranks,
+                   const Link& link) {
+  const double ring_loses_by = difference(bytes, ranks, link);
+  const double of = seconds(AllReduceAlgorithm::ring, bytes, ranks, link);
+  if (std::abs(ring_loses_by) <= 1e-9 * of) return;  // as good as equal
+  const auto must =
+      ring_loses_by < 0 ? AllReduceAlgorithm::ring : AllReduceAlgorithm::recursive_doubling;
+  const AllReduceAlgorithm chosen =
+      solution(bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte);
+  trial.expect(chosen == must, [&] {
+    return fmt::format(
+        "{:.0f} bytes on {} ranks, alpha {:g} s, beta {:g} and gamma {:g} s per byte: the "
+        "ring takes {:.4g} us, recursive doubling {:.4g} us, and {} was chosen",
+        bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte, 1e6 * of,
+        1e6 * (of - ring_loses_by), to_string(chosen));
+  });
+}
+
+// 1 % on either side of where the curves cross; and far from it.
+void expect_right_around_the_crossover(Trial& trial, const Choice& solution,
+                                       std::span<const int> ranks, const Link& link) {
+  for (const int n : ranks) {
+    const double bytes = crossover_bytes(n, link).value_or(1e5);
+    for (const double factor : {0.0, 0.1, 0.99, 1.01, 10.0, 1e4}) {
+      expect_faster(trial, solution, factor * bytes, n, link);
+    }
+  }
+}
+
+constexpr std::array kPowersOfTwo{2, 4, 8, 64, 1024};
+
+}  // namespace
+
+std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
+  return {
+      {"one-rank", "a single rank gets one of the two answers",
+       "with one rank nobody sends anything: both formulas give 0, and either answer will do, "
+       "but no third one",
+       [=](Trial& trial) {
+         const AllReduceAlgorithm chosen = solution(1000, 1, 1e-6, 1e-10, 1e-11);
+         trial.expect(chosen == AllReduceAlgorithm::ring ||
+                          chosen == AllReduceAlgorithm::recursive_doubling,
+                      [&] { return to_string(chosen) + " was chosen"; });
+       },
+       ""},
+      {"nothing-to-send", "for 0 bytes the one with fewer messages is chosen",
+       "with no bytes only alpha is left: 2 (N - 1) messages of the ring against log2 N of "
+       "recursive doubling, which are always fewer",
+       [=](Trial& trial) {
+         for (const int ranks : kPowersOfTwo) {
+           expect_faster(trial, solution, 0, ranks, kNoAdding);
+         }
+       },
+       ""},
+      {"no-latency", "where messages cost nothing but their bytes, the fewer bytes are chosen",
+       "the ring sends 2 (N - 1) chunks of n / N bytes, in all less than 2 n; recursive "
+       "doubling sends log2 N times the whole tensor. In C++ (N - 1) / N is 0 when both are "
+       "whole numbers, and n / N of whole numbers is rounded down",
+       [=](Trial& trial) {
+         for (const int ranks : {4, 8, 64, 1024}) {
+           expect_faster(trial, solution, 1e6, ranks, {0, 2e-10, 0});
+         }
+       },
+       ""},
+      {"crossover", "the choice changes at the size where the formulas cross",
+       "set 2 (N - 1) alpha + 2 (N - 1) / N n beta equal to log2 N (alpha + n beta): the n of "
+       "that is where the choice must change. It depends on N, alpha and beta, and n is in "
+       "bytes. In C++ (N - 1) / N is 0 when both are whole numbers",
+       [=](Trial& trial) {
+         for (const Link& link : {kNoAdding, Link{1e-6, 1e-10, 0}, Link{5e-5, 1e-8, 0}}) {
+           expect_right_around_the_crossover(trial, solution, kPowersOfTwo, link);
+         }
+       },
+       ""},
+      {"adding", "the time for adding is in it",
+       "adding costs gamma per byte: in recursive doubling log2 N times the whole tensor, in "
+       "the ring one chunk in each of the first N - 1 steps, (N - 1) / N of the tensor",
+       [=](Trial& trial) {
+         for (const Link& link :
+              {Link{3e-6, 2e-10, 2e-9}, Link{3e-6, 2e-10, 5e-11}, Link{1e-6, 0, 1e-10}}) {
+           expect_right_around_the_crossover(trial, solution, kPowersOfTwo, link);
+         }
+       },
+       ""},
+      {"surplus-ranks", "it is right for numbers of ranks that are no power of two",
+       "recursive doubling works among the largest power of two of ranks, std::bit_floor(N); "
+       "the others hand over their tensor first and get the result in the end: "
+       "2 (alpha + n beta) + n gamma more, whatever N is",
+       [=](Trial& trial) {
+         for (const Link& link : {kNoAdding, Link{3e-6, 2e-10, 2e-9}}) {
+           expect_right_around_the_crossover(
+               trial, solution, std::array{3, 5, 6, 7, 9, 31, 33, 100, 1000}, link);
+         }
+       },
+       ""},
+  };
+}
+
+}  // namespace dist::exercise

@@ -1,0 +1,25 @@
+// The reference.
+#pragma once
+
+#include "03_all_reduce/all_reduce.hpp"
+
+#include <bit>
+
+namespace dist::exercise {
+
+inline AllReduceAlgorithm choose_all_reduce(double bytes, int ranks, double alpha_s,
+                                            double beta_s_per_byte, double gamma_s_per_byte) {
+  const double whole = alpha_s + bytes * beta_s_per_byte;
+  const double chunk = alpha_s + bytes / ranks * beta_s_per_byte;
+  const double add_whole = bytes * gamma_s_per_byte;
+  const double add_chunk = bytes / ranks * gamma_s_per_byte;
+
+  const auto seats = std::bit_floor(static_cast<unsigned>(ranks));
+  const int doublings = std::bit_width(seats) - 1;
+  double doubling = doublings * (whole + add_whole);
+  if (seats != static_cast<unsigned>(ranks)) doubling += 2 * whole + add_whole;
+  const double ring = (ranks - 1) * (2 * chunk + add_chunk);
+  return ring < doubling ? AllReduceAlgorithm::ring : AllReduceAlgorithm::recursive_doubling;
+}
+
+}  // namespace dist::exercise
