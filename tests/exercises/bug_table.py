@@ -44,6 +44,8 @@ def cell(text):
 
 def row_of(solution, checks):
     exercise, name, check, words, ones, bug = solution
+    if (exercise, check) not in checks:
+        raise SystemExit(f"{exercise}/{name}: there is no check '{check}'")
     must, *hints = checks[exercise, check]
     fitting = [hint for hint in hints if words in hint]
     if not fitting:
