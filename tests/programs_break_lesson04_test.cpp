@@ -64,6 +64,10 @@ TEST_CASE("rank-seed repeats samples and leaves others out", "[break]") {
             100 * ranks);
     }
     CHECK(common["once"] == 100 * ranks);
+    if (ranks == 4) {  // what the README says
+      CHECK(own["again"] == 108);
+      CHECK(own["never"] == 133);
+    }
   }
 }
 

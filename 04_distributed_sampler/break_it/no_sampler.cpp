@@ -7,7 +7,7 @@
 //          long as with a sampler, and no step learns more than one rank alone would.
 // Why:     DDP averages gradients and knows nothing of data. Who divides the work is the
 //          sampler.
-// In the wild: Lightning-AI/pytorch-lightning#7813 (three GPUs, the epoch as long as on one),
+// In the wild: Lightning-AI/pytorch-lightning#7813 (6 GPUs, as many batches as on 1),
 //          Parskatt/RoMa#32, PatrickHua/SimSiam#16.
 #include "03_all_reduce/break_it/distinct.hpp"
 #include "04_distributed_sampler/break_it/experiments.hpp"
