@@ -10,6 +10,7 @@
 // shows stands in program.cpp, ring_picture.cpp and forecast.cpp.
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "02_broadcast/share_link_cost.hpp"
+#include "03_all_reduce/break_it/experiments.hpp"
 #include "03_all_reduce/forecast.hpp"
 #include "03_all_reduce/program.hpp"
 #include "03_all_reduce/ring_picture.hpp"
@@ -87,6 +88,8 @@ int main(int argc, char** argv) {
   CommandLine command_line("all_reduce", "Lesson 3: everybody's tensors become one sum.");
   declare(command_line, options);
   forecast.declare(command_line);
+  BreakOption broken(kAllReduceExperiments);
+  broken.declare(command_line, comm);
   command_line.check([&] {
     choice = choose_device(options.common.device, comm.local_rank());
     if (options.algorithm == "shared-memory") require_host_memory("--algorithm", comm);
@@ -116,6 +119,7 @@ int main(int argc, char** argv) {
   }
 
   const Stream stream(choice.device, options.common.threads);
+  if (broken.wanted()) return broken.run({console, comm, stream});
   std::string left_out;
   const std::vector<std::string> algorithms = algorithms_of(options, comm, no_nccl, left_out);
   std::optional<NcclCommunicator> nccl;

@@ -8,6 +8,7 @@
 // Read distributed_sampler.cpp first, then policies_act.cpp, data_loader.hpp,
 // prefetch_loader.cpp.
 #include "04_distributed_sampler/acts.hpp"
+#include "04_distributed_sampler/break_it/experiments.hpp"
 #include "common/check.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
@@ -64,6 +65,8 @@ int main(int argc, char** argv) {
                     "draw the first sample, if these were the digits");
   options.common.declare(command_line);
   const bool& json = options.common.json;
+  BreakOption broken(kSamplerExperiments);
+  broken.declare(command_line, comm);
   command_line.check([&] {
     if (command_line.given("--rank") != command_line.given("--num-replicas")) {
       throw Error("--rank: goes together with --num-replicas");
@@ -84,6 +87,8 @@ int main(int argc, char** argv) {
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
 
   const Console console(json, comm.rank() == 0);
+  const Stream stream(Device{}, options.common.threads);  // of experiments; samples stay here
+  if (broken.wanted()) return broken.run({console, comm, stream});
   if (command_line.given("--rank")) return show_one_shard(sampling, console) ? 0 : 1;
   bool correct = true;
   if (options.plays("shards")) correct = show_shards(sampling, console, comm) && correct;

@@ -1,0 +1,103 @@
+// Belief:  ring, recursive doubling and naive sum are equivalent, so they give the same bits;
+//          or: they do not, so the ranks of one all-reduce hold different bits.
+// Predict: the same random numbers on all ranks, added up by each of the three. How many of
+//          4096 sums differ between two of them? Between two ranks of one?
+// You see: between algorithms about a third on 4 ranks, most by one unit in the last place
+//          (ULP), a few by hundreds, where shares of both signs cancel. Between the ranks of
+//          one algorithm none: one hash.
+// Why:     float addition is commutative but not associative: (a + b) + c is rounded in another
+//          place than a + (b + c). The ring adds each chunk in an order of its own, but in one
+//          place, and copies it; in recursive doubling the two partners add the same two
+//          numbers. On 2 ranks there is only a + b, and nothing to see. On 3 ranks recursive
+//          doubling adds in the order of the naive sum.
+// In the wild: NVIDIA/nccl#855 asks whether all GPUs get the same sum; pmodels/mpich#6538 found
+//          an algorithm of MPICH's in which they do not.
+#include "03_all_reduce/all_reduce.hpp"
+#include "03_all_reduce/break_it/distinct.hpp"
+#include "03_all_reduce/break_it/experiments.hpp"
+#include "common/hash.hpp"
+#include "common/random.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+namespace dist {
+namespace {
+
+// Where a float stands in the row of all floats: neighbours differ by one, across zero too.
+std::int64_t place(float value) {
+  const auto bits = std::bit_cast<std::int32_t>(value);
+  return bits >= 0 ? std::int64_t{bits} : std::numeric_limits<std::int32_t>::min() - bits;
+}
+
+struct Distance {
+  std::size_t elements = 0;  // that differ
+  std::size_t far = 0;       // by more than one ULP
+  std::int64_t ulp = 0;      // the largest
+};
+
+Distance distance(std::span<const float> a, std::span<const float> b) {
+  Distance result;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const std::int64_t ulp = std::abs(place(a[i]) - place(b[i]));
+    result.elements += ulp != 0 ? 1 : 0;
+    result.far += ulp > 1 ? 1 : 0;
+    result.ulp = std::max(result.ulp, ulp);
+  }
+  return result;
+}
+
+}  // namespace
+
+bool break_association(const BreakIt& with) {
+  const Communicator& comm = with.comm;
+  std::vector<float> mine(4096);
+  Generator generator(static_cast<std::uint64_t>(comm.rank()));
+  fill_normal(mine, generator);
+
+  constexpr std::array kCompared{AllReduceAlgorithm::naive, AllReduceAlgorithm::ring,
+                                 AllReduceAlgorithm::recursive_doubling};
+  std::array<std::vector<float>, kCompared.size()> sums;
+  std::array<std::size_t, kCompared.size()> results{};
+  for (std::size_t a = 0; a < kCompared.size(); ++a) {
+    sums[a] = mine;
+    all_reduce<float>(comm, sums[a], ReduceOp::sum, kCompared[a]);
+    results[a] = count_distinct(comm, fingerprint(sums[a]));
+  }
+
+  Table table({"", "sums that differ", "by more than 1 ULP", "at most, ULP"});
+  Json distances = Json::array();
+  std::size_t differ = 0;
+  for (const auto& [a, b] : {std::pair{0U, 1U}, {0U, 2U}, {1U, 2U}}) {
+    const auto [elements, far, ulp] = distance(sums[a], sums[b]);
+    differ += elements;
+    const std::string& first = to_string(kCompared[a]);
+    const std::string& second = to_string(kCompared[b]);
+    table.add({fmt::format("{} and {}", first, second),
+               fmt::format("{} of {}", elements, mine.size()), std::to_string(far),
+               std::to_string(ulp)});
+    distances.push_back({{"between", {first, second}},
+                         {"different", elements},
+                         {"far", far},
+                         {"largest_ulp", ulp}});
+  }
+  table.print(with.console);
+  with.console.line(
+      fmt::format("hashes over the {} ranks: naive {}, ring {}, recursive "
+                  "doubling {}",
+                  comm.size(), results[0], results[1], results[2]));
+  with.console.row({{"break", "association"},
+                    {"ranks", comm.size()},
+                    {"elements", mine.size()},
+                    {"distances", distances},
+                    {"hashes", results}});
+  return differ > 0 && results == std::array<std::size_t, 3>{1, 1, 1};
+}
+
+}  // namespace dist

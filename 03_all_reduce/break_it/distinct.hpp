@@ -1,0 +1,19 @@
+// Whether all ranks hold the same, by its hash: how many different values there are.
+#pragma once
+
+#include "03_all_reduce/ring.hpp"
+
+#include <set>
+#include <vector>
+
+namespace dist {
+
+// Called on all ranks; the same number on all.
+inline std::size_t count_distinct(const Communicator& comm, std::uint64_t mine) {
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(comm.size()));
+  all[static_cast<std::size_t>(comm.rank())] = mine;
+  ring_all_gather<std::uint64_t>(comm, all);
+  return std::set(all.begin(), all.end()).size();
+}
+
+}  // namespace dist

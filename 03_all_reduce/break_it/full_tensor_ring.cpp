@@ -1,0 +1,90 @@
+// Belief:  a ring that gives the right sum is a ring all-reduce.
+// Predict: every rank passes whole tensors to the right, N-1 times, and adds up what comes. The
+//          sum is right. How many bytes does a rank send? And do all ranks hold the same bits?
+// You see: values PASS, bytes FAIL: (N-1) S sent by each rank, where the ring in chunks sends
+//          2 (N-1)/N S. On 4 ranks twice as many, on 64 ranks 32 times. With numbers that round
+//          the ranks end with different bits, too.
+// Why:     going around whole is an all-gather of all tensors: everybody gets everything and
+//          adds it up alone, each in an order of its own. Chunks are added up once each, on one
+//          rank. On 2 ranks both send S, so that a test there sees no difference.
+// In the wild: callummcdougall/ARENA_3.0#407; pytorch/pytorch#31572.
+#include "03_all_reduce/break_it/distinct.hpp"
+#include "03_all_reduce/break_it/experiments.hpp"
+#include "common/hash.hpp"
+#include "common/random.hpp"
+#include "common/tracer_numbers.hpp"
+#include "common/traffic.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <utility>
+#include <vector>
+
+namespace dist {
+namespace {
+
+void full_tensor_ring(const Communicator& comm, std::span<float> data) {
+  std::vector<float> out(data.begin(), data.end());
+  std::vector<float> in(data.size());
+  for (int step = 0; step < comm.size() - 1; ++step) {
+    send_recv<float>(comm, out, comm.right(), in, comm.left());
+    accumulate<float>(ReduceOp::sum, data, in);
+    std::swap(out, in);
+  }
+}
+
+}  // namespace
+
+bool break_full_tensor_ring(const BreakIt& with) {
+  const Communicator& comm = with.comm;
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  std::vector<float> data(1024 * ranks);  // so that 2 (N-1)/N of it is a whole number
+  const std::size_t bytes = data.size() * sizeof(float);
+
+  fill_tracer_numbers(data, comm.rank());
+  const Traffic whole = count_traffic(comm, [&] { full_tensor_ring(comm, data); });
+  const std::size_t wrong = count_wrong(data, [&](std::size_t i) {
+    double sum = 0;
+    for (int rank = 0; rank < comm.size(); ++rank) sum += tracer_number(rank, i);
+    return sum;
+  });
+  const bool values_right = comm.all_agree(wrong == 0);
+  const Traffic chunked =
+      count_traffic(comm, [&] { all_reduce_ring<float>(comm, data, ReduceOp::sum); });
+
+  Generator generator(static_cast<std::uint64_t>(comm.rank()));
+  std::vector<float> noise(data.size());
+  fill_normal(noise, generator);
+  std::vector<float> same_noise = noise;
+  full_tensor_ring(comm, noise);
+  const std::size_t results = count_distinct(comm, fingerprint(noise));
+  all_reduce_ring<float>(comm, same_noise, ReduceOp::sum);
+  const std::size_t results_chunked = count_distinct(comm, fingerprint(same_noise));
+
+  Table table({"ring of", "values", "bytes per rank", "of the tensor", "different results"});
+  const auto add = [&](const char* name, bool right, const Traffic& traffic, std::size_t many) {
+    table.add({name, right ? "PASS" : "FAIL", std::to_string(traffic.bytes_per_rank),
+               fmt::format("{:.3g}", static_cast<double>(traffic.bytes_per_rank) /
+                                         static_cast<double>(bytes)),
+               std::to_string(many)});
+  };
+  add("whole tensors", values_right, whole, results);
+  add("chunks", true, chunked, results_chunked);
+  table.print(with.console);
+  with.console.line(fmt::format("bytes FAIL: {} = (N-1) S, where 2 (N-1)/N S = {} would do",
+                                whole.bytes_per_rank, chunked.bytes_per_rank));
+  with.console.row({{"break", "full-tensor-ring"},
+                    {"ranks", ranks},
+                    {"tensor_bytes", bytes},
+                    {"values_right", values_right},
+                    {"bytes_per_rank", whole.bytes_per_rank},
+                    {"bytes_per_rank_in_chunks", chunked.bytes_per_rank},
+                    {"different_results", results},
+                    {"different_results_in_chunks", results_chunked}});
+  return values_right && whole.bytes_per_rank == (ranks - 1) * bytes &&
+         chunked.bytes_per_rank == 2 * (ranks - 1) * (bytes / ranks) && results > 1 &&
+         results_chunked == 1;
+}
+
+}  // namespace dist

@@ -1,0 +1,70 @@
+// Belief:  a send and a receive of NCCL's pair up by themselves, like MPI's Isend and Irecv:
+//          the calls return at once.
+// Predict: a step of the ring: every rank calls ncclSend to the right and then ncclRecv from
+//          the left. Once between ncclGroupStart and ncclGroupEnd, and once without.
+// You see: grouped, the left neighbour's numbers. Single, a hang, ended by the watch with 86:
+// on
+//          each rank the send waits for the right neighbour's receive, in a cycle. The emulated
+//          build hangs every time. A GPU may not: NCCL has buffers that a small send fits into,
+//          so 64 MiB are sent there.
+// Why:     the calls only queue. On the stream they run one after the other, and the receive
+//          does not start before the send has ended, which waits for a receive. A group makes
+//          the two one operation.
+// In the wild: NVIDIA/nccl#479. Not every call that lacks a group hangs: NVIDIA/nccl#1144.
+#include "01_send_recv/nccl_send_recv.hpp"
+#include "02_broadcast/nccl_broadcast.hpp"
+#include "03_all_reduce/break_it/experiments.hpp"
+#include "common/check.hpp"
+#include "common/check_nccl.hpp"
+#include "common/host_copy.hpp"
+#include "common/tracer_numbers.hpp"
+#include "common/wait_scope.hpp"
+#include "common/why_no_nccl.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace dist {
+
+std::string why_no_nccl_here(const BreakIt& with) {
+  return why_no_nccl(with.comm, with.stream.device());
+}
+
+#if DIST_WITH_NCCL
+bool break_no_group(const BreakIt& with) {
+  const Communicator& comm = with.comm;
+  const Stream& stream = with.stream;
+  // More than NCCL's own buffers hold (NCCL_BUFFSIZE, 4 MiB).
+  constexpr std::size_t kCount = DIST_CUDA_EMULATED ? 1024 : 16U << 20;
+  const Tensor out({kCount}, stream.device()), in({kCount}, stream.device());
+  on_host(stream, out, [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); });
+  NcclCommunicator nccl = connect_nccl(comm, stream.device());
+  send_recv_nccl(nccl, out, comm.right(), in, comm.left(), stream);
+  nccl.synchronize(stream);
+  const std::size_t wrong = count_wrong(
+      to_host(stream, in), [&](std::size_t i) { return tracer_number(comm.left(), i); });
+  const bool grouped_is_right = comm.all_agree(wrong == 0);
+  with.console.line(fmt::format("  grouped: {}; now the same two calls without a group, {}",
+                                grouped_is_right ? "right" : "WRONG",
+                                "until the watch ends the job"));
+  with.console.row({{"break", "no-group"},
+                    {"ranks", comm.size()},
+                    {"bytes", kCount * sizeof(float)},
+                    {"grouped_is_right", grouped_is_right}});
+
+  NCCL_CHECK(nccl,
+             ncclSend(out.data(), kCount, ncclFloat, comm.right(), nccl.get(), stream.get()));
+  NCCL_CHECK(nccl,
+             ncclRecv(in.data(), kCount, ncclFloat, comm.left(), nccl.get(), stream.get()));
+  // Nobody sees into a GPU's stream; the order of the calls says where it stands.
+  const WaitScope wait("ncclSend to the right, before its ncclRecv", comm, comm.right());
+  stream.synchronize();
+  return false;  // nothing hung
+}
+#else
+bool break_no_group(const BreakIt&) {
+  throw Error("built without NCCL");
+}
+#endif
+
+}  // namespace dist

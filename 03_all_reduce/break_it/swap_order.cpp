@@ -1,0 +1,110 @@
+// Belief:  collectives may be called in any order, as long as every rank calls all of them.
+// Predict: the last rank reduces its bias before its weight, the others the weight first. Who
+//          notices?
+// You see: of the same size, nobody: weight and bias are added up with each other, on all ranks
+//          and without an error. Of different sizes, or in registered memory, ours is named:
+//          "rank 3 came to the all-reduce with another number of elements than rank 0".
+// Why:     collectives match by call order, not by name. A message says how long it is and not
+//          what it is for. Ranks that share memory can look at each other's call first; between
+//          hosts our ring would find the wrong length on arrival, and NCCL may also hang.
+// In the wild: NVIDIA/nccl#296 (another order on one rank), #1417 (other sizes: some hang, some
+//          give wrong numbers).
+#include "03_all_reduce/advanced/all_reducer.hpp"
+#include "03_all_reduce/break_it/experiments.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace dist {
+namespace {
+
+// A bias is told from a weight by its size in numbers.
+constexpr float kBias = 50000;
+
+void fill(const Communicator& comm, std::span<float> weight, std::span<float> bias) {
+  fill_tracer_numbers(weight, comm.rank());
+  fill_tracer_numbers(bias, comm.rank());
+  for (float& value : bias) value += kBias;
+}
+
+// What weight and bias become, and where each rank's came from.
+void reduce_in_this_order(const Communicator& comm, std::span<float> weight,
+                          std::span<float> bias,
+                          const std::function<void(std::span<float>)>& all_reduce_one) {
+  const bool swaps = comm.rank() == comm.size() - 1;
+  all_reduce_one(swaps ? bias : weight);
+  all_reduce_one(swaps ? weight : bias);
+}
+
+// The message of the Error that `body` throws; empty if it throws none.
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+bool break_swap_order(const BreakIt& with) {
+  const Communicator& comm = with.comm;
+  std::vector<float> weight(4), bias(4);
+  fill(comm, weight, bias);
+  reduce_in_this_order(comm, weight, bias, [&](std::span<float> data) {
+    all_reduce_ring<float>(comm, data, ReduceOp::sum);
+  });
+  double sum = 0;
+  for (int rank = 0; rank < comm.size(); ++rank) sum += tracer_number(rank, 0);
+  // The last rank passed its bias first: it is in the others' weight, and the others' weights
+  // are in its bias.
+  const std::vector<float>& first = comm.rank() == comm.size() - 1 ? bias : weight;
+  const bool swapped = comm.all_agree(first[0] == static_cast<float>(sum + kBias));
+  with.console.line(
+      fmt::format("  same size, by messages: no error; the sum of the weights is "
+                  "{:.0f}, and must be {:.0f}",
+                  first[0], sum));
+
+  AllReducer reducer(comm);
+  const std::string none = reducer.why_no_shared_memory();
+  const auto registered = [&](std::size_t of_weight, std::size_t of_bias) {
+    const Tensor w = reducer.allocate({of_weight}), b = reducer.allocate({of_bias});
+    fill(comm, w.span(), b.span());
+    const std::string error = error_of([&] {
+      reduce_in_this_order(comm, w.span(), b.span(), [&](std::span<float> data) {
+        reducer.all_reduce<float>(data, ReduceOp::sum, AllReduceAlgorithm::shared_memory);
+      });
+    });
+    comm.barrier();  // the memory is everybody's until all are through
+    return error;
+  };
+  const std::string same = none.empty() ? registered(4, 4) : "";
+  const std::string different = none.empty() ? registered(8, 4) : "";
+  if (none.empty()) {
+    with.console.line("  same size, registered:  " + same);
+    with.console.line("  different size:         " + different);
+  } else {
+    with.console.line("  different size: not shown here, where the ranks share no memory: " +
+                      none);
+  }
+  with.console.row({{"break", "swap-order"},
+                    {"ranks", comm.size()},
+                    {"silently_swapped", swapped},
+                    {"sum_seen", first[0]},
+                    {"sum_right", sum},
+                    {"same_size_registered", none.empty() ? Json(same) : Json()},
+                    {"different_size", none.empty() ? Json(different) : Json()}});
+  const auto named = [](const std::string& error, const char* what) {
+    return error.find(what) != std::string::npos;
+  };
+  return swapped && (!none.empty() || (named(same, "with another tensor's memory") &&
+                                       named(different, "with another number of elements")));
+}
+
+}  // namespace dist

@@ -1,0 +1,69 @@
+// Belief:  an all-reduce whose call has returned is done: work queued is work done.
+// Predict: the all-reduce is queued on a communication stream, the gradient is read on the
+//          compute stream, and the last rank is late. What does the compute stream read?
+// You see: stale values, the rank's own gradient, on every rank but the last. After the compute
+//          stream has waited for the communication stream's event: the sum.
+// Why:     a call that takes a stream only queues work, and two streams know nothing of each
+//          other. The event is the only order between them. Nobody is late in most steps of
+//          most runs, and then the wrong program reads the right numbers: here the last rank
+//          calls when all the others have read, so it cannot. Checked in the emulated build.
+// In the wild: PaddlePaddle/Paddle#51454: all-reduce on one stream, synchronize on another;
+//          passes on an A100, fails three times of four on an H100.
+#include "02_broadcast/nccl_broadcast.hpp"
+#include "03_all_reduce/break_it/experiments.hpp"
+#include "03_all_reduce/nccl_all_reduce.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <vector>
+
+namespace dist {
+
+bool break_wrong_stream(const BreakIt& with) {
+  const auto& [console, comm, compute] = with;
+  const Stream communication(compute.device());
+  NcclCommunicator nccl = connect_nccl(comm, compute.device());
+  const Tensor gradient({4}, compute.device());
+  std::vector<float> own(gradient.numel());
+  fill_tracer_numbers(own, comm.rank());
+
+  // Once before: NCCL connects the ranks in the first call, which therefore waits for them.
+  all_reduce_nccl(nccl, gradient, ReduceOp::sum, communication);
+  nccl.synchronize(communication);
+  copy_bytes(compute, gradient.data(), own.data(), gradient.size_bytes());
+  compute.synchronize();
+
+  communication.wait(compute.record_event());  // the gradient is complete: this order is kept
+  const bool late = comm.rank() == comm.size() - 1;
+  if (late) comm.barrier();
+  all_reduce_nccl(nccl, gradient, ReduceOp::sum, communication);
+  std::vector<float> too_early = own;
+  if (!late) {
+    too_early = to_host(compute, gradient);
+    comm.barrier();
+  }
+
+  compute.wait(communication.record_event());  // the line that was missing
+  const std::vector<float> right = to_host(compute, gradient);
+  nccl.synchronize(communication);
+
+  const double ranks = comm.size();
+  const bool stale = comm.all_agree(too_early == own);
+  const bool reduced =
+      comm.all_agree(count_wrong(right, [&](std::size_t i) {
+                       return ranks * (ranks - 1) / 2 * 1000 + ranks * static_cast<double>(i);
+                     }) == 0);
+  console.line(fmt::format("  without the event: {} on rank 0, {}", too_early[3],
+                           stale ? "stale" : "not stale"));
+  console.line(fmt::format("  after the event:   {} on rank 0, {}", right[3],
+                           reduced ? "the sum" : "not the sum"));
+  console.row({{"break", "wrong-stream"},
+               {"ranks", comm.size()},
+               {"without_event", too_early},
+               {"after_event", right}});
+  return stale && reduced;
+}
+
+}  // namespace dist

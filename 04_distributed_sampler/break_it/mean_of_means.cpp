@@ -1,0 +1,78 @@
+// Belief:  averaging over ranks is always exact: the mean of the ranks' means is the mean.
+// Predict: every rank's accuracy, averaged over the ranks, in three cases: equal shards; rank 0
+//          has one sample more; the last rank has one sample and the others 100. One sample is
+//          answered wrongly, and it is on the rank with the odd count. How far off?
+// You see: equal shards: nothing. One sample more: 1.4 points on 4 ranks. One against 100:
+//          24.7 points. The weighted mean is exact each time.
+// Why:     a mean of means gives every rank the same weight, so a sample on a rank with few
+//          samples counts for more. The same holds for gradients: averaging them equals one
+//          large batch only for equal local batches and a loss that is a mean over them.
+// In the wild: langfengQ/verl-agent#267: (35/124 + 1/1) / 2 = 64.1 % where 36 of 125 = 28.8 %
+//          were right.
+#include "03_all_reduce/all_reduce.hpp"
+#include "04_distributed_sampler/break_it/experiments.hpp"
+#include "04_distributed_sampler/weighted_mean.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cmath>
+#include <string>
+
+namespace dist {
+namespace {
+
+struct Means {
+  double of_means = 0;
+  double weighted = 0;
+};
+
+Means accuracy(const Communicator& comm, std::uint64_t right, std::uint64_t count) {
+  std::array own{static_cast<double>(right) / static_cast<double>(count)};
+  all_reduce<double>(comm, own, ReduceOp::avg);
+  return {own[0], mean_over_samples(comm, static_cast<double>(right), count)};
+}
+
+}  // namespace
+
+bool break_mean_of_means(const BreakIt& with) {
+  struct Case {
+    const char* name;
+    std::uint64_t usual;
+    std::uint64_t odd;
+    int odd_rank;  // has `odd` samples and the one wrong answer; the others have `usual`
+  };
+  const Communicator& comm = with.comm;
+  const std::array cases{Case{"3 on every rank", 3, 3, 0},
+                         Case{"one rank has 4, the others 3", 3, 4, 0},
+                         Case{"one rank has 1, the others 100", 100, 1, comm.size() - 1}};
+  Table table({"samples", "weighted", "mean of means", "error, points"});
+  std::array<double, cases.size()> errors{};
+  bool weighted_is_exact = true;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const auto& [name, usual, odd, odd_rank] = cases[i];
+    const bool is_odd = comm.rank() == odd_rank;
+    const std::uint64_t count = is_odd ? odd : usual;
+    const auto [of_means, weighted] = accuracy(comm, count - (is_odd ? 1 : 0), count);
+    const double all =
+        static_cast<double>(usual) * (comm.size() - 1) + static_cast<double>(odd);
+    weighted_is_exact = weighted_is_exact && weighted == (all - 1) / all;
+    errors[i] = of_means - weighted;
+    table.add({name, fmt::format("{:.2f} %", 100 * weighted),
+               fmt::format("{:.2f} %", 100 * of_means),
+               fmt::format("{:+.2f}", 100 * errors[i])});
+    with.console.row({{"break", "mean-of-means"},
+                      {"ranks", comm.size()},
+                      {"case", name},
+                      {"weighted", significant(weighted)},
+                      {"mean_of_means", significant(of_means)},
+                      {"error", significant(errors[i])}});
+  }
+  table.print(with.console);
+  constexpr double kRounding = 1e-12;
+  return weighted_is_exact && std::abs(errors[0]) < kRounding && errors[1] > kRounding &&
+         errors[2] < -kRounding;
+}
+
+}  // namespace dist

@@ -1,0 +1,102 @@
+// Belief:  DDP splits the data: it is given the model, and sees to the rest.
+// Predict: every rank shuffles the data with the same seed and loads batches of 8, without a
+//          sampler. How many different samples are in a step of 4 ranks? How many different
+//          gradients?
+// You see: 8 samples instead of 32, and one gradient on all ranks: the average of N equal
+//          gradients is each of them. An epoch takes every sample N times, so it is N times as
+//          long as with a sampler, and no step learns more than one rank alone would.
+// Why:     DDP averages gradients and knows nothing of data. Who divides the work is the
+//          sampler.
+// In the wild: Lightning-AI/pytorch-lightning#7813 (6 GPUs, as many batches as on 1),
+//          Parskatt/RoMa#32, PatrickHua/SimSiam#16.
+#include "03_all_reduce/break_it/distinct.hpp"
+#include "04_distributed_sampler/break_it/experiments.hpp"
+#include "04_distributed_sampler/coverage.hpp"
+#include "04_distributed_sampler/data_loader.hpp"
+#include "04_distributed_sampler/digits_dataset.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "common/hash.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace dist {
+namespace {
+
+constexpr std::size_t kBatch = 8;
+
+// Of a linear model that guesses a digit's value from its pixels, at its start, where it
+// guesses 0: the mean of -value * pixel.
+std::vector<float> gradient_of(const Batch& batch) {
+  const std::span<const float> pixels = batch.inputs.span();
+  std::vector<float> gradient(pixels.size() / batch.rows());
+  for (std::size_t row = 0; row < batch.rows(); ++row) {
+    const auto value = static_cast<float>(batch.targets[row]);
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] -= value * pixels[row * gradient.size() + i] / kBatch;
+    }
+  }
+  return gradient;
+}
+
+struct Epoch {
+  std::size_t steps = 0;
+  std::size_t taken_in_step = 0, unique_in_step = 0;  // over all ranks, in the first step
+  std::size_t gradients = 0;                          // different ones, in the first step
+  std::size_t taken = 0;                              // in the whole epoch
+};
+
+Epoch first_step(const BreakIt& with, const Dataset& digits,
+                 const std::vector<std::size_t>& mine) {
+  const Communicator& comm = with.comm;
+  DataLoader loader(digits, kBatch, false, with.stream);
+  DataLoader::Range range = loader.over(mine);
+  const std::vector<float> gradient = gradient_of(*range.begin());
+  const Coverage step =
+      count_coverage(comm, digits.size(), std::vector(mine.begin(), mine.begin() + kBatch));
+  return {loader.batches(mine.size()), step.taken, step.once + step.again,
+          count_distinct(comm, fingerprint(gradient)),
+          count_coverage(comm, digits.size(), mine).taken};
+}
+
+}  // namespace
+
+bool break_no_sampler(const BreakIt& with) {
+  const Communicator& comm = with.comm;
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const IdxDataset digits = digits_dataset(4 * kBatch * ranks, 0);
+  // What DataLoader(dataset, shuffle=True) takes after the same manual_seed on all ranks.
+  const Epoch without =
+      first_step(with, digits, DistributedSampler(digits.size(), 1, 0).indices());
+  const Epoch sampled = first_step(
+      with, digits, DistributedSampler(digits.size(), comm.size(), comm.rank()).indices());
+
+  with.console.line(
+      fmt::format("{} digits on {} ranks, batches of {}", digits.size(), comm.size(), kBatch));
+  Table table(
+      {"", "a step takes", "of them different", "gradients", "steps per epoch", "epoch takes"});
+  for (const auto& [name, epoch] : {std::pair{"no sampler", without}, {"sampler", sampled}}) {
+    table.add({name, std::to_string(epoch.taken_in_step), std::to_string(epoch.unique_in_step),
+               std::to_string(epoch.gradients), std::to_string(epoch.steps),
+               std::to_string(epoch.taken)});
+    with.console.row({{"break", "no-sampler"},
+                      {"ranks", ranks},
+                      {"with", name},
+                      {"samples", digits.size()},
+                      {"taken_in_step", epoch.taken_in_step},
+                      {"unique_in_step", epoch.unique_in_step},
+                      {"different_gradients", epoch.gradients},
+                      {"steps", epoch.steps},
+                      {"taken", epoch.taken}});
+  }
+  table.print(with.console);
+  return without.unique_in_step * ranks == without.taken_in_step && without.gradients == 1 &&
+         without.taken == ranks * digits.size() &&
+         sampled.unique_in_step == sampled.taken_in_step && sampled.gradients == ranks;
+}
+
+}  // namespace dist

@@ -1,0 +1,63 @@
+// Belief:  the sampler reshuffles by itself whenever an epoch begins, as shuffle=True does.
+// Predict: five epochs without set_epoch. How many different orders?
+// You see: one: the hash of this order is the same in every epoch, on every rank. With
+//          set_epoch, five.
+// Why:     the order is drawn anew from seed + epoch each time, and the epoch stays 0 until
+//          somebody says otherwise (distributed_sampler.cpp, indices_after).
+// In the wild: pytorch/examples#1074.
+#include "04_distributed_sampler/break_it/experiments.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "common/hash.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <set>
+#include <vector>
+
+namespace dist {
+namespace {
+
+std::uint64_t hash_of(const std::vector<std::size_t>& order) {
+  Fingerprint hash;
+  hash.add(order.data(), order.size() * sizeof(order[0]));
+  return hash.value();
+}
+
+}  // namespace
+
+bool break_no_set_epoch(const BreakIt& with) {
+  constexpr std::uint64_t kEpochs = 5;
+  const Communicator& comm = with.comm;
+  const auto samples = 100 * static_cast<std::size_t>(comm.size());
+  DistributedSampler forgotten(samples, comm.size(), comm.rank());
+  DistributedSampler told(samples, comm.size(), comm.rank());
+  std::vector<std::uint64_t> without, epoch_set;
+  for (std::uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    without.push_back(hash_of(forgotten.indices()));
+    told.set_epoch(epoch);
+    epoch_set.push_back(hash_of(told.indices()));
+  }
+  const auto different = [](const std::vector<std::uint64_t>& hashes) {
+    return std::set(hashes.begin(), hashes.end()).size();
+  };
+  const auto line = [&](const char* name, const std::vector<std::uint64_t>& hashes) {
+    std::vector<std::uint64_t> first_digits;
+    for (const std::uint64_t hash : hashes) first_digits.push_back(hash >> 32);
+    with.console.line(fmt::format("  {}  {:08x}  {} different", name,
+                                  fmt::join(first_digits, " "), different(hashes)));
+  };
+  with.console.line(
+      fmt::format("hashes of rank 0's {} samples in epochs 0 to {}", 100, kEpochs - 1));
+  line("no set_epoch", without);
+  line("set_epoch   ", epoch_set);
+  with.console.row({{"break", "no-set-epoch"},
+                    {"ranks", comm.size()},
+                    {"epochs", kEpochs},
+                    {"orders_without", different(without)},
+                    {"orders_with", different(epoch_set)}});
+  return different(without) == 1 && different(epoch_set) == kEpochs;
+}
+
+}  // namespace dist

@@ -1,0 +1,75 @@
+// Belief:  the sampler gives each rank unique samples, so an accuracy over all ranks is that of
+//          the data set.
+// Predict: a model that knows 8 of 10 samples, evaluated on 4 ranks. 80 %?
+// You see: 12 samples counted. 83.33 % if the two samples that are counted twice are known,
+//          66.67 % if they are the two that are not. With exact shards 80 %, both times.
+// Why:     the sampler pads until all ranks have as many. That keeps a training step from
+//          hanging (see uneven); an evaluation needs no equal counts, and sums and counts from
+//          uneven shards add up to the truth.
+// In the wild: pytorch/pytorch#25162.
+#include "04_distributed_sampler/break_it/experiments.hpp"
+#include "04_distributed_sampler/coverage.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "04_distributed_sampler/weighted_mean.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace dist {
+namespace {
+
+constexpr std::size_t kMistakes = 2;
+
+// Ten, or the next number that leaves a remainder, and of which not all are repeated alike.
+std::size_t samples_for(std::size_t ranks) {
+  std::size_t samples = 10;
+  while (samples % ranks == 0 || ranks % samples == 0) ++samples;
+  return samples;
+}
+
+}  // namespace
+
+bool break_pad_eval(const BreakIt& with) {
+  const Communicator& comm = with.comm;
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const std::size_t samples = samples_for(ranks);
+  const std::vector<std::size_t> padded =
+      DistributedSampler(samples, comm.size(), comm.rank(), {.shuffle = false}).indices();
+  const std::vector<std::size_t> exact = exact_shard(samples, comm.size(), comm.rank());
+  // The model errs on kMistakes samples from `first` on.
+  const auto accuracy = [&](const std::vector<std::size_t>& mine, std::size_t first) {
+    const auto right = std::ranges::count_if(
+        mine, [&](std::size_t i) { return i < first || i >= first + kMistakes; });
+    return mean_over_samples(comm, static_cast<double>(right), mine.size());
+  };
+  const double truth = static_cast<double>(samples - kMistakes) / static_cast<double>(samples);
+  const Coverage counted = count_coverage(comm, samples, padded);
+
+  with.console.line(fmt::format("{} samples on {} ranks: {} counted; {} of them twice or more",
+                                samples, comm.size(), counted.taken, counted.again));
+  Table table({"the model errs on", "true", "padded", "exact shards"});
+  bool appeared = counted.taken > samples;
+  for (const std::size_t first : {samples - kMistakes, std::size_t{0}}) {
+    const double on_padded = accuracy(padded, first), on_exact = accuracy(exact, first);
+    const auto percent = [](double value) { return fmt::format("{:.2f} %", 100 * value); };
+    table.add({fmt::format("{} and {}", first, first + 1), percent(truth), percent(on_padded),
+               percent(on_exact)});
+    with.console.row({{"break", "pad-eval"},
+                      {"ranks", ranks},
+                      {"samples", samples},
+                      {"counted", counted.taken},
+                      {"first_mistake", first},
+                      {"true", significant(truth)},
+                      {"padded", significant(on_padded)},
+                      {"exact", significant(on_exact)}});
+    appeared = appeared && on_padded != truth && on_exact == truth;
+  }
+  table.print(with.console);
+  return appeared;
+}
+
+}  // namespace dist

@@ -1,0 +1,55 @@
+// Belief:  a remainder is harmless: one rank has a batch more, and the others are done earlier.
+// Predict: every rank trains on its exact shard in batches of 2. One sample is left over, and
+//          rank 0 has it. What does rank 0 do in its last step?
+// You see: it hangs there, for ever, at the very end of the first epoch. The watch ends the job
+//          with 86: rank 0 is in all_reduce #4, and the others never entered it.
+// Why:     an all-reduce needs all ranks, and who has no batch does not call it. So training
+//          pads or drops until all have as many batches (DistributedSampler), or the ranks that
+//          are done answer the others' all-reduces (PyTorch's join).
+// In the wild: pytorch/pytorch#33148.
+#include "03_all_reduce/all_reduce.hpp"
+#include "04_distributed_sampler/break_it/experiments.hpp"
+#include "04_distributed_sampler/data_loader.hpp"
+#include "04_distributed_sampler/digits_dataset.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "common/call_scope.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <vector>
+
+namespace dist {
+
+bool break_uneven(const BreakIt& with) {
+  constexpr std::size_t kBatch = 2, kBatches = 3;
+  const Communicator& comm = with.comm;
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const IdxDataset digits = digits_dataset(kBatches * kBatch * ranks + 1, 0);
+  const std::vector<std::size_t> mine = exact_shard(digits.size(), comm.size(), comm.rank());
+  DataLoader loader(digits, kBatch, false, with.stream);
+
+  with.console.line(fmt::format(
+      "{} digits on {} ranks in batches of {}: rank 0 has {} batches, the others "
+      "{}; step {} hangs until the watch ends the job",
+      digits.size(), comm.size(), kBatch, loader.batches(mine.size()), kBatches, kBatches + 1));
+  with.console.row({{"break", "uneven"},
+                    {"ranks", ranks},
+                    {"samples", digits.size()},
+                    {"batches_rank_0", loader.batches(mine.size())},
+                    {"batches_others", kBatches}});
+  int step = 0;
+  std::vector<float> gradient;
+  for (const Batch& batch : loader.over(mine)) {
+    const std::span<const float> pixels = batch.inputs.span();
+    // What a gradient would be here does not matter: one number per pixel.
+    gradient.assign(pixels.begin(),
+                    pixels.begin() + static_cast<std::ptrdiff_t>(digits.features()));
+    const CallScope scope("all_reduce", fmt::format("the gradients of step {}", ++step));
+    all_reduce_ring<float>(comm, gradient, ReduceOp::avg);
+  }
+  comm.barrier();  // the end of the epoch, where the others wait for rank 0
+  return false;
+}
+
+}  // namespace dist

@@ -1,0 +1,74 @@
+// Running a break-it experiment, and what all of them have in common.
+#pragma once
+
+#include "tests/support/program_checks.hpp"
+
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace dist::test {
+
+inline CommandResult broken(int ranks, const std::string& program, const std::string& name,
+                            const std::string& flags = "") {
+  return mpirun(ranks, program, "--break " + name + " " + flags, kNoGrace);
+}
+
+// The rows of an experiment whose symptom appears, as it says in at most a screen's half.
+inline std::vector<nlohmann::json> symptoms(int ranks, const std::string& program,
+                                            const std::string& name) {
+  const CommandResult text = broken(ranks, program, name);
+  INFO(ranks << " ranks, " << name << "\n" << text.out << text.err);
+  CHECK(text.status == 0);
+  CHECK(text.says("verified: the symptom appeared"));
+  CHECK(lines(text.out) <= 15);
+  const CommandResult result = broken(ranks, program, name, "--json");
+  CHECK(result.status == 0);
+  const std::vector<nlohmann::json> rows = result.rows();
+  for (const nlohmann::json& row : rows) {
+    CHECK(row["break"] == name);
+    if (row.contains("ranks")) CHECK(row["ranks"] == ranks);
+  }
+  return rows;
+}
+
+inline nlohmann::json symptom(int ranks, const std::string& program, const std::string& name) {
+  const std::vector<nlohmann::json> rows = symptoms(ranks, program, name);
+  REQUIRE(rows.size() == 1);
+  return rows[0];
+}
+
+// An experiment that hangs, ended by the watch.
+inline CommandResult hang(int ranks, const std::string& program, const std::string& name) {
+  const CommandResult result = broken(ranks, program, name, "--timeout 2");
+  INFO(ranks << " ranks, " << name << "\n" << result.out << result.err);
+  CHECK(result.status == 86);
+  CHECK(result.says("hang: nothing has moved on this host for 2 s (--timeout)"));
+  CHECK(lines(result.out) <= 15);
+  return result;
+}
+
+// `--break list` names these, one per line, first word.
+inline void check_list(const std::string& program, const std::vector<std::string>& names) {
+  const CommandResult result = broken(2, program, "list");
+  CHECK(result.status == 0);
+  std::istringstream text(result.out);
+  std::vector<std::string> first_words;
+  for (std::string line; std::getline(text, line);) {
+    first_words.push_back(line.substr(0, line.find(' ')));
+  }
+  CHECK(first_words == names);
+}
+
+// Whether the experiment finds NCCL and the GPUs that it needs; if not, that it says why.
+inline bool has_nccl(int ranks, const std::string& program, const std::string& name) {
+  const CommandResult result = broken(ranks, program, name, "--timeout 2");
+  if (result.status != 2) return true;
+  CHECK(result.err.find("error: --break: " + name + ": ") == 0);
+  CHECK(result.out.empty());
+  std::cout << name << ": not run: " << result.err.substr(0, result.err.find('\n'))
+            << std::endl;
+  return false;
+}
+
+}  // namespace dist::test
