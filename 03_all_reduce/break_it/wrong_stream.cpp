@@ -22,7 +22,9 @@
 namespace dist {
 
 bool break_wrong_stream(const BreakIt& with) {
-  const auto& [console, comm, compute] = with;
+  const Console& console = with.console;
+  const Communicator& comm = with.comm;
+  const Stream& compute = with.stream;
   const Stream communication(compute.device());
   NcclCommunicator nccl = connect_nccl(comm, compute.device());
   const Tensor gradient({4}, compute.device());
