@@ -63,7 +63,7 @@ TEST_CASE("lines are compared in order, and none is left out but at \"...\"", "[
   CHECK(same("...\nb", "b"));
   CHECK(!same("...\nb", "b\nc"));
   CHECK(!same("...\nb\nd\n...", "a\nb\nc\nd"));
-  CHECK(same("a", "a\n--------------------\nmpirun's words\n--------------------\n"));
+  CHECK(same("a", "a\n\n--------------------\nmpirun's words\n--------------------\n"));
 }
 
 TEST_CASE("a hang is reported by ranks that take no turns", "[readme]") {

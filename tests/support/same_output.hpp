@@ -120,6 +120,7 @@ inline std::vector<std::string> without_mpirun(const std::vector<std::string>& s
       lines.push_back(line);
     }
   }
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
   return lines;
 }
 
