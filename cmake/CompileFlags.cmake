@@ -1,6 +1,8 @@
 # Flags of every target of ours, as the interface target dist_flags.
 #   dist_exact_float_sources(FILE...)  files whose bits are promised: no fused multiply-add but the
 #                                      ones that the source writes as std::fma
+#   dist_text_sources(FILE...)         files that read flags or write text, full of templates and run
+#                                      once: quick to compile rather than quick
 set(DIST_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
   -Wold-style-cast -Woverloaded-virtual)
 # nvcc writes C++ of its own around ours; these three fire on that.
@@ -37,6 +39,10 @@ target_compile_definitions(dist_flags INTERFACE
   DIST_CUDA_EMULATED=${DIST_CUDA_EMULATED}
   DIST_VERSION="${PROJECT_VERSION}"
   OMPI_SKIP_MPICXX)  # the long-dead C++ bindings, which do not compile without warnings
+
+function(dist_text_sources)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+endfunction()
 
 function(dist_exact_float_sources)
   set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS

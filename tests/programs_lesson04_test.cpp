@@ -4,7 +4,6 @@
 #include "tests/support/training_run.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -28,21 +27,6 @@ TEST_CASE("distributed_sampler proves its partition", "[lesson04]") {
       CHECK(result.says("verified: every sample was taken as often as it must be"));
       CHECK(lines(result.out) <= 25);
     }
-  }
-}
-
-TEST_CASE("distributed_sampler prints what lesson 4's README shows", "[lesson04]") {
-  const std::string readme = content_of(SOURCE_DIR "/04_distributed_sampler/README.md");
-  for (const std::string flags : {"", "--drop-last", "--epoch 1"}) {
-    const CommandResult result = mpirun(4, "distributed_sampler", flags);
-    INFO(result.out << result.err);
-    CHECK(result.status == 0);
-    // Of the variations the README shows the ranks' lines.
-    const std::size_t begin = flags.empty() ? 0 : result.out.find("  rank 0");
-    const std::size_t end = flags.empty() ? result.out.size() : result.out.find("taken over");
-    REQUIRE(begin < end);
-    REQUIRE(end <= result.out.size());
-    CHECK(readme.find(result.out.substr(begin, end - begin)) != std::string::npos);
   }
 }
 

@@ -52,6 +52,9 @@ struct Operation {
   std::uint64_t log_id;
 };
 
+// The root of a collective that has none.
+constexpr int kNoRoot = -1;
+
 // These count the operation, so each is called once per message, before MPI is.
 Operation start_send(Call call, int dest, int tag, int count, MPI_Datatype type, MPI_Comm comm);
 Operation start_receive(Call call, int source, int tag, int count, MPI_Datatype type,

@@ -9,8 +9,6 @@ void dist::diagnostics::link_collective_wrappers() {}
 
 namespace {
 
-constexpr int kNoRoot = -1;
-
 // The size of one rank's share, whose type is not looked at where it stays in its place.
 std::uint64_t share(const void* data, int count, MPI_Datatype type) {
   return data == MPI_IN_PLACE ? 0 : bytes_of_message(count, type);

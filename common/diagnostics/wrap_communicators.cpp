@@ -10,8 +10,6 @@ void dist::diagnostics::link_communicator_wrappers() {}
 
 namespace {
 
-constexpr int kNoRoot = -1;
-
 // The family is kept up to date even while the spy is off: a communicator made before the watch
 // starts must have the same id on all ranks.
 template <class Forward>

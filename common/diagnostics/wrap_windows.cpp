@@ -13,8 +13,6 @@ void dist::diagnostics::link_window_wrappers() {}
 
 namespace {
 
-constexpr int kNoRoot = -1;
-
 struct Windows {
   std::mutex mutex;
   std::unordered_map<MPI_Win, std::uint32_t> communicators;  // by id

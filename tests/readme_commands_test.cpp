@@ -1,0 +1,215 @@
+// The READMEs' commands run, and print what the READMEs show.
+//
+//   A block whose first line is a command is run; the next block is what it prints, compared
+//   line by line. Numbers are compared exactly but where their line, or their table's heading,
+//   names a unit of time. "..." stands for lines that are left out. A hang ends with 86, a
+//   refusal with 2, everything else with 0. What is not like that says so in a mark, an HTML
+//   comment before the fence: <!-- not run: needs a GPU -->. A block that is neither run nor
+//   marked is an error.
+//
+// All rules and marks: CONTRIBUTING.md, "READMEs". What counts as the same: same_output.hpp.
+//
+// The commands of a README run one after the other in a folder that looks like the root of the
+// repository, with the variables of the first README's box, on the CPU.
+#include "tests/support/catch.hpp"
+#include "tests/support/readme_blocks.hpp"
+#include "tests/support/run_command.hpp"
+#include "tests/support/same_output.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+using namespace dist::test;
+
+namespace {
+
+bool is_commands(const Block& block) {
+  static const std::regex first(
+      R"((\./learn|build/|tests/|mpirun|srun|cmake|ctest|export|python3|for|cat|\w+=).*)");
+  return (block.language.empty() || block.language == "sh") && !block.lines.empty() &&
+         std::regex_match(block.lines[0], first);
+}
+
+// Blocks that other tests compare with the source (readme_quotes_test).
+bool is_quote(const Block& block) {
+  return block.language == "cpp" || block.language == "diff";
+}
+
+// The repository as its reader sees it, but for .learn/ and what the commands write.
+class Workplace {
+ public:
+  Workplace() {
+    for (const auto& entry : std::filesystem::directory_iterator(SOURCE_DIR)) {
+      const std::string name = entry.path().filename().string();
+      if (name.rfind("build", 0) == 0 || name.rfind('.', 0) == 0) continue;
+      std::filesystem::create_symlink(entry.path(), folder_ / name);
+    }
+    std::filesystem::create_directory_symlink(BUILD_DIR, folder_ / "build");
+    script_ = "cd " + folder_.path().string() + "\nunset LEARN_BUILD_DIR\n" +
+              "export PATH=" + std::filesystem::path(MPIEXEC).parent_path().string() +
+              ":$PATH CUDA_VISIBLE_DEVICES=\n";
+    for (const Block& block : blocks_of("README.md")) {
+      if (!block.lines.empty() && block.lines[0].rfind("export ", 0) == 0) {
+        script_ += block.text();
+      }
+    }
+  }
+
+  // Both streams as one: that is what a reader sees.
+  CommandResult run(const std::string& commands, const std::string& shell = "bash -e") const {
+    std::ofstream(scripts_ / "commands") << commands;
+    std::ofstream(scripts_ / "script") << script_ << "exec timeout 300 " << shell << " "
+                                       << (scripts_ / "commands") << " 2>&1\n";
+    return run_command("bash " + (scripts_ / "script"));
+  }
+
+ private:
+  TemporaryFolder folder_, scripts_;
+  std::string script_;
+};
+
+int status_of(const Block& commands, const Block* output) {
+  if (const auto status = commands.mark("exit")) return std::stoi(*status);
+  if (output == nullptr) return 0;
+  if (output->text().find("hang: ") != std::string::npos) return 86;
+  return output->text().rfind("error: ", 0) == 0 ? 2 : 0;
+}
+
+Looseness looseness_of(const Block& output) {
+  Looseness loose;
+  const std::string mark = output.mark("output").value_or("");
+  loose.any_number = mark == "numbers";
+  loose.any_order = mark == "any order";
+  if (mark.rfind("within ", 0) == 0) loose.within = std::stod(mark.substr(7));
+  return loose;
+}
+
+// One README: its commands run from its first block to its last.
+class Readme {
+ public:
+  explicit Readme(const std::string& name)
+      : blocks_(blocks_of(name)), prose_(content_of(SOURCE_DIR "/" + name)) {}
+
+  void check() {
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      const Block& block = blocks_[i];
+      if (is_quote(block) || block.mark("not run") || block.mark("picture")) continue;
+      if (const auto elsewhere = block.mark("output of")) {
+        run(*elsewhere, block, &block);
+      } else if (is_commands(block) || block.language == "python") {
+        const Block* output = output_of(i);
+        if (output != nullptr) ++i;
+        run_block(block, output);
+      } else {
+        FAIL_CHECK(block.place << ": this block is no command, follows none, and has no mark "
+                                  "that says what it is (CONTRIBUTING.md, \"READMEs\")");
+      }
+    }
+  }
+
+ private:
+  // The next block, if it shows what block `i` prints; a heading between the two parts them.
+  const Block* output_of(std::size_t i) const {
+    if (i + 1 == blocks_.size()) return nullptr;
+    const Block& next = blocks_[i + 1];
+    const bool shows = next.language.empty() && !is_commands(next) && !next.mark("picture") &&
+                       !next.mark("not run") && !next.mark("output of") &&
+                       next.section == blocks_[i].section;
+    return shows ? &next : nullptr;
+  }
+
+  // A command whose output a later block shows by name runs there.
+  bool runs_elsewhere(const std::string& command) const {
+    return std::ranges::any_of(
+        blocks_, [&](const Block& block) { return block.mark("output of") == command; });
+  }
+
+  void run_block(const Block& block, const Block* output) {
+    if (const auto needed = block.mark("run if")) {
+      if (workplace_.run(*needed).status != 0) {
+        std::cout << block.place << " is not run here: " << *needed << std::endl;
+        return;
+      }
+    }
+    if (output != nullptr && output->mark("output of each")) {
+      for (const std::string& line : block.lines) run(line, block, output);
+      return;
+    }
+    std::string commands;
+    for (const std::string& line : block.lines) {
+      if (!runs_elsewhere(line)) commands += line + "\n";
+    }
+    if (!commands.empty()) run(commands, block, output);
+  }
+
+  void run(const std::string& commands, const Block& block, const Block* output) {
+    const CommandResult result =
+        workplace_.run(commands, block.language == "python" ? "python3" : "bash -e");
+    INFO(block.place << ": " << commands << "\n" << result.out);
+    if (result.status == 77 && result.out.rfind("skipped: ", 0) == 0) return;
+    CHECK(result.status == status_of(block, output));
+    for (const std::string& mark : block.marks) {
+      if (mark.rfind("says: ", 0) != 0) continue;
+      INFO(mark);
+      CHECK(result.says(mark.substr(6)));
+      CHECK(prose_.find(fmt::format("`{}`", mark.substr(6))) != std::string::npos);
+    }
+    if (output == nullptr) return;
+    const std::optional<std::string> difference = first_difference(
+        output->lines, without_mpirun(lines_of(result.out)), looseness_of(*output));
+    INFO(output->place << " does not show what this run says\n" << difference.value_or(""));
+    CHECK(!difference);
+  }
+
+  std::vector<Block> blocks_;
+  std::string prose_;
+  Workplace workplace_;
+};
+
+}  // namespace
+
+// One test case each, so that one README can be asked for by its name.
+TEST_CASE("README.md", "[readme]") {
+  Readme("README.md").check();
+}
+TEST_CASE("01_send_recv/README.md", "[readme]") {
+  Readme("01_send_recv/README.md").check();
+}
+TEST_CASE("02_broadcast/README.md", "[readme]") {
+  Readme("02_broadcast/README.md").check();
+}
+TEST_CASE("03_all_reduce/README.md", "[readme]") {
+  Readme("03_all_reduce/README.md").check();
+}
+TEST_CASE("04_distributed_sampler/README.md", "[readme]") {
+  Readme("04_distributed_sampler/README.md").check();
+}
+TEST_CASE("05_ddp_training/README.md", "[readme]") {
+  Readme("05_ddp_training/README.md").check();
+}
+TEST_CASE("CONTRIBUTING.md", "[readme]") {
+  Readme("CONTRIBUTING.md").check();
+}
+
+TEST_CASE("every mark is one that the tests know", "[readme]") {
+  static const std::regex known(
+      "picture|not run: .+|run if: .+|exit: [0-9]+|says: .+|output of: .+|output of each|"
+      "output: (numbers|any order|within [0-9.]+)|shown by: .+");
+  for (const std::string& name : kReadmes) {
+    for (const Block& block : blocks_of(name)) {
+      for (const std::string& mark : block.marks) {
+        INFO(block.place << ": " << mark);
+        CHECK(std::regex_match(mark, known));
+      }
+    }
+  }
+}

@@ -1,0 +1,129 @@
+// Code that the READMEs quote stands in the file and function that the quote names, and links
+// lead somewhere. The rules stand in CONTRIBUTING.md, "READMEs".
+#include "tests/support/catch.hpp"
+#include "tests/support/readme_blocks.hpp"
+#include "tests/support/run_command.hpp"
+#include "tests/support/same_output.hpp"
+#include "tests/support/source_function.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+using namespace dist::test;
+
+namespace {
+
+// "// FILE, FUNCTION" or "// FILE, FUNCTION: words"; FILE from the root of the repository.
+const std::regex kOrigin(R"(\s*// ([\w/.]+\.[ch]pp), ([\w:~]+?)(: .*)?)");
+
+// What stands between two origins, cut where a line "// ..." leaves something out.
+struct Quote {
+  std::string place, file, function;
+  std::vector<std::vector<std::string>> pieces;
+};
+
+std::vector<Quote> quotes_of(const Block& block) {
+  std::vector<Quote> quotes;
+  for (const std::string& line : block.lines) {
+    std::smatch part;
+    const std::string code = trimmed(line);
+    if (std::regex_match(line, part, kOrigin)) {
+      quotes.push_back({block.place, part[1], part[2], {{}}});
+    } else if (quotes.empty()) {
+      quotes.push_back({block.place, "", "", {{}}});  // names no origin
+    } else if (code == "// ...") {
+      quotes.back().pieces.emplace_back();
+    } else if (!code.empty()) {
+      quotes.back().pieces.back().push_back(code);
+    }
+  }
+  return quotes;
+}
+
+// Whether the pieces stand in `body`, each as lines that follow each other.
+bool stands_in(const std::vector<std::string>& body, const Quote& quote) {
+  std::size_t from = 0;
+  for (const std::vector<std::string>& piece : quote.pieces) {
+    const auto found = std::search(body.begin() + static_cast<std::ptrdiff_t>(from), body.end(),
+                                   piece.begin(), piece.end());
+    if (piece.empty() || found == body.end()) return false;
+    from = static_cast<std::size_t>(found - body.begin()) + piece.size();
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("the code that the READMEs quote stands in the function that they name", "[readme]") {
+  std::size_t count = 0;
+  for (const std::string& name : kReadmes) {
+    for (const Block& block : blocks_of(name)) {
+      if (block.language != "cpp") continue;
+      for (const Quote& quote : quotes_of(block)) {
+        ++count;
+        INFO(quote.place << ": " << quote.file << ", " << quote.function << "\n"
+                         << block.text());
+        CHECK(!quote.file.empty());
+        if (quote.file.empty()) continue;
+        REQUIRE(std::filesystem::exists(SOURCE_DIR "/" + quote.file));
+        const auto bodies =
+            bodies_of(lines_of(content_of(SOURCE_DIR "/" + quote.file)), quote.function);
+        CHECK(!bodies.empty());
+        CHECK(std::any_of(bodies.begin(), bodies.end(),
+                          [&](const auto& body) { return stands_in(body, quote); }));
+      }
+    }
+  }
+  CHECK(count >= 10);
+}
+
+// diff ONE OTHER stands in the prose; a line with - is in ONE alone, one with + in OTHER alone.
+TEST_CASE("the diffs that the READMEs quote are those of the files", "[readme]") {
+  static const std::regex command(R"(`diff ([\w/.]+) ([\w/.]+)`)");
+  std::size_t count = 0;
+  for (const std::string& name : kReadmes) {
+    const std::string readme = content_of(SOURCE_DIR "/" + name);
+    for (const Block& block : blocks_of(name)) {
+      if (block.language != "diff") continue;
+      std::smatch files;
+      REQUIRE(std::regex_search(readme, files, command));
+      const std::string one = content_of(SOURCE_DIR "/" + files[1].str());
+      const std::string other = content_of(SOURCE_DIR "/" + files[2].str());
+      for (const std::string& line : block.lines) {
+        ++count;
+        INFO(block.place << ": " << line);
+        const std::string code = trimmed(line.substr(1));
+        REQUIRE((line[0] == '-' || line[0] == '+'));
+        CHECK((one.find(code) != std::string::npos) == (line[0] == '-'));
+        CHECK((other.find(code) != std::string::npos) == (line[0] == '+'));
+      }
+    }
+  }
+  CHECK(count > 10);
+}
+
+TEST_CASE("the READMEs' links lead to files, and to what is named behind them", "[readme]") {
+  // [file](path), maybe followed by: , `function`
+  const std::regex link(R"(\]\(([^):#]+)\)(, `(\[?\w+\]?)`)?)");
+  for (const std::string& name : kReadmes) {
+    const std::string readme = content_of(SOURCE_DIR "/" + name);
+    const std::filesystem::path folder =
+        std::filesystem::path(SOURCE_DIR "/" + name).parent_path();
+    int links = 0;
+    for (std::sregex_iterator found(readme.begin(), readme.end(), link), end; found != end;
+         ++found, ++links) {
+      const std::string path = folder / (*found)[1].str();
+      INFO(name << ": " << found->str());
+      CHECK(std::filesystem::exists(path));
+      if ((*found)[3].matched) {
+        CHECK(content_of(path).find((*found)[3].str()) != std::string::npos);
+      }
+    }
+    CHECK((links >= 5 || name == "CONTRIBUTING.md"));
+  }
+}
