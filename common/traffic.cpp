@@ -21,6 +21,19 @@ std::uint64_t count(const std::vector<LogEntry>& log, LogEntry::Type type) {
       log.begin(), log.end(), [type](const LogEntry& entry) { return entry.type == type; }));
 }
 
+// How many of the log's sends and receives have no end in it.
+std::uint64_t unfinished(const std::vector<LogEntry>& log) {
+  std::set<std::uint64_t> open;
+  for (const LogEntry& entry : log) {
+    if (entry.type == LogEntry::Type::finish) {
+      open.erase(entry.id);
+    } else if (entry.type != LogEntry::Type::collective) {
+      open.insert(entry.id);
+    }
+  }
+  return open.size();
+}
+
 // Each rank's log, by rank of `comm`, on all ranks.
 std::vector<std::vector<LogEntry>> gather_logs(const Communicator& comm,
                                                const std::vector<LogEntry>& mine) {
@@ -83,10 +96,12 @@ Traffic count_traffic(const Communicator& comm, const std::function<void()>& bod
     for (const LogEntry& entry : log) {
       if (entry.type == LogEntry::Type::send) bytes += entry.bytes;
     }
-    traffic.messages_per_rank =
-        std::max(traffic.messages_per_rank, count(log, LogEntry::Type::send));
+    const std::uint64_t messages = count(log, LogEntry::Type::send);
+    traffic.messages += messages;
+    traffic.messages_per_rank = std::max(traffic.messages_per_rank, messages);
     traffic.bytes_per_rank = std::max(traffic.bytes_per_rank, bytes);
     traffic.collectives = std::max(traffic.collectives, count(log, LogEntry::Type::collective));
+    traffic.unfinished += unfinished(log);
   }
   std::set<int> peers;
   for (const LogEntry& entry : logs[0]) {

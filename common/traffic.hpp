@@ -10,7 +10,8 @@
 namespace dist {
 
 struct Traffic {
-  // The most that any rank sent, point to point.
+  std::uint64_t messages = 0;  // of all ranks together, point to point
+  // The most that any rank sent.
   std::uint64_t messages_per_rank = 0;
   std::uint64_t bytes_per_rank = 0;
   std::vector<int> peers;  // rank 0's destinations, ascending
@@ -18,6 +19,8 @@ struct Traffic {
   // a time and receives one at a time, and may do both at once: a send_recv counts once.
   std::uint64_t rounds = 0;
   std::uint64_t collectives = 0;  // the most calls of MPI's own collectives by any rank
+  // Sends and receives, of all ranks, that were started and not waited for when the body ended.
+  std::uint64_t unfinished = 0;
 
   bool operator==(const Traffic&) const = default;
 };

@@ -1,0 +1,48 @@
+// What count_traffic says of all ranks together, and of operations that nobody waited for.
+#include "01_send_recv/send_recv.hpp"
+#include "common/traffic.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <mpi.h>
+
+#include <vector>
+
+using namespace dist;
+using namespace dist::test;
+
+TEST_CASE("a send or receive that is not waited for is unfinished until it is") {
+  float out = 1;
+  float in = 0;
+  std::vector<MPI_Request> requests(2, MPI_REQUEST_NULL);
+  const auto ranks = static_cast<std::uint64_t>(world().size());
+  const auto start = [&] {
+    MPI_Irecv(&in, 1, MPI_FLOAT, world().left(), 0, world().get(), &requests[0]);
+    MPI_Isend(&out, 1, MPI_FLOAT, world().right(), 0, world().get(), &requests[1]);
+  };
+  const auto wait = [&] { MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE); };
+  const Traffic left_open = count_traffic(world(), start);
+  CHECK(left_open.unfinished == 2 * ranks);
+  CHECK(left_open.messages == ranks);
+  CHECK(count_traffic(world(), wait) == Traffic{});  // started before the count
+  const Traffic whole = count_traffic(world(), [&] {
+    start();
+    wait();
+  });
+  CHECK(whole.unfinished == 0);
+  CHECK(whole.messages == ranks);
+}
+
+TEST_CASE("blocking calls and tests that succeed leave nothing unfinished") {
+  float out = 1;
+  float in = 0;
+  const Traffic traffic = count_traffic(world(), [&] {
+    send_recv<float>(world(), std::span<const float>(&out, 1), world().right(),
+                     std::span(&in, 1), world().left());
+    Request receive = irecv<float>(world(), std::span(&in, 1), world().left());
+    Request sending = isend<float>(world(), std::span<const float>(&out, 1), world().right());
+    while (!receive.is_done() || !sending.is_done()) {
+    }
+  });
+  CHECK(traffic.unfinished == 0);
+  CHECK(traffic.messages == 2 * static_cast<std::uint64_t>(world().size()));
+}

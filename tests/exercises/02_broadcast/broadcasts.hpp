@@ -1,0 +1,80 @@
+// What the checks of lesson 2's two broadcasts, and of its reduction, share.
+#pragma once
+
+#include "common/traffic.hpp"
+#include "tests/exercises/02_broadcast/checks.hpp"
+#include "tests/exercises/expectations.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dist::exercise {
+
+inline constexpr std::size_t kLarge = 1 << 20;
+
+// All below what MPI copies, so that only the check "large" depends on it.
+inline std::vector<std::size_t> sizes(const Trial& trial) {
+  const auto n = static_cast<std::size_t>(trial.size());
+  return {n, 0, 1, n - 1, n + 1, 97};
+}
+
+inline std::uint64_t ceil_log2(int n) {
+  return static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(n - 1)));
+}
+
+inline std::string from_root(int root) {
+  return fmt::format("root {}, ", root);
+}
+
+// One broadcast: every rank has its own numbers before, and the root's afterwards.
+inline void check_broadcast(Trial& trial, const Broadcast& solution, std::size_t count,
+                            int root) {
+  Guarded data = tracers(trial, trial.rank(), count);
+  solution(trial.comm(), data.span(), root);
+  expect_values(trial, data.span(), from_root(root),
+                [&](std::size_t i) { return trial.value(root, i); });
+}
+
+// What follows the root's data in memory is not the guard zones' mark: a solution that sends
+// too much, and receives it, would overwrite one mark by another.
+inline Check guard_check(const Broadcast& solution, const std::string& hint,
+                         const std::string& hang_hint) {
+  return {"guard-zones", "nothing is written outside of the data", hint,
+          [=](Trial& trial) {
+            const int root = trial.size() - 1;
+            for (const std::size_t count : sizes(trial)) {
+              Guarded more = tracers(trial, trial.rank(), count + 1000);
+              Guarded data = tracers(trial, trial.rank(), count);
+              const bool gives = trial.rank() == root;
+              solution(trial.comm(), gives ? more.span().first(count) : data.span(), root);
+              expect_intact(trial, data, from_root(root));
+            }
+          },
+          hang_hint};
+}
+
+inline void expect_no_collective(Trial& trial, const Traffic& traffic) {
+  trial.expect(traffic.collectives == 0, [] { return "a collective of MPI was called"; });
+}
+
+inline void expect_finished(Trial& trial, const Traffic& traffic) {
+  trial.expect(traffic.unfinished == 0, [&] {
+    return fmt::format("{} sends or receives were started and not waited for",
+                       traffic.unfinished);
+  });
+}
+
+inline const std::string kCollectiveHint =
+    "the messages are to be yours: MPI's own collectives stay out of it, they do what is to be "
+    "written here";
+
+inline const std::string kWaitsHint =
+    "isend and irecv only start: wait() for each before you return, since the caller goes on "
+    "with the data";
+
+}  // namespace dist::exercise

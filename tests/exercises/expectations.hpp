@@ -1,0 +1,42 @@
+// What most checks of messages do: fill guarded memory with tracers, and say which element is
+// wrong.
+#pragma once
+
+#include "tests/exercises/exercise.hpp"
+#include "tests/exercises/guarded.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+namespace dist::exercise {
+
+// `rank`'s data of `count` elements.
+inline Guarded tracers(const Trial& trial, int rank, std::size_t count) {
+  Guarded data(count);
+  for (std::size_t i = 0; i < count; ++i) data.span()[i] = trial.value(rank, i);
+  return data;
+}
+
+// Every element of `data` must be expected(index).
+template <class Expected>
+void expect_values(Trial& trial, std::span<const float> data, const std::string& where,
+                   const Expected& expected) {
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const double want = expected(i);
+    if (static_cast<double>(data[i]) == want) continue;
+    return trial.wrong(fmt::format("{}{} elements: element {} is {}, must be {}", where,
+                                   data.size(), i, data[i], want));
+  }
+}
+
+inline void expect_intact(Trial& trial, const Guarded& data, const std::string& where) {
+  trial.expect(data.intact(), [&] {
+    return fmt::format("{}{} elements: something was written outside of them", where,
+                       data.span().size());
+  });
+}
+
+}  // namespace dist::exercise
