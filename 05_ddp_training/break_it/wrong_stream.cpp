@@ -1,11 +1,12 @@
 // Belief:  work queued is work done: the gradient was computed in the line before.
 // Predict: the all-reduce of a bucket is told that its gradients come from another stream than
 //          the one on which backward queues its work. That stream is idle. What is averaged?
-// You see: what was in the bucket before: the last step's gradients. From the first such step
-//          on the parameters are not those of the right run. Sometimes backward writes this
-//          rank's own gradients over the average later, and the replicas part; sometimes the
-//          average comes last, and all replicas are wrong together. With emulated CUDA it shows
-//          every time, on a GPU whenever backward takes longer than the call.
+// You see: what was in the bucket before: the last step's gradients. The parameters leave those
+//          of the right run, in the first such step or one of the next. Mostly the old average
+//          comes last, and all replicas are wrong together, equal to the bit: their hashes tell
+//          nothing. Sometimes backward writes this rank's own gradients over it, and they
+//          part. With emulated CUDA it shows every time, on a GPU whenever backward takes
+//          longer than the call.
 // Why:     the call waits for an event of the stream that it is given. An idle stream's event
 //          is done already. No error, no hang: only the numbers know.
 // In the wild: pytorch/pytorch#18465, a bug of the same kind in DDP itself.
