@@ -1,0 +1,158 @@
+// Belief:  replicas are equal, so every rank may save the checkpoint.
+// Predict: rank 0 writes a checkpoint; rank 1, one step further by its own clock, writes the
+//          same file. What is in it while both are at it, and what at the end?
+// You see: when rank 1 opens the file it is empty: even equal bytes are lost if the job is
+//          killed now. At the end it is half of one and half of the other, and the reader's
+//          checksum says so. A file without one would load.
+// Why:     opening a file to write empties it, and each writer has a position of its own in
+//          it. The schedule is forced by messages, so that it shows every time; every step of
+//          it is one that an operating system may choose. With write_safetensors, which writes
+//          beside the file and then renames, two savers still share one temporary file: the
+//          last lines let all ranks try, unforced, and what comes of that is chance.
+// In the wild: NVIDIA/apex#886 (one saver per node), Lightning-AI/pytorch-lightning#19970.
+#include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/all_reduce.hpp"
+#include "05_ddp_training/break_it/experiments.hpp"
+#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/checkpoint.hpp"
+#include "common/check.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace dist {
+namespace {
+
+// A folder that all ranks of one host see, gone at the end.
+class CommonFolder {
+ public:
+  explicit CommonFolder(const Communicator& comm) : comm_(comm) {
+    std::array<char, 256> name{};
+    if (comm.rank() == 0) {
+      std::string pattern =
+          (std::filesystem::temp_directory_path() / "all-save-XXXXXX").string();
+      if (::mkdtemp(pattern.data()) != nullptr) {
+        pattern.copy(name.data(), name.size() - 1);
+      }
+    }
+    broadcast<char>(comm, name, 0);
+    path_ = name.data();
+    if (path_.empty()) throw Error("no folder can be made for temporary files");
+  }
+  ~CommonFolder() {
+    std::error_code ignored;
+    if (comm_.rank() == 0) std::filesystem::remove_all(path_, ignored);
+  }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  const Communicator& comm_;
+  std::string path_;
+};
+
+std::string bytes_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// What a reader of the file gets, in words: the lesson's own reader.
+std::string read_by_reader(const std::string& path) {
+  try {
+    return fmt::format("whole, of step {}", Checkpoint(path).position().step);
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    return what.substr(what.rfind('/') + 1);
+  }
+}
+
+}  // namespace
+
+std::string no_common_folder(const BreakIt& with) {
+  return with.comm.local_size() == with.comm.size() ? "" : "needs all ranks on one host";
+}
+
+bool break_all_save(const BreakIt& with) {
+  const Communicator& comm = with.comm;
+  const CommonFolder folder(comm);
+  const std::string path = folder / "model.safetensors";
+  const IdxDataset digits = small_digits(with);
+  SmallTraining job(with, digits);
+  const auto save = [&](const std::string& to, std::size_t step) {
+    save_checkpoint(to, job.model().parameters(), job.optimizer(), {.step = step}, {},
+                    with.stream);
+  };
+  const auto take_step = [&] {
+    job.forward();
+    job.model().backward(job.grad(), with.stream);
+    job.optimizer().step(job.lr(), with.stream);
+  };
+  // The two files as a saver would write them that knows of no other.
+  std::string mine;
+  take_step();
+  if (comm.rank() == 1) take_step();
+  if (comm.rank() < 2) {
+    const std::string own = folder / fmt::format("rank{}.safetensors", comm.rank());
+    save(own, 10 + static_cast<std::size_t>(comm.rank()));
+    mine = bytes_of_file(own);
+  }
+
+  std::ofstream file;
+  const auto write = [&](std::size_t begin, std::size_t end) {
+    file.write(mine.data() + begin, static_cast<std::streamsize>(end - begin)).flush();
+  };
+  const std::size_t half = mine.size() / 2;
+  std::array<std::string, 4> seen;
+  // Each turn is one rank's; rank 0 reads after it.
+  const auto turn = [&](std::size_t number, int rank, auto act) {
+    if (comm.rank() == rank) act();
+    comm.barrier();
+    if (comm.rank() == 0) seen.at(number) = read_by_reader(path);
+    comm.barrier();
+  };
+  turn(0, 0, [&] {
+    file.open(path, std::ios::binary);
+    write(0, half);
+  });
+  turn(1, 1, [&] { file.open(path, std::ios::binary); });
+  turn(2, 1, [&] { write(0, mine.size()); });
+  turn(3, 0, [&] { write(half, mine.size()); });
+  file.close();
+  with.console.line("  rank 0 writes half its file:   " + seen[0]);
+  with.console.line("  rank 1 opens the same file:    " + seen[1]);
+  with.console.line("  rank 1 writes all of its own:  " + seen[2]);
+  with.console.line("  rank 0 writes its other half:  " + seen[3]);
+
+  std::string problem;
+  try {
+    save(path, 12);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  std::array<double, 1> failed{problem.empty() ? 0.0 : 1.0};
+  all_reduce<double>(comm, failed, ReduceOp::sum, AllReduceAlgorithm::recursive_doubling);
+  const auto failures = static_cast<int>(failed[0]);
+  const std::string result = comm.rank() == 0 ? read_by_reader(path) : "";
+  with.console.line(fmt::format(
+      "  all {} at once, unforced, each with a rename at the end: {} failed; the file: {}",
+      comm.size(), failures, result));
+  with.console.row({{"break", "all-save"},
+                    {"half_written", seen[0]},
+                    {"opened_again", seen[1]},
+                    {"second_whole", seen[2]},
+                    {"torn", seen[3]},
+                    {"unforced_failures", failures},
+                    {"unforced_file", result}});
+  comm.barrier();  // rank 0 removes the folder
+  return comm.all_agree(comm.rank() != 0 ||
+                        (seen[1].find("0 bytes") != std::string::npos &&
+                         seen[2] == "whole, of step 11" &&
+                         seen[3].find("its checksum is not that") != std::string::npos));
+}
+
+}  // namespace dist

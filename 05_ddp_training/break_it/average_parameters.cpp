@@ -1,0 +1,85 @@
+// Belief:  DDP averages parameters, or might as well: a mean is a mean.
+// Predict: every rank takes a step along its own gradient, with its own optimizer, and then the
+//          parameters are averaged. SGD, SGD with momentum, Adam: which of them end where DDP
+//          does? And if the average comes only in every 4th step?
+// You see: averaged after every step, SGD gives DDP's parameters up to rounding, and so does
+//          SGD with momentum, contrary to what is often said. Adam does not. With every 4th
+//          step none does. And momentum's memory is another on every rank, so rank 0's
+//          checkpoint is no longer everybody's.
+// Why:     a step of SGD is linear in the gradients of all steps so far, and so is momentum:
+//          the mean of the steps is the step of the mean. Adam divides by a root. Over several
+//          steps the gradients themselves are taken at different places.
+// In the wild: horovod/horovod#651 asks just this. pytorch/pytorch#59699 has both ways side
+//          by side, and blames momentum, which needs the longer interval.
+#include "05_ddp_training/across_ranks.hpp"
+#include "05_ddp_training/break_it/experiments.hpp"
+#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+
+namespace dist {
+namespace {
+
+// How far from DDP's parameters an optimizer ends that averages its own every so many steps.
+double distance(const BreakIt& with, const IdxDataset& digits, ProcessGroup& group,
+                const OptimizerOptions& optimizer, std::size_t every) {
+  const SmallJob small{.optimizer = optimizer};
+  SmallTraining right(with, digits, small);
+  DistributedDataParallel ddp(right.model(), group, with.stream);
+  SmallTraining job(with, digits, small);
+  for (std::size_t step = 1; step <= 12; ++step) {
+    right.forward();
+    ddp.backward(right.grad(), with.stream);
+    right.optimizer().step(right.lr(), with.stream);
+
+    job.forward();
+    job.model().backward(job.grad(), with.stream);
+    job.optimizer().step(job.lr(), with.stream);
+    if (step % every != 0) continue;
+    for (const Parameter& parameter : job.model().parameters()) {
+      group.all_reduce(parameter.value, ReduceOp::avg, with.stream)->wait(with.stream);
+    }
+  }
+  return largest_difference(job.model(), right.model(), with.stream);
+}
+
+}  // namespace
+
+bool break_average_parameters(const BreakIt& with) {
+  const auto group = small_group(with);
+  const IdxDataset digits = small_digits(with);
+  constexpr double kRounding = 1e-5;  // of 12 steps; more than ever was seen
+  Table table({"optimizer", "averaged every step", "every 4th step"});
+  std::map<std::string, std::pair<double, double>> seen;
+  for (const auto& [name, options] :
+       {std::pair{"sgd", OptimizerOptions{.name = "sgd", .lr = 0.1}},
+        std::pair{"sgd, momentum 0.9",
+                  OptimizerOptions{.name = "sgd", .lr = 0.1, .momentum = 0.9}},
+        std::pair{"adam", OptimizerOptions{.name = "adam", .lr = 0.01}}}) {
+    const double often = distance(with, digits, *group, options, 1);
+    const double rarely = distance(with, digits, *group, options, 4);
+    seen[name] = {often, rarely};
+    table.add({name, fmt::format("{:.1e}", often), fmt::format("{:.1e}", rarely)});
+    with.console.row({{"break", "average-parameters"},
+                      {"optimizer", name},
+                      {"every_step", significant(often)},
+                      {"every_4th_step", significant(rarely)}});
+  }
+  with.console.line("  largest distance from DDP's parameters after 12 steps:");
+  table.print(with.console);
+  with.console.line(fmt::format(
+      "below {:.0e} is rounding: SGD is linear in the gradients, with momentum too; Adam not",
+      kRounding));
+  bool shown = seen["adam"].first > 100 * kRounding;
+  for (const auto& [name, distances] : seen) {
+    if (name != "adam") shown = shown && distances.first < kRounding;
+    shown = shown && distances.second > 10 * kRounding;
+  }
+  return shown;
+}
+
+}  // namespace dist

@@ -1,0 +1,57 @@
+// Belief:  randomness on one rank makes the replicas diverge.
+// Predict: every rank adds noise of its own to every gradient: as large as the gradients
+//          themselves, before the average. When do the replicas part?
+// You see: never. The hashes are equal after every step, and the model is another one than
+//          without noise: noise is averaged like everything else, and all get the same result.
+// Why:     a replica knows of the other ranks only what the average says, and the average is
+//          the same numbers on all ranks. Dropout, augmentation and kernels that add in any
+//          order need no common seed.
+// In the wild: different dropout masks on all ranks are wanted, and equal ones cost quality:
+//          huggingface/transformers#31412. Compare update-noise.
+#include "05_ddp_training/break_it/experiments.hpp"
+#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace dist {
+
+bool break_gradient_noise(const BreakIt& with) {
+  constexpr double kNoise = 0.01;
+  const auto group = small_group(with);
+  const IdxDataset digits = small_digits(with);
+  SmallTraining job(with, digits);
+  SmallTraining quiet(with, digits);
+  DistributedDataParallel ddp(job.model(), *group, with.stream);
+  DistributedDataParallel quiet_ddp(quiet.model(), *group, with.stream);
+  Generator noise(with.seed + 1 + static_cast<std::uint64_t>(with.comm.rank()));
+  // Just before its bucket leaves: the gradient is this rank's own still.
+  ddp.observe([&](std::size_t parameter) {
+    add_noise(job.model().parameters()[parameter].grad, kNoise, noise, with.stream);
+  });
+  Parting parting;
+  for (std::size_t step = 1; step <= kSmallSteps; ++step) {
+    job.forward();
+    ddp.backward(job.grad(), with.stream);
+    job.optimizer().step(job.lr(), with.stream);
+    parting.look(with, job.model(), step);
+
+    quiet.forward();
+    quiet_ddp.backward(quiet.grad(), with.stream);
+    quiet.optimizer().step(quiet.lr(), with.stream);
+  }
+  const double moved = largest_difference(job.model(), quiet.model(), with.stream);
+  with.console.line(
+      fmt::format("  noise of {} in every local gradient, another one on every rank, {} steps",
+                  kNoise, kSmallSteps));
+  with.console.line(fmt::format(
+      "  the noise moved a parameter by up to {:.4f}; the replicas {}", moved, parting.text()));
+  with.console.row({{"break", "gradient-noise"},
+                    {"steps", kSmallSteps},
+                    {"moved", significant(moved)},
+                    {"parted_after", parting.step}});
+  return parting.step == 0 && moved > kNoise * job.lr();
+}
+
+}  // namespace dist

@@ -1,0 +1,93 @@
+// Belief:  N ranks, so the learning rate times N: always.
+// Predict: four epochs on N ranks are N times fewer steps than on one. What makes up for that:
+//          N times the rate, or N times with a warm-up of one epoch? For SGD? For Adam?
+// You see: it depends on the rate that one rank had. From a small one, N times is far better
+//          than the same rate; from a large one it is far worse, SGD and Adam alike, and a
+//          warm-up does not save it. The table says which is which on this run.
+// Why:     fewer steps must each go farther, but how far a step may go is the loss's matter,
+//          not the batch's: beyond that the parameters jump about. "N times" is a rule for the
+//          rates in between, found for SGD (lr_schedule.hpp has the source); for Adam, whose
+//          steps do not grow with the gradient, it is a habit.
+// In the wild: 3 times the rate for 3 times the GPUs, and accuracy 0: facebookresearch/detr#48.
+#include "05_ddp_training/break_it/experiments.hpp"
+#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/lr_schedule.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <utility>
+
+namespace dist {
+namespace {
+
+constexpr std::size_t kEpochs = 4;
+
+// The loss on the whole set after kEpochs.
+double one_rank(const BreakIt& with, const IdxDataset& digits, const SmallJob& small) {
+  SmallTraining job = SmallTraining::alone(with, digits, small);
+  const std::size_t steps = kEpochs * job.steps_per_epoch();
+  for (std::size_t step = 0; step < steps; ++step) {
+    job.forward();
+    job.model().backward(job.grad(), with.stream);
+    job.optimizer().step(job.lr(), with.stream);
+  }
+  return job.loss_on_all();
+}
+
+double all_ranks(const BreakIt& with, const IdxDataset& digits, ProcessGroup& group,
+                 const SmallJob& small, int factor, std::size_t warmup_epochs) {
+  SmallTraining job(with, digits, small);
+  DistributedDataParallel ddp(job.model(), group, with.stream);
+  const std::size_t steps = kEpochs * job.steps_per_epoch();
+  const LrSchedule schedule =
+      linearly_scaled(job.lr(), factor, warmup_epochs * job.steps_per_epoch());
+  for (std::size_t step = 0; step < steps; ++step) {
+    job.forward();
+    ddp.backward(job.grad(), with.stream);
+    job.optimizer().step(schedule.at(step), with.stream);
+  }
+  return job.loss_on_all();
+}
+
+}  // namespace
+
+bool break_lr(const BreakIt& with) {
+  const auto group = small_group(with);
+  const IdxDataset digits = small_digits(with);
+  const int ranks = with.comm.size();
+  Table table({"optimizer", "rate of one", "1 rank", fmt::format("{} ranks, same rate", ranks),
+               fmt::format("{} times", ranks), "and warmed up"});
+  std::size_t better = 0;
+  std::size_t worse = 0;
+  for (const auto& [name, lr] :
+       {std::pair{"sgd", 0.1}, {"sgd", 0.5}, {"adam", 0.003}, {"adam", 0.02}}) {
+    const SmallJob small{.optimizer = {.name = name, .lr = lr}};
+    const double alone = one_rank(with, digits, small);
+    const double same = all_ranks(with, digits, *group, small, 1, 0);
+    const double scaled = all_ranks(with, digits, *group, small, ranks, 0);
+    const double warmed = all_ranks(with, digits, *group, small, ranks, 1);
+    better += scaled < same / 1.5;
+    worse += !(scaled < same * 1.5);  // a NaN is worse
+    table.add({name, fmt::format("{:g}", lr), fmt::format("{:.3f}", alone),
+               fmt::format("{:.3f}", same), fmt::format("{:.3f}", scaled),
+               fmt::format("{:.3f}", warmed)});
+    with.console.row({{"break", "lr"},
+                      {"optimizer", name},
+                      {"lr", lr},
+                      {"one_rank", significant(alone)},
+                      {"same", significant(same)},
+                      {"scaled", significant(scaled)},
+                      {"warmed_up", significant(warmed)}});
+  }
+  with.console.line(
+      fmt::format("  loss on all {} samples after {} epochs:", digits.size(), kEpochs));
+  table.print(with.console);
+  with.console.line(
+      fmt::format("{} times the rate: much better in {} of 4 rows, much worse in {}", ranks,
+                  better, worse));
+  return better > 0 && worse > 0;
+}
+
+}  // namespace dist

@@ -1,0 +1,80 @@
+// Belief:  data parallelism saves memory: each rank has only 1/N of the work.
+// Predict: a model with Adam on 1, 2, 4 ranks. How many bytes does a rank hold?
+// You see: the same number, whatever N is, so all ranks together hold N times as much. Only the
+//          activations shrink, and only if the batch of all ranks together stays the same.
+// Why:     each rank has the whole model, all gradients and the whole optimizer state; what is
+//          divided is the data. The README's section on memory has the ways that divide more.
+// In the wild: "distributed training can not help save memory", open-mmlab/mmengine#1504.
+#include "05_ddp_training/break_it/experiments.hpp"
+#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/training_memory.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace dist {
+namespace {
+
+// Called on all ranks of `group`: what one of them holds after a step with so many samples.
+TrainingMemory after_a_step(const BreakIt& with, const Communicator& group,
+                            std::size_t batch_size) {
+  const BreakIt few{with.console, group, with.stream, with.seed};
+  const IdxDataset digits =
+      small_digits(few, batch_size * static_cast<std::size_t>(group.size()));
+  SmallTraining job(
+      few, digits,
+      {.layers = {784, 128, 10}, .optimizer = {.name = "adam"}, .batch_size = batch_size});
+  // Lesson 3's, with --device cuda too: part of the ranks is no group for NCCL.
+  const auto carrier =
+      make_process_group(Backend::ours, group, with.stream.device(), AllReduceAlgorithm::ring);
+  DistributedDataParallel ddp(job.model(), *carrier, with.stream);
+  job.forward();
+  ddp.backward(job.grad(), with.stream);
+  job.optimizer().step(job.lr(), with.stream);
+  with.stream.synchronize();
+  return count_memory(job.model(), job.optimizer());
+}
+
+}  // namespace
+
+bool break_memory(const BreakIt& with) {
+  constexpr std::size_t kBatch = 56;
+  const int size = with.comm.size();
+  const auto kib = [](std::size_t bytes) {
+    return fmt::format("{:.1f}", static_cast<double>(bytes) / 1024);
+  };
+  Table table({"ranks", "parameters", "gradients", "optimizer", "activations", "a rank",
+               "all ranks", fmt::format("activations, {} in all", kBatch)});
+  bool constant = true;
+  bool shrinks = true;
+  TrainingMemory first;
+  for (int ranks = 1;; ranks = std::min(2 * ranks, size)) {
+    const Communicator group = with.comm.split(with.comm.rank() < ranks ? 0 : 1, 0);
+    if (with.comm.rank() < ranks) {
+      const auto all = static_cast<std::size_t>(ranks);
+      const TrainingMemory memory = after_a_step(with, group, kBatch);
+      const std::size_t shared = after_a_step(with, group, kBatch / all).activations;
+      if (ranks == 1) first = memory;
+      if (first.counted() > 0) constant = constant && memory.counted() == first.counted();
+      shrinks = shrinks && shared == kBatch / all * (memory.activations / kBatch);
+      table.add({std::to_string(ranks), kib(memory.parameters), kib(memory.gradients),
+                 kib(memory.optimizer_state), kib(memory.activations), kib(memory.counted()),
+                 kib(all * memory.counted()), kib(shared)});
+      with.console.row({{"break", "memory"},
+                        {"ranks", ranks},
+                        {"bytes_per_rank", memory.counted()},
+                        {"bytes_of_all", all * memory.counted()},
+                        {"activations", memory.activations},
+                        {"activations_shared", shared}});
+    }
+    if (ranks == size) break;
+  }
+  with.console.line(
+      fmt::format("  KiB of tensors after a step of Adam, batch {} per rank:", kBatch));
+  table.print(with.console);
+  with.console.line("a rank holds as much as one process alone: only the data are divided");
+  return constant && shrinks;
+}
+
+}  // namespace dist

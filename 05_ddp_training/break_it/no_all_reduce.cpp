@@ -1,0 +1,49 @@
+// Belief:  N ranks, each of which learns, train one model.
+// Predict: all start with the same parameters, and each takes steps along its own gradients.
+//          Does a rank's loss fall? Are the models equal after the first step?
+// You see: every rank's loss falls, about as fast as with DDP. The hashes of the parameters
+//          are all different from step 1 on: N models, each of 1/N of the data.
+// Why:     backward of the model itself knows of no ranks. Messages come from backward of the
+//          object that wraps it, and nothing in the loss says which of the two was called.
+// In the wild: a model moved to the CPU and back after it was wrapped trains on without a
+//          message, pytorch/pytorch#104336.
+#include "05_ddp_training/break_it/experiments.hpp"
+#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/snapshot.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace dist {
+
+bool break_no_all_reduce(const BreakIt& with) {
+  const auto group = small_group(with);
+  const IdxDataset digits = small_digits(with);
+  SmallTraining job(with, digits, kQuickJob);
+  const DistributedDataParallel ddp(job.model(), *group, with.stream);
+  const double first = job.loss_on_all();
+  Parting parting;
+  for (std::size_t step = 1; step <= kSmallSteps; ++step) {
+    job.forward();
+    job.model().backward(job.grad(), with.stream);  // ddp.backward() would average
+    job.optimizer().step(job.lr(), with.stream);
+    parting.look(with, job.model(), step);
+  }
+  const double last = job.loss_on_all();
+  const std::string hash = hash_of(parameters_of(job.model(), with.stream));
+  lines_in_rank_order(with.console, with.comm,
+                      fmt::format("  rank {}  loss {:.3f} -> {:.3f} in {} steps, parameters {}",
+                                  with.comm.rank(), first, last, kSmallSteps, hash));
+  rows_in_rank_order(with.console, with.comm,
+                     {{"break", "no-all-reduce"},
+                      {"rank", with.comm.rank()},
+                      {"first_loss", significant(first)},
+                      {"last_loss", significant(last)},
+                      {"hash", hash},
+                      {"parted_after", parting.step}});
+  with.console.line("every loss falls; the replicas " + parting.text());
+  return parting.step == 1 && last < 0.5 * first;
+}
+
+}  // namespace dist

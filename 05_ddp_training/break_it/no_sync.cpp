@@ -1,0 +1,56 @@
+// Belief:  a copy that was asked for is there. (Not DDP's no_sync(): the missing wait.)
+// Predict: after every step the last layer's weights are copied to the host, into pinned
+//          memory, and looked at in the next line. Which step's are they?
+// You see: those of a step before, mostly the last one, as the count says. With emulated CUDA
+// it
+//          shows every time; on a GPU whenever the step takes longer than queueing it.
+// Why:     the call queues the copy behind the step and returns. Only stream.synchronize(), or
+//          an event, says that it is done. What the host finds until then is the buffer's old
+//          content: numbers that look right, one step late.
+// In the wild: to("cpu", non_blocking=True), pytorch/pytorch#86264 and #127612.
+#include "05_ddp_training/break_it/experiments.hpp"
+#include "05_ddp_training/break_it/small_training.hpp"
+#include "common/buffer.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace dist {
+
+bool break_no_sync(const BreakIt& with) {
+  const IdxDataset digits = small_digits(with);
+  SmallTraining job(with, digits, {.layers = {784, 256, 10}, .batch_size = 64});
+  const Tensor watched = job.model().parameters()[2].value;  // 2.weight
+  const Buffer<float> host(watched.numel(), with.stream.device(), Memory::pinned);
+  const auto seen = [&] { return std::vector<float>(host.data(), host.data() + host.size()); };
+  constexpr std::size_t kSteps = 20;
+  std::size_t stale = 0;
+  std::size_t last_step = 0;
+  std::vector<float> before = seen();
+  for (std::size_t step = 1; step <= kSteps; ++step) {
+    job.forward();
+    job.model().backward(job.grad(), with.stream);
+    job.optimizer().step(job.lr(), with.stream);
+    copy_bytes(with.stream, host.data(), watched.data(), watched.size_bytes());
+    const std::vector<float> at_once = seen();
+    with.stream.synchronize();
+    stale += at_once != seen();
+    last_step += at_once == before;
+    before = seen();
+  }
+  lines_in_rank_order(
+      with.console, with.comm,
+      fmt::format("  rank {}  {} of {} reads were stale, {} of them wholly the step before's",
+                  with.comm.rank(), stale, kSteps, last_step));
+  rows_in_rank_order(with.console, with.comm,
+                     {{"break", "no-sync"},
+                      {"rank", with.comm.rank()},
+                      {"reads", kSteps},
+                      {"stale", stale},
+                      {"step_before", last_step}});
+  return stale > 0;
+}
+
+}  // namespace dist

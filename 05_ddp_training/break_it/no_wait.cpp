@@ -1,0 +1,124 @@
+// Belief:  overlap is free: the all-reduces run by themselves, and the optimizer may step.
+// Predict: every bucket's all-reduce was started, and nobody waited for the last one. What
+//          does the optimizer find in that bucket?
+// You see: this rank's own gradients. The replicas part in the one parameter whose bucket was
+//          late, 0.weight, after step 1, and the parameters are no longer those of one process
+//          with the whole batch: thousands of times farther away than rounding.
+// Why:     between the start of an all-reduce and wait() the tensor belongs to the process
+//          group. It may be done at once, or only at the wait, and a test on a fast machine
+//          sees the first. So that it shows every time, this experiment's process group is as
+//          late as it may be: an all-reduce ends when the next one starts, or at its wait().
+//          The last bucket's has no next one.
+// In the wild: async_op=True and no wait, OpenNMT/OpenNMT-py#2295.
+#include "05_ddp_training/break_it/experiments.hpp"
+#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <deque>
+#include <functional>
+#include <utility>
+
+namespace dist {
+namespace {
+
+// Another group's collectives, one behind: a schedule that the contract allows.
+class LateProcessGroup : public ProcessGroup {
+ public:
+  explicit LateProcessGroup(ProcessGroup& group) : group_(group) {}
+
+  Tensor allocate(Shape shape) override { return group_.allocate(std::move(shape)); }
+  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
+                                   const std::string& name) override {
+    finish(producer);
+    late_ = [this, tensor, op, name](const Stream& stream) {
+      group_.all_reduce(tensor, op, stream, name)->wait(stream);
+    };
+    return std::make_unique<LateWork>(*this, ++started_);
+  }
+  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
+                                  const Stream& producer) override {
+    return group_.broadcast(tensor, root, producer);
+  }
+  void synchronize(const Stream& stream) override { group_.synchronize(stream); }
+  bool overlaps() const override { return true; }
+  std::string description() const override { return "as late as it may be"; }
+
+ private:
+  class LateWork : public Work {
+   public:
+    LateWork(LateProcessGroup& group, std::size_t number) : group_(group), number_(number) {}
+    bool is_completed() override { return number_ < group_.started_ || !group_.late_; }
+    void wait(const Stream& consumer) override {
+      if (!is_completed()) group_.finish(consumer);
+    }
+    double elapsed_ms() override { return 0; }
+
+   private:
+    LateProcessGroup& group_;
+    std::size_t number_;
+  };
+  void finish(const Stream& stream) {
+    if (const auto late = std::exchange(late_, nullptr)) late(stream);
+  }
+
+  ProcessGroup& group_;
+  std::function<void(const Stream&)> late_;  // the one that has not run
+  std::size_t started_ = 0;
+};
+
+struct Outcome {
+  Parting parting;
+  double from_twin;
+};
+
+Outcome train(const BreakIt& with, bool waits) {
+  const auto group = small_group(with);
+  const IdxDataset digits = small_digits(with);
+  LateProcessGroup late(*group);
+  SmallTraining job(with, digits);
+  SmallTraining twin = SmallTraining::twin(with, digits);
+  Reducer reducer(job.model().parameters(), late, {.first_bytes = 0, .bytes = 0});
+  Outcome outcome{};
+  for (std::size_t step = 1; step <= kSmallSteps; ++step) {
+    job.forward();
+    job.model().backward(job.grad(), with.stream, Accumulate::no, [&](std::size_t parameter) {
+      reducer.mark_ready(parameter, with.stream);
+    });
+    if (waits) reducer.finalize(with.stream);
+    job.optimizer().step(job.lr(), with.stream);
+    if (!waits) reducer.finalize(with.stream);
+    outcome.parting.look(with, job.model(), step);
+
+    twin.forward();
+    twin.model().backward(twin.grad(), with.stream);
+    twin.optimizer().step(twin.lr(), with.stream);
+  }
+  outcome.from_twin = largest_difference(job.model(), twin.model(), with.stream);
+  return outcome;
+}
+
+}  // namespace
+
+bool break_no_wait(const BreakIt& with) {
+  const Outcome right = train(with, true);
+  const Outcome wrong = train(with, false);
+  for (const auto& [name, outcome] :
+       {std::pair{"wait, then step", right}, std::pair{"step, then wait", wrong}}) {
+    with.console.line(
+        fmt::format("  {}: up to {:.1e} from one process with the whole batch; the replicas {}",
+                    name, outcome.from_twin, outcome.parting.text()));
+    with.console.row({{"break", "no-wait"},
+                      {"order", name},
+                      {"from_twin", significant(outcome.from_twin)},
+                      {"parted_after", outcome.parting.step},
+                      {"difference", outcome.parting.difference}});
+  }
+  return right.parting.step == 0 && wrong.parting.step == 1 &&
+         wrong.parting.difference.starts_with("0.weight ") &&
+         wrong.from_twin > 100 * right.from_twin;
+}
+
+}  // namespace dist

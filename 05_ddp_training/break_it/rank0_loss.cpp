@@ -1,0 +1,75 @@
+// Belief:  rank 0's loss is the loss.
+// Predict: four ranks, each with a batch of 16 of its own. How far is what rank 0 sees from the
+//          loss of the whole batch of 64?
+// You see: in single steps 10 to 50 %, and in some of them rank 0's loss rises while the
+//          whole batch's falls. The mean over all ranks is the one process's loss, up to
+//          rounding.
+// Why:     rank 0's loss is that of rank 0's samples: an unbiased guess, with sqrt(N) times the
+//          noise of the mean. Early stopping, or a schedule that waits for a plateau, on one
+//          rank's guess: each rank decides something else.
+// In the wild: "is the logged value averaged?", Lightning-AI/pytorch-lightning#4702;
+//          KellerJordan/modded-nanogpt#2.
+#include "05_ddp_training/across_ranks.hpp"
+#include "05_ddp_training/break_it/experiments.hpp"
+#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace dist {
+
+bool break_rank0_loss(const BreakIt& with) {
+  const auto group = small_group(with);
+  const IdxDataset digits = small_digits(with);
+  SmallTraining job(with, digits, kQuickJob);
+  DistributedDataParallel ddp(job.model(), *group, with.stream);
+  // Its model takes no steps of its own: it gets the replicas' parameters in every step.
+  SmallTraining whole = SmallTraining::twin(with, digits, kQuickJob);
+  Table table({"step", "rank 0", "mean", "one process"});
+  std::size_t misled = 0;  // steps in which rank 0 saw the other direction
+  double farthest = 0;     // relative distance of rank 0's loss from the mean
+  double off = 0;          // of the mean from the one process's loss
+  double last_mine = 0;
+  double last_mean = 0;
+  for (std::size_t step = 0; step < kSmallSteps; ++step) {
+    for (std::size_t i = 0; i < job.model().parameters().size(); ++i) {
+      copy(with.stream, whole.model().parameters()[i].value, job.model().parameters()[i].value);
+    }
+    whole.forward();
+    job.forward();
+    ddp.backward(job.grad(), with.stream);
+    job.optimizer().step(job.lr(), with.stream);
+
+    std::vector<double> of_rank0{job.loss()};
+    const double mean = over_all_ranks(with.comm, of_rank0[0], false).mean_loss;
+    broadcast<double>(with.comm, of_rank0, 0);
+    const double mine = of_rank0[0];
+    farthest = std::max(farthest, std::abs(mine - mean) / mean);
+    off = std::max(off, std::abs(whole.loss() - mean) / mean);
+    misled += step > 0 && (mine > last_mine) != (mean > last_mean);
+    last_mine = mine;
+    last_mean = mean;
+    if (step % 8 == 0) {
+      table.add({std::to_string(step), fmt::format("{:.4f}", mine), fmt::format("{:.4f}", mean),
+                 fmt::format("{:.4f}", whole.loss())});
+    }
+  }
+  table.print(with.console);
+  with.console.line(fmt::format(
+      "rank 0 is off by up to {:.0f} %, and in {} of {} steps it saw the other direction",
+      100 * farthest, misled, kSmallSteps - 1));
+  with.console.line(
+      fmt::format("the mean and the one process are up to {:.0e} of the loss apart", off));
+  with.console.row({{"break", "rank0-loss"},
+                    {"steps", kSmallSteps},
+                    {"rank0_off", significant(farthest)},
+                    {"mean_off", significant(off)},
+                    {"misled", misled}});
+  return farthest > 0.1 && off < 1e-5 && misled > 0;
+}
+
+}  // namespace dist

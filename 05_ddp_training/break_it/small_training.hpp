@@ -1,0 +1,105 @@
+// What this lesson's experiments share: a job of some milliseconds, made of the lesson's own
+// parts. There is no training loop in it: each experiment writes its own, because that is where
+// it breaks something.
+#pragma once
+
+#include "04_distributed_sampler/data_loader.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "04_distributed_sampler/idx_dataset.hpp"
+#include "05_ddp_training/loss.hpp"
+#include "05_ddp_training/mlp.hpp"
+#include "05_ddp_training/optimizer.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
+#include "common/break_it.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dist {
+
+struct SmallJob {
+  std::vector<std::size_t> layers{784, 24, 10};
+  OptimizerOptions optimizer{.name = "sgd", .lr = 0.2};
+  std::size_t batch_size = 16;  // of one rank
+};
+// The same with an optimizer that learns most of it in kSmallSteps.
+inline const SmallJob kQuickJob{.optimizer = {.name = "adam", .lr = 0.005}};
+// Some epochs, on any number of ranks.
+inline constexpr std::size_t kSmallSteps = 48;
+
+// What is learned: each rank draws all of it, from --seed.
+IdxDataset small_digits(const BreakIt& with, std::size_t samples = 1024);
+
+// One rank's model, its share of the data, and what moves it. All ranks start with the same
+// parameters, drawn from --seed.
+class SmallTraining {
+ public:
+  // `with` and `digits` must outlive it.
+  SmallTraining(const BreakIt& with, const IdxDataset& digits, const SmallJob& job = {});
+  SmallTraining(const SmallTraining&) = delete;  // its parts point to each other
+  SmallTraining& operator=(const SmallTraining&) = delete;
+
+  // The same job by one process alone; and by one whose batches are those of all ranks
+  // together.
+  static SmallTraining alone(const BreakIt& with, const IdxDataset& digits,
+                             const SmallJob& job);
+  static SmallTraining twin(const BreakIt& with, const IdxDataset& digits, SmallJob job = {});
+
+  Mlp& model() { return model_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  double lr() const { return job_.optimizer.lr; }
+  std::size_t steps_per_epoch() const { return loader_.batches(sampler_.num_samples()); }
+
+  // The next batch through the model, and its loss. Epoch follows epoch.
+  void forward();
+  // The mean over that batch; waits for it.
+  double loss() const { return loss_.value(with_.stream); }
+  // What backward begins with.
+  const Tensor& grad() const { return loss_.grad(); }
+  // The mean over the whole data set.
+  double loss_on_all();
+
+ private:
+  SmallTraining(const BreakIt& with, const IdxDataset& digits, const SmallJob& job, int ranks,
+                int rank);
+
+  const BreakIt& with_;
+  const IdxDataset& digits_;
+  SmallJob job_;
+  Generator generator_;
+  Mlp model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  DistributedSampler sampler_;
+  DataLoader loader_;
+  std::size_t epoch_ = 0;
+  std::optional<DataLoader::Range> batches_;  // of this epoch
+  std::size_t batch_ = 0;                     // the next of them
+  CrossEntropyLoss loss_;
+};
+
+// Called on all ranks: who carries gradients between them, as the trainer itself chooses it.
+// Nothing runs beside backward.
+std::unique_ptr<ProcessGroup> small_group(const BreakIt& with);
+
+// The largest distance between two models' parameters, on this rank; infinite if one is no
+// number.
+double largest_difference(const Mlp& a, const Mlp& b, const Stream& stream);
+
+// Normal noise of deviation `size` onto every number.
+void add_noise(const Tensor& tensor, double size, Generator& generator, const Stream& stream);
+
+// When the replicas parted, and in which parameter of whom; the same on all ranks.
+struct Parting {
+  std::size_t step = 0;    // the first after which they differed, from 1; 0: never
+  std::string difference;  // "2.bias of rank 3"
+
+  // Called on all ranks after every step.
+  void look(const BreakIt& with, const Mlp& model, std::size_t after_step);
+  // "parted after step 1, first in 0.weight of rank 3", or "are equal to the bit".
+  std::string text() const;
+};
+
+}  // namespace dist

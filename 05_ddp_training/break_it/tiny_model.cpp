@@ -1,0 +1,158 @@
+// Belief:  N ranks are N times as fast.
+// Predict: a model of 108 numbers and a batch that divides among the ranks. From three times
+//          measured beforehand, what will the speed-up be: of one process's step with the whole
+//          batch, of its step with one rank's share, and alpha, of a message of a few bytes
+//          that all ranks pass to the right?
+// You see: a speed-up below 1, predicted before it is measured: N ranks are slower than one.
+//          Times depend on the machine and on what else it does; if yours shows a speed-up of
+//          1 or more, the program says that the symptom did not appear.
+// Why:     a ring sends 2 (N - 1) messages after each other, each at least alpha. A share of a
+//          small batch takes nearly as long as all of it, so there is nothing to win for that.
+// In the wild: no speed-up from 2 GPUs, Lightning-AI/pytorch-lightning#5276.
+#include "01_send_recv/send_recv.hpp"
+#include "04_distributed_sampler/in_memory_dataset.hpp"
+#include "05_ddp_training/break_it/experiments.hpp"
+#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "common/measure.hpp"
+#include "common/patient_waits.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+namespace dist {
+namespace {
+
+constexpr std::size_t kRowsPerRank = 4;
+
+// A step over random samples, on the CPU: its own gradients, or those of `ddp`.
+class TinyJob {
+ public:
+  TinyJob(std::uint64_t seed, std::size_t rows, const Stream& stream)
+      : stream_(stream), generator_(seed), model_({8, 8, 4}, generator_, stream) {
+    optimizer_ = make_optimizer({.name = "sgd", .lr = 0.01}, model_.parameters(), stream);
+    inputs_ = Tensor({rows, 8}, Device{});
+    fill_normal(inputs_.span(), generator_);
+    for (std::size_t i = 0; i < rows; ++i) targets_.push_back(static_cast<int>(i % 4));
+  }
+  Mlp& model() { return model_; }
+
+  void step(DataParallel* ddp = nullptr) {
+    loss_.forward(model_.forward(inputs_, stream_), targets_, stream_);
+    if (ddp != nullptr) {
+      ddp->backward(loss_.grad(), stream_);
+    } else {
+      model_.backward(loss_.grad(), stream_);
+    }
+    optimizer_->step(0.01, stream_);
+  }
+  double median_us() {
+    std::vector<double> times;
+    for (int i = 0; i < 500; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      step();
+      times.push_back(
+          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
+              .count());
+    }
+    return median(std::move(times));
+  }
+
+ private:
+  const Stream& stream_;
+  Generator generator_;
+  Mlp model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Tensor inputs_;
+  std::vector<std::int32_t> targets_;
+  CrossEntropyLoss loss_;
+};
+
+// Called on all ranks: what rank 0 measures while the others wait without using their cores.
+struct Alone {
+  double whole_us;
+  double share_us;
+};
+Alone measured_alone(const BreakIt& with, const Stream& stream) {
+  std::array<double, 2> times{};
+  if (with.comm.rank() == 0) {
+    const auto ranks = static_cast<std::size_t>(with.comm.size());
+    times = {TinyJob(with.seed, ranks * kRowsPerRank, stream).median_us(),
+             TinyJob(with.seed, kRowsPerRank, stream).median_us()};
+    for (int peer = 1; peer < with.comm.size(); ++peer) {
+      send<double>(with.comm, times, peer);
+    }
+  } else {
+    const PatientWaits patience;
+    irecv<double>(with.comm, times, 0).wait();
+  }
+  return {times[0], times[1]};
+}
+
+// Called on all ranks: one of many steps after each other in which all pass on one number.
+double measured_alpha_us(const Communicator& comm) {
+  constexpr int kSteps = 16;
+  std::array<float, 1> out{};
+  std::array<float, 1> in{};
+  const auto steps = [&] {
+    for (int i = 0; i < kSteps; ++i) {
+      send_recv<float>(comm, out, comm.right(), in, comm.left());
+    }
+  };
+  return 1e6 / kSteps *
+         median_of_slowest(
+             comm, 50, [] {}, steps);
+}
+
+}  // namespace
+
+bool break_tiny_model(const BreakIt& with) {
+  const Stream stream(Device{});
+  const Alone alone = measured_alone(with, stream);
+  const double alpha_us = measured_alpha_us(with.comm);
+  const int messages = 2 * (with.comm.size() - 1);
+  const double predicted = alone.whole_us / (alone.share_us + messages * alpha_us);
+  with.console.line(
+      fmt::format("  one process: {:.1f} us a step, {:.1f} with a rank's share of the batch; "
+                  "alpha {:.1f} us",
+                  alone.whole_us, alone.share_us, alpha_us));
+  with.console.line(fmt::format("  predicted: {:.1f} / ({:.1f} + {} x {:.1f}) = {:.2f}",
+                                alone.whole_us, alone.share_us, messages, alpha_us, predicted));
+
+  const auto group =
+      make_process_group(Backend::ours, with.comm, Device{}, AllReduceAlgorithm::ring);
+  TinyJob job(with.seed, kRowsPerRank, stream);
+  DistributedDataParallel ddp(job.model(), *group, stream);
+  constexpr int kSteps = 8;
+  const auto steps = [&] {
+    for (int i = 0; i < kSteps; ++i) job.step(&ddp);
+  };
+  const double together_us = 1e6 / kSteps *
+                             median_of_slowest(
+                                 with.comm, 50, [] {}, steps);
+  const double measured = alone.whole_us / together_us;
+  with.console.line(
+      fmt::format("  measured:  {:.1f} us a step on {} ranks, a speed-up of {:.2f}",
+                  together_us, with.comm.size(), measured));
+  with.console.row({{"break", "tiny-model"},
+                    {"ranks", with.comm.size()},
+                    {"one_process_us", significant(alone.whole_us)},
+                    {"share_us", significant(alone.share_us)},
+                    {"alpha_us", significant(alpha_us)},
+                    {"together_us", significant(together_us)},
+                    {"predicted", significant(predicted)},
+                    {"measured", significant(measured)}});
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (with.comm.local_size() > cores) {
+    with.console.line(fmt::format(
+        "{} ranks on {} cores: a message also waits until its receiver gets one of them",
+        with.comm.local_size(), cores));
+  }
+  return with.comm.all_agree(with.comm.rank() != 0 || measured < 1);
+}
+
+}  // namespace dist

@@ -1,0 +1,77 @@
+// Belief:  noise that is harmless before the average is harmless after it.
+// Predict: the average is equal on all ranks; then every rank adds noise of its own to it, so
+//          small that nobody would see it in a gradient. When do the replicas part?
+// You see: after step 1, and their distance grows step by step. No loss shows it.
+// Why:     what comes after the average is never averaged again: the difference stays in the
+//          parameters. So everything between the all-reduce and the next one must be the same
+//          computation on all ranks: clipping, the learning rate, weight decay, a skipped step.
+// In the wild: a gradient scaler with another scale per rank changes the averaged gradients,
+//          pytorch/pytorch#136009. Compare gradient-noise.
+#include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/all_reduce.hpp"
+#include "05_ddp_training/break_it/experiments.hpp"
+#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/distributed_data_parallel.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace dist {
+namespace {
+
+// Called on all ranks: the largest distance of any rank's parameters from rank 0's.
+double spread(const BreakIt& with, const Mlp& model) {
+  double largest = 0;
+  for (const Parameter& parameter : model.parameters()) {
+    const std::vector<float> mine = to_host(with.stream, parameter.value);
+    std::vector<float> first = mine;
+    broadcast<float>(with.comm, first, 0);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      largest = std::max(largest, static_cast<double>(std::abs(mine[i] - first[i])));
+    }
+  }
+  std::vector<double> of_all{largest};
+  all_reduce<double>(with.comm, of_all, ReduceOp::max, AllReduceAlgorithm::recursive_doubling);
+  return of_all[0];
+}
+
+}  // namespace
+
+bool break_update_noise(const BreakIt& with) {
+  constexpr double kNoise = 1e-6;
+  const auto group = small_group(with);
+  const IdxDataset digits = small_digits(with);
+  SmallTraining job(with, digits);
+  DistributedDataParallel ddp(job.model(), *group, with.stream);
+  Generator noise(with.seed + 1 + static_cast<std::uint64_t>(with.comm.rank()));
+  Parting parting;
+  double early = 0;
+  for (std::size_t step = 1; step <= kSmallSteps; ++step) {
+    job.forward();
+    ddp.backward(job.grad(), with.stream);
+    for (const Parameter& parameter : job.model().parameters()) {
+      add_noise(parameter.grad, kNoise, noise, with.stream);
+    }
+    job.optimizer().step(job.lr(), with.stream);
+    parting.look(with, job.model(), step);
+    if (step == 1) early = spread(with, job.model());
+  }
+  const double late = spread(with, job.model());
+  with.console.line(fmt::format(
+      "  noise of {} in the averaged gradients, another one on every rank", kNoise));
+  with.console.line("  the replicas " + parting.text());
+  with.console.line(
+      fmt::format("  from rank 0's parameters up to {:.1e} after step 1, {:.1e} after step {}",
+                  early, late, kSmallSteps));
+  with.console.row({{"break", "update-noise"},
+                    {"steps", kSmallSteps},
+                    {"parted_after", parting.step},
+                    {"spread_first", significant(early)},
+                    {"spread_last", significant(late)}});
+  return parting.step == 1 && late > early;
+}
+
+}  // namespace dist
