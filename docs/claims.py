@@ -15,7 +15,7 @@ claims.txt holds a block of lines for each claim, blank lines between:
   prints: a regular expression that its output must match; what it showed is the whole match
   test:   FILE: words of its name; the test that holds the claim at other sizes and ranks too
 
-A command that a machine cannot run, for want of a GPU, says so with status 2 and is left out.
+What a machine cannot show, for want of a GPU (status 2) or of a Python module, is left out.
 """
 import argparse
 import os
@@ -116,7 +116,7 @@ def main():
             with tempfile.TemporaryDirectory() as folder:
                 status, output = run(claim["shown"], binaries, folder)
             found = re.search(claim["prints"], output, re.MULTILINE)
-            if status == 2 and not found:
+            if not found and (status == 2 or "No module named" in output):
                 claim["showed"] = "not on this machine"
             elif found:
                 claim["showed"] = found[0]
