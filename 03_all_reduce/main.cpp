@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
   }
 
   const Stream stream(choice.device, options.common.threads);
-  if (broken.wanted()) return broken.run({console, comm, stream});
+  if (broken.wanted()) return broken.run({console, comm, stream, options.common.seed});
   std::string left_out;
   const std::vector<std::string> algorithms = algorithms_of(options, comm, no_nccl, left_out);
   std::optional<NcclCommunicator> nccl;

@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
 
   const Console console(json, comm.rank() == 0);
   const Stream stream(Device{}, options.common.threads);  // of experiments; samples stay here
-  if (broken.wanted()) return broken.run({console, comm, stream});
+  if (broken.wanted()) return broken.run({console, comm, stream, options.common.seed});
   if (command_line.given("--rank")) return show_one_shard(sampling, console) ? 0 : 1;
   bool correct = true;
   if (options.plays("shards")) correct = show_shards(sampling, console, comm) && correct;

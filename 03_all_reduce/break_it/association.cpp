@@ -58,7 +58,7 @@ Distance distance(std::span<const float> a, std::span<const float> b) {
 bool break_association(const BreakIt& with) {
   const Communicator& comm = with.comm;
   std::vector<float> mine(4096);
-  Generator generator(static_cast<std::uint64_t>(comm.rank()));
+  Generator generator(with.seed + static_cast<std::uint64_t>(comm.rank()));
   fill_normal(mine, generator);
 
   constexpr std::array kCompared{AllReduceAlgorithm::naive, AllReduceAlgorithm::ring,

@@ -53,7 +53,7 @@ bool break_full_tensor_ring(const BreakIt& with) {
   const Traffic chunked =
       count_traffic(comm, [&] { all_reduce_ring<float>(comm, data, ReduceOp::sum); });
 
-  Generator generator(static_cast<std::uint64_t>(comm.rank()));
+  Generator generator(with.seed + static_cast<std::uint64_t>(comm.rank()));
   std::vector<float> noise(data.size());
   fill_normal(noise, generator);
   std::vector<float> same_noise = noise;

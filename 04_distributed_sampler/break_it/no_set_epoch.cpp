@@ -31,8 +31,8 @@ bool break_no_set_epoch(const BreakIt& with) {
   constexpr std::uint64_t kEpochs = 5;
   const Communicator& comm = with.comm;
   const auto samples = 100 * static_cast<std::size_t>(comm.size());
-  DistributedSampler forgotten(samples, comm.size(), comm.rank());
-  DistributedSampler told(samples, comm.size(), comm.rank());
+  DistributedSampler forgotten(samples, comm.size(), comm.rank(), {.seed = with.seed});
+  DistributedSampler told(samples, comm.size(), comm.rank(), {.seed = with.seed});
   std::vector<std::uint64_t> without, epoch_set;
   for (std::uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
     without.push_back(hash_of(forgotten.indices()));

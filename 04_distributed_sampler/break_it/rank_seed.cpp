@@ -27,8 +27,8 @@ bool break_rank_seed(const BreakIt& with) {
     const DistributedSampler sampler(samples, comm.size(), comm.rank(), {.seed = seed});
     return count_coverage(comm, samples, sampler.indices());
   };
-  const Coverage own = coverage_with(static_cast<std::uint64_t>(comm.rank()));
-  const Coverage common = coverage_with(0);
+  const Coverage own = coverage_with(with.seed + static_cast<std::uint64_t>(comm.rank()));
+  const Coverage common = coverage_with(with.seed);
 
   with.console.line(fmt::format("{} samples on {} ranks, one epoch", samples, comm.size()));
   Table table({"seed", "taken", "once", "again", "never", "never, of all"});
