@@ -22,7 +22,7 @@ namespace dist::exercise {
 // Target: one message from each partner, of out.size() floats (a rank that is its own peer may
 // do without). Right for any size, with no help from MPI's copies of small messages. Use
 // MPI_Send, MPI_Recv, MPI_Sendrecv, or MPI_Isend and MPI_Irecv with MPI_Wait or MPI_Waitall:
-// these are what the check counts.
+// these are what the check counts; collectives are not allowed.
 inline void exchange(const Communicator& comm, int peer, std::span<const float> out,
                      std::span<float> in) {
   not_started();  // replace this line
