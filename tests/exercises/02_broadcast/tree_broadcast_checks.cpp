@@ -60,7 +60,9 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
        kHangHint},
       {"rounds", "it takes ceil(log2 N) rounds",
        "whoever has the data helps: the number of ranks that have it doubles in every round. "
-       "A root that sends to everybody, or a chain of ranks, takes N - 1 rounds",
+       "A root that sends to everybody, or a chain of ranks, takes N - 1 rounds. And who has "
+       "the "
+       "most to pass on must get it first",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
            const std::uint64_t must = ceil_log2(trial.size());

@@ -107,7 +107,9 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
        kHangHint},
       {"rounds", "it takes ceil(log2 N) rounds",
        "half of those that still have something to give do so in every round. A root that "
-       "receives from everybody, or a chain, takes N - 1 rounds",
+       "receives from everybody, or a chain, takes N - 1 rounds. And who has the most to "
+       "collect "
+       "must be waited for last",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
            const std::uint64_t must = ceil_log2(trial.size());

@@ -37,6 +37,17 @@ void by_lowest_bit(const Communicator& comm, std::span<float> data, int root) {
   }
 }
 
+// The same tree, the nearest first: the farthest, who has most to pass on, gets it last.
+void nearest_first(const Communicator& comm, std::span<float> data, int root) {
+  const Seats seats(comm, root);
+  int lowest = 1;
+  while (lowest < seats.size && (seats.mine & lowest) == 0) lowest *= 2;
+  if (seats.mine != 0) recv<float>(comm, data, seats.rank_of(seats.mine - lowest));
+  for (int bit = 1; bit < lowest && seats.mine + bit < seats.size; bit *= 2) {
+    send<float>(comm, data, seats.rank_of(seats.mine + bit));
+  }
+}
+
 // Right: who has the data gives the upper half of its seats to the first of them.
 void halve(const Communicator& comm, std::span<float> data, const Seats& seats, int begin,
            int end) {
@@ -227,6 +238,7 @@ std::vector<Solution> tree_broadcast_solutions() {
       named("by-lowest-bit", by_lowest_bit),
       named("by-halves", by_halves),
       named("nonblocking", nonblocking),
+      named("nearest-first", nearest_first),
       named("flat", flat),
       named("chain", chain),
       named("from-rank-0", from_rank_0),

@@ -32,6 +32,19 @@ void nearest_first(const Communicator& comm, Data data, Sum sum, int root) {
   }
 }
 
+// The same tree, the farthest first: whose part takes longest, and the others wait with it.
+void farthest_first(const Communicator& comm, Data data, Sum sum, int root) {
+  const int size = comm.size();
+  const int seat = (comm.rank() - root + size) % size;
+  std::ranges::copy(data, sum.begin());
+  int lowest = 1;
+  while (lowest < size && (seat & lowest) == 0) lowest *= 2;
+  for (int bit = lowest / 2; bit > 0; bit /= 2) {
+    if (seat + bit < size) receive_and_add(comm, sum, (seat + bit + root) % size);
+  }
+  if (seat > 0) send<float>(comm, sum, (seat - lowest + root) % size);
+}
+
 // Right: collects the sum of seats begin to end - 1 at seat begin.
 void collect(const Communicator& comm, Sum sum, int root, int begin, int end) {
   if (end - begin < 2) return;
@@ -180,6 +193,7 @@ std::vector<Solution> tree_reduce_solutions() {
       named("own-every-round", own_in_every_round),
       named("to-rank-0", to_rank_0),
       named("seats-for-ranks", seats_for_ranks),
+      named("farthest-first", farthest_first),
       named("flat", flat),
       named("chain", chain),
       named("gives-back", gives_it_back),
