@@ -1,0 +1,28 @@
+// What lesson 4's exercises must do.
+#pragma once
+
+#include "04_distributed_sampler/exercise/policy.hpp"
+#include "tests/exercises/exercise.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace dist::exercise {
+
+using Indices = std::vector<std::size_t>;
+using MyIndices = std::function<Indices(std::span<const std::size_t>, int, int, Policy)>;
+using IndicesAfter =
+    std::function<Indices(std::span<const std::size_t>, std::size_t, int, int, Policy)>;
+using WeightedMean = std::function<double(const Communicator&, double, std::uint64_t)>;
+
+// sampler_checks.cpp
+std::vector<Check> checks_of_my_indices(const MyIndices& solution);
+// resume_checks.cpp
+std::vector<Check> checks_of_indices_after(const IndicesAfter& solution);
+// mean_checks.cpp
+std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution);
+
+}  // namespace dist::exercise

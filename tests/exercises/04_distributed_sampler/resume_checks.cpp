@@ -1,0 +1,114 @@
+// Resuming: first on as many ranks as before, then on others, then where little or nothing is
+// left.
+#include "tests/exercises/04_distributed_sampler/checks.hpp"
+#include "tests/exercises/04_distributed_sampler/shards.hpp"
+
+namespace dist::exercise {
+namespace {
+
+void expect_rest(Trial& trial, const IndicesAfter& solution, std::span<const std::size_t> order,
+                 std::size_t taken, int ranks, Policy policy) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Indices got = solution(order, taken, ranks, rank, policy);
+    const Indices must = expected_shard(order, taken, ranks, rank, policy);
+    if (got == must) continue;
+    return trial.wrong(fmt::format("{}, after {}: order {}, you take {}, must be {}",
+                                   which(order.size(), ranks, rank, policy), taken, show(order),
+                                   show(got), show(must)));
+  }
+}
+
+}  // namespace
+
+std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
+  return {
+      {"same-ranks", "on as many ranks as before, each goes on in its own list",
+       "after k turns of N ranks `taken` is k N, not k: of a rank's own list the first "
+       "taken / N are done, and the rest is still in turns",
+       [=](Trial& trial) {
+         for (const int ranks : {4, 1, 2, 3, 7}) {
+           const auto n = static_cast<std::size_t>(ranks);
+           const std::vector<std::size_t> order = shuffled(6 * n);
+           for (std::size_t turns = 0; turns <= 6; ++turns) {
+             expect_rest(trial, solution, order, turns * n, ranks, Policy::pad);
+           }
+         }
+       },
+       ""},
+      {"other-ranks", "on another number of ranks nothing is lost and nothing comes twice",
+       "the old lists are of no use to a new number of ranks. Go on at place `taken` of the "
+       "order itself: rank r takes places taken + r, taken + r + N, ...",
+       [=](Trial& trial) {
+         for (const std::size_t before : {3, 4, 7, 2, 1}) {
+           for (const int ranks : {2, 4, 3, 7}) {
+             const auto n = static_cast<std::size_t>(ranks);
+             const std::size_t taken = 2 * before;
+             const std::vector<std::size_t> order = shuffled(taken + 5 * n);
+             expect_rest(trial, solution, order, taken, ranks, Policy::pad);
+           }
+         }
+       },
+       ""},
+      {"policies", "the policy is applied to what is left",
+       "count what is left, order.size() - taken, and pad or drop that: all take ceil or floor "
+       "of left / N. Padding begins with the order's first entry, order[place % n]",
+       [=](Trial& trial) {
+         for (const Policy policy : kPolicies) {
+           for (const std::size_t taken : {6, 0, 1, 8, 9}) {
+             for (const int ranks : {4, 2, 3, 7}) {
+               for (const std::size_t n : {10, 11, 23}) {
+                 expect_rest(trial, solution, shuffled(n), taken, ranks, policy);
+               }
+             }
+           }
+         }
+       },
+       ""},
+      {"nothing-left", "when everything is taken, nothing is left for anybody",
+       "padding may have made `taken` larger than the order. order.size() - taken is then no "
+       "negative number but a very large one: compare before you subtract",
+       [=](Trial& trial) {
+         for (const Policy policy : kPolicies) {
+           for (const std::size_t n : {10, 3, 0}) {
+             for (const std::size_t more : {0, 1, 2, 5}) {
+               for (const int ranks : {4, 1, 8}) {
+                 expect_rest(trial, solution, shuffled(n), n + more, ranks, policy);
+               }
+             }
+           }
+         }
+       },
+       ""},
+      {"few-samples", "it holds where fewer are left than there are ranks",
+       "1 entry left of 3 on 8 ranks is padded to 8 places, and the order comes round more "
+       "than "
+       "once: p % n, not p - n",
+       [=](Trial& trial) {
+         for (const Policy policy : kPolicies) {
+           for (const std::size_t n : {3, 1, 5}) {
+             for (std::size_t taken = 0; taken <= n; ++taken) {
+               for (const int ranks : {8, 16, 7}) {
+                 expect_rest(trial, solution, shuffled(n), taken, ranks, policy);
+               }
+             }
+           }
+         }
+       },
+       ""},
+      {"values", "each rank takes what is its own of the rest",
+       "rank r takes places taken + r, taken + r + N, ... of the order",
+       [=](Trial& trial) {
+         std::vector<std::size_t> order(101);
+         for (std::size_t i = 0; i < order.size(); ++i) {
+           order[i] = static_cast<std::size_t>(trial.value(1, i * 37 % 101));
+         }
+         for (const Policy policy : kPolicies) {
+           expect_rest(trial, solution, order, 42, 4, policy);
+           expect_rest(trial, solution, order, 40, 3, policy);
+         }
+       },
+       ""},
+  };
+}
+
+}  // namespace dist::exercise

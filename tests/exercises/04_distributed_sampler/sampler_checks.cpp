@@ -1,0 +1,184 @@
+// The sampler's rule: first where it divides, then what becomes of the rest, then PyTorch's
+// own.
+#include "common/random.hpp"
+#include "tests/exercises/04_distributed_sampler/checks.hpp"
+#include "tests/exercises/04_distributed_sampler/shards.hpp"
+#include "tests/support/golden.hpp"
+
+#include <map>
+#include <numeric>
+
+namespace dist::exercise {
+namespace {
+
+// Asked of one rank at a time, about worlds of any size: no rank of this job is needed.
+void expect_shard(Trial& trial, const MyIndices& solution, std::span<const std::size_t> order,
+                  int ranks, Policy policy) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Indices got = solution(order, ranks, rank, policy);
+    const Indices must = expected_shard(order, 0, ranks, rank, policy);
+    if (got == must) continue;
+    return trial.wrong(fmt::format("{}: order {}, you take {}, must be {}",
+                                   which(order.size(), ranks, rank, policy), show(order),
+                                   show(got), show(must)));
+  }
+}
+
+// How often each sample is taken by the ranks of one world.
+std::map<std::size_t, int> times_taken(const MyIndices& solution,
+                                       std::span<const std::size_t> order, int ranks) {
+  std::map<std::size_t, int> times;
+  for (const std::size_t sample : order) times[sample] = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const std::size_t sample : solution(order, ranks, rank, Policy::pad)) ++times[sample];
+  }
+  return times;
+}
+
+void expect_pytorch(Trial& trial, const MyIndices& solution) {
+  const auto file = test::golden("sampler.json");
+  for (const auto& entry : file.at("cases")) {
+    const auto n = entry.at("n").get<std::size_t>();
+    const auto ranks = entry.at("world").get<int>();
+    std::vector<std::size_t> order(n);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    if (entry.at("shuffle").get<bool>()) {
+      Generator generator(entry.at("seed").get<std::uint64_t>() +
+                          entry.at("epoch").get<std::uint64_t>());
+      order = randperm(n, generator);
+    }
+    const Policy policy = entry.at("drop_last").get<bool>() ? Policy::drop : Policy::pad;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Indices got = solution(order, ranks, rank, policy);
+      const auto r = static_cast<std::size_t>(rank);
+      const bool same =
+          entry.contains("indices")
+              ? got == entry.at("indices").at(r).get<Indices>()
+              : test::hash_of(std::vector<std::int64_t>(got.begin(), got.end())) ==
+                    entry.at("sha256_i64").at(r).get<std::string>();
+      trial.expect(same, [&] {
+        return which(n, ranks, rank, policy) + ": PyTorch takes others than " + show(got);
+      });
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
+  return {
+      {"from-the-order", "what is returned are entries of the order",
+       "a rank's places are 1, 5, 9, ...: return what stands there in the order, order[place], "
+       "not the places. Otherwise no epoch is shuffled",
+       [=](Trial& trial) {
+         const std::vector<std::size_t> order = shuffled(12);
+         for (int rank = 0; rank < 4; ++rank) {
+           for (const std::size_t sample : solution(order, 4, rank, Policy::pad)) {
+             trial.expect(std::ranges::find(order, sample) != order.end(), [&] {
+               return fmt::format("{}: {} is not in the order {}",
+                                  which(12, 4, rank, Policy::pad), sample, show(order));
+             });
+           }
+         }
+       },
+       ""},
+      {"once", "where the ranks divide the samples, every sample is taken once",
+       "all ranks must walk along the same order: a shuffle of a rank's own, such as one with "
+       "seed + rank, makes ranks take the same samples and leave others to nobody",
+       [=](Trial& trial) {
+         for (const int ranks : {4, 1, 2, 3, 7}) {
+           const std::vector<std::size_t> order =
+               shuffled(10 * static_cast<std::size_t>(ranks));
+           for (const auto& [sample, times] : times_taken(solution, order, ranks)) {
+             trial.expect(times == 1, [&] {
+               return fmt::format("{} samples on {} ranks: sample {} is taken {} times",
+                                  order.size(), ranks, sample, times);
+             });
+           }
+         }
+       },
+       ""},
+      {"turns", "the ranks take turns along the order",
+       "rank r takes places r, r + N, r + 2 N, ...: turns, not a block each. Batch k of all "
+       "ranks together is then block k of the order, as one process would have taken it",
+       [=](Trial& trial) {
+         for (const int ranks : {4, 1, 2, 3, 7}) {
+           expect_shard(trial, solution, shuffled(3 * static_cast<std::size_t>(ranks)), ranks,
+                        Policy::pad);
+         }
+       },
+       ""},
+      {"pad", "padding goes on from the order's beginning",
+       "after the order's last entry comes its first: place p holds order[p % n]. Every rank "
+       "takes ceil(n / N), so the last turn is filled up, and that by the order's own "
+       "beginning",
+       [=](Trial& trial) {
+         for (const std::size_t n : {10, 9, 11, 13, 997}) {
+           for (const int ranks : {4, 2, 3, 7}) {
+             expect_shard(trial, solution, shuffled(n), ranks, Policy::pad);
+           }
+         }
+       },
+       ""},
+      {"drop", "dropping leaves out the turn that is not for everybody, and no other",
+       "every rank takes floor(n / N): integer division rounds down by itself. If the ranks "
+       "divide the samples, nothing is dropped",
+       [=](Trial& trial) {
+         for (const std::size_t n : {10, 12, 9, 11, 3, 997}) {
+           for (const int ranks : {4, 1, 2, 3, 7}) {
+             expect_shard(trial, solution, shuffled(n), ranks, Policy::drop);
+           }
+         }
+       },
+       ""},
+      {"exact", "exact gives every sample to one rank, and none to two",
+       "exact neither pads nor drops: rank r walks r, r + N, ... while the place is less than "
+       "n. "
+       "Some ranks end one sample sooner",
+       [=](Trial& trial) {
+         for (const std::size_t n : {10, 12, 9, 11, 3, 997}) {
+           for (const int ranks : {4, 1, 2, 3, 7}) {
+             expect_shard(trial, solution, shuffled(n), ranks, Policy::exact);
+           }
+         }
+       },
+       ""},
+      {"few-samples", "it holds for fewer samples than ranks, and for none",
+       "3 samples on 8 ranks are padded to 8 places: the order comes round more than once, so "
+       "p % n, not p - n. No samples are none for everybody, and n is then no divisor",
+       [=](Trial& trial) {
+         for (const std::size_t n : {3, 1, 5, 0}) {
+           for (const int ranks : {8, 4, 16, 2}) {
+             for (const Policy policy : kPolicies) {
+               expect_shard(trial, solution, shuffled(n), ranks, policy);
+             }
+           }
+         }
+       },
+       ""},
+      {"values", "each rank takes the samples that are its own",
+       "rank r takes the entries at places r, r + N, r + 2 N, ... of the order",
+       [=](Trial& trial) {
+         std::vector<std::size_t> order(101);
+         for (std::size_t i = 0; i < order.size(); ++i) {
+           order[i] = static_cast<std::size_t>(trial.value(1, i * 37 % 101));
+         }
+         for (const int ranks : {4, 3}) {
+           for (const Policy policy : kPolicies) {
+             expect_shard(trial, solution, order, ranks, policy);
+           }
+         }
+       },
+       ""},
+      {"pytorch", "the indices are PyTorch's",
+       "pad and drop are DistributedSampler's drop_last=False and True: the indices of all "
+       "ranks "
+       "of the 27 worlds in tests/golden/sampler.json are what PyTorch printed",
+       [=](Trial& trial) {
+         if (trial.rank() == 0) expect_pytorch(trial, solution);
+       },
+       ""},
+  };
+}
+
+}  // namespace dist::exercise
