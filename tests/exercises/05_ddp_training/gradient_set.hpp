@@ -1,0 +1,88 @@
+// A model's gradients for checks: several spans, each between guard zones of its own.
+#pragma once
+
+#include "common/check.hpp"
+#include "common/communicator.hpp"
+#include "tests/exercises/exercise.hpp"
+#include "tests/exercises/guarded.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dist::exercise {
+
+class GradientSet {
+ public:
+  explicit GradientSet(const std::vector<std::size_t>& lengths) {
+    for (const std::size_t length : lengths) gradients_.emplace_back(length);
+  }
+
+  std::size_t count() const { return gradients_.size(); }
+  std::span<float> at(std::size_t gradient) { return gradients_[gradient].span(); }
+  std::vector<std::span<float>> spans() {
+    std::vector<std::span<float>> all;
+    for (Guarded& gradient : gradients_) all.push_back(gradient.span());
+    return all;
+  }
+
+  // Element i of gradient g becomes value(g, i).
+  template <class Value>
+  void fill(const Value& value) {
+    for (std::size_t g = 0; g < count(); ++g) {
+      for (std::size_t i = 0; i < at(g).size(); ++i) at(g)[i] = value(g, i);
+    }
+  }
+
+  // Every element must be expected(g, i), up to rounding.
+  template <class Expected>
+  void expect(Trial& trial, const Expected& expected, double tolerance = 1e-6) {
+    for (std::size_t g = 0; g < count(); ++g) {
+      for (std::size_t i = 0; i < at(g).size(); ++i) {
+        const double want = expected(g, i);
+        if (std::abs(at(g)[i] - want) <= tolerance * std::abs(want)) continue;
+        return trial.wrong(
+            fmt::format("{}: element {} is {}, must be {}", name(g), i, at(g)[i], want));
+      }
+    }
+  }
+  void expect_guards(Trial& trial) {
+    for (std::size_t g = 0; g < count(); ++g) {
+      trial.expect(gradients_[g].intact(),
+                   [&] { return name(g) + ": something was written outside of it"; });
+    }
+  }
+  // All ranks must hold rank 0's bits.
+  void expect_same_bits(Trial& trial) {
+    for (std::size_t g = 0; g < count(); ++g) {
+      std::vector<float> of_rank_0(at(g).begin(), at(g).end());
+      MPI_CHECK(MPI_Bcast(of_rank_0.data(), static_cast<int>(of_rank_0.size()), MPI_FLOAT, 0,
+                          trial.comm().get()));
+      for (std::size_t i = 0; i < of_rank_0.size(); ++i) {
+        trial.expect(at(g)[i] == of_rank_0[i], [&] {
+          return fmt::format("{}: element {} is {:.9g}, on rank 0 {:.9g}", name(g), i, at(g)[i],
+                             of_rank_0[i]);
+        });
+      }
+    }
+  }
+
+  // "gradient 1 of 4 (1 element)", counted from 0.
+  std::string name(std::size_t gradient) {
+    const std::size_t length = at(gradient).size();
+    return fmt::format("gradient {} of {} ({} element{})", gradient, count(), length,
+                       length == 1 ? "" : "s");
+  }
+
+ private:
+  std::vector<Guarded> gradients_;
+};
+
+}  // namespace dist::exercise
