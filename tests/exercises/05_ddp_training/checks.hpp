@@ -1,19 +1,36 @@
 // What lesson 5's exercises must do.
 #pragma once
 
+#include "05_ddp_training/exercise/gradient_sync.hpp"
+#include "05_ddp_training/exercise/training_state.hpp"
 #include "tests/exercises/exercise.hpp"
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace dist::exercise {
 
 using Gradients = std::vector<std::span<float>>;
+using Backward = std::function<void(std::size_t)>;
 using SyncGradients = std::function<void(const Communicator&, const Gradients&)>;
+using Accumulates =
+    std::function<void(const Communicator&, std::size_t, const Gradients&, const Backward&)>;
+using Overlaps = std::function<std::unique_ptr<GradientSync>(
+    ProcessGroup&, std::vector<Gradient>, BucketPlan, const Stream&)>;
+using Checkpoints = std::function<std::unique_ptr<CheckpointFile>(const Communicator&,
+                                                                  const std::string& path)>;
 
 // sync_checks.cpp
 std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution);
+// accumulate_checks.cpp
+std::vector<Check> checks_of_accumulate(const Accumulates& solution);
+// overlap_checks.cpp
+std::vector<Check> checks_of_overlap(const Overlaps& solution);
+// checkpoint_checks.cpp
+std::vector<Check> checks_of_checkpoint(const Checkpoints& solution);
 
 }  // namespace dist::exercise

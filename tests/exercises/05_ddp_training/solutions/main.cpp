@@ -3,7 +3,8 @@
 int main(int argc, char** argv) {
   using namespace dist::exercise;
   std::vector<Solution> all;
-  for (const auto& more : {sync_solutions()}) {
+  for (const auto& more : {sync_solutions(), accumulate_solutions(), overlap_solutions(),
+                           checkpoint_solutions()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return run(argc, argv, all);

@@ -8,5 +8,8 @@
 namespace dist::exercise {
 
 std::vector<Solution> sync_solutions();
+std::vector<Solution> accumulate_solutions();
+std::vector<Solution> overlap_solutions();
+std::vector<Solution> checkpoint_solutions();
 
 }  // namespace dist::exercise

@@ -1,0 +1,297 @@
+// Buckets: what starts when, whether it is waited for, and what the next step finds.
+#include "common/stream.hpp"
+#include "tests/exercises/05_ddp_training/checks.hpp"
+#include "tests/exercises/05_ddp_training/deferred_process_group.hpp"
+#include "tests/exercises/05_ddp_training/gradient_set.hpp"
+
+#include <fmt/ranges.h>
+
+#include <optional>
+
+namespace dist::exercise {
+namespace {
+
+using Order = std::vector<std::size_t>;
+
+// Five gradients in three buckets of 4, 6 and 7 elements.
+const std::vector<std::string> kNames{"0.weight", "0.bias", "2.weight", "2.bias", "4.weight"};
+const std::vector<std::size_t> kLengths{7, 2, 4, 1, 3};
+const BucketPlan kPlan{{4, 3}, {2, 1}, {0}};
+const Order kSizes{4, 6, 7};
+const Order kBackward{4, 3, 2, 1, 0};
+
+// One model, and a solution at work on it.
+class Bench {
+ public:
+  Bench(Trial& trial, const Overlaps& solution)
+      : trial_(trial), gradients_(kLengths), group_(trial.comm()), stream_(Device{}) {
+    fill(0);
+    sync_ = solution(group_, named(gradients_), kPlan, stream_);
+  }
+
+  static std::vector<Gradient> named(GradientSet& gradients) {
+    std::vector<Gradient> all;
+    for (std::size_t g = 0; g < gradients.count(); ++g) {
+      all.push_back({kNames[g % kNames.size()], gradients.at(g)});
+    }
+    return all;
+  }
+
+  DeferredProcessGroup& group() { return group_; }
+  GradientSet& gradients() { return gradients_; }
+  GradientSync& sync() { return *sync_; }
+
+  void fill(std::size_t step) {
+    gradients_.fill([&](std::size_t g, std::size_t i) {
+      return trial_.value(trial_.rank(), 31 * step + 10 * g + i);
+    });
+  }
+  void expect_averages(std::size_t step) {
+    gradients_.expect(trial_, [&](std::size_t g, std::size_t i) {
+      double sum = 0;
+      for (int rank = 0; rank < trial_.size(); ++rank) {
+        sum += trial_.value(rank, 31 * step + 10 * g + i);
+      }
+      return sum / trial_.size();
+    });
+    gradients_.expect_guards(trial_);
+  }
+
+  // Marks the gradients ready in this order, and expects so many all-reduces after each call.
+  void expect_started(const Order& order, const Order& started) {
+    for (std::size_t call = 0; call < order.size(); ++call) {
+      sync_->mark_ready(order[call]);
+      trial_.expect(group_.sizes().size() == started[call], [&] {
+        return fmt::format(
+            "with {} ready, {} of the buckets [4.weight 2.bias] [2.weight 0.bias] "
+            "[0.weight] are under way, must be {}",
+            ready(order, call), group_.sizes().size(), started[call]);
+      });
+    }
+  }
+  static std::string ready(const Order& order, std::size_t last) {
+    std::vector<std::string> names;
+    for (std::size_t call = 0; call <= last; ++call) names.push_back(kNames[order[call]]);
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
+ private:
+  Trial& trial_;
+  GradientSet gradients_;
+  DeferredProcessGroup group_;
+  Stream stream_;
+  std::unique_ptr<GradientSync> sync_;
+};
+
+// What finalize says when gradient `missing` was never ready: nullopt if it says nothing.
+std::optional<std::string> complaint(Bench& bench, std::size_t missing) {
+  for (const std::size_t index : kBackward) {
+    if (index != missing) bench.sync().mark_ready(index);
+  }
+  try {
+    bench.sync().finalize();
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const std::exception& other) {
+    return fmt::format("an exception that is no dist::Error: {}", other.what());
+  }
+  return std::nullopt;
+}
+
+// Through the lesson's own group, whose thread works while this one goes on.
+void expect_real(Trial& trial, const Overlaps& solution) {
+  const Stream stream(Device{});
+  const auto group =
+      make_process_group(Backend::ours, trial.comm(), Device{}, AllReduceAlgorithm::ring, true);
+  GradientSet gradients({1000, 0, 70000, 1, 333});
+  const auto sync = solution(*group, Bench::named(gradients), {{4, 3, 2}, {1, 0}}, stream);
+  for (std::size_t step = 0; step < 3; ++step) {
+    gradients.fill([&](std::size_t g, std::size_t i) {
+      return trial.value(trial.rank(), step + 10 * g + i);
+    });
+    for (const std::size_t index : kBackward) sync->mark_ready(index);
+    sync->finalize();
+    gradients.expect(trial, [&](std::size_t g, std::size_t i) {
+      double sum = 0;
+      for (int rank = 0; rank < trial.size(); ++rank) {
+        sum += trial.value(rank, step + 10 * g + i);
+      }
+      return sum / trial.size();
+    });
+    gradients.expect_guards(trial);
+  }
+}
+
+const std::string kHangHint =
+    "collectives match by the order of the calls, not by name: all ranks must start the same "
+    "buckets in the same order, and wait for them";
+
+}  // namespace
+
+std::vector<Check> checks_of_overlap(const Overlaps& solution) {
+  return {
+      {"one-per-bucket", "a step is one all-reduce per bucket, of all its elements",
+       "the gradients of a bucket travel in one message: allocate it in the constructor, as "
+       "long "
+       "as its gradients together",
+       [=](Trial& trial) {
+         Bench bench(trial, solution);
+         for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
+         bench.sync().finalize();
+         Order sizes = bench.group().sizes();
+         std::ranges::sort(sizes);
+         trial.expect(sizes == kSizes, [&] {
+           return fmt::format("all-reduces of {} elements, must be of 4, 6 and 7",
+                              fmt::join(sizes, ", "));
+         });
+       },
+       kHangHint},
+      {"complete", "no bucket leaves before the last of its gradients is ready",
+       "count for each bucket how many gradients are missing; its message is complete when "
+       "none "
+       "is. What is written into it later does not travel",
+       [=](Trial& trial) {
+         Bench bench(trial, solution);
+         bench.sync().mark_ready(4);
+         trial.expect(bench.group().sizes().empty(), [] {
+           return "4.weight alone is ready, and its bucket, with 2.bias in it, is under way";
+         });
+       },
+       kHangHint},
+      {"in-backward", "a bucket leaves in the call that completes it",
+       "start the all-reduce in mark_ready. In finalize backward is over, and there is nothing "
+       "left to hide it behind: the result is right and the overlap is lost",
+       [=](Trial& trial) {
+         Bench bench(trial, solution);
+         bench.expect_started(kBackward, {0, 1, 1, 2, 3});
+       },
+       kHangHint},
+      {"goes-on", "mark_ready does not wait for what it starts",
+       "all_reduce returns a Work at once: keep it, and return to backward. Who waits for it "
+       "here "
+       "has no overlap, only smaller messages",
+       [=](Trial& trial) {
+         Bench bench(trial, solution);
+         for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
+         trial.expect(bench.group().not_waited_for() == 3, [&] {
+           return fmt::format("{} of 3 buckets were waited for before finalize",
+                              3 - bench.group().not_waited_for());
+         });
+         bench.sync().finalize();
+       },
+       kHangHint},
+      {"in-order", "buckets start strictly in order, whichever is full first",
+       "a full bucket waits for its predecessors: keep the number of the next bucket to start, "
+       "and start no other. Another rank may be ready in another order, and would add up "
+       "gradients of different layers",
+       [=](Trial& trial) {
+         for (const Order& order :
+              {Order{0, 1, 2, 3, 4}, Order{2, 1, 4, 3, 0}, Order{4, 0, 3, 2, 1}}) {
+           Bench bench(trial, solution);
+           for (const std::size_t index : order) {
+             bench.sync().mark_ready(index);
+             const Order sizes = bench.group().sizes();
+             trial.expect(std::ranges::equal(sizes, std::span(kSizes).first(
+                                                        std::min(sizes.size(), kSizes.size()))),
+                          [&] {
+                            return fmt::format(
+                                "{} was ready, and buckets of {} elements left, "
+                                "in this order; bucket 0 has 4, 1 has 6, 2 has 7",
+                                kNames[index], fmt::join(sizes, ", "));
+                          });
+           }
+         }
+       },
+       kHangHint},
+      {"catches-up", "a bucket that others waited for takes them with it",
+       "one call may complete several buckets: while the next bucket is full, start it. With "
+       "`if` "
+       "the ones behind it wait for a call that may never come",
+       [=](Trial& trial) {
+         {
+           Bench bench(trial, solution);
+           bench.expect_started({0, 1, 2, 3, 4}, {0, 0, 0, 0, 3});
+         }
+         Bench bench(trial, solution);
+         bench.expect_started({2, 1, 4, 3, 0}, {0, 0, 0, 2, 3});
+       },
+       kHangHint},
+      {"waited-for", "finalize waits for every bucket",
+       "keep the Work of every bucket and call wait(compute) for each of them in finalize, "
+       "before "
+       "you read its message: without it the optimizer eats buckets that nobody has averaged "
+       "yet",
+       [=](Trial& trial) {
+         Bench bench(trial, solution);
+         for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
+         bench.sync().finalize();
+         trial.expect(bench.group().not_waited_for() == 0, [&] {
+           return fmt::format("{} of 3 buckets were not waited for",
+                              bench.group().not_waited_for());
+         });
+       },
+       kHangHint},
+      {"values", "every gradient becomes the average over the ranks",
+       "copy gradients into the bucket's message before its all-reduce starts, and back into "
+       "the "
+       "gradients after the wait, each at the offset where it was put; ReduceOp::avg divides",
+       [=](Trial& trial) {
+         for (std::size_t turn = 0; turn < kBackward.size(); ++turn) {
+           Bench bench(trial, solution);
+           Order order = kBackward;  // another one on every rank
+           std::ranges::rotate(
+               order, order.begin() +
+                          static_cast<std::ptrdiff_t>(
+                              (turn + static_cast<std::size_t>(trial.rank())) % order.size()));
+           for (const std::size_t index : order) bench.sync().mark_ready(index);
+           bench.sync().finalize();
+           bench.expect_averages(0);
+         }
+       },
+       kHangHint},
+      {"next-step", "the next step begins as the first did",
+       "finalize sets everything back: which gradients are ready, how many each bucket misses, "
+       "and that bucket 0 is the next to start",
+       [=](Trial& trial) {
+         Bench bench(trial, solution);
+         for (std::size_t step = 0; step < 3; ++step) {
+           bench.fill(step);
+           bench.expect_started(
+               kBackward, {3 * step, 3 * step + 1, 3 * step + 1, 3 * step + 2, 3 * step + 3});
+           bench.sync().finalize();
+           bench.expect_averages(step);
+         }
+       },
+       kHangHint},
+      {"missing", "a gradient that never became ready is named by an Error",
+       "remember for each gradient whether it was marked. If one was not, its bucket and all "
+       "after "
+       "it were never sent, and the model would learn without them: throw Error with its name, "
+       "before waiting",
+       [=](Trial& trial) {
+         for (std::size_t missing = 0; missing < kNames.size(); ++missing) {
+           Bench bench(trial, solution);
+           const auto text = complaint(bench, missing);
+           trial.expect(text.has_value(), [&] {
+             return fmt::format(
+                 "{} was never marked ready, and finalize returned as if it had "
+                 "been",
+                 kNames[missing]);
+           });
+           trial.expect(!text || text->find(kNames[missing]) != std::string::npos, [&] {
+             return fmt::format("{} is missing, and finalize threw: {}", kNames[missing],
+                                *text);
+           });
+           trial.expect(!text || text->find("no dist::Error") == std::string::npos,
+                        [&] { return *text; });
+         }
+       },
+       kHangHint},
+      {"real-group", "it works with a group that works beside it",
+       "between the start of an all-reduce and the end of its wait the message belongs to the "
+       "group: do not touch it. Gradients may be empty, and buckets of any length",
+       [=](Trial& trial) { expect_real(trial, solution); }, kHangHint},
+  };
+}
+
+}  // namespace dist::exercise
