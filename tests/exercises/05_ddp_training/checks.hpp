@@ -3,6 +3,9 @@
 
 #include "05_ddp_training/exercise/gradient_sync.hpp"
 #include "05_ddp_training/exercise/training_state.hpp"
+#include "common/nccl_communicator.hpp"
+#include "common/stream.hpp"
+#include "common/tensor.hpp"
 #include "tests/exercises/exercise.hpp"
 
 #include <cstddef>
@@ -21,6 +24,8 @@ using Accumulates =
     std::function<void(const Communicator&, std::size_t, const Gradients&, const Backward&)>;
 using Overlaps = std::function<std::unique_ptr<GradientSync>(
     ProcessGroup&, std::vector<Gradient>, BucketPlan, const Stream&)>;
+using NcclAverages =
+    std::function<void(NcclCommunicator&, const Tensor&, const Stream&, const Stream&)>;
 using Checkpoints = std::function<std::unique_ptr<CheckpointFile>(const Communicator&,
                                                                   const std::string& path)>;
 
@@ -32,5 +37,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution);
 std::vector<Check> checks_of_overlap(const Overlaps& solution);
 // checkpoint_checks.cpp
 std::vector<Check> checks_of_checkpoint(const Checkpoints& solution);
+// nccl_checks.cpp; in the emulated build only
+std::vector<Check> checks_of_nccl_average(const NcclAverages& solution);
 
 }  // namespace dist::exercise

@@ -11,5 +11,6 @@ std::vector<Solution> sync_solutions();
 std::vector<Solution> accumulate_solutions();
 std::vector<Solution> overlap_solutions();
 std::vector<Solution> checkpoint_solutions();
+std::vector<Solution> nccl_solutions();  // none but in the emulated build
 
 }  // namespace dist::exercise

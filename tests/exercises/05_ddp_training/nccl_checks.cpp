@@ -1,0 +1,237 @@
+// An average beside the computation: is it right, does the host go on, and what waits for what?
+// Where two pieces of work must be ordered, a gate holds the first up, so that whatever does
+// not wait for it comes out of order every time.
+#include "tests/exercises/05_ddp_training/checks.hpp"
+
+#if DIST_CUDA_EMULATED
+#include "02_broadcast/nccl_broadcast.hpp"
+#include "common/check_cuda.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+namespace dist::exercise {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Holds a stream up until the host opens it; at last opens by itself.
+class Gate {
+ public:
+  void hold(const Stream& stream) {
+    emulation::enqueue(stream.get(), [state = state_] {
+      std::unique_lock lock(state->mutex);
+      if (!state->changed.wait_for(lock, 1500ms, [&] { return state->open; })) {
+        state->waited_in_vain = true;
+      }
+    });
+  }
+  // False if the stream has waited in vain until now.
+  bool open() {
+    const std::lock_guard lock(state_->mutex);
+    state_->open = true;
+    state_->changed.notify_all();
+    return !state_->waited_in_vain;
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool open = false;
+    bool waited_in_vain = false;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// The judge sets up as many (EMULATED_GPUS).
+Device gpu_of(const Trial& trial) {
+  return {DeviceType::cuda, trial.rank()};
+}
+
+// A rank's GPU: two streams, and a tensor that the first one computes.
+class Bench {
+ public:
+  Bench(Trial& trial, const NcclAverages& solution, std::size_t count = 500)
+      : trial_(trial),
+        solution_(solution),
+        device_(gpu_of(trial)),
+        nccl_(connect_nccl(trial.comm(), device_)),
+        compute_(device_),
+        communication_(device_),
+        tensor_({count}, device_) {}
+
+  const Stream& compute() { return compute_; }
+  const Stream& communication() { return communication_; }
+
+  void call() { solution_(nccl_, tensor_, compute_, communication_); }
+
+  // What backward does: queued on `compute`.
+  void compute_gradients() {
+    std::vector<float> values(tensor_.numel());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = trial_.value(trial_.rank(), i);
+    emulation::enqueue(compute_.get(), [values = std::move(values), to = tensor_.data()] {
+      std::memcpy(to, values.data(), values.size() * sizeof(float));
+    });
+  }
+  // What the optimizer does: queued on `compute`, and looked at later.
+  std::shared_ptr<std::vector<float>> read_gradients() {
+    auto seen = std::make_shared<std::vector<float>>(tensor_.numel());
+    emulation::enqueue(compute_.get(), [seen, from = tensor_.data()] {
+      std::memcpy(seen->data(), from, seen->size() * sizeof(float));
+    });
+    return seen;
+  }
+
+  // Gives work on `stream` that should wait the time to be done without waiting.
+  bool finishes_early(const Stream& stream) {
+    const auto limit = std::chrono::steady_clock::now() + 200ms;
+    while (std::chrono::steady_clock::now() < limit) {
+      if (cudaStreamQuery(stream.get()) == cudaSuccess) return true;
+      std::this_thread::sleep_for(1ms);
+    }
+    return false;
+  }
+  void finish() {
+    compute_.synchronize();
+    nccl_.synchronize(communication_);
+    compute_.synchronize();
+  }
+
+  void expect_average(const std::vector<float>& seen, const std::string& who) {
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      double sum = 0;
+      for (int rank = 0; rank < trial_.size(); ++rank) sum += trial_.value(rank, i);
+      const double must = sum / trial_.size();
+      if (std::abs(seen[i] - must) <= 1e-6 * must) continue;
+      return trial_.wrong(fmt::format("{} elements: {} {} in element {}, must be {}",
+                                      seen.size(), who, seen[i], i, must));
+    }
+  }
+
+ private:
+  Trial& trial_;
+  const NcclAverages& solution_;
+  Device device_;
+  NcclCommunicator nccl_;
+  Stream compute_;
+  Stream communication_;
+  Tensor tensor_;
+};
+
+// Calls the solution while `held` stands still, and expects the call to return all the same.
+void expect_host_goes_on(Trial& trial, const NcclAverages& solution, bool hold_compute) {
+  Bench bench(trial, solution);
+  Gate gate;
+  gate.hold(hold_compute ? bench.compute() : bench.communication());
+  bench.compute_gradients();
+  bench.call();
+  const bool in_time = gate.open();
+  trial.expect(in_time, [&] {
+    return fmt::format("{} stood still, and the call did not return before it went on",
+                       hold_compute ? "compute" : "communication");
+  });
+  bench.finish();
+}
+
+const std::string kHangHint =
+    "every rank calls ncclAllReduce once, and no stream waits for an event that comes behind "
+    "it";
+
+}  // namespace
+
+std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
+  return {
+      {"values", "the tensor becomes the average over the ranks",
+       "ncclAvg divides by the number of ranks; after ncclSum the tensor holds N times the "
+       "average",
+       [=](Trial& trial) {
+         for (const std::size_t count : {997, 1, 4096}) {
+           Bench bench(trial, solution, count);
+           bench.compute_gradients();
+           bench.compute().synchronize();  // nothing to be ordered yet
+           bench.call();
+           bench.finish();
+           const auto seen = bench.read_gradients();
+           bench.finish();
+           bench.expect_average(*seen, "it is");
+         }
+       },
+       kHangHint},
+      {"host-goes-on", "the host queues, and does not wait",
+       "synchronize() keeps the host waiting, which should queue the next layer's backward: "
+       "every "
+       "result stays right, and the overlap is lost. An event makes one stream wait for "
+       "another "
+       "and the host for nobody",
+       [=](Trial& trial) {
+         expect_host_goes_on(trial, solution, true);
+         expect_host_goes_on(trial, solution, false);
+       },
+       kHangHint},
+      {"after-compute", "the all-reduce waits for the work queued on compute",
+       "the tensor may still be computed when ncclAllReduce is queued on another stream: "
+       "communication.wait(compute.record_event()) before it",
+       [=](Trial& trial) {
+         Bench bench(trial, solution);
+         Gate gate;
+         gate.hold(bench.compute());
+         bench.compute_gradients();
+         bench.call();
+         bench.finishes_early(bench.communication());
+         gate.open();
+         bench.finish();
+         const auto seen = bench.read_gradients();
+         bench.finish();
+         bench.expect_average(*seen, "backward was slow, and there is");
+       },
+       kHangHint},
+      {"before-compute", "work queued on compute afterwards waits for the all-reduce",
+       "the optimizer's kernels are queued on compute and may run before the all-reduce is "
+       "done: "
+       "compute.wait(communication.record_event()), recorded after it was queued",
+       [=](Trial& trial) {
+         if (trial.size() == 1) return;
+         Bench bench(trial, solution);
+         Gate gate;
+         gate.hold(bench.communication());
+         bench.compute_gradients();
+         bench.call();
+         const auto seen = bench.read_gradients();
+         bench.finishes_early(bench.compute());
+         gate.open();
+         bench.finish();
+         bench.expect_average(*seen, "the all-reduce was slow, and the optimizer saw");
+       },
+       kHangHint},
+      {"communication-stream", "the all-reduce runs on the communication stream",
+       "the last argument of ncclAllReduce is the stream on which it runs: "
+       "communication.get(). On "
+       "compute it is in order by itself, and nothing can be computed beside it",
+       [=](Trial& trial) {
+         if (trial.size() == 1) return;
+         Bench bench(trial, solution);
+         Gate gate;
+         gate.hold(bench.communication());
+         bench.compute_gradients();
+         bench.call();
+         const bool early = bench.finishes_early(bench.compute());
+         gate.open();
+         bench.finish();
+         trial.expect(!early, [] {
+           return "compute was done with the all-reduce while communication stood still";
+         });
+       },
+       kHangHint},
+  };
+}
+
+}  // namespace dist::exercise
+#endif

@@ -1,0 +1,19 @@
+// The reference: lesson 5's NcclProcessGroup::all_reduce and its Work's wait, in one.
+#pragma once
+
+#include "common/check_nccl.hpp"
+#include "common/nccl_communicator.hpp"
+#include "common/stream.hpp"
+#include "common/tensor.hpp"
+
+namespace dist::exercise {
+
+inline void nccl_average(NcclCommunicator& nccl, const Tensor& tensor, const Stream& compute,
+                         const Stream& communication) {
+  communication.wait(compute.record_event());
+  NCCL_CHECK(nccl, ncclAllReduce(tensor.data(), tensor.data(), tensor.numel(), ncclFloat,
+                                 ncclAvg, nccl.get(), communication.get()));
+  compute.wait(communication.record_event());
+}
+
+}  // namespace dist::exercise
