@@ -34,7 +34,7 @@ namespace {
 
 bool is_commands(const Block& block) {
   static const std::regex first(
-      R"((\./learn|build/|tests/|mpirun|srun|cmake|ctest|export|python3|for|cat|\w+=).*)");
+      R"((\./learn|build/|tests/|(mpirun|srun|cmake|ctest|export|python3|for|cat) |\w+=).*)");
   return (block.language.empty() || block.language == "sh") && !block.lines.empty() &&
          std::regex_match(block.lines[0], first);
 }
