@@ -57,6 +57,7 @@ check_exercise() {
   local build=$build preset=default
   if [ "$3" = nccl ]; then build=$emulated_build preset=emulated; fi
   log=$state/build.log
+  if [ -t 2 ]; then echo "building $target (the first time may take minutes)" >&2; fi
   if ! answer=$( (build_targets "$target") 2>&1 ); then
     grep -qE '\.hpp:[0-9]+:[0-9]+: (fatal )?error: ' "$log" 2>/dev/null || fail "$answer"
     echo "wrong: it does not compile"
@@ -64,7 +65,8 @@ check_exercise() {
     echo "hint: mend the first error first; all of them stand in ${log#"$PWD"/}"
     return 1
   fi
-  "$root/tests/exercises/judge" "$build/bin/$target" || status=$?
+  EXERCISE_LOG=$state/check.log "$root/tests/exercises/judge" "$build/bin/$target" || status=$?
+  if [ "$status" -eq 3 ]; then echo "something that it calls is not written yet"; fi
   return $status
 }
 
@@ -86,6 +88,7 @@ run_check() {
       3) forget "done $number/$name"
         printf '%-22s %-9s %snot started%s  %s/exercise/%s.hpp\n' "$name" "$kind" "$yellow" "$plain" \
           "${folders[$lesson]}" "$name"
+        tail -n +2 <<<"$answer" | sed 's/^/  /'
         [ $worst -ne 0 ] || worst=3 ;;
       1) forget "done $number/$name"
         printf '%-22s %-9s %s%s%s\n' "$name" "$kind" "$red" "$(head -n 1 <<<"$answer")" "$plain"
@@ -94,7 +97,7 @@ run_check() {
       *) exit "$status" ;;
     esac
   done < <(exercises_of "$lesson")
-  $found || fail "check: lesson $lesson has no exercise '$wanted'"
+  $found || fail "check: lesson $lesson has no exercise '$wanted', only: $(exercises_of "$lesson" | cut -d ' ' -f 1 | paste -sd ' ')"
   return $worst
 }
 
@@ -112,7 +115,7 @@ hints_of() {
 solution_of() {
   local last
   last=$(hints_of "$1" "$2" | tail -n 1)
-  if [[ $last == "The solution is"* ]]; then echo "  compare: $last"; fi
+  if [[ $last == "The solution is"* ]]; then echo "  compare with the ${last#The solution is the }"; fi
 }
 
 run_hint() {
@@ -137,6 +140,6 @@ run_hint() {
     fold -s -w 96 <<<"${all[$((shown - 1))]}"
     return 0
   done < <(exercises_of "$lesson")
-  [ -z "$wanted" ] || fail "hint: lesson $lesson has no exercise '$wanted'"
+  [ -z "$wanted" ] || fail "hint: lesson $lesson has no exercise '$wanted', only: $(exercises_of "$lesson" | cut -d ' ' -f 1 | paste -sd ' ')"
   echo "lesson $lesson: every exercise is done (./learn check $lesson); ./learn hint $lesson NAME shows hints again"
 }

@@ -11,10 +11,10 @@
 
 namespace dist::exercise {
 
-// `order` is the common order of the epoch: every sample's index once, shuffled, the same on
-// all ranks. Returns those of rank `rank` of `num_replicas` (0 <= rank < num_replicas), in the
-// order in which it takes them. Of one rank, which knows no more than its arguments: no
-// messages, and it is asked about ranks of worlds of any size.
+// `order` is the common order of the epoch, the same on all ranks: every sample's index once,
+// whatever numbers those are. Returns those of rank `rank` of `num_replicas` (0 <= rank <
+// num_replicas), in the order in which it takes them. Of one rank, which knows no more than its
+// arguments: no messages, and it is asked about ranks of worlds of any size.
 //
 // PyTorch's rule: the ranks take turns along the order, one entry each.
 //

@@ -17,7 +17,8 @@ namespace dist::exercise {
 // Sums of whole numbers are exact, and counts are, up to 2^53.
 //
 // Target: the messages of one all_reduce (03, all_reduce.hpp) of two numbers, by the algorithm
-// that it chooses itself.
+// that it chooses itself:
+//   all_reduce<double>(comm, numbers, ReduceOp::sum);   // or avg, max
 inline double weighted_mean(const Communicator& comm, double sum, std::uint64_t count) {
   not_started();  // replace this line
 }

@@ -16,7 +16,8 @@ namespace dist::exercise {
 //
 // Target: one ring all-reduce of all elements together, whatever the number of gradients:
 // 2 (comm.size() - 1) messages per rank, all to comm.right(), and 2 (N - 1) / N of the
-// elements. Use all_reduce (03, all_reduce.hpp) with AllReduceAlgorithm::ring.
+// elements. Use 03's (all_reduce.hpp):
+//   all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);   // or sum, max
 inline void sync_gradients(const Communicator& comm,
                            const std::vector<std::span<float>>& gradients) {
   not_started();  // replace this line

@@ -58,8 +58,9 @@ class Verdict {
 
   std::string wrong(const Check& check, const std::string& what,
                     const std::string& hint) const {
-    return fmt::format("wrong: {} [{}], on {} rank{}\n  {}\nhint: {}\n", check.must, check.name,
-                       world_.size(), world_.size() == 1 ? "" : "s", what, hint);
+    return fmt::format("wrong: on {} rank{} it does not hold that {} [{}]\n  {}\nhint: {}\n",
+                       world_.size(), world_.size() == 1 ? "" : "s", check.must, check.name,
+                       what, hint);
   }
 
   // Of one rank alone; the others may wait in a message that never comes.
@@ -107,10 +108,15 @@ bool passes(const Check& check, const Communicator& world, bool ones, const Verd
     trial.wrong(left_over(comm));
   } catch (const NotStarted&) {
     verdict.end_job("not started\n", kNotStarted);
-  } catch (const std::exception& error) {
+  } catch (const Error& error) {
     verdict.end_job(
         verdict.wrong(check, fmt::format("rank {} threw: {}", world.rank(), error.what()),
                       check.hint),
+        kWrong);
+  } catch (const std::exception& error) {
+    verdict.end_job(
+        verdict.wrong(check, fmt::format("rank {} threw: {}", world.rank(), error.what()),
+                      "these are your own words, or a library's: nobody here threw that"),
         kWrong);
   }
   const std::vector<std::string> mistakes = gather_text(world, trial.mistake());

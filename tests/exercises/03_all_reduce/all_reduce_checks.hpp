@@ -147,7 +147,8 @@ inline const std::string kSendRecvHint =
 
 inline Check guard_check(const OnSpan& solution) {
   return {"guard-zones", "nothing is written outside of the data",
-          "receive exactly in.count elements, to where chunk `in` begins; the last chunks are "
+          "receive exactly as many elements as the chunk that comes has, to where it begins; "
+          "the last are "
           "shorter than the first when N does not divide the length, or empty",
           [=](Trial& trial) {
             for (const std::size_t count : sizes(trial)) {

@@ -8,8 +8,13 @@ namespace dist::exercise {
 std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
   return {
       {"shares", "chunk r of rank r holds every rank's share once",
-       "follow one chunk: it must leave rank c + 1, be added to at every rank on its way, and "
-       "rest at rank c. At step s rank r sends chunk r - 1 - s and receives chunk r - 2 - s",
+       "follow one chunk. It leaves rank c + 1, is added to at every rank on its way, and "
+       "rests at "
+       "rank c. Only two shares there: what came was not added, or not passed on. A share "
+       "twice: a "
+       "step too many, which one rank alone shows. The sum in a neighbour's chunk: the walk "
+       "begins "
+       "one chunk off",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t count : {n, 2 * n}) {
