@@ -29,8 +29,7 @@ inline constexpr std::array kSendRecvExperiments{
     Experiment{"reuse-buffer", "MPI_Isend copied my data", break_reuse_buffer},
     Experiment{"print-order", "the order of lines is the order in time", break_print_order, 2,
                why_no_print_order},
-    Experiment{"no-group", "NCCL calls pair up by themselves", break_no_group, 2,
-               why_no_group},
+    Experiment{"no-group", "NCCL calls pair up by themselves", break_no_group, 2, why_no_group},
 };
 
 }  // namespace dist
