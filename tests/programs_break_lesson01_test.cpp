@@ -147,7 +147,7 @@ TEST_CASE("print-order: through the ranks' buffers, lines do not stand in order"
   }
 }
 
-TEST_CASE("no-group: single sends wait in a cycle, or there is no NCCL", "[break]") {
+TEST_CASE("no-group: single sends wait in a cycle, or there is no NCCL", "[break][gpu]") {
   for (const int ranks : {2, 3}) {
     const CommandResult result = broken(ranks, "no-group", "--timeout 2");
     INFO(result.out << result.err);

@@ -99,7 +99,7 @@ TEST_CASE("association parts the algorithms but not the ranks", "[break]") {
   }
 }
 
-TEST_CASE("no-group hangs, and the report names the cycle of sends", "[break]") {
+TEST_CASE("no-group hangs, and the report names the cycle of sends", "[break][gpu]") {
   if (!has_nccl(2, kProgram, "no-group")) return;
   const CommandResult two = hang(2, kProgram, "no-group");
   CHECK(two.says("rank 0 in ncclSend to the right, before its ncclRecv, waiting for rank 1"));
@@ -109,7 +109,7 @@ TEST_CASE("no-group hangs, and the report names the cycle of sends", "[break]") 
   CHECK(four.says("cycle 0 -> 1 -> 2 -> 3 -> 0"));
 }
 
-TEST_CASE("wrong-stream reads stale values until it waits for the event", "[break]") {
+TEST_CASE("wrong-stream reads stale values until it waits for the event", "[break][gpu]") {
   if (!has_nccl(2, kProgram, "wrong-stream")) return;
   for (const int ranks : {2, 4}) {
     const json row = symptom(ranks, kProgram, "wrong-stream");

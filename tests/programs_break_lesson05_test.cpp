@@ -216,7 +216,7 @@ TEST_CASE("memory: a rank's bytes do not depend on the number of ranks", "[break
   check_text(4, "memory", "only the data are divided");
 }
 
-TEST_CASE("wrong-stream: the all-reduce takes what was there before", "[break]") {
+TEST_CASE("wrong-stream: the all-reduce takes what was there before", "[break][gpu]") {
   if (!has_queues("wrong-stream")) return;
   for (const int ranks : {2, 4}) {
     for (const json& row : symptoms(ranks, "wrong-stream")) {
@@ -226,7 +226,7 @@ TEST_CASE("wrong-stream: the all-reduce takes what was there before", "[break]")
   }
 }
 
-TEST_CASE("no-sync: the host reads before the copy is there", "[break]") {
+TEST_CASE("no-sync: the host reads before the copy is there", "[break][gpu]") {
   if (!has_queues("no-sync")) return;
   for (const int ranks : {2, 4}) {
     for (const json& row : symptoms(ranks, "no-sync")) CHECK(row["stale"].get<int>() > 0);
