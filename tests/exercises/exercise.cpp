@@ -116,7 +116,7 @@ bool passes(const Check& check, const Communicator& world, bool ones, const Verd
   } catch (const std::exception& error) {
     verdict.end_job(
         verdict.wrong(check, fmt::format("rank {} threw: {}", world.rank(), error.what()),
-                      "these are your own words, or a library's: nobody here threw that"),
+                      "unless these words are your own: " + check.hint),
         kWrong);
   }
   const std::vector<std::string> mistakes = gather_text(world, trial.mistake());
