@@ -5,14 +5,14 @@
 //   mpirun -np 4 build/bin/send_recv --act exchange   five ways to pass numbers on
 //
 // Read raw_messages.cpp first, then send_recv.hpp, then this file.
-#include "01_send_recv/acts.hpp"
 #include "01_send_recv/break_it/experiments.hpp"
+#include "01_send_recv/show/acts.hpp"
+#include "01_send_recv/show/sweep_options.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
 #include "common/cuda_aware.hpp"
 #include "common/device.hpp"
 #include "common/mpi_environment.hpp"
-#include "common/sweep_options.hpp"
 #include "common/why_no_nccl.hpp"
 
 #include <algorithm>

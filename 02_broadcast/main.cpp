@@ -5,11 +5,11 @@
 //
 // Read flat.hpp, binomial_tree.hpp, pipelined_chain.hpp and scatter_all_gather.hpp first, in
 // this order.
-#include "02_broadcast/acts.hpp"
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
-#include "02_broadcast/share_link_cost.hpp"
+#include "02_broadcast/show/acts.hpp"
+#include "02_broadcast/show/share_link_cost.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
 #include "common/cuda_aware.hpp"

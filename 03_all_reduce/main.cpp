@@ -9,11 +9,11 @@
 // Read naive.hpp, recursive_doubling.hpp and ring.hpp first, in this order. What the program
 // shows stands in program.cpp, ring_picture.cpp and forecast.cpp.
 #include "02_broadcast/nccl_broadcast.hpp"
-#include "02_broadcast/share_link_cost.hpp"
+#include "02_broadcast/show/share_link_cost.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
-#include "03_all_reduce/forecast.hpp"
-#include "03_all_reduce/program.hpp"
-#include "03_all_reduce/ring_picture.hpp"
+#include "03_all_reduce/show/forecast.hpp"
+#include "03_all_reduce/show/program.hpp"
+#include "03_all_reduce/show/ring_picture.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/why_no_nccl.hpp"
 

@@ -2,8 +2,8 @@
 // no message is sent.
 #include "04_distributed_sampler/distributed_sampler.hpp"
 
+#include "02_broadcast/random.hpp"
 #include "common/check.hpp"
-#include "common/random.hpp"
 
 #include <algorithm>
 #include <numeric>

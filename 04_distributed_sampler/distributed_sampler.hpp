@@ -1,6 +1,6 @@
 // What this file adds: which samples are mine? Every rank answers alone, without a message, and
 // together the answers cover the data set (torch.utils.data.distributed.DistributedSampler).
-// Builds on: PyTorch's randperm (common/random.hpp).
+// Builds on: PyTorch's randperm (02_broadcast/random.hpp).
 // Look at: why all ranks must use the same seed, and what set_epoch changes.
 #pragma once
 

@@ -7,8 +7,8 @@
 //
 // Read distributed_sampler.cpp first, then policies_act.cpp, data_loader.hpp,
 // prefetch_loader.cpp.
-#include "04_distributed_sampler/acts.hpp"
 #include "04_distributed_sampler/break_it/experiments.hpp"
+#include "04_distributed_sampler/show/acts.hpp"
 #include "common/check.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"

@@ -5,15 +5,15 @@
 // Then compare it with main.cpp: the difference is what data parallelism adds.
 //   diff 05_ddp_training/single_process.cpp 05_ddp_training/main.cpp
 #include "04_distributed_sampler/data_loader.hpp"
-#include "05_ddp_training/checkpoint.hpp"
-#include "05_ddp_training/evaluation.hpp"
-#include "05_ddp_training/lr_schedule.hpp"
-#include "05_ddp_training/optimizer.hpp"
-#include "05_ddp_training/starting_point.hpp"
-#include "05_ddp_training/training_data.hpp"
-#include "05_ddp_training/training_log.hpp"
-#include "common/diagnostics/fatal.hpp"
-#include "common/memory_use.hpp"
+#include "05_ddp_training/checkpoint/checkpoint.hpp"
+#include "05_ddp_training/checkpoint/starting_point.hpp"
+#include "05_ddp_training/model/lr_schedule.hpp"
+#include "05_ddp_training/model/optimizer.hpp"
+#include "05_ddp_training/trainer/evaluation.hpp"
+#include "05_ddp_training/trainer/memory_use.hpp"
+#include "05_ddp_training/trainer/training_data.hpp"
+#include "05_ddp_training/trainer/training_log.hpp"
+#include "common/fatal.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -6,7 +6,7 @@ root). What is hidden is what the step gets shorter by, against the same step wi
 a run alone cannot say, for communication beside computation takes longer than by itself. What else
 happens on the machine can only add to a step, so for this difference each way's fastest round
 counts; everything else is medians. What could be hidden at best is computed from the run without
-overlap: every all-reduce as early as its bucket is full (05_ddp_training/overlap_bound.hpp). All
+overlap: every all-reduce as early as its bucket is full (05_ddp_training/data_parallel/overlap_bound.hpp). All
 ways run in turns, several rounds.
 Writes bench/results/overlap.md and .json. Python's standard library only.
 """

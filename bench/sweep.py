@@ -20,7 +20,7 @@ LAYERS = "784,512,512,512,512,512,512,512,10"
 
 
 def bucket_sizes(layers, cap_mib):
-    """PyTorch's rule (05_ddp_training/bucket_plan.hpp): parameters from the last to the first,
+    """PyTorch's rule (05_ddp_training/data_parallel/bucket_plan.hpp): parameters from the last to the first,
     a bucket is closed when it has reached the cap. Bytes of each bucket."""
     widths = [int(width) for width in layers.split(",")]
     sizes = []

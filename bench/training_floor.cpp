@@ -1,13 +1,13 @@
 // The floor of a training step on this machine, for bench/training.py: what the step's matrix
 // products alone take, by the library and on the shapes that mlp.cpp uses, and what it takes to
 // read and write the memory that Adam touches. Every rank works at once, as in training.
+#include "01_send_recv/measure.hpp"
+#include "02_broadcast/random.hpp"
+#include "05_ddp_training/model/gemm.hpp"
 #include "common/buffer.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
-#include "common/gemm.hpp"
-#include "common/measure.hpp"
 #include "common/mpi_environment.hpp"
-#include "common/random.hpp"
 
 #include <mpi.h>
 

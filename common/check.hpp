@@ -1,7 +1,7 @@
 // What happens when something fails: one exception type, one macro for MPI.
 //
 // Nobody catches in main. An exception that reaches the edge of a process is printed as
-// "[rank r] fatal: ..." and ends all ranks (common/diagnostics/fatal.hpp), because the other
+// "[rank r] fatal: ..." and ends all ranks (common/fatal.hpp), because the other
 // ranks would otherwise wait for this one for ever.
 #pragma once
 

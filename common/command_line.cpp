@@ -2,7 +2,7 @@
 
 #include "common/check.hpp"
 #include "common/console.hpp"
-#include "common/diagnostics/diagnostics.hpp"
+#include "tools/watch/diagnostics.hpp"
 
 #include <mpi.h>
 

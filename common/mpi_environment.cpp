@@ -1,9 +1,9 @@
 #include "common/mpi_environment.hpp"
 
 #include "common/check.hpp"
-#include "common/diagnostics/diagnostics.hpp"
-#include "common/diagnostics/fatal.hpp"
-#include "common/diagnostics/wrappers.hpp"
+#include "common/fatal.hpp"
+#include "tools/watch/diagnostics.hpp"
+#include "tools/watch/wrappers.hpp"
 
 #include <mpi.h>
 

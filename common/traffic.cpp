@@ -1,9 +1,9 @@
 #include "common/traffic.hpp"
 
 #include "common/check.hpp"
-#include "common/diagnostics/communicators.hpp"
-#include "common/diagnostics/spy.hpp"
-#include "common/diagnostics/traffic_log.hpp"
+#include "tools/watch/communicators.hpp"
+#include "tools/watch/spy.hpp"
+#include "tools/watch/traffic_log.hpp"
 
 #include <mpi.h>
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "common/communicator.hpp"
-#include "common/diagnostics/spy.hpp"
+#include "tools/watch/spy.hpp"
 
 #include <optional>
 

@@ -1,7 +1,7 @@
 // What is done differently for tensors of the size of real layers: gemm chooses between two of
 // oneDNN's products, memory lies on huge pages. common_test.cpp has the small and odd shapes.
+#include "05_ddp_training/model/gemm.hpp"
 #include "common/buffer.hpp"
-#include "common/gemm.hpp"
 #include "common/stream.hpp"
 #include "tests/support/catch.hpp"
 

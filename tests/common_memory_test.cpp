@@ -1,5 +1,5 @@
 // memory_use, held against memory of known size and kind.
-#include "common/memory_use.hpp"
+#include "05_ddp_training/trainer/memory_use.hpp"
 #include "tests/support/catch.hpp"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // PyTorch's random numbers to the last bit: compared with what real PyTorch 1.13 drew
 // (tests/golden).
+#include "02_broadcast/random.hpp"
 #include "common/check.hpp"
-#include "common/random.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/mpi_test.hpp"
 

@@ -1,7 +1,7 @@
 // The hang report, from what ranks say of themselves: what is a cycle and what is none.
-#include "common/diagnostics/hang_report.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
+#include "tools/watch/hang_report.hpp"
 
 #include <cstdint>
 #include <string>

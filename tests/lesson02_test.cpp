@@ -1,8 +1,8 @@
 // Lesson 2: after a broadcast everybody holds root's numbers, for every algorithm, root and
 // size.
 #include "02_broadcast/broadcast.hpp"
-#include "02_broadcast/broadcast_cost.hpp"
-#include "02_broadcast/share_link_cost.hpp"
+#include "02_broadcast/show/broadcast_cost.hpp"
+#include "02_broadcast/show/share_link_cost.hpp"
 #include "common/traffic.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/tracer_data.hpp"

@@ -1,7 +1,7 @@
 // Lesson 3, advanced: what an all-reduce will cost, by formula and step by step.
 #include "03_all_reduce/advanced/all_reducer.hpp"
 #include "03_all_reduce/advanced/simulate.hpp"
-#include "03_all_reduce/ring_picture.hpp"
+#include "03_all_reduce/show/ring_picture.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Lesson 4: damaged IDX files. 20000 of them per rank; as many as you like with
 //   DIST_FUZZ_COUNT=1000000 build/tests/lesson04_test "damaged files*"
-#include "04_distributed_sampler/idx_dataset.hpp"
+#include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "tests/support/idx_files.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Lesson 4: files that others wrote, the good ones and the ones that lie. Compared with bytes
 // written out here, and with MNIST itself where it lies beside the repository.
-#include "04_distributed_sampler/digits_dataset.hpp"
-#include "04_distributed_sampler/idx_dataset.hpp"
+#include "04_distributed_sampler/datasets/digits_dataset.hpp"
+#include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/idx_files.hpp"
 

@@ -4,8 +4,8 @@
 // loop. On GPUs (real or emulated) too, where the steps are queued and nobody waits between
 // them, so that a buffer used again too early shows.
 
+#include "04_distributed_sampler/advanced/prefetch_loader.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
-#include "04_distributed_sampler/prefetch_loader.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/recorder.hpp"
 

@@ -1,6 +1,6 @@
 // Lesson 4: steps of several batches, one for each rank that a process plays.
+#include "04_distributed_sampler/advanced/prefetch_loader.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
-#include "04_distributed_sampler/prefetch_loader.hpp"
 #include "tests/support/lesson04.hpp"
 
 #include <cstddef>

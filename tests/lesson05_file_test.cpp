@@ -1,5 +1,5 @@
 // Lesson 5: what a file of parameters holds, and what a write that fails leaves behind.
-#include "05_ddp_training/safetensors.hpp"
+#include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/lesson05.hpp"
 #include "tests/support/run_command.hpp"

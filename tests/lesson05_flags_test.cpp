@@ -1,8 +1,8 @@
 // Lesson 5: the flags of a training program against its data.
-#include "04_distributed_sampler/idx_dataset.hpp"
-#include "05_ddp_training/training_data.hpp"
+#include "02_broadcast/random.hpp"
+#include "04_distributed_sampler/datasets/idx_dataset.hpp"
+#include "05_ddp_training/trainer/training_data.hpp"
 #include "common/command_line.hpp"
-#include "common/random.hpp"
 #include "tests/support/lesson05.hpp"
 #include "tests/support/run_command.hpp"
 

@@ -2,7 +2,7 @@
 // bits.
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
-#include "05_ddp_training/loss.hpp"
+#include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "common/hash.hpp"
 #include "common/why_no_nccl.hpp"

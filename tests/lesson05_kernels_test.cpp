@@ -1,6 +1,6 @@
 // Lesson 5: the kernels one by one, against plain loops in double precision. Every rank draws
 // its own numbers, so that more ranks mean more cases.
-#include "05_ddp_training/kernels.hpp"
+#include "05_ddp_training/model/kernels.hpp"
 #include "common/buffer.hpp"
 #include "tests/support/device_numbers.hpp"
 

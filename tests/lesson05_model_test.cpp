@@ -1,9 +1,9 @@
 // Lesson 5: the loss and the model. The oracles are plain loops in double precision and numbers
 // that PyTorch printed (tests/golden). Every rank draws its own numbers, so that more ranks
 // mean more cases.
-#include "05_ddp_training/kernels.hpp"
-#include "05_ddp_training/loss.hpp"
-#include "05_ddp_training/mlp.hpp"
+#include "05_ddp_training/model/kernels.hpp"
+#include "05_ddp_training/model/loss.hpp"
+#include "05_ddp_training/model/mlp.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "tests/support/device_numbers.hpp"

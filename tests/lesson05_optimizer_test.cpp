@@ -1,7 +1,7 @@
 // Lesson 5: the optimizers and the schedule of their learning rate. The oracles are the
 // formulas in double precision and what PyTorch printed (tests/golden/optim.json).
-#include "05_ddp_training/lr_schedule.hpp"
-#include "05_ddp_training/optimizer.hpp"
+#include "05_ddp_training/model/lr_schedule.hpp"
+#include "05_ddp_training/model/optimizer.hpp"
 #include "common/check.hpp"
 #include "tests/support/device_numbers.hpp"
 

@@ -1,5 +1,5 @@
 // What of the all-reduces could be hidden, by hand-made times.
-#include "05_ddp_training/overlap_bound.hpp"
+#include "05_ddp_training/data_parallel/overlap_bound.hpp"
 #include "tests/support/catch.hpp"
 
 #include <array>

@@ -1,12 +1,12 @@
 // Lesson 5, what makes DDP fast: which gradients travel together, in which order, and what the
 // reducer says when a gradient is missing.
 #include "04_distributed_sampler/data_loader.hpp"
-#include "04_distributed_sampler/in_memory_dataset.hpp"
-#include "05_ddp_training/bucket_plan.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
-#include "05_ddp_training/loss.hpp"
-#include "05_ddp_training/micro_batches.hpp"
+#include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
+#include "05_ddp_training/data_parallel/bucket_plan.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/process_group/communication_thread.hpp"
+#include "05_ddp_training/trainer/micro_batches.hpp"
 #include "common/check.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/lesson05.hpp"

@@ -1,9 +1,9 @@
 // Lesson 5: what a run is protected from. (That a flipped bit is found:
 // lesson05_parallel_test.)
-#include "05_ddp_training/across_ranks.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
-#include "05_ddp_training/resilience/agreement.hpp"
-#include "05_ddp_training/resilience/guards.hpp"
+#include "05_ddp_training/advanced/guards/agreement.hpp"
+#include "05_ddp_training/advanced/guards/guards.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/trainer/across_ranks.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"

@@ -1,8 +1,8 @@
 // Lesson 5: a run on disk, and the same run going on from it.
-#include "05_ddp_training/checkpoint.hpp"
-#include "05_ddp_training/metrics_file.hpp"
-#include "05_ddp_training/run_settings.hpp"
-#include "05_ddp_training/training_options.hpp"
+#include "05_ddp_training/checkpoint/checkpoint.hpp"
+#include "05_ddp_training/trainer/metrics_file.hpp"
+#include "05_ddp_training/trainer/run_settings.hpp"
+#include "05_ddp_training/trainer/training_options.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"

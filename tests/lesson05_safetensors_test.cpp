@@ -1,6 +1,6 @@
 // Lesson 5, tensors on disk: what is written is read to the bit, and nothing damaged is read.
-#include "05_ddp_training/safetensors.hpp"
-#include "common/random.hpp"
+#include "02_broadcast/random.hpp"
+#include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
 #include "tests/support/run_command.hpp"

@@ -1,5 +1,5 @@
 // Lesson 4's program, as a reader runs it: its shards, its policies, its loaders.
-#include "04_distributed_sampler/idx_dataset.hpp"
+#include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "tests/support/program_checks.hpp"
 #include "tests/support/training_run.hpp"
 

@@ -1,5 +1,5 @@
 // Lesson 5's programs: what they refuse, and how they fail.
-#include "04_distributed_sampler/idx_dataset.hpp"
+#include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "tests/support/program_checks.hpp"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include "common/check.hpp"         // MPI_CHECK(MPI_...(...)); mpi_count(size): a size as int
 #include "common/communicator.hpp"  // comm.rank(), comm.size(), comm.get(): MPI's own handle
-#include "common/not_started.hpp"
+#include "tools/exercises/not_started.hpp"
 
 #include <mpi.h>
 

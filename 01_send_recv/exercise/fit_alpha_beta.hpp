@@ -3,7 +3,7 @@
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"  // CostPoint {bytes, seconds}; LinkCost
-#include "common/not_started.hpp"
+#include "tools/exercises/not_started.hpp"
 
 #include <span>
 

@@ -4,7 +4,7 @@
 
 #include "common/check.hpp"         // MPI_CHECK(MPI_...(...)); mpi_count(size): a size as int
 #include "common/communicator.hpp"  // comm.rank(), .size(), .left(), .right(), .get()
-#include "common/not_started.hpp"
+#include "tools/exercises/not_started.hpp"
 
 #include <mpi.h>
 

@@ -14,7 +14,7 @@
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/break_it/experiments.hpp"
-#include "common/random.hpp"
+#include "02_broadcast/random.hpp"
 
 #include <mpi.h>
 

@@ -4,7 +4,7 @@
 
 #include "01_send_recv/send_recv.hpp"  // send, recv, send_recv
 #include "02_broadcast/chunks.hpp"     // chunk_range, window
-#include "common/not_started.hpp"
+#include "tools/exercises/not_started.hpp"
 
 #include <span>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"  // send, recv
-#include "common/not_started.hpp"
+#include "tools/exercises/not_started.hpp"
 
 #include <span>
 #include <vector>

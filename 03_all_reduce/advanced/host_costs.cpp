@@ -1,7 +1,7 @@
 #include "03_all_reduce/advanced/host_costs.hpp"
 
+#include "01_send_recv/measure.hpp"
 #include "common/buffer.hpp"
-#include "common/measure.hpp"
 #include "common/tracer_numbers.hpp"
 
 #include <algorithm>

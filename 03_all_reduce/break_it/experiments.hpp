@@ -2,7 +2,7 @@
 // name; what calls NCCL, in NAME_nccl.cpp.
 #pragma once
 
-#include "common/break_it.hpp"
+#include "tools/broken/break_it.hpp"
 
 #include <array>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
-#include "common/not_started.hpp"
+#include "tools/exercises/not_started.hpp"
 
 namespace dist::exercise {
 

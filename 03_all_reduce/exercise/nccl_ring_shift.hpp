@@ -5,9 +5,9 @@
 
 #include "common/check_nccl.hpp"
 #include "common/nccl_communicator.hpp"
-#include "common/not_started.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
+#include "tools/exercises/not_started.hpp"
 
 namespace dist::exercise {
 

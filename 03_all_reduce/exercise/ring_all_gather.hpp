@@ -4,7 +4,7 @@
 
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/chunks.hpp"
-#include "common/not_started.hpp"
+#include "tools/exercises/not_started.hpp"
 
 #include <span>
 

@@ -4,7 +4,7 @@
 
 #include "03_all_reduce/exercise/ring_all_gather.hpp"
 #include "03_all_reduce/exercise/ring_reduce_scatter.hpp"
-#include "common/not_started.hpp"
+#include "tools/exercises/not_started.hpp"
 
 #include <span>
 

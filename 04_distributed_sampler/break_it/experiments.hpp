@@ -2,7 +2,7 @@
 // of its name.
 #pragma once
 
-#include "common/break_it.hpp"
+#include "tools/broken/break_it.hpp"
 
 #include <array>
 

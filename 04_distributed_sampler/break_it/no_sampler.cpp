@@ -11,10 +11,10 @@
 //          Parskatt/RoMa#32, PatrickHua/SimSiam#16.
 #include "03_all_reduce/break_it/distinct.hpp"
 #include "04_distributed_sampler/break_it/experiments.hpp"
-#include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
-#include "04_distributed_sampler/digits_dataset.hpp"
+#include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
+#include "04_distributed_sampler/show/coverage.hpp"
 #include "common/hash.hpp"
 
 #include <fmt/format.h>

@@ -8,8 +8,8 @@
 //          uneven shards add up to the truth.
 // In the wild: pytorch/pytorch#25162.
 #include "04_distributed_sampler/break_it/experiments.hpp"
-#include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
+#include "04_distributed_sampler/show/coverage.hpp"
 #include "04_distributed_sampler/weighted_mean.hpp"
 
 #include <fmt/format.h>

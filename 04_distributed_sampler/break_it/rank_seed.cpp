@@ -9,8 +9,8 @@
 // In the wild: mlcommons/training#625 (20 to 30 % overlap in a benchmark's reference),
 //          Lightning-AI/pytorch-lightning#17713.
 #include "04_distributed_sampler/break_it/experiments.hpp"
-#include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
+#include "04_distributed_sampler/show/coverage.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -10,7 +10,7 @@
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/break_it/experiments.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
-#include "04_distributed_sampler/digits_dataset.hpp"
+#include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "common/call_scope.hpp"
 

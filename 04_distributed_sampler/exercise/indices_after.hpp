@@ -3,7 +3,7 @@
 #pragma once
 
 #include "04_distributed_sampler/exercise/policy.hpp"
-#include "common/not_started.hpp"
+#include "tools/exercises/not_started.hpp"
 
 #include <cstddef>
 #include <span>

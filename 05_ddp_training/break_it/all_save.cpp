@@ -14,7 +14,7 @@
 #include "03_all_reduce/all_reduce.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/checkpoint.hpp"
+#include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "common/check.hpp"
 
 #include <fmt/format.h>

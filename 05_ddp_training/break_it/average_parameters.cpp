@@ -11,10 +11,10 @@
 //          steps the gradients themselves are taken at different places.
 // In the wild: horovod/horovod#651 asks just this. pytorch/pytorch#59699 has both ways side
 //          by side, and blames momentum, which needs the longer interval.
-#include "05_ddp_training/across_ranks.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/trainer/across_ranks.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -10,7 +10,7 @@
 //          huggingface/transformers#31412. Compare update-noise.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

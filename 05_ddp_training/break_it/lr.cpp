@@ -11,8 +11,8 @@
 // In the wild: 3 times the rate for 3 times the GPUs, and accuracy 0: facebookresearch/detr#48.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
-#include "05_ddp_training/lr_schedule.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/model/lr_schedule.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -9,8 +9,8 @@
 //          message, pytorch/pytorch#104336.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
-#include "05_ddp_training/snapshot.hpp"
+#include "05_ddp_training/checkpoint/snapshot.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -12,7 +12,7 @@
 // In the wild: async_op=True and no wait, OpenNMT/OpenNMT-py#2295.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

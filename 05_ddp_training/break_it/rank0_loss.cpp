@@ -9,10 +9,10 @@
 //          rank's guess: each rank decides something else.
 // In the wild: "is the logged value averaged?", Lightning-AI/pytorch-lightning#4702;
 //          KellerJordan/modded-nanogpt#2.
-#include "05_ddp_training/across_ranks.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/trainer/across_ranks.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -8,11 +8,11 @@
 //          Averaged they are equal all the same: ranks that agree need not be right.
 // In the wild: parameters that only some passes use stay out of step,
 //          pytorch/pytorch#69031 and #128949.
-#include "05_ddp_training/across_ranks.hpp"
+#include "05_ddp_training/advanced/guards/replica_check.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
-#include "05_ddp_training/resilience/replica_check.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/trainer/across_ranks.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 #include "05_ddp_training/break_it/small_training.hpp"
 
-#include "04_distributed_sampler/digits_dataset.hpp"
-#include "05_ddp_training/resilience/replica_check.hpp"
+#include "04_distributed_sampler/datasets/digits_dataset.hpp"
+#include "05_ddp_training/advanced/guards/replica_check.hpp"
 #include "common/host_copy.hpp"
 
 #include <fmt/format.h>

@@ -4,13 +4,13 @@
 #pragma once
 
 #include "04_distributed_sampler/data_loader.hpp"
+#include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "04_distributed_sampler/idx_dataset.hpp"
-#include "05_ddp_training/loss.hpp"
-#include "05_ddp_training/mlp.hpp"
-#include "05_ddp_training/optimizer.hpp"
+#include "05_ddp_training/model/loss.hpp"
+#include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/model/optimizer.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "common/break_it.hpp"
+#include "tools/broken/break_it.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -9,12 +9,12 @@
 // Why:     a ring sends 2 (N - 1) messages after each other, each at least alpha. A share of a
 //          small batch takes nearly as long as all of it, so there is nothing to win for that.
 // In the wild: no speed-up from 2 GPUs, Lightning-AI/pytorch-lightning#5276.
+#include "01_send_recv/measure.hpp"
 #include "01_send_recv/send_recv.hpp"
-#include "04_distributed_sampler/in_memory_dataset.hpp"
+#include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
-#include "common/measure.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "common/patient_waits.hpp"
 
 #include <fmt/format.h>

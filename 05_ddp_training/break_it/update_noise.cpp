@@ -11,7 +11,7 @@
 #include "03_all_reduce/all_reduce.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -6,7 +6,7 @@
 #include "05_ddp_training/exercise/training_state.hpp"
 #include "common/check.hpp"
 #include "common/communicator.hpp"
-#include "common/not_started.hpp"
+#include "tools/exercises/not_started.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -4,8 +4,8 @@
 
 #include "05_ddp_training/exercise/gradient_sync.hpp"
 #include "common/check.hpp"
-#include "common/not_started.hpp"
 #include "common/stream.hpp"
+#include "tools/exercises/not_started.hpp"
 
 #include <cstddef>
 #include <memory>

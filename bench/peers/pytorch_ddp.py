@@ -123,7 +123,7 @@ def make_optimizer(parameters):
 
 
 def learning_rate(lr, ranks, step):
-    """05_ddp_training/lr_schedule.hpp, once more."""
+    """05_ddp_training/model/lr_schedule.hpp, once more."""
     start, end = (lr, lr * ranks) if flags.scale_lr else (0.0, lr)
     if step >= flags.warmup_steps:
         return end

@@ -1,5 +1,5 @@
 // cuBLAS: the matrix product, by the CPU's library, when its stream comes to it.
-#include "common/gemm.hpp"
+#include "05_ddp_training/model/gemm.hpp"
 
 #include <cublas_v2.h>
 

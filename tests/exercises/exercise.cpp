@@ -4,8 +4,8 @@
 #include "common/command_line.hpp"
 #include "common/console.hpp"
 #include "common/mpi_environment.hpp"
-#include "common/not_started.hpp"
 #include "common/tracer_numbers.hpp"
+#include "tools/exercises/not_started.hpp"
 
 #include <mpi.h>
 

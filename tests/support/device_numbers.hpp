@@ -2,8 +2,8 @@
 // compared with those of an oracle.
 #pragma once
 
+#include "02_broadcast/random.hpp"
 #include "common/device.hpp"
-#include "common/random.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
 #include "tests/support/golden.hpp"

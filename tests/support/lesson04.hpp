@@ -2,7 +2,7 @@
 // bytes.
 #pragma once
 
-#include "04_distributed_sampler/in_memory_dataset.hpp"
+#include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
 

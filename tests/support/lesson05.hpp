@@ -2,11 +2,11 @@
 // train it on many ranks.
 #pragma once
 
-#include "04_distributed_sampler/in_memory_dataset.hpp"
-#include "05_ddp_training/distributed_data_parallel.hpp"
-#include "05_ddp_training/mlp.hpp"
-#include "05_ddp_training/naive_data_parallel.hpp"
-#include "common/random.hpp"
+#include "02_broadcast/random.hpp"
+#include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/data_parallel/naive_data_parallel.hpp"
+#include "05_ddp_training/model/mlp.hpp"
 #include "tests/support/device_numbers.hpp"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // A data set that can be asked what was read of it, and by whom.
 #pragma once
 
-#include "04_distributed_sampler/in_memory_dataset.hpp"
+#include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "tests/support/lesson04.hpp"
 
 #include <condition_variable>

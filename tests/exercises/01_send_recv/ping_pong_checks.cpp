@@ -1,10 +1,10 @@
 // The ping-pong: messages and bytes, who answers when, and what the returned time stands for,
 // measured again from outside.
 #include "common/check.hpp"
-#include "common/diagnostics/spy.hpp"
-#include "common/diagnostics/traffic_log.hpp"
 #include "common/traffic.hpp"
 #include "tests/exercises/01_send_recv/checks.hpp"
+#include "tools/watch/spy.hpp"
+#include "tools/watch/traffic_log.hpp"
 
 #include <mpi.h>
 

@@ -1,6 +1,6 @@
 // The sampler's rule: first where it divides, then what becomes of the rest, then PyTorch's
 // own.
-#include "common/random.hpp"
+#include "02_broadcast/random.hpp"
 #include "tests/exercises/04_distributed_sampler/checks.hpp"
 #include "tests/exercises/04_distributed_sampler/shards.hpp"
 #include "tests/support/golden.hpp"

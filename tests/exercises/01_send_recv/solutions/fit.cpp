@@ -1,5 +1,5 @@
 // Right and wrong fits of alpha and beta.
-#include "common/measure.hpp"
+#include "01_send_recv/measure.hpp"
 #include "tests/exercises/01_send_recv/reference/fit_alpha_beta.hpp"
 #include "tests/exercises/01_send_recv/solutions/solutions.hpp"
 

@@ -1,6 +1,6 @@
 // Right and wrong samplers. Each wrong one is a mistake that is easily made; solutions.txt says
 // which check finds it.
-#include "common/random.hpp"
+#include "02_broadcast/random.hpp"
 #include "tests/exercises/04_distributed_sampler/reference/my_indices.hpp"
 #include "tests/exercises/04_distributed_sampler/solutions/solutions.hpp"
 

@@ -1,5 +1,6 @@
 // The reference: four numbers, then the values. The lesson's own
-// (05_ddp_training/checkpoint.hpp) writes safetensors with a checksum, which PyTorch can read.
+// (05_ddp_training/checkpoint/checkpoint.hpp) writes safetensors with a checksum, which PyTorch
+// can read.
 #pragma once
 
 #include "02_broadcast/broadcast.hpp"

@@ -1,0 +1,106 @@
+// What this file adds: the table of the ping-pong, the line through it, and the file in which
+// both stay.
+// Builds on: ping_pong, alpha_beta.
+#include "01_send_recv/alpha_beta.hpp"
+#include "01_send_recv/ping_pong.hpp"
+#include "01_send_recv/show/acts.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dist {
+namespace {
+
+// The sizes that have been measured, in seconds of rank 0.
+struct Sweep {
+  std::vector<CostPoint> message;
+  std::vector<CostPoint> exchange;
+};
+
+// On rank 0; nothing for a sweep of fewer than three sizes.
+std::optional<LinkCost> fit(const Stage& stage, const Sweep& measured) {
+  if (measured.message.size() < 3) {
+    stage.console.line("no alpha and beta: a line needs at least three sizes");
+    stage.console.row({{"act", "fit"},
+                       {"alpha_us", nullptr},
+                       {"beta_ns_per_byte", nullptr},
+                       {"r2", nullptr}});
+    return std::nullopt;
+  }
+  LinkCost cost = fit_link_cost(measured.message);
+  cost.exchange = measured.exchange;
+  cost.ranks = stage.comm.size();
+  cost.device = stage.stream.device().type;
+  stage.console.row({{"act", "fit"},
+                     {"alpha_us", significant(1e6 * cost.alpha_s)},
+                     {"beta_ns_per_byte", significant(1e9 * cost.beta_s_per_byte)},
+                     {"r2", significant(cost.r2)}});
+  return cost;
+}
+
+double gigabytes_per_s(std::size_t bytes, const PingPongTimes& times) {
+  return static_cast<double>(bytes) / (1e3 * times.one_way_us);
+}
+
+// "11.31 (-7%)": what the line says of a size, and how far off that is.
+std::string line_and_error(const std::optional<LinkCost>& cost, const CostPoint& point) {
+  if (!cost) return "-";
+  const double seconds = cost->line_seconds(point.bytes);
+  return fmt::format("{:.2f} ({:+.0f}%)", 1e6 * seconds, 100 * (seconds / point.seconds - 1));
+}
+
+}  // namespace
+
+bool show_ping_pong(const Stage& stage) {
+  const auto& [console, comm, stream, sweep] = stage;
+  console.line(
+      "ping-pong: ranks 0 and 1 exchange a tensor, then all pass it to the right; "
+      "microseconds");
+  Sweep measured;
+  std::vector<PingPongTimes> all_times;
+  bool correct = true;
+  for (const std::size_t bytes : sweep.sizes()) {
+    const Tensor tensor({bytes / sizeof(float)}, stream.device());
+    const PingPongTimes times = ping_pong(comm, tensor, stream);
+    correct = correct && times.correct;
+    measured.message.push_back({bytes, times.one_way_us / 1e6});
+    measured.exchange.push_back({bytes, times.ring_step_us / 1e6});
+    all_times.push_back(times);
+    console.row({{"act", "pingpong"},
+                 {"bytes", bytes},
+                 {"time_us", significant(times.one_way_us)},
+                 {"bandwidth_gbs", significant(gigabytes_per_s(bytes, times))},
+                 {"exchange_combined_us", significant(times.combined_us)},
+                 {"exchange_nonblocking_us", significant(times.nonblocking_us)},
+                 {"ring_step_us", significant(times.ring_step_us)}});
+  }
+  std::optional<LinkCost> cost;
+  if (comm.rank() == 0) cost = fit(stage, measured);
+
+  Table table({"size", "one way", "GB/s", "by the line", "both: send_recv", "isend/irecv",
+               "all: ring"});
+  for (std::size_t i = 0; i < all_times.size(); ++i) {
+    const PingPongTimes& times = all_times[i];
+    const CostPoint& point = measured.message[i];
+    table.add({format_bytes(point.bytes), fmt::format("{:.2f}", times.one_way_us),
+               fmt::format("{:.3f}", gigabytes_per_s(point.bytes, times)),
+               line_and_error(cost, point), fmt::format("{:.2f}", times.combined_us),
+               fmt::format("{:.2f}", times.nonblocking_us),
+               fmt::format("{:.2f}", times.ring_step_us)});
+  }
+  table.print(console);
+  if (cost) {
+    save_link_cost(*cost);  // without a line, what was kept before stays
+    console.line(
+        fmt::format("the line: a message of n bytes takes {:.2f} us + n x {:.4f} ns "
+                    "(r2 {:.3f}); kept in {}",
+                    1e6 * cost->alpha_s, 1e9 * cost->beta_s_per_byte, cost->r2, kLinkCostFile));
+  }
+  return comm.all_agree(correct);
+}
+
+}  // namespace dist

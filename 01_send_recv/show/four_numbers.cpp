@@ -1,0 +1,139 @@
+// What this file adds: the tensor of four numbers per rank, before and after.
+// Builds on: raw_messages; and send_recv, whose typed calls do the same.
+// Look at: expected_after_ring: what must come out is computed without a message.
+#include "01_send_recv/nccl_send_recv.hpp"
+#include "01_send_recv/raw_messages.hpp"
+#include "01_send_recv/send_recv.hpp"
+#include "01_send_recv/show/acts.hpp"
+#include "common/host_copy.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <vector>
+
+namespace dist {
+namespace {
+
+constexpr std::size_t kNumbers = 4;
+
+// The tensor that walks through all five lessons: rank r starts with 1000 r, 1000 r + 1, ...,
+// so that every number says where it comes from.
+Tensor four_numbers(const Communicator& comm, const Stream& stream) {
+  const Tensor tensor({kNumbers}, stream.device());
+  on_host(stream, tensor,
+          [&](std::span<float> numbers) { fill_tracer_numbers(numbers, comm.rank()); });
+  return tensor;
+}
+
+// The same two exchanges with our typed wrappers. Compare them with raw_messages.cpp.
+void wrapped_message(const Communicator& comm, std::span<float> numbers) {
+  if (comm.size() < 2) return;
+  if (comm.rank() == 0) send<float>(comm, numbers, 1);
+  if (comm.rank() == 1) recv<float>(comm, numbers, 0);
+}
+
+void wrapped_ring(const Communicator& comm, std::span<float> numbers) {
+  if (comm.size() < 2) return;
+  if (comm.rank() == 0) {
+    send<float>(comm, numbers, comm.right());
+    recv<float>(comm, numbers, comm.left());
+  } else {
+    std::vector<float> sum(numbers.size());
+    recv<float>(comm, sum, comm.left());
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += sum[i];
+    send<float>(comm, numbers, comm.right());
+  }
+}
+
+// What `rank` must hold at the end, computed without any message.
+float expected_after_message(int rank, int size, std::size_t i) {
+  return tracer_number(rank == 1 && size > 1 ? 0 : rank, i);
+}
+
+float expected_after_ring(int rank, int size, std::size_t i) {
+  const int last = rank == 0 ? size - 1 : rank;
+  float sum = 0;  // of ranks 0 .. last, in the order in which the ring adds
+  for (int r = 0; r <= last; ++r) sum += tracer_number(r, i);
+  return sum;
+}
+
+// Prints each rank's numbers before and after; true on all ranks if `correct` is true on all.
+bool report(const Console& console, const Communicator& comm, const char* act,
+            const char* title, const std::vector<float>& before,
+            const std::vector<float>& after, bool correct) {
+  console.line(title);
+  lines_in_rank_order(
+      console, comm,
+      fmt::format("  rank {}  {:6}  ->  {:6}{}", comm.rank(), fmt::join(before, " "),
+                  fmt::join(after, " "), correct ? "" : "   WRONG"));
+  rows_in_rank_order(console, comm,
+                     Json{{"act", act},
+                          {"rank", comm.rank()},
+                          {"before", before},
+                          {"after", after},
+                          {"correct", correct}});
+  return comm.all_agree(correct);
+}
+
+using Exchange = void (*)(const Communicator&, std::span<float>);
+using Expected = float (*)(int rank, int size, std::size_t index);
+
+// Sends the four numbers on their way, first with MPI's calls, then with ours, and checks every
+// number. An exchange that `adds` needs them where the host can read them.
+bool show(const Stage& stage, const char* act, const char* title, bool adds, Exchange raw,
+          Exchange wrapped, Expected expected) {
+  const auto& [console, comm, stream, sweep] = stage;
+  const std::vector<float> before = to_host(stream, four_numbers(comm, stream));
+  const auto exchanged = [&stage, adds](Exchange exchange) {
+    const Tensor tensor = four_numbers(stage.comm, stage.stream);
+    const auto call = [&](std::span<float> numbers) { exchange(stage.comm, numbers); };
+    if (adds) {
+      on_host(stage.stream, tensor, call);
+    } else {
+      for_mpi(stage.stream, tensor, call);
+    }
+    return to_host(stage.stream, tensor);
+  };
+  const std::vector<float> after = exchanged(raw);
+  const std::vector<float> after_wrapped = exchanged(wrapped);
+  bool correct = true;
+  for (std::size_t i = 0; i < kNumbers; ++i) {
+    const float want = expected(comm.rank(), comm.size(), i);
+    correct = correct && after[i] == want && after_wrapped[i] == want;
+  }
+  return report(console, comm, act, title, before, after, correct);
+}
+
+}  // namespace
+
+bool show_message(const Stage& stage) {
+  return show(stage, "message", "message: rank 0 sends its four numbers to rank 1", false,
+              raw_message, wrapped_message, expected_after_message);
+}
+
+bool show_ring(const Stage& stage) {
+  return show(stage, "ring", "ring: a sum goes around once, and every rank adds its numbers",
+              true, raw_ring, wrapped_ring, expected_after_ring);
+}
+
+// One seat to the right for everybody at once, from GPU to GPU.
+bool show_nccl(const Stage& stage) {
+  const auto& [console, comm, stream, sweep] = stage;
+  NcclCommunicator nccl = connect_nccl_by_messages(comm, stream.device());
+  const Tensor out = four_numbers(comm, stream);
+  const Tensor in({kNumbers}, stream.device());
+  send_recv_nccl(nccl, out, comm.right(), in, comm.left(), stream);
+  nccl.synchronize(stream);
+  const std::vector<float> after = to_host(stream, in);
+  bool correct = true;
+  for (std::size_t i = 0; i < kNumbers; ++i) {
+    correct = correct && after[i] == tracer_number(comm.left(), i);
+  }
+  return report(console, comm, "nccl", "nccl: everybody sends to the right, GPU to GPU",
+                to_host(stream, out), after, correct);
+}
+
+}  // namespace dist

@@ -1,0 +1,47 @@
+// The flags of a measurement over message sizes: from where to where, and how often.
+#pragma once
+
+#include "01_send_recv/measure.hpp"
+#include "common/command_line.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace dist {
+
+struct SweepOptions {
+  std::size_t min_bytes;
+  std::size_t max_bytes;
+  int iterations;
+
+  // Adds --min-bytes and --max-bytes (at least `smallest`) and the check that they fit each
+  // other and are whole numbers of floats. One that is not given follows the one that is.
+  void declare(CommandLine& command_line, std::size_t smallest) {
+    constexpr std::size_t kLargest = std::size_t{1} << 30;
+    command_line.number("--min-bytes", min_bytes, smallest, kLargest, "smallest message");
+    command_line.number("--max-bytes", max_bytes, smallest, kLargest, "largest message");
+    command_line.check([&command_line, this] {
+      require_whole_floats("--min-bytes", min_bytes);
+      require_whole_floats("--max-bytes", max_bytes);
+      if (!command_line.given("--max-bytes")) max_bytes = std::max(max_bytes, min_bytes);
+      if (!command_line.given("--min-bytes")) min_bytes = std::min(min_bytes, max_bytes);
+      if (min_bytes > max_bytes) throw Error("--min-bytes: larger than --max-bytes");
+    });
+  }
+  // Adds --iterations.
+  void declare_iterations(CommandLine& command_line) {
+    command_line.number("--iterations", iterations, 1, 1'000'000, "timed runs per size");
+  }
+
+  std::vector<std::size_t> sizes() const { return sweep(min_bytes, max_bytes); }
+
+ private:
+  static void require_whole_floats(const std::string& flag, std::size_t bytes) {
+    if (bytes % sizeof(float) == 0) return;
+    throw Error(flag + ": " + std::to_string(bytes) + " is no whole number of floats");
+  }
+};
+
+}  // namespace dist

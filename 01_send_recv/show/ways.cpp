@@ -1,0 +1,143 @@
+// What this file adds: the eager limit of this machine, the five ways of an exchange in one
+// table, and what happens to the first of them when it relies on small messages.
+// Builds on: eager_limit, exchanges.
+// Look at: show_deadlock, which is wrong on purpose.
+#include "01_send_recv/eager_limit.hpp"
+#include "01_send_recv/exchanges.hpp"
+#include "01_send_recv/measure.hpp"
+#include "01_send_recv/show/acts.hpp"
+#include "common/check.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace dist {
+namespace {
+
+std::string describe(const EagerLimit& limit) {
+  return fmt::format("{}{} bytes", limit.found ? "" : "at least ", limit.bytes);
+}
+
+// The smallest of the limits: a larger message waits for its receiver somewhere.
+EagerLimit smallest_of(const std::vector<EagerLimit>& limits) {
+  return *std::min_element(limits.begin(), limits.end(),
+                           [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+}
+
+std::string if_all_send_first(const WayToExchange& way, const EagerLimit& limit) {
+  switch (way.all_send_first) {
+    case WayToExchange::AllSendFirst::works: return "works";
+    case WayToExchange::AllSendFirst::hangs: return "hangs";
+    case WayToExchange::AllSendFirst::hangs_above_eager_limit: break;
+  }
+  return "hangs above " + describe(limit);
+}
+
+struct Timed {
+  double seconds;
+  std::size_t wrong;
+};
+
+Timed time_way(const Communicator& comm, const WayToExchange& way, std::size_t bytes) {
+  std::vector<float> out(bytes / sizeof(float));
+  std::vector<float> in(out.size());
+  const int iterations = bytes > (1U << 16) ? 20 : 100;
+  const double seconds = median_of_slowest(
+      comm, iterations,
+      [&] {
+        // Written anew each time, as a program would: what was sent before is still in the
+        // receiver's cache.
+        fill_tracer_numbers(out, comm.rank());
+        std::fill(in.begin(), in.end(), -1.0F);
+      },
+      [&] { way.exchange(comm, out, in); });
+  std::uint64_t wrong =
+      count_wrong(in, [&](std::size_t i) { return tracer_number(comm.left(), i); });
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, comm.get()));
+  return {seconds, wrong};
+}
+
+}  // namespace
+
+bool show_eager_limit(const Stage& stage) {
+  stage.console.line("eager limit: MPI_Send returns before its receive for messages of up to");
+  for (const EagerLimit& limit : find_eager_limits(stage.comm)) {
+    const std::string parameter = eager_limit_parameter(limit.same_host);
+    stage.console.line(
+        fmt::format("  {} from rank {} to rank {} on {} host{}", describe(limit), limit.sender,
+                    limit.receiver, limit.same_host ? "the same" : "another",
+                    parameter.empty() ? "" : ": " + parameter + ", header included"));
+    stage.console.row({{"act", "eager"},
+                       {"sender", limit.sender},
+                       {"receiver", limit.receiver},
+                       {"same_host", limit.same_host},
+                       {"eager_limit_bytes", limit.found ? Json(limit.bytes) : Json()},
+                       {"tried_bytes", kLargestEagerTrial}});
+  }
+  return true;
+}
+
+bool show_exchanges(const Stage& stage) {
+  const EagerLimit limit = smallest_of(find_eager_limits(stage.comm));
+  const std::vector<std::size_t> sizes{4, 64 << 10, 1 << 20};
+  std::vector<std::string> header{"way", "call"};
+  for (const std::size_t bytes : sizes) header.push_back(format_bytes(bytes));
+  header.emplace_back("if all send first");
+  Table table(header);
+  bool correct = true;
+  for (const WayToExchange& way : kWaysToExchange) {
+    const std::string hazard = if_all_send_first(way, limit);
+    std::vector<std::string> cells{way.name, way.call};
+    for (const std::size_t bytes : sizes) {
+      const auto [seconds, wrong] = time_way(stage.comm, way, bytes);
+      correct = correct && wrong == 0;
+      cells.push_back(fmt::format("{:.1f}{}", 1e6 * seconds, wrong == 0 ? "" : " WRONG"));
+      stage.console.row({{"act", "exchange"},
+                         {"way", way.name},
+                         {"call", way.call},
+                         {"bytes", bytes},
+                         {"time_us", significant(1e6 * seconds)},
+                         {"wrong", wrong},
+                         {"if_all_send_first", hazard}});
+    }
+    cells.push_back(hazard);
+    table.add(cells);
+  }
+  stage.console.line(
+      "exchange: everybody's numbers one seat to the right, in five ways; microseconds");
+  table.print(stage.console);
+  return correct;
+}
+
+// Everybody sends to the right, and would receive afterwards. Above the eager limit no send
+// returns before its receive is called, and no receive is called before a send returns:
+//
+//   rank 0 waits for rank 1, which waits for rank 2, which waits for rank 3, which waits for 0
+bool show_deadlock(const Stage& stage) {
+  const auto& [console, comm, stream, sweep] = stage;
+  const std::vector<EagerLimit> limits = find_eager_limits(comm);
+  std::size_t bytes = 4U << 20;
+  for (const EagerLimit& limit : limits) bytes = std::max(bytes, 2 * limit.bytes);
+  console.line(
+      fmt::format("deadlock: MPI_Send returns early up to {}; everybody sends {} to the "
+                  "right before anybody receives",
+                  describe(smallest_of(limits)), format_bytes(bytes)));
+  std::vector<float> out(bytes / sizeof(float));
+  fill_tracer_numbers(out, comm.rank());
+  std::vector<float> in(out.size());
+  const int count = mpi_count(out.size());
+  MPI_CHECK(MPI_Send(out.data(), count, MPI_FLOAT, comm.right(), /*tag=*/0, comm.get()));
+  // Nobody comes here.
+  MPI_CHECK(MPI_Recv(in.data(), count, MPI_FLOAT, comm.left(), /*tag=*/0, comm.get(),
+                     MPI_STATUS_IGNORE));
+  throw Error(fmt::format("this MPI sends even {} early: nothing hung", format_bytes(bytes)));
+}
+
+}  // namespace dist

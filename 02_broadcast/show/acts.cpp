@@ -1,0 +1,87 @@
+// What this file adds: two things to broadcast, four numbers and a model.
+// Look at: show_replicas, which is what a broadcast is for.
+#include "02_broadcast/show/acts.hpp"
+
+#include "02_broadcast/broadcast.hpp"
+#include "02_broadcast/nccl_broadcast.hpp"
+#include "02_broadcast/random.hpp"
+#include "common/hash.hpp"
+#include "common/host_copy.hpp"
+#include "common/tracer_numbers.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+namespace dist {
+
+void run_broadcast(const Context& context, const std::string& algorithm, const Tensor& tensor) {
+  if (algorithm == "nccl") {
+    broadcast_nccl(*context.nccl, tensor, context.root, context.stream);
+    context.nccl->synchronize(context.stream);
+    return;
+  }
+  // A broadcast hands memory on and does not look into it.
+  for_mpi(context.stream, tensor, [&](std::span<float> data) {
+    broadcast<float>(context.comm, data, context.root, broadcast_algorithm(algorithm),
+                     context.measured.value_or(LinkCost{}));
+  });
+}
+
+std::size_t wrong_elements(const Context& context, const Tensor& tensor) {
+  const std::vector<float> data = to_host(context.stream, tensor);
+  std::uint64_t wrong =
+      count_wrong(data, [&](std::size_t i) { return tracer_number(context.root, i); });
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, context.comm.get()));
+  return wrong;
+}
+
+// The four numbers of lesson 1.
+bool show_four_numbers(const Context& context, const std::string& algorithm) {
+  const Tensor tensor({4}, context.stream.device());
+  on_host(context.stream, tensor,
+          [&](std::span<float> data) { fill_tracer_numbers(data, context.comm.rank()); });
+  const std::vector<float> before = to_host(context.stream, tensor);
+  run_broadcast(context, algorithm, tensor);
+  context.console.line(
+      fmt::format("{}: rank {}'s four numbers to all", algorithm, context.root));
+  lines_in_rank_order(
+      context.console, context.comm,
+      fmt::format("  rank {}  {:6}  ->  {:6}", context.comm.rank(), fmt::join(before, " "),
+                  fmt::join(to_host(context.stream, tensor), " ")));
+  return wrong_elements(context, tensor) == 0;
+}
+
+// What a broadcast is for. Every rank draws its own initial weights, as it would with a
+// seed of its own; after the broadcast all replicas hold root's, to the bit. This is what
+// DistributedDataParallel does in its constructor.
+bool show_replicas(const Context& context, const std::string& algorithm) {
+  constexpr std::size_t kInputs = 8;
+  constexpr std::size_t kOutputs = 4;
+  Generator generator(context.seed + static_cast<std::uint64_t>(context.comm.rank()));
+  std::vector<float> model(kOutputs * kInputs + kOutputs);
+  const std::span<float> parameters(model);
+  init_linear(parameters.first(kOutputs * kInputs), parameters.last(kOutputs), kInputs,
+              generator);
+
+  const Tensor tensor({model.size()}, context.stream.device());
+  on_host(context.stream, tensor,
+          [&](std::span<float> data) { std::copy(model.begin(), model.end(), data.begin()); });
+  run_broadcast(context, algorithm, tensor);
+  const std::vector<float> after = to_host(context.stream, tensor);
+
+  // Hashes for the reader, every element for the verdict: a second way, MPI's own, brings
+  // root's.
+  context.console.line(
+      "a model of 36 parameters, drawn with seed + rank: hash before and after");
+  lines_in_rank_order(context.console, context.comm,
+                      fmt::format("  rank {}  {:016x}  ->  {:016x}", context.comm.rank(),
+                                  fingerprint(model), fingerprint(after)));
+  broadcast_mpi<float>(context.comm, model, context.root);
+  return context.comm.all_agree(after == model);
+}
+
+}  // namespace dist

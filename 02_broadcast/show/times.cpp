@@ -1,0 +1,138 @@
+// What this file adds: every algorithm at every size, measured beside what it must cost.
+// Builds on: broadcast_cost; and the spy, which counts the rounds of the real run
+// (traffic.hpp).
+#include "01_send_recv/measure.hpp"
+#include "02_broadcast/show/acts.hpp"
+#include "02_broadcast/show/broadcast_cost.hpp"
+#include "common/host_copy.hpp"
+#include "common/tracer_numbers.hpp"
+#include "common/traffic.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <limits>
+
+namespace dist {
+namespace {
+
+// One algorithm at one size. What is not known is empty: MPI and NCCL do not tell what they do.
+struct Measurement {
+  double seconds = 0;
+  std::size_t wrong = 0;
+  std::optional<std::size_t> rounds;          // as counted in a run
+  std::optional<std::size_t> formula_rounds;  // as they must be
+  std::optional<double> predicted;            // seconds
+};
+
+// Fills root's tensor with its tracer numbers and everybody else's with NaN, which no later
+// arithmetic can turn into a right answer.
+void fill(const Context& context, const Tensor& tensor) {
+  on_host(context.stream, tensor, [&](std::span<float> data) {
+    if (context.comm.rank() == context.root) {
+      fill_tracer_numbers(data, context.comm.rank());
+    } else {
+      std::fill(data.begin(), data.end(), std::numeric_limits<float>::quiet_NaN());
+    }
+  });
+}
+
+Measurement measure(const Context& context, const std::string& algorithm, std::size_t bytes) {
+  const Tensor tensor({bytes / sizeof(float)}, context.stream.device());
+  Measurement result;
+  result.seconds = median_of_slowest(
+      context.comm, context.sweep.iterations, [&] { fill(context, tensor); },
+      [&] { run_broadcast(context, algorithm, tensor); });
+  result.wrong = wrong_elements(context, tensor);
+  if (algorithm == "nccl") return result;
+  const int size = context.comm.size();
+  const BroadcastAlgorithm which = broadcast_algorithm(algorithm);
+  result.formula_rounds =
+      broadcast_rounds(which, bytes, size, context.measured.value_or(LinkCost{}));
+  if (result.formula_rounds) {
+    result.rounds =
+        count_traffic(context.comm, [&] { run_broadcast(context, algorithm, tensor); }).rounds;
+  }
+  // Lesson 1's curves are of messages as they were there. On a GPU they hold copies to the
+  // host, once per round trip, and here there is one copy per broadcast: no prediction.
+  const bool comparable = context.measured && context.measured->device == DeviceType::cpu &&
+                          context.stream.device().is_cpu();
+  if (comparable) result.predicted = predict_broadcast(which, bytes, size, *context.measured);
+  return result;
+}
+
+void print_row(const Context& context, const std::string& algorithm, std::size_t bytes,
+               const Measurement& m) {
+  context.console.row(
+      {{"algorithm", algorithm},
+       {"bytes", bytes},
+       {"ranks", context.comm.size()},
+       {"time_us", significant(1e6 * m.seconds)},
+       {"rounds", m.rounds ? Json(*m.rounds) : Json()},
+       {"wrong", m.wrong},
+       {"predicted_us", m.predicted ? Json(significant(1e6 * *m.predicted)) : Json()}});
+}
+
+// "12.1 (-8%)": the time, and by how much the prediction is off.
+std::string time_and_error(const Measurement& m) {
+  std::string text = fmt::format("{:.1f}", 1e6 * m.seconds);
+  if (m.predicted) text += fmt::format(" ({:+.0f}%)", 100 * (*m.predicted / m.seconds - 1));
+  if (m.wrong != 0) text += " WRONG";
+  return text;
+}
+
+std::string counted(const Measurement& m) {
+  const auto text = [](std::optional<std::size_t> n) { return n ? fmt::to_string(*n) : "-"; };
+  return fmt::format("{} ({})", text(m.rounds), text(m.formula_rounds));
+}
+
+}  // namespace
+
+bool show_times(const Context& context, const std::vector<std::string>& algorithms) {
+  const Console& console = context.console;
+  if (context.measured) {
+    const LinkCost& link = *context.measured;
+    console.line(
+        fmt::format("times in microseconds, the slowest rank's; in brackets how far off "
+                    "the prediction\nis from alpha {:.2f} us, beta {:.4f} ns (lesson 1's "
+                    "ping-pong on {} ranks)",
+                    1e6 * link.alpha_s, 1e9 * link.beta_s_per_byte, link.ranks));
+  } else {
+    console.line("times in microseconds, the slowest rank's");
+  }
+  std::vector<std::string> header{"size"};
+  header.insert(header.end(), algorithms.begin(), algorithms.end());
+  Table table(header);
+  bool correct = true;
+  std::vector<std::string> rounds;  // of the largest size
+  const std::vector<std::size_t> sizes = context.sweep.sizes();
+  for (const std::size_t bytes : sizes) {
+    std::vector<std::string> cells{format_bytes(bytes)};
+    for (const std::string& algorithm : algorithms) {
+      const Measurement measurement = measure(context, algorithm, bytes);
+      correct = correct && measurement.wrong == 0;
+      print_row(context, algorithm, bytes, measurement);
+      cells.push_back(time_and_error(measurement));
+      if (bytes == sizes.back() && measurement.rounds) {
+        rounds.push_back(fmt::format("{} {}", algorithm, counted(measurement)));
+      }
+    }
+    table.add(cells);
+  }
+  table.print(console);
+  if (!rounds.empty()) {
+    console.line(fmt::format("rounds at {}, counted (and by the formula): {}",
+                             format_bytes(sizes.back()), fmt::join(rounds, ", ")));
+  }
+  if (!context.measured) {
+    console.line(
+        fmt::format("no predictions without {}: mpirun -np {} build/bin/send_recv "
+                    "--act pingpong",
+                    kLinkCostFile, context.comm.size()));
+  }
+  return correct;
+}
+
+}  // namespace dist

@@ -1,0 +1,219 @@
+// Digits drawn by the program: the data set of every example that must run without a download.
+//
+// A glyph is a few control points; each sample moves them, bends a curve along them, inks the
+// pixels near the curve and adds noise, with every random number from one dist::Generator.
+// Built on 02_broadcast/random.hpp and the IDX writer. Compiled with -ffp-contract=off and
+// restricted to operations that IEEE 754 rounds exactly (+ - * / sqrt): the bytes are the same
+// everywhere, so that a test can compare their hash. Look at kGlyphs, then at draw_digit.
+#include "04_distributed_sampler/datasets/digits_dataset.hpp"
+
+#include "02_broadcast/random.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace dist {
+namespace {
+
+constexpr std::size_t kSide = 28;  // pixels
+constexpr std::size_t kClasses = 10;
+
+// Each word is a control point "xy" on a grid of 0..9 by 0..9, y downwards; "--" lifts the pen.
+// The curve is pulled towards its points without meeting them, except at the two ends and where
+// a word stands twice: there it has a corner.
+constexpr std::array<std::string_view, kClasses> kGlyphs = {
+    "50 10 19 89 80 50",              // 0
+    "33 50 50 59",                    // 1
+    "13 10 80 84 19 19 89",           // 2
+    "11 20 80 84 44 44 84 89 29 18",  // 3
+    "40 15 15 85 -- 63 69",           // 4
+    "80 20 20 14 14 83 89 29 18",     // 5
+    "70 20 19 89 84 24 17",           // 6
+    "10 80 80 39",                    // 7
+    "50 10 14 85 89 19 15 84 80 50",  // 8
+    "82 80 10 15 75 81 81 69",        // 9
+};
+
+// What varies between samples. Wide enough that one epoch of a small network is not sufficient,
+// narrow enough that a person reads every sample.
+constexpr float kJitter = 0.6F;           // grid units, of each control point
+constexpr float kGridToPixels = 2.1F;     // a digit is about 19 pixels high, as MNIST's are
+constexpr float kStretch = 0.2F;          // of width and height, each on its own
+constexpr float kShear = 0.3F;            // pixels to the side per pixel of height
+constexpr float kTanHalfAngle = 0.1317F;  // 15 degrees to either side
+constexpr float kShift = 2.5F;            // pixels
+constexpr float kThinnest = 0.7F;         // half the width of the pen, in pixels
+constexpr float kThickest = 1.5F;
+constexpr float kNoise = 40.0F;  // grey levels of 255, to either side
+
+struct Point {
+  float x, y;
+};
+
+Point midpoint(Point a, Point b) {
+  return {(a.x + b.x) * 0.5F, (a.y + b.y) * 0.5F};
+}
+
+float uniform(float low, float high, Generator& generator) {
+  float value = 0;
+  fill_uniform({&value, 1}, low, high, generator);
+  return value;
+}
+
+// The map from the grid to pixels that one sample applies to all of its points.
+class Pose {
+ public:
+  explicit Pose(Generator& generator)
+      : width_(kGridToPixels * uniform(1 - kStretch, 1 + kStretch, generator)),
+        height_(kGridToPixels * uniform(1 - kStretch, 1 + kStretch, generator)),
+        shear_(uniform(-kShear, kShear, generator)),
+        tangent_(uniform(-kTanHalfAngle, kTanHalfAngle, generator)),
+        shift_x_(uniform(-kShift, kShift, generator)),
+        shift_y_(uniform(-kShift, kShift, generator)) {}
+
+  Point operator()(Point grid) const {
+    constexpr float kGridCenter = 4.5F;
+    constexpr float kImageCenter = (kSide - 1) * 0.5F;
+    const float y = (grid.y - kGridCenter) * height_;
+    const float x = (grid.x - kGridCenter) * width_ - shear_ * y;
+    // Cosine and sine from the tangent of half the angle: libm's differ between machines.
+    const float norm = 1 + tangent_ * tangent_;
+    const float cosine = (1 - tangent_ * tangent_) / norm;
+    const float sine = 2 * tangent_ / norm;
+    return {cosine * x - sine * y + shift_x_ + kImageCenter,
+            sine * x + cosine * y + shift_y_ + kImageCenter};
+  }
+
+ private:
+  // Drawn in this order: members are initialized in the order of their declaration.
+  float width_, height_, shear_, tangent_, shift_x_, shift_y_;
+};
+
+// For each pixel the squared distance of its centre to the nearest line drawn so far. Distances
+// instead of ink: where two lines cross or meet, the nearer one counts and no blot appears.
+class DistanceField {
+ public:
+  DistanceField() { squared_.fill(kFar); }
+
+  // The share of a pixel covered by a pen of half-width `pen`, taken to fall from 1 to 0 within
+  // the one pixel around the pen's edge.
+  float ink(std::size_t pixel, float pen) const {
+    const float edge = pen + 0.5F;
+    if (squared_[pixel] >= edge * edge) return 0;  // most pixels: no square root for them
+    return std::min(edge - std::sqrt(squared_[pixel]), 1.0F);
+  }
+
+  void add_segment(Point a, Point b) {
+    // Farther away a pixel stays black whatever the pen, see ink().
+    constexpr float kReach = kThickest + 0.5F;
+    const auto pixel = [](float coordinate) {
+      return static_cast<std::size_t>(std::clamp(coordinate, 0.0F, kSide - 1.0F));
+    };
+    const float dx = b.x - a.x;
+    const float dy = b.y - a.y;
+    constexpr float kTiny = 1e-12F;  // a segment of no length must not divide by zero
+    const float inverse = 1 / std::max(dx * dx + dy * dy, kTiny);
+    const std::size_t right = pixel(std::max(a.x, b.x) + kReach);
+    const std::size_t bottom = pixel(std::max(a.y, b.y) + kReach);
+    for (std::size_t row = pixel(std::min(a.y, b.y) - kReach); row <= bottom; ++row) {
+      for (std::size_t column = pixel(std::min(a.x, b.x) - kReach); column <= right; ++column) {
+        const float x = static_cast<float>(column) - a.x;
+        const float y = static_cast<float>(row) - a.y;
+        const float along = std::clamp((x * dx + y * dy) * inverse, 0.0F, 1.0F);
+        const float off_x = x - along * dx;
+        const float off_y = y - along * dy;
+        float& nearest = squared_[row * kSide + column];
+        nearest = std::min(nearest, off_x * off_x + off_y * off_y);
+      }
+    }
+  }
+
+ private:
+  static constexpr float kFar = kSide * kSide;
+  std::array<float, kSide * kSide> squared_;
+};
+
+// One stroke: the quadratic B-spline of its control points. Point i bends one piece, from the
+// midpoint with its left neighbour to the midpoint with its right one:
+//
+//   p0 ----- m01 ..p1.. m12 ..p2.. m23 ----- p3      (the ends are their own neighbours)
+//
+// Neighbouring pieces share a midpoint and the direction there, hence no kink.
+void add_stroke(std::span<const Point> points, DistanceField& field) {
+  constexpr int kSegments = 4;  // per piece: at worst a quarter of a pixel off the true curve
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const Point control = points[i];
+    const Point begin = midpoint(i == 0 ? control : points[i - 1], control);
+    const Point end = midpoint(control, i + 1 == points.size() ? control : points[i + 1]);
+    Point from = begin;
+    for (int s = 1; s <= kSegments; ++s) {
+      const float t = static_cast<float>(s) / kSegments;
+      const float u = 1 - t;
+      const Point to{u * u * begin.x + 2 * u * t * control.x + t * t * end.x,
+                     u * u * begin.y + 2 * u * t * control.y + t * t * end.y};
+      field.add_segment(from, to);
+      from = to;
+    }
+  }
+}
+
+void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& generator) {
+  const Pose pose(generator);
+  const float pen = uniform(kThinnest, kThickest, generator);
+  DistanceField field;
+  std::vector<Point> stroke;
+  constexpr std::size_t kWord = 3;  // two characters and a space
+  for (std::string_view rest = kGlyphs[digit];; rest.remove_prefix(kWord)) {
+    if (rest.starts_with("--")) {
+      add_stroke(stroke, field);
+      stroke.clear();
+      continue;
+    }
+    const float dx = uniform(-kJitter, kJitter, generator);
+    const float dy = uniform(-kJitter, kJitter, generator);
+    stroke.push_back(
+        pose({static_cast<float>(rest[0] - '0') + dx, static_cast<float>(rest[1] - '0') + dy}));
+    if (rest.size() < kWord) break;
+  }
+  add_stroke(stroke, field);
+
+  constexpr float kWhite = 255.0F;
+  constexpr float kMeanByte = 127.5F;
+  std::uint32_t bits = 0;
+  for (std::size_t pixel = 0; pixel < image.size(); ++pixel) {
+    // One draw makes the noise of four pixels, a byte each; a draw for each would take longer
+    // than all the rest.
+    bits = pixel % 4 == 0 ? generator.next_u32() : bits >> 8;
+    const float noise = (static_cast<float>(bits & 255U) - kMeanByte) * (kNoise / kMeanByte);
+    const float grey = kWhite * field.ink(pixel, pen) + noise;
+    image[pixel] = static_cast<std::uint8_t>(std::clamp(grey, 0.0F, kWhite) + 0.5F);
+  }
+}
+
+}  // namespace
+
+DigitFiles render_digits(std::size_t count, std::uint64_t seed) {
+  Generator generator(seed);
+  std::vector<std::uint8_t> pixels(count * kSide * kSide);
+  std::vector<std::uint8_t> labels(count);
+  const std::vector<std::size_t> order = randperm(count, generator);
+  for (std::size_t i = 0; i < count; ++i) {
+    // order holds 0 .. count - 1 once each: its remainders are the classes in equal parts.
+    const std::size_t digit = order[i] % kClasses;
+    labels[i] = static_cast<std::uint8_t>(digit);
+    draw_digit(digit, std::span(pixels).subspan(i * kSide * kSide, kSide * kSide), generator);
+  }
+  return {format_idx_images({count, kSide, kSide, pixels}), format_idx_labels(labels)};
+}
+
+IdxDataset digits_dataset(std::size_t count, std::uint64_t seed) {
+  DigitFiles files = render_digits(count, seed);
+  return {FileBytes(std::move(files.images)), FileBytes(std::move(files.labels)), "digits",
+          "digits"};
+}
+
+}  // namespace dist

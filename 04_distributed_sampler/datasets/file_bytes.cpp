@@ -1,0 +1,104 @@
+// Reading data that others wrote, compressed or not.
+//
+// A training run must not begin on half a data set, so every byte is accounted for: a gzip
+// stream must reach its checksum. Built on zlib's inflate rather than gzopen, which takes a
+// file that is not gzip, and whatever follows a stream, without a word.
+#define ZLIB_CONST  // next_in points to const
+#include "04_distributed_sampler/datasets/file_bytes.hpp"
+
+#include "common/check.hpp"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace dist {
+namespace {
+
+constexpr std::size_t kBlock = 1 << 16;  // bytes read or decompressed at a time
+
+using Bytes = std::vector<std::uint8_t>;
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+struct EndInflate {
+  void operator()(z_stream* stream) const { inflateEnd(stream); }
+};
+
+// For what cannot be mapped, such as a pipe.
+Bytes read_to_the_end(const std::string& path) {
+  const auto reason = [] { return std::generic_category().message(errno); };
+  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
+  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, reason()));
+  Bytes bytes;
+  std::array<std::uint8_t, kBlock> block;
+  while (const std::size_t got = std::fread(block.data(), 1, block.size(), file.get())) {
+    bytes.insert(bytes.end(), block.begin(), block.begin() + got);
+  }
+  if (std::ferror(file.get()) != 0) {
+    throw Error(fmt::format("{}: cannot read past byte {}: {}", path, bytes.size(), reason()));
+  }
+  return bytes;
+}
+
+bool is_gzip(std::span<const std::uint8_t> bytes) {
+  return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
+}
+
+}  // namespace
+
+// One stream, or several one after the other, which is what `cat a.gz b.gz` makes.
+std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed,
+                                 const std::string& name) {
+  constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib's way to say it
+  z_stream stream{};
+  if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw Error(name + ": cannot start zlib");
+  const std::unique_ptr<z_stream, EndInflate> owner(&stream);
+  Bytes plain;
+  std::array<std::uint8_t, kBlock> block;
+  bool complete = false;
+  for (std::size_t used = 0; used < packed.size();) {
+    // In pieces, because zlib counts in 32 bits.
+    const std::size_t offered = std::min(packed.size() - used, kBlock);
+    stream.next_in = packed.data() + used;
+    stream.avail_in = static_cast<uInt>(offered);
+    stream.next_out = block.data();
+    stream.avail_out = static_cast<uInt>(block.size());
+    const int status = inflate(&stream, Z_NO_FLUSH);
+    used += offered - stream.avail_in;
+    plain.insert(plain.end(), block.data(), stream.next_out);
+    if (status != Z_OK && status != Z_STREAM_END) {
+      throw Error(fmt::format("{}: corrupt gzip stream near byte {} of {}: {}", name, used,
+                              packed.size(), stream.msg ? stream.msg : zError(status)));
+    }
+    complete = status == Z_STREAM_END;  // checksum and length have been compared
+    if (complete) inflateReset(&stream);
+  }
+  if (!complete) {
+    throw Error(
+        fmt::format("{}: truncated: the gzip stream does not end within the file's {} bytes",
+                    name, packed.size()));
+  }
+  return plain;
+}
+
+FileBytes open_file(const std::string& path) {
+  std::optional<MappedFile> file = MappedFile::open(path);
+  if (!file) {
+    Bytes bytes = read_to_the_end(path);
+    return FileBytes(is_gzip(bytes) ? gunzip(bytes, path) : std::move(bytes));
+  }
+  if (is_gzip(file->bytes())) return FileBytes(gunzip(file->bytes(), path));
+  return FileBytes(*std::move(file));
+}
+
+}  // namespace dist

@@ -1,0 +1,74 @@
+// Two small data sets made of others or of numbers: torch's TensorDataset and Subset.
+#pragma once
+
+#include "02_broadcast/random.hpp"
+#include "04_distributed_sampler/dataset.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace dist {
+
+// Numbers in memory: `inputs` is (labels.size(), features), row-major.
+class TensorDataset : public Dataset {
+ public:
+  TensorDataset(std::vector<float> inputs, std::vector<std::int32_t> labels,
+                std::size_t features, std::size_t classes)
+      : inputs_(std::move(inputs)),
+        labels_(std::move(labels)),
+        features_(features),
+        classes_(classes) {}
+
+  std::size_t size() const override { return labels_.size(); }
+  std::size_t features() const override { return features_; }
+  std::size_t classes() const override { return classes_; }
+  std::int32_t get(std::size_t index, std::span<float> row) const override {
+    const std::span<const float> all(inputs_);
+    std::ranges::copy(all.subspan(index * features_, features_), row.begin());
+    return labels_[index];
+  }
+
+ private:
+  std::vector<float> inputs_;
+  std::vector<std::int32_t> labels_;
+  std::size_t features_;
+  std::size_t classes_;
+};
+
+// `size` samples of noise with random labels, as the PyTorch lines
+//   X = torch.randn(size, features);  y = torch.randint(0, classes, (size,))
+// draw them from `generator`.
+inline TensorDataset synthetic_dataset(std::size_t size, std::size_t features,
+                                       std::size_t classes, Generator& generator) {
+  std::vector<float> inputs(size * features);
+  fill_normal(inputs, generator);
+  std::vector<std::int32_t> labels;
+  for (const std::int64_t label :
+       randint(0, static_cast<std::int64_t>(classes), size, generator)) {
+    labels.push_back(static_cast<std::int32_t>(label));
+  }
+  return {std::move(inputs), std::move(labels), features, classes};
+}
+
+// Samples begin .. begin + size - 1 of another data set, which must outlive this one.
+class Subset : public Dataset {
+ public:
+  Subset(const Dataset& whole, std::size_t begin, std::size_t size)
+      : whole_(whole), begin_(begin), size_(size) {}
+
+  std::size_t size() const override { return size_; }
+  std::size_t features() const override { return whole_.features(); }
+  std::size_t classes() const override { return whole_.classes(); }
+  bool reads_file() const override { return whole_.reads_file(); }
+  std::int32_t get(std::size_t index, std::span<float> row) const override {
+    return whole_.get(begin_ + index, row);
+  }
+
+ private:
+  const Dataset& whole_;
+  std::size_t begin_;
+  std::size_t size_;
+};
+
+}  // namespace dist

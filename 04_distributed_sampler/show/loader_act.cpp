@@ -1,0 +1,163 @@
+#include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/all_reduce.hpp"
+#include "04_distributed_sampler/advanced/prefetch_loader.hpp"
+#include "04_distributed_sampler/datasets/digits_dataset.hpp"
+#include "04_distributed_sampler/show/acts.hpp"
+#include "04_distributed_sampler/show/loader_timing.hpp"
+#include "common/check.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <string>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+namespace dist {
+namespace {
+
+constexpr std::size_t kDigits = 2048;
+constexpr std::size_t kCopies = 40;  // of the digits in the file: 64 MB, so that no batch
+                                     // brings all of it into memory
+// How many times a step reads its batch, about 4 us each: nothing, about ten times what
+// collecting from memory takes, and about what a disk takes.
+constexpr std::size_t kNoStep = 0, kShortStep = 40, kLongStep = 2000;
+
+// The digits in a plain IDX file of this host, gone with the object. Made, and dropped from
+// memory, by the host's first rank; used by all of them.
+class DigitFile {
+ public:
+  DigitFile(const Communicator& comm, const IdxImages& images) : comm_(comm) {
+    std::array name{static_cast<std::int64_t>(::getpid())};  // rank 0's counts
+    broadcast<std::int64_t>(comm, name, 0);
+    path_ = (std::filesystem::temp_directory_path() /
+             fmt::format("distributed_sampler-{}-images-idx3-ubyte", name[0]))
+                .string();
+    if (comm.local_rank() == 0) {
+      std::ofstream file(path_, std::ios::binary);
+      const auto write = [&](std::span<const std::uint8_t> bytes) {
+        file.write(reinterpret_cast<const char*>(bytes.data()),
+                   static_cast<std::streamsize>(bytes.size()));
+      };
+      const IdxImages header{kCopies * images.count, images.rows, images.columns, {}};
+      write(format_idx_images(header));
+      for (std::size_t copy = 0; copy < kCopies; ++copy) write(images.pixels);
+      file.close();
+      if (!file) throw Error(path_ + ": cannot write");
+      descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+      ::fsync(descriptor_);  // only pages that are on the disk can be dropped from memory
+    }
+    comm.barrier();
+    mapping_ = MappedFile::open(path_);
+    comm.barrier();
+    if (comm.local_rank() == 0) std::filesystem::remove(path_);  // the mappings keep it
+    if (!mapping_) throw Error(path_ + ": cannot be mapped");
+    begin_ = const_cast<std::uint8_t*>(mapping_->bytes().data());
+    size_ = mapping_->bytes().size();
+  }
+  ~DigitFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  DigitFile(const DigitFile&) = delete;
+  DigitFile& operator=(const DigitFile&) = delete;
+
+  // Once.
+  FileBytes bytes() { return FileBytes(*std::move(mapping_)); }
+
+  // Called on all ranks: the next access must go to the disk, page by page, as with data larger
+  // than memory. A page that any process maps stays in memory, so all ranks let go of theirs
+  // first.
+  void drop_from_memory() {
+    ::madvise(begin_, size_, MADV_DONTNEED);
+    ::madvise(begin_, size_, MADV_RANDOM);  // nothing is read beside what is asked for
+    comm_.barrier();
+    if (descriptor_ >= 0) ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+    comm_.barrier();
+  }
+
+ private:
+  const Communicator& comm_;
+  std::string path_;
+  std::optional<MappedFile> mapping_;
+  void* begin_ = nullptr;
+  std::size_t size_ = 0;
+  int descriptor_ = -1;
+};
+
+}  // namespace
+
+bool show_loader(std::size_t batch_size, const Console& console, const Communicator& comm) {
+  const DigitFiles files = render_digits(kDigits, 0);
+  const IdxImages images = parse_idx_images(files.images, "digits");
+  std::vector<std::uint8_t> labels;
+  for (std::size_t copy = 0; copy < kCopies; ++copy) {
+    const auto original = parse_idx_labels(files.labels, "labels");
+    labels.insert(labels.end(), original.begin(), original.end());
+  }
+  DigitFile file(comm, images);
+  const IdxDataset mapped(file.bytes(), FileBytes(format_idx_labels(labels)), "mapped digits",
+                          "labels");
+  const IdxDataset loaded(FileBytes(files.images), FileBytes(files.labels), "digits", "labels");
+
+  const unsigned cores = std::thread::hardware_concurrency();
+  console.line(
+      fmt::format("{} digits from memory, {} from a file; {} rank{} at once, batches of {}, {} "
+                  "core{}; microseconds per batch",
+                  loaded.size(), mapped.size(), comm.size(), comm.size() == 1 ? "" : "s",
+                  batch_size, cores, cores == 1 ? "" : "s"));
+  Table table({"data", "step", "wait: plain", "ahead", "wait and step: plain", "ahead"});
+  bool correct = true;
+  const auto measure = [&](const char* name, const Dataset& data, std::size_t passes,
+                           int rounds, const std::function<void()>& before_walk) {
+    constexpr std::size_t kBatches = 16;
+    std::vector<std::size_t> indices =
+        DistributedSampler(data.size(), comm.size(), comm.rank()).indices();
+    indices.resize(std::min(indices.size(), kBatches * batch_size));
+    const LoaderTiming timing =
+        time_loaders(data, indices, batch_size, passes, rounds, before_walk);
+    correct = correct && timing.same_bits;
+    std::array slowest{timing.plain.total_ns - timing.plain.wait_ns, timing.plain.wait_ns,
+                       timing.prefetch.wait_ns, timing.plain.total_ns,
+                       timing.prefetch.total_ns};
+    all_reduce<double>(comm, slowest, ReduceOp::max);
+    std::vector<std::string> cells{name};
+    for (const double nanoseconds : slowest) {
+      cells.push_back(fmt::format("{:.1f}", nanoseconds / 1000));
+    }
+    table.add(std::move(cells));
+    console.row({{"act", "loader"},
+                 {"data", name},
+                 {"ranks", comm.size()},
+                 {"batch_size", batch_size},
+                 {"step_ns", significant(slowest[0])},
+                 {"wait_ns_plain", significant(slowest[1])},
+                 {"wait_ns_prefetch", significant(slowest[2])},
+                 {"total_ns_plain", significant(slowest[3])},
+                 {"total_ns_prefetch", significant(slowest[4])}});
+  };
+  const auto together = [&] { comm.barrier(); };
+  const auto from_disk = [&] { file.drop_from_memory(); };
+  constexpr int kManyRounds = 31, kFewRounds = 5;
+  measure("in memory", loaded, kNoStep, kManyRounds, together);
+  measure("in memory", loaded, kShortStep, kManyRounds, together);
+  measure("mapped, in memory", mapped, kShortStep, kManyRounds, together);
+  measure("mapped, on disk", mapped, kLongStep, kFewRounds, from_disk);
+  table.print(console);
+  for (const auto& [name, data] : {std::pair{"in memory", &loaded}, {"mapped", &mapped}}) {
+    const PrefetchChoice choice = choose_prefetch(*data, Device{});
+    console.line(
+        fmt::format("{}: read {} ahead, because {}", name, choice.prefetch, choice.reason));
+  }
+  return comm.all_agree(correct);
+}
+
+}  // namespace dist

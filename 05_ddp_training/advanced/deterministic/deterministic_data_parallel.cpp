@@ -1,0 +1,111 @@
+#include "05_ddp_training/advanced/deterministic/deterministic_data_parallel.hpp"
+
+#include "05_ddp_training/advanced/deterministic/tree_sum.hpp"
+#include "05_ddp_training/model/kernels.hpp"
+#include "common/call_scope.hpp"
+#include "common/check.hpp"
+#include "common/host_copy.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace dist {
+namespace {
+
+std::size_t gradient_count(const Mlp& model) {
+  std::size_t count = 0;
+  for (const Parameter& parameter : model.parameters()) count += parameter.value.numel();
+  return count;
+}
+
+}  // namespace
+
+DeterministicDataParallel::DeterministicDataParallel(Mlp& module, ProcessGroup& group,
+                                                     const Stream& stream,
+                                                     const Communicator& comm,
+                                                     const VirtualRanks& ranks)
+    : DataParallel(module, group, stream), comm_(comm), ranks_here_(ranks.per_process()) {
+  check_pairs(comm);
+  for (std::size_t slot = 0; slot < slots_for(ranks_here_); ++slot) {
+    slots_.emplace_back(Shape{gradient_count(module)}, stream.device());
+  }
+  point_gradients_at(0);
+}
+
+void DeterministicDataParallel::point_gradients_at(std::size_t slot) {
+  std::size_t begin = 0;
+  for (Parameter& parameter : module_.parameters()) {
+    const std::size_t count = parameter.value.numel();
+    parameter.grad = slots_[slot].narrow(begin, count).view(parameter.value.shape());
+    begin += count;
+  }
+}
+
+void DeterministicDataParallel::backward_of_next_rank(const Tensor& grad_logits,
+                                                      Accumulate accumulate,
+                                                      const Stream& stream) {
+  // What would be added to, in the usual data parallelism, is here a leaf that is kept apart.
+  if (accumulate == Accumulate::no) next_ = 0;
+  if (next_ == ranks_here_) {
+    throw Error(fmt::format("a step has {} batches on this process, and another one came",
+                            ranks_here_));
+  }
+  const std::size_t leaf = next_++;
+  point_gradients_at(slot_of(leaf));
+  module_.backward(grad_logits, stream, Accumulate::no);
+  add_complete_pairs(leaf, [&](std::size_t into, std::size_t from) {
+    add_to(stream, slots_[into].numel(), slots_[from].data(), slots_[into].data());
+  });
+}
+
+void DeterministicDataParallel::backward_without_sending(const Tensor& grad_logits,
+                                                         Accumulate accumulate,
+                                                         const Stream& stream) {
+  backward_of_next_rank(grad_logits, accumulate, stream);
+}
+
+void DeterministicDataParallel::backward_and_average(const Tensor& grad_logits,
+                                                     Accumulate accumulate,
+                                                     const Stream& stream) {
+  backward_of_next_rank(grad_logits, accumulate, stream);
+  if (next_ != ranks_here_) {
+    throw Error(fmt::format("a step has {} batches on this process, and only {} came",
+                            ranks_here_, next_));
+  }
+  point_gradients_at(0);
+  computed_ = stream.record_event();
+  stream.synchronize();  // or the time of the exchanges would hold backward's
+  const auto begin = std::chrono::steady_clock::now();
+  if (comm_.size() > 1) {
+    const CallScope scope("all_reduce", "all gradients, in a fixed tree");
+    on_host(stream, slots_[0],
+            [&](std::span<float> sum) { tree_sum_over_processes<float>(comm_, sum); });
+  }
+  exchanges_ms_ =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+          .count();
+  const auto ranks = ranks_here_ * static_cast<std::size_t>(comm_.size());
+  scale(stream, slots_[0].numel(), 1.0F / static_cast<float>(ranks), slots_[0].data());
+}
+
+std::unique_ptr<DataParallel> make_deterministic_data_parallel(Mlp& module, ProcessGroup& group,
+                                                               const Stream& stream,
+                                                               const Communicator& comm,
+                                                               const VirtualRanks& ranks) {
+  return std::make_unique<DeterministicDataParallel>(module, group, stream, comm, ranks);
+}
+
+std::string cost_of_determinism(const VirtualRanks& ranks, std::size_t batch_size,
+                                const Mlp& model) {
+  const std::size_t here = ranks.per_process();
+  const std::size_t more = slots_for(here) - 1;
+  const double mib =
+      static_cast<double>(more * gradient_count(model) * sizeof(float)) / (1024.0 * 1024.0);
+  return fmt::format(
+      "deterministic: {} virtual ranks, {} on each process; matrix products of {} rows instead "
+      "of {}; {} more gradient buffer{}, {:.1f} MiB",
+      ranks.count(), here, batch_size, here * batch_size, more, more == 1 ? "" : "s", mib);
+}
+
+}  // namespace dist

@@ -1,0 +1,82 @@
+// Look at: what is compared are hashes, in one all-reduce; words travel only if there is
+// something to tell.
+#include "05_ddp_training/advanced/guards/agreement.hpp"
+
+#include "03_all_reduce/all_reduce.hpp"
+#include "common/check.hpp"
+#include "common/console.hpp"
+#include "common/hash.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <fstream>
+#include <string>
+
+namespace dist {
+namespace {
+
+std::uint64_t hash_of(const std::string& text) {
+  Fingerprint hash;
+  hash.add(text.data(), text.size());
+  return hash.value();
+}
+
+std::string this_program() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  std::array<char, 1 << 16> piece;
+  Fingerprint hash;
+  do {
+    file.read(piece.data(), piece.size());
+    hash.add(piece.data(), static_cast<std::size_t>(file.gcount()));
+  } while (file);
+  return fmt::format("{:016x}", hash.value());
+}
+
+// Called on all ranks: the first index at which `hashes` are not the same on all, or their
+// number. As in replica_check: the largest must be the complement of the largest complement.
+std::size_t first_disagreement(const Communicator& comm,
+                               const std::vector<std::uint64_t>& hashes) {
+  std::vector<std::uint64_t> both;
+  for (const std::uint64_t hash : hashes) {
+    both.push_back(hash);
+    both.push_back(~hash);
+  }
+  all_reduce<std::uint64_t>(comm, both, ReduceOp::max, AllReduceAlgorithm::recursive_doubling);
+  std::size_t i = 0;
+  while (i < hashes.size() && both[2 * i] == ~both[2 * i + 1]) ++i;
+  return i;
+}
+
+// Called on all ranks with what each has of `name`. Throws on all; rank 0 knows all the words.
+[[noreturn]] void report(const Communicator& comm, const std::string& name,
+                         const std::string& mine) {
+  const std::vector<std::string> all = gather_text(comm, mine);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    const auto word = [](const std::string& text) { return text.empty() ? "nothing" : text; };
+    throw Error(fmt::format("{}: {} on rank 0, but {} on rank {}", name, word(all[0]),
+                            word(all[rank]), rank));
+  }
+  throw Error(name + ": is not the same on all ranks");
+}
+
+}  // namespace
+
+void require_agreement(const Communicator& comm, std::vector<CommandLine::Value> flags,
+                       const std::string& training_data) {
+  // Alone first: another program may have other flags.
+  const std::string program = this_program();
+  if (first_disagreement(comm, {hash_of(program)}) == 0) {
+    report(comm, "the program's file", program);
+  }
+  // Hosts may keep the same data in different folders.
+  std::erase_if(flags, [](const CommandLine::Value& value) { return value.flag == "--data"; });
+  flags.push_back({"training data", training_data});
+  std::vector<std::uint64_t> hashes;
+  for (const auto& [flag, text] : flags) hashes.push_back(hash_of(text));
+  const std::size_t first = first_disagreement(comm, hashes);
+  if (first < flags.size()) report(comm, flags[first].flag, flags[first].text);
+}
+
+}  // namespace dist

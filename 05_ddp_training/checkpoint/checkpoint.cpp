@@ -1,0 +1,129 @@
+// Look at: what is saved, and how little that is: no order of samples and no state of a random
+// number generator, because both are functions of the seed and the position.
+#include "05_ddp_training/checkpoint/checkpoint.hpp"
+
+#include "common/check.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace dist {
+namespace {
+
+// Of what this file means by its names. A later version that means something else counts on.
+constexpr const char* kVersion = "1";
+constexpr const char* kOptimizerPrefix = "optimizer.";
+constexpr const char* kSettingPrefix = "run ";
+
+void overwrite(const Tensor& to, const Tensor& from, const Stream& stream) {
+  copy_bytes(stream, to.data(), from.data(), to.size_bytes());
+  stream.synchronize();
+}
+
+}  // namespace
+
+void Position::advance(std::size_t samples, bool epoch_is_done) {
+  ++step;
+  taken += samples;
+  if (!epoch_is_done) return;
+  ++epoch;
+  taken = 0;
+}
+
+void save_checkpoint(const std::string& path, std::span<const Parameter> parameters,
+                     const Optimizer& optimizer, const Position& position,
+                     const RunSettings& settings, const Stream& stream) {
+  std::vector<NamedTensor> tensors;
+  for (const Parameter& parameter : parameters) {
+    tensors.push_back({parameter.name, parameter.value});
+  }
+  for (const Optimizer::State& state : optimizer.state()) {
+    tensors.push_back({kOptimizerPrefix + state.name, state.value});
+  }
+  std::map<std::string, std::string> metadata{
+      {"format", "pt"},  // what PyTorch's save_file says: Hugging Face's tools ask for it
+      {"format_version", kVersion},
+      {"step", std::to_string(position.step)},
+      {"epoch", std::to_string(position.epoch)},
+      {"taken", std::to_string(position.taken)},
+      {"optimizer_steps", std::to_string(optimizer.steps())}};
+  for (const auto& [name, value] : settings) metadata[kSettingPrefix + name] = value;
+  write_safetensors(path, tensors, metadata, stream);
+}
+
+Checkpoint::Checkpoint(std::string path)
+    : path_(std::move(path)), file_(read_safetensors(path_)) {}
+
+void Checkpoint::require_parameters(const std::vector<std::size_t>& widths) const {
+  const std::vector<ParameterShape> wanted = parameter_shapes(widths);
+  std::size_t found = 0;
+  for (const auto& [name, tensor] : file_.tensors) found += !name.starts_with(kOptimizerPrefix);
+  for (const auto& [name, shape] : wanted) {
+    const Tensor* tensor = file_.find(name);
+    if (tensor == nullptr) throw Error(fmt::format("{}: there is no {} in it", path_, name));
+    if (tensor->shape() != shape) {
+      throw Error(fmt::format("{}: {} is {}, the model's is {}", path_, name,
+                              to_string(tensor->shape()), to_string(shape)));
+    }
+  }
+  if (found > wanted.size()) {
+    throw Error(
+        fmt::format("{}: holds {} parameters, the model has {}", path_, found, wanted.size()));
+  }
+}
+
+std::size_t Checkpoint::number(const std::string& key) const {
+  const auto entry = file_.metadata.find(key);
+  if (entry == file_.metadata.end()) {
+    throw Error(
+        fmt::format("{}: is no checkpoint of a run: there is no '{}' in it", path_, key));
+  }
+  const std::string& text = entry->second;
+  std::size_t value = 0;
+  const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || stop != text.data() + text.size()) {
+    throw Error(fmt::format("{}: its '{}' is '{}', which is no number", path_, key, text));
+  }
+  return value;
+}
+
+Position Checkpoint::position() const {
+  if (const std::size_t version = number("format_version"); version != 1) {
+    throw Error(fmt::format("{}: has format version {}, this program reads {}", path_, version,
+                            kVersion));
+  }
+  return {.step = number("step"), .epoch = number("epoch"), .taken = number("taken")};
+}
+
+RunSettings Checkpoint::settings() const {
+  RunSettings settings;
+  const std::string prefix = kSettingPrefix;
+  for (const auto& [key, value] : file_.metadata) {
+    if (key.starts_with(prefix)) settings[key.substr(prefix.size())] = value;
+  }
+  return settings;
+}
+
+void Checkpoint::restore(std::span<Parameter> parameters, const Stream& stream) const {
+  for (const Parameter& parameter : parameters) {
+    overwrite(parameter.value, *file_.find(parameter.name), stream);
+  }
+}
+
+void Checkpoint::restore(Optimizer& optimizer, const Stream& stream) const {
+  optimizer.set_steps(number("optimizer_steps"));
+  for (const Optimizer::State& state : optimizer.state()) {
+    const Tensor* tensor = file_.find(kOptimizerPrefix + state.name);
+    if (tensor == nullptr || tensor->shape() != state.value.shape()) {
+      throw Error(fmt::format("{}: there is no {}{} of shape {} in it", path_, kOptimizerPrefix,
+                              state.name, to_string(state.value.shape())));
+    }
+    overwrite(state.value, *tensor, stream);
+  }
+}
+
+}  // namespace dist

@@ -1,0 +1,294 @@
+// Look at: write_safetensors, whose order of write, fsync, rename, fsync guards each against
+// another way to lose a file; and parse_header, which believes nothing.
+#include "05_ddp_training/checkpoint/safetensors.hpp"
+
+#include "common/buffer.hpp"
+#include "common/check.hpp"
+#include "common/hash.hpp"
+#include "common/host_copy.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace dist {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
+
+// A file descriptor that closes itself and names its file when something fails.
+class File {
+ public:
+  File(std::string path, int flags) : path_(std::move(path)) {
+    descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0644);
+    if (descriptor_ < 0) fail("cannot be opened");
+  }
+  ~File() { ::close(descriptor_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  void write(const void* data, std::size_t bytes) const {
+    const char* next = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t written = ::write(descriptor_, next, bytes);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) fail("cannot be written");
+      next += written;
+      bytes -= static_cast<std::size_t>(written);
+    }
+  }
+  void write_at(const std::string& text, std::size_t offset) const {
+    // A short write cannot happen to bytes that have been written before.
+    if (::pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(offset)) !=
+        static_cast<ssize_t>(text.size())) {
+      fail("cannot be written");
+    }
+  }
+  void read(void* data, std::size_t bytes) const {
+    char* next = static_cast<char*>(data);
+    while (bytes > 0) {
+      const ssize_t got = ::read(descriptor_, next, bytes);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail("cannot be read");
+      if (got == 0) throw Error(path_ + ": became shorter while it was read");
+      next += got;
+      bytes -= static_cast<std::size_t>(got);
+    }
+  }
+  std::size_t size() const {
+    struct stat status {};
+    if (::fstat(descriptor_, &status) != 0) fail("cannot be read");
+    if (!S_ISREG(status.st_mode)) throw Error(path_ + ": is no file");
+    return static_cast<std::size_t>(status.st_size);
+  }
+  void sync() const {
+    if (::fsync(descriptor_) != 0) fail("cannot be brought to the disk");
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what) const {
+    throw Error(fmt::format("{}: {}: {}", path_, what, std::strerror(errno)));
+  }
+
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+constexpr std::size_t kChecksumDigits = 16;
+
+std::string header_of(const std::vector<NamedTensor>& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header;
+  header["__metadata__"] = metadata;
+  header["__metadata__"][kChecksumKey] = std::string(kChecksumDigits, '0');
+  std::size_t begin = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const std::size_t end = begin + tensor.size_bytes();
+    header[name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape()}, {"data_offsets", {begin, end}}};
+    begin = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the numbers start aligned
+  return text;
+}
+
+// Where in a header the checksum's digits stand; npos if it has none.
+std::size_t checksum_position(const std::string& header) {
+  const std::string key = fmt::format("\"{}\":\"", kChecksumKey);
+  const std::size_t found = header.find(key);
+  return found == std::string::npos ? found : found + key.size();
+}
+
+struct Range {
+  std::string name;
+  Shape shape;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+// nlohmann-json keeps the last of two equal keys; a file that has two is not to be trusted.
+nlohmann::json parse_without_duplicates(const std::string& text, const std::string& path) {
+  std::vector<std::set<std::string>> keys;
+  std::string twice;
+  const auto look = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) keys.emplace_back();
+    if (event == Event::object_end) keys.pop_back();
+    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second) {
+      twice = parsed.get<std::string>();
+    }
+    return true;
+  };
+  nlohmann::json header;
+  try {
+    header = nlohmann::json::parse(text, look);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(fmt::format("{}: its header is no JSON: {}", path, error.what()));
+  }
+  if (!twice.empty()) throw Error(fmt::format("{}: its header has {} twice", path, twice));
+  return header;
+}
+
+std::size_t whole_number(const nlohmann::json& value, const std::string& what) {
+  if (!value.is_number_unsigned()) throw Error(what + " is no whole number");
+  return value.get<std::size_t>();
+}
+
+// The tensors that the header promises, in the order of their bytes, which must cover the
+// `data_bytes` behind the header exactly.
+std::vector<Range> parse_ranges(const nlohmann::json& header, std::size_t data_bytes,
+                                const std::string& path) {
+  std::vector<Range> ranges;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    const std::string what = fmt::format("{}: tensor {}", path, name);
+    if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") ||
+        !entry.contains("data_offsets") || !entry["shape"].is_array() ||
+        !entry["data_offsets"].is_array() || entry["data_offsets"].size() != 2) {
+      throw Error(what + " has no dtype, shape and data_offsets");
+    }
+    if (entry["dtype"] != "F32") {
+      throw Error(fmt::format("{} is of dtype {}, not F32", what, entry["dtype"].dump()));
+    }
+    Range range{.name = name, .shape = {}};
+    for (const auto& extent : entry["shape"]) {
+      range.shape.push_back(whole_number(extent, what + ": its shape"));
+    }
+    range.begin = whole_number(entry["data_offsets"][0], what + ": its offset");
+    range.end = whole_number(entry["data_offsets"][1], what + ": its offset");
+    if (range.begin > range.end || range.end > data_bytes) {
+      throw Error(
+          fmt::format("{}: bytes {} to {} of {}", what, range.begin, range.end, data_bytes));
+    }
+    if (bytes_of(numel(range.shape), sizeof(float)) != range.end - range.begin) {
+      throw Error(fmt::format("{} {} does not take {} bytes", what, to_string(range.shape),
+                              range.end - range.begin));
+    }
+    ranges.push_back(std::move(range));
+  }
+  std::ranges::sort(ranges, [](const Range& a, const Range& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  std::size_t next = 0;
+  for (const Range& range : ranges) {
+    if (range.begin != next) {
+      throw Error(fmt::format("{}: tensor {} begins at byte {}, the one before it ends at {}",
+                              path, range.name, range.begin, next));
+    }
+    next = range.end;
+  }
+  if (next != data_bytes) {
+    throw Error(fmt::format("{}: {} bytes belong to no tensor", path, data_bytes - next));
+  }
+  return ranges;
+}
+
+std::map<std::string, std::string> parse_metadata(const nlohmann::json& header,
+                                                  const std::string& path) {
+  std::map<std::string, std::string> metadata;
+  const auto found = header.find("__metadata__");
+  if (found == header.end()) return metadata;
+  if (!found->is_object()) throw Error(path + ": its metadata is no object");
+  for (const auto& [key, value] : found->items()) {
+    if (!value.is_string()) throw Error(fmt::format("{}: metadata {} is no text", path, key));
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+}  // namespace
+
+void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       const Stream& stream) {
+  const std::string header = header_of(tensors, metadata);
+  const std::uint64_t header_bytes = header.size();
+  const std::string temporary = path + ".tmp";
+  try {
+    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    file.write(&header_bytes, sizeof(header_bytes));
+    file.write(header.data(), header.size());
+    Fingerprint checksum;
+    checksum.add(header.data(), header.size());
+    for (const NamedTensor& named : tensors) {
+      read_on_host(stream, named.tensor, [&](std::span<const float> values) {
+        file.write(values.data(), values.size_bytes());
+        checksum.add(values.data(), values.size_bytes());
+      });
+    }
+    file.write_at(fmt::format("{:016x}", checksum.value()),
+                  sizeof(header_bytes) + checksum_position(header));
+    // Before the rename: a name that points to data still in memory would, after a power cut,
+    // point to an empty file.
+    file.sync();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) {
+      throw Error(fmt::format("{}: cannot be replaced: {}", path, std::strerror(errno)));
+    }
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  // The rename itself is an entry of the folder, and reaches the disk with the folder.
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  File(folder.empty() ? "." : folder.string(), O_RDONLY | O_DIRECTORY).sync();
+}
+
+const Tensor* SafetensorsFile::find(const std::string& name) const {
+  const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
+  return found == tensors.end() ? nullptr : &found->tensor;
+}
+
+SafetensorsFile read_safetensors(const std::string& path) {
+  const File file(path, O_RDONLY);
+  const std::size_t size = file.size();
+  std::uint64_t header_bytes = 0;
+  if (size < sizeof(header_bytes)) {
+    throw Error(fmt::format("{}: of {} bytes; not even a header's length", path, size));
+  }
+  file.read(&header_bytes, sizeof(header_bytes));
+  if (header_bytes > size - sizeof(header_bytes)) {
+    throw Error(fmt::format("{}: promises a header of {} bytes, and has {} after byte 8", path,
+                            header_bytes, size - sizeof(header_bytes)));
+  }
+  std::string text(header_bytes, '\0');
+  file.read(text.data(), text.size());
+  if (text.empty() || text[0] != '{') throw Error(path + ": at byte 8: its header is no JSON");
+  const nlohmann::json header = parse_without_duplicates(text, path);
+
+  SafetensorsFile content;
+  content.metadata = parse_metadata(header, path);
+  const std::size_t data_bytes = size - sizeof(header_bytes) - text.size();
+  const std::vector<Range> ranges = parse_ranges(header, data_bytes, path);
+  Fingerprint checksum;
+  const std::size_t position = checksum_position(text);
+  if (position != std::string::npos && position + kChecksumDigits <= text.size()) {
+    std::fill_n(text.begin() + static_cast<std::ptrdiff_t>(position), kChecksumDigits, '0');
+  }
+  checksum.add(text.data(), text.size());
+  for (const Range& range : ranges) {
+    const Tensor tensor(range.shape, Device{});
+    file.read(tensor.data(), tensor.size_bytes());
+    checksum.add(tensor.data(), tensor.size_bytes());
+    content.tensors.push_back({range.name, tensor});
+  }
+  const auto written = content.metadata.find(kChecksumKey);
+  if (written != content.metadata.end() &&
+      written->second != fmt::format("{:016x}", checksum.value())) {
+    throw Error(path + ": damaged: its checksum is not that of its content");
+  }
+  content.has_checksum = content.metadata.erase(kChecksumKey) > 0;
+  return content;
+}
+
+}  // namespace dist

@@ -1,0 +1,61 @@
+#include "05_ddp_training/checkpoint/starting_point.hpp"
+
+#include "common/check.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace dist {
+
+void StartingPoint::declare(CommandLine& command_line) {
+  command_line.advanced();
+  command_line.text("--init", init_, "safetensors file whose parameters training starts from");
+  command_line.flag("--resume", resume_, "go on where --checkpoint says that a run stood");
+  command_line.flag("--evaluate", evaluate_, "test the parameters of --init or --resume only");
+}
+
+void StartingPoint::check(const TrainingOptions& options, const RunSettings& settings,
+                          bool reads, bool any_ranks) {
+  if (resume_ && options.checkpoint.empty()) throw Error("--resume: needs --checkpoint FILE");
+  if (resume_ && !init_.empty()) throw Error("--init: and --resume exclude each other");
+  if (evaluate_ && !resume_ && init_.empty()) {
+    throw Error("--evaluate: needs the parameters of --init FILE or --resume");
+  }
+  if (evaluate_ && options.dataset == "synthetic") {
+    throw Error("--evaluate: the synthetic data have no test set");
+  }
+  if (!reads || (!resume_ && init_.empty())) return;
+
+  const std::string& path = resume_ ? options.checkpoint : init_;
+  const char* flag = resume_ ? "--resume" : "--init";
+  std::error_code problem;
+  if (!std::filesystem::exists(path, problem)) {
+    throw Error(fmt::format("{}: there is no file {}", flag, path));
+  }
+  try {
+    file_.emplace(path);
+    file_->require_parameters(options.layers);
+    if (!resume_) {
+      notes_.push_back(fmt::format("parameters of {}", path));
+      return;
+    }
+    const Position position = file_->position();
+    notes_ = require_same_run(file_->settings(), settings, path, any_ranks);
+    notes_.insert(notes_.begin(),
+                  fmt::format("goes on after step {} of {}", position.step, path));
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", flag, error.what()));
+  }
+}
+
+Position StartingPoint::restore(std::span<Parameter> parameters, Optimizer& optimizer,
+                                const Stream& stream) const {
+  if (!file_) return {};
+  file_->restore(parameters, stream);
+  if (!resume_) return {};
+  file_->restore(optimizer, stream);
+  return file_->position();
+}
+
+}  // namespace dist

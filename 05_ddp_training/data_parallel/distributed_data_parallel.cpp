@@ -1,0 +1,35 @@
+// Look at: the hook, which is all that backward knows of data parallelism.
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+
+#include "05_ddp_training/data_parallel/naive_data_parallel.hpp"
+#include "common/call_scope.hpp"
+
+namespace dist {
+
+DistributedDataParallel::DistributedDataParallel(Mlp& module, ProcessGroup& group,
+                                                 const Stream& stream, BucketCaps caps)
+    : DataParallel(module, group, stream), reducer_(module.parameters(), group, caps) {}
+
+void DistributedDataParallel::backward_and_average(const Tensor& grad_logits,
+                                                   Accumulate accumulate,
+                                                   const Stream& stream) {
+  {
+    const CallScope scope("backward");
+    module_.backward(grad_logits, stream, accumulate, [&](std::size_t parameter) {
+      if (observer_) observer_(parameter);
+      reducer_.mark_ready(parameter, stream);
+    });
+  }
+  computed_ = stream.record_event();
+  const CallScope scope("wait for all-reduces");
+  reducer_.finalize(stream);
+}
+
+std::unique_ptr<DataParallel> make_data_parallel(const std::string& name, Mlp& module,
+                                                 ProcessGroup& group, const Stream& stream,
+                                                 BucketCaps caps) {
+  if (name == "naive") return std::make_unique<NaiveDataParallel>(module, group, stream);
+  return std::make_unique<DistributedDataParallel>(module, group, stream, caps);
+}
+
+}  // namespace dist

@@ -1,0 +1,115 @@
+// Look at: start_full_buckets, whose loop keeps the order.
+#include "05_ddp_training/data_parallel/reducer.hpp"
+
+#include "05_ddp_training/data_parallel/bucket_plan.hpp"
+#include "05_ddp_training/data_parallel/overlap_bound.hpp"
+#include "common/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dist {
+
+Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCaps caps)
+    : parameters_(parameters),
+      group_(group),
+      bucket_of_(parameters.size()),
+      ready_(parameters.size(), false) {
+  // A chain of layers finishes its gradients in the reverse order of registration.
+  const std::size_t last = parameters.size() - 1;
+  std::vector<std::size_t> bytes;
+  for (std::size_t i = 0; i <= last; ++i) {
+    bytes.push_back(parameters[last - i].value.size_bytes());
+  }
+  for (const auto& plan : plan_buckets(bytes, caps.first_bytes, caps.bytes)) {
+    Bucket bucket;
+    std::size_t count = 0;
+    for (const std::size_t i : plan) {
+      bucket.parameters.push_back(last - i);
+      count += parameters[last - i].value.numel();
+    }
+    // The windows take these gradients' place; while both were there, a rank would hold its
+    // largest gradients twice.
+    for (const std::size_t index : bucket.parameters) parameters[index].grad = Tensor();
+    bucket.message = group.allocate({count});
+    bucket.missing = bucket.parameters.size();
+    bucket.name = fmt::format("bucket {}: ", buckets_.size());
+    std::size_t begin = 0;
+    for (const std::size_t index : bucket.parameters) {
+      Parameter& parameter = parameters[index];
+      parameter.grad =
+          bucket.message.narrow(begin, parameter.value.numel()).view(parameter.value.shape());
+      bucket.name += (begin == 0 ? "" : ", ") + parameter.name;
+      begin += parameter.value.numel();
+      bucket_of_[index] = buckets_.size();
+    }
+    buckets_.push_back(std::move(bucket));
+  }
+}
+
+void Reducer::mark_ready(std::size_t index, const Stream& compute) {
+  if (ready_[index]) {
+    throw Error("the gradient of " + parameters_[index].name + " was marked ready twice");
+  }
+  ready_[index] = true;
+  --buckets_[bucket_of_[index]].missing;
+  start_full_buckets(compute);
+}
+
+void Reducer::start_full_buckets(const Stream& compute) {
+  for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) {
+    Bucket& bucket = buckets_[next_];
+    bucket.full = compute.record_event();
+    bucket.work = group_.all_reduce(bucket.message, ReduceOp::avg, compute, bucket.name);
+  }
+}
+
+void Reducer::finalize(const Stream& compute) {
+  const auto never = std::ranges::find(ready_, false);
+  if (never != ready_.end()) {
+    throw Error("the gradient of " +
+                parameters_[static_cast<std::size_t>(never - ready_.begin())].name +
+                " never became ready: its bucket, and all after it, were never sent");
+  }
+  for (Bucket& bucket : buckets_) {
+    bucket.work->wait(compute);
+    bucket.missing = bucket.parameters.size();
+  }
+  ready_.assign(ready_.size(), false);
+  next_ = 0;
+}
+
+std::vector<std::vector<std::string>> Reducer::names() const {
+  std::vector<std::vector<std::string>> all;
+  for (const Bucket& bucket : buckets_) {
+    auto& names = all.emplace_back();
+    for (const std::size_t index : bucket.parameters) names.push_back(parameters_[index].name);
+  }
+  return all;
+}
+
+double Reducer::communication_ms() const {
+  double sum = 0;
+  for (const Bucket& bucket : buckets_) {
+    if (bucket.work) sum += bucket.work->elapsed_ms();
+  }
+  return sum;
+}
+
+double Reducer::hideable_ms(const Event& computed) const {
+  // Since the first bucket was full. An all-reduce that holds backward up is taken out: the
+  // question is how long backward alone would have taken.
+  std::vector<double> full;
+  std::vector<double> took;
+  double held_up = 0;
+  for (const Bucket& bucket : buckets_) {
+    if (!bucket.work) return 0;
+    full.push_back(elapsed_ms(buckets_.front().full, bucket.full) - held_up);
+    took.push_back(bucket.work->elapsed_ms());
+    if (!group_.overlaps()) held_up += took.back();
+  }
+  return dist::hideable_ms(full, took, elapsed_ms(buckets_.front().full, computed) - held_up);
+}
+
+}  // namespace dist

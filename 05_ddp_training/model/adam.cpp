@@ -1,0 +1,43 @@
+#include "05_ddp_training/model/adam.hpp"
+
+#include "05_ddp_training/model/kernels.hpp"
+
+#include <cmath>
+
+namespace dist {
+
+Adam::Adam(std::span<Parameter> parameters, const OptimizerOptions& options,
+           const Stream& stream)
+    : Optimizer(parameters), options_(options) {
+  remember("exp_avg", stream);     // running mean of the gradient ...
+  remember("exp_avg_sq", stream);  // ... and of its square
+}
+
+void Adam::step(double lr, const Stream& stream) {
+  ++steps_;
+  const auto [beta1, beta2] = options_.betas;
+  const double decay = options_.weight_decay;
+  // Adam adds the decay to the gradient, where the division by the root undoes most of it for
+  // parameters with large gradients. AdamW takes it off the parameter itself, "decoupled"
+  // (Loshchilov and Hutter, 2019).
+  const bool decoupled = options_.name == "adamw";
+  const auto steps = static_cast<double>(steps_);
+  const AdamFactors factors{
+      .beta1 = static_cast<float>(beta1),
+      .one_minus_beta1 = static_cast<float>(1.0 - beta1),
+      .beta2 = static_cast<float>(beta2),
+      .one_minus_beta2 = static_cast<float>(1.0 - beta2),
+      .step_size = static_cast<float>(lr / (1.0 - std::pow(beta1, steps))),
+      .root_correction = static_cast<float>(std::sqrt(1.0 - std::pow(beta2, steps))),
+      .eps = static_cast<float>(options_.eps),
+      .gradient_decay = static_cast<float>(decoupled ? 0.0 : decay),
+      .parameter_scale = static_cast<float>(decoupled ? 1.0 - lr * decay : 1.0)};
+  const std::size_t count = parameters_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Parameter& parameter = parameters_[i];
+    adam_step(stream, parameter.value.numel(), factors, parameter.grad.data(),
+              parameter.value.data(), state_[i].value.data(), state_[count + i].value.data());
+  }
+}
+
+}  // namespace dist

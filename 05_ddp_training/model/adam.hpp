@@ -1,0 +1,19 @@
+// What this file adds: torch.optim.Adam and torch.optim.AdamW, which differ in what weight
+// decay does. Builds on: kernels, adam_step.
+#pragma once
+
+#include "05_ddp_training/model/optimizer.hpp"
+
+namespace dist {
+
+class Adam : public Optimizer {
+ public:
+  // AdamW if `options` say so.
+  Adam(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream);
+  void step(double lr, const Stream& stream) override;
+
+ private:
+  OptimizerOptions options_;
+};
+
+}  // namespace dist

@@ -1,0 +1,104 @@
+// Forward and backward of a chain of linear layers, as matrix products.
+// Builds on: 05_ddp_training/model/gemm; kernels, for all that is no product.
+// Look at: the shapes beside each gemm, and which layer's gradients are finished first.
+#include "05_ddp_training/model/mlp.hpp"
+
+#include "05_ddp_training/model/gemm.hpp"
+#include "05_ddp_training/model/kernels.hpp"
+#include "common/check.hpp"
+
+#include <utility>
+
+namespace dist {
+
+std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& widths) {
+  std::vector<ParameterShape> shapes;
+  for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
+    // Linear and ReLU take turns in the nn.Sequential, so layer l is its module 2 l.
+    const std::string module = std::to_string(2 * layer);
+    shapes.push_back({module + ".weight", {widths[layer + 1], widths[layer]}});
+    shapes.push_back({module + ".bias", {widths[layer + 1]}});
+  }
+  return shapes;
+}
+
+Mlp::Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& stream)
+    : widths_(std::move(widths)) {
+  if (widths_.size() < 2) throw Error("an Mlp needs at least an input and an output width");
+  for (const auto& [name, shape] : parameter_shapes(widths_)) {
+    parameters_.push_back(
+        {name, Tensor(shape, stream.device()), Tensor(shape, stream.device())});
+  }
+  for (std::size_t layer = 0; layer < layers(); ++layer) {
+    const Parameter& weight = parameters_[2 * layer];
+    const Parameter& bias = parameters_[2 * layer + 1];
+    const Tensor initial_weight(weight.value.shape(), Device{});
+    const Tensor initial_bias(bias.value.shape(), Device{});
+    init_linear(initial_weight.span(), initial_bias.span(), widths_[layer], generator);
+    copy(stream, weight.value, initial_weight);
+    copy(stream, bias.value, initial_bias);
+    stream.synchronize();  // the host's copies go away
+  }
+}
+
+void Mlp::make_room(std::size_t rows, Device device) {
+  if (!outputs_.empty() && outputs_[0].dim(0) >= rows) return;
+  outputs_.clear();
+  output_grads_.clear();
+  for (std::size_t layer = 0; layer < layers(); ++layer) {
+    outputs_.emplace_back(Shape{rows, widths_[layer + 1]}, device);
+    output_grads_.emplace_back(Shape{rows, widths_[layer + 1]}, device);
+  }
+}
+
+std::size_t Mlp::activation_bytes() const {
+  std::size_t bytes = 0;
+  for (const Tensor& output : outputs_) bytes += output.size_bytes();
+  for (const Tensor& grad : output_grads_) bytes += grad.size_bytes();
+  return bytes;
+}
+
+Tensor Mlp::forward(const Tensor& input, const Stream& stream) {
+  const std::size_t rows = input.dim(0);
+  make_room(rows, stream.device());
+  inputs_.assign(1, input);
+  for (std::size_t layer = 0; layer < layers(); ++layer) {
+    const Tensor& weight = parameters_[2 * layer].value;
+    const Tensor& bias = parameters_[2 * layer + 1].value;
+    const Tensor output = outputs_[layer].rows(rows);
+    // (rows, in) * (out, in)^T -> (rows, out)
+    gemm(stream, Transpose::no, Transpose::yes, 1.0F, inputs_[layer], weight, 0.0F, output);
+    const bool last = layer + 1 == layers();
+    (last ? add_bias : add_bias_relu)(stream, rows, bias.numel(), bias.data(), output.data());
+    inputs_.push_back(output);
+  }
+  return inputs_.back();
+}
+
+void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate accumulate,
+                   const GradReadyHook& ready) {
+  const bool add = accumulate == Accumulate::yes;
+  const std::size_t rows = grad_logits.dim(0);
+  Tensor grad = grad_logits;
+  for (std::size_t layer = layers(); layer-- > 0;) {
+    const Parameter& weight = parameters_[2 * layer];
+    const Parameter& bias = parameters_[2 * layer + 1];
+    const Tensor& input = inputs_[layer];
+    // (rows, out)^T * (rows, in) -> (out, in)
+    gemm(stream, Transpose::yes, Transpose::no, 1.0F, grad, input, add ? 1.0F : 0.0F,
+         weight.grad);
+    column_sums(stream, rows, bias.grad.numel(), grad.data(), bias.grad.data(), add);
+    if (ready) {
+      ready(2 * layer + 1);
+      ready(2 * layer);
+    }
+    if (layer == 0) break;  // nobody asks for the gradient of the data
+    const Tensor grad_input = output_grads_[layer - 1].rows(rows);
+    // (rows, out) * (out, in) -> (rows, in)
+    gemm(stream, Transpose::no, Transpose::no, 1.0F, grad, weight.value, 0.0F, grad_input);
+    relu_backward(stream, grad_input.numel(), input.data(), grad_input.data());
+    grad = grad_input;
+  }
+}
+
+}  // namespace dist

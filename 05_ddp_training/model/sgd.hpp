@@ -1,0 +1,18 @@
+// What this file adds: torch.optim.SGD, with momentum, dampening, Nesterov's variant and weight
+// decay. Builds on: kernels, sgd_step and sgd_momentum_step.
+#pragma once
+
+#include "05_ddp_training/model/optimizer.hpp"
+
+namespace dist {
+
+class Sgd : public Optimizer {
+ public:
+  Sgd(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream);
+  void step(double lr, const Stream& stream) override;
+
+ private:
+  OptimizerOptions options_;
+};
+
+}  // namespace dist

@@ -1,0 +1,70 @@
+// What this file adds: what no rank knows alone, by lesson 2's broadcast and lesson 3's
+// all-reduce.
+#pragma once
+
+#include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/all_reduce.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
+#include "05_ddp_training/checkpoint/checkpoint.hpp"
+#include "05_ddp_training/trainer/evaluation.hpp"
+#include "common/host_copy.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace dist {
+
+// Called on all ranks: the mean of each rank's own mean loss, and whether any rank was asked to
+// stop; the same on all. Rank 0's own loss would be that of rank 0's samples. The question
+// costs no message of its own.
+struct StepOutcome {
+  double mean_loss;
+  bool stop;
+};
+inline StepOutcome over_all_ranks(const Communicator& comm, double loss, bool asked_to_stop) {
+  std::array mean{loss, asked_to_stop ? 1.0 : 0.0};
+  all_reduce<double>(comm, mean, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
+  return {mean[0], mean[1] > 0};
+}
+
+// Called on all ranks, when rank 0 has read a checkpoint: where the run stood and what the
+// optimizer remembers become everybody's. (The parameters are DataParallel's matter.)
+inline void share_progress(const Communicator& comm, Position& position, Optimizer& optimizer,
+                           const Stream& stream) {
+  std::array<std::uint64_t, 4> numbers{position.step, position.epoch, position.taken,
+                                       optimizer.steps()};
+  broadcast<std::uint64_t>(comm, numbers, 0);
+  position = {.step = numbers[0], .epoch = numbers[1], .taken = numbers[2]};
+  optimizer.set_steps(numbers[3]);
+  for (const Optimizer::State& state : optimizer.state()) {
+    on_host(stream, state.value,
+            [&](std::span<float> values) { broadcast<float>(comm, values, 0); });
+  }
+}
+
+// Called on all ranks: the largest of their numbers, the same on all.
+inline std::size_t largest_over_ranks(const Communicator& comm, std::size_t value) {
+  std::array<std::uint64_t, 1> largest{value};
+  all_reduce<std::uint64_t>(comm, largest, ReduceOp::max,
+                            AllReduceAlgorithm::recursive_doubling);
+  return largest[0];
+}
+
+// Called on all ranks: the fraction of `test` that the model gets right, the same on all. Every
+// rank tests its own part of the set, no sample twice, and the counts are added up; so the
+// result does not depend on the number of ranks.
+inline double test_accuracy(const Communicator& comm, const VirtualRanks& ranks, Mlp& model,
+                            const Dataset& test, const Stream& stream) {
+  std::array<std::uint64_t, 1> correct{0};
+  for (const int rank : ranks.local()) {
+    correct[0] +=
+        count_correct(model, test, exact_shard(test.size(), ranks.count(), rank), stream);
+  }
+  all_reduce<std::uint64_t>(comm, correct, ReduceOp::sum,
+                            AllReduceAlgorithm::recursive_doubling);
+  return static_cast<double>(correct[0]) / static_cast<double>(test.size());
+}
+
+}  // namespace dist

@@ -1,0 +1,78 @@
+#include "05_ddp_training/trainer/run_settings.hpp"
+
+#include "common/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace dist {
+namespace {
+
+// Neither of these changes a number that is computed. The data are compared by their content,
+// the batch by the samples per step.
+constexpr std::array<std::string_view, 19> kFree{
+    "--data",    "--batch-size",     "--global-batch",     "--epochs", "--max-steps",
+    "--init",    "--checkpoint",     "--checkpoint-every", "--resume", "--evaluate",
+    "--metrics", "--check-replicas", "--overlap",          "--json",   "--trace",
+    "--strict",  "--timeout",        "--explain",          "--break"};
+// These change the order in which a sum is rounded, and so the last bits.
+constexpr std::array<std::string_view, 7> kRounding{
+    "--device",        "--threads",       "--backend",        "--algorithm",
+    "--data-parallel", "--bucket-cap-mb", "--first-bucket-mb"};
+
+constexpr const char* kRanks = "ranks";
+constexpr const char* kSamplesPerStep = "samples per step";
+
+template <class List>
+bool contains(const List& list, std::string_view name) {
+  return std::ranges::find(list, name) != list.end();
+}
+
+std::string value_in(const RunSettings& settings, const std::string& name) {
+  const auto entry = settings.find(name);
+  return entry == settings.end() ? "nothing" : entry->second;
+}
+
+}  // namespace
+
+RunSettings run_settings(const std::vector<CommandLine::Value>& flags,
+                         const std::string& training_data, const std::string& device,
+                         std::size_t ranks, std::size_t samples_per_step) {
+  RunSettings settings;
+  for (const auto& [flag, text] : flags) {
+    if (!contains(kFree, flag)) settings[flag] = text;
+  }
+  settings["--device"] = device;
+  settings["training data"] = training_data;
+  settings[kRanks] = std::to_string(ranks);
+  settings[kSamplesPerStep] = std::to_string(samples_per_step);
+  return settings;
+}
+
+std::vector<std::string> require_same_run(const RunSettings& before, const RunSettings& now,
+                                          const std::string& file, bool any_ranks) {
+  const bool other_ranks = value_in(before, kRanks) != value_in(now, kRanks);
+  std::vector<std::string> notes;
+  for (const auto& [name, value] : now) {
+    const std::string was = value_in(before, name);
+    if (was == value || name == kRanks) continue;
+    if (contains(kRounding, name)) {
+      notes.push_back(fmt::format("{}: {} instead of {}: sums are rounded otherwise from here",
+                                  name, value, was));
+    } else if (name != kSamplesPerStep || !other_ranks || any_ranks) {
+      throw Error(fmt::format("{}: {}, but {} is of a run with {}", name, value, file, was));
+    }
+  }
+  if (other_ranks && !any_ranks) {
+    notes.push_back(fmt::format(
+        "{} ranks instead of {}: other batches from here, {} samples per step instead of {}",
+        value_in(now, kRanks), value_in(before, kRanks), value_in(now, kSamplesPerStep),
+        value_in(before, kSamplesPerStep)));
+  }
+  return notes;
+}
+
+}  // namespace dist

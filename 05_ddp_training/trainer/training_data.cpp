@@ -1,0 +1,163 @@
+#include "05_ddp_training/trainer/training_data.hpp"
+
+#include "04_distributed_sampler/datasets/digits_dataset.hpp"
+#include "04_distributed_sampler/datasets/idx_dataset.hpp"
+#include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
+#include "common/check.hpp"
+#include "common/hash.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace dist {
+namespace {
+
+// 8000 + 2000, as many as the MNIST set that the tests use.
+constexpr std::size_t kTrainDigits = 8000;
+constexpr std::size_t kTestDigits = 2000;
+
+std::unique_ptr<Dataset> read_idx_pair(const std::string& images, const std::string& labels) {
+  try {
+    return std::make_unique<IdxDataset>(open_file(images), open_file(labels), images, labels);
+  } catch (const Error& error) {
+    throw Error(fmt::format("--data: {}", error.what()));
+  }
+}
+
+// The images file of each pair in `folder`, in alphabetical order.
+std::vector<std::string> find_image_files(const std::string& folder) {
+  constexpr const char* kMiddle = "-images-idx3-ubyte";
+  std::error_code problem;
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, problem)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(kMiddle) || name.ends_with(std::string(kMiddle) + ".gz")) {
+      found.push_back(entry.path().string());
+    }
+  }
+  if (problem) throw Error(fmt::format("--data: {}: {}", folder, problem.message()));
+  if (found.empty()) throw Error(fmt::format("--data: {}: no *{}[.gz] there", folder, kMiddle));
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// "x/t10k-images-idx3-ubyte.gz" -> "x/t10k-labels-idx1-ubyte", with or without ".gz".
+std::string labels_of(const std::string& images) {
+  const std::string stem =
+      images.substr(0, images.rfind("-images-idx3-ubyte")) + "-labels-idx1-ubyte";
+  std::error_code problem;
+  return std::filesystem::exists(stem, problem) ? stem : stem + ".gz";
+}
+
+std::string find_part(const std::vector<std::string>& files, const std::string& prefix) {
+  for (const std::string& file : files) {
+    if (std::filesystem::path(file).filename().string().starts_with(prefix)) return file;
+  }
+  return "";
+}
+
+void check_widths(TrainingOptions& options, std::size_t features, std::size_t classes) {
+  if (!options.layers_given) {
+    options.layers.front() = features;
+    options.layers.back() = classes;
+  }
+  if (options.layers.front() != features) {
+    throw Error(fmt::format("--layers: the input width is {}, a sample has {} features",
+                            options.layers.front(), features));
+  }
+  if (options.layers.back() != classes) {
+    throw Error(fmt::format("--layers: the output width is {}, the data has {} classes",
+                            options.layers.back(), classes));
+  }
+}
+
+// Each of `processes` plays `here` ranks, which share its batch.
+void check_counts(const TrainingOptions& options, std::size_t samples, int processes,
+                  std::size_t here) {
+  const int ranks = processes * static_cast<int>(here);
+  const std::size_t batch_size = options.batch_size / here;
+  if (samples < static_cast<std::size_t>(ranks)) {
+    throw Error(fmt::format("--dataset: {} samples for {}{} ranks", samples, ranks,
+                            here > 1 ? " virtual" : ""));
+  }
+  if (batch_size > samples) {
+    throw Error(fmt::format("--batch-size: {} per rank, the whole training set has {}",
+                            batch_size, samples));
+  }
+  const DistributedSampler sampler(samples, ranks, 0, options.sampler);
+  if (options.loader_drop_last && sampler.num_samples() < batch_size) {
+    throw Error(fmt::format("--loader-drop-last: leaves no batch, a rank has only {} samples",
+                            sampler.num_samples()));
+  }
+}
+
+}  // namespace
+
+void TrainingData::load_digits() {
+  // Seeds of their own: the digits are the same whatever --seed the model gets.
+  train_ = std::make_unique<IdxDataset>(digits_dataset(kTrainDigits, 1));
+  test_ = std::make_unique<IdxDataset>(digits_dataset(kTestDigits, 2));
+}
+
+void TrainingData::load_idx(const TrainingOptions& options) {
+  const std::vector<std::string> files = find_image_files(options.data);
+  const std::string train = find_part(files, "train-");
+  const std::string test = find_part(files, "t10k-");
+  if (!train.empty() && !test.empty()) {
+    train_ = read_idx_pair(train, labels_of(train));
+    test_ = read_idx_pair(test, labels_of(test));
+    if (test_->features() != train_->features()) {
+      throw Error(fmt::format("--data: {} features in {}, {} in {}", train_->features(), train,
+                              test_->features(), test));
+    }
+    return;
+  }
+  if (files.size() > 1) {
+    throw Error(fmt::format("--data: {}: {} pairs of files, but not train-* and t10k-*",
+                            options.data, files.size()));
+  }
+  whole_ = read_idx_pair(files[0], labels_of(files[0]));
+  const auto held_back =
+      static_cast<std::size_t>(static_cast<double>(whole_->size()) * options.test_fraction);
+  const std::size_t kept = whole_->size() - held_back;
+  train_ = std::make_unique<Subset>(*whole_, 0, kept);
+  if (held_back > 0) test_ = std::make_unique<Subset>(*whole_, kept, held_back);
+}
+
+void TrainingData::load(TrainingOptions& options, int processes,
+                        std::size_t ranks_per_process) {
+  if (options.dataset == "synthetic") {
+    check_widths(options, options.layers.front(), options.classes);
+    check_counts(options, options.samples, processes, ranks_per_process);
+    return;
+  }
+  options.dataset == "digits" ? load_digits() : load_idx(options);
+  const std::size_t classes =
+      std::max(train_->classes(), test_ ? test_->classes() : std::size_t{0});
+  check_widths(options, train_->features(), classes);
+  check_counts(options, train_->size(), processes, ranks_per_process);
+}
+
+std::string TrainingData::fingerprint(const TrainingOptions& options) const {
+  if (train_ == nullptr) return fmt::format("synthetic, {} samples", options.samples);
+  Fingerprint hash;
+  std::vector<float> row(train_->features());
+  for (std::size_t i = 0; i < train_->size(); ++i) {
+    const std::int32_t label = train_->get(i, row);
+    hash.add(row.data(), row.size() * sizeof(float));
+    hash.add(&label, sizeof label);
+  }
+  return fmt::format("{}, {} samples, {:016x}", options.dataset, train_->size(), hash.value());
+}
+
+void TrainingData::draw(const TrainingOptions& options, Generator& generator) {
+  if (options.dataset != "synthetic") return;
+  train_ = std::make_unique<TensorDataset>(synthetic_dataset(
+      options.samples, options.layers.front(), options.layers.back(), generator));
+}
+
+}  // namespace dist

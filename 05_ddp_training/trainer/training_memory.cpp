@@ -1,0 +1,51 @@
+#include "05_ddp_training/trainer/training_memory.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace dist {
+namespace {
+
+double mib(std::size_t bytes) {
+  return static_cast<double>(bytes) / (1024.0 * 1024.0);
+}
+
+}  // namespace
+
+TrainingMemory count_memory(const Mlp& model, const Optimizer& optimizer) {
+  TrainingMemory memory;
+  for (const Parameter& parameter : model.parameters()) {
+    memory.parameters += parameter.value.size_bytes();
+    memory.gradients += parameter.grad.size_bytes();
+  }
+  for (const Optimizer::State& state : optimizer.state()) {
+    memory.optimizer_state += state.value.size_bytes();
+  }
+  memory.activations = model.activation_bytes();
+  return memory;
+}
+
+std::string describe(const TrainingMemory& memory, const std::string& device) {
+  const std::string tensors = fmt::format(
+      "parameters {:.1f}, gradients {:.1f}, optimizer state {:.1f}, activations {:.1f}",
+      mib(memory.parameters), mib(memory.gradients), mib(memory.optimizer_state),
+      mib(memory.activations));
+  if (device != "cpu" || memory.peak < memory.counted()) {
+    return fmt::format("memory: {:.1f} MiB per rank on {}: {}", mib(memory.counted()), device,
+                       tensors);
+  }
+  return fmt::format(
+      "memory: {:.1f} MiB per rank: {}, program, MPI and data {:.1f} ({:.1f} before the model)",
+      mib(memory.peak), tensors, mib(memory.peak - memory.counted()), mib(memory.before));
+}
+
+Json json_of(const TrainingMemory& memory) {
+  return {{"parameters_bytes", memory.parameters},
+          {"gradients_bytes", memory.gradients},
+          {"optimizer_bytes", memory.optimizer_state},
+          {"activations_bytes", memory.activations},
+          {"peak_bytes", memory.peak},
+          {"before_model_bytes", memory.before}};
+}
+
+}  // namespace dist

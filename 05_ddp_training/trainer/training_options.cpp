@@ -1,0 +1,70 @@
+#include "05_ddp_training/trainer/training_options.hpp"
+
+#include "common/check.hpp"
+#include "common/output_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dist {
+
+void TrainingOptions::declare(CommandLine& command_line, bool writes) {
+  command_line.choice("--dataset", dataset, {"digits", "synthetic", "idx"}, "what is learned");
+  command_line.text("--data", data, "folder of IDX files (MNIST's format), for --dataset idx");
+  command_line.list("--layers", layers, "widths, with ReLU between");
+  command_line.number<std::size_t>("--batch-size", batch_size, 1, 1U << 24, "samples per rank");
+  command_line.number<std::size_t>("--epochs", epochs, 1, 1U << 30, "passes over the data");
+  optimizer.declare(command_line);
+  command_line.text("--checkpoint", checkpoint, "safetensors file, written at the end");
+  common.declare(command_line);
+
+  command_line.advanced();
+  command_line.number<std::size_t>("--samples", samples, 1, 1U << 30, "of --dataset synthetic");
+  command_line.number<std::size_t>("--classes", classes, 1, 1U << 24, "of --dataset synthetic");
+  command_line.number("--test-fraction", test_fraction, 0.0, 0.9,
+                      "of a single pair of IDX files, held back for the test");
+  command_line.number<std::size_t>("--max-steps", max_steps, 1, 1U << 30,
+                                   "stop after so many steps");
+  optimizer.declare_advanced(command_line);
+  command_line.flag("--shuffle,!--no-shuffle", sampler.shuffle, "random order (the default)");
+  command_line.number<std::uint64_t>("--sampler-seed", sampler.seed, 0, 1ULL << 62,
+                                     "seed of the order; not --seed, as in PyTorch");
+  command_line.flag("--drop-last", sampler.drop_last,
+                    "drop samples that do not divide by ranks");
+  command_line.flag("--loader-drop-last", loader_drop_last, "drop a short last batch");
+  command_line.number<std::size_t>("--checkpoint-every", checkpoint_every, 1, 1U << 30,
+                                   "steps between checkpoints");
+  command_line.text("--metrics", metrics, "file of JSON lines, one per step");
+
+  command_line.check([this, &command_line, writes] {
+    layers_given = command_line.given("--layers");
+    if (layers.size() < 2) throw Error("--layers: needs at least an input and an output width");
+    if ((dataset == "idx") != command_line.given("--data")) {
+      throw Error("--data: goes together with --dataset idx");
+    }
+    if (command_line.given("--checkpoint-every") && checkpoint.empty()) {
+      throw Error("--checkpoint-every: needs --checkpoint FILE");
+    }
+    // A limit in steps alone means as many epochs as it takes.
+    if (max_steps > 0 && !command_line.given("--epochs")) epochs = max_steps;
+    if (!metrics.empty() && metrics == checkpoint) {
+      throw Error("--metrics: names the same file as --checkpoint");
+    }
+    if (writes) {
+      // Before hours of training, not after them.
+      if (!checkpoint.empty()) require_writable("--checkpoint", checkpoint);
+      if (!metrics.empty()) require_writable("--metrics", metrics);
+    }
+  });
+}
+
+std::size_t TrainingOptions::total_steps(std::size_t done, std::size_t epoch, std::size_t left,
+                                         std::size_t per_epoch) const {
+  // A run that is complete already, by its epochs or by its steps, takes no more.
+  const std::size_t all =
+      epoch < epochs ? done + left + (epochs - epoch - 1) * per_epoch : done;
+  return max_steps == 0 ? all : std::max(done, std::min(all, max_steps));
+}
+
+}  // namespace dist

@@ -1,0 +1,58 @@
+#include "common/fatal.hpp"
+
+#include "tools/watch/diagnostics.hpp"
+
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+namespace dist {
+namespace {
+
+// A terminate handler takes no argument, so the rank has to wait for it here.
+int rank_of_this_process = 0;
+
+std::string describe_current_exception() {
+  const std::exception_ptr current = std::current_exception();
+  if (!current) return "terminated without an exception";
+  try {
+    std::rethrow_exception(current);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+[[noreturn]] void report_and_abort() {
+  std::fprintf(stderr, "[rank %d] fatal: %s\n", rank_of_this_process,
+               describe_current_exception().c_str());
+  std::fflush(stderr);
+  try {
+    diagnostics::keep_trace();
+  } catch (const std::exception&) {  // the first failure is the one to be told
+  }
+  // A rank that only left would leave the others waiting in their next receive.
+  int initialized = 0;
+  int finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  if (initialized != 0 && finalized == 0) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  std::_Exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+void install_fatal_handler(int rank) {
+  rank_of_this_process = rank;
+  std::set_terminate(report_and_abort);
+}
+
+int rank_in_reports() {
+  return rank_of_this_process;
+}
+
+}  // namespace dist

@@ -1,0 +1,156 @@
+// The board of a host: what each of its ranks is doing, in memory that all of them share.
+//
+// A rank writes its own part and reads those of the others, without a lock and without their
+// help: a rank that is stopped, or spins for ever, still hangs on the board. All fields are
+// relaxed atomics. Nobody needs them to be consistent with each other while a rank moves: they
+// are read for a report only after nothing has moved for seconds.
+#pragma once
+
+#include "tools/watch/call.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dist::diagnostics {
+
+template <class T>
+class Relaxed {
+ public:
+  Relaxed& operator=(T value) {
+    value_.store(value, std::memory_order_relaxed);
+    return *this;
+  }
+  operator T() const { return value_.load(std::memory_order_relaxed); }
+  // For a field that one thread alone writes: no bus lock, unlike fetch_add.
+  void increment() { *this = static_cast<T>(*this + 1); }
+  T fetch_add(T more) { return value_.fetch_add(more, std::memory_order_relaxed); }
+  bool claim(T from, T to) { return value_.compare_exchange_strong(from, to); }
+
+ private:
+  std::atomic<T> value_{};
+  static_assert(std::atomic<T>::is_always_lock_free);
+};
+
+// One thing that a call waits for: a message to or from a rank, or a collective.
+enum class OperationKind : std::uint8_t { send, receive, probe, collective, shared_memory };
+
+struct OperationFields {
+  Relaxed<OperationKind> kind;
+  Relaxed<Call> call;          // what started it
+  Relaxed<std::int32_t> peer;  // in MPI_COMM_WORLD; kAnyone, or kEverybody
+  Relaxed<std::int32_t> tag;
+  Relaxed<std::uint32_t> comm;
+  Relaxed<std::uint32_t> number;  // counted per channel, or per communicator; from 1
+  Relaxed<std::uint64_t> bytes;
+};
+
+constexpr std::int32_t kAnyone = -1;     // a receive from whoever comes
+constexpr std::int32_t kEverybody = -2;  // a wait for all others
+constexpr std::int32_t kNobody = -3;     // MPI_PROC_NULL
+constexpr std::int32_t kAnyTag = -1;
+
+// The call in which a thread is, or was last.
+struct ThreadRecord {
+  static constexpr std::size_t kOperations = 8;  // what a wait for more requests does not show
+
+  Relaxed<std::uint32_t> taken;
+  Relaxed<std::uint32_t> name;        // label
+  Relaxed<std::uint64_t> moves;       // entered and left
+  Relaxed<std::uint64_t> left_at;     // heartbeat of this rank
+  Relaxed<std::uint64_t> entered_ns;  // with a trace only
+  Relaxed<Call> call;
+  Relaxed<bool> inside;
+  Relaxed<bool> polling;  // asked (MPI_Test), was told no, and has called nothing else since
+  Relaxed<std::uint32_t> wait_label;
+  Relaxed<std::uint32_t> scope;    // label: the operation that this call is part of
+  Relaxed<std::uint32_t> subject;  // label: on what
+  Relaxed<std::uint32_t> scope_number;
+  Relaxed<std::uint32_t> operation_count;
+  std::array<OperationFields, kOperations> operations;
+};
+
+// Messages between this rank and one peer with one tag on one communicator.
+struct Channel {
+  Relaxed<std::uint64_t> key;  // 0: free
+  Relaxed<std::int32_t> peer;
+  Relaxed<std::int32_t> tag;
+  Relaxed<std::uint32_t> comm;
+  Relaxed<std::uint32_t> sends;     // started
+  Relaxed<std::uint32_t> receives;  // started
+};
+
+struct CommunicatorRecord {
+  Relaxed<std::uint32_t> id;           // 0: free
+  Relaxed<std::uint32_t> collectives;  // started
+  Relaxed<Call> last;
+};
+
+struct Label {
+  static constexpr std::size_t kLength = 60;
+  std::array<Relaxed<char>, kLength> text;
+  Relaxed<std::uint32_t> uses;  // how often a CallScope of this name was entered
+
+  void set(std::string_view name);
+  std::string get() const;
+};
+
+// One line of the trace: a slice (a call or a scope), or an end of an arrow.
+struct PlainEvent {
+  enum class Type : std::uint8_t { slice, departure, arrival };
+
+  std::int64_t begin_ns;  // on the board on its rank's clock, in a trace on rank 0's
+  std::int64_t end_ns;
+  std::uint64_t bytes;
+  std::uint32_t number;
+  std::uint32_t comm;
+  std::int32_t peer;
+  std::int32_t tag;
+  std::int32_t from;
+  Call call;
+  std::uint16_t label;
+  std::uint16_t subject;
+  std::uint8_t thread;
+  Type type;
+};
+
+struct TraceEvent : PlainEvent {
+  Relaxed<std::uint64_t> written;  // its number in the ring + 1, set last
+};
+static_assert(sizeof(TraceEvent) == 64);
+
+struct RankBoard {
+  static constexpr std::size_t kThreads = 32;
+  static constexpr std::size_t kChannels = 512;
+  static constexpr std::size_t kCommunicators = 128;
+  static constexpr std::size_t kLabels = 256;
+
+  Relaxed<std::int32_t> rank;  // in MPI_COMM_WORLD
+  Relaxed<std::int32_t> pid;
+  Relaxed<std::uint64_t> heartbeat;       // ticks of its watch thread
+  Relaxed<std::int32_t> reporter;         // on the first board of the host: who reports, + 1
+  Relaxed<std::uint64_t> overflow_moves;  // of threads beyond kThreads
+  std::array<ThreadRecord, kThreads> threads;
+  std::array<Channel, kChannels> channels;
+  std::array<CommunicatorRecord, kCommunicators> communicators;
+  std::array<Label, kLabels> labels;  // 0: no name
+  Relaxed<std::uint32_t> label_count;
+
+  Relaxed<std::int64_t> clock_offset_ns;  // to be added for the clock of rank 0
+  Relaxed<std::uint64_t> events_written;
+  Relaxed<std::uint64_t> event_capacity;  // 0: no trace
+  // Events follow behind this struct.
+  TraceEvent* events() { return reinterpret_cast<TraceEvent*>(this + 1); }
+  const TraceEvent* events() const { return reinterpret_cast<const TraceEvent*>(this + 1); }
+
+  std::uint64_t moves() const;
+};
+
+// The channel of this key, taken if it is new; nullptr when the board is full. Reports then
+// know less, nothing else is lost.
+Channel* find_channel(RankBoard& board, std::int32_t peer, std::int32_t tag,
+                      std::uint32_t comm);
+CommunicatorRecord* find_communicator(RankBoard& board, std::uint32_t id);
+}  // namespace dist::diagnostics

@@ -1,0 +1,124 @@
+#include "tools/watch/communicators.hpp"
+
+#include "tools/watch/board.hpp"
+#include "tools/watch/spy.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <unordered_map>
+
+namespace dist::diagnostics {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::unordered_map<MPI_Comm, std::unique_ptr<CommunicatorInfo>> infos;
+  // Counts what was forgotten: a handle may come back as another communicator.
+  std::atomic<std::uint64_t> generation{1};
+};
+
+Registry& registry() {
+  static auto* const the_registry = new Registry;  // threads may outlive static objects
+  return *the_registry;
+}
+
+std::vector<int> world_ranks_of(MPI_Comm comm) {
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Group world = MPI_GROUP_NULL;
+  int size = 0;
+  PMPI_Comm_group(comm, &group);
+  PMPI_Comm_group(MPI_COMM_WORLD, &world);
+  PMPI_Group_size(group, &size);
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> world_ranks(ranks.size());
+  PMPI_Group_translate_ranks(group, size, ranks.data(), world, world_ranks.data());
+  PMPI_Group_free(&group);
+  PMPI_Group_free(&world);
+  return world_ranks;
+}
+
+// FNV-1a, over whole numbers.
+std::uint32_t hash(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  std::uint32_t h = 2166136261U;
+  for (const std::uint32_t word : {a, b, c}) {
+    for (int shift = 0; shift < 32; shift += 8) h = (h ^ ((word >> shift) & 0xff)) * 16777619U;
+  }
+  return h;
+}
+
+constexpr std::uint32_t kWorldId = 1;
+
+// With the lock held.
+CommunicatorInfo& insert(MPI_Comm comm, std::uint32_t parent, std::uint32_t child) {
+  auto info = std::make_unique<CommunicatorInfo>();
+  info->world_ranks = world_ranks_of(comm);
+  const int first = info->world_ranks.empty() ? 0 : info->world_ranks.front();
+  info->id = comm == MPI_COMM_WORLD
+                 ? kWorldId
+                 : hash(parent, child, static_cast<std::uint32_t>(first)) | 0x80000000U;
+  // A rank is missed in a collective even if it has never taken part in one.
+  if (RankBoard* const board = my_board()) find_communicator(*board, info->id);
+  return *(registry().infos[comm] = std::move(info));
+}
+
+}  // namespace
+
+int CommunicatorInfo::world_rank(int rank) const {
+  if (rank == MPI_ANY_SOURCE) return kAnyone;
+  if (rank < 0 || static_cast<std::size_t>(rank) >= world_ranks.size()) return kNobody;
+  return world_ranks[static_cast<std::size_t>(rank)];
+}
+
+int CommunicatorInfo::rank_of(int world_rank) const {
+  const auto found = std::find(world_ranks.begin(), world_ranks.end(), world_rank);
+  return found == world_ranks.end() ? -1 : static_cast<int>(found - world_ranks.begin());
+}
+
+CommunicatorInfo& info_of(MPI_Comm comm) {
+  thread_local MPI_Comm last = MPI_COMM_NULL;
+  thread_local CommunicatorInfo* info = nullptr;
+  thread_local std::uint64_t generation = 0;
+  Registry& all = registry();
+  const std::uint64_t current = all.generation.load(std::memory_order_acquire);
+  if (comm == last && generation == current) return *info;
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.infos.find(comm);
+  // One that was made where the spy does not look has no parent.
+  info = found != all.infos.end() ? found->second.get() : &insert(comm, 0, 0);
+  last = comm;
+  generation = current;
+  return *info;
+}
+
+int world_rank_in(std::uint32_t id, int rank) {
+  const std::lock_guard lock(registry().mutex);
+  for (const auto& [comm, info] : registry().infos) {
+    if (info->id == id) return info->world_rank(rank);
+  }
+  return kNobody;
+}
+
+void register_child(MPI_Comm parent, MPI_Comm child) {
+  CommunicatorInfo& info = info_of(parent);
+  const std::uint32_t index = info.children.fetch_add(1);
+  if (child == MPI_COMM_NULL) return;
+  const std::lock_guard lock(registry().mutex);
+  insert(child, info.id, index + 1);
+}
+
+void forget(MPI_Comm comm) {
+  const std::lock_guard lock(registry().mutex);
+  registry().infos.erase(comm);
+  registry().generation.fetch_add(1, std::memory_order_release);
+}
+
+void note_communicators() {
+  info_of(MPI_COMM_WORLD);
+  const std::lock_guard lock(registry().mutex);
+  for (const auto& [comm, info] : registry().infos) find_communicator(*my_board(), info->id);
+}
+
+}  // namespace dist::diagnostics

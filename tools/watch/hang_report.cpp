@@ -1,0 +1,287 @@
+// Look at: is_met, which decides whether a wait is still a wait. Without it two ranks that
+// exchange messages would look like a cycle, although their messages are under way and a third
+// rank keeps both.
+#include "tools/watch/hang_report.hpp"
+
+#include "tools/watch/call_text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+namespace dist::diagnostics {
+namespace {
+
+using Ranks = std::vector<RankView>;
+
+const RankView* find(const Ranks& ranks, int rank) {
+  for (const RankView& view : ranks) {
+    if (view.rank == rank) return &view;
+  }
+  return nullptr;  // on another host
+}
+
+const ChannelView* channel(const RankView& rank, int peer, int tag, std::uint32_t comm) {
+  for (const ChannelView& one : rank.channels) {
+    if (one.peer == peer && one.tag == tag && one.comm == comm) return &one;
+  }
+  return nullptr;
+}
+
+bool accepts_from_anyone(const RankView& rank, const OperationView& send) {
+  for (const CallView& call : rank.inside) {
+    for (const OperationView& other : call.operations) {
+      if (other.kind == OperationKind::receive && other.comm == send.comm &&
+          (other.peer == kAnyone || other.tag == kAnyTag) &&
+          (other.tag == kAnyTag || other.tag == send.tag)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Whether `peer` has done its half of what `rank` waits for: started the matching send, or
+// posted the matching receive. A stopped rank's half is never done.
+bool is_met(const RankView& rank, const OperationView& waits, const RankView& peer) {
+  if (peer.stopped) return false;
+  // The board had no room to count it: claim nothing.
+  const bool counted = waits.kind != OperationKind::shared_memory && waits.tag != kAnyTag;
+  if (counted && waits.number == 0) return true;
+  switch (waits.kind) {
+    case OperationKind::send: {
+      const ChannelView* const theirs = channel(peer, rank.rank, waits.tag, waits.comm);
+      return (theirs != nullptr && theirs->receives >= waits.number) ||
+             accepts_from_anyone(peer, waits);
+    }
+    case OperationKind::receive:
+    case OperationKind::probe: {
+      if (waits.tag != kAnyTag) {
+        const ChannelView* const theirs = channel(peer, rank.rank, waits.tag, waits.comm);
+        return theirs != nullptr && theirs->sends >= waits.number;
+      }
+      return std::any_of(
+          peer.channels.begin(), peer.channels.end(), [&](const ChannelView& theirs) {
+            const ChannelView* const mine = channel(rank, peer.rank, theirs.tag, theirs.comm);
+            return theirs.peer == rank.rank && theirs.comm == waits.comm &&
+                   theirs.sends > (mine == nullptr ? 0 : mine->receives);
+          });
+    }
+    case OperationKind::collective: {
+      const auto theirs = peer.communicators.find(waits.comm);
+      return theirs == peer.communicators.end() || theirs->second.collectives >= waits.number;
+    }
+    case OperationKind::shared_memory: return false;
+  }
+  return true;
+}
+
+// The ranks of this host that `rank` waits for.
+std::vector<int> waits_for(const Ranks& ranks, const RankView& rank) {
+  std::set<int> found;
+  for (const CallView& call : rank.inside) {
+    for (const OperationView& waits : call.operations) {
+      if (waits.kind == OperationKind::collective || waits.peer == kEverybody) {
+        for (const RankView& peer : ranks) {
+          if (peer.rank != rank.rank && !is_met(rank, waits, peer)) found.insert(peer.rank);
+        }
+      } else if (const RankView* const peer = find(ranks, waits.peer)) {
+        if (!is_met(rank, waits, *peer)) found.insert(peer->rank);
+      }
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+// Cycles of the wait-for graph that share no rank, each beginning with its lowest.
+class CycleFinder {
+ public:
+  explicit CycleFinder(const Ranks& ranks) {
+    for (const RankView& rank : ranks) edges_[rank.rank] = waits_for(ranks, rank);
+    for (const RankView& rank : ranks) visit(rank.rank);
+  }
+  const std::vector<std::vector<int>>& cycles() const { return cycles_; }
+
+ private:
+  // A rank that is done leads to no further cycle.
+  void visit(int rank) {
+    if (done_.count(rank) > 0) return;
+    const auto on_path = std::find(path_.begin(), path_.end(), rank);
+    if (on_path != path_.end()) {
+      std::vector<int> cycle(on_path, path_.end());
+      const bool overlaps = std::any_of(cycle.begin(), cycle.end(),
+                                        [this](int r) { return in_cycle_.count(r) > 0; });
+      if (overlaps) return;
+      in_cycle_.insert(cycle.begin(), cycle.end());
+      std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
+      cycles_.push_back(std::move(cycle));
+      return;
+    }
+    path_.push_back(rank);
+    for (const int next : edges_[rank]) visit(next);
+    path_.pop_back();
+    done_.insert(rank);
+  }
+
+  std::map<int, std::vector<int>> edges_;
+  std::vector<int> path_;
+  std::set<int> done_;
+  std::set<int> in_cycle_;
+  std::vector<std::vector<int>> cycles_;
+};
+
+class Report {
+ public:
+  explicit Report(const Ranks& ranks) : ranks_(ranks) {}
+
+  std::string write() {
+    cycles();
+    collectives();
+    scopes();
+    for (const RankView& rank : ranks_) {
+      if (told_.count(rank.rank) == 0) line(sentence_of(rank));
+    }
+    mismatches();
+    return text_;
+  }
+
+ private:
+  void line(const std::string& text) { text_ += "hang: " + text + "\n"; }
+
+  void cycles() {
+    const CycleFinder finder(ranks_);
+    for (const std::vector<int>& cycle : finder.cycles()) {
+      std::vector<std::string> sentences;
+      for (const int rank : cycle) {
+        sentences.push_back(sentence_of(*find(ranks_, rank)));
+        told_.insert(rank);
+      }
+      line(fmt::format("{}: cycle {} -> {}", fmt::join(sentences, "; "),
+                       fmt::join(cycle, " -> "), cycle.front()));
+    }
+  }
+
+  void collectives() {
+    // By communicator and number; within these by call, for different ranks may have come with
+    // different ones.
+    using Place = std::pair<std::uint32_t, std::uint32_t>;
+    std::map<Place, std::map<std::string, std::vector<int>>> places;
+    for (const RankView& rank : ranks_) {
+      for (const CallView& call : rank.inside) {
+        if (call.operations.empty()) continue;
+        const OperationView& first = call.operations.front();
+        if (first.kind != OperationKind::collective) continue;
+        places[{first.comm, first.number}][text_of(call)].push_back(rank.rank);
+      }
+    }
+    for (const auto& [place, calls] : places) {
+      std::vector<std::string> parts;
+      std::set<int> here;
+      for (const auto& [call, members] : calls) {
+        parts.push_back(fmt::format("{} {} in {}", text_of_ranks(members),
+                                    members.size() == 1 ? "is" : "are", call));
+        here.insert(members.begin(), members.end());
+      }
+      std::map<std::string, std::vector<int>> absent;
+      for (const RankView& rank : ranks_) {
+        const auto member = rank.communicators.find(place.first);
+        if (member == rank.communicators.end() || here.count(rank.rank) > 0) continue;
+        const auto& [entered, last] = member->second;
+        std::string text = "never entered it";
+        if (entered >= place.second) {
+          text = "already left it";
+        } else if (entered > 0) {
+          text += fmt::format(", last seen in #{} ({})", entered, name_of(last));
+        }
+        absent[text].push_back(rank.rank);
+      }
+      add_absent(parts, absent);
+      line(fmt::format("{}", fmt::join(parts, "; ")));
+      for (const int rank : here) {
+        if (!find(ranks_, rank)->stopped) told_.insert(rank);
+      }
+    }
+  }
+
+  static void add_absent(std::vector<std::string>& parts,
+                         const std::map<std::string, std::vector<int>>& absent) {
+    for (const auto& [text, ranks] : absent) {
+      parts.push_back(fmt::format("{} {}", text_of_ranks(ranks), text));
+    }
+  }
+
+  // The same for operations that CallScope names: those of ours, made of messages.
+  void scopes() {
+    std::map<std::pair<std::string, std::uint32_t>, std::vector<int>> places;
+    std::map<std::pair<std::string, std::uint32_t>, std::string> subjects;
+    for (const RankView& rank : ranks_) {
+      for (const CallView& call : rank.inside) {
+        if (call.scope.empty()) continue;
+        places[{call.scope, call.scope_number}].push_back(rank.rank);
+        subjects[{call.scope, call.scope_number}] = call.subject;
+      }
+    }
+    for (const auto& [place, members] : places) {
+      std::map<std::string, std::vector<int>> absent;
+      for (const RankView& rank : ranks_) {
+        const auto entered = rank.scopes.find(place.first);
+        const std::uint32_t count = entered == rank.scopes.end() ? 0 : entered->second;
+        if (count >= place.second) continue;
+        const std::string text = count == 0
+                                     ? std::string("never entered it")
+                                     : fmt::format("never entered it, last seen in #{}", count);
+        absent[text].push_back(rank.rank);
+      }
+      if (absent.empty()) continue;
+      std::vector<std::string> missing;
+      add_absent(missing, absent);
+      const std::string& subject = subjects[place];
+      line(fmt::format("{} {} in {} #{}{}; {}", text_of_ranks(members),
+                       members.size() == 1 ? "is" : "are", place.first, place.second,
+                       subject.empty() ? "" : fmt::format(" ({})", subject),
+                       fmt::join(missing, "; ")));
+    }
+  }
+
+  // Messages that were sent to a rank which waits for others from the same sender.
+  void mismatches() {
+    for (const RankView& rank : ranks_) {
+      for (const CallView& call : rank.inside) {
+        for (const OperationView& waits : call.operations) {
+          if (waits.kind != OperationKind::receive && waits.kind != OperationKind::probe) {
+            continue;
+          }
+          const RankView* const peer = find(ranks_, waits.peer);
+          if (peer == nullptr || is_met(rank, waits, *peer)) continue;
+          for (const ChannelView& sent : peer->channels) mismatch(rank, waits, *peer, sent);
+        }
+      }
+    }
+  }
+
+  void mismatch(const RankView& rank, const OperationView& waits, const RankView& peer,
+                const ChannelView& sent) {
+    if (sent.peer != rank.rank) return;
+    const ChannelView* const got = channel(rank, peer.rank, sent.tag, sent.comm);
+    if (sent.sends <= (got == nullptr ? 0 : got->receives)) return;
+    const std::string wanted =
+        waits.tag == kAnyTag ? "any tag" : fmt::format("tag {}", waits.tag);
+    line(fmt::format("rank {0} waits for {1} from rank {2}; rank {2} has sent tag {3}{4}",
+                     rank.rank, wanted, peer.rank, sent.tag,
+                     sent.comm == waits.comm ? "" : " on another communicator"));
+  }
+
+  const Ranks& ranks_;
+  std::set<int> told_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string describe_hang(const std::vector<RankView>& ranks) {
+  return Report(ranks).write();
+}
+
+}  // namespace dist::diagnostics

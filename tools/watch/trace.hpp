@@ -1,0 +1,24 @@
+// The trace file: Chrome's trace events, which Perfetto (ui.perfetto.dev) opens.
+//
+// One process per rank, two rows per thread: its communication (a slice per MPI call, an arrow
+// from each send to its receive) and its phases (CallScope). Format: "Trace Event Format",
+// Google, 2016.
+#pragma once
+
+#include "tools/watch/board.hpp"
+
+#include <string>
+#include <vector>
+
+namespace dist::diagnostics {
+
+// Called on all ranks when none records any more; collective. Rank 0 writes `file`, and says on
+// standard error what had no room.
+void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine);
+
+// Called on one rank of a host, while the others may still run or be stopped; sends no message.
+// Writes the host's part to `file`, or to "file.rankR" on a host without rank 0. Returns the
+// name of the written file.
+std::string write_trace_of_host(const std::string& file, const std::vector<RankBoard*>& boards);
+
+}  // namespace dist::diagnostics

@@ -1,0 +1,59 @@
+// The watch: a thread on each rank that looks whether anything moves on this host.
+#pragma once
+
+#include "tools/watch/board.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace dist::diagnostics {
+
+constexpr int kHangStatus = 86;
+
+// Calls no MPI: the program may have asked for a thread level that forbids it, and an MPI that
+// hangs is what this is about. When no rank of the host has moved for `timeout_s`, one rank
+// reports, keeps the trace and leaves with status 86; the launcher then ends the others.
+//
+// With several hosts each reports for its own ranks: they share no memory, and the network may
+// be what is gone. A launcher that cannot end because of that is ended too (launcher.hpp).
+//
+// Time is counted in this thread's own ticks. A machine that was suspended, or a process that
+// was stopped together with all others, wakes up one tick later, not an hour.
+class Watch {
+ public:
+  // `mine` is one of `boards`; all must outlive the watch. `other_hosts`: the job has ranks
+  // that are on none of them.
+  Watch(std::vector<RankBoard*> boards, RankBoard* mine, double timeout_s, bool other_hosts);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  // What this watch has seen of a rank, and for how long it has not changed.
+  struct Seen {
+    std::uint64_t moves = 0;
+    double still_s = 0;
+    std::uint64_t heartbeat = 0;
+    double silent_s = 0;
+  };
+
+  void run();
+  void look(double seconds);
+  bool my_turn() const;
+  [[noreturn]] void report();
+
+  std::vector<RankBoard*> boards_;
+  RankBoard* mine_;
+  double timeout_s_;
+  bool other_hosts_;
+  double tick_s_;
+  std::vector<Seen> seen_;
+  std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace dist::diagnostics
