@@ -88,7 +88,7 @@ class CommandLine {
 // status. Printing on each rank, or leaving before MPI_Init, loses or multiplies the message.
 //
 // Adds the flags that every program with ranks has, --trace, --strict and --timeout, and
-// switches the spy on (common/diagnostics/). `comm` holds all ranks.
+// switches the watch on (tools/watch/). `comm` holds all ranks.
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv);
 // The same for a program without MPI.

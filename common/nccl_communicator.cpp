@@ -4,7 +4,7 @@
 #include "common/check.hpp"
 #include "common/check_cuda.hpp"
 #include "common/check_nccl.hpp"
-#include "common/wait_scope.hpp"
+#include "common/watch.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The spy: what it counts, what it names, and that it is there at all.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 #include "tests/support/mpi_test.hpp"
 #include "tools/watch/call_text.hpp"
 #include "tools/watch/communicators.hpp"

@@ -1,6 +1,6 @@
 // What count_traffic says of all ranks together, and of operations that nobody waited for.
 #include "01_send_recv/send_recv.hpp"
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <mpi.h>

@@ -3,7 +3,7 @@
 #include "01_send_recv/exchanges.hpp"
 #include "01_send_recv/ping_pong.hpp"
 #include "01_send_recv/send_recv.hpp"
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 #include "tests/support/tracer_data.hpp"
 
 #include <cstddef>

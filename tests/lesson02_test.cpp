@@ -3,7 +3,7 @@
 #include "02_broadcast/broadcast.hpp"
 #include "02_broadcast/show/broadcast_cost.hpp"
 #include "02_broadcast/show/share_link_cost.hpp"
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/tracer_data.hpp"
 

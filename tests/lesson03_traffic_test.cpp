@@ -1,6 +1,6 @@
 // Lesson 3: what an all-reduce sends, counted in the run, against its formula.
 #include "03_all_reduce/advanced/all_reducer.hpp"
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include "02_broadcast/show/broadcast_cost.hpp"
 #include "common/host_copy.hpp"
 #include "common/tracer_numbers.hpp"
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

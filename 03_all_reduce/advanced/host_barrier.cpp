@@ -1,7 +1,7 @@
 #include "03_all_reduce/advanced/host_barrier.hpp"
 
 #include "common/check.hpp"
-#include "common/wait_scope.hpp"
+#include "common/watch.hpp"
 
 #include <mpi.h>
 

@@ -13,7 +13,7 @@
 #include "03_all_reduce/break_it/experiments.hpp"
 #include "common/hash.hpp"
 #include "common/tracer_numbers.hpp"
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

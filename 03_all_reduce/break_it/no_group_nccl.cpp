@@ -18,7 +18,7 @@
 #include "common/check_nccl.hpp"
 #include "common/host_copy.hpp"
 #include "common/tracer_numbers.hpp"
-#include "common/wait_scope.hpp"
+#include "common/watch.hpp"
 #include "common/why_no_nccl.hpp"
 
 #include <fmt/format.h>

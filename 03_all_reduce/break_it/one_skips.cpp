@@ -9,8 +9,8 @@
 // In the wild: NVIDIA/nccl#1260, pytorch/pytorch#118369.
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
-#include "common/call_scope.hpp"
 #include "common/tracer_numbers.hpp"
+#include "common/watch.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

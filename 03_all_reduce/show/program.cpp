@@ -4,7 +4,7 @@
 #include "03_all_reduce/nccl_all_reduce.hpp"
 #include "common/host_copy.hpp"
 #include "common/tracer_numbers.hpp"
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 
 #include <mpi.h>
 

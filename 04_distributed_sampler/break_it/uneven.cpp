@@ -12,7 +12,7 @@
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "common/call_scope.hpp"
+#include "common/watch.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -4,7 +4,7 @@
 
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "common/call_scope.hpp"
+#include "common/watch.hpp"
 
 namespace dist {
 

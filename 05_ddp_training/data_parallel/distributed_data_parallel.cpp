@@ -2,7 +2,7 @@
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 
 #include "05_ddp_training/data_parallel/naive_data_parallel.hpp"
-#include "common/call_scope.hpp"
+#include "common/watch.hpp"
 
 namespace dist {
 

@@ -1,7 +1,7 @@
 // Look at: what it costs to ask for the average of each parameter alone.
 #include "05_ddp_training/data_parallel/naive_data_parallel.hpp"
 
-#include "common/call_scope.hpp"
+#include "common/watch.hpp"
 
 namespace dist {
 

@@ -1,7 +1,7 @@
 #include "05_ddp_training/process_group/communication_thread.hpp"
 
-#include "common/call_scope.hpp"
 #include "common/patient_waits.hpp"
+#include "common/watch.hpp"
 
 #include <chrono>
 #include <exception>

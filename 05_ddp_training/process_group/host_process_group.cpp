@@ -1,8 +1,8 @@
 #include "05_ddp_training/process_group/host_process_group.hpp"
 
 #include "02_broadcast/broadcast.hpp"
-#include "common/call_scope.hpp"
 #include "common/host_copy.hpp"
+#include "common/watch.hpp"
 
 #include <chrono>
 #include <utility>

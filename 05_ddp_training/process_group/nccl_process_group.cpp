@@ -3,8 +3,8 @@
 
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
-#include "common/call_scope.hpp"
 #include "common/check_cuda.hpp"
+#include "common/watch.hpp"
 
 #include <utility>
 

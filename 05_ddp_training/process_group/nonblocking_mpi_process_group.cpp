@@ -1,7 +1,7 @@
 #include "05_ddp_training/process_group/nonblocking_mpi_process_group.hpp"
 
-#include "common/call_scope.hpp"
 #include "common/check.hpp"
+#include "common/watch.hpp"
 
 #include <mpi.h>
 

@@ -1,10 +1,10 @@
 // What this file adds: what a rank sends in a step, counted in the run's first one, and the
-// least that it must send whatever the all-reduce. Builds on: common/traffic, which watches the
+// least that it must send whatever the all-reduce. Builds on: common/watch, which sees the
 // real messages.
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,7 +3,7 @@
 // NCCL's rules hold: calls only queue; collectives of a communicator match by the order in
 // which their streams run them; sends and receives wait for each other unless a group joins
 // them; two ranks may not share a GPU. Needs MPI_THREAD_MULTIPLE, for the streams are threads.
-#include "common/call_scope.hpp"
+#include "common/watch.hpp"
 #include "tests/emulation/device_memory.hpp"
 
 #include <mpi.h>

@@ -4,10 +4,9 @@
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/advanced/all_reducer.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "common/call_scope.hpp"
 #include "common/command_line.hpp"
 #include "common/mpi_environment.hpp"
-#include "common/wait_scope.hpp"
+#include "common/watch.hpp"
 
 #include <mpi.h>
 

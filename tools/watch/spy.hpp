@@ -63,8 +63,6 @@ Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int ro
 // The same by the communicator's id, which outlives its handle.
 Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
                            std::int32_t root_in_world);
-Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
-                           std::int32_t root_in_world);
 // A probe is no message.
 Operation probe(Call call, int source, int tag, MPI_Comm comm);
 // Bytes of `count` elements.

@@ -23,7 +23,7 @@ std::vector<LogEntry> stop_log();
 std::uint64_t append_to_log(LogEntry entry);
 
 // Plays the ranks' logs against each other and returns the number of rounds (see
-// common/traffic.hpp). `logs` is indexed by rank in MPI_COMM_WORLD.
+// common/watch.hpp). `logs` is indexed by rank in MPI_COMM_WORLD.
 std::uint64_t count_rounds(std::vector<std::vector<LogEntry>> logs);
 
 }  // namespace dist::diagnostics

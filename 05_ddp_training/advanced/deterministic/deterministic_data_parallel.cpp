@@ -2,9 +2,9 @@
 
 #include "05_ddp_training/advanced/deterministic/tree_sum.hpp"
 #include "05_ddp_training/model/kernels.hpp"
-#include "common/call_scope.hpp"
 #include "common/check.hpp"
 #include "common/host_copy.hpp"
+#include "common/watch.hpp"
 
 #include <fmt/format.h>
 

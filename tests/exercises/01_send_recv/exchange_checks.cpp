@@ -1,6 +1,6 @@
 // Two partners swap: values, also of different lengths and with oneself, messages, and that
 // nothing is left under way.
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 #include "tests/exercises/01_send_recv/checks.hpp"
 #include "tests/exercises/expectations.hpp"
 

@@ -1,7 +1,7 @@
 // The ping-pong: messages and bytes, who answers when, and what the returned time stands for,
 // measured again from outside.
 #include "common/check.hpp"
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 #include "tests/exercises/01_send_recv/checks.hpp"
 #include "tools/watch/spy.hpp"
 #include "tools/watch/traffic_log.hpp"

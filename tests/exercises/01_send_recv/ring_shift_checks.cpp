@@ -1,5 +1,5 @@
 // One step of a ring: values, messages, and that nothing is left under way.
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 #include "tests/exercises/01_send_recv/checks.hpp"
 #include "tests/exercises/expectations.hpp"
 

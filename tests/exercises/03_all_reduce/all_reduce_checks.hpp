@@ -3,7 +3,7 @@
 
 #include "02_broadcast/chunks.hpp"
 #include "common/check.hpp"
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 #include "tests/exercises/03_all_reduce/checks.hpp"
 #include "tests/exercises/guarded.hpp"
 #include "tests/exercises/provenance.hpp"

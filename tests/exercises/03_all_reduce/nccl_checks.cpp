@@ -5,7 +5,7 @@
 #if DIST_CUDA_EMULATED
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "common/buffer.hpp"
-#include "common/wait_scope.hpp"
+#include "common/watch.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The mean over all samples: even shards, uneven ones, empty ones, and what it may cost.
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/check.hpp"
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 #include "tests/exercises/04_distributed_sampler/checks.hpp"
 
 #include <mpi.h>

@@ -1,5 +1,5 @@
 // A batch in parts: every part counts, all weigh the same, and one message is sent.
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
 

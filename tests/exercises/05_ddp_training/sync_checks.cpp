@@ -1,6 +1,6 @@
 // One message for all gradients: whether it comes back, whether it is the average, what it
 // costs.
-#include "common/traffic.hpp"
+#include "common/watch.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
 #include "tests/exercises/provenance.hpp"

@@ -1,6 +1,5 @@
-#include "common/traffic.hpp"
-
 #include "common/check.hpp"
+#include "common/watch.hpp"
 #include "tools/watch/communicators.hpp"
 #include "tools/watch/spy.hpp"
 #include "tools/watch/traffic_log.hpp"

@@ -1,0 +1,73 @@
+// What a program may tell the watch (tools/watch/), and ask it. Nothing depends on the answers
+// but numbers that are shown.
+#pragma once
+
+#include "common/communicator.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace dist {
+
+// Names for what messages are for, shown in the trace and in a hang report:
+//
+//   const CallScope scope("all_reduce", "bucket 2: 2.weight, 2.bias");
+//
+// turns "ranks 0, 1 in MPI_Sendrecv" into "ranks 0, 1 are in all_reduce #7 (bucket 2: 2.weight,
+// 2.bias); rank 2 never entered it, last seen in #6".
+//
+// From construction to destruction all messages of this thread belong to `operation`, which is
+// one that all ranks do in the same order: its numbers, counted from 1 on each rank, are
+// compared over ranks. `subject` says on what. Scopes nest; the inner one counts.
+class CallScope {
+ public:
+  explicit CallScope(std::string_view operation, std::string_view subject = {});
+  ~CallScope();
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+};
+
+// Waits that are no call of MPI's: a flag in shared memory, a GPU's stream.
+//
+//   const WaitScope wait("the flag of shared-memory all-reduce", comm, peer);
+//   while (flag.load() != expected) { ... }
+//
+// Entering and leaving such a wait is a move, and while it lasts a hang report knows whom this
+// rank waits for.
+class WaitScope {
+ public:
+  explicit WaitScope(std::string_view what);                   // nobody in particular
+  WaitScope(std::string_view what, const Communicator& comm);  // all others of `comm`
+  WaitScope(std::string_view what, const Communicator& comm, int peer);
+  ~WaitScope();
+  WaitScope(const WaitScope&) = delete;
+  WaitScope& operator=(const WaitScope&) = delete;
+};
+
+// The row of this thread in the trace. The thread that starts the program is "main".
+void name_this_thread(std::string_view name);
+
+// What a collective of ours costs in messages: counted in the real run, not from a formula.
+struct Traffic {
+  std::uint64_t messages = 0;  // of all ranks together, point to point
+  // The most that any rank sent.
+  std::uint64_t messages_per_rank = 0;
+  std::uint64_t bytes_per_rank = 0;
+  std::vector<int> peers;  // rank 0's destinations, ascending
+  // The longest chain of messages that had to wait for each other. A rank sends one message at
+  // a time and receives one at a time, and may do both at once: a send_recv counts once.
+  std::uint64_t rounds = 0;
+  std::uint64_t collectives = 0;  // the most calls of MPI's own collectives by any rank
+  // Sends and receives, of all ranks, that were started and not waited for when the body ended.
+  std::uint64_t unfinished = 0;
+
+  bool operator==(const Traffic&) const = default;
+};
+
+// Runs body() and counts its messages. Called on all ranks of `comm`; the same result on all.
+// Every message that is sent in `body` must be received in it. Does not count within a count.
+Traffic count_traffic(const Communicator& comm, const std::function<void()>& body);
+
+}  // namespace dist
