@@ -6,7 +6,7 @@
 
 #include <mpi.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cstdint>

@@ -2,22 +2,22 @@
 // Look at: load_link_cost, which believes nothing that it reads.
 #include "01_send_recv/alpha_beta.hpp"
 #include "common/check.hpp"
+#include "common/json.hpp"
 #include "common/output_file.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <system_error>
 
 namespace dist {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json to_json(const std::vector<CostPoint>& points) {
   Json rows = Json::array();
@@ -34,9 +34,9 @@ Json to_json(const std::vector<CostPoint>& points) {
 
 // The number under `key`, at least 0.
 double number(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) damaged(fmt::format("no number '{}'", key));
-  const double value = found->get<double>();
+  const Json* found = object.find(key);
+  if (found == nullptr || !found->number()) damaged(fmt::format("no number '{}'", key));
+  const double value = *found->number();
   if (!(value >= 0) || !std::isfinite(value)) {
     damaged(fmt::format("'{}' is {}", key, value));
   }
@@ -44,14 +44,17 @@ double number(const Json& object, const char* key) {
 }
 
 std::vector<CostPoint> points_of(const Json& file, const char* key) {
-  const auto found = file.find(key);
-  if (found == file.end() || !found->is_array()) damaged(fmt::format("no list '{}'", key));
+  const Json* found = file.find(key);
+  if (found == nullptr || found->elements() == nullptr) {
+    damaged(fmt::format("no list '{}'", key));
+  }
   std::vector<CostPoint> points;
-  for (const Json& row : *found) {
-    if (!row.is_object() || !row.contains("bytes") || !row["bytes"].is_number_unsigned()) {
+  for (const Json& row : *found->elements()) {
+    const Json* bytes = row.find("bytes");
+    if (bytes == nullptr || !bytes->whole_number()) {
       damaged(fmt::format("a point of '{}' without its bytes", key));
     }
-    const CostPoint point{row["bytes"].get<std::size_t>(), number(row, "time_us") / 1e6};
+    const CostPoint point{*bytes->whole_number(), number(row, "time_us") / 1e6};
     const std::size_t last = points.empty() ? 0 : points.back().bytes;
     if (point.bytes <= last || point.seconds <= 0) {
       damaged(fmt::format("'{}' does not ascend", key));
@@ -85,22 +88,25 @@ std::optional<LinkCost> load_link_cost() {
   if (problem) damaged(problem.message());
   if (size > kLargest) damaged(fmt::format("{} bytes, where a few hundred would do", size));
   std::ifstream stream(kLinkCostFile);
-  const Json file = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  if (!file.is_object()) damaged("not JSON");
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  const std::optional<Json> parsed = Json::parse(text);
+  if (!parsed || parsed->members() == nullptr) damaged("not JSON");
+  const Json& file = *parsed;
 
   LinkCost cost;
   cost.alpha_s = number(file, "alpha_us") / 1e6;
   cost.beta_s_per_byte = number(file, "beta_ns_per_byte") / 1e9;
   if (cost.alpha_s + cost.beta_s_per_byte <= 0) damaged("messages that cost nothing");
-  const auto r2 = file.find("r2");  // below 0 where a line does not fit at all
-  if (r2 == file.end() || !r2->is_number()) damaged("no number 'r2'");
-  cost.r2 = r2->get<double>();
+  const Json* r2 = file.find("r2");  // below 0 where a line does not fit at all
+  if (r2 == nullptr || !r2->number()) damaged("no number 'r2'");
+  cost.r2 = *r2->number();
   const double ranks = number(file, "ranks");
   if (ranks > 1e6) damaged("'ranks' is more than any machine has");
   cost.ranks = static_cast<int>(ranks);
-  const auto device = file.find("device");
-  if (device == file.end() || (*device != "cpu" && *device != "cuda")) damaged("no 'device'");
-  cost.device = *device == "cpu" ? DeviceType::cpu : DeviceType::cuda;
+  const Json* device = file.find("device");
+  const std::string type = device != nullptr && device->text() ? *device->text() : "";
+  if (type != "cpu" && type != "cuda") damaged("no 'device'");
+  cost.device = type == "cpu" ? DeviceType::cpu : DeviceType::cuda;
   cost.message = points_of(file, "message");
   cost.exchange = points_of(file, "exchange");
   return cost;

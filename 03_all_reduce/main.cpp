@@ -17,7 +17,7 @@
 #include "common/mpi_environment.hpp"
 #include "common/why_no_nccl.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace {
 

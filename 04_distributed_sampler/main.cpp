@@ -15,7 +15,7 @@
 #include "common/device.hpp"
 #include "common/mpi_environment.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

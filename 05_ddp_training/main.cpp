@@ -27,11 +27,11 @@
 #include "05_ddp_training/trainer/step_traffic.hpp"
 #include "05_ddp_training/trainer/training_data.hpp"
 #include "05_ddp_training/trainer/training_log.hpp"
+#include "common/join.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/nccl_communicator.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <optional>
@@ -123,8 +123,7 @@ int main(int argc, char** argv) {
                                 steps_over(sampler.indices_after(position.taken).size()),
                                 steps_over(sampler.num_samples()));
   console.line(fmt::format("{} rank{}, model {} on {} ({})", ranks, ranks == 1 ? "" : "s",
-                           fmt::join(options.layers, "-"), to_string(choice.device),
-                           choice.reason));
+                           join(options.layers, "-"), to_string(choice.device), choice.reason));
   console.line(parallel.deterministic
                    ? cost_of_determinism(virtual_ranks, options.batch_size / played, model)
                    : fmt::format("gradients by {}: {}", group->description(), backend.reason));

@@ -14,9 +14,9 @@
 #include "05_ddp_training/trainer/training_data.hpp"
 #include "05_ddp_training/trainer/training_log.hpp"
 #include "common/fatal.hpp"
+#include "common/join.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <optional>
 #include <string>
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
           : options.total_steps(position.step, position.epoch,
                                 loader.batches(sampler.indices_after(position.taken).size()),
                                 loader.batches(sampler.num_samples()));
-  console.line(fmt::format("1 process, model {} on {} ({})", fmt::join(options.layers, "-"),
+  console.line(fmt::format("1 process, model {} on {} ({})", join(options.layers, "-"),
                            to_string(choice.device), choice.reason));
   console.line(fmt::format("{}: {} samples in batches of {}", options.dataset,
                            data.train().size(), options.batch_size));

@@ -11,8 +11,6 @@
 
 #include <mpi.h>
 
-#include <nlohmann/json.hpp>
-
 #include <chrono>
 #include <cstring>
 #include <functional>

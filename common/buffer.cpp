@@ -3,7 +3,7 @@
 #include "common/check.hpp"
 #include "common/check_cuda.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 
 #include <mpi.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <limits>
 #include <string>

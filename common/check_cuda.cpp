@@ -1,6 +1,6 @@
 #include "common/check_cuda.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dist {
 

@@ -2,13 +2,13 @@
 
 #include "common/check.hpp"
 #include "common/console.hpp"
+#include "common/join.hpp"
 #include "tools/watch/diagnostics.hpp"
 
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -119,7 +119,7 @@ void CommandLine::number(const std::string& name, double& value, double smallest
 void CommandLine::numbers(const std::string& name, std::span<double> values, double smallest,
                           double largest, const std::string& help) {
   add(
-      name, "X,X,...", help, [values] { return fmt::format("{}", fmt::join(values, ",")); },
+      name, "X,X,...", help, [values] { return join(values, ","); },
       [name, values, smallest, largest](const std::string& text) {
         const auto commas = static_cast<std::size_t>(std::count(text.begin(), text.end(), ','));
         if (commas + 1 != values.size()) {
@@ -137,13 +137,12 @@ void CommandLine::numbers(const std::string& name, std::span<double> values, dou
 
 void CommandLine::choice(const std::string& name, std::string& value,
                          std::vector<std::string> allowed, const std::string& help) {
-  const std::string type = fmt::format("{}", fmt::join(allowed, "|"));
+  const std::string type = join(allowed, "|");
   add(
       name, type, help, [&value] { return value; },
       [name, &value, allowed = std::move(allowed)](const std::string& text) {
         if (std::find(allowed.begin(), allowed.end(), text) == allowed.end()) {
-          throw Error(
-              fmt::format("{}: '{}' is none of {}", name, text, fmt::join(allowed, ", ")));
+          throw Error(fmt::format("{}: '{}' is none of {}", name, text, join(allowed, ", ")));
         }
         value = text;
       });
@@ -161,7 +160,7 @@ void CommandLine::text(const std::string& name, std::string& value, const std::s
 void CommandLine::list(const std::string& name, std::vector<std::size_t>& value,
                        const std::string& help) {
   add(
-      name, "N,N,...", help, [&value] { return fmt::format("{}", fmt::join(value, ",")); },
+      name, "N,N,...", help, [&value] { return join(value, ","); },
       [name, &value](const std::string& text) {
         std::vector<std::size_t> read;
         for (std::size_t begin = 0; begin <= text.size();) {

@@ -1,11 +1,11 @@
 #include "common/console.hpp"
 
 #include "common/check.hpp"
+#include "common/json.hpp"
 
 #include <mpi.h>
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -5,16 +5,13 @@
 #pragma once
 
 #include "common/communicator.hpp"
-
-#include <nlohmann/json_fwd.hpp>
+#include "common/json.hpp"
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
 namespace dist {
-
-using Json = nlohmann::ordered_json;
 
 class Console {
  public:

@@ -2,7 +2,7 @@
 
 #include "common/check_cuda.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dist {
 namespace {

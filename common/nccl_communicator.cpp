@@ -6,7 +6,7 @@
 #include "common/check_nccl.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <cstring>

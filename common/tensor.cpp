@@ -3,9 +3,9 @@
 #include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "common/check_cuda.hpp"
+#include "common/join.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <cstring>
 #include <utility>
@@ -23,7 +23,7 @@ std::size_t numel(const Shape& shape) {
 }
 
 std::string to_string(const Shape& shape) {
-  return fmt::format("({})", fmt::join(shape, ", "));
+  return fmt::format("({})", join(shape, ", "));
 }
 
 Tensor::Tensor(Shape shape, Device device)

@@ -10,10 +10,10 @@
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/eager_limit.hpp"
 #include "01_send_recv/send_recv.hpp"
+#include "common/json.hpp"
 #include "common/tracer_numbers.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstddef>

@@ -17,8 +17,7 @@
 #include "common/tracer_numbers.hpp"
 #include "common/why_no_nccl.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <cstddef>
 

@@ -12,10 +12,9 @@
 // In the wild: mpi-forum/mpi-issues#296, kokkos/kokkos-tools#25
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
+#include "common/join.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -119,7 +118,7 @@ bool break_print_order(const BreakIt& with) {
     const bool is_flushed = order == &flushed;
     console.line(fmt::format("  one file, {}: {}; out of place: {}",
                              is_flushed ? "each line flushed" : "each rank's buffer",
-                             fmt::join(*order, " "), out_of_place(*order)));
+                             join(*order, " "), out_of_place(*order)));
     console.row({{"break", "print-order"},
                  {"flushed", is_flushed},
                  {"order", *order},

@@ -9,8 +9,7 @@
 //          receiver.
 #include "01_send_recv/break_it/experiments.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <cstdint>
 

@@ -10,13 +10,13 @@
 //          equal length, silently wrong numbers
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
+#include "common/join.hpp"
+#include "common/json.hpp"
 #include "common/tracer_numbers.hpp"
 
 #include <mpi.h>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <array>
 #include <span>
@@ -80,7 +80,7 @@ bool receive_three_ways(const BreakIt& with, Json& row, std::string& text) {
       "                         memory: {} (where {} stood)\n"
       "  the same, with recv(): {}",
       too_long.error, behind_is_untouched ? "as before" : "OVERWRITTEN", too_short.error,
-      too_short.count, fmt::join(too_short.memory, " "), kOld, ours);
+      too_short.count, join(too_short.memory, " "), kOld, ours);
   return refused && behind_is_untouched && short_is_fine && ours != "nothing";
 }
 
@@ -105,7 +105,7 @@ bool break_truncate(const BreakIt& with) {
   const auto rows = gather_text(comm, row.dump());
   if (comm.rank() == 0) {
     with.console.line(texts[1]);
-    with.console.row(Json::parse(rows[1]));
+    with.console.row(*Json::parse(rows[1]));
   }
   return seen;
 }

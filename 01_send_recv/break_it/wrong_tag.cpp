@@ -12,8 +12,7 @@
 #include "01_send_recv/send_recv.hpp"
 #include "common/tracer_numbers.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <array>
 

@@ -8,11 +8,11 @@
 // In the wild: MPI_FLOAT left standing when the array became double (visit-dav/visit#2005)
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
+#include "common/join.hpp"
+#include "common/json.hpp"
 #include "common/tracer_numbers.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <array>
 #include <bit>
@@ -42,9 +42,9 @@ bool receive_as_others(const Communicator& comm, Json& row, std::string& text) {
   text = fmt::format(
       "  sent as floats:     {}\n"
       "  received as ints:   {}\n"
-      "  received as doubles: {:g}\n"
+      "  received as doubles: {}\n"
       "  no call returned an error; the bits are the same in all three",
-      fmt::join(sent, " "), fmt::join(ints, " "), fmt::join(doubles, " "));
+      join(sent, " "), join(ints, " "), join(doubles, " ", "{:g}"));
   return std::bit_cast<FourFloats>(ints) == sent && std::bit_cast<FourFloats>(doubles) == sent;
 }
 
@@ -65,7 +65,7 @@ bool break_wrong_type(const BreakIt& with) {
   const auto rows = gather_text(comm, row.dump());
   if (comm.rank() == 0) {
     with.console.line(texts[1]);
-    with.console.row(Json::parse(rows[1]));
+    with.console.row(*Json::parse(rows[1]));
   }
   return seen;
 }

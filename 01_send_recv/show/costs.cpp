@@ -5,8 +5,7 @@
 #include "01_send_recv/ping_pong.hpp"
 #include "01_send_recv/show/acts.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <optional>
 #include <string>

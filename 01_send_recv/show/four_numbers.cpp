@@ -6,11 +6,11 @@
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/show/acts.hpp"
 #include "common/host_copy.hpp"
+#include "common/join.hpp"
+#include "common/json.hpp"
 #include "common/tracer_numbers.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <vector>
 
@@ -67,8 +67,8 @@ bool report(const Console& console, const Communicator& comm, const char* act,
   console.line(title);
   lines_in_rank_order(
       console, comm,
-      fmt::format("  rank {}  {:6}  ->  {:6}{}", comm.rank(), fmt::join(before, " "),
-                  fmt::join(after, " "), correct ? "" : "   WRONG"));
+      fmt::format("  rank {}  {}  ->  {}{}", comm.rank(), join(before, " ", "{:6}"),
+                  join(after, " ", "{:6}"), correct ? "" : "   WRONG"));
   rows_in_rank_order(console, comm,
                      Json{{"act", act},
                           {"rank", comm.rank()},

@@ -7,12 +7,12 @@
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/show/acts.hpp"
 #include "common/check.hpp"
+#include "common/json.hpp"
 #include "common/tracer_numbers.hpp"
 
 #include <mpi.h>
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

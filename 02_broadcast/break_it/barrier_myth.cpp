@@ -16,8 +16,7 @@
 
 #include <mpi.h>
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -18,8 +18,7 @@
 
 #include <mpi.h>
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

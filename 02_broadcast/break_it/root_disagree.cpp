@@ -12,10 +12,10 @@
 //          came
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/flat.hpp"
+#include "common/json.hpp"
 #include "common/tracer_numbers.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <array>
 #include <cstddef>

@@ -12,11 +12,10 @@
 //          others come to it
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/broadcast.hpp"
+#include "common/join.hpp"
 #include "common/tracer_numbers.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <array>
 #include <cstddef>
@@ -79,7 +78,7 @@ bool break_root_only(const BreakIt& with) {
         fmt::format("  {}: the root's tensors 1, 2, 3 are for layers 1, 2, 3", name));
     lines_in_rank_order(with.console, comm,
                         fmt::format("    rank {}: layers 1, 2, 3 hold tensors {}", comm.rank(),
-                                    fmt::join(held, ", ")));
+                                    join(held, ", ")));
     rows_in_rank_order(with.console, comm,
                        {{"break", "root-only"},
                         {"algorithm", name},

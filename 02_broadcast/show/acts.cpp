@@ -7,12 +7,12 @@
 #include "02_broadcast/random.hpp"
 #include "common/hash.hpp"
 #include "common/host_copy.hpp"
+#include "common/join.hpp"
 #include "common/tracer_numbers.hpp"
 
 #include <mpi.h>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <vector>
 
@@ -50,8 +50,8 @@ bool show_four_numbers(const Context& context, const std::string& algorithm) {
       fmt::format("{}: rank {}'s four numbers to all", algorithm, context.root));
   lines_in_rank_order(
       context.console, context.comm,
-      fmt::format("  rank {}  {:6}  ->  {:6}", context.comm.rank(), fmt::join(before, " "),
-                  fmt::join(to_host(context.stream, tensor), " ")));
+      fmt::format("  rank {}  {}  ->  {}", context.comm.rank(), join(before, " ", "{:6}"),
+                  join(to_host(context.stream, tensor), " ", "{:6}")));
   return wrong_elements(context, tensor) == 0;
 }
 

@@ -5,12 +5,12 @@
 #include "02_broadcast/show/acts.hpp"
 #include "02_broadcast/show/broadcast_cost.hpp"
 #include "common/host_copy.hpp"
+#include "common/join.hpp"
+#include "common/json.hpp"
 #include "common/tracer_numbers.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
@@ -84,7 +84,7 @@ std::string time_and_error(const Measurement& m) {
 }
 
 std::string counted(const Measurement& m) {
-  const auto text = [](std::optional<std::size_t> n) { return n ? fmt::to_string(*n) : "-"; };
+  const auto text = [](std::optional<std::size_t> n) { return n ? std::to_string(*n) : "-"; };
   return fmt::format("{} ({})", text(m.rounds), text(m.formula_rounds));
 }
 
@@ -124,7 +124,7 @@ bool show_times(const Context& context, const std::vector<std::string>& algorith
   table.print(console);
   if (!rounds.empty()) {
     console.line(fmt::format("rounds at {}, counted (and by the formula): {}",
-                             format_bytes(sizes.back()), fmt::join(rounds, ", ")));
+                             format_bytes(sizes.back()), join(rounds, ", ")));
   }
   if (!context.measured) {
     console.line(

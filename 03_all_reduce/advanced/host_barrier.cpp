@@ -1,12 +1,12 @@
 #include "03_all_reduce/advanced/host_barrier.hpp"
 
 #include "common/check.hpp"
+#include "common/join.hpp"
 #include "common/watch.hpp"
 
 #include <mpi.h>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <atomic>
 #include <ctime>
@@ -133,7 +133,7 @@ void HostBarrier::give_up() const {
   }
   throw Error(
       fmt::format("the shared-memory all-reduce waited {} ms for rank{} {}, which did not come",
-                  limit_.count(), missing.size() == 1 ? "" : "s", fmt::join(missing, ", ")));
+                  limit_.count(), missing.size() == 1 ? "" : "s", join(missing, ", ")));
 }
 
 void HostBarrier::meet(const Call& call) {

@@ -17,9 +17,9 @@
 #include "03_all_reduce/break_it/distinct.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
 #include "common/hash.hpp"
+#include "common/json.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <array>
 #include <bit>

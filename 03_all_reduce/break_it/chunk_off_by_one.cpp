@@ -11,13 +11,12 @@
 //          (pytorch/pytorch#31572); baidu-allreduce's test holds 1.0 everywhere.
 #include "03_all_reduce/break_it/experiments.hpp"
 #include "03_all_reduce/ring.hpp"
+#include "common/join.hpp"
 #include "common/tracer_numbers.hpp"
 
 #include <mpi.h>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <string>
 #include <vector>
@@ -101,8 +100,8 @@ bool break_chunk_off_by_one(const BreakIt& with) {
   with.console.line(
       fmt::format("  tracer numbers  {}: {} wrong of {}; element 0 is {} and must be {}",
                   verdict(wrong_tracers), wrong_tracers, elements, is, must_be));
-  with.console.line(fmt::format("  provenance      chunk 0 has no share of rank {}",
-                                fmt::join(missing, ", ")));
+  with.console.line(
+      fmt::format("  provenance      chunk 0 has no share of rank {}", join(missing, ", ")));
   with.console.row({{"break", "chunk-off-by-one"},
                     {"ranks", comm.size()},
                     {"wrong_ones", wrong_ones},

@@ -11,8 +11,7 @@
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <array>
 #include <cmath>

@@ -15,8 +15,7 @@
 #include "common/tracer_numbers.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <utility>
 #include <vector>

@@ -21,8 +21,7 @@
 #include "common/watch.hpp"
 #include "common/why_no_nccl.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 namespace dist {
 

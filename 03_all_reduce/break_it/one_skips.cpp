@@ -12,8 +12,7 @@
 #include "common/tracer_numbers.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <vector>

@@ -11,10 +11,10 @@
 //          give wrong numbers).
 #include "03_all_reduce/advanced/all_reducer.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
+#include "common/json.hpp"
 #include "common/tracer_numbers.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <functional>
 #include <string>

@@ -14,8 +14,7 @@
 #include "03_all_reduce/nccl_all_reduce.hpp"
 #include "common/tracer_numbers.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <vector>
 

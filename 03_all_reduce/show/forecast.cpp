@@ -5,8 +5,7 @@
 #include "03_all_reduce/advanced/simulate.hpp"
 #include "common/check.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

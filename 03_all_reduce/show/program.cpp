@@ -3,14 +3,14 @@
 #include "01_send_recv/measure.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
 #include "common/host_copy.hpp"
+#include "common/join.hpp"
+#include "common/json.hpp"
 #include "common/tracer_numbers.hpp"
 #include "common/watch.hpp"
 
 #include <mpi.h>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <map>
@@ -193,8 +193,8 @@ bool show_four_numbers(const AllReduceContext& context, const std::string& algor
       fmt::format("{}: the {} of all ranks' four numbers", algorithm, context.options.op));
   lines_in_rank_order(
       context.console, context.comm,
-      fmt::format("  rank {}  {:6}  ->  {:6}", context.comm.rank(), fmt::join(before, " "),
-                  fmt::join(to_host(context.stream, tensor), " ")));
+      fmt::format("  rank {}  {}  ->  {}", context.comm.rank(), join(before, " ", "{:6}"),
+                  join(to_host(context.stream, tensor), " ", "{:6}")));
   return wrong_elements(context, tensor) == 0;
 }
 

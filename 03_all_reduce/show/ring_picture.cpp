@@ -3,7 +3,7 @@
 #include "03_all_reduce/ring.hpp"
 #include "common/console.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 

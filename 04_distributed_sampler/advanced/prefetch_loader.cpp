@@ -14,7 +14,7 @@
 
 #include "common/check.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <system_error>
 #include <utility>

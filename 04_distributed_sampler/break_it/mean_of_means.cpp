@@ -13,8 +13,7 @@
 #include "04_distributed_sampler/break_it/experiments.hpp"
 #include "04_distributed_sampler/weighted_mean.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <array>
 #include <cmath>

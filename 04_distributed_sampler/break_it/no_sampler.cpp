@@ -17,8 +17,7 @@
 #include "04_distributed_sampler/show/coverage.hpp"
 #include "common/hash.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

@@ -8,10 +8,9 @@
 #include "04_distributed_sampler/break_it/experiments.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "common/hash.hpp"
+#include "common/join.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <set>
 #include <vector>
@@ -45,8 +44,8 @@ bool break_no_set_epoch(const BreakIt& with) {
   const auto line = [&](const char* name, const std::vector<std::uint64_t>& hashes) {
     std::vector<std::uint64_t> first_digits;
     for (const std::uint64_t hash : hashes) first_digits.push_back(hash >> 32);
-    with.console.line(fmt::format("  {}  {:08x}  {} different", name,
-                                  fmt::join(first_digits, " "), different(hashes)));
+    with.console.line(fmt::format("  {}  {}  {} different", name,
+                                  join(first_digits, " ", "{:08x}"), different(hashes)));
   };
   with.console.line(
       fmt::format("hashes of rank 0's {} samples in epochs 0 to {}", 100, kEpochs - 1));

@@ -12,8 +12,7 @@
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "04_distributed_sampler/show/coverage.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <string>

@@ -14,8 +14,7 @@
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <vector>
 

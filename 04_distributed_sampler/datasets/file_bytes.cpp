@@ -8,7 +8,7 @@
 
 #include "common/check.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include <algorithm>

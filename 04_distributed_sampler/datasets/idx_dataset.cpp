@@ -4,7 +4,7 @@
 
 #include "common/check.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

@@ -6,8 +6,7 @@
 #include "04_distributed_sampler/show/loader_timing.hpp"
 #include "common/check.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -2,8 +2,7 @@
 #include "04_distributed_sampler/show/coverage.hpp"
 #include "04_distributed_sampler/weighted_mean.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -2,10 +2,10 @@
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/show/acts.hpp"
 #include "04_distributed_sampler/show/coverage.hpp"
+#include "common/join.hpp"
+#include "common/json.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>
@@ -32,7 +32,7 @@ std::string line_of(const SamplingOptions& options, const std::vector<std::size_
     const auto at = [&](std::size_t i) {
       return indices.begin() + static_cast<std::ptrdiff_t>(i);
     };
-    text += fmt::format(" [{}]", fmt::join(at(begin), at(end), " "));
+    text += fmt::format(" [{}]", join(std::ranges::subrange(at(begin), at(end)), " "));
   }
   if (indices.size() > shown) text += fmt::format(" ... {} in all", indices.size());
   return text;

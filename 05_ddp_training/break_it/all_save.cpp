@@ -17,8 +17,7 @@
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "common/check.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <array>
 #include <cstdlib>

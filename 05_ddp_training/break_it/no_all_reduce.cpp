@@ -12,8 +12,7 @@
 #include "05_ddp_training/checkpoint/snapshot.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 namespace dist {
 

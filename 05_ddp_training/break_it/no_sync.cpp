@@ -12,8 +12,7 @@
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "common/buffer.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -14,8 +14,7 @@
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/trainer/across_ranks.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

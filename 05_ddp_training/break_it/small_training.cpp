@@ -4,7 +4,7 @@
 #include "05_ddp_training/advanced/guards/replica_check.hpp"
 #include "common/host_copy.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

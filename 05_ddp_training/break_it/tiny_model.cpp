@@ -17,8 +17,7 @@
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "common/patient_waits.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <array>
 #include <chrono>

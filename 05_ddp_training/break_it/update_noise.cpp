@@ -13,8 +13,7 @@
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -6,9 +6,9 @@
 #include "common/check.hpp"
 #include "common/hash.hpp"
 #include "common/host_copy.hpp"
+#include "common/json.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>
@@ -16,7 +16,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <set>
+#include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -88,9 +88,10 @@ constexpr std::size_t kChecksumDigits = 16;
 
 std::string header_of(const std::vector<NamedTensor>& tensors,
                       const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header;
-  header["__metadata__"] = metadata;
-  header["__metadata__"][kChecksumKey] = std::string(kChecksumDigits, '0');
+  Json header;
+  Json& about = header["__metadata__"] = Json::object();
+  for (const auto& [key, value] : metadata) about[key] = value;
+  about[kChecksumKey] = std::string(kChecksumDigits, '0');
   std::size_t begin = 0;
   for (const auto& [name, tensor] : tensors) {
     const std::size_t end = begin + tensor.size_bytes();
@@ -117,56 +118,40 @@ struct Range {
   std::size_t end = 0;
 };
 
-// nlohmann-json keeps the last of two equal keys; a file that has two is not to be trusted.
-nlohmann::json parse_without_duplicates(const std::string& text, const std::string& path) {
-  std::vector<std::set<std::string>> keys;
-  std::string twice;
-  const auto look = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      twice = parsed.get<std::string>();
-    }
-    return true;
-  };
-  nlohmann::json header;
-  try {
-    header = nlohmann::json::parse(text, look);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(fmt::format("{}: its header is no JSON: {}", path, error.what()));
-  }
-  if (!twice.empty()) throw Error(fmt::format("{}: its header has {} twice", path, twice));
-  return header;
+std::size_t whole_number(const Json& value, const std::string& what) {
+  if (!value.whole_number()) throw Error(what + " is no whole number");
+  return *value.whole_number();
 }
 
-std::size_t whole_number(const nlohmann::json& value, const std::string& what) {
-  if (!value.is_number_unsigned()) throw Error(what + " is no whole number");
-  return value.get<std::size_t>();
+// The array under `key`; null if there is none.
+const Json::Array* elements(const Json& object, const char* key) {
+  const Json* found = object.find(key);
+  return found == nullptr ? nullptr : found->elements();
 }
 
 // The tensors that the header promises, in the order of their bytes, which must cover the
 // `data_bytes` behind the header exactly.
-std::vector<Range> parse_ranges(const nlohmann::json& header, std::size_t data_bytes,
+std::vector<Range> parse_ranges(const Json& header, std::size_t data_bytes,
                                 const std::string& path) {
   std::vector<Range> ranges;
-  for (const auto& [name, entry] : header.items()) {
+  for (const auto& [name, entry] : *header.members()) {
     if (name == "__metadata__") continue;
     const std::string what = fmt::format("{}: tensor {}", path, name);
-    if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") ||
-        !entry.contains("data_offsets") || !entry["shape"].is_array() ||
-        !entry["data_offsets"].is_array() || entry["data_offsets"].size() != 2) {
+    const Json* dtype = entry.find("dtype");
+    const Json::Array* shape = elements(entry, "shape");
+    const Json::Array* offsets = elements(entry, "data_offsets");
+    if (dtype == nullptr || shape == nullptr || offsets == nullptr || offsets->size() != 2) {
       throw Error(what + " has no dtype, shape and data_offsets");
     }
-    if (entry["dtype"] != "F32") {
-      throw Error(fmt::format("{} is of dtype {}, not F32", what, entry["dtype"].dump()));
+    if (dtype->text() == nullptr || *dtype->text() != "F32") {
+      throw Error(fmt::format("{} is of dtype {}, not F32", what, dtype->dump()));
     }
     Range range{.name = name, .shape = {}};
-    for (const auto& extent : entry["shape"]) {
+    for (const Json& extent : *shape) {
       range.shape.push_back(whole_number(extent, what + ": its shape"));
     }
-    range.begin = whole_number(entry["data_offsets"][0], what + ": its offset");
-    range.end = whole_number(entry["data_offsets"][1], what + ": its offset");
+    range.begin = whole_number(offsets->front(), what + ": its offset");
+    range.end = whole_number(offsets->back(), what + ": its offset");
     if (range.begin > range.end || range.end > data_bytes) {
       throw Error(
           fmt::format("{}: bytes {} to {} of {}", what, range.begin, range.end, data_bytes));
@@ -194,15 +179,14 @@ std::vector<Range> parse_ranges(const nlohmann::json& header, std::size_t data_b
   return ranges;
 }
 
-std::map<std::string, std::string> parse_metadata(const nlohmann::json& header,
-                                                  const std::string& path) {
+std::map<std::string, std::string> parse_metadata(const Json& header, const std::string& path) {
   std::map<std::string, std::string> metadata;
-  const auto found = header.find("__metadata__");
-  if (found == header.end()) return metadata;
-  if (!found->is_object()) throw Error(path + ": its metadata is no object");
-  for (const auto& [key, value] : found->items()) {
-    if (!value.is_string()) throw Error(fmt::format("{}: metadata {} is no text", path, key));
-    metadata[key] = value.get<std::string>();
+  const Json* found = header.find("__metadata__");
+  if (found == nullptr) return metadata;
+  if (found->members() == nullptr) throw Error(path + ": its metadata is no object");
+  for (const auto& [key, value] : *found->members()) {
+    if (!value.text()) throw Error(fmt::format("{}: metadata {} is no text", path, key));
+    metadata[key] = *value.text();
   }
   return metadata;
 }
@@ -264,12 +248,14 @@ SafetensorsFile read_safetensors(const std::string& path) {
   std::string text(header_bytes, '\0');
   file.read(text.data(), text.size());
   if (text.empty() || text[0] != '{') throw Error(path + ": at byte 8: its header is no JSON");
-  const nlohmann::json header = parse_without_duplicates(text, path);
+  std::string problem;
+  const std::optional<Json> header = Json::parse(text, &problem);
+  if (!header) throw Error(fmt::format("{}: its header {}", path, problem));
 
   SafetensorsFile content;
-  content.metadata = parse_metadata(header, path);
+  content.metadata = parse_metadata(*header, path);
   const std::size_t data_bytes = size - sizeof(header_bytes) - text.size();
-  const std::vector<Range> ranges = parse_ranges(header, data_bytes, path);
+  const std::vector<Range> ranges = parse_ranges(*header, data_bytes, path);
   Fingerprint checksum;
   const std::size_t position = checksum_position(text);
   if (position != std::string::npos && position + kChecksumDigits <= text.size()) {

@@ -1,9 +1,9 @@
 #include "05_ddp_training/checkpoint/snapshot.hpp"
 
 #include "common/hash.hpp"
+#include "common/json.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <span>
 

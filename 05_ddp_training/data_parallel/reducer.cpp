@@ -5,7 +5,7 @@
 #include "05_ddp_training/data_parallel/overlap_bound.hpp"
 #include "common/check.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #endif
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <vector>

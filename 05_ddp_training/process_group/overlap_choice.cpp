@@ -1,6 +1,6 @@
 #include "05_ddp_training/process_group/overlap_choice.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <sched.h>

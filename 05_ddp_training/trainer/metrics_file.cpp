@@ -1,11 +1,12 @@
 #include "05_ddp_training/trainer/metrics_file.hpp"
 
 #include "common/check.hpp"
+#include "common/json.hpp"
 #include "common/output_file.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
+#include <optional>
 #include <utility>
 
 namespace dist {
@@ -17,11 +18,11 @@ std::string lines_before(const std::string& path, std::size_t first_step) {
   std::ifstream file(path);
   std::string kept;
   for (std::string line; std::getline(file, line);) {
-    const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!row.is_object() || !row.contains("step")) continue;
-    if (!row["step"].is_number_unsigned() || row["step"].get<std::size_t>() >= first_step)
-      continue;
-    kept += line + '\n';
+    const std::optional<Json> row = Json::parse(line);
+    const Json* step = row ? row->find("step") : nullptr;
+    if (step != nullptr && step->whole_number() && *step->whole_number() < first_step) {
+      kept += line + '\n';
+    }
   }
   return kept;
 }

@@ -8,7 +8,7 @@
 #include "05_ddp_training/trainer/training_options.hpp"
 #include "common/communicator.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <bit>
 #include <cstddef>

@@ -6,7 +6,7 @@
 #include "common/check.hpp"
 #include "common/hash.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -5,9 +5,9 @@
 #include "common/check.hpp"
 #include "common/hash.hpp"
 #include "common/host_copy.hpp"
+#include "common/json.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

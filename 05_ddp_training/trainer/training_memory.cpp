@@ -1,7 +1,8 @@
 #include "05_ddp_training/trainer/training_memory.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include "common/json.hpp"
+
+#include <fmt/core.h>
 
 namespace dist {
 namespace {

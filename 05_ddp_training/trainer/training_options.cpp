@@ -3,7 +3,7 @@
 #include "common/check.hpp"
 #include "common/output_file.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

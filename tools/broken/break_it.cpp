@@ -2,8 +2,7 @@
 
 #include "common/check.hpp"
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

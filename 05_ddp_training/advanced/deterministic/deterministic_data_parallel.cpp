@@ -6,7 +6,7 @@
 #include "common/host_copy.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 

@@ -2,7 +2,7 @@
 
 #include "common/check.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>

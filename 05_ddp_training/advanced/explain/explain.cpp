@@ -6,10 +6,10 @@
 #include "05_ddp_training/advanced/guards/replica_check.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/trainer/across_ranks.hpp"
+#include "common/join.hpp"
+#include "common/json.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <string>
@@ -48,7 +48,7 @@ class Report {
   }
 
   void samples(const ExplainedStep& step) const {
-    say(fmt::format("  rank {}  samples {}", comm_.rank(), fmt::join(step.samples, " ")),
+    say(fmt::format("  rank {}  samples {}", comm_.rank(), join(step.samples, " ")),
         {{"explain", "samples"}, {"rank", comm_.rank()}, {"samples", step.samples}});
   }
 
@@ -90,7 +90,7 @@ class Report {
 
   void bucket(std::size_t number, const std::vector<std::string>& names,
               const RecordingProcessGroup::Exchange& exchange) const {
-    heading(fmt::format("  bucket {}: {}, {} bytes", number, fmt::join(names, ", "),
+    heading(fmt::format("  bucket {}: {}, {} bytes", number, join(names, ", "),
                         exchange.before.size() * sizeof(float)));
     say(fmt::format("    rank {}  {} -> {}", comm_.rank(), text_of(exchange.before),
                     text_of(exchange.after)),
@@ -112,7 +112,7 @@ class Report {
   }
 
   void alone(const ExplainedStep& step) const {
-    heading(fmt::format("  samples {}, mean loss {:.6f}, hash {}", fmt::join(step.samples, " "),
+    heading(fmt::format("  samples {}, mean loss {:.6f}, hash {}", join(step.samples, " "),
                         step.loss, hash_of(step.parameters)));
     heading("  gradients   " + text_of(step.gradients));
     heading("  parameters  " + text_of(step.parameters));
@@ -170,7 +170,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
   report.parameters("made", made);
   report.parameters("broadcast", received);
   report.heading(fmt::format("2. sampler: epoch 0's order is {}, and the ranks take turns",
-                             fmt::join(alone.samples, " ")));
+                             join(alone.samples, " ")));
   report.samples(step);
   report.heading("3. forward: logits = 2.weight ReLU(0.weight x + 0.bias) + 2.bias");
   report.forward(step);

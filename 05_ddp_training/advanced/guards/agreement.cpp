@@ -7,7 +7,7 @@
 #include "common/console.hpp"
 #include "common/hash.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <fstream>

@@ -2,7 +2,7 @@
 
 #include "05_ddp_training/advanced/guards/replica_check.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dist {
 

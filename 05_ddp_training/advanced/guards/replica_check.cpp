@@ -4,9 +4,9 @@
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/hash.hpp"
 #include "common/host_copy.hpp"
+#include "common/join.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -52,7 +52,7 @@ std::string first_difference(const Communicator& comm, std::span<const Parameter
     if (hashes[2 * i] == ~hashes[2 * i + 1]) continue;
     const std::vector<int> ranks = dissenters(comm, mine[2 * i]);
     return fmt::format("{} of rank{} {}", parameters[i].name, ranks.size() == 1 ? "" : "s",
-                       fmt::join(ranks, ", "));
+                       join(ranks, ", "));
   }
   return "";
 }

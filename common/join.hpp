@@ -1,0 +1,26 @@
+// A list as text. fmt::join does the same, in headers that take half a second to compile.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <ranges>
+#include <string>
+#include <string_view>
+
+namespace dist {
+
+// "1, 2, 3": the values in their order, each as `format` writes it.
+template <std::ranges::input_range Range>
+std::string join(const Range& values, std::string_view separator,
+                 fmt::string_view format = "{}") {
+  std::string text;
+  bool first = true;
+  for (const auto& value : values) {
+    if (!first) text += separator;
+    first = false;
+    text += fmt::vformat(format, fmt::make_format_args(value));
+  }
+  return text;
+}
+
+}  // namespace dist
