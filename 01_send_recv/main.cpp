@@ -5,17 +5,12 @@
 //   mpirun -np 4 build/bin/send_recv --act exchange   five ways to pass numbers on
 //
 // Read raw_messages.cpp first, then send_recv.hpp, then this file.
-#include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/show/acts.hpp"
 #include "01_send_recv/show/sweep_options.hpp"
-#include "common/command_line.hpp"
-#include "common/console.hpp"
+#include "common/check.hpp"
 #include "common/cuda_aware.hpp"
-#include "common/device.hpp"
 #include "common/mpi_environment.hpp"
-#include "common/why_no_nccl.hpp"
 
-#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -26,7 +21,7 @@ using namespace dist;
 
 struct Act {
   const char* name;
-  bool (*show)(const Stage&);
+  bool (*show)(const Program&, const SweepOptions&);
   bool by_default;
   bool in_all;  // `all` shows everything that comes to an end
   int fewest_ranks;
@@ -46,53 +41,39 @@ constexpr std::array kActs{
 
 int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
-  const Communicator comm = Communicator::world();
+  Program program("send_recv", "Lesson 1: a small tensor moves between ranks.");
 
-  CommonOptions common;
   std::string wanted = "default";
   SweepOptions sweep{.min_bytes = 4, .max_bytes = 4U << 20, .iterations = 0};
-  DeviceChoice choice;
-  CommandLine command_line("send_recv", "Lesson 1: a small tensor moves between ranks.");
   std::vector<std::string> names{"default"};
   for (const Act& act : kActs) names.emplace_back(act.name);
   names.emplace_back("all");
-  command_line.choice("--act", wanted, names, "what to show; default: message and ring");
-  sweep.declare(command_line, /*smallest=*/sizeof(float));
-  common.declare(command_line);
-  BreakOption broken(kSendRecvExperiments);
-  broken.declare(command_line, comm);
-  command_line.check([&] {
+  program.flags.choice("--act", wanted, names, "what to show; default: message and ring");
+  sweep.declare(program.flags, /*smallest=*/sizeof(float));
+  program.declare_common("--act", wanted);
+  program.flags.check([&] {
     for (const Act& act : kActs) {
-      if (wanted == act.name && comm.size() < act.fewest_ranks) {
+      if (wanted == act.name && program.comm.size() < act.fewest_ranks) {
         throw Error("--act: " + wanted + " needs two ranks");
       }
     }
-    choice = choose_device(common.device, comm.local_rank());
   });
-  std::string no_nccl;
-  command_line.check_together([&] {
-    no_nccl = why_no_nccl(comm, choice.device);
-    if (wanted == "nccl" && !no_nccl.empty()) throw Error("--act: nccl: " + no_nccl);
-  });
-  if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
+  if (const auto exit = program.start(argc, argv)) return *exit;
 
-  const Console console(common.json, comm.rank() == 0);
-  const Stream stream(choice.device, common.threads);
-  if (broken.wanted()) return broken.run({console, comm, stream});
-  console.line(describe_run(comm.size(), choice) + describe_messages(choice.device));
-
-  const Stage stage{console, comm, stream, sweep};
+  const Console& console = program.console;
+  const Device device = program.device.device;
+  console.line(describe_run(program.comm.size(), program.device) + describe_messages(device));
   bool correct = true;
   for (const Act& act : kActs) {
     const bool chosen = wanted == act.name || (wanted == "all" && act.in_all) ||
                         (wanted == "default" && act.by_default);
     if (!chosen) continue;
-    if (comm.size() < act.fewest_ranks) {
+    if (program.comm.size() < act.fewest_ranks) {
       console.line(std::string(act.name) + ": needs two ranks, left out");
-    } else if (act.show == show_nccl && !no_nccl.empty()) {
-      console.line("nccl: left out: " + no_nccl);
+    } else if (act.show == show_nccl && !program.no_nccl.empty()) {
+      console.line("nccl: left out: " + program.no_nccl);
     } else {
-      correct &= act.show(stage);
+      correct &= act.show(program, sweep);
     }
   }
   return console.verdict(correct, "every number is what it must be, on every rank",

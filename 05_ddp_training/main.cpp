@@ -13,7 +13,6 @@
 #include "05_ddp_training/advanced/guards/agreement.hpp"
 #include "05_ddp_training/advanced/guards/guards.hpp"
 #include "05_ddp_training/advanced/guards/replica_check.hpp"
-#include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "05_ddp_training/checkpoint/starting_point.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
@@ -56,12 +55,9 @@ int main(int argc, char** argv) {
   options.declare(command_line, /*writes=*/root);
   parallel.declare(command_line, options, comm);
   start.declare(command_line);
-  BreakOption broken(kDdpExperiments);
-  broken.declare(command_line, comm);
   const auto ranks = static_cast<std::size_t>(comm.size());
   command_line.check([&] {
     choice = choose_device(options.common.device, comm.local_rank());
-    if (broken.wanted()) return;  // it brings its own data
     data.load(options, comm.size(), parallel.virtual_ranks(comm).per_process());
     settings =
         run_settings(command_line.values(), data.fingerprint(options), to_string(choice.device),
@@ -79,7 +75,6 @@ int main(int argc, char** argv) {
 
   const Console console(options.common.json, root);
   const Stream stream(choice.device, options.common.threads);
-  if (broken.wanted()) return broken.run({console, comm, stream, options.common.seed});
   const OverlapChoice overlap =
       choose_overlap(parallel.overlap, backend.backend, comm, options.common.threads);
   const auto group =

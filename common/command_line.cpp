@@ -259,11 +259,6 @@ std::optional<int> parse(CommandLine& command_line, const Communicator& comm, in
   spy.declare(command_line, /*writes=*/comm.rank() == 0);
   if (const auto status = agree(comm, command_line.parse(argc, argv))) return status;
   if (const auto status = agree(comm, command_line.run_checks_together())) return status;
-  // Who breaks something on purpose does not want to wait for a minute.
-  constexpr double kBreakTimeout = 2;
-  if (command_line.given("--break") && !command_line.given("--timeout")) {
-    spy.timeout_s = kBreakTimeout;
-  }
   diagnostics::start(spy);
   return std::nullopt;
 }

@@ -13,7 +13,7 @@ using nlohmann::json;
 namespace {
 
 CommandResult broken(int ranks, const std::string& name, const std::string& flags = "--json") {
-  return mpirun(ranks, "send_recv", "--break " + name + " " + flags, kNoGrace);
+  return mpirun(ranks, "broken/send_recv", name + " " + flags, kNoGrace);
 }
 
 // The rows of an experiment that came to an end and saw its symptom.
@@ -30,16 +30,16 @@ std::vector<json> symptom(int ranks, const std::string& name) {
 }  // namespace
 
 TEST_CASE("send_recv lists its experiments, and refuses what it cannot do", "[break]") {
-  const std::vector<json> rows = mpirun(1, "send_recv", "--break list --json").rows();
+  const std::vector<json> rows = mpirun(1, "broken/send_recv", "list --json").rows();
   std::set<std::string> names;
   for (const json& row : rows) names.insert(row["break"].get<std::string>());
   CHECK(names == std::set<std::string>{"shared-variable", "head-to-head", "wrong-tag",
                                        "truncate", "wrong-type", "reuse-buffer", "print-order",
                                        "no-group"});
   for (const std::string& name : names) {
-    check_refused("send_recv", "--break " + name, "--break: " + name + " needs 2 ranks", 1);
+    check_refused("broken/send_recv", name, "NAME: " + name + " needs 2 ranks", 1);
   }
-  check_refused("send_recv", "--break nonsense", "--break: 'nonsense' is none of list, ");
+  check_refused("broken/send_recv", "nonsense", "NAME: 'nonsense' is none of list, ");
 }
 
 TEST_CASE("shared-variable: rank 0's 42 stays with rank 0", "[break]") {
@@ -153,7 +153,7 @@ TEST_CASE("no-group: single sends wait in a cycle, or there is no NCCL", "[break
     INFO(result.out << result.err);
     if (result.status == 2) {
       CHECK(result.out.empty());
-      CHECK(result.err.find("error: --break: no-group: ") == 0);
+      CHECK(result.err.find("error: no-group: ") == 0);
       continue;
     }
     CHECK(result.status == 86);

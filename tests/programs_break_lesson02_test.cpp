@@ -14,7 +14,7 @@ namespace {
 
 std::vector<json> symptom(int ranks, const std::string& name, const std::string& flags = "") {
   const CommandResult result =
-      mpirun(ranks, "broadcast", "--json --break " + name + " " + flags);
+      mpirun(ranks, "broken/broadcast", "--json " + name + " " + flags);
   INFO(ranks << " ranks, " << name << " " << flags << "\n" << result.out << result.err);
   REQUIRE(result.status == 0);
   std::vector<json> rows = result.rows();
@@ -25,13 +25,13 @@ std::vector<json> symptom(int ranks, const std::string& name, const std::string&
 }  // namespace
 
 TEST_CASE("broadcast lists its experiments, and refuses too few ranks", "[break]") {
-  const std::vector<json> rows = mpirun(1, "broadcast", "--break list --json").rows();
+  const std::vector<json> rows = mpirun(1, "broken/broadcast", "list --json").rows();
   std::set<std::string> names;
   for (const json& row : rows) names.insert(row["break"].get<std::string>());
   CHECK(names ==
         std::set<std::string>{"barrier-myth", "root-only", "root-disagree", "no-broadcast"});
   for (const std::string& name : names) {
-    check_refused("broadcast", "--break " + name, "--break: " + name + " needs 2 ranks", 1);
+    check_refused("broken/broadcast", name, "NAME: " + name + " needs 2 ranks", 1);
   }
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("root-disagree: nobody notices until the next call, which is right", "
 
 TEST_CASE("root-disagree with --strict: the two roots wait for each other", "[break]") {
   const CommandResult result =
-      mpirun(4, "broadcast", "--break root-disagree --strict --timeout 2", kNoGrace);
+      mpirun(4, "broken/broadcast", "root-disagree --strict --timeout 2", kNoGrace);
   INFO(result.out << result.err);
   CHECK(result.status == 86);
   CHECK(

@@ -17,10 +17,10 @@ const std::string kProgram = "all_reduce";
 TEST_CASE("all_reduce lists its experiments", "[break]") {
   check_list(kProgram, {"forget-divide", "chunk-off-by-one", "full-tensor-ring", "swap-order",
                         "one-skips", "association", "no-group", "wrong-stream"});
-  check_refused(kProgram, "--break nothing", "--break: 'nothing' is none of");
-  check_refused(kProgram, "--break full-tensor-ring", "--break: full-tensor-ring needs 3 ranks",
-                2);
-  check_refused(kProgram, "--break swap-order", "--break: swap-order needs 2 ranks", 1);
+  check_refused("broken/" + kProgram, "nothing", "NAME: 'nothing' is none of");
+  check_refused("broken/" + kProgram, "full-tensor-ring",
+                "NAME: full-tensor-ring needs 3 ranks", 2);
+  check_refused("broken/" + kProgram, "swap-order", "NAME: swap-order needs 2 ranks", 1);
 }
 
 TEST_CASE("forget-divide multiplies the learning rate by the number of ranks", "[break]") {

@@ -21,8 +21,8 @@ bool near(const json& value, double expected) {
 TEST_CASE("distributed_sampler lists its experiments", "[break]") {
   check_list(kProgram, {"no-sampler", "no-set-epoch", "rank-seed", "pad-eval", "uneven",
                         "mean-of-means"});
-  check_refused(kProgram, "--break nothing", "--break: 'nothing' is none of");
-  check_refused(kProgram, "--break uneven", "--break: uneven needs 2 ranks", 1);
+  check_refused("broken/" + kProgram, "nothing", "NAME: 'nothing' is none of");
+  check_refused("broken/" + kProgram, "uneven", "NAME: uneven needs 2 ranks", 1);
 }
 
 TEST_CASE("no-sampler takes the same samples on all ranks", "[break]") {

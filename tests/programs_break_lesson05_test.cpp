@@ -14,7 +14,7 @@ using nlohmann::json;
 namespace {
 
 CommandResult broken(int ranks, const std::string& name, const std::string& flags = "--json") {
-  return mpirun(ranks, "ddp_training", "--break " + name + " " + flags, kNoGrace);
+  return mpirun(ranks, "broken/ddp_training", name + " " + flags, kNoGrace);
 }
 
 // The rows of an experiment that came to an end and saw its symptom.
@@ -52,7 +52,7 @@ void check_text(int ranks, const std::string& name, const std::string& line) {
 bool has_queues(const std::string& name) {
   const CommandResult result = broken(2, name, "--json --device auto");
   if (result.status != 2) return true;
-  CHECK(result.err.find("error: --break: " + name + ": on a CPU nothing is queued") == 0);
+  CHECK(result.err.find("error: " + name + ": on a CPU nothing is queued") == 0);
   CHECK(result.out.empty());
   std::cout << name << ": not run: " << result.err.substr(0, result.err.find('\n'))
             << std::endl;
@@ -62,7 +62,7 @@ bool has_queues(const std::string& name) {
 }  // namespace
 
 TEST_CASE("ddp_training lists its experiments, and refuses what it cannot do", "[break]") {
-  const std::vector<json> rows = mpirun(1, "ddp_training", "--break list --json").rows();
+  const std::vector<json> rows = mpirun(1, "broken/ddp_training", "list --json").rows();
   std::set<std::string> names;
   for (const json& row : rows) names.insert(row["break"].get<std::string>());
   CHECK(names == std::set<std::string>{"no-all-reduce", "skip-parameter", "gradient-noise",
@@ -70,9 +70,9 @@ TEST_CASE("ddp_training lists its experiments, and refuses what it cannot do", "
                                        "rank0-loss", "lr", "no-wait", "tiny-model", "memory",
                                        "wrong-stream", "no-sync"});
   for (const std::string name : {"no-all-reduce", "memory", "no-sync"}) {
-    check_refused("ddp_training", "--break " + name, "--break: " + name + " needs 2 ranks", 1);
+    check_refused("broken/ddp_training", name, "NAME: " + name + " needs 2 ranks", 1);
   }
-  check_refused("ddp_training", "--break nonsense", "--break: 'nonsense' is none of list, ");
+  check_refused("broken/ddp_training", "nonsense", "NAME: 'nonsense' is none of list, ");
 }
 
 TEST_CASE("no-all-reduce: every loss falls, and no two replicas are equal", "[break]") {

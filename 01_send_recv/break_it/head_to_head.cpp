@@ -37,9 +37,9 @@ bool send_first(const Communicator& comm, std::size_t count) {
 
 }  // namespace
 
-bool break_head_to_head(const BreakIt& with) {
-  const Console& console = with.console;
-  const Communicator& comm = with.comm;
+bool break_head_to_head(const Program& program) {
+  const Console& console = program.console;
+  const Communicator& comm = program.comm;
   // Between ranks 0 and 1 it is one of these; which, is no matter: below the smallest the two
   // come to an end, above the largest they do not.
   const std::vector<EagerLimit> limits = find_eager_limits(comm);

@@ -23,16 +23,16 @@
 
 namespace dist {
 
-std::string why_no_group(const BreakIt& with) {
-  return why_no_nccl(with.comm, with.stream.device());
+std::string why_no_group(const Program& program) {
+  return why_no_nccl(program.comm, program.stream.device());
 }
 
 #if DIST_WITH_NCCL
 
-bool break_no_group(const BreakIt& with) {
-  const Console& console = with.console;
-  const Communicator& comm = with.comm;
-  const Stream& stream = with.stream;
+bool break_no_group(const Program& program) {
+  const Console& console = program.console;
+  const Communicator& comm = program.comm;
+  const Stream& stream = program.stream;
   const Tensor out({std::size_t{1} << 22}, stream.device());
   const Tensor in(out.shape(), stream.device());
   on_host(stream, out, [&](auto data) { fill_tracer_numbers(data, comm.rank()); });
@@ -66,7 +66,7 @@ bool break_no_group(const BreakIt& with) {
 
 #else
 
-bool break_no_group(const BreakIt&) {
+bool break_no_group(const Program&) {
   throw Error("built without NCCL");
 }
 

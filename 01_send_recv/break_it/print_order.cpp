@@ -97,14 +97,15 @@ std::size_t out_of_place(const std::vector<std::int64_t>& order) {
 
 }  // namespace
 
-std::string why_no_print_order(const BreakIt& with) {
-  const bool one_host = with.comm.all_agree(with.comm.local_size() == with.comm.size());
+std::string why_no_print_order(const Program& program) {
+  const bool one_host =
+      program.comm.all_agree(program.comm.local_size() == program.comm.size());
   return one_host ? "" : "needs all ranks on one host, to write to one file";
 }
 
-bool break_print_order(const BreakIt& with) {
-  const Console& console = with.console;
-  const Communicator& comm = with.comm;
+bool break_print_order(const Program& program) {
+  const Console& console = program.console;
+  const Communicator& comm = program.comm;
   if (!console.json()) {
     // Past the Console, each rank by itself: the one place in the course that does so.
     with_token(comm, 1, [&](std::int64_t number) {

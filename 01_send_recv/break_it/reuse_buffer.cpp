@@ -64,9 +64,9 @@ Versions send_and_overwrite(const Communicator& comm, std::size_t count) {
 
 }  // namespace
 
-bool break_reuse_buffer(const BreakIt& with) {
-  const Console& console = with.console;
-  const Communicator& comm = with.comm;
+bool break_reuse_buffer(const Program& program) {
+  const Console& console = program.console;
+  const Communicator& comm = program.comm;
   std::size_t large = 1U << 20;
   for (const EagerLimit& limit : find_eager_limits(comm)) {
     large = std::max(large, 2 * limit.bytes);

@@ -20,20 +20,20 @@ int the_variable = 0;  // one per process
 
 }  // namespace
 
-bool break_shared_variable(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_shared_variable(const Program& program) {
+  const Communicator& comm = program.comm;
   if (comm.rank() == 0) the_variable = 42;
   comm.barrier();
   const auto address = reinterpret_cast<std::uintptr_t>(&the_variable);
   lines_in_rank_order(
-      with.console, comm,
+      program.console, comm,
       fmt::format("  rank {}  the_variable at {:#x}: {}", comm.rank(), address, the_variable));
-  rows_in_rank_order(with.console, comm,
+  rows_in_rank_order(program.console, comm,
                      {{"break", "shared-variable"},
                       {"rank", comm.rank()},
                       {"address", address},
                       {"value", the_variable}});
-  with.console.line("rank 0 wrote 42 before the barrier; nobody else's variable changed");
+  program.console.line("rank 0 wrote 42 before the barrier; nobody else's variable changed");
   return the_variable == (comm.rank() == 0 ? 42 : 0);
 }
 

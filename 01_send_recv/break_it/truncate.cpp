@@ -58,11 +58,11 @@ std::string what_recv_says(const Communicator& comm, std::span<float> data) {
   return "nothing";
 }
 
-bool receive_three_ways(const BreakIt& with, Json& row, std::string& text) {
-  const Received too_long = receive_raw(with.comm, 3);
-  const Received too_short = receive_raw(with.comm, 4);
+bool receive_three_ways(const Program& program, Json& row, std::string& text) {
+  const Received too_long = receive_raw(program.comm, 3);
+  const Received too_short = receive_raw(program.comm, 4);
   std::array<float, 4> data{};
-  const std::string ours = what_recv_says(with.comm, data);
+  const std::string ours = what_recv_says(program.comm, data);
   const bool refused = too_long.error_class == MPI_ERR_TRUNCATE;
   const bool behind_is_untouched = too_long.memory[3] == kOld;
   const bool short_is_fine = too_short.error_class == MPI_SUCCESS && too_short.count == 3;
@@ -86,8 +86,8 @@ bool receive_three_ways(const BreakIt& with, Json& row, std::string& text) {
 
 }  // namespace
 
-bool break_truncate(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_truncate(const Program& program) {
+  const Communicator& comm = program.comm;
   if (comm.rank() == 0) {
     std::array<float, 4> numbers{};
     fill_tracer_numbers(numbers, 1);
@@ -99,13 +99,13 @@ bool break_truncate(const BreakIt& with) {
   bool seen = true;
   Json row;
   std::string text;
-  if (comm.rank() == 1) seen = receive_three_ways(with, row, text);
+  if (comm.rank() == 1) seen = receive_three_ways(program, row, text);
   // Rank 1 has seen it, rank 0 speaks.
   const auto texts = gather_text(comm, text);
   const auto rows = gather_text(comm, row.dump());
   if (comm.rank() == 0) {
-    with.console.line(texts[1]);
-    with.console.row(*Json::parse(rows[1]));
+    program.console.line(texts[1]);
+    program.console.row(*Json::parse(rows[1]));
   }
   return seen;
 }

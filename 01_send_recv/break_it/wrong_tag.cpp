@@ -51,9 +51,9 @@ bool receive_in_other_order(const Communicator& comm) {
 
 }  // namespace
 
-bool break_wrong_tag(const BreakIt& with) {
-  const Console& console = with.console;
-  const Communicator& comm = with.comm;
+bool break_wrong_tag(const Program& program) {
+  const Console& console = program.console;
+  const Communicator& comm = program.comm;
   const bool selected = comm.all_agree(receive_in_other_order(comm));
   console.line(fmt::format("  sent tag 8, then 7; received tag 7, then 8: {}",
                            selected ? "each receive got its own" : "MIXED UP"));

@@ -50,8 +50,8 @@ bool receive_as_others(const Communicator& comm, Json& row, std::string& text) {
 
 }  // namespace
 
-bool break_wrong_type(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_wrong_type(const Program& program) {
+  const Communicator& comm = program.comm;
   if (comm.rank() == 0) {
     const FourFloats numbers = sent_numbers();
     send<float>(comm, numbers, 1);
@@ -64,8 +64,8 @@ bool break_wrong_type(const BreakIt& with) {
   const auto texts = gather_text(comm, text);
   const auto rows = gather_text(comm, row.dump());
   if (comm.rank() == 0) {
-    with.console.line(texts[1]);
-    with.console.row(*Json::parse(rows[1]));
+    program.console.line(texts[1]);
+    program.console.row(*Json::parse(rows[1]));
   }
   return seen;
 }

@@ -2,35 +2,25 @@
 #pragma once
 
 #include "01_send_recv/show/sweep_options.hpp"
-#include "common/communicator.hpp"
-#include "common/console.hpp"
-#include "common/stream.hpp"
+#include "common/program.hpp"
 
 namespace dist {
-
-// What all acts share.
-struct Stage {
-  const Console& console;
-  const Communicator& comm;
-  const Stream& stream;
-  const SweepOptions& sweep;
-};
 
 // Each is called on all ranks; true on all ranks if every number was right on all of them.
 
 // four_numbers.cpp: four numbers per rank, printed before and after.
-bool show_message(const Stage& stage);
-bool show_ring(const Stage& stage);
-bool show_nccl(const Stage& stage);
+bool show_message(const Program& program, const SweepOptions& sweep);
+bool show_ring(const Program& program, const SweepOptions& sweep);
+bool show_nccl(const Program& program, const SweepOptions& sweep);
 
 // costs.cpp: what a message costs, by size; alpha and beta, kept for later lessons. Needs two
 // ranks, as all that follow.
-bool show_ping_pong(const Stage& stage);
+bool show_ping_pong(const Program& program, const SweepOptions& sweep);
 
 // ways.cpp: up to which size MPI_Send returns early; the five ways of an exchange; and a
 // program that hangs, on purpose: it throws Error if it did not.
-bool show_eager_limit(const Stage& stage);
-bool show_exchanges(const Stage& stage);
-bool show_deadlock(const Stage& stage);
+bool show_eager_limit(const Program& program, const SweepOptions& sweep);
+bool show_exchanges(const Program& program, const SweepOptions& sweep);
+bool show_deadlock(const Program& program, const SweepOptions& sweep);
 
 }  // namespace dist

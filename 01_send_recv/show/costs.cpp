@@ -21,23 +21,23 @@ struct Sweep {
 };
 
 // On rank 0; nothing for a sweep of fewer than three sizes.
-std::optional<LinkCost> fit(const Stage& stage, const Sweep& measured) {
+std::optional<LinkCost> fit(const Program& program, const Sweep& measured) {
   if (measured.message.size() < 3) {
-    stage.console.line("no alpha and beta: a line needs at least three sizes");
-    stage.console.row({{"act", "fit"},
-                       {"alpha_us", nullptr},
-                       {"beta_ns_per_byte", nullptr},
-                       {"r2", nullptr}});
+    program.console.line("no alpha and beta: a line needs at least three sizes");
+    program.console.row({{"act", "fit"},
+                         {"alpha_us", nullptr},
+                         {"beta_ns_per_byte", nullptr},
+                         {"r2", nullptr}});
     return std::nullopt;
   }
   LinkCost cost = fit_link_cost(measured.message);
   cost.exchange = measured.exchange;
-  cost.ranks = stage.comm.size();
-  cost.device = stage.stream.device().type;
-  stage.console.row({{"act", "fit"},
-                     {"alpha_us", significant(1e6 * cost.alpha_s)},
-                     {"beta_ns_per_byte", significant(1e9 * cost.beta_s_per_byte)},
-                     {"r2", significant(cost.r2)}});
+  cost.ranks = program.comm.size();
+  cost.device = program.stream.device().type;
+  program.console.row({{"act", "fit"},
+                       {"alpha_us", significant(1e6 * cost.alpha_s)},
+                       {"beta_ns_per_byte", significant(1e9 * cost.beta_s_per_byte)},
+                       {"r2", significant(cost.r2)}});
   return cost;
 }
 
@@ -54,8 +54,9 @@ std::string line_and_error(const std::optional<LinkCost>& cost, const CostPoint&
 
 }  // namespace
 
-bool show_ping_pong(const Stage& stage) {
-  const auto& [console, comm, stream, sweep] = stage;
+bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
+  const Console& console = program.console;
+  const Communicator& comm = program.comm;
   console.line(
       "ping-pong: ranks 0 and 1 exchange a tensor, then all pass it to the right; "
       "microseconds");
@@ -63,8 +64,8 @@ bool show_ping_pong(const Stage& stage) {
   std::vector<PingPongTimes> all_times;
   bool correct = true;
   for (const std::size_t bytes : sweep.sizes()) {
-    const Tensor tensor({bytes / sizeof(float)}, stream.device());
-    const PingPongTimes times = ping_pong(comm, tensor, stream);
+    const Tensor tensor({bytes / sizeof(float)}, program.device.device);
+    const PingPongTimes times = ping_pong(comm, tensor, program.stream);
     correct = correct && times.correct;
     measured.message.push_back({bytes, times.one_way_us / 1e6});
     measured.exchange.push_back({bytes, times.ring_step_us / 1e6});
@@ -78,7 +79,7 @@ bool show_ping_pong(const Stage& stage) {
                  {"ring_step_us", significant(times.ring_step_us)}});
   }
   std::optional<LinkCost> cost;
-  if (comm.rank() == 0) cost = fit(stage, measured);
+  if (comm.rank() == 0) cost = fit(program, measured);
 
   Table table({"size", "one way", "GB/s", "by the line", "both: send_recv", "isend/irecv",
                "all: ring"});

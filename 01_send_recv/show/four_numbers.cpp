@@ -60,68 +60,91 @@ float expected_after_ring(int rank, int size, std::size_t i) {
   return sum;
 }
 
+using Exchange = void (*)(const Communicator&, std::span<float>);
+
+// One way of the four numbers through the ranks: in MPI's calls, in ours, and its outcome.
+struct Act {
+  const char* name;
+  const char* title;
+  Exchange raw;
+  Exchange wrapped;
+  float (*expected)(int rank, int size, std::size_t index);
+  bool adds;  // needs the numbers where the host can read them
+};
+
+constexpr Act kMessage{"message",
+                       "message: rank 0 sends its four numbers to rank 1",
+                       raw_message,
+                       wrapped_message,
+                       expected_after_message,
+                       /*adds=*/false};
+constexpr Act kRing{"ring",
+                    "ring: a sum goes around once, and every rank adds its numbers",
+                    raw_ring,
+                    wrapped_ring,
+                    expected_after_ring,
+                    /*adds=*/true};
+
 // Prints each rank's numbers before and after; true on all ranks if `correct` is true on all.
-bool report(const Console& console, const Communicator& comm, const char* act,
-            const char* title, const std::vector<float>& before,
+bool report(const Program& program, const char* act, const std::vector<float>& before,
             const std::vector<float>& after, bool correct) {
-  console.line(title);
-  lines_in_rank_order(
-      console, comm,
-      fmt::format("  rank {}  {}  ->  {}{}", comm.rank(), join(before, " ", "{:6}"),
-                  join(after, " ", "{:6}"), correct ? "" : "   WRONG"));
-  rows_in_rank_order(console, comm,
+  const Console& console = program.console;
+  const int rank = program.comm.rank();
+  lines_in_rank_order(console, program.comm,
+                      fmt::format("  rank {}  {}  ->  {}{}", rank, join(before, " ", "{:6}"),
+                                  join(after, " ", "{:6}"), correct ? "" : "   WRONG"));
+  rows_in_rank_order(console, program.comm,
                      Json{{"act", act},
-                          {"rank", comm.rank()},
+                          {"rank", rank},
                           {"before", before},
                           {"after", after},
                           {"correct", correct}});
-  return comm.all_agree(correct);
+  return program.comm.all_agree(correct);
 }
 
-using Exchange = void (*)(const Communicator&, std::span<float>);
-using Expected = float (*)(int rank, int size, std::size_t index);
+// The four numbers after they went their way.
+std::vector<float> exchanged(const Program& program, const Act& act, Exchange exchange) {
+  const Stream& stream = program.stream;
+  const Tensor tensor = four_numbers(program.comm, stream);
+  const auto call = [&](std::span<float> numbers) { exchange(program.comm, numbers); };
+  if (act.adds) {
+    on_host(stream, tensor, call);
+  } else {
+    for_mpi(stream, tensor, call);
+  }
+  return to_host(stream, tensor);
+}
 
 // Sends the four numbers on their way, first with MPI's calls, then with ours, and checks every
-// number. An exchange that `adds` needs them where the host can read them.
-bool show(const Stage& stage, const char* act, const char* title, bool adds, Exchange raw,
-          Exchange wrapped, Expected expected) {
-  const auto& [console, comm, stream, sweep] = stage;
-  const std::vector<float> before = to_host(stream, four_numbers(comm, stream));
-  const auto exchanged = [&stage, adds](Exchange exchange) {
-    const Tensor tensor = four_numbers(stage.comm, stage.stream);
-    const auto call = [&](std::span<float> numbers) { exchange(stage.comm, numbers); };
-    if (adds) {
-      on_host(stage.stream, tensor, call);
-    } else {
-      for_mpi(stage.stream, tensor, call);
-    }
-    return to_host(stage.stream, tensor);
-  };
-  const std::vector<float> after = exchanged(raw);
-  const std::vector<float> after_wrapped = exchanged(wrapped);
+// number.
+bool show(const Program& program, const Act& act) {
+  const Communicator& comm = program.comm;
+  const std::vector<float> before = to_host(program.stream, four_numbers(comm, program.stream));
+  const std::vector<float> after = exchanged(program, act, act.raw);
+  const std::vector<float> after_wrapped = exchanged(program, act, act.wrapped);
   bool correct = true;
   for (std::size_t i = 0; i < kNumbers; ++i) {
-    const float want = expected(comm.rank(), comm.size(), i);
+    const float want = act.expected(comm.rank(), comm.size(), i);
     correct = correct && after[i] == want && after_wrapped[i] == want;
   }
-  return report(console, comm, act, title, before, after, correct);
+  program.console.line(act.title);
+  return report(program, act.name, before, after, correct);
 }
 
 }  // namespace
 
-bool show_message(const Stage& stage) {
-  return show(stage, "message", "message: rank 0 sends its four numbers to rank 1", false,
-              raw_message, wrapped_message, expected_after_message);
+bool show_message(const Program& program, const SweepOptions&) {
+  return show(program, kMessage);
 }
 
-bool show_ring(const Stage& stage) {
-  return show(stage, "ring", "ring: a sum goes around once, and every rank adds its numbers",
-              true, raw_ring, wrapped_ring, expected_after_ring);
+bool show_ring(const Program& program, const SweepOptions&) {
+  return show(program, kRing);
 }
 
 // One seat to the right for everybody at once, from GPU to GPU.
-bool show_nccl(const Stage& stage) {
-  const auto& [console, comm, stream, sweep] = stage;
+bool show_nccl(const Program& program, const SweepOptions&) {
+  const Communicator& comm = program.comm;
+  const Stream& stream = program.stream;
   NcclCommunicator nccl = connect_nccl_by_messages(comm, stream.device());
   const Tensor out = four_numbers(comm, stream);
   const Tensor in({kNumbers}, stream.device());
@@ -132,8 +155,8 @@ bool show_nccl(const Stage& stage) {
   for (std::size_t i = 0; i < kNumbers; ++i) {
     correct = correct && after[i] == tracer_number(comm.left(), i);
   }
-  return report(console, comm, "nccl", "nccl: everybody sends to the right, GPU to GPU",
-                to_host(stream, out), after, correct);
+  program.console.line("nccl: everybody sends to the right, GPU to GPU");
+  return report(program, "nccl", to_host(stream, out), after, correct);
 }
 
 }  // namespace dist

@@ -66,26 +66,27 @@ Timed time_way(const Communicator& comm, const WayToExchange& way, std::size_t b
 
 }  // namespace
 
-bool show_eager_limit(const Stage& stage) {
-  stage.console.line("eager limit: MPI_Send returns before its receive for messages of up to");
-  for (const EagerLimit& limit : find_eager_limits(stage.comm)) {
+bool show_eager_limit(const Program& program, const SweepOptions&) {
+  program.console.line(
+      "eager limit: MPI_Send returns before its receive for messages of up to");
+  for (const EagerLimit& limit : find_eager_limits(program.comm)) {
     const std::string parameter = eager_limit_parameter(limit.same_host);
-    stage.console.line(
+    program.console.line(
         fmt::format("  {} from rank {} to rank {} on {} host{}", describe(limit), limit.sender,
                     limit.receiver, limit.same_host ? "the same" : "another",
                     parameter.empty() ? "" : ": " + parameter + ", header included"));
-    stage.console.row({{"act", "eager"},
-                       {"sender", limit.sender},
-                       {"receiver", limit.receiver},
-                       {"same_host", limit.same_host},
-                       {"eager_limit_bytes", limit.found ? Json(limit.bytes) : Json()},
-                       {"tried_bytes", kLargestEagerTrial}});
+    program.console.row({{"act", "eager"},
+                         {"sender", limit.sender},
+                         {"receiver", limit.receiver},
+                         {"same_host", limit.same_host},
+                         {"eager_limit_bytes", limit.found ? Json(limit.bytes) : Json()},
+                         {"tried_bytes", kLargestEagerTrial}});
   }
   return true;
 }
 
-bool show_exchanges(const Stage& stage) {
-  const EagerLimit limit = smallest_of(find_eager_limits(stage.comm));
+bool show_exchanges(const Program& program, const SweepOptions&) {
+  const EagerLimit limit = smallest_of(find_eager_limits(program.comm));
   const std::vector<std::size_t> sizes{4, 64 << 10, 1 << 20};
   std::vector<std::string> header{"way", "call"};
   for (const std::size_t bytes : sizes) header.push_back(format_bytes(bytes));
@@ -96,23 +97,23 @@ bool show_exchanges(const Stage& stage) {
     const std::string hazard = if_all_send_first(way, limit);
     std::vector<std::string> cells{way.name, way.call};
     for (const std::size_t bytes : sizes) {
-      const auto [seconds, wrong] = time_way(stage.comm, way, bytes);
+      const auto [seconds, wrong] = time_way(program.comm, way, bytes);
       correct = correct && wrong == 0;
       cells.push_back(fmt::format("{:.1f}{}", 1e6 * seconds, wrong == 0 ? "" : " WRONG"));
-      stage.console.row({{"act", "exchange"},
-                         {"way", way.name},
-                         {"call", way.call},
-                         {"bytes", bytes},
-                         {"time_us", significant(1e6 * seconds)},
-                         {"wrong", wrong},
-                         {"if_all_send_first", hazard}});
+      program.console.row({{"act", "exchange"},
+                           {"way", way.name},
+                           {"call", way.call},
+                           {"bytes", bytes},
+                           {"time_us", significant(1e6 * seconds)},
+                           {"wrong", wrong},
+                           {"if_all_send_first", hazard}});
     }
     cells.push_back(hazard);
     table.add(cells);
   }
-  stage.console.line(
+  program.console.line(
       "exchange: everybody's numbers one seat to the right, in five ways; microseconds");
-  table.print(stage.console);
+  table.print(program.console);
   return correct;
 }
 
@@ -120,12 +121,12 @@ bool show_exchanges(const Stage& stage) {
 // returns before its receive is called, and no receive is called before a send returns:
 //
 //   rank 0 waits for rank 1, which waits for rank 2, which waits for rank 3, which waits for 0
-bool show_deadlock(const Stage& stage) {
-  const auto& [console, comm, stream, sweep] = stage;
+bool show_deadlock(const Program& program, const SweepOptions&) {
+  const Communicator& comm = program.comm;
   const std::vector<EagerLimit> limits = find_eager_limits(comm);
   std::size_t bytes = 4U << 20;
   for (const EagerLimit& limit : limits) bytes = std::max(bytes, 2 * limit.bytes);
-  console.line(
+  program.console.line(
       fmt::format("deadlock: MPI_Send returns early up to {}; everybody sends {} to the "
                   "right before anybody receives",
                   describe(smallest_of(limits)), format_bytes(bytes)));

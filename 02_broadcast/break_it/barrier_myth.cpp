@@ -70,21 +70,22 @@ Left time_with_one_late(const Communicator& comm, Collective collective) {
 
 }  // namespace
 
-std::string why_no_barrier_myth(const BreakIt& with) {
-  const bool one_host = with.comm.all_agree(with.comm.local_size() == with.comm.size());
+std::string why_no_barrier_myth(const Program& program) {
+  const bool one_host =
+      program.comm.all_agree(program.comm.local_size() == program.comm.size());
   return one_host ? "" : "needs all ranks on one host: it compares times on one clock";
 }
 
-bool break_barrier_myth(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_barrier_myth(const Program& program) {
+  const Communicator& comm = program.comm;
   Table table({"", "the root left", "the first rank left"});
   const auto report = [&](const std::string& name, const Left& left) {
     table.add({name, fmt::format("{:.1f} ms", left.root_ms),
                fmt::format("{:.1f} ms", left.first_ms)});
-    with.console.row({{"break", "barrier-myth"},
-                      {"call", name},
-                      {"root_left_ms", significant(left.root_ms)},
-                      {"first_left_ms", significant(left.first_ms)}});
+    program.console.row({{"break", "barrier-myth"},
+                         {"call", name},
+                         {"root_left_ms", significant(left.root_ms)},
+                         {"first_left_ms", significant(left.first_ms)}});
     return left;
   };
   const Left tree = report("broadcast (tree)", time_with_one_late(comm, [&] {
@@ -96,9 +97,9 @@ bool break_barrier_myth(const BreakIt& with) {
   const Left token =
       report("token, once around", time_with_one_late(comm, [&] { pass_token(comm); }));
   const Left barrier = report("MPI_Barrier", time_with_one_late(comm, [&] { comm.barrier(); }));
-  with.console.line(fmt::format(
+  program.console.line(fmt::format(
       "  rank {} comes {} ms late; counted from then:", comm.size() - 1, kLate.count()));
-  table.print(with.console);
+  table.print(program.console);
   const bool token_left_early = comm.size() < 3 || token.first_ms < 0;
   return tree.root_ms < 0 && token_left_early && barrier.first_ms >= 0;
 }

@@ -129,13 +129,13 @@ struct Run {
   float last_loss;
 };
 
-Run train(const BreakIt& with, bool broadcast_first, Table& table) {
-  const Communicator& comm = with.comm;
+Run train(const Program& program, bool broadcast_first, Table& table) {
+  const Communicator& comm = program.comm;
   Model model(kParameters);
-  Generator generator(with.seed + static_cast<std::uint64_t>(comm.rank()));
+  Generator generator(program.common.seed + static_cast<std::uint64_t>(comm.rank()));
   init_linear(std::span(model).first(kInputs), std::span(model).last(1), kInputs, generator);
   if (broadcast_first) broadcast_tree<float>(comm, model, 0);
-  const Shard shard = make_shard(with.seed, comm.rank());
+  const Shard shard = make_shard(program.common.seed, comm.rank());
 
   Run run{distance_to_root(comm, model), 0, 0, 0, 0};
   std::vector<float> update(kParameters);
@@ -162,17 +162,17 @@ Run train(const BreakIt& with, bool broadcast_first, Table& table) {
 
 }  // namespace
 
-bool break_no_broadcast(const BreakIt& with) {
+bool break_no_broadcast(const Program& program) {
   Table table({"broadcast first", "step", "lowest loss", "highest", "spread of the replicas"});
-  const Run without = train(with, false, table);
-  const Run with_it = train(with, true, table);
-  table.print(with.console);
-  with.console.line(fmt::format(
+  const Run without = train(program, false, table);
+  const Run with_it = train(program, true, table);
+  table.print(program.console);
+  program.console.line(fmt::format(
       "  the ranks' updates differed by {} at most, in {} steps without the broadcast",
       without.update_difference, kSteps));
-  rows_in_rank_order(with.console, with.comm,
+  rows_in_rank_order(program.console, program.comm,
                      {{"break", "no-broadcast"},
-                      {"rank", with.comm.rank()},
+                      {"rank", program.comm.rank()},
                       {"spread_before", significant(without.spread_before)},
                       {"spread_after", significant(without.spread_after)},
                       {"update_difference", significant(without.update_difference)},

@@ -45,8 +45,8 @@ void take_left_overs(const Communicator& comm) {
 
 }  // namespace
 
-bool break_root_disagree(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_root_disagree(const Program& program) {
+  const Communicator& comm = program.comm;
   const int last = comm.size() - 1;
   Weights weights{};
   fill_tracer_numbers(weights, comm.rank());
@@ -66,12 +66,12 @@ bool break_root_disagree(const BreakIt& with) {
   if (comm.rank() == last) recv<float>(comm, bias, 0);
   take_left_overs(comm);
 
-  lines_in_rank_order(with.console, comm,
+  lines_in_rank_order(program.console, comm,
                       fmt::format("  rank {} (root: {}): holds the weights of rank {}; then "
                                   "the bias: {}",
                                   comm.rank(), comm.rank() == last ? last : 0, held,
                                   error.empty() ? "no error" : error));
-  rows_in_rank_order(with.console, comm,
+  rows_in_rank_order(program.console, comm,
                      {{"break", "root-disagree"},
                       {"rank", comm.rank()},
                       {"weights_of_rank", held},

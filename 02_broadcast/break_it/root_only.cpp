@@ -64,8 +64,8 @@ int which_tensor(const Layer& layer) {
 
 }  // namespace
 
-bool break_root_only(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_root_only(const Program& program) {
+  const Communicator& comm = program.comm;
   bool seen = true;
   for (const auto& [name, algorithm] : {NamedBroadcast{"tree", BroadcastAlgorithm::tree},
                                         NamedBroadcast{"mpi", BroadcastAlgorithm::mpi}}) {
@@ -74,12 +74,12 @@ bool break_root_only(const BreakIt& with) {
     const std::vector<int> expected =
         comm.rank() == 0 ? std::vector{1, 2, 3} : std::vector{0, 1, 2};
     seen = seen && held == expected;
-    with.console.line(
+    program.console.line(
         fmt::format("  {}: the root's tensors 1, 2, 3 are for layers 1, 2, 3", name));
-    lines_in_rank_order(with.console, comm,
+    lines_in_rank_order(program.console, comm,
                         fmt::format("    rank {}: layers 1, 2, 3 hold tensors {}", comm.rank(),
                                     join(held, ", ")));
-    rows_in_rank_order(with.console, comm,
+    rows_in_rank_order(program.console, comm,
                        {{"break", "root-only"},
                         {"algorithm", name},
                         {"rank", comm.rank()},

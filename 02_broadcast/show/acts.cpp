@@ -18,70 +18,72 @@
 
 namespace dist {
 
-void run_broadcast(const Context& context, const std::string& algorithm, const Tensor& tensor) {
+void run_broadcast(const Broadcasts& with, const std::string& algorithm, const Tensor& tensor) {
   if (algorithm == "nccl") {
-    broadcast_nccl(*context.nccl, tensor, context.root, context.stream);
-    context.nccl->synchronize(context.stream);
+    broadcast_nccl(*with.nccl, tensor, with.root, with.program.stream);
+    with.nccl->synchronize(with.program.stream);
     return;
   }
   // A broadcast hands memory on and does not look into it.
-  for_mpi(context.stream, tensor, [&](std::span<float> data) {
-    broadcast<float>(context.comm, data, context.root, broadcast_algorithm(algorithm),
-                     context.measured.value_or(LinkCost{}));
+  for_mpi(with.program.stream, tensor, [&](std::span<float> data) {
+    broadcast<float>(with.program.comm, data, with.root, broadcast_algorithm(algorithm),
+                     with.measured.value_or(LinkCost{}));
   });
 }
 
-std::size_t wrong_elements(const Context& context, const Tensor& tensor) {
-  const std::vector<float> data = to_host(context.stream, tensor);
+std::size_t wrong_elements(const Broadcasts& with, const Tensor& tensor) {
+  const std::vector<float> data = to_host(with.program.stream, tensor);
   std::uint64_t wrong =
-      count_wrong(data, [&](std::size_t i) { return tracer_number(context.root, i); });
-  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, context.comm.get()));
+      count_wrong(data, [&](std::size_t i) { return tracer_number(with.root, i); });
+  MPI_CHECK(
+      MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, with.program.comm.get()));
   return wrong;
 }
 
 // The four numbers of lesson 1.
-bool show_four_numbers(const Context& context, const std::string& algorithm) {
-  const Tensor tensor({4}, context.stream.device());
-  on_host(context.stream, tensor,
-          [&](std::span<float> data) { fill_tracer_numbers(data, context.comm.rank()); });
-  const std::vector<float> before = to_host(context.stream, tensor);
-  run_broadcast(context, algorithm, tensor);
-  context.console.line(
-      fmt::format("{}: rank {}'s four numbers to all", algorithm, context.root));
+bool show_four_numbers(const Broadcasts& with, const std::string& algorithm) {
+  const Tensor tensor({4}, with.program.stream.device());
+  on_host(with.program.stream, tensor,
+          [&](std::span<float> data) { fill_tracer_numbers(data, with.program.comm.rank()); });
+  const std::vector<float> before = to_host(with.program.stream, tensor);
+  run_broadcast(with, algorithm, tensor);
+  with.program.console.line(
+      fmt::format("{}: rank {}'s four numbers to all", algorithm, with.root));
   lines_in_rank_order(
-      context.console, context.comm,
-      fmt::format("  rank {}  {}  ->  {}", context.comm.rank(), join(before, " ", "{:6}"),
-                  join(to_host(context.stream, tensor), " ", "{:6}")));
-  return wrong_elements(context, tensor) == 0;
+      with.program.console, with.program.comm,
+      fmt::format("  rank {}  {}  ->  {}", with.program.comm.rank(), join(before, " ", "{:6}"),
+                  join(to_host(with.program.stream, tensor), " ", "{:6}")));
+  return wrong_elements(with, tensor) == 0;
 }
 
 // What a broadcast is for. Every rank draws its own initial weights, as it would with a
 // seed of its own; after the broadcast all replicas hold root's, to the bit. This is what
 // DistributedDataParallel does in its constructor.
-bool show_replicas(const Context& context, const std::string& algorithm) {
+bool show_replicas(const Broadcasts& with, const std::string& algorithm) {
   constexpr std::size_t kInputs = 8;
   constexpr std::size_t kOutputs = 4;
-  Generator generator(context.seed + static_cast<std::uint64_t>(context.comm.rank()));
+  Generator generator(with.program.common.seed +
+                      static_cast<std::uint64_t>(with.program.comm.rank()));
   std::vector<float> model(kOutputs * kInputs + kOutputs);
   const std::span<float> parameters(model);
   init_linear(parameters.first(kOutputs * kInputs), parameters.last(kOutputs), kInputs,
               generator);
 
-  const Tensor tensor({model.size()}, context.stream.device());
-  on_host(context.stream, tensor,
+  const Tensor tensor({model.size()}, with.program.stream.device());
+  on_host(with.program.stream, tensor,
           [&](std::span<float> data) { std::copy(model.begin(), model.end(), data.begin()); });
-  run_broadcast(context, algorithm, tensor);
-  const std::vector<float> after = to_host(context.stream, tensor);
+  run_broadcast(with, algorithm, tensor);
+  const std::vector<float> after = to_host(with.program.stream, tensor);
 
   // Hashes for the reader, every element for the verdict: a second way, MPI's own, brings
   // root's.
-  context.console.line(
+  with.program.console.line(
       "a model of 36 parameters, drawn with seed + rank: hash before and after");
-  lines_in_rank_order(context.console, context.comm,
-                      fmt::format("  rank {}  {:016x}  ->  {:016x}", context.comm.rank(),
+  lines_in_rank_order(with.program.console, with.program.comm,
+                      fmt::format("  rank {}  {:016x}  ->  {:016x}", with.program.comm.rank(),
                                   fingerprint(model), fingerprint(after)));
-  broadcast_mpi<float>(context.comm, model, context.root);
-  return context.comm.all_agree(after == model);
+  broadcast_mpi<float>(with.program.comm, model, with.root);
+  return with.program.comm.all_agree(after == model);
 }
 
 }  // namespace dist

@@ -29,46 +29,47 @@ struct Measurement {
 
 // Fills root's tensor with its tracer numbers and everybody else's with NaN, which no later
 // arithmetic can turn into a right answer.
-void fill(const Context& context, const Tensor& tensor) {
-  on_host(context.stream, tensor, [&](std::span<float> data) {
-    if (context.comm.rank() == context.root) {
-      fill_tracer_numbers(data, context.comm.rank());
+void fill(const Broadcasts& with, const Tensor& tensor) {
+  on_host(with.program.stream, tensor, [&](std::span<float> data) {
+    if (with.program.comm.rank() == with.root) {
+      fill_tracer_numbers(data, with.program.comm.rank());
     } else {
       std::fill(data.begin(), data.end(), std::numeric_limits<float>::quiet_NaN());
     }
   });
 }
 
-Measurement measure(const Context& context, const std::string& algorithm, std::size_t bytes) {
-  const Tensor tensor({bytes / sizeof(float)}, context.stream.device());
+Measurement measure(const Broadcasts& with, const std::string& algorithm, std::size_t bytes) {
+  const Tensor tensor({bytes / sizeof(float)}, with.program.stream.device());
   Measurement result;
   result.seconds = median_of_slowest(
-      context.comm, context.sweep.iterations, [&] { fill(context, tensor); },
-      [&] { run_broadcast(context, algorithm, tensor); });
-  result.wrong = wrong_elements(context, tensor);
+      with.program.comm, with.sweep.iterations, [&] { fill(with, tensor); },
+      [&] { run_broadcast(with, algorithm, tensor); });
+  result.wrong = wrong_elements(with, tensor);
   if (algorithm == "nccl") return result;
-  const int size = context.comm.size();
+  const int size = with.program.comm.size();
   const BroadcastAlgorithm which = broadcast_algorithm(algorithm);
   result.formula_rounds =
-      broadcast_rounds(which, bytes, size, context.measured.value_or(LinkCost{}));
+      broadcast_rounds(which, bytes, size, with.measured.value_or(LinkCost{}));
   if (result.formula_rounds) {
-    result.rounds =
-        count_traffic(context.comm, [&] { run_broadcast(context, algorithm, tensor); }).rounds;
+    result.rounds = count_traffic(with.program.comm, [&] {
+                      run_broadcast(with, algorithm, tensor);
+                    }).rounds;
   }
   // Lesson 1's curves are of messages as they were there. On a GPU they hold copies to the
   // host, once per round trip, and here there is one copy per broadcast: no prediction.
-  const bool comparable = context.measured && context.measured->device == DeviceType::cpu &&
-                          context.stream.device().is_cpu();
-  if (comparable) result.predicted = predict_broadcast(which, bytes, size, *context.measured);
+  const bool comparable = with.measured && with.measured->device == DeviceType::cpu &&
+                          with.program.stream.device().is_cpu();
+  if (comparable) result.predicted = predict_broadcast(which, bytes, size, *with.measured);
   return result;
 }
 
-void print_row(const Context& context, const std::string& algorithm, std::size_t bytes,
+void print_row(const Broadcasts& with, const std::string& algorithm, std::size_t bytes,
                const Measurement& m) {
-  context.console.row(
+  with.program.console.row(
       {{"algorithm", algorithm},
        {"bytes", bytes},
-       {"ranks", context.comm.size()},
+       {"ranks", with.program.comm.size()},
        {"time_us", significant(1e6 * m.seconds)},
        {"rounds", m.rounds ? Json(*m.rounds) : Json()},
        {"wrong", m.wrong},
@@ -90,10 +91,10 @@ std::string counted(const Measurement& m) {
 
 }  // namespace
 
-bool show_times(const Context& context, const std::vector<std::string>& algorithms) {
-  const Console& console = context.console;
-  if (context.measured) {
-    const LinkCost& link = *context.measured;
+bool show_times(const Broadcasts& with, const std::vector<std::string>& algorithms) {
+  const Console& console = with.program.console;
+  if (with.measured) {
+    const LinkCost& link = *with.measured;
     console.line(
         fmt::format("times in microseconds, the slowest rank's; in brackets how far off "
                     "the prediction\nis from alpha {:.2f} us, beta {:.4f} ns (lesson 1's "
@@ -107,13 +108,13 @@ bool show_times(const Context& context, const std::vector<std::string>& algorith
   Table table(header);
   bool correct = true;
   std::vector<std::string> rounds;  // of the largest size
-  const std::vector<std::size_t> sizes = context.sweep.sizes();
+  const std::vector<std::size_t> sizes = with.sweep.sizes();
   for (const std::size_t bytes : sizes) {
     std::vector<std::string> cells{format_bytes(bytes)};
     for (const std::string& algorithm : algorithms) {
-      const Measurement measurement = measure(context, algorithm, bytes);
+      const Measurement measurement = measure(with, algorithm, bytes);
       correct = correct && measurement.wrong == 0;
-      print_row(context, algorithm, bytes, measurement);
+      print_row(with, algorithm, bytes, measurement);
       cells.push_back(time_and_error(measurement));
       if (bytes == sizes.back() && measurement.rounds) {
         rounds.push_back(fmt::format("{} {}", algorithm, counted(measurement)));
@@ -126,11 +127,11 @@ bool show_times(const Context& context, const std::vector<std::string>& algorith
     console.line(fmt::format("rounds at {}, counted (and by the formula): {}",
                              format_bytes(sizes.back()), join(rounds, ", ")));
   }
-  if (!context.measured) {
+  if (!with.measured) {
     console.line(
         fmt::format("no predictions without {}: mpirun -np {} build/bin/send_recv "
                     "--act pingpong",
-                    kLinkCostFile, context.comm.size()));
+                    kLinkCostFile, with.program.comm.size()));
   }
   return correct;
 }

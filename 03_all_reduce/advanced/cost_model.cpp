@@ -82,6 +82,18 @@ StepCosts guessed_costs() {
   return costs;
 }
 
+StepCosts step_costs(const std::optional<LinkCost>& measured) {
+  StepCosts costs = guessed_costs();
+  if (!measured) return costs;
+  costs.message = [link = *measured](double bytes) {
+    return link.message_seconds(static_cast<std::size_t>(bytes));
+  };
+  costs.exchange = [link = *measured](double bytes) {
+    return link.exchange_seconds(static_cast<std::size_t>(bytes));
+  };
+  return costs;
+}
+
 std::optional<double> predict_all_reduce(AllReduceAlgorithm algorithm, double bytes, int ranks,
                                          const StepCosts& costs, bool registered) {
   switch (algorithm) {

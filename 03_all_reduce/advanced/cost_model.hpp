@@ -6,6 +6,7 @@
 // Operations in MPICH"; Patarasuk and Yuan (2009), who have the lower bounds.
 #pragma once
 
+#include "01_send_recv/alpha_beta.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 
 #include <array>
@@ -33,6 +34,8 @@ StepCosts straight_line_costs(double alpha_s, double beta_s_per_byte, double gam
 // What one host usually costs, where nobody has measured: a message 1 us and 10 GB/s, as in
 // lesson 1's alpha_beta; the same memory without messages 0.5 us and 20 GB/s.
 StepCosts guessed_costs();
+// The same with what lesson 1 has measured of messages here, if it has.
+StepCosts step_costs(const std::optional<LinkCost>& measured);
 
 // Seconds of an all-reduce of `bytes` over `ranks` ranks. Nothing where the model knows
 // nothing: MPI's own, `automatic`, and shared memory where there is none.

@@ -55,10 +55,10 @@ Distance distance(std::span<const float> a, std::span<const float> b) {
 
 }  // namespace
 
-bool break_association(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_association(const Program& program) {
+  const Communicator& comm = program.comm;
   std::vector<float> mine(4096);
-  Generator generator(with.seed + static_cast<std::uint64_t>(comm.rank()));
+  Generator generator(program.common.seed + static_cast<std::uint64_t>(comm.rank()));
   fill_normal(mine, generator);
 
   constexpr std::array kCompared{AllReduceAlgorithm::naive, AllReduceAlgorithm::ring,
@@ -87,16 +87,16 @@ bool break_association(const BreakIt& with) {
                          {"far", far},
                          {"largest_ulp", ulp}});
   }
-  table.print(with.console);
-  with.console.line(
+  table.print(program.console);
+  program.console.line(
       fmt::format("hashes over the {} ranks: naive {}, ring {}, recursive "
                   "doubling {}",
                   comm.size(), results[0], results[1], results[2]));
-  with.console.row({{"break", "association"},
-                    {"ranks", comm.size()},
-                    {"elements", mine.size()},
-                    {"distances", distances},
-                    {"hashes", results}});
+  program.console.row({{"break", "association"},
+                       {"ranks", comm.size()},
+                       {"elements", mine.size()},
+                       {"distances", distances},
+                       {"hashes", results}});
   return differ > 0 && results == std::array<std::size_t, 3>{1, 1, 1};
 }
 

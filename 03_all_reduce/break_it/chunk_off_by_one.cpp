@@ -72,8 +72,8 @@ std::vector<int> missing_in(const Communicator& comm, int chunk) {
 
 }  // namespace
 
-bool break_chunk_off_by_one(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_chunk_off_by_one(const Program& program) {
+  const Communicator& comm = program.comm;
   std::vector<float> data = message(comm, 1);
   broken_ring(comm, data);
   const auto size = static_cast<double>(comm.size());
@@ -95,21 +95,21 @@ bool break_chunk_off_by_one(const BreakIt& with) {
   const std::vector<int> missing = missing_in(comm, 0);
   const std::size_t elements = data.size() * static_cast<std::size_t>(comm.size());
   const auto verdict = [](std::size_t wrong) { return wrong == 0 ? "PASS" : "FAIL"; };
-  with.console.line(fmt::format("  ones            {}: {} wrong of {} on all ranks",
-                                verdict(wrong_ones), wrong_ones, elements));
-  with.console.line(
+  program.console.line(fmt::format("  ones            {}: {} wrong of {} on all ranks",
+                                   verdict(wrong_ones), wrong_ones, elements));
+  program.console.line(
       fmt::format("  tracer numbers  {}: {} wrong of {}; element 0 is {} and must be {}",
                   verdict(wrong_tracers), wrong_tracers, elements, is, must_be));
-  with.console.line(
+  program.console.line(
       fmt::format("  provenance      chunk 0 has no share of rank {}", join(missing, ", ")));
-  with.console.row({{"break", "chunk-off-by-one"},
-                    {"ranks", comm.size()},
-                    {"wrong_ones", wrong_ones},
-                    {"wrong_tracer_numbers", wrong_tracers},
-                    {"elements", elements},
-                    {"element_0", is},
-                    {"element_0_right", must_be},
-                    {"missing_in_chunk_0", missing}});
+  program.console.row({{"break", "chunk-off-by-one"},
+                       {"ranks", comm.size()},
+                       {"wrong_ones", wrong_ones},
+                       {"wrong_tracer_numbers", wrong_tracers},
+                       {"elements", elements},
+                       {"element_0", is},
+                       {"element_0_right", must_be},
+                       {"missing_in_chunk_0", missing}});
   return wrong_ones == 0 && wrong_tracers > 0 && missing == std::vector{1 % comm.size()};
 }
 

@@ -45,11 +45,11 @@ Descent descend(const Communicator& comm, ReduceOp op, double rate) {
 
 }  // namespace
 
-bool break_forget_divide(const BreakIt& with) {
-  const int size = with.comm.size();
-  const Descent average = descend(with.comm, ReduceOp::avg, kRate);
-  const Descent sum = descend(with.comm, ReduceOp::sum, kRate);
-  const Descent faster = descend(with.comm, ReduceOp::avg, size * kRate);
+bool break_forget_divide(const Program& program) {
+  const int size = program.comm.size();
+  const Descent average = descend(program.comm, ReduceOp::avg, kRate);
+  const Descent sum = descend(program.comm, ReduceOp::sum, kRate);
+  const Descent faster = descend(program.comm, ReduceOp::avg, size * kRate);
   const double ratio = sum.first_step / average.first_step;
 
   Table table({"gradient", "learning rate", "first step", "left of the distance after 10"});
@@ -60,15 +60,16 @@ bool break_forget_divide(const BreakIt& with) {
   add("average", kRate, average);
   add("sum", kRate, sum);
   add("average", size * kRate, faster);
-  table.print(with.console);
-  with.console.line(fmt::format("the sum's step is {:.6g} times as long, on {} ranks: it is {}",
-                                ratio, size, "the average at that many times the rate"));
-  with.console.row({{"break", "forget-divide"},
-                    {"ranks", size},
-                    {"step_ratio", significant(ratio)},
-                    {"left_average", significant(average.left)},
-                    {"left_sum", significant(sum.left)},
-                    {"left_average_at_n_times_the_rate", significant(faster.left)}});
+  table.print(program.console);
+  program.console.line(
+      fmt::format("the sum's step is {:.6g} times as long, on {} ranks: it is {}", ratio, size,
+                  "the average at that many times the rate"));
+  program.console.row({{"break", "forget-divide"},
+                       {"ranks", size},
+                       {"step_ratio", significant(ratio)},
+                       {"left_average", significant(average.left)},
+                       {"left_sum", significant(sum.left)},
+                       {"left_average_at_n_times_the_rate", significant(faster.left)}});
   // Both round, differently: the average divides.
   const double rounding = 1e-9 * std::max(1.0, faster.left);
   return std::abs(ratio - size) < 1e-9 && std::abs(sum.left - faster.left) < rounding &&

@@ -35,8 +35,8 @@ void full_tensor_ring(const Communicator& comm, std::span<float> data) {
 
 }  // namespace
 
-bool break_full_tensor_ring(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_full_tensor_ring(const Program& program) {
+  const Communicator& comm = program.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
   std::vector<float> data(1024 * ranks);  // so that 2 (N-1)/N of it is a whole number
   const std::size_t bytes = data.size() * sizeof(float);
@@ -52,7 +52,7 @@ bool break_full_tensor_ring(const BreakIt& with) {
   const Traffic chunked =
       count_traffic(comm, [&] { all_reduce_ring<float>(comm, data, ReduceOp::sum); });
 
-  Generator generator(with.seed + static_cast<std::uint64_t>(comm.rank()));
+  Generator generator(program.common.seed + static_cast<std::uint64_t>(comm.rank()));
   std::vector<float> noise(data.size());
   fill_normal(noise, generator);
   std::vector<float> same_noise = noise;
@@ -70,17 +70,17 @@ bool break_full_tensor_ring(const BreakIt& with) {
   };
   add("whole tensors", values_right, whole, results);
   add("chunks", true, chunked, results_chunked);
-  table.print(with.console);
-  with.console.line(fmt::format("bytes FAIL: {} = (N-1) S, where 2 (N-1)/N S = {} would do",
-                                whole.bytes_per_rank, chunked.bytes_per_rank));
-  with.console.row({{"break", "full-tensor-ring"},
-                    {"ranks", ranks},
-                    {"tensor_bytes", bytes},
-                    {"values_right", values_right},
-                    {"bytes_per_rank", whole.bytes_per_rank},
-                    {"bytes_per_rank_in_chunks", chunked.bytes_per_rank},
-                    {"different_results", results},
-                    {"different_results_in_chunks", results_chunked}});
+  table.print(program.console);
+  program.console.line(fmt::format("bytes FAIL: {} = (N-1) S, where 2 (N-1)/N S = {} would do",
+                                   whole.bytes_per_rank, chunked.bytes_per_rank));
+  program.console.row({{"break", "full-tensor-ring"},
+                       {"ranks", ranks},
+                       {"tensor_bytes", bytes},
+                       {"values_right", values_right},
+                       {"bytes_per_rank", whole.bytes_per_rank},
+                       {"bytes_per_rank_in_chunks", chunked.bytes_per_rank},
+                       {"different_results", results},
+                       {"different_results_in_chunks", results_chunked}});
   return values_right && whole.bytes_per_rank == (ranks - 1) * bytes &&
          chunked.bytes_per_rank == 2 * (ranks - 1) * (bytes / ranks) && results > 1 &&
          results_chunked == 1;

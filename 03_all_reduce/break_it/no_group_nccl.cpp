@@ -25,14 +25,14 @@
 
 namespace dist {
 
-std::string why_no_nccl_here(const BreakIt& with) {
-  return why_no_nccl(with.comm, with.stream.device());
+std::string why_no_nccl_here(const Program& program) {
+  return why_no_nccl(program.comm, program.stream.device());
 }
 
 #if DIST_WITH_NCCL
-bool break_no_group(const BreakIt& with) {
-  const Communicator& comm = with.comm;
-  const Stream& stream = with.stream;
+bool break_no_group(const Program& program) {
+  const Communicator& comm = program.comm;
+  const Stream& stream = program.stream;
   // More than NCCL's own buffers hold (NCCL_BUFFSIZE, 4 MiB).
   constexpr std::size_t kCount = DIST_CUDA_EMULATED ? 1024 : 16U << 20;
   const Tensor out({kCount}, stream.device()), in({kCount}, stream.device());
@@ -43,13 +43,13 @@ bool break_no_group(const BreakIt& with) {
   const std::size_t wrong = count_wrong(
       to_host(stream, in), [&](std::size_t i) { return tracer_number(comm.left(), i); });
   const bool grouped_is_right = comm.all_agree(wrong == 0);
-  with.console.line(fmt::format("  grouped: {}; now the same two calls without a group, {}",
-                                grouped_is_right ? "right" : "WRONG",
-                                "until the watch ends the job"));
-  with.console.row({{"break", "no-group"},
-                    {"ranks", comm.size()},
-                    {"bytes", kCount * sizeof(float)},
-                    {"grouped_is_right", grouped_is_right}});
+  program.console.line(fmt::format("  grouped: {}; now the same two calls without a group, {}",
+                                   grouped_is_right ? "right" : "WRONG",
+                                   "until the watch ends the job"));
+  program.console.row({{"break", "no-group"},
+                       {"ranks", comm.size()},
+                       {"bytes", kCount * sizeof(float)},
+                       {"grouped_is_right", grouped_is_right}});
 
   NCCL_CHECK(nccl,
              ncclSend(out.data(), kCount, ncclFloat, comm.right(), nccl.get(), stream.get()));
@@ -61,7 +61,7 @@ bool break_no_group(const BreakIt& with) {
   return false;  // nothing hung
 }
 #else
-bool break_no_group(const BreakIt&) {
+bool break_no_group(const Program&) {
   throw Error("built without NCCL");
 }
 #endif

@@ -19,13 +19,14 @@
 
 namespace dist {
 
-bool break_one_skips(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_one_skips(const Program& program) {
+  const Communicator& comm = program.comm;
   constexpr int kCalls = 7;
   const int skips = std::min(2, comm.size() - 1);
-  with.console.line(fmt::format("rank {} leaves out all_reduce #{}; the others wait for it, {}",
-                                skips, kCalls, "until the watch ends the job"));
-  with.console.row(
+  program.console.line(
+      fmt::format("rank {} leaves out all_reduce #{}; the others wait for it, {}", skips,
+                  kCalls, "until the watch ends the job"));
+  program.console.row(
       {{"break", "one-skips"}, {"ranks", comm.size()}, {"skips", skips}, {"call", kCalls}});
   std::vector<float> gradient(4);
   for (int call = 1; call <= kCalls; ++call) {

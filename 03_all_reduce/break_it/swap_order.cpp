@@ -53,8 +53,8 @@ std::string error_of(const std::function<void()>& body) {
 
 }  // namespace
 
-bool break_swap_order(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_swap_order(const Program& program) {
+  const Communicator& comm = program.comm;
   std::vector<float> weight(4), bias(4);
   fill(comm, weight, bias);
   reduce_in_this_order(comm, weight, bias, [&](std::span<float> data) {
@@ -66,7 +66,7 @@ bool break_swap_order(const BreakIt& with) {
   // are in its bias.
   const std::vector<float>& first = comm.rank() == comm.size() - 1 ? bias : weight;
   const bool swapped = comm.all_agree(first[0] == static_cast<float>(sum + kBias));
-  with.console.line(
+  program.console.line(
       fmt::format("  same size, by messages: no error; the sum of the weights is "
                   "{:.0f}, and must be {:.0f}",
                   first[0], sum));
@@ -87,19 +87,19 @@ bool break_swap_order(const BreakIt& with) {
   const std::string same = none.empty() ? registered(4, 4) : "";
   const std::string different = none.empty() ? registered(8, 4) : "";
   if (none.empty()) {
-    with.console.line("  same size, registered:  " + same);
-    with.console.line("  different size:         " + different);
+    program.console.line("  same size, registered:  " + same);
+    program.console.line("  different size:         " + different);
   } else {
-    with.console.line("  different size: not shown here, where the ranks share no memory: " +
-                      none);
+    program.console.line("  different size: not shown here, where the ranks share no memory: " +
+                         none);
   }
-  with.console.row({{"break", "swap-order"},
-                    {"ranks", comm.size()},
-                    {"silently_swapped", swapped},
-                    {"sum_seen", first[0]},
-                    {"sum_right", sum},
-                    {"same_size_registered", none.empty() ? Json(same) : Json()},
-                    {"different_size", none.empty() ? Json(different) : Json()}});
+  program.console.row({{"break", "swap-order"},
+                       {"ranks", comm.size()},
+                       {"silently_swapped", swapped},
+                       {"sum_seen", first[0]},
+                       {"sum_right", sum},
+                       {"same_size_registered", none.empty() ? Json(same) : Json()},
+                       {"different_size", none.empty() ? Json(different) : Json()}});
   const auto named = [](const std::string& error, const char* what) {
     return error.find(what) != std::string::npos;
   };

@@ -20,10 +20,10 @@
 
 namespace dist {
 
-bool break_wrong_stream(const BreakIt& with) {
-  const Console& console = with.console;
-  const Communicator& comm = with.comm;
-  const Stream& compute = with.stream;
+bool break_wrong_stream(const Program& program) {
+  const Console& console = program.console;
+  const Communicator& comm = program.comm;
+  const Stream& compute = program.stream;
   const Stream communication(compute.device());
   NcclCommunicator nccl = connect_nccl(comm, compute.device());
   const Tensor gradient({4}, compute.device());

@@ -35,14 +35,14 @@ Means accuracy(const Communicator& comm, std::uint64_t right, std::uint64_t coun
 
 }  // namespace
 
-bool break_mean_of_means(const BreakIt& with) {
+bool break_mean_of_means(const Program& program) {
   struct Case {
     const char* name;
     std::uint64_t usual;
     std::uint64_t odd;
     int odd_rank;  // has `odd` samples and the one wrong answer; the others have `usual`
   };
-  const Communicator& comm = with.comm;
+  const Communicator& comm = program.comm;
   const std::array cases{Case{"3 on every rank", 3, 3, 0},
                          Case{"one rank has 4, the others 3", 3, 4, 0},
                          Case{"one rank has 1, the others 100", 100, 1, comm.size() - 1}};
@@ -61,14 +61,14 @@ bool break_mean_of_means(const BreakIt& with) {
     table.add({name, fmt::format("{:.2f} %", 100 * weighted),
                fmt::format("{:.2f} %", 100 * of_means),
                fmt::format("{:+.2f}", 100 * errors[i])});
-    with.console.row({{"break", "mean-of-means"},
-                      {"ranks", comm.size()},
-                      {"case", name},
-                      {"weighted", significant(weighted)},
-                      {"mean_of_means", significant(of_means)},
-                      {"error", significant(errors[i])}});
+    program.console.row({{"break", "mean-of-means"},
+                         {"ranks", comm.size()},
+                         {"case", name},
+                         {"weighted", significant(weighted)},
+                         {"mean_of_means", significant(of_means)},
+                         {"error", significant(errors[i])}});
   }
-  table.print(with.console);
+  table.print(program.console);
   constexpr double kRounding = 1e-12;
   return weighted_is_exact && std::abs(errors[0]) < kRounding && errors[1] > kRounding &&
          errors[2] < -kRounding;

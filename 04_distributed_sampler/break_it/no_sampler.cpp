@@ -49,10 +49,11 @@ struct Epoch {
   std::size_t taken = 0;                              // in the whole epoch
 };
 
-Epoch first_step(const BreakIt& with, const Dataset& digits,
+Epoch first_step(const Program& program, const Dataset& digits,
                  const std::vector<std::size_t>& mine) {
-  const Communicator& comm = with.comm;
-  DataLoader loader(digits, kBatch, false, with.stream);
+  const Communicator& comm = program.comm;
+  const Stream host{Device{}};  // where the shown numbers are read
+  DataLoader loader(digits, kBatch, false, host);
   DataLoader::Range range = loader.over(mine);
   const std::vector<float> gradient = gradient_of(*range.begin());
   const Coverage step =
@@ -64,17 +65,17 @@ Epoch first_step(const BreakIt& with, const Dataset& digits,
 
 }  // namespace
 
-bool break_no_sampler(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_no_sampler(const Program& program) {
+  const Communicator& comm = program.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
   const IdxDataset digits = digits_dataset(4 * kBatch * ranks, 0);
   // What DataLoader(dataset, shuffle=True) takes after the same manual_seed on all ranks.
   const Epoch without =
-      first_step(with, digits, DistributedSampler(digits.size(), 1, 0).indices());
+      first_step(program, digits, DistributedSampler(digits.size(), 1, 0).indices());
   const Epoch sampled = first_step(
-      with, digits, DistributedSampler(digits.size(), comm.size(), comm.rank()).indices());
+      program, digits, DistributedSampler(digits.size(), comm.size(), comm.rank()).indices());
 
-  with.console.line(
+  program.console.line(
       fmt::format("{} digits on {} ranks, batches of {}", digits.size(), comm.size(), kBatch));
   Table table(
       {"", "a step takes", "of them different", "gradients", "steps per epoch", "epoch takes"});
@@ -82,17 +83,17 @@ bool break_no_sampler(const BreakIt& with) {
     table.add({name, std::to_string(epoch.taken_in_step), std::to_string(epoch.unique_in_step),
                std::to_string(epoch.gradients), std::to_string(epoch.steps),
                std::to_string(epoch.taken)});
-    with.console.row({{"break", "no-sampler"},
-                      {"ranks", ranks},
-                      {"with", name},
-                      {"samples", digits.size()},
-                      {"taken_in_step", epoch.taken_in_step},
-                      {"unique_in_step", epoch.unique_in_step},
-                      {"different_gradients", epoch.gradients},
-                      {"steps", epoch.steps},
-                      {"taken", epoch.taken}});
+    program.console.row({{"break", "no-sampler"},
+                         {"ranks", ranks},
+                         {"with", name},
+                         {"samples", digits.size()},
+                         {"taken_in_step", epoch.taken_in_step},
+                         {"unique_in_step", epoch.unique_in_step},
+                         {"different_gradients", epoch.gradients},
+                         {"steps", epoch.steps},
+                         {"taken", epoch.taken}});
   }
-  table.print(with.console);
+  table.print(program.console);
   return without.unique_in_step * ranks == without.taken_in_step && without.gradients == 1 &&
          without.taken == ranks * digits.size() &&
          sampled.unique_in_step == sampled.taken_in_step && sampled.gradients == ranks;

@@ -26,12 +26,13 @@ std::uint64_t hash_of(const std::vector<std::size_t>& order) {
 
 }  // namespace
 
-bool break_no_set_epoch(const BreakIt& with) {
+bool break_no_set_epoch(const Program& program) {
   constexpr std::uint64_t kEpochs = 5;
-  const Communicator& comm = with.comm;
+  const Communicator& comm = program.comm;
   const auto samples = 100 * static_cast<std::size_t>(comm.size());
-  DistributedSampler forgotten(samples, comm.size(), comm.rank(), {.seed = with.seed});
-  DistributedSampler told(samples, comm.size(), comm.rank(), {.seed = with.seed});
+  DistributedSampler forgotten(samples, comm.size(), comm.rank(),
+                               {.seed = program.common.seed});
+  DistributedSampler told(samples, comm.size(), comm.rank(), {.seed = program.common.seed});
   std::vector<std::uint64_t> without, epoch_set;
   for (std::uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
     without.push_back(hash_of(forgotten.indices()));
@@ -44,18 +45,18 @@ bool break_no_set_epoch(const BreakIt& with) {
   const auto line = [&](const char* name, const std::vector<std::uint64_t>& hashes) {
     std::vector<std::uint64_t> first_digits;
     for (const std::uint64_t hash : hashes) first_digits.push_back(hash >> 32);
-    with.console.line(fmt::format("  {}  {}  {} different", name,
-                                  join(first_digits, " ", "{:08x}"), different(hashes)));
+    program.console.line(fmt::format("  {}  {}  {} different", name,
+                                     join(first_digits, " ", "{:08x}"), different(hashes)));
   };
-  with.console.line(
+  program.console.line(
       fmt::format("hashes of rank 0's {} samples in epochs 0 to {}", 100, kEpochs - 1));
   line("no set_epoch", without);
   line("set_epoch   ", epoch_set);
-  with.console.row({{"break", "no-set-epoch"},
-                    {"ranks", comm.size()},
-                    {"epochs", kEpochs},
-                    {"orders_without", different(without)},
-                    {"orders_with", different(epoch_set)}});
+  program.console.row({{"break", "no-set-epoch"},
+                       {"ranks", comm.size()},
+                       {"epochs", kEpochs},
+                       {"orders_without", different(without)},
+                       {"orders_with", different(epoch_set)}});
   return different(without) == 1 && different(epoch_set) == kEpochs;
 }
 

@@ -32,8 +32,8 @@ std::size_t samples_for(std::size_t ranks) {
 
 }  // namespace
 
-bool break_pad_eval(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_pad_eval(const Program& program) {
+  const Communicator& comm = program.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
   const std::size_t samples = samples_for(ranks);
   const std::vector<std::size_t> padded =
@@ -48,8 +48,9 @@ bool break_pad_eval(const BreakIt& with) {
   const double truth = static_cast<double>(samples - kMistakes) / static_cast<double>(samples);
   const Coverage counted = count_coverage(comm, samples, padded);
 
-  with.console.line(fmt::format("{} samples on {} ranks: {} counted; {} of them twice or more",
-                                samples, comm.size(), counted.taken, counted.again));
+  program.console.line(
+      fmt::format("{} samples on {} ranks: {} counted; {} of them twice or more", samples,
+                  comm.size(), counted.taken, counted.again));
   Table table({"the model errs on", "true", "padded", "exact shards"});
   bool appeared = counted.taken > samples;
   for (const std::size_t first : {samples - kMistakes, std::size_t{0}}) {
@@ -57,17 +58,17 @@ bool break_pad_eval(const BreakIt& with) {
     const auto percent = [](double value) { return fmt::format("{:.2f} %", 100 * value); };
     table.add({fmt::format("{} and {}", first, first + 1), percent(truth), percent(on_padded),
                percent(on_exact)});
-    with.console.row({{"break", "pad-eval"},
-                      {"ranks", ranks},
-                      {"samples", samples},
-                      {"counted", counted.taken},
-                      {"first_mistake", first},
-                      {"true", significant(truth)},
-                      {"padded", significant(on_padded)},
-                      {"exact", significant(on_exact)}});
+    program.console.row({{"break", "pad-eval"},
+                         {"ranks", ranks},
+                         {"samples", samples},
+                         {"counted", counted.taken},
+                         {"first_mistake", first},
+                         {"true", significant(truth)},
+                         {"padded", significant(on_padded)},
+                         {"exact", significant(on_exact)}});
     appeared = appeared && on_padded != truth && on_exact == truth;
   }
-  table.print(with.console);
+  table.print(program.console);
   return appeared;
 }
 

@@ -19,35 +19,36 @@
 
 namespace dist {
 
-bool break_rank_seed(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_rank_seed(const Program& program) {
+  const Communicator& comm = program.comm;
   const auto samples = 100 * static_cast<std::size_t>(comm.size());
   const auto coverage_with = [&](std::uint64_t seed) {
     const DistributedSampler sampler(samples, comm.size(), comm.rank(), {.seed = seed});
     return count_coverage(comm, samples, sampler.indices());
   };
-  const Coverage own = coverage_with(with.seed + static_cast<std::uint64_t>(comm.rank()));
-  const Coverage common = coverage_with(with.seed);
+  const Coverage own =
+      coverage_with(program.common.seed + static_cast<std::uint64_t>(comm.rank()));
+  const Coverage common = coverage_with(program.common.seed);
 
-  with.console.line(fmt::format("{} samples on {} ranks, one epoch", samples, comm.size()));
+  program.console.line(fmt::format("{} samples on {} ranks, one epoch", samples, comm.size()));
   Table table({"seed", "taken", "once", "again", "never", "never, of all"});
   for (const auto& [name, seen] : {std::pair{"seed + rank", own}, {"seed", common}}) {
     const double never = static_cast<double>(seen.never) / static_cast<double>(samples);
     table.add({name, std::to_string(seen.taken), std::to_string(seen.once),
                std::to_string(seen.again), std::to_string(seen.never),
                fmt::format("{:.1f} %", 100 * never)});
-    with.console.row({{"break", "rank-seed"},
-                      {"ranks", comm.size()},
-                      {"seed", name},
-                      {"samples", samples},
-                      {"taken", seen.taken},
-                      {"once", seen.once},
-                      {"again", seen.again},
-                      {"never", seen.never}});
+    program.console.row({{"break", "rank-seed"},
+                         {"ranks", comm.size()},
+                         {"seed", name},
+                         {"samples", samples},
+                         {"taken", seen.taken},
+                         {"once", seen.once},
+                         {"again", seen.again},
+                         {"never", seen.never}});
   }
-  table.print(with.console);
-  with.console.line(fmt::format("expected never: (1 - 1/{0})^{0} = {1:.1f} %", comm.size(),
-                                100 * std::pow(1 - 1.0 / comm.size(), comm.size())));
+  table.print(program.console);
+  program.console.line(fmt::format("expected never: (1 - 1/{0})^{0} = {1:.1f} %", comm.size(),
+                                   100 * std::pow(1 - 1.0 / comm.size(), comm.size())));
   return own.taken == samples && own.again > 0 && own.never > 0 && common.once == samples;
 }
 

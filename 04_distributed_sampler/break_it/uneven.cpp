@@ -20,23 +20,24 @@
 
 namespace dist {
 
-bool break_uneven(const BreakIt& with) {
+bool break_uneven(const Program& program) {
   constexpr std::size_t kBatch = 2, kBatches = 3;
-  const Communicator& comm = with.comm;
+  const Communicator& comm = program.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
   const IdxDataset digits = digits_dataset(kBatches * kBatch * ranks + 1, 0);
   const std::vector<std::size_t> mine = exact_shard(digits.size(), comm.size(), comm.rank());
-  DataLoader loader(digits, kBatch, false, with.stream);
+  const Stream host{Device{}};  // where the shown numbers are read
+  DataLoader loader(digits, kBatch, false, host);
 
-  with.console.line(fmt::format(
+  program.console.line(fmt::format(
       "{} digits on {} ranks in batches of {}: rank 0 has {} batches, the others "
       "{}; step {} hangs until the watch ends the job",
       digits.size(), comm.size(), kBatch, loader.batches(mine.size()), kBatches, kBatches + 1));
-  with.console.row({{"break", "uneven"},
-                    {"ranks", ranks},
-                    {"samples", digits.size()},
-                    {"batches_rank_0", loader.batches(mine.size())},
-                    {"batches_others", kBatches}});
+  program.console.row({{"break", "uneven"},
+                       {"ranks", ranks},
+                       {"samples", digits.size()},
+                       {"batches_rank_0", loader.batches(mine.size())},
+                       {"batches_others", kBatches}});
   int step = 0;
   std::vector<float> gradient;
   for (const Batch& batch : loader.over(mine)) {

@@ -3,8 +3,7 @@
 #pragma once
 
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "common/communicator.hpp"
-#include "common/console.hpp"
+#include "common/program.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,9 @@ struct SamplingOptions {
   SamplerOptions sampler;
   std::uint64_t epoch = 0;
   std::size_t batch_size = 2;
+
+  // Adds the flags and the check that they fit each other.
+  void declare(CommandLine& flags);
 };
 
 // Which samples each rank takes, batch by batch, and the proof that they cover the data set.

@@ -2,6 +2,7 @@
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/show/acts.hpp"
 #include "04_distributed_sampler/show/coverage.hpp"
+#include "common/check.hpp"
 #include "common/join.hpp"
 #include "common/json.hpp"
 
@@ -45,6 +46,26 @@ DistributedSampler sampler_of(const SamplingOptions& options) {
 }
 
 }  // namespace
+
+void SamplingOptions::declare(CommandLine& flags) {
+  flags.number<std::size_t>("--size", size, 0, 100'000'000, "samples in the data set");
+  flags.flag("--shuffle,!--no-shuffle", sampler.shuffle, "random order (default)");
+  flags.flag("--drop-last", sampler.drop_last, "drop what does not divide");
+  flags.number<std::uint64_t>("--epoch", epoch, 0, 1U << 31, "set_epoch's argument");
+  flags.number<std::size_t>("--batch-size", batch_size, 1, 1U << 20,
+                            "per rank; act loader: 64 if not given");
+  flags.number("--num-replicas", num_replicas, 1, 1 << 20,
+               "with --rank: answer for a world that is not here");
+  flags.number("--rank", rank, 0, 1 << 20, "see --num-replicas");
+  flags.check([this, &flags] {
+    if (flags.given("--rank") != flags.given("--num-replicas")) {
+      throw Error("--rank: goes together with --num-replicas");
+    }
+    if (rank >= num_replicas) {
+      throw Error(fmt::format("--rank: there is no rank {} among {}", rank, num_replicas));
+    }
+  });
+}
 
 bool show_shards(const SamplingOptions& options, const Console& console,
                  const Communicator& comm) {

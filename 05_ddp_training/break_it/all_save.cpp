@@ -72,24 +72,24 @@ std::string read_by_reader(const std::string& path) {
 
 }  // namespace
 
-std::string no_common_folder(const BreakIt& with) {
-  return with.comm.local_size() == with.comm.size() ? "" : "needs all ranks on one host";
+std::string no_common_folder(const Program& program) {
+  return program.comm.local_size() == program.comm.size() ? "" : "needs all ranks on one host";
 }
 
-bool break_all_save(const BreakIt& with) {
-  const Communicator& comm = with.comm;
+bool break_all_save(const Program& program) {
+  const Communicator& comm = program.comm;
   const CommonFolder folder(comm);
   const std::string path = folder / "model.safetensors";
-  const IdxDataset digits = small_digits(with);
-  SmallTraining job(with, digits);
+  const IdxDataset digits = small_digits(program);
+  SmallTraining job(program, digits);
   const auto save = [&](const std::string& to, std::size_t step) {
     save_checkpoint(to, job.model().parameters(), job.optimizer(), {.step = step}, {},
-                    with.stream);
+                    program.stream);
   };
   const auto take_step = [&] {
     job.forward();
-    job.model().backward(job.grad(), with.stream);
-    job.optimizer().step(job.lr(), with.stream);
+    job.model().backward(job.grad(), program.stream);
+    job.optimizer().step(job.lr(), program.stream);
   };
   // The two files as a saver would write them that knows of no other.
   std::string mine;
@@ -122,10 +122,10 @@ bool break_all_save(const BreakIt& with) {
   turn(2, 1, [&] { write(0, mine.size()); });
   turn(3, 0, [&] { write(half, mine.size()); });
   file.close();
-  with.console.line("  rank 0 writes half its file:   " + seen[0]);
-  with.console.line("  rank 1 opens the same file:    " + seen[1]);
-  with.console.line("  rank 1 writes all of its own:  " + seen[2]);
-  with.console.line("  rank 0 writes its other half:  " + seen[3]);
+  program.console.line("  rank 0 writes half its file:   " + seen[0]);
+  program.console.line("  rank 1 opens the same file:    " + seen[1]);
+  program.console.line("  rank 1 writes all of its own:  " + seen[2]);
+  program.console.line("  rank 0 writes its other half:  " + seen[3]);
 
   std::string problem;
   try {
@@ -137,16 +137,16 @@ bool break_all_save(const BreakIt& with) {
   all_reduce<double>(comm, failed, ReduceOp::sum, AllReduceAlgorithm::recursive_doubling);
   const auto failures = static_cast<int>(failed[0]);
   const std::string result = comm.rank() == 0 ? read_by_reader(path) : "";
-  with.console.line(fmt::format(
+  program.console.line(fmt::format(
       "  all {} at once, unforced, each with a rename at the end: {} failed; the file: {}",
       comm.size(), failures, result));
-  with.console.row({{"break", "all-save"},
-                    {"half_written", seen[0]},
-                    {"opened_again", seen[1]},
-                    {"second_whole", seen[2]},
-                    {"torn", seen[3]},
-                    {"unforced_failures", failures},
-                    {"unforced_file", result}});
+  program.console.row({{"break", "all-save"},
+                       {"half_written", seen[0]},
+                       {"opened_again", seen[1]},
+                       {"second_whole", seen[2]},
+                       {"torn", seen[3]},
+                       {"unforced_failures", failures},
+                       {"unforced_file", result}});
   comm.barrier();  // rank 0 removes the folder
   return comm.all_agree(comm.rank() != 0 ||
                         (seen[1].find("0 bytes") != std::string::npos &&

@@ -24,33 +24,33 @@ namespace dist {
 namespace {
 
 // How far from DDP's parameters an optimizer ends that averages its own every so many steps.
-double distance(const BreakIt& with, const IdxDataset& digits, ProcessGroup& group,
+double distance(const Program& program, const IdxDataset& digits, ProcessGroup& group,
                 const OptimizerOptions& optimizer, std::size_t every) {
   const SmallJob small{.optimizer = optimizer};
-  SmallTraining right(with, digits, small);
-  DistributedDataParallel ddp(right.model(), group, with.stream);
-  SmallTraining job(with, digits, small);
+  SmallTraining right(program, digits, small);
+  DistributedDataParallel ddp(right.model(), group, program.stream);
+  SmallTraining job(program, digits, small);
   for (std::size_t step = 1; step <= 12; ++step) {
     right.forward();
-    ddp.backward(right.grad(), with.stream);
-    right.optimizer().step(right.lr(), with.stream);
+    ddp.backward(right.grad(), program.stream);
+    right.optimizer().step(right.lr(), program.stream);
 
     job.forward();
-    job.model().backward(job.grad(), with.stream);
-    job.optimizer().step(job.lr(), with.stream);
+    job.model().backward(job.grad(), program.stream);
+    job.optimizer().step(job.lr(), program.stream);
     if (step % every != 0) continue;
     for (const Parameter& parameter : job.model().parameters()) {
-      group.all_reduce(parameter.value, ReduceOp::avg, with.stream)->wait(with.stream);
+      group.all_reduce(parameter.value, ReduceOp::avg, program.stream)->wait(program.stream);
     }
   }
-  return largest_difference(job.model(), right.model(), with.stream);
+  return largest_difference(job.model(), right.model(), program.stream);
 }
 
 }  // namespace
 
-bool break_average_parameters(const BreakIt& with) {
-  const auto group = small_group(with);
-  const IdxDataset digits = small_digits(with);
+bool break_average_parameters(const Program& program) {
+  const auto group = small_group(program);
+  const IdxDataset digits = small_digits(program);
   constexpr double kRounding = 1e-5;  // of 12 steps; more than ever was seen
   Table table({"optimizer", "averaged every step", "every 4th step"});
   std::map<std::string, std::pair<double, double>> seen;
@@ -59,18 +59,18 @@ bool break_average_parameters(const BreakIt& with) {
         std::pair{"sgd, momentum 0.9",
                   OptimizerOptions{.name = "sgd", .lr = 0.1, .momentum = 0.9}},
         std::pair{"adam", OptimizerOptions{.name = "adam", .lr = 0.01}}}) {
-    const double often = distance(with, digits, *group, options, 1);
-    const double rarely = distance(with, digits, *group, options, 4);
+    const double often = distance(program, digits, *group, options, 1);
+    const double rarely = distance(program, digits, *group, options, 4);
     seen[name] = {often, rarely};
     table.add({name, fmt::format("{:.1e}", often), fmt::format("{:.1e}", rarely)});
-    with.console.row({{"break", "average-parameters"},
-                      {"optimizer", name},
-                      {"every_step", significant(often)},
-                      {"every_4th_step", significant(rarely)}});
+    program.console.row({{"break", "average-parameters"},
+                         {"optimizer", name},
+                         {"every_step", significant(often)},
+                         {"every_4th_step", significant(rarely)}});
   }
-  with.console.line("  largest distance from DDP's parameters after 12 steps:");
-  table.print(with.console);
-  with.console.line(fmt::format(
+  program.console.line("  largest distance from DDP's parameters after 12 steps:");
+  table.print(program.console);
+  program.console.line(fmt::format(
       "below {:.0e} is rounding: SGD is linear in the gradients, with momentum too; Adam not",
       kRounding));
   bool shown = seen["adam"].first > 100 * kRounding;

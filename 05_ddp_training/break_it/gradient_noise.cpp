@@ -16,40 +16,40 @@
 
 namespace dist {
 
-bool break_gradient_noise(const BreakIt& with) {
+bool break_gradient_noise(const Program& program) {
   constexpr double kNoise = 0.01;
-  const auto group = small_group(with);
-  const IdxDataset digits = small_digits(with);
-  SmallTraining job(with, digits);
-  SmallTraining quiet(with, digits);
-  DistributedDataParallel ddp(job.model(), *group, with.stream);
-  DistributedDataParallel quiet_ddp(quiet.model(), *group, with.stream);
-  Generator noise(with.seed + 1 + static_cast<std::uint64_t>(with.comm.rank()));
+  const auto group = small_group(program);
+  const IdxDataset digits = small_digits(program);
+  SmallTraining job(program, digits);
+  SmallTraining quiet(program, digits);
+  DistributedDataParallel ddp(job.model(), *group, program.stream);
+  DistributedDataParallel quiet_ddp(quiet.model(), *group, program.stream);
+  Generator noise(program.common.seed + 1 + static_cast<std::uint64_t>(program.comm.rank()));
   // Just before its bucket leaves: the gradient is this rank's own still.
   ddp.observe([&](std::size_t parameter) {
-    add_noise(job.model().parameters()[parameter].grad, kNoise, noise, with.stream);
+    add_noise(job.model().parameters()[parameter].grad, kNoise, noise, program.stream);
   });
   Parting parting;
   for (std::size_t step = 1; step <= kSmallSteps; ++step) {
     job.forward();
-    ddp.backward(job.grad(), with.stream);
-    job.optimizer().step(job.lr(), with.stream);
-    parting.look(with, job.model(), step);
+    ddp.backward(job.grad(), program.stream);
+    job.optimizer().step(job.lr(), program.stream);
+    parting.look(program, job.model(), step);
 
     quiet.forward();
-    quiet_ddp.backward(quiet.grad(), with.stream);
-    quiet.optimizer().step(quiet.lr(), with.stream);
+    quiet_ddp.backward(quiet.grad(), program.stream);
+    quiet.optimizer().step(quiet.lr(), program.stream);
   }
-  const double moved = largest_difference(job.model(), quiet.model(), with.stream);
-  with.console.line(
+  const double moved = largest_difference(job.model(), quiet.model(), program.stream);
+  program.console.line(
       fmt::format("  noise of {} in every local gradient, another one on every rank, {} steps",
                   kNoise, kSmallSteps));
-  with.console.line(fmt::format(
+  program.console.line(fmt::format(
       "  the noise moved a parameter by up to {:.4f}; the replicas {}", moved, parting.text()));
-  with.console.row({{"break", "gradient-noise"},
-                    {"steps", kSmallSteps},
-                    {"moved", significant(moved)},
-                    {"parted_after", parting.step}});
+  program.console.row({{"break", "gradient-noise"},
+                       {"steps", kSmallSteps},
+                       {"moved", significant(moved)},
+                       {"parted_after", parting.step}});
   return parting.step == 0 && moved > kNoise * job.lr();
 }
 

@@ -24,38 +24,38 @@ namespace {
 constexpr std::size_t kEpochs = 4;
 
 // The loss on the whole set after kEpochs.
-double one_rank(const BreakIt& with, const IdxDataset& digits, const SmallJob& small) {
-  SmallTraining job = SmallTraining::alone(with, digits, small);
+double one_rank(const Program& program, const IdxDataset& digits, const SmallJob& small) {
+  SmallTraining job = SmallTraining::alone(program, digits, small);
   const std::size_t steps = kEpochs * job.steps_per_epoch();
   for (std::size_t step = 0; step < steps; ++step) {
     job.forward();
-    job.model().backward(job.grad(), with.stream);
-    job.optimizer().step(job.lr(), with.stream);
+    job.model().backward(job.grad(), program.stream);
+    job.optimizer().step(job.lr(), program.stream);
   }
   return job.loss_on_all();
 }
 
-double all_ranks(const BreakIt& with, const IdxDataset& digits, ProcessGroup& group,
+double all_ranks(const Program& program, const IdxDataset& digits, ProcessGroup& group,
                  const SmallJob& small, int factor, std::size_t warmup_epochs) {
-  SmallTraining job(with, digits, small);
-  DistributedDataParallel ddp(job.model(), group, with.stream);
+  SmallTraining job(program, digits, small);
+  DistributedDataParallel ddp(job.model(), group, program.stream);
   const std::size_t steps = kEpochs * job.steps_per_epoch();
   const LrSchedule schedule =
       linearly_scaled(job.lr(), factor, warmup_epochs * job.steps_per_epoch());
   for (std::size_t step = 0; step < steps; ++step) {
     job.forward();
-    ddp.backward(job.grad(), with.stream);
-    job.optimizer().step(schedule.at(step), with.stream);
+    ddp.backward(job.grad(), program.stream);
+    job.optimizer().step(schedule.at(step), program.stream);
   }
   return job.loss_on_all();
 }
 
 }  // namespace
 
-bool break_lr(const BreakIt& with) {
-  const auto group = small_group(with);
-  const IdxDataset digits = small_digits(with);
-  const int ranks = with.comm.size();
+bool break_lr(const Program& program) {
+  const auto group = small_group(program);
+  const IdxDataset digits = small_digits(program);
+  const int ranks = program.comm.size();
   Table table({"optimizer", "rate of one", "1 rank", fmt::format("{} ranks, same rate", ranks),
                fmt::format("{} times", ranks), "and warmed up"});
   std::size_t better = 0;
@@ -63,27 +63,27 @@ bool break_lr(const BreakIt& with) {
   for (const auto& [name, lr] :
        {std::pair{"sgd", 0.1}, {"sgd", 0.5}, {"adam", 0.003}, {"adam", 0.02}}) {
     const SmallJob small{.optimizer = {.name = name, .lr = lr}};
-    const double alone = one_rank(with, digits, small);
-    const double same = all_ranks(with, digits, *group, small, 1, 0);
-    const double scaled = all_ranks(with, digits, *group, small, ranks, 0);
-    const double warmed = all_ranks(with, digits, *group, small, ranks, 1);
+    const double alone = one_rank(program, digits, small);
+    const double same = all_ranks(program, digits, *group, small, 1, 0);
+    const double scaled = all_ranks(program, digits, *group, small, ranks, 0);
+    const double warmed = all_ranks(program, digits, *group, small, ranks, 1);
     better += scaled < same / 1.5;
     worse += !(scaled < same * 1.5);  // a NaN is worse
     table.add({name, fmt::format("{:g}", lr), fmt::format("{:.3f}", alone),
                fmt::format("{:.3f}", same), fmt::format("{:.3f}", scaled),
                fmt::format("{:.3f}", warmed)});
-    with.console.row({{"break", "lr"},
-                      {"optimizer", name},
-                      {"lr", lr},
-                      {"one_rank", significant(alone)},
-                      {"same", significant(same)},
-                      {"scaled", significant(scaled)},
-                      {"warmed_up", significant(warmed)}});
+    program.console.row({{"break", "lr"},
+                         {"optimizer", name},
+                         {"lr", lr},
+                         {"one_rank", significant(alone)},
+                         {"same", significant(same)},
+                         {"scaled", significant(scaled)},
+                         {"warmed_up", significant(warmed)}});
   }
-  with.console.line(
+  program.console.line(
       fmt::format("  loss on all {} samples after {} epochs:", digits.size(), kEpochs));
-  table.print(with.console);
-  with.console.line(
+  table.print(program.console);
+  program.console.line(
       fmt::format("{} times the rate: much better in {} of 4 rows, much worse in {}", ranks,
                   better, worse));
   return better > 0 && worse > 0;

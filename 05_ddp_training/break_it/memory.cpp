@@ -16,30 +16,29 @@ namespace dist {
 namespace {
 
 // Called on all ranks of `group`: what one of them holds after a step with so many samples.
-TrainingMemory after_a_step(const BreakIt& with, const Communicator& group,
+TrainingMemory after_a_step(const Program& program, const Communicator& group,
                             std::size_t batch_size) {
-  const BreakIt few{with.console, group, with.stream, with.seed};
   const IdxDataset digits =
-      small_digits(few, batch_size * static_cast<std::size_t>(group.size()));
-  SmallTraining job(
-      few, digits,
+      small_digits(program, batch_size * static_cast<std::size_t>(group.size()));
+  SmallTraining job = SmallTraining::among(
+      group, program, digits,
       {.layers = {784, 128, 10}, .optimizer = {.name = "adam"}, .batch_size = batch_size});
   // Lesson 3's, with --device cuda too: part of the ranks is no group for NCCL.
-  const auto carrier =
-      make_process_group(Backend::ours, group, with.stream.device(), AllReduceAlgorithm::ring);
-  DistributedDataParallel ddp(job.model(), *carrier, with.stream);
+  const auto carrier = make_process_group(Backend::ours, group, program.stream.device(),
+                                          AllReduceAlgorithm::ring);
+  DistributedDataParallel ddp(job.model(), *carrier, program.stream);
   job.forward();
-  ddp.backward(job.grad(), with.stream);
-  job.optimizer().step(job.lr(), with.stream);
-  with.stream.synchronize();
+  ddp.backward(job.grad(), program.stream);
+  job.optimizer().step(job.lr(), program.stream);
+  program.stream.synchronize();
   return count_memory(job.model(), job.optimizer());
 }
 
 }  // namespace
 
-bool break_memory(const BreakIt& with) {
+bool break_memory(const Program& program) {
   constexpr std::size_t kBatch = 56;
-  const int size = with.comm.size();
+  const int size = program.comm.size();
   const auto kib = [](std::size_t bytes) {
     return fmt::format("{:.1f}", static_cast<double>(bytes) / 1024);
   };
@@ -49,30 +48,30 @@ bool break_memory(const BreakIt& with) {
   bool shrinks = true;
   TrainingMemory first;
   for (int ranks = 1;; ranks = std::min(2 * ranks, size)) {
-    const Communicator group = with.comm.split(with.comm.rank() < ranks ? 0 : 1, 0);
-    if (with.comm.rank() < ranks) {
+    const Communicator group = program.comm.split(program.comm.rank() < ranks ? 0 : 1, 0);
+    if (program.comm.rank() < ranks) {
       const auto all = static_cast<std::size_t>(ranks);
-      const TrainingMemory memory = after_a_step(with, group, kBatch);
-      const std::size_t shared = after_a_step(with, group, kBatch / all).activations;
+      const TrainingMemory memory = after_a_step(program, group, kBatch);
+      const std::size_t shared = after_a_step(program, group, kBatch / all).activations;
       if (ranks == 1) first = memory;
       if (first.counted() > 0) constant = constant && memory.counted() == first.counted();
       shrinks = shrinks && shared == kBatch / all * (memory.activations / kBatch);
       table.add({std::to_string(ranks), kib(memory.parameters), kib(memory.gradients),
                  kib(memory.optimizer_state), kib(memory.activations), kib(memory.counted()),
                  kib(all * memory.counted()), kib(shared)});
-      with.console.row({{"break", "memory"},
-                        {"ranks", ranks},
-                        {"bytes_per_rank", memory.counted()},
-                        {"bytes_of_all", all * memory.counted()},
-                        {"activations", memory.activations},
-                        {"activations_shared", shared}});
+      program.console.row({{"break", "memory"},
+                           {"ranks", ranks},
+                           {"bytes_per_rank", memory.counted()},
+                           {"bytes_of_all", all * memory.counted()},
+                           {"activations", memory.activations},
+                           {"activations_shared", shared}});
     }
     if (ranks == size) break;
   }
-  with.console.line(
+  program.console.line(
       fmt::format("  KiB of tensors after a step of Adam, batch {} per rank:", kBatch));
-  table.print(with.console);
-  with.console.line("a rank holds as much as one process alone: only the data are divided");
+  table.print(program.console);
+  program.console.line("a rank holds as much as one process alone: only the data are divided");
   return constant && shrinks;
 }
 

@@ -16,32 +16,32 @@
 
 namespace dist {
 
-bool break_no_all_reduce(const BreakIt& with) {
-  const auto group = small_group(with);
-  const IdxDataset digits = small_digits(with);
-  SmallTraining job(with, digits, kQuickJob);
-  const DistributedDataParallel ddp(job.model(), *group, with.stream);
+bool break_no_all_reduce(const Program& program) {
+  const auto group = small_group(program);
+  const IdxDataset digits = small_digits(program);
+  SmallTraining job(program, digits, kQuickJob);
+  const DistributedDataParallel ddp(job.model(), *group, program.stream);
   const double first = job.loss_on_all();
   Parting parting;
   for (std::size_t step = 1; step <= kSmallSteps; ++step) {
     job.forward();
-    job.model().backward(job.grad(), with.stream);  // ddp.backward() would average
-    job.optimizer().step(job.lr(), with.stream);
-    parting.look(with, job.model(), step);
+    job.model().backward(job.grad(), program.stream);  // ddp.backward() would average
+    job.optimizer().step(job.lr(), program.stream);
+    parting.look(program, job.model(), step);
   }
   const double last = job.loss_on_all();
-  const std::string hash = hash_of(parameters_of(job.model(), with.stream));
-  lines_in_rank_order(with.console, with.comm,
+  const std::string hash = hash_of(parameters_of(job.model(), program.stream));
+  lines_in_rank_order(program.console, program.comm,
                       fmt::format("  rank {}  loss {:.3f} -> {:.3f} in {} steps, parameters {}",
-                                  with.comm.rank(), first, last, kSmallSteps, hash));
-  rows_in_rank_order(with.console, with.comm,
+                                  program.comm.rank(), first, last, kSmallSteps, hash));
+  rows_in_rank_order(program.console, program.comm,
                      {{"break", "no-all-reduce"},
-                      {"rank", with.comm.rank()},
+                      {"rank", program.comm.rank()},
                       {"first_loss", significant(first)},
                       {"last_loss", significant(last)},
                       {"hash", hash},
                       {"parted_after", parting.step}});
-  with.console.line("every loss falls; the replicas " + parting.text());
+  program.console.line("every loss falls; the replicas " + parting.text());
   return parting.step == 1 && last < 0.5 * first;
 }
 

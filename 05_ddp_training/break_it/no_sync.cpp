@@ -18,11 +18,11 @@
 
 namespace dist {
 
-bool break_no_sync(const BreakIt& with) {
-  const IdxDataset digits = small_digits(with);
-  SmallTraining job(with, digits, {.layers = {784, 256, 10}, .batch_size = 64});
+bool break_no_sync(const Program& program) {
+  const IdxDataset digits = small_digits(program);
+  SmallTraining job(program, digits, {.layers = {784, 256, 10}, .batch_size = 64});
   const Tensor watched = job.model().parameters()[2].value;  // 2.weight
-  const Buffer<float> host(watched.numel(), with.stream.device(), Memory::pinned);
+  const Buffer<float> host(watched.numel(), program.stream.device(), Memory::pinned);
   const auto seen = [&] { return std::vector<float>(host.data(), host.data() + host.size()); };
   constexpr std::size_t kSteps = 20;
   std::size_t stale = 0;
@@ -30,22 +30,22 @@ bool break_no_sync(const BreakIt& with) {
   std::vector<float> before = seen();
   for (std::size_t step = 1; step <= kSteps; ++step) {
     job.forward();
-    job.model().backward(job.grad(), with.stream);
-    job.optimizer().step(job.lr(), with.stream);
-    copy_bytes(with.stream, host.data(), watched.data(), watched.size_bytes());
+    job.model().backward(job.grad(), program.stream);
+    job.optimizer().step(job.lr(), program.stream);
+    copy_bytes(program.stream, host.data(), watched.data(), watched.size_bytes());
     const std::vector<float> at_once = seen();
-    with.stream.synchronize();
+    program.stream.synchronize();
     stale += at_once != seen();
     last_step += at_once == before;
     before = seen();
   }
   lines_in_rank_order(
-      with.console, with.comm,
+      program.console, program.comm,
       fmt::format("  rank {}  {} of {} reads were stale, {} of them wholly the step before's",
-                  with.comm.rank(), stale, kSteps, last_step));
-  rows_in_rank_order(with.console, with.comm,
+                  program.comm.rank(), stale, kSteps, last_step));
+  rows_in_rank_order(program.console, program.comm,
                      {{"break", "no-sync"},
-                      {"rank", with.comm.rank()},
+                      {"rank", program.comm.rank()},
                       {"reads", kSteps},
                       {"stale", stale},
                       {"step_before", last_step}});

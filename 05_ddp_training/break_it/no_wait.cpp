@@ -73,47 +73,47 @@ struct Outcome {
   double from_twin;
 };
 
-Outcome train(const BreakIt& with, bool waits) {
-  const auto group = small_group(with);
-  const IdxDataset digits = small_digits(with);
+Outcome train(const Program& program, bool waits) {
+  const auto group = small_group(program);
+  const IdxDataset digits = small_digits(program);
   LateProcessGroup late(*group);
-  SmallTraining job(with, digits);
-  SmallTraining twin = SmallTraining::twin(with, digits);
+  SmallTraining job(program, digits);
+  SmallTraining twin = SmallTraining::twin(program, digits);
   Reducer reducer(job.model().parameters(), late, {.first_bytes = 0, .bytes = 0});
   Outcome outcome{};
   for (std::size_t step = 1; step <= kSmallSteps; ++step) {
     job.forward();
-    job.model().backward(job.grad(), with.stream, Accumulate::no, [&](std::size_t parameter) {
-      reducer.mark_ready(parameter, with.stream);
-    });
-    if (waits) reducer.finalize(with.stream);
-    job.optimizer().step(job.lr(), with.stream);
-    if (!waits) reducer.finalize(with.stream);
-    outcome.parting.look(with, job.model(), step);
+    job.model().backward(
+        job.grad(), program.stream, Accumulate::no,
+        [&](std::size_t parameter) { reducer.mark_ready(parameter, program.stream); });
+    if (waits) reducer.finalize(program.stream);
+    job.optimizer().step(job.lr(), program.stream);
+    if (!waits) reducer.finalize(program.stream);
+    outcome.parting.look(program, job.model(), step);
 
     twin.forward();
-    twin.model().backward(twin.grad(), with.stream);
-    twin.optimizer().step(twin.lr(), with.stream);
+    twin.model().backward(twin.grad(), program.stream);
+    twin.optimizer().step(twin.lr(), program.stream);
   }
-  outcome.from_twin = largest_difference(job.model(), twin.model(), with.stream);
+  outcome.from_twin = largest_difference(job.model(), twin.model(), program.stream);
   return outcome;
 }
 
 }  // namespace
 
-bool break_no_wait(const BreakIt& with) {
-  const Outcome right = train(with, true);
-  const Outcome wrong = train(with, false);
+bool break_no_wait(const Program& program) {
+  const Outcome right = train(program, true);
+  const Outcome wrong = train(program, false);
   for (const auto& [name, outcome] :
        {std::pair{"wait, then step", right}, std::pair{"step, then wait", wrong}}) {
-    with.console.line(
+    program.console.line(
         fmt::format("  {}: up to {:.1e} from one process with the whole batch; the replicas {}",
                     name, outcome.from_twin, outcome.parting.text()));
-    with.console.row({{"break", "no-wait"},
-                      {"order", name},
-                      {"from_twin", significant(outcome.from_twin)},
-                      {"parted_after", outcome.parting.step},
-                      {"difference", outcome.parting.difference}});
+    program.console.row({{"break", "no-wait"},
+                         {"order", name},
+                         {"from_twin", significant(outcome.from_twin)},
+                         {"parted_after", outcome.parting.step},
+                         {"difference", outcome.parting.difference}});
   }
   return right.parting.step == 0 && wrong.parting.step == 1 &&
          wrong.parting.difference.starts_with("0.weight ") &&

@@ -21,13 +21,13 @@
 
 namespace dist {
 
-bool break_rank0_loss(const BreakIt& with) {
-  const auto group = small_group(with);
-  const IdxDataset digits = small_digits(with);
-  SmallTraining job(with, digits, kQuickJob);
-  DistributedDataParallel ddp(job.model(), *group, with.stream);
+bool break_rank0_loss(const Program& program) {
+  const auto group = small_group(program);
+  const IdxDataset digits = small_digits(program);
+  SmallTraining job(program, digits, kQuickJob);
+  DistributedDataParallel ddp(job.model(), *group, program.stream);
   // Its model takes no steps of its own: it gets the replicas' parameters in every step.
-  SmallTraining whole = SmallTraining::twin(with, digits, kQuickJob);
+  SmallTraining whole = SmallTraining::twin(program, digits, kQuickJob);
   Table table({"step", "rank 0", "mean", "one process"});
   std::size_t misled = 0;  // steps in which rank 0 saw the other direction
   double farthest = 0;     // relative distance of rank 0's loss from the mean
@@ -36,16 +36,17 @@ bool break_rank0_loss(const BreakIt& with) {
   double last_mean = 0;
   for (std::size_t step = 0; step < kSmallSteps; ++step) {
     for (std::size_t i = 0; i < job.model().parameters().size(); ++i) {
-      copy(with.stream, whole.model().parameters()[i].value, job.model().parameters()[i].value);
+      copy(program.stream, whole.model().parameters()[i].value,
+           job.model().parameters()[i].value);
     }
     whole.forward();
     job.forward();
-    ddp.backward(job.grad(), with.stream);
-    job.optimizer().step(job.lr(), with.stream);
+    ddp.backward(job.grad(), program.stream);
+    job.optimizer().step(job.lr(), program.stream);
 
     std::vector<double> of_rank0{job.loss()};
-    const double mean = over_all_ranks(with.comm, of_rank0[0], false).mean_loss;
-    broadcast<double>(with.comm, of_rank0, 0);
+    const double mean = over_all_ranks(program.comm, of_rank0[0], false).mean_loss;
+    broadcast<double>(program.comm, of_rank0, 0);
     const double mine = of_rank0[0];
     farthest = std::max(farthest, std::abs(mine - mean) / mean);
     off = std::max(off, std::abs(whole.loss() - mean) / mean);
@@ -57,17 +58,17 @@ bool break_rank0_loss(const BreakIt& with) {
                  fmt::format("{:.4f}", whole.loss())});
     }
   }
-  table.print(with.console);
-  with.console.line(fmt::format(
+  table.print(program.console);
+  program.console.line(fmt::format(
       "rank 0 is off by up to {:.0f} %, and in {} of {} steps it saw the other direction",
       100 * farthest, misled, kSmallSteps - 1));
-  with.console.line(
+  program.console.line(
       fmt::format("the mean and the one process are up to {:.0e} of the loss apart", off));
-  with.console.row({{"break", "rank0-loss"},
-                    {"steps", kSmallSteps},
-                    {"rank0_off", significant(farthest)},
-                    {"mean_off", significant(off)},
-                    {"misled", misled}});
+  program.console.row({{"break", "rank0-loss"},
+                       {"steps", kSmallSteps},
+                       {"rank0_off", significant(farthest)},
+                       {"mean_off", significant(off)},
+                       {"misled", misled}});
   return farthest > 0.1 && off < 1e-5 && misled > 0;
 }
 

@@ -18,44 +18,47 @@
 
 namespace dist {
 
-bool break_skip_parameter(const BreakIt& with) {
-  const auto group = small_group(with);
-  const IdxDataset digits = small_digits(with);
-  SmallTraining job(with, digits, kQuickJob);
-  SmallTraining right(with, digits, kQuickJob);
-  DistributedDataParallel ddp(right.model(), *group, with.stream);
+bool break_skip_parameter(const Program& program) {
+  const auto group = small_group(program);
+  const IdxDataset digits = small_digits(program);
+  SmallTraining job(program, digits, kQuickJob);
+  SmallTraining right(program, digits, kQuickJob);
+  DistributedDataParallel ddp(right.model(), *group, program.stream);
   const std::span<Parameter> all = job.model().parameters();
   const std::size_t skipped = all.size() - 1;
   Reducer reducer(all.first(skipped), *group, {});
   Parting parting;
   for (std::size_t step = 1; step <= kSmallSteps; ++step) {
     job.forward();
-    job.model().backward(job.grad(), with.stream, Accumulate::no, [&](std::size_t parameter) {
-      if (parameter != skipped) reducer.mark_ready(parameter, with.stream);
-    });
-    reducer.finalize(with.stream);
-    job.optimizer().step(job.lr(), with.stream);
-    parting.look(with, job.model(), step);
+    job.model().backward(job.grad(), program.stream, Accumulate::no,
+                         [&](std::size_t parameter) {
+                           if (parameter != skipped)
+                             reducer.mark_ready(parameter, program.stream);
+                         });
+    reducer.finalize(program.stream);
+    job.optimizer().step(job.lr(), program.stream);
+    parting.look(program, job.model(), step);
 
     right.forward();
-    ddp.backward(right.grad(), with.stream);
-    right.optimizer().step(right.lr(), with.stream);
+    ddp.backward(right.grad(), program.stream);
+    right.optimizer().step(right.lr(), program.stream);
   }
-  const double loss = over_all_ranks(with.comm, job.loss(), false).mean_loss;
-  const double right_loss = over_all_ranks(with.comm, right.loss(), false).mean_loss;
-  const std::string others = first_difference(with.comm, all.first(skipped), with.stream);
-  with.console.line("  the replicas " + parting.text());
-  with.console.line(fmt::format("  all other parameters: {}",
-                                others.empty() ? "equal to the bit, on all ranks" : others));
-  with.console.line(fmt::format("  loss in step {}: {:.4f}, and {:.4f} with nothing left out",
-                                kSmallSteps, loss, right_loss));
-  with.console.row({{"break", "skip-parameter"},
-                    {"skipped", all[skipped].name},
-                    {"parted_after", parting.step},
-                    {"difference", parting.difference},
-                    {"others_equal", others.empty()},
-                    {"loss", significant(loss)},
-                    {"right_loss", significant(right_loss)}});
+  const double loss = over_all_ranks(program.comm, job.loss(), false).mean_loss;
+  const double right_loss = over_all_ranks(program.comm, right.loss(), false).mean_loss;
+  const std::string others = first_difference(program.comm, all.first(skipped), program.stream);
+  program.console.line("  the replicas " + parting.text());
+  program.console.line(fmt::format("  all other parameters: {}",
+                                   others.empty() ? "equal to the bit, on all ranks" : others));
+  program.console.line(
+      fmt::format("  loss in step {}: {:.4f}, and {:.4f} with nothing left out", kSmallSteps,
+                  loss, right_loss));
+  program.console.row({{"break", "skip-parameter"},
+                       {"skipped", all[skipped].name},
+                       {"parted_after", parting.step},
+                       {"difference", parting.difference},
+                       {"others_equal", others.empty()},
+                       {"loss", significant(loss)},
+                       {"right_loss", significant(right_loss)}});
   return parting.step == 1 && parting.difference.starts_with(all[skipped].name + " of ") &&
          others.empty() && loss != right_loss;
 }

@@ -12,32 +12,39 @@
 
 namespace dist {
 
-IdxDataset small_digits(const BreakIt& with, std::size_t samples) {
-  return digits_dataset(samples, with.seed);
+IdxDataset small_digits(const Program& program, std::size_t samples) {
+  return digits_dataset(samples, program.common.seed);
 }
 
-SmallTraining::SmallTraining(const BreakIt& with, const IdxDataset& digits, const SmallJob& job,
-                             int ranks, int rank)
-    : with_(with),
+SmallTraining::SmallTraining(const Program& program, const IdxDataset& digits,
+                             const SmallJob& job, int ranks, int rank)
+    : program_(program),
       digits_(digits),
       job_(job),
-      generator_(with.seed),
-      model_(job.layers, generator_, with.stream),
-      optimizer_(make_optimizer(job.optimizer, model_.parameters(), with.stream)),
-      sampler_(digits.size(), ranks, rank, {.seed = with.seed}),
-      loader_(digits, job.batch_size, /*drop_last=*/true, with.stream) {}
+      generator_(program.common.seed),
+      model_(job.layers, generator_, program.stream),
+      optimizer_(make_optimizer(job.optimizer, model_.parameters(), program.stream)),
+      sampler_(digits.size(), ranks, rank, {.seed = program.common.seed}),
+      loader_(digits, job.batch_size, /*drop_last=*/true, program.stream) {}
 
-SmallTraining::SmallTraining(const BreakIt& with, const IdxDataset& digits, const SmallJob& job)
-    : SmallTraining(with, digits, job, with.comm.size(), with.comm.rank()) {}
+SmallTraining::SmallTraining(const Program& program, const IdxDataset& digits,
+                             const SmallJob& job)
+    : SmallTraining(program, digits, job, program.comm.size(), program.comm.rank()) {}
 
-SmallTraining SmallTraining::alone(const BreakIt& with, const IdxDataset& digits,
-                                   const SmallJob& job) {
-  return {with, digits, job, 1, 0};
+SmallTraining SmallTraining::among(const Communicator& group, const Program& program,
+                                   const IdxDataset& digits, const SmallJob& job) {
+  return {program, digits, job, group.size(), group.rank()};
 }
 
-SmallTraining SmallTraining::twin(const BreakIt& with, const IdxDataset& digits, SmallJob job) {
-  job.batch_size *= static_cast<std::size_t>(with.comm.size());
-  return alone(with, digits, job);
+SmallTraining SmallTraining::alone(const Program& program, const IdxDataset& digits,
+                                   const SmallJob& job) {
+  return {program, digits, job, 1, 0};
+}
+
+SmallTraining SmallTraining::twin(const Program& program, const IdxDataset& digits,
+                                  SmallJob job) {
+  job.batch_size *= static_cast<std::size_t>(program.comm.size());
+  return alone(program, digits, job);
 }
 
 void SmallTraining::forward() {
@@ -47,22 +54,22 @@ void SmallTraining::forward() {
     batch_ = 0;
   }
   const Batch& batch = *DataLoader::Range::Iterator(*batches_, batch_++);
-  loss_.forward(model_.forward(batch.inputs, with_.stream), batch.targets, with_.stream);
+  loss_.forward(model_.forward(batch.inputs, program_.stream), batch.targets, program_.stream);
 }
 
 double SmallTraining::loss_on_all() {
-  DataLoader whole(digits_, digits_.size(), /*drop_last=*/false, with_.stream);
+  DataLoader whole(digits_, digits_.size(), /*drop_last=*/false, program_.stream);
   const std::vector<std::size_t> everything = exact_shard(digits_.size(), 1, 0);
   CrossEntropyLoss loss;
   for (const Batch& batch : whole.over(everything)) {
-    loss.forward(model_.forward(batch.inputs, with_.stream), batch.targets, with_.stream);
+    loss.forward(model_.forward(batch.inputs, program_.stream), batch.targets, program_.stream);
   }
-  return loss.value(with_.stream);
+  return loss.value(program_.stream);
 }
 
-std::unique_ptr<ProcessGroup> small_group(const BreakIt& with) {
-  const Device device = with.stream.device();
-  return make_process_group(choose_backend("auto", with.comm, device).backend, with.comm,
+std::unique_ptr<ProcessGroup> small_group(const Program& program) {
+  const Device device = program.stream.device();
+  return make_process_group(choose_backend("auto", program.comm, device).backend, program.comm,
                             device, AllReduceAlgorithm::ring);
 }
 
@@ -90,9 +97,9 @@ void add_noise(const Tensor& tensor, double size, Generator& generator, const St
   });
 }
 
-void Parting::look(const BreakIt& with, const Mlp& model, std::size_t after_step) {
+void Parting::look(const Program& program, const Mlp& model, std::size_t after_step) {
   if (step > 0) return;
-  difference = first_difference(with.comm, model.parameters(), with.stream);
+  difference = first_difference(program.comm, model.parameters(), program.stream);
   if (!difference.empty()) step = after_step;
 }
 

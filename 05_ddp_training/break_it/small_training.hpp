@@ -10,7 +10,7 @@
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/model/optimizer.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "tools/broken/break_it.hpp"
+#include "common/program.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -31,22 +31,25 @@ inline const SmallJob kQuickJob{.optimizer = {.name = "adam", .lr = 0.005}};
 inline constexpr std::size_t kSmallSteps = 48;
 
 // What is learned: each rank draws all of it, from --seed.
-IdxDataset small_digits(const BreakIt& with, std::size_t samples = 1024);
+IdxDataset small_digits(const Program& program, std::size_t samples = 1024);
 
 // One rank's model, its share of the data, and what moves it. All ranks start with the same
 // parameters, drawn from --seed.
 class SmallTraining {
  public:
-  // `with` and `digits` must outlive it.
-  SmallTraining(const BreakIt& with, const IdxDataset& digits, const SmallJob& job = {});
+  // `program` and `digits` must outlive it.
+  SmallTraining(const Program& program, const IdxDataset& digits, const SmallJob& job = {});
   SmallTraining(const SmallTraining&) = delete;  // its parts point to each other
   SmallTraining& operator=(const SmallTraining&) = delete;
 
-  // The same job by one process alone; and by one whose batches are those of all ranks
-  // together.
-  static SmallTraining alone(const BreakIt& with, const IdxDataset& digits,
+  // The same job on part of the ranks; by one process alone; and by one whose batches are those
+  // of all ranks together.
+  static SmallTraining among(const Communicator& group, const Program& program,
+                             const IdxDataset& digits, const SmallJob& job);
+  static SmallTraining alone(const Program& program, const IdxDataset& digits,
                              const SmallJob& job);
-  static SmallTraining twin(const BreakIt& with, const IdxDataset& digits, SmallJob job = {});
+  static SmallTraining twin(const Program& program, const IdxDataset& digits,
+                            SmallJob job = {});
 
   Mlp& model() { return model_; }
   Optimizer& optimizer() { return *optimizer_; }
@@ -56,17 +59,17 @@ class SmallTraining {
   // The next batch through the model, and its loss. Epoch follows epoch.
   void forward();
   // The mean over that batch; waits for it.
-  double loss() const { return loss_.value(with_.stream); }
+  double loss() const { return loss_.value(program_.stream); }
   // What backward begins with.
   const Tensor& grad() const { return loss_.grad(); }
   // The mean over the whole data set.
   double loss_on_all();
 
  private:
-  SmallTraining(const BreakIt& with, const IdxDataset& digits, const SmallJob& job, int ranks,
-                int rank);
+  SmallTraining(const Program& program, const IdxDataset& digits, const SmallJob& job,
+                int ranks, int rank);
 
-  const BreakIt& with_;
+  const Program& program_;
   const IdxDataset& digits_;
   SmallJob job_;
   Generator generator_;
@@ -82,7 +85,7 @@ class SmallTraining {
 
 // Called on all ranks: who carries gradients between them, as the trainer itself chooses it.
 // Nothing runs beside backward.
-std::unique_ptr<ProcessGroup> small_group(const BreakIt& with);
+std::unique_ptr<ProcessGroup> small_group(const Program& program);
 
 // The largest distance between two models' parameters, on this rank; infinite if one is no
 // number.
@@ -97,7 +100,7 @@ struct Parting {
   std::string difference;  // "2.bias of rank 3"
 
   // Called on all ranks after every step.
-  void look(const BreakIt& with, const Mlp& model, std::size_t after_step);
+  void look(const Program& program, const Mlp& model, std::size_t after_step);
   // "parted after step 1, first in 0.weight of rank 3", or "are equal to the bit".
   std::string text() const;
 };

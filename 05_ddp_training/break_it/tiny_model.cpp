@@ -76,18 +76,18 @@ struct Alone {
   double whole_us;
   double share_us;
 };
-Alone measured_alone(const BreakIt& with, const Stream& stream) {
+Alone measured_alone(const Program& program, const Stream& stream) {
   std::array<double, 2> times{};
-  if (with.comm.rank() == 0) {
-    const auto ranks = static_cast<std::size_t>(with.comm.size());
-    times = {TinyJob(with.seed, ranks * kRowsPerRank, stream).median_us(),
-             TinyJob(with.seed, kRowsPerRank, stream).median_us()};
-    for (int peer = 1; peer < with.comm.size(); ++peer) {
-      send<double>(with.comm, times, peer);
+  if (program.comm.rank() == 0) {
+    const auto ranks = static_cast<std::size_t>(program.comm.size());
+    times = {TinyJob(program.common.seed, ranks * kRowsPerRank, stream).median_us(),
+             TinyJob(program.common.seed, kRowsPerRank, stream).median_us()};
+    for (int peer = 1; peer < program.comm.size(); ++peer) {
+      send<double>(program.comm, times, peer);
     }
   } else {
     const PatientWaits patience;
-    irecv<double>(with.comm, times, 0).wait();
+    irecv<double>(program.comm, times, 0).wait();
   }
   return {times[0], times[1]};
 }
@@ -109,22 +109,23 @@ double measured_alpha_us(const Communicator& comm) {
 
 }  // namespace
 
-bool break_tiny_model(const BreakIt& with) {
+bool break_tiny_model(const Program& program) {
   const Stream stream(Device{});
-  const Alone alone = measured_alone(with, stream);
-  const double alpha_us = measured_alpha_us(with.comm);
-  const int messages = 2 * (with.comm.size() - 1);
+  const Alone alone = measured_alone(program, stream);
+  const double alpha_us = measured_alpha_us(program.comm);
+  const int messages = 2 * (program.comm.size() - 1);
   const double predicted = alone.whole_us / (alone.share_us + messages * alpha_us);
-  with.console.line(
+  program.console.line(
       fmt::format("  one process: {:.1f} us a step, {:.1f} with a rank's share of the batch; "
                   "alpha {:.1f} us",
                   alone.whole_us, alone.share_us, alpha_us));
-  with.console.line(fmt::format("  predicted: {:.1f} / ({:.1f} + {} x {:.1f}) = {:.2f}",
-                                alone.whole_us, alone.share_us, messages, alpha_us, predicted));
+  program.console.line(fmt::format("  predicted: {:.1f} / ({:.1f} + {} x {:.1f}) = {:.2f}",
+                                   alone.whole_us, alone.share_us, messages, alpha_us,
+                                   predicted));
 
   const auto group =
-      make_process_group(Backend::ours, with.comm, Device{}, AllReduceAlgorithm::ring);
-  TinyJob job(with.seed, kRowsPerRank, stream);
+      make_process_group(Backend::ours, program.comm, Device{}, AllReduceAlgorithm::ring);
+  TinyJob job(program.common.seed, kRowsPerRank, stream);
   DistributedDataParallel ddp(job.model(), *group, stream);
   constexpr int kSteps = 8;
   const auto steps = [&] {
@@ -132,26 +133,26 @@ bool break_tiny_model(const BreakIt& with) {
   };
   const double together_us = 1e6 / kSteps *
                              median_of_slowest(
-                                 with.comm, 50, [] {}, steps);
+                                 program.comm, 50, [] {}, steps);
   const double measured = alone.whole_us / together_us;
-  with.console.line(
+  program.console.line(
       fmt::format("  measured:  {:.1f} us a step on {} ranks, a speed-up of {:.2f}",
-                  together_us, with.comm.size(), measured));
-  with.console.row({{"break", "tiny-model"},
-                    {"ranks", with.comm.size()},
-                    {"one_process_us", significant(alone.whole_us)},
-                    {"share_us", significant(alone.share_us)},
-                    {"alpha_us", significant(alpha_us)},
-                    {"together_us", significant(together_us)},
-                    {"predicted", significant(predicted)},
-                    {"measured", significant(measured)}});
+                  together_us, program.comm.size(), measured));
+  program.console.row({{"break", "tiny-model"},
+                       {"ranks", program.comm.size()},
+                       {"one_process_us", significant(alone.whole_us)},
+                       {"share_us", significant(alone.share_us)},
+                       {"alpha_us", significant(alpha_us)},
+                       {"together_us", significant(together_us)},
+                       {"predicted", significant(predicted)},
+                       {"measured", significant(measured)}});
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (with.comm.local_size() > cores) {
-    with.console.line(fmt::format(
+  if (program.comm.local_size() > cores) {
+    program.console.line(fmt::format(
         "{} ranks on {} cores: a message also waits until its receiver gets one of them",
-        with.comm.local_size(), cores));
+        program.comm.local_size(), cores));
   }
-  return with.comm.all_agree(with.comm.rank() != 0 || measured < 1);
+  return program.comm.all_agree(program.comm.rank() != 0 || measured < 1);
 }
 
 }  // namespace dist

@@ -22,54 +22,55 @@ namespace dist {
 namespace {
 
 // Called on all ranks: the largest distance of any rank's parameters from rank 0's.
-double spread(const BreakIt& with, const Mlp& model) {
+double spread(const Program& program, const Mlp& model) {
   double largest = 0;
   for (const Parameter& parameter : model.parameters()) {
-    const std::vector<float> mine = to_host(with.stream, parameter.value);
+    const std::vector<float> mine = to_host(program.stream, parameter.value);
     std::vector<float> first = mine;
-    broadcast<float>(with.comm, first, 0);
+    broadcast<float>(program.comm, first, 0);
     for (std::size_t i = 0; i < mine.size(); ++i) {
       largest = std::max(largest, static_cast<double>(std::abs(mine[i] - first[i])));
     }
   }
   std::vector<double> of_all{largest};
-  all_reduce<double>(with.comm, of_all, ReduceOp::max, AllReduceAlgorithm::recursive_doubling);
+  all_reduce<double>(program.comm, of_all, ReduceOp::max,
+                     AllReduceAlgorithm::recursive_doubling);
   return of_all[0];
 }
 
 }  // namespace
 
-bool break_update_noise(const BreakIt& with) {
+bool break_update_noise(const Program& program) {
   constexpr double kNoise = 1e-6;
-  const auto group = small_group(with);
-  const IdxDataset digits = small_digits(with);
-  SmallTraining job(with, digits);
-  DistributedDataParallel ddp(job.model(), *group, with.stream);
-  Generator noise(with.seed + 1 + static_cast<std::uint64_t>(with.comm.rank()));
+  const auto group = small_group(program);
+  const IdxDataset digits = small_digits(program);
+  SmallTraining job(program, digits);
+  DistributedDataParallel ddp(job.model(), *group, program.stream);
+  Generator noise(program.common.seed + 1 + static_cast<std::uint64_t>(program.comm.rank()));
   Parting parting;
   double early = 0;
   for (std::size_t step = 1; step <= kSmallSteps; ++step) {
     job.forward();
-    ddp.backward(job.grad(), with.stream);
+    ddp.backward(job.grad(), program.stream);
     for (const Parameter& parameter : job.model().parameters()) {
-      add_noise(parameter.grad, kNoise, noise, with.stream);
+      add_noise(parameter.grad, kNoise, noise, program.stream);
     }
-    job.optimizer().step(job.lr(), with.stream);
-    parting.look(with, job.model(), step);
-    if (step == 1) early = spread(with, job.model());
+    job.optimizer().step(job.lr(), program.stream);
+    parting.look(program, job.model(), step);
+    if (step == 1) early = spread(program, job.model());
   }
-  const double late = spread(with, job.model());
-  with.console.line(fmt::format(
+  const double late = spread(program, job.model());
+  program.console.line(fmt::format(
       "  noise of {} in the averaged gradients, another one on every rank", kNoise));
-  with.console.line("  the replicas " + parting.text());
-  with.console.line(
+  program.console.line("  the replicas " + parting.text());
+  program.console.line(
       fmt::format("  from rank 0's parameters up to {:.1e} after step 1, {:.1e} after step {}",
                   early, late, kSmallSteps));
-  with.console.row({{"break", "update-noise"},
-                    {"steps", kSmallSteps},
-                    {"parted_after", parting.step},
-                    {"spread_first", significant(early)},
-                    {"spread_last", significant(late)}});
+  program.console.row({{"break", "update-noise"},
+                       {"steps", kSmallSteps},
+                       {"parted_after", parting.step},
+                       {"spread_first", significant(early)},
+                       {"spread_last", significant(late)}});
   return parting.step == 1 && late > early;
 }
 

@@ -18,54 +18,54 @@
 
 namespace dist {
 
-std::string no_queue(const BreakIt& with) {
-  if (!with.stream.device().is_cpu()) return "";
+std::string no_queue(const Program& program) {
+  if (!program.stream.device().is_cpu()) return "";
   return "on a CPU nothing is queued: it needs --device cuda, on a GPU or with "
          "-DDIST_CUDA=EMULATED";
 }
 
-bool break_wrong_stream(const BreakIt& with) {
+bool break_wrong_stream(const Program& program) {
   const SmallJob small{.layers = {784, 256, 10}, .batch_size = 64};
-  const Stream elsewhere(with.stream.device());
-  const auto group = small_group(with);
-  const IdxDataset digits = small_digits(with);
-  SmallTraining job(with, digits, small);
+  const Stream elsewhere(program.stream.device());
+  const auto group = small_group(program);
+  const IdxDataset digits = small_digits(program);
+  SmallTraining job(program, digits, small);
   Reducer reducer(job.model().parameters(), *group, {});
-  SmallTraining right(with, digits, small);
-  DistributedDataParallel ddp(right.model(), *group, with.stream);
+  SmallTraining right(program, digits, small);
+  DistributedDataParallel ddp(right.model(), *group, program.stream);
   constexpr std::size_t kRightSteps = 2;  // the buckets hold gradients
   constexpr std::size_t kSteps = 12;
   std::size_t first_wrong = 0;
   double distance = 0;
   Parting parting;
   for (std::size_t step = 1; step <= kSteps; ++step) {
-    const Stream& producer = step <= kRightSteps ? with.stream : elsewhere;
+    const Stream& producer = step <= kRightSteps ? program.stream : elsewhere;
     job.forward();
-    job.model().backward(job.grad(), with.stream, Accumulate::no, [&](std::size_t parameter) {
-      reducer.mark_ready(parameter, producer);
-    });
-    reducer.finalize(with.stream);
-    job.optimizer().step(job.lr(), with.stream);
-    with.stream.synchronize();
-    parting.look(with, job.model(), step);
+    job.model().backward(
+        job.grad(), program.stream, Accumulate::no,
+        [&](std::size_t parameter) { reducer.mark_ready(parameter, producer); });
+    reducer.finalize(program.stream);
+    job.optimizer().step(job.lr(), program.stream);
+    program.stream.synchronize();
+    parting.look(program, job.model(), step);
 
     right.forward();
-    ddp.backward(right.grad(), with.stream);
-    right.optimizer().step(right.lr(), with.stream);
-    distance = largest_difference(job.model(), right.model(), with.stream);
+    ddp.backward(right.grad(), program.stream);
+    right.optimizer().step(right.lr(), program.stream);
+    distance = largest_difference(job.model(), right.model(), program.stream);
     if (first_wrong == 0 && distance > 0) first_wrong = step;
   }
   lines_in_rank_order(
-      with.console, with.comm,
+      program.console, program.comm,
       fmt::format("  rank {}  wrong parameters since step {}, by up to {:.1e} after step {}",
-                  with.comm.rank(), first_wrong, distance, kSteps));
-  rows_in_rank_order(with.console, with.comm,
+                  program.comm.rank(), first_wrong, distance, kSteps));
+  rows_in_rank_order(program.console, program.comm,
                      {{"break", "wrong-stream"},
-                      {"rank", with.comm.rank()},
+                      {"rank", program.comm.rank()},
                       {"first_wrong", first_wrong},
                       {"distance", significant(distance)},
                       {"parted_after", parting.step}});
-  with.console.line(fmt::format(
+  program.console.line(fmt::format(
       "steps 1 to {} named the right stream, the others an idle one; the replicas {}",
       kRightSteps, parting.text()));
   return first_wrong > kRightSteps;

@@ -11,7 +11,7 @@ namespace dist::test {
 
 inline CommandResult broken(int ranks, const std::string& program, const std::string& name,
                             const std::string& flags = "") {
-  return mpirun(ranks, program, "--break " + name + " " + flags, kNoGrace);
+  return mpirun(ranks, "broken/" + program, name + " " + flags, kNoGrace);
 }
 
 // The rows of an experiment whose symptom appears, as it says in at most a screen's half.
@@ -48,7 +48,7 @@ inline CommandResult hang(int ranks, const std::string& program, const std::stri
   return result;
 }
 
-// `--break list` names these, one per line, first word.
+// `list` names these, one per line, first word.
 inline void check_list(const std::string& program, const std::vector<std::string>& names) {
   const CommandResult result = broken(2, program, "list");
   CHECK(result.status == 0);
@@ -64,7 +64,7 @@ inline void check_list(const std::string& program, const std::vector<std::string
 inline bool has_nccl(int ranks, const std::string& program, const std::string& name) {
   const CommandResult result = broken(ranks, program, name, "--timeout 2");
   if (result.status != 2) return true;
-  CHECK(result.err.find("error: --break: " + name + ": ") == 0);
+  CHECK(result.err.find("error: " + name + ": ") == 0);
   CHECK(result.out.empty());
   std::cout << name << ": not run: " << result.err.substr(0, result.err.find('\n'))
             << std::endl;

@@ -3,10 +3,8 @@
 
 #include "01_send_recv/show/sweep_options.hpp"
 #include "03_all_reduce/advanced/all_reducer.hpp"
-#include "common/command_line.hpp"
-#include "common/console.hpp"
 #include "common/nccl_communicator.hpp"
-#include "common/stream.hpp"
+#include "common/program.hpp"
 
 #include <optional>
 #include <string>
@@ -15,19 +13,22 @@
 namespace dist {
 
 struct AllReduceOptions {
-  CommonOptions common;
   std::string algorithm = "all";
   std::string op = "sum";
   SweepOptions sweep{.min_bytes = 1024, .max_bytes = 16U << 20, .iterations = 10};
   bool registered = true;
   bool picture = false;
+
+  // Adds the flags, the common ones among them, and their checks.
+  void declare(Program& program);
+  // What this run compares; adds to `left_out` why one of them is not among them.
+  std::vector<std::string> algorithms(const Program& program, std::string& left_out) const;
 };
 
-struct AllReduceContext {
+// What the acts reduce, and how.
+struct AllReduces {
+  const Program& program;
   const AllReduceOptions& options;
-  const Communicator& comm;
-  const Console& console;
-  const Stream& stream;
   AllReducer& reducer;
   std::optional<NcclCommunicator>& nccl;
   bool links_measured;  // whether lesson 1 has measured what a message costs here
@@ -37,8 +38,8 @@ struct AllReduceContext {
 // what it must be.
 
 // The four numbers of lessons 1 and 2, before and after.
-bool show_four_numbers(const AllReduceContext& context, const std::string& algorithm);
+bool show_four_numbers(const AllReduces& with, const std::string& algorithm);
 // Every algorithm at every size, timed, counted, predicted.
-bool show_times(const AllReduceContext& context, const std::vector<std::string>& algorithms);
+bool show_times(const AllReduces& with, const std::vector<std::string>& algorithms);
 
 }  // namespace dist

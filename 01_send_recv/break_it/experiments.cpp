@@ -1,0 +1,28 @@
+#include "01_send_recv/break_it/experiments.hpp"
+
+#include "tools/broken/experiment.hpp"
+
+#include <array>
+
+namespace dist {
+namespace {
+
+constexpr std::array kExperiments{
+    Experiment{"shared-variable", "ranks share memory", break_shared_variable},
+    Experiment{"head-to-head", "it ran, so it is right", break_head_to_head},
+    Experiment{"wrong-tag", "a receive takes whatever comes", break_wrong_tag},
+    Experiment{"truncate", "a receive takes as much as it has room for", break_truncate},
+    Experiment{"wrong-type", "MPI compares the types", break_wrong_type},
+    Experiment{"reuse-buffer", "MPI_Isend copied my data", break_reuse_buffer},
+    Experiment{"print-order", "the order of lines is the order in time", break_print_order, 2,
+               why_no_print_order},
+    Experiment{"no-group", "NCCL calls pair up by themselves", break_no_group, 2, why_no_group},
+};
+
+}  // namespace
+
+std::span<const Experiment> experiments() {
+  return kExperiments;
+}
+
+}  // namespace dist

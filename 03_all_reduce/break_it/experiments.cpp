@@ -1,0 +1,31 @@
+#include "03_all_reduce/break_it/experiments.hpp"
+
+#include "tools/broken/experiment.hpp"
+
+#include <array>
+
+namespace dist {
+namespace {
+
+constexpr std::array kExperiments{
+    Experiment{"forget-divide", "the sum trains like the average", break_forget_divide},
+    Experiment{"chunk-off-by-one", "a test with ones is enough", break_chunk_off_by_one},
+    Experiment{"full-tensor-ring", "who gets the right sum has a ring all-reduce",
+               break_full_tensor_ring, kFewestForARing},
+    Experiment{"swap-order", "collectives may be called in any order", break_swap_order},
+    Experiment{"one-skips", "the others will time out", break_one_skips},
+    Experiment{"association", "equivalent means equal to the bit", break_association,
+               kFewestForARing},
+    Experiment{"no-group", "NCCL calls pair up by themselves", break_no_group, 2,
+               why_no_nccl_here},
+    Experiment{"wrong-stream", "work queued is work done", break_wrong_stream, 2,
+               why_no_nccl_here},
+};
+
+}  // namespace
+
+std::span<const Experiment> experiments() {
+  return kExperiments;
+}
+
+}  // namespace dist

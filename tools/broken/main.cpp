@@ -1,0 +1,75 @@
+// Breaks something on purpose and looks for the symptom:
+//
+//   mpirun -np 2 build/bin/broken/send_recv head-to-head
+//   build/bin/broken/send_recv list
+//
+// Exits 0 exactly when the symptom appeared, and 2 where this machine cannot show it.
+#include "common/check.hpp"
+#include "common/mpi_environment.hpp"
+#include "tools/broken/experiment.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace dist;
+
+void list(const Console& console) {
+  for (const Experiment& experiment : experiments()) {
+    console.line(fmt::format("{:<18} {}", experiment.name, experiment.belief));
+    console.row({{"break", experiment.name}, {"belief", experiment.belief}});
+  }
+}
+
+int run(const Experiment& experiment, const Program& program) {
+  const std::string why =
+      experiment.obstacle != nullptr ? experiment.obstacle(program) : std::string();
+  if (!why.empty()) {
+    if (program.console.speaks()) fmt::print(stderr, "error: {}: {}\n", experiment.name, why);
+    return 2;
+  }
+  program.console.line(fmt::format("{}: {}?", experiment.name, experiment.belief));
+  return program.console.verdict(
+      program.comm.all_agree(experiment.show(program)), "the symptom appeared",
+      fmt::format("{}: the symptom did not appear here", experiment.name));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Who breaks something on purpose does not want to wait for a minute. The last one counts.
+  std::string timeout = "--timeout=2";
+  std::vector<char*> arguments{argv[0], timeout.data()};
+  arguments.insert(arguments.end(), &argv[1], &argv[argc + 1]);  // with the null at the end
+  argv = arguments.data();
+  ++argc;
+
+  MpiEnvironment mpi(argc, argv);
+  Program program{std::filesystem::path(argv[0]).filename(),
+                  "Breaks something on purpose, to show the symptom."};
+  std::string name;
+  std::vector<std::string> names{"list"};
+  for (const Experiment& experiment : experiments()) names.emplace_back(experiment.name);
+  program.flags.choice("NAME", name, names, "which experiment; list: what there is");
+  program.declare_common();
+  program.flags.check([&] {
+    if (name.empty()) throw Error("NAME: which experiment? list names them");
+    for (const Experiment& experiment : experiments()) {
+      if (name == experiment.name && program.comm.size() < experiment.fewest_ranks) {
+        throw Error(fmt::format("NAME: {} needs {} ranks", name, experiment.fewest_ranks));
+      }
+    }
+  });
+  if (const auto exit = program.start(argc, argv)) return *exit;
+  if (name != "list") {
+    return run(*std::ranges::find(experiments(), name, &Experiment::name), program);
+  }
+  list(program.console);
+  return 0;
+}
