@@ -3,7 +3,7 @@
 
 Every setting is started once per round, all of them in turns, so that what else happens on the
 machine meets all alike. Of the rounds the median counts, of MPI's settings the best per size.
-Writes bench/results/all_reduce.md and .json. Python's standard library only.
+Writes bench/results/all_reduce.md. Python's standard library only.
 """
 import argparse
 import os
@@ -126,7 +126,7 @@ class Bench:
                   "column."]
         rows = [{"ranks": r, "name": n, "bytes": b, "time_us": statistics.median(t), "rounds": t}
                 for (r, n, b), t in sorted(self.times.items())]
-        measure.write(self.options.output, "all_reduce", "All-reduce, measured", lead, lines, about,
+        measure.write(self.options, "all_reduce", "All-reduce, measured", lead, lines, about,
                       {"rows": rows})
 
 

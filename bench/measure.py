@@ -67,7 +67,7 @@ def add_flags(parser, rounds, python=True):
     if python:
         parser.add_argument("--python", nargs="+", default=[os.environ.get("PYTHON", "python3")],
                             help="interpreters that have PyTorch")
-    parser.add_argument("--output", default=HERE / "results", help="folder of the results")
+    parser.add_argument("--output", default=HERE / "results", help="folder of the tables")
     # For ./learn bench, which runs two: a flag that one of them refuses is refused before.
     parser.add_argument("--check-flags", action="store_true", help=argparse.SUPPRESS)
 
@@ -194,13 +194,14 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def write(folder, name, title, lead, lines, about, data):
-    """NAME.md and NAME.json in `folder`; the same to standard output."""
-    folder = pathlib.Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+def write(options, name, title, lead, lines, about, data):
+    """NAME.md in the folder of the results, the same to standard output, and what was measured,
+    round by round, in build/bench/NAME.json."""
     text = "\n".join([f"# {title}", "", *lead, "",
                       *(f"- {key}: {value}" for key, value in about.items()), "", *lines, ""])
-    (folder / f"{name}.md").write_text(text, encoding="utf-8")
-    (folder / f"{name}.json").write_text(
-        json.dumps({"facts": about, **data}, indent=1) + "\n", encoding="utf-8")
+    raw = json.dumps({"facts": about, **data}, indent=1) + "\n"
+    for path, content in ((pathlib.Path(options.output) / f"{name}.md", text),
+                          (options.bin.parent / "bench" / f"{name}.json", raw)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
     print(text)

@@ -8,7 +8,7 @@ happens on the machine can only add to a step, so for this difference each way's
 counts; everything else is medians. What could be hidden at best is computed from the run without
 overlap: every all-reduce as early as its bucket is full (05_ddp_training/data_parallel/overlap_bound.hpp). All
 ways run in turns, several rounds.
-Writes bench/results/overlap.md and .json. Python's standard library only.
+Writes bench/results/overlap.md. Python's standard library only.
 """
 import argparse
 import pathlib
@@ -113,7 +113,7 @@ class Overlap:
                   "step is its forward, backward and", "optimizer alone. The two hosts share the "
                   "cores: a rank's communication has none for itself."]
         about = measure.facts(load, self.commands.values(), PyTorch=self.torch or "not installed")
-        measure.write(options.output, "overlap", "Overlap, measured", lead, lines, about,
+        measure.write(options, "overlap", "Overlap, measured", lead, lines, about,
                       {"rows": self.turns.json(("layers", "batch", "way"))})
 
 

@@ -6,7 +6,7 @@
   batch     --batch-size: samples per second, and the share of a step that computes
 
 All values run in turns, several rounds; medians count. What follows -- goes to ddp_training
-(-- --overlap). Writes bench/results/buckets.md or batch.md, and .json. Python's standard library
+(-- --overlap). Writes bench/results/buckets.md or batch.md. Python's standard library
 only.
 """
 import argparse
@@ -76,7 +76,7 @@ class Sweep:
                 f"{measure.cores()} cores, layers {self.options.layers.replace(',', '-')}, Adam; "
                 f"medians of {self.options.rounds} rounds."]
         about = measure.facts(load, [self.command])
-        measure.write(self.options.output, name, title, lead, lines, about,
+        measure.write(self.options, name, title, lead, lines, about,
                       {"rows": self.turns.json((name,))})
 
 

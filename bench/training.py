@@ -4,7 +4,7 @@
 The floor is what the step's matrix products alone take, by the library that both could use, plus
 the time to read and write what Adam touches (bench/training_floor.cpp). Also: weak scaling, the
 cost of the guards, the start, and memory per rank. All candidates run in turns, several rounds;
-medians count. Writes bench/results/training.md and .json. Python's standard library only.
+medians count. Writes bench/results/training.md. Python's standard library only.
 """
 import argparse
 import collections
@@ -287,7 +287,7 @@ class Bench:
                   "data, as 6 P B would count."]
         lines += self.scaling_table() + self.guard_table() + self.start_table()
         lines += self.memory_table()
-        measure.write(self.options.output, "training", "A training step, measured", lead,
+        measure.write(self.options, "training", "A training step, measured", lead,
                       lines[1:], about, {
                           "steps": self.turns.json(("layers", "ranks", "who")),
                           "floors": self.floors.json(("layers", "ranks")),

@@ -38,10 +38,10 @@ refuses() {
     echo "ok: bench $* is refused"
   fi
 }
-# json FILE EXPRESSION: true of the file's content `d`.
+# json FILE EXPRESSION: true of the content `d` of what was measured.
 json() {
   python3 -c "import json, sys; d = json.load(open(sys.argv[1])); sys.exit(not ($2))" \
-    "$results/$1" || { echo "FAILED: $1: not true: $2"; failed=1; }
+    "$LEARN_BUILD_DIR/bench/$1" || { echo "FAILED: $1: not true: $2"; failed=1; }
 }
 cell='\| *[0-9][0-9.,]* *'
 

@@ -2,25 +2,13 @@
 //
 // A failure on any rank is printed with its rank and fails all. No test can hang: a watchdog on
 // each rank ends the job when one test case takes too long, and says which.
-#define CATCH_CONFIG_RUNNER
-#if DIST_CUDA_EMULATED
-// Catch2's handler of SIGSEGV would hide that of tests/emulation/device_memory.cpp, which says
-// that the host touched device memory.
-#define CATCH_CONFIG_NO_POSIX_SIGNALS
-#endif
-#include "tests/support/mpi_test.hpp"
-#if DIST_CATCH2_VERSION >= 3
-#include <catch2/catch_session.hpp>
-#include <catch2/catch_test_case_info.hpp>
-#include <catch2/reporters/catch_reporter_event_listener.hpp>
-#include <catch2/reporters/catch_reporter_registrars.hpp>
-#endif
-
 #include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/device.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/why_no_nccl.hpp"
+#include "tests/support/catch_session.hpp"
+#include "tests/support/mpi_test.hpp"
 
 #include <condition_variable>
 #include <cstdio>
@@ -103,30 +91,6 @@ Watchdog& watchdog() {
   return *the_watchdog;
 }
 
-#if DIST_CATCH2_VERSION >= 3
-using ListenerBase = Catch::EventListenerBase;
-#else
-using ListenerBase = Catch::TestEventListenerBase;
-#endif
-
-struct TellWatchdog : ListenerBase {
-  using ListenerBase::ListenerBase;
-  void testCaseStarting(const Catch::TestCaseInfo& info) override {
-    watchdog().begin(info.name);
-  }
-#if DIST_CATCH2_VERSION >= 3
-  void testCaseEnded(const Catch::TestCaseStats&) override {
-    watchdog().begin("");
-  }
-#else
-  void testCaseEnded(const Catch::TestCaseStats& stats) override {
-    ListenerBase::testCaseEnded(stats);
-    watchdog().begin("");
-  }
-#endif
-};
-CATCH_REGISTER_LISTENER(TellWatchdog)
-
 void print_with_rank(int rank, const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -152,9 +116,6 @@ const dist::Communicator& dist::test::world() {
 }
 
 int main(int argc, char** argv) {
-  Catch::Session session;
-  if (const int status = session.applyCommandLine(argc, argv); status != 0) return status;
-
   const dist::MpiEnvironment mpi(argc, argv);
   the_world = dist::Communicator::world();
   const int rank = the_world->rank();
@@ -165,7 +126,8 @@ int main(int argc, char** argv) {
   }
   watchdog().start(rank);
   CapturedOutput output;
-  const int failures = session.run();
+  const int failures = dist::test::run_catch(
+      argc, argv, [](const std::string& test_case) { watchdog().begin(test_case); });
   const std::string mine = output.finish();
 
   // Rank 0 speaks for all; another rank's output matters only if it failed.

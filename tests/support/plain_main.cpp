@@ -1,10 +1,6 @@
-// main() of the test that is no rank itself.
-#define CATCH_CONFIG_MAIN
-#include "tests/support/catch.hpp"
-#if DIST_CATCH2_VERSION >= 3
-#include <catch2/catch_session.hpp>
+// main() of the test programs that start mpirun themselves and are no ranks.
+#include "tests/support/catch_session.hpp"
 
 int main(int argc, char** argv) {
-  return Catch::Session().run(argc, argv);
+  return dist::test::run_catch(argc, argv);
 }
-#endif

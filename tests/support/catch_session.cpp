@@ -1,0 +1,52 @@
+#include "tests/support/catch_session.hpp"
+
+#define CATCH_CONFIG_RUNNER  // version 2: all of Catch2 is compiled here
+#if DIST_CUDA_EMULATED
+// Catch2's handler of SIGSEGV would hide that of tests/emulation/device_memory.cpp, which says
+// that the host touched device memory.
+#define CATCH_CONFIG_NO_POSIX_SIGNALS
+#endif
+#include "tests/support/catch.hpp"
+#if DIST_CATCH2_VERSION >= 3
+#include <catch2/catch_session.hpp>
+#include <catch2/catch_test_case_info.hpp>
+#include <catch2/reporters/catch_reporter_event_listener.hpp>
+#include <catch2/reporters/catch_reporter_registrars.hpp>
+#endif
+
+#include <utility>
+
+namespace {
+
+#if DIST_CATCH2_VERSION >= 3
+using ListenerBase = Catch::EventListenerBase;
+#else
+using ListenerBase = Catch::TestEventListenerBase;
+#endif
+
+// Catch2 creates its listeners itself, so they cannot be handed the function.
+std::function<void(const std::string&)>& listener() {
+  static std::function<void(const std::string&)> the_listener;
+  return the_listener;
+}
+
+struct TellListener : ListenerBase {
+  using ListenerBase::ListenerBase;
+  void testCaseStarting(const Catch::TestCaseInfo& info) override {
+    ListenerBase::testCaseStarting(info);
+    if (listener()) listener()(info.name);
+  }
+  void testCaseEnded(const Catch::TestCaseStats& stats) override {
+    ListenerBase::testCaseEnded(stats);
+    if (listener()) listener()("");
+  }
+};
+CATCH_REGISTER_LISTENER(TellListener)
+
+}  // namespace
+
+int dist::test::run_catch(int argc, char** argv,
+                          std::function<void(const std::string&)> on_test_case) {
+  listener() = std::move(on_test_case);
+  return Catch::Session().run(argc, argv);
+}
