@@ -19,9 +19,9 @@ inline void leftward_ring(const Communicator& comm, std::span<float> data) {
     send_recv<float>(comm, chunk(comm.rank() + 1 + step), comm.left(), spare, comm.right());
     for (std::size_t i = 0; i < in.size(); ++i) in[i] += spare[i];
   }
-  for (int step = 0; step < comm.size() - 1; ++step) {
-    send_recv<float>(comm, chunk(comm.rank() + step), comm.left(),
-                     chunk(comm.rank() + 1 + step), comm.right());
+  for (int move = 0; move < comm.size() - 1; ++move) {
+    send_recv<float>(comm, chunk(comm.rank() + move), comm.left(),
+                     chunk(comm.rank() + 1 + move), comm.right());
   }
 }
 

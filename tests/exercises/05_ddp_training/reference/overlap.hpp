@@ -72,7 +72,7 @@ class BucketedSync : public GradientSync {
   std::vector<Tensor> messages_;
   std::vector<bool> ready_;
   std::vector<std::unique_ptr<Work>> works_;
-  std::size_t next_ = 0;  // the bucket whose turn it is
+  std::size_t next_{0};  // the bucket whose turn it is
 };
 
 inline std::unique_ptr<GradientSync> overlap(ProcessGroup& group,

@@ -13,14 +13,12 @@ namespace dist::exercise {
 inline void sync_gradients(const Communicator& comm,
                            const std::vector<std::span<float>>& gradients) {
   std::vector<float> message;
-  for (const auto& gradient : gradients) {
-    message.insert(message.end(), gradient.begin(), gradient.end());
-  }
+  for (const auto& from : gradients) message.insert(message.end(), from.begin(), from.end());
   all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
   auto next = message.cbegin();
-  for (const auto& gradient : gradients) {
-    const auto end = next + static_cast<std::ptrdiff_t>(gradient.size());
-    std::copy(next, end, gradient.begin());
+  for (const auto& to : gradients) {
+    const auto end = next + static_cast<std::ptrdiff_t>(to.size());
+    std::copy(next, end, to.begin());
     next = end;
   }
 }
