@@ -10,9 +10,9 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 failed=0
 
-mkdir -p "$tree"/{tests/exercises,03_all_reduce,build/bin,path}
+mkdir -p "$tree"/{tests/exercises,tools,03_all_reduce,build/bin,path}
 cp "$source/learn" "$tree/"
-cp -r "$source/scripts" "$tree/"
+cp "$source"/tools/*.sh "$tree/tools/"
 cp "$source/tests/exercises/judge" "$tree/tests/exercises/"
 cp -r "$source/03_all_reduce/exercise" "$tree/03_all_reduce/"
 cat >"$tree/03_all_reduce/exercise/exercises.txt" <<'LIST'

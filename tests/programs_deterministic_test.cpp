@@ -80,7 +80,7 @@ TEST_CASE("--deterministic: one trajectory on 1, 2, 4 and 8 ranks", "[lesson05]"
 }
 
 TEST_CASE("--deterministic: stopped on 4 ranks, a run goes on with the same bits on any number",
-          "[lesson05]") {
+          "[lesson05][quick]") {
   const TemporaryFolder folder;
   const std::string job = kJob + "--global-batch 40 --deterministic ";
   const Run whole = run(2, job);

@@ -129,7 +129,7 @@ void check_explanation(const CommandResult& result) {
 }  // namespace
 
 TEST_CASE("--explain's numbers are those worked out by hand, whoever carries them",
-          "[lesson05]") {
+          "[explain]") {
   for (const std::string flags :
        {"", "--device cpu", "--overlap", "--no-overlap", "--backend mpi", "--algorithm ring",
         "--algorithm naive", "--device cpu --backend mpi-nonblocking"}) {
@@ -138,7 +138,7 @@ TEST_CASE("--explain's numbers are those worked out by hand, whoever carries the
   }
 }
 
-TEST_CASE("--explain says it in words", "[lesson05]") {
+TEST_CASE("--explain says it in words", "[explain]") {
   const CommandResult result = mpirun(2, "ddp_training", "--explain");
   INFO(result.out << result.err);
   CHECK(result.status == 0);
@@ -146,7 +146,7 @@ TEST_CASE("--explain says it in words", "[lesson05]") {
   CHECK(result.says("verified: 2 ranks and one process took the same step, to the bit"));
 }
 
-TEST_CASE("--explain wants two ranks, and a step of its own", "[lesson05]") {
+TEST_CASE("--explain wants two ranks, and a step of its own", "[explain]") {
   const auto check_refused = [](int ranks, const std::string& flags,
                                 const std::string& message) {
     const CommandResult result = mpirun(ranks, "ddp_training", "--explain " + flags, kNoGrace);

@@ -5,7 +5,7 @@
 
 using namespace dist::test;
 
-TEST_CASE("help and version go to standard output, once, with status 0", "[lesson01]") {
+TEST_CASE("help and version go to standard output, once, with status 0", "[usage]") {
   const CommandResult help = mpirun(3, "send_recv", "--help");
   CHECK(help.status == 0);
   CHECK(help.out.find("--act") != std::string::npos);

@@ -130,7 +130,7 @@ TEST_CASE("the five ways stand side by side, with what would hang", "[lesson01]"
 }
 
 TEST_CASE("the deadlock is named with ranks, call, size, tag and cycle, and ends with 86",
-          "[lesson01]") {
+          "[lesson01][quick]") {
   const CommandResult two = mpirun(2, "send_recv", "--act deadlock --timeout 2");
   INFO(two.out << two.err);
   CHECK(two.status == 86);

@@ -12,7 +12,7 @@
 
 using namespace dist::test;
 
-TEST_CASE("training refuses bad usage, and writes nothing", "[lesson05]") {
+TEST_CASE("training refuses bad usage, and writes nothing", "[failures]") {
   const TemporaryFolder folder;
   const std::string idx = "--dataset idx --data ";
   std::filesystem::create_directory(folder / "empty");
@@ -100,7 +100,7 @@ TEST_CASE("training refuses bad usage, and writes nothing", "[lesson05]") {
   CHECK(run_command(PROGRAM_DIR "/single_process --epochs -5").status == 2);
 }
 
-TEST_CASE("a failure at run time is status 1, with one process as with many", "[lesson05]") {
+TEST_CASE("a failure at run time is status 1, with one process as with many", "[failures]") {
   const std::string flags = "--metrics /dev/full --max-steps 3";
   const CommandResult alone = run_command(PROGRAM_DIR "/single_process " + flags);
   CHECK(alone.status == 1);
@@ -110,7 +110,7 @@ TEST_CASE("a failure at run time is status 1, with one process as with many", "[
   CHECK(together.err.find("[rank 0] fatal: /dev/full: cannot be written") != std::string::npos);
 }
 
-TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[lesson05]") {
+TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[failures]") {
   // The folder goes away after the first checkpoint: rank 0, which writes, throws alone.
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "gone");

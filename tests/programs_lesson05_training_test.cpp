@@ -14,7 +14,7 @@
 using namespace dist::test;
 using nlohmann::json;
 
-TEST_CASE("four ranks learn the digits with the defaults", "[lesson05]") {
+TEST_CASE("four ranks learn the digits with the defaults", "[lesson05][quick]") {
   const Training run = trained(mpirun(4, "ddp_training", "--json"));
   CHECK(run.final["test_accuracy"].get<double>() >= 0.97);
   CHECK(run.final["replicas_identical"] == true);
@@ -45,7 +45,7 @@ TEST_CASE("N ranks with batch B lose as one process with batch N B", "[lesson05]
   }
 }
 
-TEST_CASE("training runs of real PyTorch DDP are reproduced", "[lesson05]") {
+TEST_CASE("training runs of real PyTorch DDP are reproduced", "[lesson05][quick]") {
   const json golden = json::parse(content_of(GOLDEN_DIR "/training.json"));
   CHECK(golden["runs"].size() == 15);
   for (const json& run : golden["runs"]) check_golden_run(run, "--device cpu");

@@ -65,7 +65,7 @@ void check_that_it_goes_on(const TemporaryFolder& folder, int ranks, const std::
 
 }  // namespace
 
-TEST_CASE("killed in mid-run and resumed, a run ends with the same bits", "[lesson05]") {
+TEST_CASE("killed in mid-run and resumed, a run ends with the same bits", "[lesson05][quick]") {
   const TemporaryFolder folder;
   for (const std::string& optimizer :
        {std::string("--optimizer adam "), std::string("--optimizer sgd --momentum 0.9 ")}) {
