@@ -175,20 +175,17 @@ TEST_CASE("--deterministic is refused where it cannot be had", "[lesson05]") {
        "--deterministic: a batch of 20 over all ranks (--global-batch) does not divide by 8"},
       {4, "--global-batch 30", "--global-batch: 30 does not divide by 4 ranks"},
       {2, "--backend mpi",
-       "--deterministic: adds gradients in a tree of its own, not by "
-       "--backend mpi"},
+       "--deterministic: adds gradients in a tree of its own, not by --backend mpi"},
       {2, "--device cpu --backend mpi-nonblocking",
        "--deterministic: adds gradients in a tree of its own, not by --backend "
        "mpi-nonblocking"},
       {2, "--backend nccl",
-       "--deterministic: adds gradients in a tree of its own, not by "
-       "--backend nccl"},
+       "--deterministic: adds gradients in a tree of its own, not by --backend nccl"},
       {2, "--algorithm ring",
        "--deterministic: adds all gradients at once, in a tree of its own: no --algorithm"},
       {2, "--algorithm auto", "--deterministic: adds all gradients at once"},
       {2, "--bucket-cap-mb 4",
-       "--deterministic: adds all gradients at once, in a tree of its "
-       "own: no --bucket-cap-mb"},
+       "--deterministic: adds all gradients at once, in a tree of its own: no --bucket-cap-mb"},
       {2, "--data-parallel naive", "--deterministic: and --data-parallel naive exclude"},
       {2, "--overlap", "--deterministic: sends nothing before backward's end: no --overlap"},
       {2, "--accumulate 2", "--deterministic: and --accumulate above 1 exclude each other"},

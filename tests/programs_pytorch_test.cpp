@@ -47,8 +47,7 @@ const std::vector<Job> kJobs = {
      "--optimizer adamw --lr 0.01 --weight-decay 0.1 --warmup-steps 5 --no-shuffle"},
     {4,
      "--seed 2 --samples 203 --layers 30,64,8 --classes 8 --batch-size 12 --max-steps 15 "
-     "--optimizer sgd --lr 0.02 --momentum 0.9 --scale-lr --warmup-steps 7 "
-     "--loader-drop-last"},
+     "--optimizer sgd --lr 0.02 --momentum 0.9 --scale-lr --warmup-steps 7 --loader-drop-last"},
     {1,
      "--seed 3 --samples 70 --layers 12,50,20,4 --classes 4 --batch-size 32 --epochs 4 "
      "--optimizer adamw"},

@@ -84,8 +84,7 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
       {"four-numbers", "each partner has the other's four numbers",
        "`out` goes to `peer` and `in` comes from `peer`: destination and source are both the "
        "argument, whoever that is, and both sides name the same tag. MPI_ERR_TRUNCATE: more "
-       "came "
-       "than the receive has room for; counts are elements, not bytes",
+       "came than the receive has room for; counts are elements, not bytes",
        [=](Trial& trial) {
          check_values(trial, solution, {{4, 4}}, false);
        },

@@ -52,8 +52,7 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
   return {
       {"exact", "points on a line give that line",
        "two points tell the line: beta is the difference of their times by that of their "
-       "bytes, "
-       "alpha what is left of a time without its bytes. Seconds, and seconds per byte",
+       "bytes, alpha what is left of a time without its bytes. Seconds, and seconds per byte",
        [=](Trial& trial) {
          for (const Line& line :
               {kTypical, Line{5e-7, 1e-9}, Line{1e-4, 2e-11}, Line{0, 3e-10}, Line{7e-6, 0}}) {
@@ -65,9 +64,8 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
        ""},
       {"any-order", "the order of the points does not matter, nor a size that is there twice",
        "do not take the first point for the smallest. Two points of the same size tell no "
-       "line: "
-       "leave such pairs out. And bytes are unsigned: 4 - 16 of them is a huge number, so turn "
-       "them into double before you subtract",
+       "line: leave such pairs out. And bytes are unsigned: 4 - 16 of them is a huge number, "
+       "so turn them into double before you subtract",
        [=](Trial& trial) {
          std::vector<CostPoint> points = points_on(kTypical);
          std::ranges::reverse(points);

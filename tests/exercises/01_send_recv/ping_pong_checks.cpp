@@ -99,8 +99,7 @@ Check too_long(const PingPong& solution, const std::string& name, const std::str
               const double share = share_of_time(trial, solution, kRepeats);
               trial.expect(share <= most, [&] {
                 return fmt::format(
-                    "{} times there and back would take {:.4g} times as long "
-                    "as the call did",
+                    "{} times there and back would take {:.4g} times as long as the call did",
                     kRepeats, share);
               });
             }

@@ -18,9 +18,8 @@ constexpr std::size_t kMore = 1000;
 const std::string kHangHint =
     "the report says where each rank waits. All in MPI_Recv: nobody has sent yet. All in "
     "MPI_Send: it may wait until the receiver has come, and all of them wait in a circle; on "
-    "one "
-    "rank the circle is the rank itself. Send and receive must both be under way before either "
-    "is waited for: MPI_Sendrecv, or MPI_Isend and MPI_Irecv";
+    "one rank the circle is the rank itself. Send and receive must both be under way before "
+    "either is waited for: MPI_Sendrecv, or MPI_Isend and MPI_Irecv";
 
 // The solution once; judge(in) afterwards.
 template <class Judge>
@@ -109,8 +108,7 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        [=](Trial& trial) { check_values(trial, solution, kLarge); },
        "MPI_Send may wait until the receiver has come; small messages went well because MPI "
        "copied them. All ranks wait in a circle; on one rank the circle is the rank itself. "
-       "Send "
-       "and receive must both be under way before either is waited for: MPI_Sendrecv, or "
+       "Send and receive must both be under way before either is waited for: MPI_Sendrecv, or "
        "MPI_Isend and MPI_Irecv"},
   };
 }

@@ -11,8 +11,7 @@ const std::string kHangHint =
     "the report says where each rank waits. In the scatter the root sends to every other rank, "
     "and each of those receives once, from the root. In the ring everybody sends and receives "
     "in every step: a plain send may wait for its receiver, and all of them in a circle wait "
-    "for "
-    "ever, so use send_recv, which does both at once";
+    "for ever, so use send_recv, which does both at once";
 
 constexpr std::size_t kChunk = 100;  // elements
 
@@ -90,8 +89,7 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
       {"values",
        "the root's numbers are on all ranks, whoever the root is, whatever the length",
        "the root is not always rank 0, and has its own chunk already; chunks differ in length "
-       "by "
-       "one when N does not divide the number of elements: ask chunk_range for each, do not "
+       "by one when N does not divide the number of elements: ask chunk_range for each, do not "
        "compute with length / N",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
@@ -106,8 +104,7 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
        kHangHint},
       {"messages", "the root sends 2 (N - 1) messages, every other rank N - 1",
        "N - 1 by the root to deal the chunks out, and one per step by everybody round the "
-       "ring, "
-       "N - 1 steps: after them every chunk has been everywhere",
+       "ring, N - 1 steps: after them every chunk has been everywhere",
        [=](Trial& trial) { check_messages(trial, solution); }, kHangHint},
       {"leftward", "every rank but the root sends to its left neighbour only",
        "send to comm.left(), receive from comm.right(); only the root sends to others, in the "
@@ -118,10 +115,8 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
        kHangHint},
       {"bytes", "every message is one chunk",
        "2 (N - 1) / N of the tensor by the root, half of that by the others: the scatter sends "
-       "a "
-       "rank its own chunk, not the tensor, and a step of the ring the chunk that has just "
-       "come, "
-       "not all that you have",
+       "a rank its own chunk, not the tensor, and a step of the ring the chunk that has just "
+       "come, not all that you have",
        [=](Trial& trial) { check_bytes(trial, solution); }, kHangHint},
       {"waits", "nothing is under way any more when the call returns", kWaitsHint,
        [=](Trial& trial) { expect_finished(trial, traffic_of(trial, solution, 0)); },

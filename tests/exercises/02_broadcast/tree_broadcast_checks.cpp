@@ -36,10 +36,8 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
          }
        },
        "seats and ranks are two numbers: seat = (rank - root + size) % size decides what a "
-       "rank "
-       "does, and (seat + root) % size is the rank to name in send and recv. The report says "
-       "who "
-       "waits for whom"},
+       "rank does, and (seat + root) % size is the rank to name in send and recv. The report "
+       "says who waits for whom"},
       guard_check(solution, "send and receive data.size() elements, at their place", kHangHint),
       {"no-collective", "it is made of single messages", kCollectiveHint,
        [=](Trial& trial) { expect_no_collective(trial, traffic_of(trial, solution, 0)); },
@@ -59,9 +57,8 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
        },
        kHangHint},
       {"rounds", "it takes ceil(log2 N) rounds",
-       "whoever has the data helps: the number of ranks that have it doubles in every round. "
-       "A root that sends to everybody, or a chain of ranks, takes N - 1 rounds. And who has "
-       "the "
+       "whoever has the data helps: the number of ranks that have it doubles in every round. A "
+       "root that sends to everybody, or a chain of ranks, takes N - 1 rounds. And who has the "
        "most to pass on must get it first",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
@@ -81,8 +78,7 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
        "send and receive all of data.size() elements",
        [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
        "send may wait until the receiver has come: two ranks that both send to each other "
-       "first "
-       "wait for ever"},
+       "first wait for ever"},
   };
 }
 

@@ -60,10 +60,8 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
          for (int root = 0; root < trial.size(); ++root) check_shares(trial, solution, root);
        },
        "seats and ranks are two numbers: seat = (rank - root + size) % size decides what a "
-       "rank "
-       "does, and (seat + root) % size is the rank to name in send and recv. The report says "
-       "who "
-       "waits for whom"},
+       "rank does, and (seat + root) % size is the rank to name in send and recv. The report "
+       "says who waits for whom"},
       {"guard-zones", "nothing is written outside of `sum`, nor into `data`",
        "`sum` and every buffer that you receive into have data.size() elements",
        [=](Trial& trial) {
@@ -108,8 +106,7 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
       {"rounds", "it takes ceil(log2 N) rounds",
        "half of those that still have something to give do so in every round. A root that "
        "receives from everybody, or a chain, takes N - 1 rounds. And who has the most to "
-       "collect "
-       "must be waited for last",
+       "collect must be waited for last",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
            const std::uint64_t must = ceil_log2(trial.size());
@@ -128,8 +125,7 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
        "send and receive all of data.size() elements",
        [=](Trial& trial) { check_values(trial, solution, kLarge, trial.size() - 1); },
        "send may wait until the receiver has come: two ranks that both send to each other "
-       "first "
-       "wait for ever"},
+       "first wait for ever"},
   };
 }
 

@@ -140,16 +140,13 @@ inline std::vector<float> inexact_numbers(const Trial& trial, std::size_t count)
 
 inline const std::string kSendRecvHint =
     "MPI_Send may wait until the receiver has come; when everybody sends first, nobody "
-    "receives. "
-    "It went well for small messages because MPI copied them. Use send_recv, which does both "
-    "at "
-    "once.";
+    "receives. It went well for small messages because MPI copied them. Use send_recv, which "
+    "does both at once.";
 
 inline Check guard_check(const OnSpan& solution) {
   return {"guard-zones", "nothing is written outside of the data",
           "receive exactly as many elements as the chunk that comes has, to where it begins; "
-          "the last are "
-          "shorter than the first when N does not divide the length, or empty",
+          "the last are shorter than the first when N does not divide the length, or empty",
           [=](Trial& trial) {
             for (const std::size_t count : sizes(trial)) {
               Guarded data = tracers(trial, count);

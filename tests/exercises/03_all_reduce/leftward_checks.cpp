@@ -32,9 +32,8 @@ std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
   return {
       {"shares", "the sum holds every rank's share once",
        "follow one chunk: chunk c begins at rank c - 1, is added to at c - 2, c - 3, ... and "
-       "at "
-       "last at c. At step s rank r sends chunk r + 1 + s and receives chunk r + 2 + s; in the "
-       "second half it sends chunk r + s",
+       "at last at c. At step s rank r sends chunk r + 1 + s and receives chunk r + 2 + s; in "
+       "the second half it sends chunk r + s",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t count : {n, 2 * n}) {

@@ -9,12 +9,9 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
   return {
       {"shares", "chunk r of rank r holds every rank's share once",
        "follow one chunk. It leaves rank c + 1, is added to at every rank on its way, and "
-       "rests at "
-       "rank c. Only two shares there: what came was not added, or not passed on. A share "
-       "twice: a "
-       "step too many, which one rank alone shows. The sum in a neighbour's chunk: the walk "
-       "begins "
-       "one chunk off",
+       "rests at rank c. Only two shares there: what came was not added, or not passed on. A "
+       "share twice: a step too many, which one rank alone shows. The sum in a neighbour's "
+       "chunk: the walk begins one chunk off",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t count : {n, 2 * n}) {
@@ -43,8 +40,7 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
        kSendRecvHint},
       {"bytes", "every message is one chunk",
        "send one chunk per step, not the whole tensor: that would be right, too, and N times "
-       "as "
-       "expensive, which is how many ring all-reduces are written",
+       "as expensive, which is how many ring all-reduces are written",
        [=](Trial& trial) { expect_traffic(trial, solution, half_of(trial), true); },
        kSendRecvHint},
       large_check(solution),
@@ -71,8 +67,7 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
   return {
       {"values", "all ranks have every finished chunk",
        "at step s rank r sends chunk r - s, the one it received in the step before, and "
-       "receives "
-       "chunk r - 1 - s straight to its place; nothing is added any more",
+       "receives chunk r - 1 - s straight to its place; nothing is added any more",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) {
            Guarded data = before(trial, count);
@@ -99,8 +94,7 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
   return {
       {"shares", "the average holds every rank's share once",
        "every rank must add its share to what has just come and pass that on; and each chunk "
-       "is "
-       "divided by the number of ranks once, after its last share was added",
+       "is divided by the number of ranks once, after its last share was added",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t count : {n, 2 * n}) {

@@ -55,10 +55,8 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
        kEveryRankHint},
       {"uneven", "a sample weighs the same on a rank with few as on a rank with many",
        "the mean of the ranks' means gives samples on small shards more weight: 3 right of 4 "
-       "and "
-       "3 right of 3 are 6 of 7 = 0.857, not (0.75 + 1) / 2. Exchange sum and count, and "
-       "divide "
-       "afterwards",
+       "and 3 right of 3 are 6 of 7 = 0.857, not (0.75 + 1) / 2. Exchange sum and count, and "
+       "divide afterwards",
        [=](Trial& trial) {
          expect_mean(trial, solution,
                      [](int rank) { return static_cast<std::uint64_t>(3 * rank + 1); });
@@ -74,8 +72,7 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
        kEveryRankHint},
       {"empty-rank", "a rank without samples gets the mean, and does not spoil it",
        "divide after the exchange, once: this rank's own sum / count is 0 / 0 = NaN where it "
-       "has "
-       "no samples, and NaN stays NaN in every sum",
+       "has no samples, and NaN stays NaN in every sum",
        [=](Trial& trial) {
          const int size = trial.size();
          if (size == 1) return;

@@ -81,8 +81,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
        ""},
       {"few-samples", "it holds where fewer are left than there are ranks",
        "1 entry left of 3 on 8 ranks is padded to 8 places, and the order comes round more "
-       "than "
-       "once: p % n, not p - n",
+       "than once: p % n, not p - n",
        [=](Trial& trial) {
          for (const Policy policy : kPolicies) {
            for (const std::size_t n : {3, 1, 5}) {

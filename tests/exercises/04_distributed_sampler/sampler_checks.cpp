@@ -133,8 +133,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        ""},
       {"exact", "exact gives every sample to one rank, and none to two",
        "exact neither pads nor drops: rank r walks r, r + N, ... while the place is less than "
-       "n. "
-       "Some ranks end one sample sooner",
+       "n. Some ranks end one sample sooner",
        [=](Trial& trial) {
          for (const std::size_t n : {10, 12, 9, 11, 3, 997}) {
            for (const int ranks : {4, 1, 2, 3, 7}) {
@@ -172,8 +171,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        ""},
       {"pytorch", "the indices are PyTorch's",
        "pad and drop are DistributedSampler's drop_last=False and True: the indices of all "
-       "ranks "
-       "of the 27 worlds in tests/golden/sampler.json are what PyTorch printed",
+       "ranks of the 27 worlds in tests/golden/sampler.json are what PyTorch printed",
        [=](Trial& trial) {
          if (trial.rank() == 0) expect_pytorch(trial, solution);
        },

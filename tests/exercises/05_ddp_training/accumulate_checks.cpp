@@ -82,9 +82,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
                 [&](std::size_t k, auto...) { return k == only ? 600.0F : 0.0F; });
            trial.expect(gradients.at(0)[0] != 0, [&] {
              return fmt::format(
-                 "micro-batch {} of 3 is lost: it alone had a gradient, and all "
-                 "is 0",
-                 only);
+                 "micro-batch {} of 3 is lost: it alone had a gradient, and all is 0", only);
            });
          }
        },
@@ -148,8 +146,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
        kHangHint},
       {"same-bits", "all ranks hold the same bits",
        "what all_reduce returns is the same on all ranks: copy it back as it is, or do the "
-       "same "
-       "arithmetic to it everywhere",
+       "same arithmetic to it everywhere",
        [=](Trial& trial) {
          GradientSet gradients({331, 7});
          step(trial, solution, 3, gradients, [&](std::size_t k, std::size_t g, std::size_t i) {

@@ -142,8 +142,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
   return {
       {"rank-0-alone", "rank 0 writes the file, and nobody else does",
        "all ranks hold the same bits: one writer is enough, and several writers of one file "
-       "tear "
-       "it. if (comm.rank() == 0) ...",
+       "tear it. if (comm.rank() == 0) ...",
        [=](Trial& trial) {
          Host host(trial, solution);
          host.save(state_of(trial, 10, 1));
@@ -169,8 +168,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        kLoadHangHint},
       {"values", "the parameters come back, to the bit",
        "write the bytes themselves, in binary: reinterpret_cast<const char*>(values.data()) "
-       "and "
-       "size() * sizeof(float). Printed numbers are rounded to six digits",
+       "and size() * sizeof(float). Printed numbers are rounded to six digits",
        [=](Trial& trial) {
          Host host(trial, solution);
          for (const std::size_t count : {997, 1, 0, 10}) {
@@ -184,8 +182,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        kLoadHangHint},
       {"momentum", "the momentum comes back, to the bit, on all ranks",
        "the next step depends on the optimizer's memory too: save it and broadcast it. Without "
-       "it "
-       "the run goes on, with other numbers than it would have had",
+       "it the run goes on, with other numbers than it would have had",
        [=](Trial& trial) {
          Host host(trial, solution);
          const TrainingState saved = state_of(trial, 20, 5);
@@ -196,8 +193,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        kLoadHangHint},
       {"step", "the step comes back on all ranks",
        "learning rates and the order of samples depend on it: it is part of the state, 8 "
-       "bytes, "
-       "and has to be broadcast as well",
+       "bytes, and has to be broadcast as well",
        [=](Trial& trial) {
          Host host(trial, solution);
          for (const std::uint64_t step : {std::uint64_t{41}, strange_state().step}) {
@@ -210,8 +206,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        kLoadHangHint},
       {"at-once", "the old file is whole until the new one takes its place",
        "write to a temporary file beside it and rename that to the path when it is complete. "
-       "Who "
-       "opens the file itself for writing has, for a moment, no checkpoint at all",
+       "Who opens the file itself for writing has, for a moment, no checkpoint at all",
        [=](Trial& trial) {
          Host host(trial, solution);
          host.save(state_of(trial, 50, 1));
@@ -244,8 +239,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        kSaveHangHint},
       {"there-on-return", "when save has returned on any rank, the file is there",
        "the other ranks wait in save until rank 0 is done: comm.all_agree(ok), which tells "
-       "them "
-       "whether it could write, does that too",
+       "them whether it could write, does that too",
        [=](Trial& trial) { expect_all_wait(trial, solution); }, kSaveHangHint},
       {"no-folder", "all ranks throw when rank 0 cannot write",
        "a stream that could not open or write says so by `!file`; make an Error of it on all "

@@ -167,10 +167,8 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
        kHangHint},
       {"host-goes-on", "the host queues, and does not wait",
        "synchronize() keeps the host waiting, which should queue the next layer's backward: "
-       "every "
-       "result stays right, and the overlap is lost. An event makes one stream wait for "
-       "another "
-       "and the host for nobody",
+       "every result stays right, and the overlap is lost. An event makes one stream wait for "
+       "another and the host for nobody",
        [=](Trial& trial) {
          expect_host_goes_on(trial, solution, true);
          expect_host_goes_on(trial, solution, false);
@@ -195,8 +193,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
        kHangHint},
       {"before-compute", "work queued on compute afterwards waits for the all-reduce",
        "the optimizer's kernels are queued on compute and may run before the all-reduce is "
-       "done: "
-       "compute.wait(communication.record_event()), recorded after it was queued",
+       "done: compute.wait(communication.record_event()), recorded after it was queued",
        [=](Trial& trial) {
          if (trial.size() == 1) return;
          Bench bench(trial, solution);

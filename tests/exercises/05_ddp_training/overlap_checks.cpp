@@ -132,8 +132,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
   return {
       {"one-per-bucket", "a step is one all-reduce per bucket, of all its elements",
        "the gradients of a bucket travel in one message: allocate it in the constructor, as "
-       "long "
-       "as its gradients together",
+       "long as its gradients together",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
@@ -148,8 +147,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        kHangHint},
       {"complete", "no bucket leaves before the last of its gradients is ready",
        "count for each bucket how many gradients are missing; its message is complete when "
-       "none "
-       "is. What is written into it later does not travel",
+       "none is. What is written into it later does not travel",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          bench.sync().mark_ready(4);
@@ -168,8 +166,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        kHangHint},
       {"goes-on", "mark_ready does not wait for what it starts",
        "all_reduce returns a Work at once: keep it, and return to backward. Who waits for it "
-       "here "
-       "has no overlap, only smaller messages",
+       "here has no overlap, only smaller messages",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
@@ -205,8 +202,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        kHangHint},
       {"catches-up", "a bucket that others waited for takes them with it",
        "one call may complete several buckets: while the next bucket is full, start it. With "
-       "`if` "
-       "the ones behind it wait for a call that may never come",
+       "`if` the ones behind it wait for a call that may never come",
        [=](Trial& trial) {
          {
            Bench bench(trial, solution);
@@ -218,9 +214,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        kHangHint},
       {"waited-for", "finalize waits for every bucket",
        "keep the Work of every bucket and call wait(compute) for each of them in finalize, "
-       "before "
-       "you read its message: without it the optimizer eats buckets that nobody has averaged "
-       "yet",
+       "before you read its message: without it the optimizer eats buckets that nobody has "
+       "averaged yet",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
@@ -265,17 +260,15 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        kHangHint},
       {"missing", "a gradient that never became ready is named by an Error",
        "remember for each gradient whether it was marked. If one was not, its bucket and all "
-       "after "
-       "it were never sent, and the model would learn without them: throw Error with its name, "
-       "before waiting",
+       "after it were never sent, and the model would learn without them: throw Error with its "
+       "name, before waiting",
        [=](Trial& trial) {
          for (std::size_t missing = 0; missing < kNames.size(); ++missing) {
            Bench bench(trial, solution);
            const auto text = complaint(bench, missing);
            trial.expect(text.has_value(), [&] {
              return fmt::format(
-                 "{} was never marked ready, and finalize returned as if it had "
-                 "been",
+                 "{} was never marked ready, and finalize returned as if it had been",
                  kNames[missing]);
            });
            trial.expect(!text || text->find(kNames[missing]) != std::string::npos, [&] {

@@ -83,8 +83,7 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        [=](Trial& trial) { expect_shares(trial, solution, 0, 4); }, kHangHint},
       {"values", "every gradient gets its own averages back, whatever the lengths",
        "gradient k begins in the message where gradient k - 1 ends, on the way in as on the "
-       "way "
-       "back: walk over them twice in the same order with one offset",
+       "way back: walk over them twice in the same order with one offset",
        [=](Trial& trial) {
          for (const Lengths& lengths : models(trial)) {
            GradientSet gradients(lengths);
