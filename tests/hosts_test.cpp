@@ -12,10 +12,7 @@
 #include <string>
 #include <vector>
 
-using dist::test::CommandResult;
-using dist::test::content_of;
-using dist::test::run_command;
-using dist::test::TemporaryFolder;
+using namespace dist::test;
 using nlohmann::json;
 
 namespace {
@@ -51,12 +48,8 @@ std::vector<json> slices_of(const json& trace, int rank, const std::string& name
   return found;
 }
 
-double begin_of(const json& slice) {
-  return slice["ts"];
-}
-double end_of(const json& slice) {
-  return begin_of(slice) + slice["dur"].get<double>();
-}
+const auto begin_of = [](const json& slice) { return slice["ts"].get<double>(); };
+const auto end_of = [](const json& s) { return begin_of(s) + s["dur"].get<double>(); };
 
 // Each rank's host, by the names of the trace's processes.
 std::map<int, std::string> hosts_in(const json& trace) {

@@ -161,15 +161,9 @@ TEST_CASE("NCCL moves the numbers one seat, or says why it cannot", "[lesson01]"
 }
 
 TEST_CASE("send_recv refuses bad usage", "[lesson01]") {
-  check_refused("send_recv", "--bogus", "--bogus: unknown flag");
-  check_refused("send_recv", "--act juggle", "--act: 'juggle' is none of");
   for (const std::string act : {"pingpong", "eager", "exchange", "deadlock"}) {
     check_refused("send_recv", "--act " + act, "--act: " + act + " needs two ranks", 1);
   }
   check_refused("send_recv", "--act pingpong --max-bytes 8589934592",
                 "--max-bytes: 8589934592 is not between");
-  check_refused("send_recv", "--min-bytes -4", "--min-bytes: -4 is not between");
-  check_refused("send_recv", "--min-bytes 64 --max-bytes 16", "--min-bytes: larger than");
-  check_refused("send_recv", "--max-bytes 99999999999999999999", "--max-bytes: 999");
-  check_refused("send_recv", "--threads nan", "--threads: 'nan' is not a whole number");
 }

@@ -82,9 +82,5 @@ TEST_CASE("broadcast refuses a damaged alpha-beta.json, on all ranks together", 
 }
 
 TEST_CASE("broadcast refuses bad usage", "[lesson02]") {
-  check_refused("broadcast", "--root 3", "--root: there is no rank 3 among 3");
-  check_refused("broadcast", "--root -1", "--root: -1 is not between");
-  check_refused("broadcast", "--algorithm magic", "--algorithm: 'magic' is none of");
-  check_refused("broadcast", "--max-bytes 1023 --min-bytes 4", "--max-bytes: 1023");
   check_refused("broadcast", "--algorithm nccl --device cpu", "--algorithm: nccl: ");
 }

@@ -42,20 +42,12 @@ TEST_CASE("all_reduce's rows carry both bandwidths and what auto chose", "[lesso
 }
 
 TEST_CASE("all_reduce refuses bad usage", "[lesson03]") {
-  check_refused("all_reduce", "--op product", "--op: 'product' is none of");
-  check_refused("all_reduce", "--iterations 0", "--iterations: 0 is not between");
-  check_refused("all_reduce", "--min-bytes 2", "--min-bytes: 2 is no whole number of floats");
   check_refused("all_reduce", "--algorithm nccl --device cpu", "--algorithm: nccl: ");
   check_refused("all_reduce", "--picture", "--picture: draws 2 to 16 ranks", 1);
-  check_refused("all_reduce", "--simulate 0", "--simulate: 0 is not between");
-  check_refused("all_reduce", "--simulate 65537", "--simulate: 65537 is not between");
-  check_refused("all_reduce", "--simulate 4 --alpha-us nan", "--alpha-us: 'nan'");
   check_refused("all_reduce", "--simulate 4 --alpha-us -1", "--alpha-us: -1 is not between");
-  check_refused("all_reduce", "--simulate 4 --beta-ns-per-byte 0", "--beta-ns-per-byte: 0 is");
   check_refused("all_reduce", "--simulate 4 --ranks-per-host 5",
                 "--ranks-per-host: 5 are more");
   check_refused("all_reduce", "--fitted", "--fitted: goes together with --simulate");
-  check_refused("all_reduce", "--alpha-us 3", "--alpha-us: goes together with --simulate");
 }
 
 TEST_CASE("all_reduce's rows count messages, bytes and peers", "[lesson03]") {

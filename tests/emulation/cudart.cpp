@@ -1,127 +1,30 @@
-// The CUDA runtime: every stream is a thread with a queue, an event a mark in it.
+// The CUDA runtime: every stream is a thread with a queue, an event a mark in it
+// (stream_thread.hpp).
 //
 // What CUDA promises about order holds, and nothing more. Before each piece of work a stream
 // may pause for a random time, so that work which only seems ordered comes out of order: a
 // missing event wait shows as a wrong number. The pauses are seeded (EMULATED_SEED).
 #include "tests/emulation/device_memory.hpp"
+#include "tests/emulation/stream_thread.hpp"
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <random>
-#include <thread>
 #include <utility>
 #include <vector>
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 int environment_number(const char* name, int otherwise) {
   const char* text = std::getenv(name);
   return text != nullptr ? std::atoi(text) : otherwise;
 }
-
-// One recording of an event. A wait holds on to the recording it saw, as in CUDA: recording the
-// event again does not move those who wait already.
-struct Recording {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  Clock::time_point time;
-
-  void finish() {
-    const std::lock_guard lock(mutex);
-    done = true;
-    time = Clock::now();
-    changed.notify_all();
-  }
-  void wait() {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [this] { return done; });
-  }
-  bool is_done() {
-    const std::lock_guard lock(mutex);
-    return done;
-  }
-};
-
-}  // namespace
-
-struct CUevent_st {
-  std::shared_ptr<Recording> latest;  // null until recorded
-};
-
-struct CUstream_st {
-  explicit CUstream_st(unsigned seed) : random_(seed), thread_([this] { run(); }) {}
-  ~CUstream_st() {
-    {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-      changed_.notify_all();
-    }
-    thread_.join();
-  }
-
-  void push(std::function<void()> work) {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(work));
-    changed_.notify_all();
-  }
-  bool is_idle() {
-    const std::lock_guard lock(mutex_);
-    return queue_.empty() && !busy_;
-  }
-  void synchronize() {
-    const auto mark = std::make_shared<Recording>();
-    push([mark] { mark->finish(); });
-    mark->wait();
-  }
-
- private:
-  void run() {
-    emulation::allow_device_memory();
-    for (;;) {
-      std::function<void()> work;
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
-        if (queue_.empty()) return;
-        work = std::move(queue_.front());
-        queue_.pop_front();
-        busy_ = true;
-      }
-      pause();
-      work();
-      const std::lock_guard lock(mutex_);
-      busy_ = false;
-    }
-  }
-  // One piece of work in eight starts up to 200 microseconds late.
-  void pause() {
-    if (random_() % 8 != 0) return;
-    std::this_thread::sleep_for(std::chrono::microseconds(random_() % 200));
-  }
-
-  std::mt19937 random_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;
-  bool busy_ = false;
-  bool closing_ = false;
-  std::thread thread_;  // last: it uses all of the above
-};
-
-namespace {
 
 std::mutex streams_mutex;
 // Shared, because a stream may be destroyed while another thread waits for it (cudaFree). Never
