@@ -79,9 +79,9 @@ class Counting : public GradientSync {
   std::size_t next_ = 0;
 };
 
-inline std::unique_ptr<GradientSync> counting(ProcessGroup& group,
-                                              std::vector<Gradient> gradients, BucketPlan plan,
-                                              const Stream& compute) {
+inline std::unique_ptr<GradientSync> overlap(ProcessGroup& group,
+                                             std::vector<Gradient> gradients, BucketPlan plan,
+                                             const Stream& compute) {
   return std::make_unique<Counting>(group, std::move(gradients), std::move(plan), compute);
 }
 
