@@ -19,8 +19,16 @@ void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
   NCCL_CHECK(nccl, ncclAllReduce(tensor.data(), tensor.data(), tensor.numel(), ncclFloat,
                                  nccl_op, nccl.get(), stream.get()));
 }
+
+void mean_nccl(NcclCommunicator& nccl, std::span<double> numbers, const Stream& stream) {
+  NCCL_CHECK(nccl, ncclAllReduce(numbers.data(), numbers.data(), numbers.size(), ncclDouble,
+                                 ncclAvg, nccl.get(), stream.get()));
+}
 #else
 void all_reduce_nccl(NcclCommunicator&, const Tensor&, ReduceOp, const Stream&) {
+  throw Error("built without NCCL");
+}
+void mean_nccl(NcclCommunicator&, std::span<double>, const Stream&) {
   throw Error("built without NCCL");
 }
 #endif

@@ -23,10 +23,11 @@ Tensor host_tensor(std::size_t rows, std::size_t features, Device destination) {
 
 }  // namespace
 
-BatchPlan::BatchPlan(std::size_t batch_size, bool drop, std::size_t parts_of_step)
-    : size(batch_size), drop_last(drop), parts(parts_of_step) {
+BatchPlan::BatchPlan(std::size_t batch_size, bool drop, std::size_t parts_of_step,
+                     std::size_t batches_of_part)
+    : size(batch_size), drop_last(drop), parts(parts_of_step), accumulate(batches_of_part) {
   if (batch_size == 0) throw Error("DataLoader: a batch size of 0");
-  if (parts_of_step == 0) throw Error("DataLoader: steps of no parts");
+  if (parts_of_step == 0 || batches_of_part == 0) throw Error("DataLoader: steps of no parts");
 }
 
 std::size_t BatchPlan::batches(std::size_t samples) const {
@@ -45,6 +46,21 @@ std::span<const std::size_t> BatchPlan::samples_of(std::span<const std::size_t> 
   const std::size_t taken = position / parts * size;  // of each part
   const std::size_t rows = std::min(size, indices.size() / parts - taken);
   return indices.subspan(taken * parts + position % parts * rows, rows);
+}
+
+Batch::Place BatchPlan::place_of(std::size_t position, std::size_t batches) const {
+  const std::size_t per_step = parts * accumulate;
+  const std::size_t step_begin = position / per_step * per_step;
+  const std::size_t in_step = std::min(per_step, batches - step_begin);
+  return {.part = position - step_begin,
+          .parts = in_step,
+          .accumulate = in_step / parts,
+          .ends_epoch = position + 1 == batches};
+}
+
+std::size_t BatchPlan::steps(std::size_t samples) const {
+  const std::size_t per_step = parts * accumulate;
+  return (batches(samples) + per_step - 1) / per_step;
 }
 
 void BatchPlan::check_start(std::size_t first_batch, std::size_t samples) const {
@@ -68,7 +84,7 @@ void HostBatch::collect(const Dataset& dataset, std::span<const std::size_t> ind
 }
 
 Batch HostBatch::batch() const {
-  return {inputs_.rows(rows_), std::span(targets_.data(), rows_)};
+  return {.inputs = inputs_.rows(rows_), .targets = std::span(targets_.data(), rows_)};
 }
 
 BatchDelivery::BatchDelivery(std::size_t most_rows, std::size_t features, const Stream& stream)
@@ -82,8 +98,8 @@ Batch BatchDelivery::deliver(const Batch& collected) {
   if (stream_.device().is_cpu()) return collected;
   // One place on the GPU is enough: the stream works in order, so this copy starts after the
   // kernels that read the batch before.
-  const Batch there{inputs_.rows(collected.rows()),
-                    std::span(targets_.data(), collected.rows())};
+  const Batch there{.inputs = inputs_.rows(collected.rows()),
+                    .targets = std::span(targets_.data(), collected.rows())};
   copy_bytes(stream_, there.inputs.data(), collected.inputs.data(), there.inputs.size_bytes());
   copy_bytes(stream_, targets_.data(), collected.targets.data(), there.targets.size_bytes());
   return there;

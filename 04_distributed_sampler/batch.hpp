@@ -19,6 +19,17 @@ struct Batch {
   Tensor inputs;                          // (rows, features)
   std::span<const std::int32_t> targets;  // (rows), in the device's memory
   std::size_t rows() const { return targets.size(); }
+
+  // Where the batch stands in its epoch (BatchPlan). Usually a batch is a step.
+  struct Place {
+    std::size_t part = 0;        // of its step, from 0 ...
+    std::size_t parts = 1;       // ... and how many batches the step has
+    std::size_t accumulate = 1;  // of them that one rank adds up
+    bool ends_epoch = false;
+    bool ends_step() const { return part + 1 == parts; }
+  };
+  Place place{};
+  double waited_ms = 0;  // what collecting it, or waiting for it, took
 };
 
 // How an epoch's samples are cut into batches of `size`. The last batch may be smaller, or is
@@ -31,19 +42,28 @@ struct Batch {
 //
 //   list    a a | b b | a a | b b | a | b
 //           step 0      step 1      step 2
+//
+// With `accumulate` above 1 a step takes that many batches of each part, one after the other;
+// the epoch's last step takes those that are left.
 struct BatchPlan {
   std::size_t size;
   bool drop_last;
   std::size_t parts;
+  std::size_t accumulate;
 
   // Throws Error for a size of 0, or no parts.
-  BatchPlan(std::size_t batch_size, bool drop, std::size_t parts_of_step = 1);
+  BatchPlan(std::size_t batch_size, bool drop, std::size_t parts_of_step = 1,
+            std::size_t batches_of_part = 1);
   // How many batches `samples` samples make: a multiple of `parts`. Throws Error if the samples
   // do not divide into the parts.
   std::size_t batches(std::size_t samples) const;
   // The samples of batch `position`, which is less than batches(indices.size()).
   std::span<const std::size_t> samples_of(std::span<const std::size_t> indices,
                                           std::size_t position) const;
+  // Where batch `position` stands in an epoch of `batches` batches.
+  Batch::Place place_of(std::size_t position, std::size_t batches) const;
+  // How many steps `samples` samples make.
+  std::size_t steps(std::size_t samples) const;
   // Throws Error when an epoch of `samples` samples has no `first_batch` batches to skip.
   void check_start(std::size_t first_batch, std::size_t samples) const;
 };

@@ -1,25 +1,37 @@
 #include "04_distributed_sampler/data_loader.hpp"
 
+#include <chrono>
+
 namespace dist {
 
-DataLoader::DataLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
-                       const Stream& stream, std::size_t parts)
+DataLoader::DataLoader(const Dataset& dataset, const BatchPlan& plan, const Stream& stream)
     : dataset_(dataset),
       stream_(stream),
-      plan_(batch_size, drop_last, parts),
-      host_(batch_size, dataset.features(), stream.device()),
-      delivery_(batch_size, dataset.features(), stream) {}
+      plan_(plan),
+      delivery_(plan.size, dataset.features(), stream) {
+  copied_.resize(stream.device().is_cpu() ? 1 : 2);
+  for (std::size_t i = 0; i < copied_.size(); ++i) {
+    host_.emplace_back(plan.size, dataset.features(), stream.device());
+  }
+}
 
 DataLoader::Range DataLoader::over(std::vector<std::size_t> indices, std::size_t first_batch) {
   plan_.check_start(first_batch, indices.size());
   return {*this, std::move(indices), first_batch};
 }
 
-const Batch& DataLoader::collate(std::span<const std::size_t> indices) {
-  // The previous batch may still be on its way from this very memory to the GPU.
-  stream_.synchronize();
-  host_.collect(dataset_, indices);
-  batch_ = delivery_.deliver(host_.batch());
+const Batch& DataLoader::collate(std::span<const std::size_t> indices, Batch::Place place) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  // This memory held the batch before the last one: its copy to the GPU is done by now, or
+  // would be overwritten on its way. The step under way is not waited for.
+  copied_[next_].synchronize();
+  host_[next_].collect(dataset_, indices);
+  batch_ = delivery_.deliver(host_[next_].batch());
+  if (!stream_.device().is_cpu()) copied_[next_] = stream_.record_event();
+  next_ = (next_ + 1) % host_.size();
+  batch_.place = place;
+  batch_.waited_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   return batch_;
 }
 

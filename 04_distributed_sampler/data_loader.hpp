@@ -18,7 +18,9 @@ class DataLoader {
   // BatchPlan. `dataset` and `stream` must outlive the loader. Throws Error for a batch size
   // of 0.
   DataLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
-             const Stream& stream, std::size_t parts = 1);
+             const Stream& stream, std::size_t parts = 1)
+      : DataLoader(dataset, BatchPlan(batch_size, drop_last, parts), stream) {}
+  DataLoader(const Dataset& dataset, const BatchPlan& plan, const Stream& stream);
 
   // How many batches `samples` samples make.
   std::size_t batches(std::size_t samples) const { return plan_.batches(samples); }
@@ -31,12 +33,14 @@ class DataLoader {
   Range over(std::vector<std::size_t> indices, std::size_t first_batch = 0);
 
  private:
-  const Batch& collate(std::span<const std::size_t> indices);
+  const Batch& collate(std::span<const std::size_t> indices, Batch::Place place);
 
   const Dataset& dataset_;
   const Stream& stream_;
   BatchPlan plan_;
-  HostBatch host_;
+  std::vector<HostBatch> host_;  // one; two for a GPU, which fetches one while the other fills
+  std::vector<Event> copied_;    // of each: its copy to the GPU is done
+  std::size_t next_ = 0;         // the one that the next batch goes to
   BatchDelivery delivery_;
   Batch batch_;
 };
@@ -66,7 +70,9 @@ class DataLoader::Range {
 
  private:
   const Batch& batch(std::size_t position) {
-    return loader_.collate(loader_.plan_.samples_of(indices_, position));
+    const BatchPlan& plan = loader_.plan_;
+    return loader_.collate(plan.samples_of(indices_, position),
+                           plan.place_of(position, plan.batches(indices_.size())));
   }
 
   DataLoader& loader_;

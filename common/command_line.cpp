@@ -254,6 +254,7 @@ std::optional<int> agree(const Communicator& comm,
 
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv) {
+  if (comm.get() == MPI_COMM_NULL) return parse(command_line, argc, argv);
   diagnostics::Options spy;
   command_line.advanced();
   spy.declare(command_line, /*writes=*/comm.rank() == 0);

@@ -10,6 +10,8 @@ namespace dist {
 class Communicator {
  public:
   static Communicator world();
+  // One process that has not called MPI_Init: rank 0 of 1, with nobody to talk to.
+  static Communicator alone() { return {}; }
 
   // Ranks that give the same color form one new communicator, in the order of key.
   Communicator split(int color, int key) const;
@@ -38,6 +40,7 @@ class Communicator {
   MPI_Comm get() const { return comm_; }
 
  private:
+  Communicator() = default;
   explicit Communicator(MPI_Comm owned);
 
   MPI_Comm comm_ = MPI_COMM_NULL;

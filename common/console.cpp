@@ -39,6 +39,7 @@ int Console::verdict(bool correct, const std::string& verified,
 }
 
 std::vector<std::string> gather_text(const Communicator& comm, const std::string& text) {
+  if (comm.size() == 1) return {text};
   const int length = mpi_count(text.size());
   const auto ranks = static_cast<std::size_t>(comm.rank() == 0 ? comm.size() : 0);
   std::vector<int> lengths(ranks);

@@ -118,11 +118,11 @@ void NcclCommunicator::wait_for_call() {
   while (in_progress_since(begin)) std::this_thread::yield();
 }
 
-void NcclCommunicator::synchronize(const Stream& stream) {
+void NcclCommunicator::synchronize(const Event& event) {
   const WaitScope wait("a stream with NCCL's calls");
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {
-    const cudaError_t status = cudaStreamQuery(stream.get());
+    const cudaError_t status = cudaEventQuery(event.get());
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) CUDA_CHECK(status);
     in_progress_since(begin);
@@ -143,8 +143,8 @@ NcclCommunicator::NcclCommunicator(const NcclId&, int rank, int size, Device dev
 }
 
 NcclCommunicator::~NcclCommunicator() = default;
-void NcclCommunicator::synchronize(const Stream& stream) {
-  stream.synchronize();
+void NcclCommunicator::synchronize(const Event& event) {
+  event.synchronize();
 }
 void NcclCommunicator::wait_for_call() {}
 std::shared_ptr<void> NcclCommunicator::allocate(std::size_t) {

@@ -52,7 +52,9 @@ class NcclCommunicator {
   // The host waits until `stream` is done. Unlike Stream::synchronize it does not wait for ever
   // for a rank that is gone: an error of NCCL's, or more time than the limit, aborts the
   // communicator and throws Error.
-  void synchronize(const Stream& stream);
+  void synchronize(const Stream& stream) { synchronize(stream.record_event()); }
+  // The same up to a mark.
+  void synchronize(const Event& event);
   // The same for a call that is still in progress.
   void wait_for_call();
 

@@ -21,6 +21,7 @@
 #include "common/stream.hpp"
 
 #include <cstddef>
+#include <optional>
 
 #if DIST_WITH_CUDA && !DIST_CUDA_EMULATED && !defined(__CUDACC__)
 #error \
@@ -52,13 +53,25 @@ struct ByRowAndColumn {
 }  // namespace detail
 #endif
 
+namespace detail {
+
+// A body that runs whatever happened before.
+template <class Body>
+struct Always {
+  Body body;
+  DIST_HOST_DEVICE const Body* operator()() const { return &body; }
+};
+
+}  // namespace detail
+
 #if DIST_CUDA_EMULATED
 namespace detail {
 
-template <class Body>
-void launch(const Stream& stream, std::size_t n, Body body) {
+template <class Prepare>
+void launch(const Stream& stream, std::size_t n, Prepare prepare) {
   emulation::enqueue(stream.get(), [=] {
-    for (std::size_t i = 0; i < n; ++i) body(i);
+    const auto body = prepare();
+    for (std::size_t i = 0; body && i < n; ++i) (*body)(i);
   });
 }
 
@@ -68,23 +81,25 @@ namespace detail {
 
 constexpr int kThreadsPerBlock = 256;
 
-template <class Body>
-__global__ void for_each_index(std::size_t n, Body body) {
+template <class Prepare>
+__global__ void for_each_index(std::size_t n, Prepare prepare) {
+  const auto body = prepare();
+  if (!body) return;
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
        i += stride) {
-    body(i);
+    (*body)(i);
   }
 }
 
-template <class Body>
-void launch(const Stream& stream, std::size_t n, const Body& body) {
+template <class Prepare>
+void launch(const Stream& stream, std::size_t n, const Prepare& prepare) {
   // Enough blocks to fill any GPU; beyond that each thread takes several indices.
   constexpr std::size_t kMostBlocks = 4096;
   const std::size_t wanted = (n + kThreadsPerBlock - 1) / kThreadsPerBlock;
   const auto blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
   // clang-format off
-  for_each_index<<<blocks, kThreadsPerBlock, 0, stream.get()>>>(n, body);
+  for_each_index<<<blocks, kThreadsPerBlock, 0, stream.get()>>>(n, prepare);
   // clang-format on
   CUDA_CHECK(cudaGetLastError());
 }
@@ -97,7 +112,7 @@ void parallel_for(const Stream& stream, std::size_t n, Body body) {
   if (n == 0) return;
 #if DIST_WITH_CUDA
   if (!stream.device().is_cpu()) {
-    detail::launch(stream, n, body);
+    detail::launch(stream, n, detail::Always<Body>{body});
     return;
   }
 #endif
@@ -110,6 +125,21 @@ void parallel_for(const Stream& stream, std::size_t n, Body body) {
   for (std::size_t i = 0; i < n; ++i) body(i);
 }
 
+// The same for a body that depends on what earlier work on `stream` has decided: prepare() runs
+// where the body does and returns a std::optional of it; empty, and no index runs. So the host
+// need not wait for the decision.
+template <class Prepare>
+void parallel_for_if(const Stream& stream, std::size_t n, Prepare prepare) {
+  if (n == 0) return;
+#if DIST_WITH_CUDA
+  if (!stream.device().is_cpu()) {
+    detail::launch(stream, n, prepare);
+    return;
+  }
+#endif
+  if (const auto body = prepare()) parallel_for(stream, n, *body);
+}
+
 // The same over a matrix: body(row, column). On the CPU a whole row runs in one inner loop,
 // which spares a division per element.
 template <class Body>
@@ -117,7 +147,8 @@ void parallel_for(const Stream& stream, std::size_t rows, std::size_t columns, B
   if (rows == 0 || columns == 0) return;
 #if DIST_WITH_CUDA
   if (!stream.device().is_cpu()) {
-    detail::launch(stream, rows * columns, detail::ByRowAndColumn<Body>{body, columns});
+    using Flat = detail::ByRowAndColumn<Body>;
+    detail::launch(stream, rows * columns, detail::Always<Flat>{{body, columns}});
     return;
   }
 #endif

@@ -45,7 +45,7 @@ bool break_rank0_loss(const Program& program) {
     job.optimizer().step(job.lr(), program.stream);
 
     std::vector<double> of_rank0{job.loss()};
-    const double mean = over_all_ranks(program.comm, of_rank0[0], false).mean_loss;
+    const double mean = mean_over_ranks(program.comm, of_rank0[0]);
     broadcast<double>(program.comm, of_rank0, 0);
     const double mine = of_rank0[0];
     farthest = std::max(farthest, std::abs(mine - mean) / mean);

@@ -43,8 +43,8 @@ bool break_skip_parameter(const Program& program) {
     ddp.backward(right.grad(), program.stream);
     right.optimizer().step(right.lr(), program.stream);
   }
-  const double loss = over_all_ranks(program.comm, job.loss(), false).mean_loss;
-  const double right_loss = over_all_ranks(program.comm, right.loss(), false).mean_loss;
+  const double loss = mean_over_ranks(program.comm, job.loss());
+  const double right_loss = mean_over_ranks(program.comm, right.loss());
   const std::string others = first_difference(program.comm, all.first(skipped), program.stream);
   program.console.line("  the replicas " + parting.text());
   program.console.line(fmt::format("  all other parameters: {}",

@@ -50,7 +50,7 @@ void save_checkpoint(const std::string& path, std::span<const Parameter> paramet
       {"step", std::to_string(position.step)},
       {"epoch", std::to_string(position.epoch)},
       {"taken", std::to_string(position.taken)},
-      {"optimizer_steps", std::to_string(optimizer.steps())}};
+      {"optimizer_steps", std::to_string(optimizer.steps(stream))}};
   for (const auto& [name, value] : settings) metadata[kSettingPrefix + name] = value;
   write_safetensors(path, tensors, metadata, stream);
 }
@@ -115,7 +115,7 @@ void Checkpoint::restore(std::span<Parameter> parameters, const Stream& stream) 
 }
 
 void Checkpoint::restore(Optimizer& optimizer, const Stream& stream) const {
-  optimizer.set_steps(number("optimizer_steps"));
+  optimizer.set_steps(number("optimizer_steps"), stream);
   for (const Optimizer::State& state : optimizer.state()) {
     const Tensor* tensor = file_.find(kOptimizerPrefix + state.name);
     if (tensor == nullptr || tensor->shape() != state.value.shape()) {

@@ -1,5 +1,8 @@
 #include "05_ddp_training/data_parallel/data_parallel.hpp"
 
+#include "common/watch.hpp"
+
+#include <memory>
 #include <utility>
 
 namespace dist {
@@ -13,22 +16,50 @@ DataParallel::DataParallel(Mlp& module, ProcessGroup& group, const Stream& strea
   averaged_ = stream.record_event();
 }
 
-void DataParallel::backward(const Tensor& grad_logits, const Stream& stream) {
-  if (!synchronizes_) {
-    backward_without_sending(grad_logits, std::exchange(accumulate_, Accumulate::yes), stream);
-    return;
+bool DataParallel::backward(const Tensor& grad_logits, const Stream& stream, bool ends_step) {
+  const Accumulate accumulate = accumulate_;
+  accumulate_ = ends_step ? Accumulate::no : Accumulate::yes;
+  if (!ends_step) {
+    backward_of_part(grad_logits, accumulate, stream);
+    return false;
   }
-  backward_and_average(grad_logits, std::exchange(accumulate_, Accumulate::no), stream);
+  if (std::exchange(counts_next_, false)) {
+    const Traffic traffic = count_traffic(
+        group_.comm(), [&] { backward_and_average(grad_logits, accumulate, stream); });
+    // No message of ours: numbers that went through shared memory, MPI's collectives or NCCL.
+    if (traffic.messages_per_rank > 0) bytes_sent_ = traffic.bytes_per_rank;
+  } else {
+    backward_and_average(grad_logits, accumulate, stream);
+  }
   averaged_ = stream.record_event();
+  return true;
 }
 
-CommunicationTimes DataParallel::communication_times(const Stream& stream) const {
+StepOutcome DataParallel::mean(StepOutcome outcome, const Stream& stream) {
+  start_mean(outcome, stream);
+  outcome.times = take_times();
+  outcome.bytes_sent = std::exchange(bytes_sent_, std::nullopt);
+  return outcome;
+}
+
+std::function<CommunicationTimes()> DataParallel::take_times() {
+  struct Marks {
+    Event computed, averaged;
+  };
+  const auto marks = std::make_shared<Marks>(std::move(computed_), std::move(averaged_));
+  return [marks, durations = take_durations(), overlaps = group_.overlaps()] {
+    const auto [total, hideable] = durations(marks->computed);
+    // Without a thread or a stream of its own, communication takes its time from backward.
+    return CommunicationTimes{
+        .total = total,
+        .exposed = overlaps ? elapsed_ms(marks->computed, marks->averaged) : total,
+        .hideable = hideable};
+  };
+}
+
+CommunicationTimes DataParallel::communication_times(const Stream& stream) {
   group_.synchronize(stream);
-  const double total = all_reduces_ms();
-  // Without a thread or a stream of its own, communication takes its time from backward.
-  return {.total = total,
-          .exposed = group_.overlaps() ? elapsed_ms(computed_, averaged_) : total,
-          .hideable = hideable_ms()};
+  return take_times()();
 }
 
 }  // namespace dist

@@ -25,6 +25,13 @@ void DistributedDataParallel::backward_and_average(const Tensor& grad_logits,
   reducer_.finalize(stream);
 }
 
+std::function<DataParallel::Durations(const Event&)> DistributedDataParallel::take_durations() {
+  const auto step = std::make_shared<ReducedStep>(reducer_.take_step());
+  return [step](const Event& computed) {
+    return Durations{.total = step->communication_ms(), .hideable = step->hideable_ms(computed)};
+  };
+}
+
 std::unique_ptr<DataParallel> make_data_parallel(const std::string& name, Mlp& module,
                                                  ProcessGroup& group, const Stream& stream,
                                                  BucketCaps caps) {

@@ -27,8 +27,7 @@ class DistributedDataParallel : public DataParallel {
  private:
   void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
                             const Stream& stream) override;
-  double all_reduces_ms() const override { return reducer_.communication_ms(); }
-  double hideable_ms() const override { return reducer_.hideable_ms(computed_); }
+  std::function<Durations(const Event&)> take_durations() override;
 
   Reducer reducer_;
   GradReadyHook observer_;

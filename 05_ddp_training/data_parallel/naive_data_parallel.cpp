@@ -20,10 +20,12 @@ void NaiveDataParallel::backward_and_average(const Tensor& grad_logits, Accumula
   }
 }
 
-double NaiveDataParallel::all_reduces_ms() const {
-  double sum = 0;
-  for (const auto& work : works_) sum += work->elapsed_ms();
-  return sum;
+std::function<DataParallel::Durations(const Event&)> NaiveDataParallel::take_durations() {
+  return [works = works_](const Event&) {
+    Durations sum;
+    for (const auto& work : works) sum.total += work->elapsed_ms();
+    return sum;
+  };
 }
 
 }  // namespace dist

@@ -20,9 +20,9 @@ class NaiveDataParallel : public DataParallel {
  private:
   void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
                             const Stream& stream) override;
-  double all_reduces_ms() const override;
+  std::function<Durations(const Event&)> take_durations() override;
 
-  std::vector<std::unique_ptr<Work>> works_;
+  std::vector<std::shared_ptr<Work>> works_;
 };
 
 }  // namespace dist

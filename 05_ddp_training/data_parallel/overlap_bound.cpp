@@ -16,4 +16,25 @@ double hideable_ms(std::span<const double> full, std::span<const double> took,
   return total - std::max(0.0, end - computed);
 }
 
+double ReducedStep::communication_ms() const {
+  double sum = 0;
+  for (const auto& work : works) sum += work->elapsed_ms();
+  return sum;
+}
+
+double ReducedStep::hideable_ms(const Event& computed) const {
+  if (works.empty()) return 0;
+  // Since the first bucket was full. An all-reduce that holds backward up is taken out: the
+  // question is how long backward alone would have taken.
+  std::vector<double> since;
+  std::vector<double> took;
+  double held_up = 0;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    since.push_back(elapsed_ms(full.front(), full[i]) - held_up);
+    took.push_back(works[i]->elapsed_ms());
+    if (!overlaps) held_up += took.back();
+  }
+  return dist::hideable_ms(since, took, elapsed_ms(full.front(), computed) - held_up);
+}
+
 }  // namespace dist

@@ -1,7 +1,12 @@
 // How much of the all-reduces backward could hide at best.
 #pragma once
 
+#include "05_ddp_training/process_group/process_group.hpp"
+#include "common/stream.hpp"
+
+#include <memory>
 #include <span>
+#include <vector>
 
 namespace dist {
 
@@ -16,5 +21,18 @@ namespace dist {
 //
 // The rest of them is the result.
 double hideable_ms(std::span<const double> full, std::span<const double> took, double computed);
+
+// One step's all-reduces, kept until somebody asks how long they took: that is after the step,
+// because nobody waits for them within it.
+struct ReducedStep {
+  std::vector<Event> full;                   // when each bucket could start
+  std::vector<std::shared_ptr<Work>> works;  // in the same order
+  bool overlaps = false;                     // they ran beside backward
+
+  // What they took, one after the other, in milliseconds. Waits until they are done.
+  double communication_ms() const;
+  // The part of that which backward could have hidden, if it ended at `computed`.
+  double hideable_ms(const Event& computed) const;
+};
 
 }  // namespace dist

@@ -2,12 +2,12 @@
 #include "05_ddp_training/data_parallel/reducer.hpp"
 
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"
-#include "05_ddp_training/data_parallel/overlap_bound.hpp"
 #include "common/check.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace dist {
 
@@ -89,27 +89,15 @@ std::vector<std::vector<std::string>> Reducer::names() const {
   return all;
 }
 
-double Reducer::communication_ms() const {
-  double sum = 0;
-  for (const Bucket& bucket : buckets_) {
-    if (bucket.work) sum += bucket.work->elapsed_ms();
+ReducedStep Reducer::take_step() {
+  ReducedStep step;
+  step.overlaps = group_.overlaps();
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.work) break;  // no backward since the last call
+    step.full.push_back(std::move(bucket.full));
+    step.works.push_back(std::move(bucket.work));
   }
-  return sum;
-}
-
-double Reducer::hideable_ms(const Event& computed) const {
-  // Since the first bucket was full. An all-reduce that holds backward up is taken out: the
-  // question is how long backward alone would have taken.
-  std::vector<double> full;
-  std::vector<double> took;
-  double held_up = 0;
-  for (const Bucket& bucket : buckets_) {
-    if (!bucket.work) return 0;
-    full.push_back(elapsed_ms(buckets_.front().full, bucket.full) - held_up);
-    took.push_back(bucket.work->elapsed_ms());
-    if (!group_.overlaps()) held_up += took.back();
-  }
-  return dist::hideable_ms(full, took, elapsed_ms(buckets_.front().full, computed) - held_up);
+  return step;
 }
 
 }  // namespace dist

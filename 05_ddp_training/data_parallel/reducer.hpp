@@ -13,6 +13,7 @@
 // gradients of different layers.
 #pragma once
 
+#include "05_ddp_training/data_parallel/overlap_bound.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 
@@ -46,11 +47,8 @@ class Reducer {
   std::size_t buckets() const { return buckets_.size(); }
   // The parameters' names in each bucket, in the order of their all-reduces.
   std::vector<std::vector<std::string>> names() const;
-  // What the all-reduces of the last finalize took, one after the other, in milliseconds. Waits
-  // until they are done.
-  double communication_ms() const;
-  // The part of that which backward could have hidden, if `computed` is when it ended.
-  double hideable_ms(const Event& computed) const;
+  // The last step's all-reduces, for their times. Empty if they were taken already.
+  ReducedStep take_step();
 
  private:
   struct Bucket {
@@ -59,7 +57,7 @@ class Reducer {
     std::string name;         // "bucket 2: 2.bias, 2.weight"
     std::size_t missing = 0;  // gradients that backward has not finished
     Event full;               // when none was missing any more
-    std::unique_ptr<Work> work;
+    std::shared_ptr<Work> work;
   };
   void start_full_buckets(const Stream& compute);
 

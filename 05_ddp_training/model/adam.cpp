@@ -1,34 +1,29 @@
 #include "05_ddp_training/model/adam.hpp"
 
-#include "05_ddp_training/model/kernels.hpp"
-
-#include <cmath>
+#include "05_ddp_training/model/update_kernels.hpp"
 
 namespace dist {
 
 Adam::Adam(std::span<Parameter> parameters, const OptimizerOptions& options,
            const Stream& stream)
-    : Optimizer(parameters), options_(options) {
+    : Optimizer(parameters, options, stream) {
   remember("exp_avg", stream);     // running mean of the gradient ...
   remember("exp_avg_sq", stream);  // ... and of its square
 }
 
-void Adam::step(double lr, const Stream& stream) {
-  ++steps_;
+void Adam::update(double lr, const UpdateState* update, const Stream& stream) {
   const auto [beta1, beta2] = options_.betas;
   const double decay = options_.weight_decay;
   // Adam adds the decay to the gradient, where the division by the root undoes most of it for
   // parameters with large gradients. AdamW takes it off the parameter itself, "decoupled"
   // (Loshchilov and Hutter, 2019).
   const bool decoupled = options_.name == "adamw";
-  const auto steps = static_cast<double>(steps_);
+  // What depends on the number of steps taken is in *update.
   const AdamFactors factors{
       .beta1 = static_cast<float>(beta1),
       .one_minus_beta1 = static_cast<float>(1.0 - beta1),
       .beta2 = static_cast<float>(beta2),
       .one_minus_beta2 = static_cast<float>(1.0 - beta2),
-      .step_size = static_cast<float>(lr / (1.0 - std::pow(beta1, steps))),
-      .root_correction = static_cast<float>(std::sqrt(1.0 - std::pow(beta2, steps))),
       .eps = static_cast<float>(options_.eps),
       .gradient_decay = static_cast<float>(decoupled ? 0.0 : decay),
       .parameter_scale = static_cast<float>(decoupled ? 1.0 - lr * decay : 1.0)};
@@ -36,7 +31,8 @@ void Adam::step(double lr, const Stream& stream) {
   for (std::size_t i = 0; i < count; ++i) {
     const Parameter& parameter = parameters_[i];
     adam_step(stream, parameter.value.numel(), factors, parameter.grad.data(),
-              parameter.value.data(), state_[i].value.data(), state_[count + i].value.data());
+              parameter.value.data(), state_[i].value.data(), state_[count + i].value.data(),
+              update);
   }
 }
 

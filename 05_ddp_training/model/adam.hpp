@@ -1,5 +1,5 @@
 // What this file adds: torch.optim.Adam and torch.optim.AdamW, which differ in what weight
-// decay does. Builds on: kernels, adam_step.
+// decay does. Builds on: update_kernels, adam_step.
 #pragma once
 
 #include "05_ddp_training/model/optimizer.hpp"
@@ -10,10 +10,9 @@ class Adam : public Optimizer {
  public:
   // AdamW if `options` say so.
   Adam(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream);
-  void step(double lr, const Stream& stream) override;
 
  private:
-  OptimizerOptions options_;
+  void update(double lr, const UpdateState* update, const Stream& stream) override;
 };
 
 }  // namespace dist

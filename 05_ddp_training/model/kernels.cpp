@@ -95,6 +95,35 @@ struct SoftmaxCrossEntropy {
   }
 };
 
+// One index adds all: they are as many as a batch has rows.
+struct MeanOfFloats {
+  std::size_t count;
+  const float* x;
+  double* result;
+  DIST_HOST_DEVICE void operator()(std::size_t) const {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
+    *result = sum / static_cast<double>(count);
+  }
+};
+
+struct MeanOfDoubles {
+  std::size_t count;
+  const double* x;
+  double* result;
+  DIST_HOST_DEVICE void operator()(std::size_t) const {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < count; ++i) sum += x[i] / static_cast<double>(count);
+    *result = sum;
+  }
+};
+
+struct Fill {
+  double value;
+  double* x;
+  DIST_HOST_DEVICE void operator()(std::size_t i) const { x[i] = value; }
+};
+
 struct CountHits {
   std::size_t classes;
   const float* logits;
@@ -107,87 +136,6 @@ struct CountHits {
     hits[r] = best == static_cast<std::size_t>(targets[r]) ? 1.0F : 0.0F;
   }
 };
-
-// PyTorch leaves a part out when its factor is 0, and so do we: with an infinite parameter,
-// 0 times it is not 0. A condition that is the same for all indices costs nothing, as the
-// compiler decides it outside the loop or for a whole vector at once.
-struct SgdStep {
-  SgdFactors f;
-  const float* gradient;
-  float* parameter;
-  DIST_HOST_DEVICE void operator()(std::size_t i) const {
-    const float p = parameter[i];
-    const float g =
-        f.weight_decay == 0.0F ? gradient[i] : std::fma(p, f.weight_decay, gradient[i]);
-    parameter[i] = std::fma(g, -f.lr, p);
-  }
-};
-
-struct SgdMomentumStep {
-  SgdFactors f;
-  const float* gradient;
-  float *parameter, *buffer;
-  DIST_HOST_DEVICE void operator()(std::size_t i) const {
-    const float p = parameter[i];
-    const float g =
-        f.weight_decay == 0.0F ? gradient[i] : std::fma(p, f.weight_decay, gradient[i]);
-    const float b =
-        f.first_step ? g : std::fma(g, f.one_minus_dampening, buffer[i] * f.momentum);
-    buffer[i] = b;
-    parameter[i] = std::fma(f.nesterov ? std::fma(b, f.momentum, g) : b, -f.lr, p);
-  }
-};
-
-struct AdamStep {
-  AdamFactors f;
-  const float* gradient;
-  float *parameter, *m, *v;
-  DIST_HOST_DEVICE void operator()(std::size_t i) const {
-    const float p = parameter[i] * f.parameter_scale;
-    const float g =
-        f.gradient_decay == 0.0F ? gradient[i] : std::fma(p, f.gradient_decay, gradient[i]);
-    m[i] = std::fma(g, f.one_minus_beta1, m[i] * f.beta1);
-    v[i] = std::fma(f.one_minus_beta2 * g, g, v[i] * f.beta2);
-    // eps after the correction and the root, as in PyTorch; inside the root it is another
-    // method.
-    const float denominator = std::sqrt(v[i]) / f.root_correction + f.eps;
-    parameter[i] = p + (-f.step_size * m[i]) / denominator;
-  }
-};
-
-// A sum as a tree: one index adds a block, the next pass adds the blocks' sums, until one is
-// left. Which element goes where depends on nothing but `count`. Eight sums side by side, so
-// that a CPU adds them in one instruction instead of waiting for each.
-struct SumBlock {
-  static constexpr std::size_t kSize = 256;
-  static constexpr std::size_t kLanes = 8;
-  std::size_t count;
-  const float* squared;  // the first pass squares these ...
-  const double* plain;   // ... and the later ones add these
-  double* sums;
-
-  DIST_HOST_DEVICE double term(std::size_t i) const {
-    if (squared == nullptr) return plain[i];
-    const double x = squared[i];
-    return x * x;  // of no float more than a double holds
-  }
-  DIST_HOST_DEVICE void operator()(std::size_t block) const {
-    const std::size_t end = count - block * kSize < kSize ? count : (block + 1) * kSize;
-    std::size_t i = block * kSize;
-    double lane[kLanes] = {};
-    for (; i + kLanes <= end; i += kLanes) {
-      for (std::size_t l = 0; l < kLanes; ++l) lane[l] += term(i + l);
-    }
-    for (std::size_t l = 0; i < end; ++i, ++l) lane[l] += term(i);
-    double sum = 0.0;
-    for (const double part : lane) sum += part;
-    sums[block] = sum;
-  }
-};
-
-std::size_t sum_blocks(std::size_t count) {
-  return count <= 1 ? 1 : (count + SumBlock::kSize - 1) / SumBlock::kSize;
-}
 
 }  // namespace
 
@@ -230,46 +178,21 @@ void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t c
                SoftmaxCrossEntropy{classes, scale, logits, targets, losses, gradient});
 }
 
+void mean(const Stream& stream, std::size_t count, const float* x, double* result) {
+  parallel_for(stream, 1, MeanOfFloats{count, x, result});
+}
+
+void mean(const Stream& stream, std::size_t count, const double* x, double* result) {
+  parallel_for(stream, 1, MeanOfDoubles{count, x, result});
+}
+
+void fill(const Stream& stream, std::size_t count, double value, double* x) {
+  parallel_for(stream, count, Fill{value, x});
+}
+
 void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
                 const float* logits, const std::int32_t* targets, float* hits) {
   parallel_for(stream, rows, CountHits{classes, logits, targets, hits});
-}
-
-void sgd_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
-              const float* gradient, float* parameter) {
-  parallel_for(stream, count, SgdStep{factors, gradient, parameter});
-}
-
-void sgd_momentum_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
-                       const float* gradient, float* parameter, float* buffer) {
-  parallel_for(stream, count, SgdMomentumStep{factors, gradient, parameter, buffer});
-}
-
-void adam_step(const Stream& stream, std::size_t count, const AdamFactors& factors,
-               const float* gradient, float* parameter, float* m, float* v) {
-  parallel_for(stream, count, AdamStep{factors, gradient, parameter, m, v});
-}
-
-std::size_t sum_of_squares_size(std::size_t count) {
-  std::size_t size = 0;
-  do {
-    count = sum_blocks(count);
-    size += count;
-  } while (count > 1);
-  return size;
-}
-
-const double* sum_of_squares(const Stream& stream, std::size_t count, const float* x,
-                             double* sums) {
-  const double* plain = nullptr;
-  for (;;) {
-    const std::size_t blocks = sum_blocks(count);
-    parallel_for(stream, blocks, SumBlock{count, plain == nullptr ? x : nullptr, plain, sums});
-    if (blocks == 1) return sums;
-    count = blocks;
-    plain = sums;
-    sums += blocks;
-  }
 }
 
 }  // namespace dist

@@ -20,6 +20,19 @@ void CrossEntropyLoss::forward(const Tensor& logits, std::span<const std::int32_
                         grad_.data(), 1.0F / static_cast<float>(rows * parts));
 }
 
+void CrossEntropyLoss::forward(const Tensor& logits, const Batch& batch, const Stream& stream) {
+  place_ = batch.place;
+  forward(logits, batch.targets, stream, place_.accumulate);
+  if (place_.part == 0) {
+    samples_ = 0;
+    waited_ms_ = 0;
+  }
+  samples_ += batch.rows();
+  waited_ms_ += batch.waited_ms;
+  if (means_.size() < place_.parts) means_ = Buffer<double>(place_.parts, stream.device());
+  mean(stream, batch.rows(), losses_.data(), means_.data() + place_.part);
+}
+
 double CrossEntropyLoss::value(const Stream& stream) const {
   const std::vector<float> losses = to_host(stream, losses_);
   return std::accumulate(losses.begin(), losses.end(), 0.0) /

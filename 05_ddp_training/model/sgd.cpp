@@ -1,32 +1,31 @@
 #include "05_ddp_training/model/sgd.hpp"
 
-#include "05_ddp_training/model/kernels.hpp"
+#include "05_ddp_training/model/update_kernels.hpp"
 
 namespace dist {
 
 Sgd::Sgd(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream)
-    : Optimizer(parameters), options_(options) {
+    : Optimizer(parameters, options, stream) {
   if (options.momentum != 0.0) remember("momentum_buffer", stream);
 }
 
-void Sgd::step(double lr, const Stream& stream) {
-  ++steps_;
+void Sgd::update(double lr, const UpdateState* update, const Stream& stream) {
   const SgdFactors factors{
       .lr = static_cast<float>(lr),
       .weight_decay = static_cast<float>(options_.weight_decay),
       .momentum = static_cast<float>(options_.momentum),
       .one_minus_dampening = static_cast<float>(1.0 - options_.dampening),
-      .nesterov = options_.nesterov,
-      // The first gradient starts the buffer as it is, undampened (torch/optim/sgd.py).
-      .first_step = steps_ == 1};
+      // The first gradient starts the buffer as it is, undampened (torch/optim/sgd.py): *update
+      // knows which step is the first.
+      .nesterov = options_.nesterov};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];
     const std::size_t count = parameter.value.numel();
     if (state_.empty()) {
-      sgd_step(stream, count, factors, parameter.grad.data(), parameter.value.data());
+      sgd_step(stream, count, factors, parameter.grad.data(), parameter.value.data(), update);
     } else {
       sgd_momentum_step(stream, count, factors, parameter.grad.data(), parameter.value.data(),
-                        state_[i].value.data());
+                        state_[i].value.data(), update);
     }
   }
 }

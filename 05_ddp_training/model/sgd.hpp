@@ -1,5 +1,5 @@
 // What this file adds: torch.optim.SGD, with momentum, dampening, Nesterov's variant and weight
-// decay. Builds on: kernels, sgd_step and sgd_momentum_step.
+// decay. Builds on: update_kernels, sgd_step and sgd_momentum_step.
 #pragma once
 
 #include "05_ddp_training/model/optimizer.hpp"
@@ -9,10 +9,9 @@ namespace dist {
 class Sgd : public Optimizer {
  public:
   Sgd(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream);
-  void step(double lr, const Stream& stream) override;
 
  private:
-  OptimizerOptions options_;
+  void update(double lr, const UpdateState* update, const Stream& stream) override;
 };
 
 }  // namespace dist

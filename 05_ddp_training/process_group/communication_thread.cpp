@@ -29,7 +29,8 @@ class ThreadWork : public Work {
     const std::lock_guard lock(outcome_->mutex);
     return outcome_->done;
   }
-  void wait(const Stream&) override {
+  void wait(const Stream&) override { synchronize(); }
+  void synchronize() override {
     until_done();
     if (outcome_->failure) std::rethrow_exception(std::exchange(outcome_->failure, nullptr));
   }

@@ -15,6 +15,7 @@ class CompletedWork : public Work {
   explicit CompletedWork(double milliseconds) : milliseconds_(milliseconds) {}
   bool is_completed() override { return true; }
   void wait(const Stream&) override {}
+  void synchronize() override {}
   double elapsed_ms() override { return milliseconds_; }
 
  private:
@@ -40,13 +41,15 @@ Tensor HostProcessGroup::allocate(Shape shape) {
 
 std::unique_ptr<Work> HostProcessGroup::run(const Tensor& tensor, const Stream& producer,
                                             std::function<void(std::span<float>)> operate) {
+  return run([this, tensor, operate = std::move(operate)] { on_host(stream_, tensor, operate); },
+             producer);
+}
+
+std::unique_ptr<Work> HostProcessGroup::run(std::function<void()> job, const Stream& producer) {
   // The copy to the host starts when the tensor has been computed, and nobody waits for that
   // here.
   stream_.wait(producer.record_event());
-  const auto job = [this, tensor, operate = std::move(operate)] {
-    on_host(stream_, tensor, operate);
-  };
-  if (thread_) return thread_->submit(job);
+  if (thread_) return thread_->submit(std::move(job));
   const auto begin = std::chrono::steady_clock::now();
   job();
   return std::make_unique<CompletedWork>(
@@ -74,6 +77,21 @@ std::unique_ptr<Work> HostProcessGroup::broadcast(const Tensor& tensor, int root
   return run(tensor, producer, [this, root, algorithm](std::span<float> data) {
     dist::broadcast(comm_, data, root, algorithm);
   });
+}
+
+std::unique_ptr<Work> HostProcessGroup::mean(std::span<double> numbers,
+                                             std::span<double> result,
+                                             const Stream& producer) {
+  return run(
+      [this, numbers, result] {
+        const CallScope scope("mean of the loss");
+        copy_bytes(stream_, result.data(), numbers.data(), numbers.size_bytes());
+        stream_.synchronize();
+        // Few numbers: latency is all that counts.
+        dist::all_reduce<double>(comm_, result, ReduceOp::avg,
+                                 AllReduceAlgorithm::recursive_doubling);
+      },
+      producer);
 }
 
 std::string HostProcessGroup::description() const {

@@ -24,6 +24,9 @@ class HostProcessGroup : public ProcessGroup {
                                    const std::string& name = {}) override;
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override;
+  std::unique_ptr<Work> mean(std::span<double> numbers, std::span<double> result,
+                             const Stream& producer) override;
+  const Communicator& comm() const override { return comm_; }
   void synchronize(const Stream& stream) override { stream.synchronize(); }
   bool overlaps() const override { return thread_.has_value(); }
   std::string description() const override;
@@ -32,6 +35,8 @@ class HostProcessGroup : public ProcessGroup {
   // operate(std::span<float>) on the host's view of `tensor`, after what `producer` has queued.
   std::unique_ptr<Work> run(const Tensor& tensor, const Stream& producer,
                             std::function<void(std::span<float>)> operate);
+  // Now, or on the thread.
+  std::unique_ptr<Work> run(std::function<void()> job, const Stream& producer);
 
   Backend backend_;
   const Communicator& comm_;

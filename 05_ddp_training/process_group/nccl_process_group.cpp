@@ -14,7 +14,8 @@ namespace {
 // Done when the communication stream has passed `end`.
 class NcclWork : public Work {
  public:
-  NcclWork(Event begin, Event end) : begin_(std::move(begin)), end_(std::move(end)) {}
+  NcclWork(NcclCommunicator& nccl, Event begin, Event end)
+      : nccl_(nccl), begin_(std::move(begin)), end_(std::move(end)) {}
 
   bool is_completed() override {
 #if DIST_WITH_CUDA
@@ -27,14 +28,14 @@ class NcclWork : public Work {
   void wait(const Stream& consumer) override {
     consumer.wait(end_);
   }
+  void synchronize() override { nccl_.synchronize(end_); }
   double elapsed_ms() override {
-#if DIST_WITH_CUDA
-    CUDA_CHECK(cudaEventSynchronize(end_.get()));
-#endif
+    synchronize();
     return dist::elapsed_ms(begin_, end_);
   }
 
  private:
+  NcclCommunicator& nccl_;
   Event begin_;
   Event end_;
 };
@@ -42,7 +43,7 @@ class NcclWork : public Work {
 }  // namespace
 
 NcclProcessGroup::NcclProcessGroup(const Communicator& comm, Device device)
-    : stream_(device), nccl_(connect_nccl(comm, device)) {}
+    : comm_(comm), stream_(device), nccl_(connect_nccl(comm, device)) {}
 
 Tensor NcclProcessGroup::allocate(Shape shape) {
   return allocate_nccl(nccl_, std::move(shape));
@@ -57,7 +58,7 @@ std::unique_ptr<Work> NcclProcessGroup::all_reduce(const Tensor& tensor, ReduceO
   stream_.wait(producer.record_event());
   Event begin = stream_.record_event();
   all_reduce_nccl(nccl_, tensor, op, stream_);
-  return std::make_unique<NcclWork>(std::move(begin), stream_.record_event());
+  return std::make_unique<NcclWork>(nccl_, std::move(begin), stream_.record_event());
 }
 
 std::unique_ptr<Work> NcclProcessGroup::broadcast(const Tensor& tensor, int root,
@@ -65,7 +66,17 @@ std::unique_ptr<Work> NcclProcessGroup::broadcast(const Tensor& tensor, int root
   stream_.wait(producer.record_event());
   Event begin = stream_.record_event();
   broadcast_nccl(nccl_, tensor, root, stream_);
-  return std::make_unique<NcclWork>(std::move(begin), stream_.record_event());
+  return std::make_unique<NcclWork>(nccl_, std::move(begin), stream_.record_event());
+}
+
+std::unique_ptr<Work> NcclProcessGroup::mean(std::span<double> numbers,
+                                             std::span<double> result,
+                                             const Stream& producer) {
+  stream_.wait(producer.record_event());
+  Event begin = stream_.record_event();
+  mean_nccl(nccl_, numbers, stream_);
+  copy_bytes(stream_, result.data(), numbers.data(), result.size_bytes());
+  return std::make_unique<NcclWork>(nccl_, std::move(begin), stream_.record_event());
 }
 
 std::string NcclProcessGroup::description() const {

@@ -8,7 +8,7 @@ namespace dist {
 
 class NcclProcessGroup : public ProcessGroup {
  public:
-  // Called on all ranks, each with a GPU of its own.
+  // Called on all ranks, each with a GPU of its own. `comm` must outlive the group.
   NcclProcessGroup(const Communicator& comm, Device device);
 
   Tensor allocate(Shape shape) override;
@@ -16,11 +16,15 @@ class NcclProcessGroup : public ProcessGroup {
                                    const std::string& name = {}) override;
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override;
+  std::unique_ptr<Work> mean(std::span<double> numbers, std::span<double> result,
+                             const Stream& producer) override;
+  const Communicator& comm() const override { return comm_; }
   void synchronize(const Stream& stream) override { nccl_.synchronize(stream); }
   bool overlaps() const override { return true; }
   std::string description() const override;
 
  private:
+  const Communicator& comm_;
   Stream stream_;
   NcclCommunicator nccl_;
 };

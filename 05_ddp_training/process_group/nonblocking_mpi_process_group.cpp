@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <string>
@@ -33,7 +34,8 @@ class RequestWork : public Work {
     if (done != 0) finish_();
     return done != 0;
   }
-  void wait(const Stream&) override {
+  void wait(const Stream&) override { synchronize(); }
+  void synchronize() override {
     const CallScope scope(operation_, name_);
     if (request_ == MPI_REQUEST_NULL) return;
     MPI_CHECK(MPI_Wait(&request_, MPI_STATUS_IGNORE));
@@ -61,6 +63,18 @@ std::unique_ptr<Work> NonblockingMpiProcessGroup::all_reduce(const Tensor& tenso
   return std::make_unique<RequestWork>(
       request, "all_reduce", name,
       [tensor, op, ranks = comm_.size()] { finish(op, tensor.span(), ranks); });
+}
+
+std::unique_ptr<Work> NonblockingMpiProcessGroup::mean(std::span<double> numbers,
+                                                       std::span<double> result,
+                                                       const Stream&) {
+  std::ranges::copy(numbers, result.begin());
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_CHECK(MPI_Iallreduce(MPI_IN_PLACE, result.data(), mpi_count(result.size()), MPI_DOUBLE,
+                           MPI_SUM, comm_.get(), &request));
+  return std::make_unique<RequestWork>(
+      request, "mean of the loss", "",
+      [result, ranks = comm_.size()] { finish(ReduceOp::avg, result, ranks); });
 }
 
 std::unique_ptr<Work> NonblockingMpiProcessGroup::broadcast(const Tensor& tensor, int root,

@@ -22,6 +22,9 @@ class NonblockingMpiProcessGroup : public ProcessGroup {
                                    const std::string& name = {}) override;
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override;
+  std::unique_ptr<Work> mean(std::span<double> numbers, std::span<double> result,
+                             const Stream& producer) override;
+  const Communicator& comm() const override { return comm_; }
   void synchronize(const Stream&) override {}
   bool overlaps() const override { return true; }
   std::string description() const override { return "mpi, non-blocking"; }

@@ -13,6 +13,7 @@
 #include "common/tensor.hpp"
 
 #include <memory>
+#include <span>
 #include <string>
 
 namespace dist {
@@ -25,6 +26,8 @@ class Work {
   // What is queued on `consumer` from now on sees the result. On a GPU the host does not wait.
   // On the CPU the host does, and an exception of the collective comes out here.
   virtual void wait(const Stream& consumer) = 0;
+  // The host waits for the end. An exception of the collective comes out here too.
+  virtual void synchronize() = 0;
   // From its start to its end, in milliseconds; the host waits for the end. NaN where nobody
   // can see it.
   virtual double elapsed_ms() = 0;
@@ -47,6 +50,15 @@ class ProcessGroup {
   [[nodiscard]] virtual std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                                         const Stream& producer) = 0;
 
+  // The mean over all ranks of a few numbers in double precision, such as a step's loss:
+  // numbers, in the device's memory and lost, becomes result, in pinned host memory. Both must
+  // stay until the work is done.
+  [[nodiscard]] virtual std::unique_ptr<Work> mean(std::span<double> numbers,
+                                                   std::span<double> result,
+                                                   const Stream& producer) = 0;
+
+  // Its ranks.
+  virtual const Communicator& comm() const = 0;
   // The host waits until `stream` is done; throws Error if the collectives queued before that
   // point failed, or if a rank they need has not come for too long.
   virtual void synchronize(const Stream& stream) = 0;

@@ -16,17 +16,11 @@
 
 namespace dist {
 
-// Called on all ranks: the mean of each rank's own mean loss, and whether any rank was asked to
-// stop; the same on all. Rank 0's own loss would be that of rank 0's samples. The question
-// costs no message of its own.
-struct StepOutcome {
-  double mean_loss;
-  bool stop;
-};
-inline StepOutcome over_all_ranks(const Communicator& comm, double loss, bool asked_to_stop) {
-  std::array mean{loss, asked_to_stop ? 1.0 : 0.0};
+// Called on all ranks: the mean of their numbers, the same on all.
+inline double mean_over_ranks(const Communicator& comm, double number) {
+  std::array mean{number};
   all_reduce<double>(comm, mean, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
-  return {mean[0], mean[1] > 0};
+  return mean[0];
 }
 
 // Called on all ranks, when rank 0 has read a checkpoint: where the run stood and what the
@@ -34,10 +28,10 @@ inline StepOutcome over_all_ranks(const Communicator& comm, double loss, bool as
 inline void share_progress(const Communicator& comm, Position& position, Optimizer& optimizer,
                            const Stream& stream) {
   std::array<std::uint64_t, 4> numbers{position.step, position.epoch, position.taken,
-                                       optimizer.steps()};
+                                       optimizer.steps(stream)};
   broadcast<std::uint64_t>(comm, numbers, 0);
   position = {.step = numbers[0], .epoch = numbers[1], .taken = numbers[2]};
-  optimizer.set_steps(numbers[3]);
+  optimizer.set_steps(numbers[3], stream);
   for (const Optimizer::State& state : optimizer.state()) {
     on_host(stream, state.value,
             [&](std::span<float> values) { broadcast<float>(comm, values, 0); });

@@ -123,9 +123,10 @@ ncclResult_t send_or_receive(const char* call, Transfer transfer, ncclComm_t com
 }
 
 // MPI reads host memory only, and device memory may not leave its stream.
-std::vector<float> copy_of(const void* device, std::size_t count) {
-  std::vector<float> host(count);
-  std::memcpy(host.data(), device, count * sizeof(float));
+template <class T = float>
+std::vector<T> copy_of(const void* device, std::size_t count) {
+  std::vector<T> host(count);
+  std::memcpy(host.data(), device, count * sizeof(T));
   return host;
 }
 
@@ -251,25 +252,36 @@ ncclResult_t ncclMemFree(void* memory) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t,
-                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  if (comm->polls_left > 0) return too_early();
-  const auto data = std::make_shared<std::vector<float>>();
+namespace {
+
+template <class T>
+ncclResult_t all_reduce(const void* from, void* to, std::size_t count, MPI_Datatype type,
+                        ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  const auto data = std::make_shared<std::vector<T>>();
   return queue("ncclAllReduce", comm, stream,
                {{[=] {
-                   *data = copy_of(from, count);
+                   *data = copy_of<T>(from, count);
                    MPI_Request request = MPI_REQUEST_NULL;
-                   MPI_Iallreduce(MPI_IN_PLACE, data->data(), static_cast<int>(count),
-                                  MPI_FLOAT, op == ncclMax ? MPI_MAX : MPI_SUM, comm->mpi,
-                                  &request);
+                   MPI_Iallreduce(MPI_IN_PLACE, data->data(), static_cast<int>(count), type,
+                                  op == ncclMax ? MPI_MAX : MPI_SUM, comm->mpi, &request);
                    return request;
                  },
                  [=] {
                    if (op == ncclAvg) {
-                     for (float& value : *data) value /= static_cast<float>(comm->size);
+                     for (T& value : *data) value /= static_cast<T>(comm->size);
                    }
-                   std::memcpy(to, data->data(), count * sizeof(float));
+                   std::memcpy(to, data->data(), count * sizeof(T));
                  }}});
+}
+
+}  // namespace
+
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  if (comm->polls_left > 0) return too_early();
+  return type == ncclDouble
+             ? all_reduce<double>(from, to, count, MPI_DOUBLE, op, comm, stream)
+             : all_reduce<float>(from, to, count, MPI_FLOAT, op, comm, stream);
 }
 
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t,

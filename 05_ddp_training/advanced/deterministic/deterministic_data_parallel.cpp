@@ -23,10 +23,9 @@ std::size_t gradient_count(const Mlp& model) {
 
 DeterministicDataParallel::DeterministicDataParallel(Mlp& module, ProcessGroup& group,
                                                      const Stream& stream,
-                                                     const Communicator& comm,
                                                      const VirtualRanks& ranks)
-    : DataParallel(module, group, stream), comm_(comm), ranks_here_(ranks.per_process()) {
-  check_pairs(comm);
+    : DataParallel(module, group, stream), ranks_here_(ranks.per_process()) {
+  check_pairs(group.comm());
   for (std::size_t slot = 0; slot < slots_for(ranks_here_); ++slot) {
     slots_.emplace_back(Shape{gradient_count(module)}, stream.device());
   }
@@ -42,9 +41,9 @@ void DeterministicDataParallel::point_gradients_at(std::size_t slot) {
   }
 }
 
-void DeterministicDataParallel::backward_of_next_rank(const Tensor& grad_logits,
-                                                      Accumulate accumulate,
-                                                      const Stream& stream) {
+// A part of a step is here the batch of one of this process's ranks.
+void DeterministicDataParallel::backward_of_part(const Tensor& grad_logits,
+                                                 Accumulate accumulate, const Stream& stream) {
   // What would be added to, in the usual data parallelism, is here a leaf that is kept apart.
   if (accumulate == Accumulate::no) next_ = 0;
   if (next_ == ranks_here_) {
@@ -59,16 +58,10 @@ void DeterministicDataParallel::backward_of_next_rank(const Tensor& grad_logits,
   });
 }
 
-void DeterministicDataParallel::backward_without_sending(const Tensor& grad_logits,
-                                                         Accumulate accumulate,
-                                                         const Stream& stream) {
-  backward_of_next_rank(grad_logits, accumulate, stream);
-}
-
 void DeterministicDataParallel::backward_and_average(const Tensor& grad_logits,
                                                      Accumulate accumulate,
                                                      const Stream& stream) {
-  backward_of_next_rank(grad_logits, accumulate, stream);
+  backward_of_part(grad_logits, accumulate, stream);
   if (next_ != ranks_here_) {
     throw Error(fmt::format("a step has {} batches on this process, and only {} came",
                             ranks_here_, next_));
@@ -77,23 +70,33 @@ void DeterministicDataParallel::backward_and_average(const Tensor& grad_logits,
   computed_ = stream.record_event();
   stream.synchronize();  // or the time of the exchanges would hold backward's
   const auto begin = std::chrono::steady_clock::now();
-  if (comm_.size() > 1) {
+  const Communicator& comm = group_.comm();
+  if (comm.size() > 1) {
     const CallScope scope("all_reduce", "all gradients, in a fixed tree");
     on_host(stream, slots_[0],
-            [&](std::span<float> sum) { tree_sum_over_processes<float>(comm_, sum); });
+            [&](std::span<float> sum) { tree_sum_over_processes<float>(comm, sum); });
   }
   exchanges_ms_ =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
           .count();
-  const auto ranks = ranks_here_ * static_cast<std::size_t>(comm_.size());
+  const auto ranks = ranks_here_ * static_cast<std::size_t>(comm.size());
   scale(stream, slots_[0].numel(), 1.0F / static_cast<float>(ranks), slots_[0].data());
+}
+
+void DeterministicDataParallel::start_mean(StepOutcome& outcome, const Stream& stream) {
+  std::vector<double> means(outcome.means.size());
+  copy_bytes(stream, means.data(), outcome.means.data(), outcome.means.size_bytes());
+  stream.synchronize();
+  outcome.copied.synchronize();
+  const double asked[] = {outcome.result[1]};
+  outcome.result[0] = tree_mean(group_.comm(), means);
+  outcome.result[1] = tree_mean(group_.comm(), asked);
 }
 
 std::unique_ptr<DataParallel> make_deterministic_data_parallel(Mlp& module, ProcessGroup& group,
                                                                const Stream& stream,
-                                                               const Communicator& comm,
                                                                const VirtualRanks& ranks) {
-  return std::make_unique<DeterministicDataParallel>(module, group, stream, comm, ranks);
+  return std::make_unique<DeterministicDataParallel>(module, group, stream, ranks);
 }
 
 std::string cost_of_determinism(const VirtualRanks& ranks, std::size_t batch_size,

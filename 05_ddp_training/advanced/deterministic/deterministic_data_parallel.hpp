@@ -20,28 +20,27 @@
 namespace dist {
 
 // A step takes one batch of each of this process's ranks, in the order of VirtualRanks::local:
-// backward under no_sync() for all but the last. Each batch's loss is its own mean, not divided
+// each but the last as a part of the step. Each batch's loss is its own mean, not divided
 // by their number: that is done once, at the end, where a rank's tiny gradients have met the
 // others' and are not rounded for themselves.
 class DeterministicDataParallel : public DataParallel {
  public:
-  // Called on all ranks of `comm`, which must outlive this object: those of `group`, and 1, 2,
-  // 4, 8, ... of them. Replaces the grad of every parameter of `module`.
+  // Called on all ranks of `group`, of which there are 1, 2, 4, 8, ... Replaces the grad of
+  // every parameter of `module`.
   DeterministicDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
-                            const Communicator& comm, const VirtualRanks& ranks);
+                            const VirtualRanks& ranks);
 
  private:
-  void backward_without_sending(const Tensor& grad_logits, Accumulate accumulate,
-                                const Stream& stream) override;
+  void backward_of_part(const Tensor& grad_logits, Accumulate accumulate,
+                        const Stream& stream) override;
   void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
                             const Stream& stream) override;
-  double all_reduces_ms() const override { return exchanges_ms_; }
+  void start_mean(StepOutcome& outcome, const Stream& stream) override;
+  std::function<Durations(const Event&)> take_durations() override {
+    return [total = exchanges_ms_](const Event&) { return Durations{.total = total}; };
+  }
 
   void point_gradients_at(std::size_t slot);
-  void backward_of_next_rank(const Tensor& grad_logits, Accumulate accumulate,
-                             const Stream& stream);
-
-  const Communicator& comm_;
   std::size_t ranks_here_;
   std::vector<Tensor> slots_;  // all gradients in a row, as often as tree_sum needs them
   std::size_t next_ = 0;       // of this process's ranks
@@ -51,7 +50,6 @@ class DeterministicDataParallel : public DataParallel {
 // As the constructor.
 std::unique_ptr<DataParallel> make_deterministic_data_parallel(Mlp& module, ProcessGroup& group,
                                                                const Stream& stream,
-                                                               const Communicator& comm,
                                                                const VirtualRanks& ranks);
 
 // What it costs, in one line for the reader. `batch_size` is of one virtual rank.

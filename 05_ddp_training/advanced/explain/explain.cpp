@@ -154,7 +154,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
       model, comm.size(), comm.rank(), stream,
       [&](const Tensor& grad_logits) { ddp.backward(grad_logits, stream); });
   group.synchronize(stream);
-  const double mean_loss = over_all_ranks(comm, step.loss, false).mean_loss;
+  const double mean_loss = mean_over_ranks(comm, step.loss);
 
   // The same by one process, which has all samples in one batch. Every rank is that process.
   Mlp lone_model = make_explained_model(0, stream);

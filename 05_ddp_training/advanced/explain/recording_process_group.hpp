@@ -40,6 +40,11 @@ class RecordingProcessGroup : public ProcessGroup {
                                   const Stream& producer) override {
     return group_.broadcast(tensor, root, producer);
   }
+  std::unique_ptr<Work> mean(std::span<double> numbers, std::span<double> result,
+                             const Stream& producer) override {
+    return group_.mean(numbers, result, producer);
+  }
+  const Communicator& comm() const override { return group_.comm(); }
   void synchronize(const Stream& stream) override { group_.synchronize(stream); }
   bool overlaps() const override { return group_.overlaps(); }
   std::string description() const override { return group_.description(); }
@@ -57,6 +62,7 @@ class RecordingProcessGroup : public ProcessGroup {
       work_->wait(consumer);
       record_(consumer);
     }
+    void synchronize() override { work_->synchronize(); }
     double elapsed_ms() override { return work_->elapsed_ms(); }
 
    private:

@@ -7,30 +7,28 @@
 namespace dist {
 
 Guards::Guards(const Communicator& comm, std::span<const Parameter> parameters,
-               GuardOptions options, const Stream& stream)
-    : comm_(comm), parameters_(parameters), options_(options), finite_(parameters, stream) {
+               GuardOptions options)
+    : comm_(comm), parameters_(parameters), options_(options) {
   if (options.stop_on_signal) signal_.emplace();
 }
 
-bool Guards::may_step(const Stream& stream) {
-  const std::string culprit = finite_.first_not_finite(stream);
-  if (culprit.empty()) {
-    skipped_in_a_row_ = 0;
-    return true;
-  }
-  last_not_finite_ = culprit;
-  ++skipped_;
-  if (++skipped_in_a_row_ == kMostSkippedInARow) {
+std::string Guards::after_step(const UpdateState& update, bool anybody_asked) {
+  stop_requested_ = stop_requested_ || anybody_asked;
+  if (update.is_open()) return "";
+  const std::string& culprit = parameters_[static_cast<std::size_t>(update.culprit)].name;
+  if (update.skipped_in_a_row == UpdateState::kMostSkippedInARow && problem_.empty()) {
     problem_ =
         fmt::format("{} steps in a row had to be skipped: the gradient of {} is not finite",
-                    skipped_in_a_row_, culprit);
+                    update.skipped_in_a_row, culprit);
   }
-  return false;
+  return culprit;
 }
 
-void Guards::after_step(std::size_t steps, bool anybody_asked, const Stream& stream) {
-  stop_requested_ = anybody_asked;
-  if (options_.check_replicas == 0 || steps % options_.check_replicas != 0) return;
+bool Guards::compares_after(std::size_t steps) const {
+  return options_.check_replicas != 0 && steps % options_.check_replicas == 0;
+}
+
+void Guards::compare_replicas(std::size_t steps, const Stream& stream) {
   const std::string difference = first_difference(comm_, parameters_, stream);
   if (difference.empty()) return;
   problem_ = fmt::format("the replicas differ after step {}, first in {}", steps, difference);

@@ -27,7 +27,7 @@ struct ncclConfig_t {
 };
 #define NCCL_CONFIG_INITIALIZER \
   { 1 }
-enum ncclDataType_t { ncclFloat = 7 };
+enum ncclDataType_t { ncclFloat = 7, ncclDouble = 8 };
 enum ncclRedOp_t { ncclSum = 0, ncclMax = 2, ncclAvg = 4 };
 
 const char* ncclGetErrorString(ncclResult_t result);

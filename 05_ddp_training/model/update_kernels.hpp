@@ -1,0 +1,85 @@
+// The arithmetic of the optimizers, and the decision whether a step is taken at all.
+//
+// As in kernels.hpp every function queues its work on `stream` and takes pointers into that
+// stream's device. The decision stays on the device too: a host that waited for it could not
+// queue the next step meanwhile.
+#pragma once
+
+#include "common/stream.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dist {
+
+// What an optimizer remembers of its steps, in the memory of its device. PyTorch's fused
+// optimizers get the same as `found_inf` and a step count on the device.
+struct UpdateState {
+  // After this many steps in a row without a finite gradient it takes none any more: that is no
+  // accident.
+  static constexpr std::int64_t kMostSkippedInARow = 10;
+
+  std::int64_t steps = 0;             // taken
+  std::int64_t skipped_in_a_row = 0;  // up to now
+  std::int64_t culprit = -1;          // the parameter that the last step was skipped for; or -1
+  // Adam's factors for the step to be taken (AdamFactors).
+  float step_size = 0;
+  float root_correction = 1;
+
+  bool is_open() const { return culprit < 0; }
+};
+
+// Decides about the next step: squares[p] is parameter p's sum_of_squares of the gradient. The
+// step is taken if all of them are finite. `lr`, `beta1` and `beta2` are Adam's.
+void decide_update(const Stream& stream, std::size_t parameters, const double* squares,
+                   double lr, double beta1, double beta2, UpdateState* state);
+
+// The steps of the optimizers, each in one pass over memory. Their factors are computed in
+// double, as PyTorch does, and rounded once. With a `state`, the step is taken if it is open,
+// and Adam's step_size and root_correction are the state's.
+
+// SGD (torch/optim/sgd.py; Sutskever et al., 2013, for the momentum):
+//   g = g + weight_decay p
+//   buffer = first_step ? g : g one_minus_dampening + buffer momentum
+//   p = p - lr (nesterov ? g + buffer momentum : buffer)
+struct SgdFactors {
+  float lr;
+  float weight_decay = 0.0F;
+  float momentum = 0.0F;
+  float one_minus_dampening = 1.0F;
+  bool nesterov = false;
+  bool first_step = false;  // with a state: its first
+};
+// Without momentum there is no buffer, and p = p - lr g.
+void sgd_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
+              const float* gradient, float* parameter, const UpdateState* state = nullptr);
+void sgd_momentum_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
+                       const float* gradient, float* parameter, float* buffer,
+                       const UpdateState* state = nullptr);
+
+// Adam and AdamW (torch/optim/adam.py, adamw.py; Kingma and Ba, 2015; Loshchilov and Hutter,
+// 2019):
+//   p = p parameter_scale;   g = g + gradient_decay p
+//   m = g (1 - beta1) + m beta1;   v = g^2 (1 - beta2) + v beta2
+//   p = p - step_size m / (sqrt(v) / root_correction + eps)
+struct AdamFactors {
+  float beta1, one_minus_beta1;
+  float beta2, one_minus_beta2;
+  float step_size = 0.0F;        // lr / (1 - beta1^t), t the step from 1
+  float root_correction = 1.0F;  // sqrt(1 - beta2^t)
+  float eps;
+  float gradient_decay = 0.0F;   // weight decay of Adam
+  float parameter_scale = 1.0F;  // 1 - lr * weight decay of AdamW
+};
+void adam_step(const Stream& stream, std::size_t count, const AdamFactors& factors,
+               const float* gradient, float* parameter, float* m, float* v,
+               const UpdateState* state = nullptr);
+
+// The sum over i of x[i]^2, in double, so that it is finite exactly if every x[i] is. `sums` is
+// scratch of sum_of_squares_size(count) numbers on the stream's device; the result goes to
+// *result, there too.
+std::size_t sum_of_squares_size(std::size_t count);
+void sum_of_squares(const Stream& stream, std::size_t count, const float* x, double* sums,
+                    double* result);
+
+}  // namespace dist

@@ -1,0 +1,20 @@
+// What this file adds: the least that a rank must send in a step, whatever the all-reduce.
+#pragma once
+
+#include "05_ddp_training/model/mlp.hpp"
+
+#include <span>
+
+namespace dist {
+
+// What each of `ranks` ranks must send at least, on average: 2 (N - 1) / N of the gradients'
+// bytes (Patarasuk and Yuan, 2009).
+inline double least_bytes_per_rank(std::span<const Parameter> parameters, int ranks) {
+  double bytes = 0;
+  for (const Parameter& parameter : parameters) {
+    bytes += static_cast<double>(parameter.value.size_bytes());
+  }
+  return 2.0 * (ranks - 1) / ranks * bytes;
+}
+
+}  // namespace dist

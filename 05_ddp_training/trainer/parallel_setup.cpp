@@ -1,0 +1,79 @@
+#include "05_ddp_training/trainer/parallel_setup.hpp"
+
+#include "05_ddp_training/advanced/deterministic/deterministic_data_parallel.hpp"
+#include "05_ddp_training/advanced/explain/explain.hpp"
+#include "05_ddp_training/advanced/guards/agreement.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "common/join.hpp"
+
+#include <fmt/core.h>
+
+namespace dist {
+
+std::optional<int> ParallelSetup::read(int argc, char** argv) {
+  if (const auto exit = Setup::read(argc, argv)) return exit;
+  overlap_ =
+      choose_overlap(parallel_.overlap, backend_.backend, comm(), options.common.threads);
+  if (!parallel_.explain) return std::nullopt;
+  return explain(comm(), console(), *make_group(), stream(), device.reason);
+}
+
+void ParallelSetup::check_together(CommandLine& command_line) {
+  // One run, or N that only look like it?
+  require_agreement(comm(), command_line.values(), settings["training data"]);
+  backend_ = choose_backend(parallel_.backend, comm(), device.device);
+}
+
+std::unique_ptr<ProcessGroup> ParallelSetup::make_group() {
+  auto group =
+      make_process_group(backend_.backend, comm(), device.device,
+                         kAllReduceAlgorithms.at(parallel_.algorithm), overlap_.overlap);
+  carrier_ = group->description();
+  return group;
+}
+
+std::unique_ptr<DataParallel> ParallelSetup::make_data_parallel(Mlp& model,
+                                                                ProcessGroup& group) const {
+  auto parallel =
+      parallel_.deterministic
+          ? make_deterministic_data_parallel(model, group, stream(), ranks())
+          : dist::make_data_parallel(parallel_.data_parallel, model, group, stream(),
+                                     parallel_.bucket_caps());
+  parallel->count_next_step();
+  return parallel;
+}
+
+LrSchedule ParallelSetup::schedule() const {
+  if (!parallel_.scale_lr) return Setup::schedule();
+  return linearly_scaled(options.optimizer.lr, ranks().count(), options.optimizer.warmup_steps);
+}
+
+RunDescription ParallelSetup::description() const {
+  RunDescription run = Setup::description();
+  run.backend = to_string(backend_.backend);
+  if (backend_.backend == Backend::ours) run.algorithm = parallel_.algorithm;
+  run.overlap = overlap_.reason;
+  if (parallel_.deterministic) {
+    run.algorithm = "fixed-tree";
+    run.overlap = "the tree is added after backward";
+  }
+  return run;
+}
+
+std::vector<std::string> ParallelSetup::opening(const Mlp& model) const {
+  const int size = comm().size();
+  const BatchPlan plan = batches();
+  const VirtualSampler sampler(train().size(), ranks(), plan.size, options.sampler);
+  return {
+      fmt::format("{} rank{}, model {} on {} ({})", size, size == 1 ? "" : "s",
+                  join(options.layers, "-"), to_string(device.device), device.reason),
+      parallel_.deterministic
+          ? cost_of_determinism(ranks(), plan.size, model)
+          : fmt::format("gradients by {}: {}", carrier_, backend_.reason),
+      fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}", options.dataset,
+                  train().size(), sampler.num_samples(),
+                  sampler.total_size() > train().size() ? " (padded)" : "", size,
+                  options.batch_size, static_cast<std::size_t>(size) * options.batch_size)};
+}
+
+}  // namespace dist

@@ -1,0 +1,55 @@
+// What this file adds: what several processes settle beside a Setup: whether they are in one
+// run, who carries their messages, and how their gradients become one.
+#pragma once
+
+#include "05_ddp_training/data_parallel/data_parallel.hpp"
+#include "05_ddp_training/process_group/overlap_choice.hpp"
+#include "05_ddp_training/trainer/parallel_options.hpp"
+#include "05_ddp_training/trainer/setup.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dist {
+
+class ParallelSetup : public Setup {
+ public:
+  using Setup::Setup;
+
+  // Also answers --explain.
+  std::optional<int> read(int argc, char** argv) override;
+
+  // Called on all ranks: who carries gradients, as the flags say: ours, MPI or NCCL.
+  std::unique_ptr<ProcessGroup> make_group();
+  // Called on all ranks: `model`, data-parallel as the flags say: in buckets, parameter by
+  // parameter, or in an order that gives the same bits on any number of processes.
+  std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group) const;
+
+  VirtualRanks ranks() const override { return parallel_.ranks(comm()); }
+  std::size_t accumulate() const override { return parallel_.accumulate; }
+  LrSchedule schedule() const override;
+  std::size_t check_replicas() const override { return parallel_.check_replicas; }
+  RunDescription description() const override;
+  std::vector<std::string> opening(const Mlp& model) const override;
+  std::string promise() const override {
+    return "the same parameters, to the bit, on every rank";
+  }
+
+ protected:
+  std::string title() const override { return "Lesson 5: N processes train one model."; }
+  bool fixed_ranks() const override { return parallel_.deterministic; }
+  void declare(CommandLine& command_line) override {
+    parallel_.declare(command_line, options, comm());
+  }
+  void check_together(CommandLine& command_line) override;
+
+ private:
+  ParallelOptions parallel_;
+  BackendChoice backend_;
+  OverlapChoice overlap_{};
+  std::string carrier_;  // the group's description
+};
+
+}  // namespace dist

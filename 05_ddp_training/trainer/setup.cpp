@@ -1,0 +1,60 @@
+#include "05_ddp_training/trainer/setup.hpp"
+
+#include "05_ddp_training/trainer/memory_use.hpp"
+#include "common/join.hpp"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+namespace dist {
+
+Setup::Setup(std::string program, const Communicator& comm)
+    : program_(std::move(program)), comm_(comm) {}
+
+std::optional<int> Setup::read(int argc, char** argv) {
+  const bool root = comm_.rank() == 0;
+  CommandLine command_line(program_, title());
+  options.declare(command_line, /*writes=*/root);
+  declare(command_line);
+  start.declare(command_line);
+  command_line.check([&] {
+    device = choose_device(options.common.device, comm_.local_rank());
+    const auto processes = static_cast<std::size_t>(comm_.size());
+    data.load(options, comm_.size(), ranks().per_process());
+    settings =
+        run_settings(command_line.values(), data.fingerprint(options), to_string(device.device),
+                     processes, processes * options.batch_size * accumulate());
+    start.check(options, settings, /*reads=*/root, /*any_ranks=*/fixed_ranks());
+  });
+  command_line.check_together([&] { check_together(command_line); });
+  if (const auto exit = parse(command_line, comm_, argc, argv)) return exit;
+
+  console_.emplace(options.common.json, root);
+  stream_.emplace(device.device, options.common.threads);
+  generator_.emplace(options.common.seed);
+  memory_before = memory_use().resident_share(comm_.local_size());
+  return std::nullopt;
+}
+
+LrSchedule Setup::schedule() const {
+  return warmed_up(options.optimizer.lr, options.optimizer.warmup_steps);
+}
+
+RunDescription Setup::description() const {
+  return {.device = to_string(device.device), .ranks = comm_.size()};
+}
+
+std::vector<std::string> Setup::opening(const Mlp&) const {
+  return {fmt::format("1 process, model {} on {} ({})", join(options.layers, "-"),
+                      to_string(device.device), device.reason),
+          fmt::format("{}: {} samples in batches of {}", options.dataset, train().size(),
+                      options.batch_size)};
+}
+
+BatchPlan Setup::batches() const {
+  const std::size_t played = ranks().per_process();
+  return {options.batch_size / played, options.loader_drop_last, played, accumulate()};
+}
+
+}  // namespace dist

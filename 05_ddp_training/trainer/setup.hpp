@@ -1,0 +1,77 @@
+// What this file adds: everything that a training program settles before its first step: flags,
+// device, data, and where training begins. single_process needs no more; what several processes
+// add is in parallel_setup.hpp.
+#pragma once
+
+#include "04_distributed_sampler/batch.hpp"
+#include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
+#include "05_ddp_training/checkpoint/starting_point.hpp"
+#include "05_ddp_training/model/lr_schedule.hpp"
+#include "05_ddp_training/trainer/summary.hpp"
+#include "05_ddp_training/trainer/training_data.hpp"
+#include "05_ddp_training/trainer/training_options.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dist {
+
+class Setup {
+ public:
+  // `comm` must outlive this.
+  Setup(std::string program, const Communicator& comm);
+  virtual ~Setup() = default;
+  Setup(const Setup&) = delete;
+  Setup& operator=(const Setup&) = delete;
+
+  // Called on all ranks, first of all. Reads the flags and the data and checks them, on all
+  // ranks together. Returns the exit status if there is nothing to train: --help, bad usage.
+  virtual std::optional<int> read(int argc, char** argv);
+
+  const Communicator& comm() const { return comm_; }
+  const Console& console() const { return *console_; }
+  const Stream& stream() const { return *stream_; }
+  // One generator for the model and then the data, in this order: PyTorch's numbers depend on
+  // it.
+  Generator& generator() { return *generator_; }
+  const Dataset& train() const { return data.train(); }
+
+  // What data parallelism changes about a run.
+  virtual VirtualRanks ranks() const { return {1, 1, 0}; }
+  virtual std::size_t accumulate() const { return 1; }
+  virtual LrSchedule schedule() const;
+  virtual std::size_t check_replicas() const { return 0; }  // steps; 0: never
+  virtual RunDescription description() const;
+  // How the run begins, for the reader, and what its end promises.
+  virtual std::vector<std::string> opening(const Mlp& model) const;
+  virtual std::string promise() const { return "all parameters are finite"; }
+
+  // How this process's samples make batches and steps.
+  BatchPlan batches() const;
+
+  TrainingOptions options;
+  TrainingData data;
+  StartingPoint start;
+  RunSettings settings;
+  DeviceChoice device;
+  std::size_t memory_before = 0;  // there was a model, in bytes
+
+ protected:
+  virtual std::string title() const { return "Lesson 5, before: one process trains alone."; }
+  // Whether the number of processes changes nothing about a run (--deterministic).
+  virtual bool fixed_ranks() const { return false; }
+  // Between the other flags: adds its own, and checks of how they fit.
+  virtual void declare(CommandLine&) {}
+  // Called on all ranks when each of them has passed its own checks. Throws Error on all.
+  virtual void check_together(CommandLine&) {}
+
+ private:
+  std::string program_;
+  const Communicator& comm_;
+  std::optional<Console> console_;
+  std::optional<Stream> stream_;
+  std::optional<Generator> generator_;
+};
+
+}  // namespace dist

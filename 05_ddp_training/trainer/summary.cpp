@@ -1,0 +1,113 @@
+#include "05_ddp_training/trainer/summary.hpp"
+
+#include "common/hash.hpp"
+#include "common/host_copy.hpp"
+#include "common/json.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace dist {
+namespace {
+
+std::string communication_line(const StepTimes& times, const std::string& how) {
+  const double hidden = times.hidden();
+  if (!std::isfinite(times.communication)) {
+    return fmt::format("communication: how much of it was hidden, nobody can see ({})", how);
+  }
+  std::string text = fmt::format("communication: {:.2f} ms per step, {:.0f} % of it hidden",
+                                 times.communication, 100 * hidden);
+  if (hidden > 0 && times.hideable > 0) {
+    const double best = times.hideable / times.communication;
+    text += fmt::format(", {:.0f} % of what could be", 100 * std::min(1.0, hidden / best));
+  }
+  return text + fmt::format(" ({})", how);
+}
+
+// Communication that is no message has been seen by nobody.
+std::string traffic_line(const Summary& run) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  const std::string least =
+      fmt::format("{:.2f} MiB is the least that a rank must send", run.least_bytes / kMiB);
+  if (!run.bytes_sent) {
+    return fmt::format("traffic: {} per step (not counted: no messages)", least);
+  }
+  return fmt::format("traffic: {:.2f} MiB sent per rank and step; {}",
+                     static_cast<double>(*run.bytes_sent) / kMiB, least);
+}
+
+Json nullable(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
+// By name; `finite` becomes false if a number is not.
+Json described(std::span<const Parameter> parameters, const Stream& stream, bool& finite) {
+  Json all = Json::object();
+  for (const Parameter& parameter : parameters) {
+    all[parameter.name] =
+        read_on_host(stream, parameter.value, [&](std::span<const float> values) -> Json {
+          double squares = 0;
+          for (const float value : values) squares += static_cast<double>(value) * value;
+          finite = finite && std::isfinite(squares);
+          Json first8 = Json::array();
+          for (const float value : values.first(std::min<std::size_t>(8, values.size()))) {
+            first8.push_back(significant(value));
+          }
+          return {{"l2", significant(std::sqrt(squares))},
+                  {"first8", first8},
+                  {"sha256", sha256(values)}};
+        });
+  }
+  return all;
+}
+
+}  // namespace
+
+bool Summary::print(const Console& console, const StepTimeline& times,
+                    std::span<const Parameter> parameters, const Stream& stream) const {
+  bool finite = true;
+  const Json described_parameters = described(parameters, stream, finite);
+  const StepTimes typical = times.typical();
+  if (skipped > 0) {
+    console.line(fmt::format("{} steps were skipped: a gradient was not finite", skipped));
+  }
+  if (times.steps() > 0) {
+    console.line(fmt::format(
+        "one step: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication {:.2f} + "
+        "optimizer {:.2f}",
+        typical.step, typical.data, typical.compute(), typical.exposed, typical.optimizer));
+    if (least_bytes > 0) {
+      console.line(communication_line(typical, run.overlap));
+      console.line(traffic_line(*this));
+    }
+    console.line(fmt::format("{:.0f} samples per second", times.samples_per_second()));
+    console.line(describe(memory, run.device));
+  }
+  console.row({{"final", true},
+                {"steps", steps},
+                {"skipped_steps", skipped},
+                {"parameters", described_parameters},
+                {"replicas_identical", replicas_identical},
+                {"test_accuracy", test_accuracy ? Json(*test_accuracy) : Json()},
+                {"samples_per_second", significant(times.samples_per_second())},
+                {"step_ms", significant(typical.step)},
+                {"data_ms", significant(typical.data)},
+                {"compute_ms", significant(typical.compute())},
+                {"comm_ms", significant(typical.communication)},
+                {"exposed_comm_ms", significant(typical.exposed)},
+                {"hideable_comm_ms", significant(typical.hideable)},
+                {"hidden", significant(typical.hidden())},
+                {"optimizer_ms", significant(typical.optimizer)},
+                {"bytes_sent_per_step", bytes_sent ? Json(*bytes_sent) : Json()},
+                {"least_bytes_per_step", significant(least_bytes)},
+                {"memory", json_of(memory)},
+                {"device", run.device},
+                {"backend", nullable(run.backend)},
+                {"algorithm", nullable(run.algorithm)},
+                {"ranks", run.ranks}});
+  return finite;
+}
+
+}  // namespace dist

@@ -1,0 +1,42 @@
+// What a run says at its end: where the time went, what was sent, what memory was needed, and
+// the parameters, so that two runs can be compared.
+#pragma once
+
+#include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/trainer/step_times.hpp"
+#include "05_ddp_training/trainer/training_memory.hpp"
+#include "common/console.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace dist {
+
+// Who trained, and how gradients travelled.
+struct RunDescription {
+  std::string device;
+  std::string backend{};    // null in the row if empty
+  std::string algorithm{};  // likewise
+  std::string overlap{};    // why communication is hidden or not
+  int ranks = 1;
+};
+
+struct Summary {
+  RunDescription run;
+  std::size_t steps = 0;
+  std::size_t skipped = 0;
+  bool replicas_identical = true;
+  std::optional<double> test_accuracy{};
+  std::optional<std::uint64_t> bytes_sent{};  // by a rank in a step; nothing if in no message
+  double least_bytes = 0;                     // the least that it must send
+  TrainingMemory memory{};
+
+  // Prints lines or the last row. Returns false if a parameter is not finite any more.
+  bool print(const Console& console, const StepTimeline& times,
+             std::span<const Parameter> parameters, const Stream& stream) const;
+};
+
+}  // namespace dist
