@@ -1,10 +1,8 @@
 // Lesson 5: N processes train one model.
 //
 //   mpirun -np 4 build/bin/ddp_training
-//   mpirun -np 4 build/bin/ddp_training --dataset idx --data FOLDER      MNIST's own files
 //
-// Read single_process.cpp first; this file is the same program with messages added. The
-// numbered comments mark where it differs.
+// The same program as single_process.cpp, with messages added at the numbered comments.
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
@@ -21,7 +19,7 @@ int main(int argc, char** argv) {
   const Communicator comm = Communicator::world();
 
   // [2] One run, or N that only look like it? The ranks compare flags, data and program.
-  ParallelSetup setup("ddp_training", comm);  // flags, device, data: all checked
+  ParallelSetup setup("ddp_training", comm);
   if (const auto exit = setup.read(argc, argv)) return *exit;
   const Stream& stream = setup.stream();
 
@@ -30,8 +28,7 @@ int main(int argc, char** argv) {
   // [3] Who carries messages between the replicas: ours, MPI or NCCL.
   const auto group = setup.make_group();
   TrainingRun run(setup, model, *optimizer);  // starts or goes on, reports, saves, tests
-  // [4] Rank 0's parameters become everybody's (lesson 2), and gradients become views of
-  // messages.
+  // [4] Rank 0's parameters become everybody's (lesson 2); gradients become views of messages.
   const auto ddp = setup.make_data_parallel(model, *group);
 
   // [5] This rank's share of every epoch (lesson 4).
@@ -46,9 +43,9 @@ int main(int argc, char** argv) {
       // The step: predict, compare, find out who is to blame, move.
       const Tensor logits = ddp->forward(batch.inputs, stream);
       loss.forward(logits, batch, stream);
-      // [6] Backward as before, and each bucket's all-reduce (lesson 3) as soon as it is full:
-      // every rank's gradients are now the mean over all ranks, so that the same optimizer step
-      // keeps the replicas equal. (Not before the last batch of a step that has several.)
+      // [6] Each bucket's all-reduce (lesson 3) starts during backward, as soon as it is full.
+      // Every rank's gradients are now the mean over all ranks, so that the same optimizer step
+      // keeps the replicas equal. (A step of several batches sends after the last of them.)
       if (!ddp->backward(loss.grad(), stream, batch.place.ends_step())) continue;
       optimizer->step(run.learning_rate(), stream);
       // [7] Rank 0's own loss would be that of rank 0's samples.

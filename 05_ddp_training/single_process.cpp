@@ -2,7 +2,7 @@
 //
 //   build/bin/single_process
 //
-// Then compare it with main.cpp: the difference is what data parallelism adds.
+// The difference from main.cpp is what data parallelism adds:
 //   diff 05_ddp_training/single_process.cpp 05_ddp_training/main.cpp
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/model/loss.hpp"
@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   install_fatal_handler(0);
   const Communicator comm = Communicator::alone();
 
-  Setup setup("single_process", comm);  // flags, device, data: all checked
+  // Flags, device and data: read and checked.
+  Setup setup("single_process", comm);
   if (const auto exit = setup.read(argc, argv)) return *exit;
   const Stream& stream = setup.stream();
 

@@ -179,20 +179,14 @@ struct Funnel {
     const auto carrier = make_process_group(Backend::ours, group, stream.device(),
                                             AllReduceAlgorithm::automatic);
     const VirtualRanks ranks = played_by(group);
-    const auto parallel =
-        make_deterministic_data_parallel(model, *carrier, stream, group, ranks);
+    const auto parallel = make_deterministic_data_parallel(model, *carrier, stream, ranks);
     const Tensor input = upload(stream, {1.0F}, {1, 1});
     for (int step = 0; step < 2; ++step) {  // the second must not see the first one's sums
       for (std::size_t i = 0; i < ranks.per_process(); ++i) {
         parallel->forward(input, stream);
         const Tensor gradient =
             upload(stream, leaf(ranks.local()[i], count, magnitude), {1, count});
-        if (i + 1 == ranks.per_process()) {
-          parallel->backward(gradient, stream);
-        } else {
-          const auto local = parallel->no_sync();
-          parallel->backward(gradient, stream);
-        }
+        parallel->backward(gradient, stream, i + 1 == ranks.per_process());
       }
       const CommunicationTimes times = parallel->communication_times(stream);
       ok = ok && times.total >= 0.0 && times.exposed == times.total;
@@ -238,7 +232,7 @@ TEST_CASE("a step with a batch too few or too many is refused", "[deterministic]
       const auto carrier =
           make_process_group(Backend::ours, group, Device{}, AllReduceAlgorithm::automatic);
       const auto parallel =
-          make_deterministic_data_parallel(model, *carrier, stream, group, played_by(group));
+          make_deterministic_data_parallel(model, *carrier, stream, played_by(group));
       const Tensor input = upload(stream, {1.0F}, {1, 1});
       const Tensor gradient = upload(stream, {1.0F, 2.0F}, {1, 2});
       const std::string batches = std::to_string(kRanks / size);
@@ -246,9 +240,35 @@ TEST_CASE("a step with a batch too few or too many is refused", "[deterministic]
       CHECK(error_of([&] { parallel->backward(gradient, stream); }) ==
             "a step has " + batches + " batches on this process, and only 1 came");
       CHECK(error_of([&] {
-              const auto local = parallel->no_sync();
-              for (int i = 0; i <= kRanks; ++i) parallel->backward(gradient, stream);
+              for (int i = 0; i <= kRanks; ++i) parallel->backward(gradient, stream, false);
             }) == "a step has " + batches + " batches on this process, and another one came");
+    });
+  }
+}
+
+TEST_CASE("the loss is averaged in the same tree, and a request to stop is asked of all",
+          "[deterministic]") {
+  const Stream stream(Device{});
+  const auto number = [](int rank) { return std::ldexp(1.0, 10 * rank) + 1.0 / 3.0; };
+  std::array<double, 8> all{};
+  for (int rank = 0; rank < kRanks; ++rank) all[static_cast<std::size_t>(rank)] = number(rank);
+  for (const int size : group_sizes()) {
+    in_groups_of(size, [&](const Communicator& group) {
+      Generator generator(1);
+      Mlp model({1, 2}, generator, stream);
+      const auto carrier =
+          make_process_group(Backend::ours, group, Device{}, AllReduceAlgorithm::ring);
+      const VirtualRanks ranks = played_by(group);
+      const auto parallel = make_deterministic_data_parallel(model, *carrier, stream, ranks);
+      std::vector<double> mine;
+      for (const int rank : ranks.local()) mine.push_back(number(rank));
+      const bool asked = group.rank() == group.size() - 1;
+      std::array<double, 2> result{0.0, asked ? 1.0 : 0.0};
+      const StepOutcome outcome =
+          parallel->mean({.means = mine, .numbers = {}, .result = result}, stream);
+      outcome.wait();
+      CHECK(outcome.loss() == sum_of_eight(all) / 8);
+      CHECK(outcome.asked_to_stop());
     });
   }
 }

@@ -1,6 +1,7 @@
 // Lesson 5: the kernels one by one, against plain loops in double precision. Every rank draws
 // its own numbers, so that more ranks mean more cases.
 #include "05_ddp_training/model/kernels.hpp"
+#include "05_ddp_training/model/update_kernels.hpp"
 #include "common/buffer.hpp"
 #include "tests/support/device_numbers.hpp"
 
@@ -80,9 +81,10 @@ TEST_CASE("a sum of squares is right at every size, and finite exactly if all ar
       return [&](const Stream& stream) {
         const Tensor values = upload(stream, numbers);
         const Buffer<double> sums(sum_of_squares_size(count), stream.device());
-        const double* at = sum_of_squares(stream, count, values.data(), sums.data());
+        const Buffer<double> total(1, stream.device());
+        sum_of_squares(stream, count, values.data(), sums.data(), total.data());
         double result = -1.0;
-        copy_bytes(stream, &result, at, sizeof(result));
+        copy_bytes(stream, &result, total.data(), sizeof(result));
         stream.synchronize();
         return Numbers{result};
       };

@@ -160,7 +160,7 @@ TEST_CASE("every optimizer follows its formula, with another learning rate each 
           copy(stream, grad, upload(stream, noise(count, seed)));
           optimizer->step(0.01 * (step + 1), stream);
         }
-        CHECK(optimizer->steps() == 5);
+        CHECK(optimizer->steps(stream) == 5);
         return to_host(stream, value);
       });
       CHECK(largest_error(got, plain.parameters()) < 1e-6);
@@ -226,7 +226,7 @@ TEST_CASE("an optimizer that is given another's state goes on with its bits", "[
         CHECK(successor->state()[i].name == optimizer->state()[i].name);
         copy(stream, successor->state()[i].value, optimizer->state()[i].value);
       }
-      successor->set_steps(optimizer->steps());
+      successor->set_steps(optimizer->steps(stream), stream);
       optimizer->step(0.1, stream);
       successor->step(0.1, stream);
       CHECK(to_host(stream, its_value) == to_host(stream, value));

@@ -6,7 +6,6 @@
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/process_group/communication_thread.hpp"
-#include "05_ddp_training/trainer/micro_batches.hpp"
 #include "common/check.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/lesson05.hpp"
@@ -14,7 +13,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -41,6 +43,10 @@ class Recorder : public ProcessGroup {
   std::unique_ptr<Work> broadcast(const Tensor&, int, const Stream&) override {
     return std::make_unique<Nothing>();
   }
+  std::unique_ptr<Work> mean(std::span<double>, std::span<double>, const Stream&) override {
+    return std::make_unique<Nothing>();
+  }
+  const Communicator& comm() const override { return world(); }
   void synchronize(const Stream&) override {}
   bool overlaps() const override { return false; }
   std::string description() const override { return "recorder"; }
@@ -51,6 +57,7 @@ class Recorder : public ProcessGroup {
   struct Nothing : Work {
     bool is_completed() override { return true; }
     void wait(const Stream&) override {}
+    void synchronize() override {}
     double elapsed_ms() override { return 0; }
   };
 };
@@ -154,7 +161,7 @@ TEST_CASE("any bucket size, with or without a thread, gives the same mean gradie
   }
 }
 
-TEST_CASE("batches taken in parts under no_sync give the gradients of the whole batch") {
+TEST_CASE("batches taken in parts give the gradients of the whole batch") {
   const Stream stream(Device{});
   Generator generator(200 + static_cast<std::uint64_t>(world().rank()));
   const TensorDataset dataset =
@@ -174,19 +181,11 @@ TEST_CASE("batches taken in parts under no_sync give the gradients of the whole 
     }
     Mlp parts = make_model(7, stream, kFourWidths);
     const auto in_parts = make_data_parallel(naive ? "naive" : "ddp", parts, *group, stream);
-    DataLoader small(dataset, 4, false, stream);
+    DataLoader small(dataset, BatchPlan(4, false, 1, /*batches_of_part=*/3), stream);
     for (int step = 0; step < 2; ++step) {  // the second must not see the first one's sums
-      MicroBatches micro_batches(3, 3);
       for (const Batch& batch : small.over(all)) {
-        micro_batches.begin(batch.rows());
-        loss.forward(in_parts->forward(batch.inputs, stream), batch.targets, stream,
-                     micro_batches.parts());
-        if (micro_batches.is_last()) {
-          in_parts->backward(loss.grad(), stream);
-        } else {
-          const auto local = in_parts->no_sync();
-          in_parts->backward(loss.grad(), stream);
-        }
+        loss.forward(in_parts->forward(batch.inputs, stream), batch, stream);
+        in_parts->backward(loss.grad(), stream, batch.place.ends_step());
       }
       CAPTURE(naive, step);
       CHECK(largest_error(flat(parts, &Parameter::grad, stream),
@@ -196,37 +195,54 @@ TEST_CASE("batches taken in parts under no_sync give the gradients of the whole 
   // And they are sent once.
   Mlp model = make_model(7, stream, kFourWidths);
   DistributedDataParallel ddp(model, counter, stream, {.first_bytes = 0, .bytes = 0});
-  DataLoader small(dataset, 4, false, stream);
-  MicroBatches micro_batches(3, 3);
+  DataLoader small(dataset, BatchPlan(4, false, 1, 3), stream);
   for (const Batch& batch : small.over(all)) {
-    micro_batches.begin(batch.rows());
-    loss.forward(ddp.forward(batch.inputs, stream), batch.targets, stream);
-    if (micro_batches.is_last()) {
-      CHECK(counter.reduced.empty());
-      ddp.backward(loss.grad(), stream);
-    } else {
-      const auto local = ddp.no_sync();
-      ddp.backward(loss.grad(), stream);
-    }
+    CHECK(counter.reduced.empty());
+    loss.forward(ddp.forward(batch.inputs, stream), batch, stream);
+    CHECK(ddp.backward(loss.grad(), stream, batch.place.ends_step()) ==
+          batch.place.ends_step());
   }
   CHECK(counter.reduced.size() == model.parameters().size());
 }
 
 TEST_CASE("the parts of a step are counted, also where the epoch does not divide") {
-  MicroBatches micro_batches(5, 2);
+  const Stream stream(Device{});
+  const TensorDataset dataset = make_dataset(10, 3);
+  DataLoader loader(dataset, BatchPlan(2, false, 1, 2), stream);  // 5 batches, 2 a step
+  CrossEntropyLoss loss;
+  Mlp model = make_model(7, stream);
   std::vector<std::size_t> parts;
   std::vector<bool> last;
-  for (int i = 0; i < 5; ++i) {
-    micro_batches.begin(10);
-    parts.push_back(micro_batches.parts());
-    last.push_back(micro_batches.is_last());
-    micro_batches.add_loss(i);
-    if (i == 3) CHECK(micro_batches.mean_loss() == 2.5);
-    if (i == 3) CHECK(micro_batches.rows() == 20);
+  for (const Batch& batch : loader.over({0, 1, 2, 3, 4, 5, 6, 7, 8, 9})) {
+    parts.push_back(batch.place.accumulate);
+    last.push_back(batch.place.ends_step());
+    CHECK(batch.place.ends_epoch == (parts.size() == 5));
+    loss.forward(model.forward(batch.inputs, stream), batch, stream);
+    CHECK(loss.means().back() == loss.value(stream));
+    CHECK(loss.samples() == 2 * loss.means().size());
   }
   CHECK(parts == std::vector<std::size_t>{2, 2, 2, 2, 1});
   CHECK(last == std::vector<bool>{false, true, false, true, true});
-  CHECK(micro_batches.mean_loss() == 4.0);
+}
+
+TEST_CASE("the mean of a few numbers is taken in double, by every group") {
+  const Stream stream(Device{});
+  const int size = world().size();
+  for (const Backend backend : {Backend::ours, Backend::mpi, Backend::mpi_nonblocking}) {
+    for (const bool overlap : {false, true}) {
+      CAPTURE(to_string(backend), overlap);
+      const auto group =
+          make_process_group(backend, world(), Device{}, AllReduceAlgorithm::ring, overlap);
+      // 2^40 + rank: a float would lose the rank.
+      std::array<double, 2> mine{0x1p40 + world().rank(), world().rank() == 0 ? 1.0 : 0.0};
+      std::array<double, 2> all{};
+      const auto work = group->mean(mine, all, stream);
+      work->synchronize();
+      CHECK(work->is_completed());
+      CHECK(std::abs(all[0] - (0x1p40 + 0.5 * (size - 1))) <= 0x1p-12);
+      CHECK(std::abs(all[1] - 1.0 / size) <= 1e-15);
+    }
+  }
 }
 
 TEST_CASE("the communication thread keeps the order, and hands exceptions to the waiter") {

@@ -3,6 +3,7 @@
 #include "05_ddp_training/advanced/guards/agreement.hpp"
 #include "05_ddp_training/advanced/guards/guards.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/model/optimizer.hpp"
 #include "05_ddp_training/trainer/across_ranks.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/error_of.hpp"
@@ -10,8 +11,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <csignal>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,7 +47,33 @@ void set(const Tensor& tensor, std::size_t index, float value, const Stream& str
   stream.synchronize();
 }
 
-const GuardOptions kNoGuards{.check_replicas = 0, .stop_on_signal = false};
+// An optimizer that is asked for one step: the parameter it skipped the step for, or nothing.
+class Asked {
+ public:
+  Asked(Mlp& model, const Stream& stream)
+      : model_(model),
+        stream_(stream),
+        optimizer_(make_optimizer({.name = "sgd"}, model.parameters(), stream)),
+        guards_(world(), model.parameters(), {.check_replicas = 0, .stop_on_signal = false}) {}
+
+  std::string step() {
+    const Floats before = to_host(stream_, model_.parameters()[0].value);
+    optimizer_->step(0.1, stream_);
+    stream_.synchronize();
+    const bool moved = to_host(stream_, model_.parameters()[0].value) != before;
+    const std::string culprit = guards_.after_step(optimizer_->outcome(), false);
+    CHECK(moved == culprit.empty());
+    return culprit;
+  }
+  const Guards& guards() const { return guards_; }
+  std::size_t steps() const { return optimizer_->steps(stream_); }
+
+ private:
+  Mlp& model_;
+  const Stream& stream_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Guards guards_;
+};
 
 }  // namespace
 
@@ -55,10 +84,10 @@ TEST_CASE("one bad number on one rank stops the step on all, and is named") {
   for (const Device device : devices()) {
     const Stream stream(device);
     Mlp model = make_model(stream);
-    Guards guards(world(), model.parameters(), kNoGuards, stream);
+    Asked optimizer(model, stream);
     const auto group =
         make_process_group(Backend::ours, world(), device, AllReduceAlgorithm::automatic);
-    std::size_t skipped = 0;
+    std::size_t taken = 0;
     for (const float number : bad) {
       for (const Parameter& parameter : model.parameters()) {
         for (const std::size_t index : {std::size_t{0}, parameter.grad.numel() - 1}) {
@@ -68,13 +97,13 @@ TEST_CASE("one bad number on one rank stops the step on all, and is named") {
           for (const Parameter& each : model.parameters()) {
             group->all_reduce(each.grad, ReduceOp::avg, stream)->wait(stream);
           }
-          CHECK(!guards.may_step(stream));
-          CHECK(guards.skipped() == ++skipped);
-          CHECK(guards.last_not_finite() == parameter.name);
+          CHECK(optimizer.step() == parameter.name);
+          CHECK(optimizer.steps() == taken);
 
           fill_gradients(model, stream);  // and the next one is taken
-          CHECK(guards.may_step(stream));
-          CHECK(!guards.must_stop());
+          CHECK(optimizer.step().empty());
+          CHECK(optimizer.steps() == ++taken);
+          CHECK(!optimizer.guards().must_stop());
         }
       }
     }
@@ -84,47 +113,49 @@ TEST_CASE("one bad number on one rank stops the step on all, and is named") {
 TEST_CASE("large and tiny numbers are no reason to skip a step") {
   const Stream stream(Device{});
   Mlp model = make_model(stream);
-  Guards guards(world(), model.parameters(), kNoGuards, stream);
+  Asked optimizer(model, stream);
   fill_gradients(model, stream);
   for (const float number :
        {std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min(), 0.0F}) {
     for (std::size_t i = 0; i < 5; ++i) {
       set(model.parameters()[0].grad, i, number, stream);
     }
-    CHECK(guards.may_step(stream));
+    CHECK(optimizer.step().empty());
   }
 }
 
 TEST_CASE("ten skipped steps in a row end the run") {
   const Stream stream(Device{});
   Mlp model = make_model(stream);
-  Guards guards(world(), model.parameters(), kNoGuards, stream);
+  Asked optimizer(model, stream);
   const auto skip = [&] {
     set(model.parameters()[2].grad, 3, std::numeric_limits<float>::quiet_NaN(), stream);
-    CHECK(!guards.may_step(stream));
+    CHECK(optimizer.step() == "2.weight");
   };
   for (int i = 0; i < 9; ++i) skip();
   fill_gradients(model, stream);
-  CHECK(guards.may_step(stream));  // the count begins anew
+  CHECK(optimizer.step().empty());  // the count begins anew
   for (int i = 0; i < 9; ++i) skip();
-  CHECK(!guards.must_stop());
+  CHECK(!optimizer.guards().must_stop());
   skip();
-  CHECK(guards.must_stop());
-  CHECK(guards.problem() ==
+  CHECK(optimizer.guards().must_stop());
+  CHECK(optimizer.guards().problem() ==
         "10 steps in a row had to be skipped: the gradient of 2.weight is not finite");
+  // The host knows this a step late, so the device refuses what has been queued by then.
+  fill_gradients(model, stream);
+  CHECK(!optimizer.step().empty());
 }
 
 TEST_CASE("replicas are compared at the interval asked for, and only then") {
   const Stream stream(Device{});
   Mlp model = make_model(stream);
-  Guards guards(world(), model.parameters(), {.check_replicas = 5, .stop_on_signal = false},
-                stream);
+  Guards guards(world(), model.parameters(), {.check_replicas = 5, .stop_on_signal = false});
   if (world().rank() == 0) set(model.parameters()[3].value, 1, 7.0F, stream);
   for (std::size_t step = 1; step < 5; ++step) {
-    guards.after_step(step, false, stream);
-    CHECK(!guards.must_stop());
+    CHECK(!guards.compares_after(step));
   }
-  guards.after_step(5, false, stream);
+  CHECK(guards.compares_after(5));
+  guards.compare_replicas(5, stream);
   CHECK(guards.must_stop() == (world().size() > 1));
   const std::string whose = world().size() == 2 ? "ranks 0, 1" : "rank 0";
   CHECK(guards.problem() ==
@@ -136,15 +167,20 @@ TEST_CASE("replicas are compared at the interval asked for, and only then") {
 TEST_CASE("a signal to one rank stops all ranks after the same step") {
   const Stream stream(Device{});
   Mlp model = make_model(stream);
+  const auto group =
+      make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::ring);
+  const UpdateState taken;
   for (const int signal : {SIGUSR1, SIGTERM}) {
-    Guards guards(world(), model.parameters(), {.check_replicas = 0, .stop_on_signal = true},
-                  stream);
+    Guards guards(world(), model.parameters(), {.check_replicas = 0, .stop_on_signal = true});
     const int asked = world().size() - 1;
     for (std::size_t step = 1; step <= 3; ++step) {
-      const auto outcome =
-          over_all_ranks(world(), static_cast<double>(world().rank()), guards.asked_to_stop());
-      CHECK(outcome.mean_loss == 0.5 * (world().size() - 1));
-      guards.after_step(step, outcome.stop, stream);
+      // As the trainer asks: the question travels with the loss.
+      std::array<double, 2> mine{static_cast<double>(world().rank()),
+                                 guards.asked_to_stop() ? 1.0 : 0.0};
+      std::array<double, 2> all{};
+      group->mean(mine, all, stream)->synchronize();
+      CHECK(all[0] == 0.5 * (world().size() - 1));
+      guards.after_step(taken, all[1] > 0);
       CHECK(guards.stop_requested() == (step == 3));
       if (step == 2 && world().rank() == asked) std::raise(signal);
     }
@@ -199,11 +235,11 @@ TEST_CASE("what rank 0 read from a checkpoint becomes everybody's") {
     }
     if (world().rank() == 0) {
       position = {.step = 12, .epoch = 3, .taken = 40};
-      optimizer->set_steps(11);
+      optimizer->set_steps(11, stream);
     }
     share_progress(world(), position, *optimizer, stream);
     CHECK((position.step == 12 && position.epoch == 3 && position.taken == 40));
-    CHECK(optimizer->steps() == 11);
+    CHECK(optimizer->steps(stream) == 11);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       const bool same = to_host(stream, optimizer->state()[i].value) == wanted[i];
       CHECK(same);

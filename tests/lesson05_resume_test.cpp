@@ -93,7 +93,7 @@ TEST_CASE("a run that goes on from its checkpoint takes the same steps to the bi
       CHECK(checkpoint.position().epoch == 1);
       CHECK(checkpoint.position().taken == 96);
       CHECK(checkpoint.settings() == RunSettings{{"--lr", "0.01"}});
-      CHECK(other_optimizer->steps() == 3);
+      CHECK(other_optimizer->steps(stream) == 3);
       for (std::uint64_t step = 3; step < 6; ++step) {
         step_with_noise(model, *optimizer, 100 * step, stream);
         step_with_noise(other, *other_optimizer, 100 * step, stream);

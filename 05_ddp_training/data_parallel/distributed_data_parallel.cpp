@@ -28,7 +28,8 @@ void DistributedDataParallel::backward_and_average(const Tensor& grad_logits,
 std::function<DataParallel::Durations(const Event&)> DistributedDataParallel::take_durations() {
   const auto step = std::make_shared<ReducedStep>(reducer_.take_step());
   return [step](const Event& computed) {
-    return Durations{.total = step->communication_ms(), .hideable = step->hideable_ms(computed)};
+    return Durations{.total = step->communication_ms(),
+                     .hideable = step->hideable_ms(computed)};
   };
 }
 

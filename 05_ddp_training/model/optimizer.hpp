@@ -66,10 +66,10 @@ class Optimizer {
  private:
   static constexpr std::size_t kOutcomes = 2;  // of the last step and of the one before
 
-  Buffer<double> squares_;          // on the device: of each parameter's gradient, ...
-  Buffer<double> scratch_;          // ... and what adding them up takes
-  Buffer<UpdateState> update_;      // on the device, one
-  Buffer<UpdateState> outcomes_;    // copies of it on the host
+  Buffer<double> squares_;        // on the device: of each parameter's gradient, ...
+  Buffer<double> scratch_;        // ... and what adding them up takes
+  Buffer<UpdateState> update_;    // on the device, one
+  Buffer<UpdateState> outcomes_;  // copies of it on the host
   std::size_t calls_ = 0;
   Event begin_;
 };

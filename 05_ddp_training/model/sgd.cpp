@@ -10,14 +10,13 @@ Sgd::Sgd(std::span<Parameter> parameters, const OptimizerOptions& options, const
 }
 
 void Sgd::update(double lr, const UpdateState* update, const Stream& stream) {
-  const SgdFactors factors{
-      .lr = static_cast<float>(lr),
-      .weight_decay = static_cast<float>(options_.weight_decay),
-      .momentum = static_cast<float>(options_.momentum),
-      .one_minus_dampening = static_cast<float>(1.0 - options_.dampening),
-      // The first gradient starts the buffer as it is, undampened (torch/optim/sgd.py): *update
-      // knows which step is the first.
-      .nesterov = options_.nesterov};
+  const SgdFactors factors{.lr = static_cast<float>(lr),
+                           .weight_decay = static_cast<float>(options_.weight_decay),
+                           .momentum = static_cast<float>(options_.momentum),
+                           .one_minus_dampening = static_cast<float>(1.0 - options_.dampening),
+                           // The first gradient starts the buffer as it is, undampened
+                           // (torch/optim/sgd.py): *update knows which step is the first.
+                           .nesterov = options_.nesterov};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];
     const std::size_t count = parameter.value.numel();

@@ -41,8 +41,9 @@ Tensor HostProcessGroup::allocate(Shape shape) {
 
 std::unique_ptr<Work> HostProcessGroup::run(const Tensor& tensor, const Stream& producer,
                                             std::function<void(std::span<float>)> operate) {
-  return run([this, tensor, operate = std::move(operate)] { on_host(stream_, tensor, operate); },
-             producer);
+  return run(
+      [this, tensor, operate = std::move(operate)] { on_host(stream_, tensor, operate); },
+      producer);
 }
 
 std::unique_ptr<Work> HostProcessGroup::run(std::function<void()> job, const Stream& producer) {
@@ -80,8 +81,7 @@ std::unique_ptr<Work> HostProcessGroup::broadcast(const Tensor& tensor, int root
 }
 
 std::unique_ptr<Work> HostProcessGroup::mean(std::span<double> numbers,
-                                             std::span<double> result,
-                                             const Stream& producer) {
+                                             std::span<double> result, const Stream& producer) {
   return run(
       [this, numbers, result] {
         const CallScope scope("mean of the loss");

@@ -28,7 +28,9 @@ class NcclWork : public Work {
   void wait(const Stream& consumer) override {
     consumer.wait(end_);
   }
-  void synchronize() override { nccl_.synchronize(end_); }
+  void synchronize() override {
+    nccl_.synchronize(end_);
+  }
   double elapsed_ms() override {
     synchronize();
     return dist::elapsed_ms(begin_, end_);
@@ -70,8 +72,7 @@ std::unique_ptr<Work> NcclProcessGroup::broadcast(const Tensor& tensor, int root
 }
 
 std::unique_ptr<Work> NcclProcessGroup::mean(std::span<double> numbers,
-                                             std::span<double> result,
-                                             const Stream& producer) {
+                                             std::span<double> result, const Stream& producer) {
   stream_.wait(producer.record_event());
   Event begin = stream_.record_event();
   mean_nccl(nccl_, numbers, stream_);

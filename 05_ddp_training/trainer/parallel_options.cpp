@@ -14,8 +14,7 @@ namespace {
 // The step that is explained has a model, data and an optimizer of its own.
 void check_explain(const CommandLine& command_line, const Communicator& comm) {
   if (comm.size() != 2) {
-    throw Error(
-        fmt::format("--explain: shows one step of 2 ranks, here are {}", comm.size()));
+    throw Error(fmt::format("--explain: shows one step of 2 ranks, here are {}", comm.size()));
   }
   const std::set<std::string> meant{"--explain", "--device",  "--backend", "--algorithm",
                                     "--overlap", "--threads", "--json",    "--trace",
@@ -35,8 +34,7 @@ void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& traini
                                    "samples per step over all ranks, for --batch-size");
   command_line.number<std::size_t>("--accumulate", accumulate, 1, 1U << 20,
                                    "batches per optimizer step, averaged; one all-reduce");
-  command_line.choice("--backend", backend,
-                      {"auto", "ours", "mpi", "mpi-nonblocking", "nccl"},
+  command_line.choice("--backend", backend, {"auto", "ours", "mpi", "mpi-nonblocking", "nccl"},
                       "who carries gradients; auto: nccl with a GPU per rank, else ours");
   command_line.choice("--algorithm", algorithm,
                       {"auto", "naive", "recursive-doubling", "ring", "ring-pipelined",

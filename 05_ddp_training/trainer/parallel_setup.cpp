@@ -34,11 +34,10 @@ std::unique_ptr<ProcessGroup> ParallelSetup::make_group() {
 
 std::unique_ptr<DataParallel> ParallelSetup::make_data_parallel(Mlp& model,
                                                                 ProcessGroup& group) const {
-  auto parallel =
-      parallel_.deterministic
-          ? make_deterministic_data_parallel(model, group, stream(), ranks())
-          : dist::make_data_parallel(parallel_.data_parallel, model, group, stream(),
-                                     parallel_.bucket_caps());
+  auto parallel = parallel_.deterministic
+                      ? make_deterministic_data_parallel(model, group, stream(), ranks())
+                      : dist::make_data_parallel(parallel_.data_parallel, model, group,
+                                                 stream(), parallel_.bucket_caps());
   parallel->count_next_step();
   return parallel;
 }
@@ -64,16 +63,15 @@ std::vector<std::string> ParallelSetup::opening(const Mlp& model) const {
   const int size = comm().size();
   const BatchPlan plan = batches();
   const VirtualSampler sampler(train().size(), ranks(), plan.size, options.sampler);
-  return {
-      fmt::format("{} rank{}, model {} on {} ({})", size, size == 1 ? "" : "s",
-                  join(options.layers, "-"), to_string(device.device), device.reason),
-      parallel_.deterministic
-          ? cost_of_determinism(ranks(), plan.size, model)
-          : fmt::format("gradients by {}: {}", carrier_, backend_.reason),
-      fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}", options.dataset,
-                  train().size(), sampler.num_samples(),
-                  sampler.total_size() > train().size() ? " (padded)" : "", size,
-                  options.batch_size, static_cast<std::size_t>(size) * options.batch_size)};
+  return {fmt::format("{} rank{}, model {} on {} ({})", size, size == 1 ? "" : "s",
+                      join(options.layers, "-"), to_string(device.device), device.reason),
+          parallel_.deterministic
+              ? cost_of_determinism(ranks(), plan.size, model)
+              : fmt::format("gradients by {}: {}", carrier_, backend_.reason),
+          fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}",
+                      options.dataset, train().size(), sampler.num_samples(),
+                      sampler.total_size() > train().size() ? " (padded)" : "", size,
+                      options.batch_size, static_cast<std::size_t>(size) * options.batch_size)};
 }
 
 }  // namespace dist

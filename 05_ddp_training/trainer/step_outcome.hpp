@@ -25,7 +25,7 @@ struct StepOutcome {
   std::span<double> numbers;      // there too: their mean, and 1 if this rank was asked to stop
   // The same two, over all ranks if a collective was asked for them, in host memory.
   std::span<double> result;
-  Event copied{};                   // they are there ...
+  Event copied{};                      // they are there ...
   std::shared_ptr<Work> collective{};  // ... and so are the other ranks'
 
   std::size_t samples = 0;  // of this rank

@@ -33,10 +33,8 @@ void TrainingLog::step(std::size_t epoch, double loss, double lr,
                     not_finite));
   }
   if (!console_.speaks() || (!console_.json() && !metrics_)) return;
-  Json row{{"step", number},
-           {"epoch", epoch},
-           {"loss", significant(loss)},
-           {"lr", significant(lr)}};
+  Json row{
+      {"step", number}, {"epoch", epoch}, {"loss", significant(loss)}, {"lr", significant(lr)}};
   if (!not_finite.empty()) row["skipped"] = not_finite;
   console_.row(row);
   if (metrics_) metrics_->append(row);

@@ -34,12 +34,12 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
   const BatchPlan plan = setup.batches();
   const VirtualSampler sampler(setup.train().size(), setup.ranks(), plan.size,
                                setup.options.sampler);
-  total_steps_ = setup.start.evaluates_only()
-                     ? position_.step
-                     : setup.options.total_steps(
-                           position_.step, position_.epoch,
-                           plan.steps(sampler.indices_after(position_.taken).size()),
-                           plan.steps(sampler.num_samples()));
+  total_steps_ =
+      setup.start.evaluates_only()
+          ? position_.step
+          : setup.options.total_steps(position_.step, position_.epoch,
+                                      plan.steps(sampler.indices_after(position_.taken).size()),
+                                      plan.steps(sampler.num_samples()));
   for (const std::string& line : setup.opening(model)) setup.console().line(line);
   for (const std::string& note : setup.start.notes()) setup.console().line(note);
   log_.emplace(setup.console(), setup.options, position_.step, total_steps_);
@@ -59,13 +59,12 @@ std::optional<std::size_t> TrainingRun::next_epoch() {
 
 StepOutcome TrainingRun::outcome(const CrossEntropyLoss& loss) {
   slot_ = (slot_ + 1) % kSteps;
-  StepOutcome outcome{
-      .means = loss.means(),
-      .numbers = std::span(numbers_.data() + kNumbers * slot_, kNumbers),
-      .result = std::span(results_.data() + kNumbers * slot_, kNumbers),
-      .samples = loss.samples(),
-      .waited_ms = loss.waited_ms(),
-      .ends_epoch = loss.ends_epoch()};
+  StepOutcome outcome{.means = loss.means(),
+                      .numbers = std::span(numbers_.data() + kNumbers * slot_, kNumbers),
+                      .result = std::span(results_.data() + kNumbers * slot_, kNumbers),
+                      .samples = loss.samples(),
+                      .waited_ms = loss.waited_ms(),
+                      .ends_epoch = loss.ends_epoch()};
   mean(stream_, outcome.means.size(), outcome.means.data(), outcome.numbers.data());
   fill(stream_, 1, guards_.asked_to_stop() ? 1.0 : 0.0, outcome.numbers.data() + 1);
   copy_bytes(stream_, outcome.result.data(), outcome.numbers.data(),
@@ -152,8 +151,7 @@ int TrainingRun::verdict() {
   summary_.skipped = log_->skipped();
   summary_.memory = count_memory(model_, optimizer_);
   summary_.memory.before = largest_over_ranks(comm, setup_.memory_before);
-  summary_.memory.peak =
-      largest_over_ranks(comm, memory_use().peak_share(comm.local_size()));
+  summary_.memory.peak = largest_over_ranks(comm, memory_use().peak_share(comm.local_size()));
 
   // N models or one? Every parameter of every rank is compared.
   const std::string difference = first_difference(comm, model_.parameters(), stream_);
@@ -165,7 +163,8 @@ int TrainingRun::verdict() {
 }
 
 void TrainingRun::save() {
-  if (setup_.comm().rank() != 0) return;  // all replicas are equal; two writers would tear one file
+  if (setup_.comm().rank() != 0)
+    return;  // all replicas are equal; two writers would tear one file
   save_checkpoint(setup_.options.checkpoint, model_.parameters(), optimizer_, position_,
                   setup_.settings, stream_);
 }

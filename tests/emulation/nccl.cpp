@@ -279,9 +279,8 @@ ncclResult_t all_reduce(const void* from, void* to, std::size_t count, MPI_Datat
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   if (comm->polls_left > 0) return too_early();
-  return type == ncclDouble
-             ? all_reduce<double>(from, to, count, MPI_DOUBLE, op, comm, stream)
-             : all_reduce<float>(from, to, count, MPI_FLOAT, op, comm, stream);
+  return type == ncclDouble ? all_reduce<double>(from, to, count, MPI_DOUBLE, op, comm, stream)
+                            : all_reduce<float>(from, to, count, MPI_FLOAT, op, comm, stream);
 }
 
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t,
