@@ -1,0 +1,66 @@
+// What an emulated communicator is, and how its messages travel: by MPI, until it is aborted.
+#pragma once
+
+#include <mpi.h>
+#include <nccl.h>
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+struct ncclComm {
+  MPI_Comm mpi = MPI_COMM_NULL;
+  int size = 1;
+  std::atomic<int> queued = 0;  // operations that no stream has finished yet
+  std::atomic<bool> aborted = false;
+  std::set<void*> registered;
+  // In memory that all ranks share: how many of them have aborted. Who calls a collective after
+  // that waits for ever, or until it aborts too.
+  MPI_Win window = MPI_WIN_NULL;
+  std::atomic<int>* aborts = nullptr;
+  // Of a non-blocking communicator every call returns ncclInProgress, and the caller must poll
+  // ncclCommGetAsyncError until it says otherwise before the next call.
+  bool blocking = true;
+  int polls_left = 0;
+
+  ncclResult_t start() {
+    if (blocking) return ncclSuccess;
+    polls_left = 2;
+    return ncclInProgress;
+  }
+};
+
+// One send or receive. All of a group are started before any is waited for.
+struct Transfer {
+  std::function<MPI_Request()> start;
+  std::function<void()> finish;
+};
+
+// Runs the transfers; false if the communicator is aborted before they are done. Never waits
+// inside MPI: an abort must end it although the peer never comes.
+inline bool run(ncclComm_t comm, const std::vector<Transfer>& transfers) {
+  std::vector<MPI_Request> requests;
+  int done = 0;
+  while (done == 0 && !comm->aborted) {
+    if (requests.empty() && *comm->aborts == 0) {
+      for (const Transfer& transfer : transfers) requests.push_back(transfer.start());
+    }
+    if (!requests.empty()) {
+      MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
+                  MPI_STATUSES_IGNORE);
+    }
+    if (done == 0) std::this_thread::yield();
+  }
+  return done != 0;
+}
+
+// What an abort leaves behind: MPI may still write to the memory of its requests.
+inline void abandon(const std::vector<Transfer>& transfers) {
+  static auto* const all = new std::vector<std::vector<Transfer>>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  all->push_back(transfers);
+}
