@@ -23,11 +23,11 @@ DEEP = "64,512,512,512,512,512,512,10"
 JOBS = [  # layers, samples per rank and step
     (DEEP, 1024), (DEEP, 2048), ("784,512,512,512,10", 1024)]
 WAYS = {
-    "--no-overlap": ["--no-overlap"],
-    "--overlap": ["--overlap"],
+    "--no-overlap": ["--no-overlap", "--algorithm", "auto"],
+    "--overlap": ["--overlap", "--algorithm", "auto"],
     "--backend mpi --overlap": ["--backend", "mpi", "--overlap"],
     "--backend mpi-nonblocking": ["--backend", "mpi-nonblocking"],
-    "--data-parallel naive": ["--data-parallel", "naive", "--no-overlap"],
+    "--data-parallel naive": ["--data-parallel", "naive", "--no-overlap", "--algorithm", "auto"],
 }
 
 

@@ -54,7 +54,7 @@ class Sweep:
                 guess = 5e-4 + crowd * 6 * numbers * batch / 60e9
                 steps = int(min(500, max(12, options.seconds / guess)))
                 command = ["mpirun", "-np", options.ranks, options.bin / "ddp_training", "--json",
-                           "--device", "cpu", "--dataset", "synthetic", "--layers", options.layers,
+                           "--algorithm", "auto", "--device", "cpu", "--dataset", "synthetic", "--layers", options.layers,
                            "--classes", widths[-1], "--samples", 4 * options.ranks * batch,
                            "--max-steps", steps] + flags + self.extra
                 self.command = self.command or command
