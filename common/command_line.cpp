@@ -3,7 +3,8 @@
 #include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/join.hpp"
-#include "tools/watch/diagnostics.hpp"
+#include "common/output_file.hpp"
+#include "common/watch.hpp"
 
 #include <mpi.h>
 
@@ -233,6 +234,28 @@ std::optional<CommandLine::Exit> CommandLine::run_checks_together() {
 
 namespace {
 
+// The watch has read these already. They are declared to be checked, and for --help-all.
+struct WatchFlags {
+  std::string trace;
+  bool strict = false;
+  double timeout_s = kDefaultTimeout_s;
+
+  void declare(CommandLine& command_line, bool writes) {
+    command_line.text(kTraceFlag.name, trace, kTraceFlag.help);
+    command_line.flag(kStrictFlag.name, strict, kStrictFlag.help);
+    command_line.number(kTimeoutFlag.name, timeout_s, 0.0, kLongestTimeout_s,
+                        kTimeoutFlag.help);
+    command_line.check([this, &command_line, writes] {
+      for (const char* const flag : {kTraceFlag.name, kStrictFlag.name}) {
+        if (command_line.given(flag) && watch_table() == nullptr) {
+          throw Error(fmt::format("{}: this program was built without the watch", flag));
+        }
+      }
+      if (writes && !trace.empty()) require_writable(kTraceFlag.name, trace);
+    });
+  }
+};
+
 // Called on all ranks: the status with which all leave if any wants to.
 std::optional<int> agree(const Communicator& comm,
                          const std::optional<CommandLine::Exit>& mine) {
@@ -255,13 +278,13 @@ std::optional<int> agree(const Communicator& comm,
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv) {
   if (comm.get() == MPI_COMM_NULL) return parse(command_line, argc, argv);
-  diagnostics::Options spy;
+  WatchFlags flags;
   command_line.advanced();
-  spy.declare(command_line, /*writes=*/comm.rank() == 0);
-  if (const auto status = agree(comm, command_line.parse(argc, argv))) return status;
-  if (const auto status = agree(comm, command_line.run_checks_together())) return status;
-  diagnostics::start(spy);
-  return std::nullopt;
+  flags.declare(command_line, /*writes=*/comm.rank() == 0);
+  std::optional<int> status = agree(comm, command_line.parse(argc, argv));
+  if (!status) status = agree(comm, command_line.run_checks_together());
+  if (const WatchTable* const watch = watch_table()) watch->flags_are_read(!status);
+  return status;
 }
 
 std::optional<int> parse(CommandLine& command_line, int argc, char** argv) {

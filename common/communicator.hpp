@@ -5,6 +5,11 @@
 
 namespace dist {
 
+// How a thread waits for messages. MPI asks for them over and over, which is fastest where a
+// core is free for it. Where none is, a thread whose messages travel while others compute waits
+// patiently: it sleeps in between (01, patient_wait).
+enum class WaitPolicy { spin, patient };
+
 // Owns a duplicate of an MPI communicator, so that our tags never meet anyone else's messages.
 // Move-only. Made and destroyed on all of its ranks together.
 class Communicator {
@@ -15,6 +20,8 @@ class Communicator {
 
   // Ranks that give the same color form one new communicator, in the order of key.
   Communicator split(int color, int key) const;
+  // The same ranks once more, for messages of their own that are waited for in this way.
+  Communicator duplicate(WaitPolicy policy) const;
 
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
@@ -38,16 +45,18 @@ class Communicator {
   bool all_agree(bool ok) const;
 
   MPI_Comm get() const { return comm_; }
+  WaitPolicy wait_policy() const { return wait_policy_; }
 
  private:
   Communicator() = default;
-  explicit Communicator(MPI_Comm owned);
+  explicit Communicator(MPI_Comm owned, WaitPolicy policy = WaitPolicy::spin);
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
   int local_rank_ = 0;
   int local_size_ = 1;
+  WaitPolicy wait_policy_ = WaitPolicy::spin;
 };
 
 }  // namespace dist

@@ -1,6 +1,6 @@
 #include "common/fatal.hpp"
 
-#include "tools/watch/diagnostics.hpp"
+#include "common/watch.hpp"
 
 #include <mpi.h>
 
@@ -31,10 +31,7 @@ std::string describe_current_exception() {
   std::fprintf(stderr, "[rank %d] fatal: %s\n", rank_of_this_process,
                describe_current_exception().c_str());
   std::fflush(stderr);
-  try {
-    diagnostics::keep_trace();
-  } catch (const std::exception&) {  // the first failure is the one to be told
-  }
+  if (const WatchTable* const watch = watch_table()) watch->keep_trace();
   // A rank that only left would leave the others waiting in their next receive.
   int initialized = 0;
   int finalized = 0;

@@ -2,29 +2,14 @@
 
 #include "common/check.hpp"
 #include "common/fatal.hpp"
-#include "tools/watch/diagnostics.hpp"
-#include "tools/watch/wrappers.hpp"
 
 #include <mpi.h>
 
 #include <string>
 
 namespace dist {
-namespace {
-
-// Every program has an MpiEnvironment, so every program gets all wrappers.
-void link_wrappers() {
-  diagnostics::link_point_to_point_wrappers();
-  diagnostics::link_request_wrappers();
-  diagnostics::link_collective_wrappers();
-  diagnostics::link_communicator_wrappers();
-  diagnostics::link_window_wrappers();
-}
-
-}  // namespace
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
-  link_wrappers();
   // SERIALIZED: several threads call MPI, but never two at a time (05, communication_thread).
   // Emulated NCCL's streams are threads that call it whenever they like.
   constexpr int kRequired = DIST_CUDA_EMULATED ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
@@ -43,7 +28,6 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
 }
 
 MpiEnvironment::~MpiEnvironment() {
-  diagnostics::finish();
   MPI_Finalize();
 }
 

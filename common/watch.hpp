@@ -1,11 +1,12 @@
-// What a program may tell the watch (tools/watch/), and ask it. Nothing depends on the answers
-// but numbers that are shown.
+// What a program may tell the watch (tools/watch/), and ask it. The watch is a library of its
+// own: without it all of this does nothing, and nothing is counted.
 #pragma once
 
 #include "common/communicator.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -62,12 +63,57 @@ struct Traffic {
   std::uint64_t collectives = 0;  // the most calls of MPI's own collectives by any rank
   // Sends and receives, of all ranks, that were started and not waited for when the body ended.
   std::uint64_t unfinished = 0;
+  // By rank: the most messages that it had sent beyond those that it had received, at any
+  // time. Empty without messages.
+  std::vector<std::uint64_t> most_ahead;
 
   bool operator==(const Traffic&) const = default;
 };
 
 // Runs body() and counts its messages. Called on all ranks of `comm`; the same result on all.
-// Every message that is sent in `body` must be received in it. Does not count within a count.
-Traffic count_traffic(const Communicator& comm, const std::function<void()>& body);
+// Every message that is sent in `body` must be received in it. Throws Error within a count.
+std::optional<Traffic> count_traffic(const Communicator& comm,
+                                     const std::function<void()>& body);
+
+// The flags that the watch reads from the command line, before MPI starts. A program's own
+// command line checks them and explains them.
+struct WatchFlag {
+  const char* name;
+  const char* help;
+};
+inline constexpr WatchFlag kTraceFlag{"--trace",
+                                      "write what this run did as Chrome trace JSON"};
+inline constexpr WatchFlag kStrictFlag{"--strict",
+                                       "synchronous sends: no message is buffered by MPI"};
+inline constexpr WatchFlag kTimeoutFlag{
+    "--timeout", "seconds without a move before a hang is reported; 0: never"};
+inline constexpr double kDefaultTimeout_s = 60;
+inline constexpr double kLongestTimeout_s = 1e6;
+
+// What the library offers, by the name dist_watch_table.
+struct WatchTable {
+  static constexpr int kEverybody = -1;
+
+  void (*begin_call)(std::string_view operation, std::string_view subject);
+  void (*end_call)();
+  // For `peer` of `comm`, or kEverybody; MPI_COMM_NULL: nobody in particular.
+  void (*begin_wait)(std::string_view what, MPI_Comm comm, int peer);
+  void (*end_wait)();
+  void (*name_thread)(std::string_view name);
+  bool (*start_count)();  // false: one is running
+  // Collective; with nullptr it only ends the count. Returns MPI's status.
+  int (*end_count)(MPI_Comm comm, Traffic* traffic);
+  // On all ranks, when they agree on their flags: what is numbered and traced begins here, or,
+  // if the flags are refused, no trace is written.
+  void (*flags_are_read)(bool accepted);
+  void (*keep_trace)();  // of a job that is about to end without MPI_Finalize
+  // For tests.
+  void (*set_strict)(bool on);
+  bool (*is_observing)();
+  std::uint32_t (*id_of)(MPI_Comm comm);
+};
+
+// nullptr in a program that was built without the watch.
+const WatchTable* watch_table();
 
 }  // namespace dist

@@ -1,11 +1,8 @@
-// The spy: what it counts, what it names, and that it is there at all.
+// The watch: what it counts, what it names, and that it is there at all.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "common/watch.hpp"
+#include "tests/support/counted.hpp"
 #include "tests/support/mpi_test.hpp"
-#include "tools/watch/call_text.hpp"
-#include "tools/watch/communicators.hpp"
-#include "tools/watch/spy.hpp"
 
 #include <mpi.h>
 
@@ -19,10 +16,10 @@ using namespace dist::test;
 
 namespace {
 
-template <class Function>
-std::string file_of(Function* function) {
+template <class Symbol>
+std::string file_of(Symbol* symbol) {
   Dl_info info{};
-  ::dladdr(reinterpret_cast<void*>(function), &info);
+  ::dladdr(reinterpret_cast<const void*>(symbol), &info);
   return info.dli_fname == nullptr ? "" : info.dli_fname;
 }
 
@@ -43,26 +40,25 @@ std::vector<int> everybody_but_0() {
 
 Traffic traffic_of_broadcast(BroadcastAlgorithm algorithm, std::size_t count) {
   std::vector<float> data(count);
-  return count_traffic(world(), [&] { broadcast<float>(world(), data, 0, algorithm); });
+  return counted(world(), [&] { broadcast<float>(world(), data, 0, algorithm); });
 }
 
 Traffic traffic_of_all_reduce(AllReduceAlgorithm algorithm, std::size_t count) {
   std::vector<float> data(count);
-  return count_traffic(world(),
-                       [&] { all_reduce<float>(world(), data, ReduceOp::sum, algorithm); });
+  return counted(world(), [&] { all_reduce<float>(world(), data, ReduceOp::sum, algorithm); });
 }
 
 // For the life of this object all sends are synchronous.
 class Strict {
  public:
-  Strict() { diagnostics::mode.fetch_or(diagnostics::kStrict); }
-  ~Strict() { diagnostics::mode.fetch_and(~unsigned{diagnostics::kStrict}); }
+  Strict() { watch_table()->set_strict(true); }
+  ~Strict() { watch_table()->set_strict(false); }
 };
 
 }  // namespace
 
-TEST_CASE("MPI's calls are ours, and PMPI's are MPI's") {
-  const std::string mine = file_of(&rounds_of_tree);
+TEST_CASE("MPI's calls are the watch's, and PMPI's are MPI's") {
+  const std::string mine = file_of(watch_table());
   const std::string library = file_of(&PMPI_Send);
   REQUIRE(mine != library);
   CHECK(file_of(&MPI_Send) == mine);
@@ -73,7 +69,8 @@ TEST_CASE("MPI's calls are ours, and PMPI's are MPI's") {
   CHECK(file_of(&MPI_Ibarrier) == mine);
   CHECK(file_of(&MPI_Comm_split) == mine);
   CHECK(file_of(&MPI_Win_fence) == mine);
-  CHECK(file_of(&MPI_Init_thread) == library);  // a call that we leave alone
+  CHECK(file_of(&MPI_Init_thread) == mine);
+  CHECK(file_of(&MPI_Get_count) == library);  // a call that it leaves alone
 }
 
 TEST_CASE("the ring sends 2(N-1) messages, 2(N-1)/N of the tensor, to the right only") {
@@ -142,29 +139,29 @@ TEST_CASE("broadcasts take N-1, ceil(lg N) and segments + N - 2 rounds") {
 }
 
 TEST_CASE("a count sees neither what surrounds it nor what it does itself") {
-  const Traffic nothing = count_traffic(world(), [] {});
+  const Traffic nothing = counted(world(), [] {});
   CHECK(nothing == Traffic{});
   std::vector<float> data(8);
   all_reduce<float>(world(), data, ReduceOp::sum, AllReduceAlgorithm::ring);
-  CHECK(count_traffic(world(), [] {}) == Traffic{});
-  const Traffic barrier = count_traffic(world(), [] { world().barrier(); });
+  CHECK(counted(world(), [] {}) == Traffic{});
+  const Traffic barrier = counted(world(), [] { world().barrier(); });
   CHECK(barrier.messages_per_rank == 0);
   CHECK(barrier.rounds == 0);
   CHECK(barrier.collectives == 1);
 }
 
 TEST_CASE("a count ends with an exception, and does not nest") {
-  CHECK_THROWS_AS(count_traffic(world(), [] { throw Error("on purpose"); }), Error);
-  CHECK_THROWS_AS(count_traffic(world(), [] { count_traffic(world(), [] {}); }), Error);
-  CHECK(count_traffic(world(), [] {}) == Traffic{});
-  CHECK_FALSE(diagnostics::spying());
+  CHECK_THROWS_AS(counted(world(), [] { throw Error("on purpose"); }), Error);
+  CHECK_THROWS_AS(counted(world(), [] { counted(world(), [] {}); }), Error);
+  CHECK(counted(world(), [] {}) == Traffic{});
+  CHECK_FALSE(watch_table()->is_observing());
 }
 
 TEST_CASE("all ranks get the same count of a split communicator, in its own ranks") {
   // The odd and the even ranks turn their own rings, the other way round than the world's.
   const Communicator part = world().split(world().rank() % 2, -world().rank());
   std::vector<float> data(12);
-  const Traffic traffic = count_traffic(
+  const Traffic traffic = counted(
       part, [&] { all_reduce<float>(part, data, ReduceOp::sum, AllReduceAlgorithm::ring); });
   const auto size = static_cast<std::uint64_t>(part.size());
   CHECK(traffic.messages_per_rank == 2 * (size - 1));
@@ -178,7 +175,7 @@ TEST_CASE("non-blocking messages are counted from their start to their wait") {
   std::vector<float> out(4);
   std::vector<float> from_left(4);
   std::vector<float> from_right(4);
-  const Traffic traffic = count_traffic(world(), [&] {
+  const Traffic traffic = counted(world(), [&] {
     if (world().size() < 3) return;
     std::vector<MPI_Request> requests(4);
     MPI_Irecv(from_left.data(), 4, MPI_FLOAT, world().left(), 0, world().get(), &requests[0]);
@@ -197,7 +194,7 @@ TEST_CASE("non-blocking messages are counted from their start to their wait") {
 
 TEST_CASE("a rank sends one message at a time, however many it starts at once") {
   float number = 0;
-  const Traffic traffic = count_traffic(world(), [&] {
+  const Traffic traffic = counted(world(), [&] {
     if (world().rank() > 0) {
       MPI_Recv(&number, 1, MPI_FLOAT, 0, 0, world().get(), MPI_STATUS_IGNORE);
       return;
@@ -214,7 +211,7 @@ TEST_CASE("a rank sends one message at a time, however many it starts at once") 
 
 TEST_CASE("a receive from anyone is counted as one from whom it was") {
   float number = 0;
-  const Traffic traffic = count_traffic(world(), [&] {
+  const Traffic traffic = counted(world(), [&] {
     if (world().rank() > 0) MPI_Send(&number, 1, MPI_FLOAT, 0, 5, world().get());
     for (int i = 1; i < world().size() && world().rank() == 0; ++i) {
       MPI_Recv(&number, 1, MPI_FLOAT, MPI_ANY_SOURCE, MPI_ANY_TAG, world().get(),
@@ -234,7 +231,7 @@ TEST_CASE("strict sends change neither results nor counts") {
       std::vector<std::int32_t> data(count, 1 << (4 * (world().rank() % 7)));
       std::int32_t expected = 0;
       for (int rank = 0; rank < world().size(); ++rank) expected += 1 << (4 * (rank % 7));
-      const Traffic traffic = count_traffic(world(), [&, a = algorithm] {
+      const Traffic traffic = counted(world(), [&, a = algorithm] {
         all_reduce<std::int32_t>(world(), data, ReduceOp::sum, a);
       });
       INFO(name << " " << count);
@@ -265,7 +262,7 @@ TEST_CASE("a strict MPI_Sendrecv gives the receive's status") {
 TEST_CASE("a communicator has one id on all its ranks, and another than any other") {
   const Communicator a = world().split(world().rank() % 2, 0);
   const Communicator b = world().split(0, 0);
-  const auto id = [](const Communicator& comm) { return diagnostics::info_of(comm.get()).id; };
+  const auto id = [](const Communicator& comm) { return watch_table()->id_of(comm.get()); };
   const auto same_on_all = [&](const Communicator& comm) {
     std::uint32_t smallest = id(comm);
     std::uint32_t largest = id(comm);

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-using namespace dist::diagnostics;
+using namespace dist::watch;
 using dist::test::contains;
 
 namespace {

@@ -1,6 +1,6 @@
 // What count_traffic says of all ranks together, and of operations that nobody waited for.
 #include "01_send_recv/send_recv.hpp"
-#include "common/watch.hpp"
+#include "tests/support/counted.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <mpi.h>
@@ -20,11 +20,11 @@ TEST_CASE("a send or receive that is not waited for is unfinished until it is") 
     MPI_Isend(&out, 1, MPI_FLOAT, world().right(), 0, world().get(), &requests[1]);
   };
   const auto wait = [&] { MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE); };
-  const Traffic left_open = count_traffic(world(), start);
+  const Traffic left_open = counted(world(), start);
   CHECK(left_open.unfinished == 2 * ranks);
   CHECK(left_open.messages == ranks);
-  CHECK(count_traffic(world(), wait) == Traffic{});  // started before the count
-  const Traffic whole = count_traffic(world(), [&] {
+  CHECK(counted(world(), wait) == Traffic{});  // started before the count
+  const Traffic whole = counted(world(), [&] {
     start();
     wait();
   });
@@ -35,7 +35,7 @@ TEST_CASE("a send or receive that is not waited for is unfinished until it is") 
 TEST_CASE("blocking calls and tests that succeed leave nothing unfinished") {
   float out = 1;
   float in = 0;
-  const Traffic traffic = count_traffic(world(), [&] {
+  const Traffic traffic = counted(world(), [&] {
     send_recv<float>(world(), std::span<const float>(&out, 1), world().right(),
                      std::span(&in, 1), world().left());
     Request receive = irecv<float>(world(), std::span(&in, 1), world().left());

@@ -3,7 +3,7 @@
 #include "01_send_recv/exchanges.hpp"
 #include "01_send_recv/ping_pong.hpp"
 #include "01_send_recv/send_recv.hpp"
-#include "common/watch.hpp"
+#include "tests/support/counted.hpp"
 #include "tests/support/tracer_data.hpp"
 
 #include <cstddef>
@@ -48,7 +48,7 @@ TEST_CASE("every way of an exchange is one message per rank, to the right") {
   for (const WayToExchange& way : kWaysToExchange) {
     const std::vector<float> out = my_numbers(100'003);
     std::vector<float> in(out.size());
-    const Traffic traffic = count_traffic(world(), [&] { way.exchange(world(), out, in); });
+    const Traffic traffic = counted(world(), [&] { way.exchange(world(), out, in); });
     INFO(way.name);
     CHECK(traffic.messages_per_rank == 1);
     CHECK(traffic.bytes_per_rank == out.size() * sizeof(float));

@@ -3,7 +3,7 @@
 #include "02_broadcast/broadcast.hpp"
 #include "02_broadcast/show/broadcast_cost.hpp"
 #include "02_broadcast/show/share_link_cost.hpp"
-#include "common/watch.hpp"
+#include "tests/support/counted.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/tracer_data.hpp"
 
@@ -195,8 +195,8 @@ TEST_CASE("the rounds that a run takes are those of the formulas, for every root
     for (int root = 0; root < world().size(); ++root) {
       for (const std::size_t count : tricky_sizes()) {
         std::vector<float> data = root_numbers_else_nan(count, root);
-        const Traffic traffic = count_traffic(
-            world(), [&] { broadcast<float>(world(), data, root, algorithm, link); });
+        const Traffic traffic =
+            counted(world(), [&] { broadcast<float>(world(), data, root, algorithm, link); });
         INFO(name << ", root " << root << ", count " << count);
         CHECK(traffic.rounds ==
               broadcast_rounds(algorithm, count * sizeof(float), world().size(), link));
@@ -215,7 +215,7 @@ TEST_CASE("messages, bytes and peers are those of each algorithm") {
   constexpr std::size_t kBytes = kCount * sizeof(float);
   const auto traffic_of = [&](BroadcastAlgorithm algorithm) {
     std::vector<float> data = root_numbers_else_nan(kCount, 0);
-    return count_traffic(world(), [&] { broadcast<float>(world(), data, 0, algorithm, link); });
+    return counted(world(), [&] { broadcast<float>(world(), data, 0, algorithm, link); });
   };
   const auto others = static_cast<std::uint64_t>(size - 1);
   const auto doublings = static_cast<std::uint64_t>(tree_rounds(size));

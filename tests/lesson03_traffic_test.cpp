@@ -1,6 +1,6 @@
 // Lesson 3: what an all-reduce sends, counted in the run, against its formula.
 #include "03_all_reduce/advanced/all_reducer.hpp"
-#include "common/watch.hpp"
+#include "tests/support/counted.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <algorithm>
@@ -21,8 +21,7 @@ std::vector<std::size_t> sizes() {
 
 Traffic traffic_of(AllReduceAlgorithm algorithm, std::size_t count) {
   std::vector<float> data(count, static_cast<float>(world().rank() + 1));
-  return count_traffic(world(),
-                       [&] { all_reduce<float>(world(), data, ReduceOp::sum, algorithm); });
+  return counted(world(), [&] { all_reduce<float>(world(), data, ReduceOp::sum, algorithm); });
 }
 
 // What the busiest rank sends in 2 (N - 1) steps of one chunk each: all but the two chunks that
@@ -105,7 +104,7 @@ TEST_CASE("shared memory sends nothing at all") {
   AllReducer reducer(world());
   const Tensor tensor = reducer.allocate({100'000});
   std::vector<float> own(100'000);
-  const Traffic traffic = count_traffic(world(), [&] {
+  const Traffic traffic = counted(world(), [&] {
     reducer.all_reduce(tensor.span(), ReduceOp::sum, AllReduceAlgorithm::shared_memory);
     reducer.all_reduce<float>(own, ReduceOp::sum, AllReduceAlgorithm::shared_memory);
   });

@@ -52,9 +52,9 @@ Measurement measure(const Broadcasts& with, const std::string& algorithm, std::s
   result.formula_rounds =
       broadcast_rounds(which, bytes, size, with.measured.value_or(LinkCost{}));
   if (result.formula_rounds) {
-    result.rounds = count_traffic(with.program.comm, [&] {
-                      run_broadcast(with, algorithm, tensor);
-                    }).rounds;
+    const auto traffic =
+        count_traffic(with.program.comm, [&] { run_broadcast(with, algorithm, tensor); });
+    if (traffic) result.rounds = traffic->rounds;
   }
   // Lesson 1's curves are of messages as they were there. On a GPU they hold copies to the
   // host, once per round trip, and here there is one copy per broadcast: no prediction.

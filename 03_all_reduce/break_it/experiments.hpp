@@ -8,6 +8,7 @@ namespace dist {
 bool break_forget_divide(const Program& program);
 bool break_chunk_off_by_one(const Program& program);
 bool break_full_tensor_ring(const Program& program);
+std::string why_nothing_is_counted(const Program& program);
 bool break_swap_order(const Program& program);
 bool break_one_skips(const Program& program);
 bool break_association(const Program& program);

@@ -15,7 +15,6 @@
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "common/patient_waits.hpp"
 
 #include <fmt/core.h>
 
@@ -77,17 +76,15 @@ struct Alone {
   double share_us;
 };
 Alone measured_alone(const Program& program, const Stream& stream) {
+  const Communicator comm = program.comm.duplicate(WaitPolicy::patient);
   std::array<double, 2> times{};
-  if (program.comm.rank() == 0) {
-    const auto ranks = static_cast<std::size_t>(program.comm.size());
+  if (comm.rank() == 0) {
+    const auto ranks = static_cast<std::size_t>(comm.size());
     times = {TinyJob(program.common.seed, ranks * kRowsPerRank, stream).median_us(),
              TinyJob(program.common.seed, kRowsPerRank, stream).median_us()};
-    for (int peer = 1; peer < program.comm.size(); ++peer) {
-      send<double>(program.comm, times, peer);
-    }
+    for (int peer = 1; peer < comm.size(); ++peer) send<double>(comm, times, peer);
   } else {
-    const PatientWaits patience;
-    irecv<double>(program.comm, times, 0).wait();
+    recv<double>(comm, times, 0);
   }
   return {times[0], times[1]};
 }

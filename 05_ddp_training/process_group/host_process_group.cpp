@@ -26,8 +26,12 @@ class CompletedWork : public Work {
 
 HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, Device device,
                                    AllReduceAlgorithm algorithm, bool overlap)
-    : backend_(backend), comm_(comm), device_(device), algorithm_(algorithm), stream_(device) {
-  if (backend == Backend::ours) reducer_.emplace(comm);
+    : backend_(backend),
+      comm_(comm.duplicate(overlap ? WaitPolicy::patient : WaitPolicy::spin)),
+      device_(device),
+      algorithm_(algorithm),
+      stream_(device) {
+  if (backend == Backend::ours) reducer_.emplace(comm_);
   if (overlap) thread_.emplace(device);
 }
 

@@ -163,6 +163,12 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
   command_line.choice("--solution", wanted, names, "which");
   command_line.choice("--data", data, {"tracers", "ones"}, "ones: data that lie");
   command_line.text("--verdict", file, "where the verdict is written; else standard output");
+  command_line.check([] {
+    if (watch_table() != nullptr) return;
+    throw Error(
+        "the checks count messages, which needs the watch: configure with "
+        "-DDIST_WATCH=ON");
+  });
   if (const auto exit = parse(command_line, world, argc, argv)) return *exit;
 
   const Verdict verdict(file, world);

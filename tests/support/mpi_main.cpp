@@ -10,6 +10,7 @@
 #include "tests/support/catch_session.hpp"
 #include "tests/support/mpi_test.hpp"
 
+#include <array>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -116,7 +117,11 @@ const dist::Communicator& dist::test::world() {
 }
 
 int main(int argc, char** argv) {
-  const dist::MpiEnvironment mpi(argc, argv);
+  std::string no_report = "--timeout=0";  // the watchdog knows the test case
+  std::array<char*, 3> for_mpi{argv[0], no_report.data(), nullptr};
+  char** arguments = for_mpi.data();
+  int argument_count = 2;
+  const dist::MpiEnvironment mpi(argument_count, arguments);
   the_world = dist::Communicator::world();
   const int rank = the_world->rank();
   if (const std::string reason = why_skipped(argc > 1 ? argv[1] : ""); !reason.empty()) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 namespace {
 
 // Spreads nearby numbers over 64 bits (the finalizer of splitmix64).
@@ -45,6 +45,17 @@ std::uint64_t RankBoard::moves() const {
   return sum;
 }
 
+void RankBoard::reset() {
+  for (ThreadRecord& thread : threads) thread.call = Call::none;
+  for (Channel& channel : channels) {
+    channel.sends = 0;
+    channel.receives = 0;
+  }
+  for (CommunicatorRecord& record : communicators) record.collectives = 0;
+  for (Label& label : labels) label.uses = 0;
+  events_written = 0;
+}
+
 Channel* find_channel(RankBoard& board, std::int32_t peer, std::int32_t tag,
                       std::uint32_t comm) {
   const std::uint64_t key =
@@ -75,4 +86,4 @@ CommunicatorRecord* find_communicator(RankBoard& board, std::uint32_t id) {
   return nullptr;
 }
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 
 template <class T>
 class Relaxed {
@@ -128,9 +128,10 @@ struct RankBoard {
   static constexpr std::size_t kLabels = 256;
 
   Relaxed<std::int32_t> rank;  // in MPI_COMM_WORLD
-  Relaxed<std::int32_t> pid;
+  Relaxed<std::int32_t> pid;   // 0: this rank has not come to MPI_Init yet
+  Relaxed<bool> started;       // MPI_Init has returned
+  std::array<char, 64> host_name;
   Relaxed<std::uint64_t> heartbeat;       // ticks of its watch thread
-  Relaxed<std::int32_t> reporter;         // on the first board of the host: who reports, + 1
   Relaxed<std::uint64_t> overflow_moves;  // of threads beyond kThreads
   std::array<ThreadRecord, kThreads> threads;
   std::array<Channel, kChannels> channels;
@@ -146,6 +147,8 @@ struct RankBoard {
   const TraceEvent* events() const { return reinterpret_cast<const TraceEvent*>(this + 1); }
 
   std::uint64_t moves() const;
+  // Forgets what this rank has counted and recorded so far.
+  void reset();
 };
 
 // The channel of this key, taken if it is new; nullptr when the board is full. Reports then
@@ -153,4 +156,4 @@ struct RankBoard {
 Channel* find_channel(RankBoard& board, std::int32_t peer, std::int32_t tag,
                       std::uint32_t comm);
 CommunicatorRecord* find_communicator(RankBoard& board, std::uint32_t id);
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

@@ -1,6 +1,6 @@
 #include "tools/watch/hang_report.hpp"
 
-namespace dist::diagnostics {
+namespace dist::watch {
 namespace {
 
 CallView view_of(const RankBoard& board, const ThreadRecord& thread) {
@@ -55,4 +55,4 @@ RankView view_of(const RankBoard& board) {
   return view;
 }
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

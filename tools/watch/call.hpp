@@ -1,4 +1,4 @@
-// The calls that the spy sees, by number: processes share records of them, and a pointer to a
+// The calls that the watch sees, by number: processes share records of them, and a pointer to a
 // name means nothing in another process.
 #pragma once
 
@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 
 // clang-format off
-#define DIST_SPIED_CALLS(CALL)                                                                  \
-  CALL(none) CALL(wait_scope) CALL(call_scope)                                                  \
+#define DIST_WATCHED_CALLS(CALL)                                                                  \
+  CALL(none) CALL(wait_scope) CALL(call_scope) CALL(MPI_Init)                                   \
   CALL(MPI_Send) CALL(MPI_Ssend) CALL(MPI_Bsend) CALL(MPI_Rsend) CALL(MPI_Recv)                 \
   CALL(MPI_Isend) CALL(MPI_Issend) CALL(MPI_Ibsend) CALL(MPI_Irecv)                             \
   CALL(MPI_Sendrecv) CALL(MPI_Sendrecv_replace)                                                 \
@@ -30,17 +30,17 @@ namespace dist::diagnostics {
 
 enum class Call : std::uint16_t {
 #define DIST_ENUMERATOR(name) name,
-  DIST_SPIED_CALLS(DIST_ENUMERATOR)
+  DIST_WATCHED_CALLS(DIST_ENUMERATOR)
 #undef DIST_ENUMERATOR
 };
 
 inline const char* name_of(Call call) {
   static constexpr std::array kNames{
 #define DIST_NAME(name) #name,
-      DIST_SPIED_CALLS(DIST_NAME)
+      DIST_WATCHED_CALLS(DIST_NAME)
 #undef DIST_NAME
   };
   return kNames.at(static_cast<std::size_t>(call));
 }
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

@@ -1,11 +1,10 @@
 #include "tools/watch/call_text.hpp"
 
-#include "common/console.hpp"
+#include "tools/watch/text.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <array>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 namespace {
 
 std::string peer_text(std::int32_t peer) {
@@ -15,36 +14,47 @@ std::string peer_text(std::int32_t peer) {
   return std::to_string(peer);
 }
 
+// "4 MiB" where that is a whole number, as a program's own tables do.
+std::string text_of_bytes(std::uint64_t bytes) {
+  constexpr std::array kUnits{" B", " KiB", " MiB", " GiB"};
+  std::size_t unit = 0;
+  while (unit + 1 < kUnits.size() && bytes >= 1024 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return concat(bytes, kUnits[unit]);
+}
+
 std::string direction(const OperationView& operation) {
-  return fmt::format("{} {}", operation.kind == OperationKind::send ? "to" : "from",
-                     peer_text(operation.peer));
+  return concat(operation.kind == OperationKind::send ? "to " : "from ",
+                peer_text(operation.peer));
 }
 
 std::string details_of(const OperationView& operation) {
   const std::string tag =
-      operation.tag == kAnyTag ? std::string("any tag") : fmt::format("tag {}", operation.tag);
+      operation.tag == kAnyTag ? std::string("any tag") : concat("tag ", operation.tag);
   switch (operation.kind) {
     case OperationKind::send:
     case OperationKind::receive:
-      return fmt::format(" ({}, {})", format_bytes(operation.bytes), tag);
-    case OperationKind::probe: return fmt::format(" ({})", tag);
+      return concat(" (", text_of_bytes(operation.bytes), ", ", tag, ")");
+    case OperationKind::probe: return concat(" (", tag, ")");
     case OperationKind::collective: break;
     case OperationKind::shared_memory: return "";
   }
-  std::string text = operation.bytes > 0 ? format_bytes(operation.bytes) : "";
+  std::string text = operation.bytes > 0 ? text_of_bytes(operation.bytes) : "";
   if (operation.peer >= 0) {
-    text += fmt::format("{}root {}", text.empty() ? "" : ", ", operation.peer);
+    text += concat(text.empty() ? "" : ", ", "root ", operation.peer);
   }
-  return text.empty() ? "" : fmt::format(" ({})", text);
+  return text.empty() ? "" : concat(" (", text, ")");
 }
 
 // An operation by its own call: what a wait waits for.
 std::string text_of(const OperationView& operation, bool details) {
   std::string text = name_of(operation.call);
   if (operation.kind == OperationKind::collective) {
-    text += fmt::format(" #{}", operation.number);
+    text += concat(" #", operation.number);
   } else {
-    text += fmt::format(" {}", direction(operation));
+    text += " " + direction(operation);
   }
   return text + (details ? details_of(operation) : "");
 }
@@ -54,15 +64,14 @@ std::string text_of_sendrecv(const CallView& call, bool details) {
   const OperationView& receive = call.operations[1];
   const bool alike = send.bytes == receive.bytes && send.tag == receive.tag;
   const std::string middle = details && !alike ? details_of(send) : "";
-  return fmt::format("{} {}{} and {}{}", name_of(call.call), direction(send), middle,
-                     direction(receive), details ? details_of(receive) : "");
+  return concat(name_of(call.call), " ", direction(send), middle, " and ", direction(receive),
+                details ? details_of(receive) : "");
 }
 
 std::string text_of_wait_scope(const CallView& call) {
   const std::int32_t peer = call.operations.empty() ? kNobody : call.operations[0].peer;
   if (peer == kNobody) return call.wait;
-  return fmt::format("{}, waiting for {}{}", call.wait, peer >= 0 ? "rank " : "",
-                     peer_text(peer));
+  return concat(call.wait, ", waiting for ", peer >= 0 ? "rank " : "", peer_text(peer));
 }
 
 }  // namespace
@@ -78,39 +87,38 @@ std::string text_of(const CallView& call, bool details) {
   for (const OperationView& operation : call.operations) {
     waited.push_back(text_of(operation, details));
   }
-  if (call.more > 0) waited.push_back(fmt::format("{} more", call.more));
-  return fmt::format("{} for {}", name_of(call.call), fmt::join(waited, " and "));
+  if (call.more > 0) waited.push_back(concat(call.more, " more"));
+  return concat(name_of(call.call), " for ", join(waited, " and "));
 }
 
 std::string text_of_ranks(const std::vector<int>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+  return concat(ranks.size() == 1 ? "rank " : "ranks ", join(ranks, ", "));
 }
 
 std::string sentence_of(const RankView& rank) {
   std::vector<std::string> calls;
   for (const CallView& call : rank.inside) {
     if (call.call == Call::MPI_Finalize) {
-      return fmt::format("rank {} has already finished (MPI_Finalize)", rank.rank);
+      return concat("rank ", rank.rank, " has already finished (MPI_Finalize)");
     }
-    std::string text = fmt::format("{} {}", call.polling ? "asking" : "in", text_of(call));
+    std::string text = (call.polling ? "asking " : "in ") + text_of(call);
     if (!call.scope.empty()) {
-      text += fmt::format(" of {} #{}", call.scope, call.scope_number);
-      if (!call.subject.empty()) text += fmt::format(" ({})", call.subject);
+      text += concat(" of ", call.scope, " #", call.scope_number);
+      if (!call.subject.empty()) text += concat(" (", call.subject, ")");
     }
     calls.push_back(text);
   }
   const std::string stopped = rank.stopped ? "is stopped (SIGSTOP) " : "";
   if (!calls.empty()) {
-    return fmt::format("rank {} {}{}", rank.rank, stopped, fmt::join(calls, " and "));
+    return concat("rank ", rank.rank, " ", stopped, join(calls, " and "));
   }
   std::string last = "and none before";
-  if (rank.last.call != Call::none)
-    last = fmt::format("last call {}", text_of(rank.last, false));
+  if (rank.last.call != Call::none) last = "last call " + text_of(rank.last, false);
   if (rank.stopped) {
-    return fmt::format("rank {} is stopped (SIGSTOP) outside MPI calls, {}", rank.rank, last);
+    return concat("rank ", rank.rank, " is stopped (SIGSTOP) outside MPI calls, ", last);
   }
-  return fmt::format("rank {} has made no MPI call for {:.1f} s, {}", rank.rank, rank.still_s,
-                     last);
+  return concat("rank ", rank.rank, " has made no MPI call for ",
+                format_number("%.1f", rank.still_s), " s, ", last);
 }
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 
 // "MPI_Send to 1 (4 MiB, tag 0)", "MPI_Wait for MPI_Irecv from 2 (16 B, tag 0)",
 // "MPI_Allreduce #7 (16 B)". Without details: no parentheses.
@@ -19,4 +19,4 @@ std::string text_of_ranks(const std::vector<int>& ranks);
 // MPI_Send to 3", "rank 1 has already finished (MPI_Finalize)".
 std::string sentence_of(const RankView& rank);
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

@@ -1,7 +1,7 @@
 #include "tools/watch/communicators.hpp"
 
 #include "tools/watch/board.hpp"
-#include "tools/watch/spy.hpp"
+#include "tools/watch/observation.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <unordered_map>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 namespace {
 
 struct Registry {
@@ -86,7 +86,7 @@ CommunicatorInfo& info_of(MPI_Comm comm) {
   if (comm == last && generation == current) return *info;
   const std::lock_guard lock(all.mutex);
   const auto found = all.infos.find(comm);
-  // One that was made where the spy does not look has no parent.
+  // One that was made where the watch does not look has no parent.
   info = found != all.infos.end() ? found->second.get() : &insert(comm, 0, 0);
   last = comm;
   generation = current;
@@ -121,4 +121,4 @@ void note_communicators() {
   for (const auto& [comm, info] : registry().infos) find_communicator(*my_board(), info->id);
 }
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

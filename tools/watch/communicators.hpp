@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 
 struct CommunicatorInfo {
   std::uint32_t id = 0;
@@ -30,4 +30,4 @@ void forget(MPI_Comm comm);
 // Tells a new board which communicators this rank is a member of.
 void note_communicators();
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

@@ -4,14 +4,12 @@
 #include "tools/watch/hang_report.hpp"
 
 #include "tools/watch/call_text.hpp"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "tools/watch/text.hpp"
 
 #include <algorithm>
 #include <set>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 namespace {
 
 using Ranks = std::vector<RankView>;
@@ -158,8 +156,8 @@ class Report {
         sentences.push_back(sentence_of(*find(ranks_, rank)));
         told_.insert(rank);
       }
-      line(fmt::format("{}: cycle {} -> {}", fmt::join(sentences, "; "),
-                       fmt::join(cycle, " -> "), cycle.front()));
+      line(concat(join(sentences, "; "), ": cycle ", join(cycle, " -> "), " -> ",
+                  cycle.front()));
     }
   }
 
@@ -180,8 +178,8 @@ class Report {
       std::vector<std::string> parts;
       std::set<int> here;
       for (const auto& [call, members] : calls) {
-        parts.push_back(fmt::format("{} {} in {}", text_of_ranks(members),
-                                    members.size() == 1 ? "is" : "are", call));
+        parts.push_back(
+            concat(text_of_ranks(members), members.size() == 1 ? " is in " : " are in ", call));
         here.insert(members.begin(), members.end());
       }
       std::map<std::string, std::vector<int>> absent;
@@ -193,12 +191,12 @@ class Report {
         if (entered >= place.second) {
           text = "already left it";
         } else if (entered > 0) {
-          text += fmt::format(", last seen in #{} ({})", entered, name_of(last));
+          text += concat(", last seen in #", entered, " (", name_of(last), ")");
         }
         absent[text].push_back(rank.rank);
       }
       add_absent(parts, absent);
-      line(fmt::format("{}", fmt::join(parts, "; ")));
+      line(join(parts, "; "));
       for (const int rank : here) {
         if (!find(ranks_, rank)->stopped) told_.insert(rank);
       }
@@ -208,7 +206,7 @@ class Report {
   static void add_absent(std::vector<std::string>& parts,
                          const std::map<std::string, std::vector<int>>& absent) {
     for (const auto& [text, ranks] : absent) {
-      parts.push_back(fmt::format("{} {}", text_of_ranks(ranks), text));
+      parts.push_back(concat(text_of_ranks(ranks), " ", text));
     }
   }
 
@@ -229,19 +227,18 @@ class Report {
         const auto entered = rank.scopes.find(place.first);
         const std::uint32_t count = entered == rank.scopes.end() ? 0 : entered->second;
         if (count >= place.second) continue;
-        const std::string text = count == 0
-                                     ? std::string("never entered it")
-                                     : fmt::format("never entered it, last seen in #{}", count);
+        std::string text = "never entered it";
+        if (count > 0) text += concat(", last seen in #", count);
         absent[text].push_back(rank.rank);
       }
       if (absent.empty()) continue;
       std::vector<std::string> missing;
       add_absent(missing, absent);
       const std::string& subject = subjects[place];
-      line(fmt::format("{} {} in {} #{}{}; {}", text_of_ranks(members),
-                       members.size() == 1 ? "is" : "are", place.first, place.second,
-                       subject.empty() ? "" : fmt::format(" ({})", subject),
-                       fmt::join(missing, "; ")));
+      line(concat(text_of_ranks(members), members.size() == 1 ? " is in " : " are in ",
+                  place.first, " #", place.second,
+                  subject.empty() ? "" : concat(" (", subject, ")"), "; ",
+                  join(missing, "; ")));
     }
   }
 
@@ -266,11 +263,10 @@ class Report {
     if (sent.peer != rank.rank) return;
     const ChannelView* const got = channel(rank, peer.rank, sent.tag, sent.comm);
     if (sent.sends <= (got == nullptr ? 0 : got->receives)) return;
-    const std::string wanted =
-        waits.tag == kAnyTag ? "any tag" : fmt::format("tag {}", waits.tag);
-    line(fmt::format("rank {0} waits for {1} from rank {2}; rank {2} has sent tag {3}{4}",
-                     rank.rank, wanted, peer.rank, sent.tag,
-                     sent.comm == waits.comm ? "" : " on another communicator"));
+    const std::string wanted = waits.tag == kAnyTag ? "any tag" : concat("tag ", waits.tag);
+    line(concat("rank ", rank.rank, " waits for ", wanted, " from rank ", peer.rank, "; rank ",
+                peer.rank, " has sent tag ", sent.tag,
+                sent.comm == waits.comm ? "" : " on another communicator"));
   }
 
   const Ranks& ranks_;
@@ -284,4 +280,4 @@ std::string describe_hang(const std::vector<RankView>& ranks) {
   return Report(ranks).write();
 }
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 
 struct OperationView {
   OperationKind kind;
@@ -62,4 +62,4 @@ RankView view_of(const RankBoard& board);
 // communicators do not match.
 std::string describe_hang(const std::vector<RankView>& ranks);
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

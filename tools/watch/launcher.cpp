@@ -1,7 +1,5 @@
 #include "tools/watch/launcher.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -13,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 namespace {
 
 // A daemon's time to answer.
@@ -22,7 +20,7 @@ constexpr int kAnswer_ms = 300;
 // The name of its program; empty if it cannot be read.
 std::string name_of_process(pid_t pid) {
   std::array<char, 32> text{};
-  const std::string path = fmt::format("/proc/{}/comm", pid);
+  const std::string path = "/proc/" + std::to_string(pid) + "/comm";
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return "";
   const ssize_t length = ::read(file, text.data(), text.size());
@@ -74,4 +72,4 @@ void end_launcher_after(std::chrono::milliseconds patience) {
   ::_exit(0);
 }
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

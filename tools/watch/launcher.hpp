@@ -7,7 +7,7 @@
 
 #include <chrono>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 
 // Starts a process that outlives this one. If Open MPI's launcher or daemon, which started this
 // process, still runs after `patience`, it is killed (a daemon is asked before).
@@ -15,4 +15,4 @@ namespace dist::diagnostics {
 // process, so it may be called from any thread, whatever the others hold. Returns at once.
 void end_launcher_after(std::chrono::milliseconds patience);
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

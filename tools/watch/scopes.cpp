@@ -1,16 +1,14 @@
-// The scopes of each thread, innermost last. They end in the opposite order of their begins.
+#include "tools/watch/scopes.hpp"
+
 #include "common/watch.hpp"
 #include "tools/watch/communicators.hpp"
-#include "tools/watch/spy.hpp"
+#include "tools/watch/observation.hpp"
 
 #include <deque>
 #include <optional>
 #include <vector>
 
-namespace dist {
-
-using namespace diagnostics;
-
+namespace dist::watch {
 namespace {
 
 // What a CallScope has replaced.
@@ -32,32 +30,27 @@ std::deque<std::optional<Observation>>& waits() {
   return the_waits;
 }
 
-void begin_wait(std::string_view what, std::int32_t world_peer) {
-  waits().emplace_back();
-  if ((mode.load(std::memory_order_relaxed) & kBoard) == 0) return;
-  Operation wait{};
-  wait.kind = OperationKind::shared_memory;
-  wait.call = Call::wait_scope;
-  wait.peer = world_peer;
-  waits().back().emplace(Call::wait_scope, std::span<const Operation>(&wait, 1), intern(what));
+std::int32_t world_peer(MPI_Comm comm, int peer) {
+  if (comm == MPI_COMM_NULL) return kNobody;
+  // Which others those are is looked up when a report is written.
+  return peer == WatchTable::kEverybody ? kEverybody : info_of(comm).world_rank(peer);
 }
 
 }  // namespace
 
-CallScope::CallScope(std::string_view operation, std::string_view subject) {
+void begin_call_scope(std::string_view operation, std::string_view subject) {
   Outer& outer = calls().emplace_back();
-  if ((mode.load(std::memory_order_relaxed) & kBoard) == 0) return;
-  ThreadRecord* const record = my_thread();
+  ThreadRecord* const record = is_on(kBoard) ? my_thread() : nullptr;
   if (record == nullptr) return;
   outer = {true, record->scope, record->subject, record->scope_number, 0};
   const std::uint16_t label = intern(operation);
   record->scope_number = my_board()->labels[label].uses.fetch_add(1) + 1;
   record->scope = label;
   record->subject = intern(subject);
-  if ((mode.load(std::memory_order_relaxed) & kTrace) != 0) outer.begin_ns = now_ns();
+  if (is_on(kTrace)) outer.begin_ns = now_ns();
 }
 
-CallScope::~CallScope() {
+void end_call_scope() {
   const Outer outer = calls().back();
   calls().pop_back();
   ThreadRecord* const record = my_thread();
@@ -71,25 +64,22 @@ CallScope::~CallScope() {
   record->scope_number = outer.number;
 }
 
-WaitScope::WaitScope(std::string_view what) {
-  begin_wait(what, kNobody);
+void begin_wait_scope(std::string_view what, MPI_Comm comm, int peer) {
+  waits().emplace_back();
+  if (!is_on(kBoard)) return;
+  Operation wait{};
+  wait.kind = OperationKind::shared_memory;
+  wait.call = Call::wait_scope;
+  wait.peer = world_peer(comm, peer);
+  waits().back().emplace(Call::wait_scope, std::span<const Operation>(&wait, 1), intern(what));
 }
 
-WaitScope::WaitScope(std::string_view what, const Communicator& comm) {
-  // The members are looked up by the communicator: others of the host are not waited for.
-  begin_wait(what, comm.size() > 1 ? kEverybody : kNobody);
-}
-
-WaitScope::WaitScope(std::string_view what, const Communicator& comm, int peer) {
-  begin_wait(what, my_board() != nullptr ? info_of(comm.get()).world_rank(peer) : kNobody);
-}
-
-WaitScope::~WaitScope() {
+void end_wait_scope() {
   waits().pop_back();
 }
 
-void name_this_thread(std::string_view name) {
+void name_thread(std::string_view name) {
   if (ThreadRecord* const record = my_thread()) record->name = intern(name);
 }
 
-}  // namespace dist
+}  // namespace dist::watch

@@ -1,8 +1,4 @@
 // The trace file: Chrome's trace events, which Perfetto (ui.perfetto.dev) opens.
-//
-// One process per rank, two rows per thread: its communication (a slice per MPI call, an arrow
-// from each send to its receive) and its phases (CallScope). Format: "Trace Event Format",
-// Google, 2016.
 #pragma once
 
 #include "tools/watch/board.hpp"
@@ -10,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 
 // Called on all ranks when none records any more; collective. Rank 0 writes `file`, and says on
 // standard error what had no room.
@@ -21,4 +17,4 @@ void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine);
 // name of the written file.
 std::string write_trace_of_host(const std::string& file, const std::vector<RankBoard*>& boards);
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

@@ -1,27 +1,25 @@
-#include "common/check.hpp"
-#include "common/watch.hpp"
+#include "tools/watch/traffic.hpp"
+
 #include "tools/watch/communicators.hpp"
-#include "tools/watch/spy.hpp"
+#include "tools/watch/observation.hpp"
 #include "tools/watch/traffic_log.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
-#include <array>
 #include <set>
+#include <vector>
 
-namespace dist {
+namespace dist::watch {
 namespace {
 
-using diagnostics::LogEntry;
+using Log = std::vector<LogEntry>;
 
-std::uint64_t count(const std::vector<LogEntry>& log, LogEntry::Type type) {
+std::uint64_t count(const Log& log, LogEntry::Type type) {
   return static_cast<std::uint64_t>(std::count_if(
       log.begin(), log.end(), [type](const LogEntry& entry) { return entry.type == type; }));
 }
 
 // How many of the log's sends and receives have no end in it.
-std::uint64_t unfinished(const std::vector<LogEntry>& log) {
+std::uint64_t unfinished(const Log& log) {
   std::set<std::uint64_t> open;
   for (const LogEntry& entry : log) {
     if (entry.type == LogEntry::Type::finish) {
@@ -33,64 +31,49 @@ std::uint64_t unfinished(const std::vector<LogEntry>& log) {
   return open.size();
 }
 
-// Each rank's log, by rank of `comm`, on all ranks.
-std::vector<std::vector<LogEntry>> gather_logs(const Communicator& comm,
-                                               const std::vector<LogEntry>& mine) {
-  const auto size = static_cast<std::size_t>(comm.size());
-  const int bytes = mpi_count(mine.size() * sizeof(LogEntry));
-  std::vector<int> lengths(size);
-  MPI_CHECK(MPI_Allgather(&bytes, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm.get()));
-  std::vector<int> begins(size);
-  std::size_t total = 0;
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    begins[rank] = mpi_count(total);
-    total += static_cast<std::size_t>(lengths[rank]);
+// The most messages that a rank had sent beyond those that it had received, at any time.
+std::uint64_t most_ahead(const Log& log) {
+  std::set<std::uint64_t> receives;
+  std::int64_t ahead = 0;
+  std::int64_t most = 0;
+  for (const LogEntry& entry : log) {
+    if (entry.type == LogEntry::Type::receive) receives.insert(entry.id);
+    if (entry.type == LogEntry::Type::finish && receives.erase(entry.id) > 0) --ahead;
+    if (entry.type == LogEntry::Type::send) most = std::max(most, ++ahead);
   }
-  std::vector<LogEntry> all(mpi_count(total) / sizeof(LogEntry));
-  MPI_CHECK(MPI_Allgatherv(mine.data(), bytes, MPI_BYTE, all.data(), lengths.data(),
-                           begins.data(), MPI_BYTE, comm.get()));
-  std::vector<std::vector<LogEntry>> logs;
+  return static_cast<std::uint64_t>(most);
+}
+
+// Each rank's log, by rank of `comm`, on all ranks.
+int gather_logs(MPI_Comm comm, const Log& mine, std::vector<Log>& logs) {
+  int size = 0;
+  PMPI_Comm_size(comm, &size);
+  const auto ranks = static_cast<std::size_t>(size);
+  const int bytes = static_cast<int>(mine.size() * sizeof(LogEntry));
+  std::vector<int> lengths(ranks);
+  int result = MPI_Allgather(&bytes, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm);
+  if (result != MPI_SUCCESS) return result;
+  std::vector<int> begins(ranks);
+  int total = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    begins[rank] = total;
+    total += lengths[rank];
+  }
+  Log all(static_cast<std::size_t>(total) / sizeof(LogEntry));
+  result = MPI_Allgatherv(mine.data(), bytes, MPI_BYTE, all.data(), lengths.data(),
+                          begins.data(), MPI_BYTE, comm);
   auto begin = all.begin();
   for (const int length : lengths) {
-    const auto end = begin + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(length) /
-                                                         sizeof(LogEntry));
+    const auto end = begin + length / static_cast<int>(sizeof(LogEntry));
     logs.emplace_back(begin, end);
     begin = end;
   }
-  return logs;
+  return result;
 }
 
-// The log is switched off whatever way the body ends.
-class Recording {
- public:
-  Recording() {
-    diagnostics::start_log();
-    diagnostics::mode.fetch_or(diagnostics::kTraffic);
-  }
-  ~Recording() { stop(); }
-  std::vector<LogEntry> stop() {
-    diagnostics::mode.fetch_and(~unsigned{diagnostics::kTraffic});
-    return diagnostics::stop_log();
-  }
-};
-
-}  // namespace
-
-Traffic count_traffic(const Communicator& comm, const std::function<void()>& body) {
-  std::vector<LogEntry> mine;
-  {
-    Recording recording;
-    body();
-    mine = recording.stop();
-  }
-  // Ranks as `comm` counts them.
-  const diagnostics::CommunicatorInfo& info = diagnostics::info_of(comm.get());
-  for (LogEntry& entry : mine) {
-    if (entry.peer >= 0) entry.peer = info.rank_of(entry.peer);
-  }
-  std::vector<std::vector<LogEntry>> logs = gather_logs(comm, mine);
+Traffic summary_of(std::vector<Log> logs) {
   Traffic traffic;
-  for (const auto& log : logs) {
+  for (const Log& log : logs) {
     std::uint64_t bytes = 0;
     for (const LogEntry& entry : log) {
       if (entry.type == LogEntry::Type::send) bytes += entry.bytes;
@@ -101,14 +84,39 @@ Traffic count_traffic(const Communicator& comm, const std::function<void()>& bod
     traffic.bytes_per_rank = std::max(traffic.bytes_per_rank, bytes);
     traffic.collectives = std::max(traffic.collectives, count(log, LogEntry::Type::collective));
     traffic.unfinished += unfinished(log);
+    traffic.most_ahead.push_back(most_ahead(log));
   }
+  if (traffic.messages == 0) traffic.most_ahead.clear();
   std::set<int> peers;
   for (const LogEntry& entry : logs[0]) {
     if (entry.type == LogEntry::Type::send) peers.insert(entry.peer);
   }
   traffic.peers.assign(peers.begin(), peers.end());
-  traffic.rounds = diagnostics::count_rounds(std::move(logs));
+  traffic.rounds = count_rounds(std::move(logs));
   return traffic;
 }
 
-}  // namespace dist
+}  // namespace
+
+bool start_count() {
+  if (!start_log()) return false;
+  mode |= kTraffic;
+  return true;
+}
+
+int end_count(MPI_Comm comm, Traffic* traffic) {
+  mode &= ~unsigned{kTraffic};
+  Log mine = stop_log();
+  if (traffic == nullptr) return MPI_SUCCESS;
+  // Ranks as `comm` counts them.
+  const CommunicatorInfo& info = info_of(comm);
+  for (LogEntry& entry : mine) {
+    if (entry.peer >= 0) entry.peer = info.rank_of(entry.peer);
+  }
+  std::vector<Log> logs;
+  const int result = gather_logs(comm, mine, logs);
+  if (result == MPI_SUCCESS) *traffic = summary_of(std::move(logs));
+  return result;
+}
+
+}  // namespace dist::watch

@@ -1,26 +1,24 @@
 // Look at: Replay, which finds the rounds by giving every rank a clock that counts messages.
 #include "tools/watch/traffic_log.hpp"
 
-#include "common/check.hpp"
-
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <tuple>
 #include <unordered_map>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 namespace {
 
-struct Log {
+struct LogOfThisRank {
   std::mutex mutex;
   bool on = false;
   std::uint64_t last_id = 0;
   std::vector<LogEntry> entries;
 };
 
-Log& the_log() {
-  static auto* const log = new Log;
+LogOfThisRank& the_log() {
+  static auto* const log = new LogOfThisRank;
   return *log;
 }
 
@@ -135,23 +133,24 @@ class Replay {
 
 }  // namespace
 
-void start_log() {
-  Log& log = the_log();
+bool start_log() {
+  LogOfThisRank& log = the_log();
   const std::lock_guard lock(log.mutex);
-  if (log.on) throw Error("count_traffic within count_traffic");
+  if (log.on) return false;
   log.on = true;
   log.entries.clear();
+  return true;
 }
 
 std::vector<LogEntry> stop_log() {
-  Log& log = the_log();
+  LogOfThisRank& log = the_log();
   const std::lock_guard lock(log.mutex);
   log.on = false;
   return std::move(log.entries);
 }
 
 std::uint64_t append_to_log(LogEntry entry) {
-  Log& log = the_log();
+  LogOfThisRank& log = the_log();
   const std::lock_guard lock(log.mutex);
   if (!log.on) return 0;
   if (entry.id == 0) entry.id = ++log.last_id;
@@ -163,4 +162,4 @@ std::uint64_t count_rounds(std::vector<std::vector<LogEntry>> logs) {
   return Replay(std::move(logs)).run();
 }
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 
 struct LogEntry {
   enum class Type : std::uint32_t { send, receive, finish, collective };
@@ -16,8 +16,8 @@ struct LogEntry {
   std::uint64_t id;  // of the operation that starts or finishes
 };
 
-// Starts with an empty log; a second count within the first is an Error.
-void start_log();
+// Starts with an empty log; false if one is being kept already.
+bool start_log();
 std::vector<LogEntry> stop_log();
 // Appends; an entry without an id gets one, which is returned.
 std::uint64_t append_to_log(LogEntry entry);
@@ -26,4 +26,4 @@ std::uint64_t append_to_log(LogEntry entry);
 // common/watch.hpp). `logs` is indexed by rank in MPI_COMM_WORLD.
 std::uint64_t count_rounds(std::vector<std::vector<LogEntry>> logs);
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

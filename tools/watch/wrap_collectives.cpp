@@ -1,11 +1,8 @@
 // MPI's collectives, observed and forwarded. They match by the order of the calls on a
-// communicator, so the spy numbers them: "MPI_Allreduce #7".
-#include "tools/watch/spy.hpp"
-#include "tools/watch/wrappers.hpp"
+// communicator, so the watch numbers them: "MPI_Allreduce #7".
+#include "tools/watch/observation.hpp"
 
-using namespace dist::diagnostics;
-
-void dist::diagnostics::link_collective_wrappers() {}
+using namespace dist::watch;
 
 namespace {
 
@@ -17,7 +14,7 @@ std::uint64_t share(const void* data, int count, MPI_Datatype type) {
 // `size` is asked only when somebody listens.
 template <class Size, class Forward>
 int observed(Call call, MPI_Comm comm, int root, Size size, Forward forward) {
-  if (!spying()) return forward();
+  if (!observing()) return forward();
   const Operation collective = start_collective(call, comm, size(), root);
   const Observation observation(call, collective);
   return forward();
@@ -26,7 +23,7 @@ int observed(Call call, MPI_Comm comm, int root, Size size, Forward forward) {
 template <class Size, class Forward>
 int observed_start(Call call, MPI_Comm comm, int root, const MPI_Request* request, Size size,
                    Forward forward) {
-  if (!spying()) return forward();
+  if (!observing()) return forward();
   const Operation collective = start_collective(call, comm, size(), root);
   const Observation observation(call, collective);
   const int result = forward();

@@ -1,21 +1,18 @@
 // Communicators and windows that come and go. All ranks make these calls together, so they are
 // numbered with the collectives of the communicator that they start from.
 #include "tools/watch/communicators.hpp"
-#include "tools/watch/spy.hpp"
-#include "tools/watch/wrappers.hpp"
+#include "tools/watch/observation.hpp"
 
-using namespace dist::diagnostics;
-
-void dist::diagnostics::link_communicator_wrappers() {}
+using namespace dist::watch;
 
 namespace {
 
-// The family is kept up to date even while the spy is off: a communicator made before the watch
-// starts must have the same id on all ranks.
+// The family is kept up to date even while nothing is switched on: a communicator made before a
+// count starts must have the same id on all ranks.
 template <class Forward>
 int observed_birth(Call call, MPI_Comm parent, const MPI_Comm* child, Forward forward) {
   int result = MPI_SUCCESS;
-  if (spying()) {
+  if (observing()) {
     const Operation collective = start_collective(call, parent, 0, kNoRoot);
     const Observation observation(call, collective);
     result = forward();

@@ -1,15 +1,11 @@
 // MPI's messages, observed and forwarded: the profiling interface (MPI standard, chapter "Tool
 // Support") gives every MPI_X a second name, PMPI_X, so that the first may be ours.
 // Look at: what --strict puts in the place of a send.
-#include "tools/watch/patience.hpp"
-#include "tools/watch/spy.hpp"
-#include "tools/watch/wrappers.hpp"
+#include "tools/watch/observation.hpp"
 
 #include <array>
 
-using namespace dist::diagnostics;
-
-void dist::diagnostics::link_point_to_point_wrappers() {}
+using namespace dist::watch;
 
 namespace {
 
@@ -18,7 +14,7 @@ using SendFunction = int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm)
 
 int observed_send(Call call, SendFunction forward, const void* data, int count,
                   MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
-  if (!spying()) return forward(data, count, type, dest, tag, comm);
+  if (!observing()) return forward(data, count, type, dest, tag, comm);
   const Operation send = start_send(call, dest, tag, count, type, comm);
   const Observation observation(call, send);
   const int result = forward(data, count, type, dest, tag, comm);
@@ -28,9 +24,9 @@ int observed_send(Call call, SendFunction forward, const void* data, int count,
 
 using StartFunction = int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
 
-int observed_start(Call call, StartFunction forward, const void* data, int count,
+int observed_isend(Call call, StartFunction forward, const void* data, int count,
                    MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request* request) {
-  if (!spying()) return forward(data, count, type, dest, tag, comm, request);
+  if (!observing()) return forward(data, count, type, dest, tag, comm, request);
   const Operation send = start_send(call, dest, tag, count, type, comm);
   const Observation observation(call, send);
   const int result = forward(data, count, type, dest, tag, comm, request);
@@ -38,22 +34,18 @@ int observed_start(Call call, StartFunction forward, const void* data, int count
   return result;
 }
 
-// MPI_Sendrecv in parts: both are under way before either is waited for, which is its promise.
-// Synchronous with --strict: nothing is buffered, so each rank's send waits for its receive.
-int sendrecv_in_parts(const void* out, int out_count, MPI_Datatype out_type, int dest,
-                      int out_tag, void* in, int in_count, MPI_Datatype in_type, int source,
-                      int in_tag, MPI_Comm comm, MPI_Status* status) {
+// MPI_Sendrecv for --strict: nothing is buffered, so each rank's send waits for its receive.
+// Both are under way before either is waited for, which is its promise.
+int synchronous_sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest,
+                         int out_tag, void* in, int in_count, MPI_Datatype in_type, int source,
+                         int in_tag, MPI_Comm comm, MPI_Status* status) {
   std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-  int result = (strict() ? PMPI_Issend : PMPI_Isend)(out, out_count, out_type, dest, out_tag,
-                                                     comm, requests.data());
+  int result = PMPI_Issend(out, out_count, out_type, dest, out_tag, comm, requests.data());
   if (result != MPI_SUCCESS) return result;
   result = PMPI_Irecv(in, in_count, in_type, source, in_tag, comm, requests.data() + 1);
   if (result != MPI_SUCCESS) return result;
   std::array<MPI_Status, 2> statuses{};
-  result = patient ? wait_patiently([&](int* done) {
-    return PMPI_Testall(2, requests.data(), done, statuses.data());
-  })
-                   : PMPI_Waitall(2, requests.data(), statuses.data());
+  result = PMPI_Waitall(2, requests.data(), statuses.data());
   if (status != MPI_STATUS_IGNORE) *status = statuses[1];
   if (result != MPI_ERR_IN_STATUS) return result;
   return statuses[1].MPI_ERROR != MPI_SUCCESS ? statuses[1].MPI_ERROR : statuses[0].MPI_ERROR;
@@ -86,25 +78,25 @@ int MPI_Rsend(const void* data, int count, MPI_Datatype type, int dest, int tag,
 
 int MPI_Isend(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
               MPI_Request* request) {
-  return observed_start(Call::MPI_Isend, strict() ? PMPI_Issend : PMPI_Isend, data, count, type,
+  return observed_isend(Call::MPI_Isend, strict() ? PMPI_Issend : PMPI_Isend, data, count, type,
                         dest, tag, comm, request);
 }
 
 int MPI_Issend(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
                MPI_Request* request) {
-  return observed_start(Call::MPI_Issend, PMPI_Issend, data, count, type, dest, tag, comm,
+  return observed_isend(Call::MPI_Issend, PMPI_Issend, data, count, type, dest, tag, comm,
                         request);
 }
 
 int MPI_Ibsend(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
                MPI_Request* request) {
-  return observed_start(Call::MPI_Ibsend, PMPI_Ibsend, data, count, type, dest, tag, comm,
+  return observed_isend(Call::MPI_Ibsend, PMPI_Ibsend, data, count, type, dest, tag, comm,
                         request);
 }
 
 int MPI_Recv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
              MPI_Status* status) {
-  if (!spying()) return PMPI_Recv(data, count, type, source, tag, comm, status);
+  if (!observing()) return PMPI_Recv(data, count, type, source, tag, comm, status);
   MPI_Status own;
   if (status == MPI_STATUS_IGNORE) status = &own;
   const Operation receive = start_receive(Call::MPI_Recv, source, tag, count, type, comm);
@@ -116,7 +108,7 @@ int MPI_Recv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_
 
 int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
               MPI_Request* request) {
-  if (!spying()) return PMPI_Irecv(data, count, type, source, tag, comm, request);
+  if (!observing()) return PMPI_Irecv(data, count, type, source, tag, comm, request);
   const Operation receive = start_receive(Call::MPI_Irecv, source, tag, count, type, comm);
   const Observation observation(Call::MPI_Irecv, receive);
   const int result = PMPI_Irecv(data, count, type, source, tag, comm, request);
@@ -127,8 +119,8 @@ int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI
 int MPI_Sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest, int out_tag,
                  void* in, int in_count, MPI_Datatype in_type, int source, int in_tag,
                  MPI_Comm comm, MPI_Status* status) {
-  const auto forward = strict() || patient ? sendrecv_in_parts : PMPI_Sendrecv;
-  if (!spying()) {
+  const auto forward = strict() ? synchronous_sendrecv : PMPI_Sendrecv;
+  if (!observing()) {
     return forward(out, out_count, out_type, dest, out_tag, in, in_count, in_type, source,
                    in_tag, comm, status);
   }
@@ -149,7 +141,7 @@ int MPI_Sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest
 
 int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int dest, int out_tag,
                          int source, int in_tag, MPI_Comm comm, MPI_Status* status) {
-  if (!spying()) {
+  if (!observing()) {
     return PMPI_Sendrecv_replace(data, count, type, dest, out_tag, source, in_tag, comm,
                                  status);
   }
@@ -169,14 +161,14 @@ int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int dest, int
 }
 
 int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status* status) {
-  if (!spying()) return PMPI_Probe(source, tag, comm, status);
+  if (!observing()) return PMPI_Probe(source, tag, comm, status);
   const Observation observation(Call::MPI_Probe, probe(Call::MPI_Probe, source, tag, comm));
   return PMPI_Probe(source, tag, comm, status);
 }
 
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
   const int result = PMPI_Iprobe(source, tag, comm, flag, status);
-  if (!spying() || result != MPI_SUCCESS) return result;
+  if (!observing() || result != MPI_SUCCESS) return result;
   const Operation asked = probe(Call::MPI_Iprobe, source, tag, comm);
   if (*flag != 0) {
     const Observation observation(Call::MPI_Iprobe, asked);
@@ -188,7 +180,7 @@ int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status
 
 // A matched probe takes the message: from here on it counts as received.
 int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
-  if (!spying()) return PMPI_Mprobe(source, tag, comm, message, status);
+  if (!observing()) return PMPI_Mprobe(source, tag, comm, message, status);
   MPI_Status own;
   if (status == MPI_STATUS_IGNORE) status = &own;
   const Operation receive = start_receive(Call::MPI_Mprobe, source, tag, 0, MPI_BYTE, comm);
@@ -200,7 +192,7 @@ int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Sta
 
 int MPI_Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
                 MPI_Status* status) {
-  if (!spying()) return PMPI_Improbe(source, tag, comm, flag, message, status);
+  if (!observing()) return PMPI_Improbe(source, tag, comm, flag, message, status);
   MPI_Status own;
   if (status == MPI_STATUS_IGNORE) status = &own;
   const int result = PMPI_Improbe(source, tag, comm, flag, message, status);
@@ -218,7 +210,7 @@ int MPI_Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* mess
 
 int MPI_Mrecv(void* data, int count, MPI_Datatype type, MPI_Message* message,
               MPI_Status* status) {
-  if (!spying()) return PMPI_Mrecv(data, count, type, message, status);
+  if (!observing()) return PMPI_Mrecv(data, count, type, message, status);
   const Observation observation(Call::MPI_Mrecv, std::span<const Operation>());
   return PMPI_Mrecv(data, count, type, message, status);
 }

@@ -1,21 +1,12 @@
-// The ends of non-blocking calls. A request does not say what it was for, so the spy keeps that
-// from the start of the call to here.
-#include "tools/watch/patience.hpp"
-#include "tools/watch/spy.hpp"
-#include "tools/watch/wrappers.hpp"
+// The ends of non-blocking calls. A request does not say what it was for, so the watch keeps
+// that from the start of the call to here.
+#include "tools/watch/observation.hpp"
 
 #include <vector>
 
-using namespace dist::diagnostics;
-
-void dist::diagnostics::link_request_wrappers() {}
+using namespace dist::watch;
 
 namespace {
-
-int wait_for_one(MPI_Request* request, MPI_Status* status) {
-  if (!patient) return PMPI_Wait(request, status);
-  return wait_patiently([&](int* done) { return PMPI_Test(request, done, status); });
-}
 
 // What the requests of an array stand for. The array is copied: MPI clears what is done.
 class Pending {
@@ -70,19 +61,19 @@ extern "C" {
 int MPI_Wait(MPI_Request* request, MPI_Status* status) {
   MPI_Status own{};
   if (status == MPI_STATUS_IGNORE) status = &own;
-  if (!spying()) return wait_for_one(request, status);
+  if (!observing()) return PMPI_Wait(request, status);
   const MPI_Request waited = *request;
   const std::optional<Operation> operation = find_request(waited);
   const Observation observation(
       Call::MPI_Wait, operation ? std::span(&*operation, 1) : std::span<const Operation>());
-  const int result = wait_for_one(request, status);
+  const int result = PMPI_Wait(request, status);
   if (operation && result == MPI_SUCCESS) finish(*operation, *status);
   if (operation) forget_request(waited);
   return result;
 }
 
 int MPI_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
-  if (!spying() || count <= 0) return PMPI_Waitall(count, requests, statuses);
+  if (!observing() || count <= 0) return PMPI_Waitall(count, requests, statuses);
   const Pending pending(count, requests);
   Statuses all(count, statuses);
   const Observation observation(Call::MPI_Waitall, pending.operations());
@@ -93,7 +84,7 @@ int MPI_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
 }
 
 int MPI_Waitany(int count, MPI_Request* requests, int* index, MPI_Status* status) {
-  if (!spying()) return PMPI_Waitany(count, requests, index, status);
+  if (!observing()) return PMPI_Waitany(count, requests, index, status);
   MPI_Status own{};
   if (status == MPI_STATUS_IGNORE) status = &own;
   const Pending pending(count, requests);
@@ -104,7 +95,7 @@ int MPI_Waitany(int count, MPI_Request* requests, int* index, MPI_Status* status
 }
 
 int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  if (!spying()) return PMPI_Test(request, flag, status);
+  if (!observing()) return PMPI_Test(request, flag, status);
   MPI_Status own{};
   if (status == MPI_STATUS_IGNORE) status = &own;
   const Pending pending(1, request);
@@ -120,7 +111,7 @@ int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
 }
 
 int MPI_Testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
-  if (!spying() || count <= 0) return PMPI_Testall(count, requests, flag, statuses);
+  if (!observing() || count <= 0) return PMPI_Testall(count, requests, flag, statuses);
   const Pending pending(count, requests);
   Statuses all(count, statuses);
   const int result = PMPI_Testall(count, requests, flag, all.data());
@@ -137,7 +128,7 @@ int MPI_Testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuse
 }
 
 int MPI_Testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
-  if (!spying()) return PMPI_Testany(count, requests, index, flag, status);
+  if (!observing()) return PMPI_Testany(count, requests, index, flag, status);
   MPI_Status own{};
   if (status == MPI_STATUS_IGNORE) status = &own;
   const Pending pending(count, requests);
@@ -153,7 +144,7 @@ int MPI_Testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Sta
 }
 
 int MPI_Request_free(MPI_Request* request) {
-  if (spying()) forget_request(*request);
+  if (observing()) forget_request(*request);
   return PMPI_Request_free(request);
 }
 

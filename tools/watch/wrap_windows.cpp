@@ -1,15 +1,12 @@
 // Windows of shared memory: their birth, their fences and their end are collectives of the
 // communicator they were made from.
 #include "tools/watch/communicators.hpp"
-#include "tools/watch/spy.hpp"
-#include "tools/watch/wrappers.hpp"
+#include "tools/watch/observation.hpp"
 
 #include <mutex>
 #include <unordered_map>
 
-using namespace dist::diagnostics;
-
-void dist::diagnostics::link_window_wrappers() {}
+using namespace dist::watch;
 
 namespace {
 
@@ -24,9 +21,9 @@ Windows& windows() {
 }
 
 template <class Forward>
-int observed_birth(Call call, MPI_Aint bytes, MPI_Comm comm, const MPI_Win* window,
-                   Forward forward) {
-  if (!spying()) return forward();
+int observed_window_birth(Call call, MPI_Aint bytes, MPI_Comm comm, const MPI_Win* window,
+                          Forward forward) {
+  if (!observing()) return forward();
   const Operation collective =
       start_collective(call, comm, static_cast<std::uint64_t>(bytes), kNoRoot);
   const Observation observation(call, collective);
@@ -40,7 +37,7 @@ int observed_birth(Call call, MPI_Aint bytes, MPI_Comm comm, const MPI_Win* wind
 
 template <class Forward>
 int observed_use(Call call, MPI_Win window, Forward forward) {
-  if (!spying()) return forward();
+  if (!observing()) return forward();
   std::uint32_t comm = 0;
   {
     const std::lock_guard lock(windows().mutex);
@@ -60,20 +57,21 @@ extern "C" {
 
 int MPI_Win_create(void* base, MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm,
                    MPI_Win* window) {
-  return observed_birth(Call::MPI_Win_create, bytes, comm, window,
-                        [=] { return PMPI_Win_create(base, bytes, unit, info, comm, window); });
+  return observed_window_birth(Call::MPI_Win_create, bytes, comm, window, [=] {
+    return PMPI_Win_create(base, bytes, unit, info, comm, window);
+  });
 }
 
 int MPI_Win_allocate(MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm, void* base,
                      MPI_Win* window) {
-  return observed_birth(Call::MPI_Win_allocate, bytes, comm, window, [=] {
+  return observed_window_birth(Call::MPI_Win_allocate, bytes, comm, window, [=] {
     return PMPI_Win_allocate(bytes, unit, info, comm, base, window);
   });
 }
 
 int MPI_Win_allocate_shared(MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm, void* base,
                             MPI_Win* window) {
-  return observed_birth(Call::MPI_Win_allocate_shared, bytes, comm, window, [=] {
+  return observed_window_birth(Call::MPI_Win_allocate_shared, bytes, comm, window, [=] {
     return PMPI_Win_allocate_shared(bytes, unit, info, comm, base, window);
   });
 }

@@ -1,8 +1,8 @@
 // Two partners swap: values, also of different lengths and with oneself, messages, and that
 // nothing is left under way.
-#include "common/watch.hpp"
 #include "tests/exercises/01_send_recv/checks.hpp"
 #include "tests/exercises/expectations.hpp"
+#include "tests/support/counted.hpp"
 
 #include <fmt/format.h>
 
@@ -124,7 +124,7 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
          const Lengths lengths{5, 1000};
          const int peer = peer_in(trial, trial.size() - 1);  // 0 and N - 1, 1 and N - 2, ...
          const auto pairs = static_cast<std::uint64_t>(trial.size() / 2);
-         const Traffic traffic = count_traffic(trial.comm(), [&] {
+         const Traffic traffic = counted(trial.comm(), [&] {
            if (peer == trial.rank()) return;
            swap_once(trial, solution, lengths, peer, [](const auto&, const auto&) {});
          });
@@ -145,7 +145,7 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
        "`out` belongs to MPI, and the caller will write to it",
        [=](Trial& trial) {
          const int peer = peer_in(trial, trial.size() - 1);
-         const Traffic traffic = count_traffic(trial.comm(), [&] {
+         const Traffic traffic = counted(trial.comm(), [&] {
            if (peer == trial.rank()) return;
            swap_once(trial, solution, {8, 9}, peer, [](const auto&, const auto&) {});
          });

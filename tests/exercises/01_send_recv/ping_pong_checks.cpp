@@ -1,10 +1,8 @@
 // The ping-pong: messages and bytes, who answers when, and what the returned time stands for,
 // measured again from outside.
 #include "common/check.hpp"
-#include "common/watch.hpp"
 #include "tests/exercises/01_send_recv/checks.hpp"
-#include "tools/watch/spy.hpp"
-#include "tools/watch/traffic_log.hpp"
+#include "tests/support/counted.hpp"
 
 #include <mpi.h>
 
@@ -13,7 +11,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <set>
 #include <thread>
 
 namespace dist::exercise {
@@ -33,32 +30,22 @@ const std::string kHangHint =
     "sends first and then receives; both name the same tag, and play the same number of times";
 
 Traffic traffic_of(const Trial& trial, const PingPong& solution, const Game& game) {
-  return count_traffic(trial.comm(), [&] { solution(trial.comm(), game.bytes, game.repeats); });
+  return counted(trial.comm(), [&] { solution(trial.comm(), game.bytes, game.repeats); });
 }
 
 // Rank 0's next message leaves after its last one has been answered, rank 1's answer after the
 // message that it answers. Rounds do not show this: many messages and then as many answers
 // take as many.
 void expect_turns(Trial& trial, const PingPong& solution, const Game& game) {
-  using diagnostics::LogEntry;
-  diagnostics::start_log();
-  diagnostics::mode.fetch_or(diagnostics::kTraffic);
-  solution(trial.comm(), game.bytes, game.repeats);
-  diagnostics::mode.fetch_and(~unsigned{diagnostics::kTraffic});
-  std::set<std::uint64_t> receives;
-  int sent = 0;
-  int received = 0;
-  for (const LogEntry& entry : diagnostics::stop_log()) {
-    if (entry.type == LogEntry::Type::receive) receives.insert(entry.id);
-    if (entry.type == LogEntry::Type::finish) received += receives.contains(entry.id) ? 1 : 0;
-    if (entry.type != LogEntry::Type::send) continue;
-    ++sent;
-    const int must = trial.rank() == 0 ? sent - 1 : sent;
-    trial.expect(received >= must, [&] {
-      return fmt::format("{} repeats: sends its message {} when {} have come, must be {}",
-                         game.repeats, sent, received, must);
-    });
-  }
+  const Traffic traffic = traffic_of(trial, solution, game);
+  const auto rank = static_cast<std::size_t>(trial.rank());
+  if (trial.rank() > 1 || traffic.messages == 0) return;
+  const std::uint64_t must = trial.rank() == 0 ? 1 : 0;
+  const std::uint64_t ahead = traffic.most_ahead[rank];
+  trial.expect(ahead <= must, [&] {
+    return fmt::format("{} repeats: has sent {} more messages than have come, must be {}",
+                       game.repeats, ahead, must);
+  });
 }
 
 // Rank 1 comes so late that rank 0's first message has lain there for a while. From the clock
@@ -141,7 +128,7 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
        [=](Trial& trial) {
          double result = -1;
          const Traffic traffic =
-             count_traffic(trial.comm(), [&] { result = solution(trial.comm(), 100, 2); });
+             counted(trial.comm(), [&] { result = solution(trial.comm(), 100, 2); });
          const bool times = trial.rank() == 0 && trial.size() > 1;
          trial.expect(times ? result > 0 : result == 0, [&] {
            return fmt::format("returned {}, must be {}", result, times ? "above 0" : "0");

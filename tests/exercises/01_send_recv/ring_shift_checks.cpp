@@ -1,7 +1,7 @@
 // One step of a ring: values, messages, and that nothing is left under way.
-#include "common/watch.hpp"
 #include "tests/exercises/01_send_recv/checks.hpp"
 #include "tests/exercises/expectations.hpp"
+#include "tests/support/counted.hpp"
 
 #include <fmt/format.h>
 
@@ -39,8 +39,8 @@ void check_values(Trial& trial, const RingShift& solution, std::size_t count) {
 }
 
 Traffic traffic_of(Trial& trial, const RingShift& solution, std::size_t count) {
-  return count_traffic(trial.comm(),
-                       [&] { shift_once(trial, solution, count, [](const Guarded&) {}); });
+  return counted(trial.comm(),
+                 [&] { shift_once(trial, solution, count, [](const Guarded&) {}); });
 }
 
 }  // namespace

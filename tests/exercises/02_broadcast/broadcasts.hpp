@@ -1,7 +1,6 @@
 // What the checks of lesson 2's two broadcasts, and of its reduction, share.
 #pragma once
 
-#include "common/watch.hpp"
 #include "tests/exercises/02_broadcast/checks.hpp"
 #include "tests/exercises/expectations.hpp"
 

@@ -1,5 +1,6 @@
 // Scatter and a leftward all-gather: values from every root, messages, peers, bytes.
 #include "tests/exercises/02_broadcast/broadcasts.hpp"
+#include "tests/support/counted.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -17,7 +18,7 @@ constexpr std::size_t kChunk = 100;  // elements
 
 Traffic traffic_of(const Trial& trial, const Broadcast& solution, int root) {
   std::vector<float> data(static_cast<std::size_t>(trial.size()) * kChunk, 1.0F);
-  return count_traffic(trial.comm(), [&] { solution(trial.comm(), data, root); });
+  return counted(trial.comm(), [&] { solution(trial.comm(), data, root); });
 }
 
 std::uint64_t others(const Trial& trial) {

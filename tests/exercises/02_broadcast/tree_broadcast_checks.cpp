@@ -1,5 +1,6 @@
 // The tree: values from every root, messages, rounds.
 #include "tests/exercises/02_broadcast/broadcasts.hpp"
+#include "tests/support/counted.hpp"
 
 namespace dist::exercise {
 namespace {
@@ -12,7 +13,7 @@ const std::string kHangHint =
 
 Traffic traffic_of(const Trial& trial, const Broadcast& solution, int root) {
   std::vector<float> data(200, 1.0F);
-  return count_traffic(trial.comm(), [&] { solution(trial.comm(), data, root); });
+  return counted(trial.comm(), [&] { solution(trial.comm(), data, root); });
 }
 
 }  // namespace

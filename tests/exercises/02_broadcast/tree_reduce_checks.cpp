@@ -1,6 +1,7 @@
 // The tree backwards: every rank's share once, values at every root, messages, rounds.
 #include "tests/exercises/02_broadcast/broadcasts.hpp"
 #include "tests/exercises/provenance.hpp"
+#include "tests/support/counted.hpp"
 
 namespace dist::exercise {
 namespace {
@@ -41,7 +42,7 @@ void check_values(Trial& trial, const Reduce& solution, std::size_t count, int r
 Traffic traffic_of(const Trial& trial, const Reduce& solution, int root) {
   const std::vector<float> data(200, 1.0F);
   std::vector<float> sum(200);
-  return count_traffic(trial.comm(), [&] { solution(trial.comm(), data, sum, root); });
+  return counted(trial.comm(), [&] { solution(trial.comm(), data, sum, root); });
 }
 
 }  // namespace

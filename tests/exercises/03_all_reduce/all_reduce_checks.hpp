@@ -3,10 +3,10 @@
 
 #include "02_broadcast/chunks.hpp"
 #include "common/check.hpp"
-#include "common/watch.hpp"
 #include "tests/exercises/03_all_reduce/checks.hpp"
 #include "tests/exercises/guarded.hpp"
 #include "tests/exercises/provenance.hpp"
+#include "tests/support/counted.hpp"
 
 #include <mpi.h>
 
@@ -95,7 +95,7 @@ inline void expect_traffic(Trial& trial, const OnSpan& solution, const Costs& co
   const auto n = static_cast<std::size_t>(trial.size());
   for (const std::size_t chunk : {1, 5, 1000}) {
     std::vector<float> data(n * chunk, 1.0F);
-    const Traffic traffic = count_traffic(trial.comm(), [&] { solution(trial.comm(), data); });
+    const Traffic traffic = counted(trial.comm(), [&] { solution(trial.comm(), data); });
     if (!bytes) {
       trial.expect(traffic.messages_per_rank == costs.messages, [&] {
         return fmt::format("{} elements: {} messages, must be {}", data.size(),

@@ -1,8 +1,8 @@
 // The mean over all samples: even shards, uneven ones, empty ones, and what it may cost.
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/check.hpp"
-#include "common/watch.hpp"
 #include "tests/exercises/04_distributed_sampler/checks.hpp"
+#include "tests/support/counted.hpp"
 
 #include <mpi.h>
 
@@ -129,12 +129,11 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
        "sum and count fit into one message: an array of two doubles, one all_reduce. A second "
        "one would cost another alpha per round (lesson 1), for eight bytes",
        [=](Trial& trial) {
-         const Traffic one = count_traffic(trial.comm(), [&] {
+         const Traffic one = counted(trial.comm(), [&] {
            std::array both{1.0, 2.0};
            all_reduce<double>(trial.comm(), both, ReduceOp::sum);
          });
-         const Traffic yours =
-             count_traffic(trial.comm(), [&] { solution(trial.comm(), 1.0, 2); });
+         const Traffic yours = counted(trial.comm(), [&] { solution(trial.comm(), 1.0, 2); });
          trial.expect(yours.messages_per_rank <= one.messages_per_rank, [&] {
            return fmt::format("{} messages per rank, must be {}", yours.messages_per_rank,
                               one.messages_per_rank);

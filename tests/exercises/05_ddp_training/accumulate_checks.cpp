@@ -1,7 +1,7 @@
 // A batch in parts: every part counts, all weigh the same, and one message is sent.
-#include "common/watch.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
+#include "tests/support/counted.hpp"
 
 namespace dist::exercise {
 namespace {
@@ -118,7 +118,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
          const auto n = static_cast<std::uint64_t>(trial.size());
          for (const std::size_t parts : {4, 1}) {
            GradientSet gradients({12, 3, 6});
-           const Traffic traffic = count_traffic(trial.comm(), [&] {
+           const Traffic traffic = counted(trial.comm(), [&] {
              step(trial, solution, parts, gradients, [](auto...) { return 1.0F; });
            });
            trial.expect(traffic.messages_per_rank == 2 * (n - 1), [&] {
@@ -135,7 +135,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          GradientSet gradients({10 * n, n});
-         const Traffic traffic = count_traffic(trial.comm(), [&] {
+         const Traffic traffic = counted(trial.comm(), [&] {
            step(trial, solution, 3, gradients, [](auto...) { return 1.0F; });
          });
          const std::uint64_t must = 2 * (n - 1) * 11 * sizeof(float);

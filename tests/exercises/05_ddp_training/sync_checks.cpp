@@ -1,9 +1,9 @@
 // One message for all gradients: whether it comes back, whether it is the average, what it
 // costs.
-#include "common/watch.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
 #include "tests/exercises/provenance.hpp"
+#include "tests/support/counted.hpp"
 
 namespace dist::exercise {
 namespace {
@@ -29,7 +29,7 @@ double average(const Trial& trial, std::size_t g, std::size_t i) {
 
 Traffic traffic_of(Trial& trial, const SyncGradients& solution, const Lengths& lengths) {
   GradientSet gradients(lengths);
-  return count_traffic(trial.comm(), [&] { solution(trial.comm(), gradients.spans()); });
+  return counted(trial.comm(), [&] { solution(trial.comm(), gradients.spans()); });
 }
 
 // Rank r holds its share (8^r) in every element; expects the mean of all in gradients [first,

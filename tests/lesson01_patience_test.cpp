@@ -1,6 +1,5 @@
 // Patient waits bring the same messages, errors included.
 #include "01_send_recv/send_recv.hpp"
-#include "common/patient_waits.hpp"
 #include "common/tracer_numbers.hpp"
 #include "tests/support/mpi_test.hpp"
 
@@ -14,8 +13,7 @@ using dist::test::world;
 namespace {
 
 // Every size goes to the right and comes from the left, as send_recv and as isend with irecv.
-bool all_arrive() {
-  const Communicator& comm = world();
+bool all_arrive(const Communicator& comm) {
   bool right = true;
   for (const std::size_t count : {0U, 1U, 1000U, 300'000U}) {  // eager, and more than that
     std::vector<float> out(count);
@@ -45,8 +43,7 @@ bool throws(const std::function<void()>& call) {
 }
 
 // Of send_recv, and of a wait: whether they report that ten numbers came for a place for five.
-std::vector<bool> errors_of_long_messages() {
-  const Communicator& comm = world();
+std::vector<bool> errors_of_long_messages(const Communicator& comm) {
   const std::vector<float> out(10);
   std::vector<float> in(5);
   const bool both = throws([&] { send_recv<float>(comm, out, comm.right(), in, comm.left()); });
@@ -59,19 +56,20 @@ std::vector<bool> errors_of_long_messages() {
 
 }  // namespace
 
-TEST_CASE("patient waits bring every message, and end with their object") {
-  {
-    const PatientWaits patience;
-    REQUIRE(all_ranks(all_arrive()));
-  }
-  REQUIRE(all_ranks(all_arrive()));
+TEST_CASE("patient waits bring every message, and are those of one communicator") {
+  const Communicator patient = world().duplicate(WaitPolicy::patient);
+  CHECK(patient.wait_policy() == WaitPolicy::patient);
+  CHECK(patient.split(0, world().rank()).wait_policy() == WaitPolicy::patient);
+  CHECK(world().wait_policy() == WaitPolicy::spin);
+  REQUIRE(all_ranks(all_arrive(patient)));
+  REQUIRE(all_ranks(all_arrive(world())));
 }
 
 TEST_CASE("patient waits report a message that is too long, as MPI's do") {
   // Of what a rank sends to itself Open MPI 4.1 does not notice it in every call.
   if (world().size() == 1) return;
-  CHECK(errors_of_long_messages() == std::vector<bool>{true, true});
-  const PatientWaits patience;
-  CHECK(errors_of_long_messages() == std::vector<bool>{true, true});
+  const Communicator patient = world().duplicate(WaitPolicy::patient);
+  CHECK(errors_of_long_messages(world()) == std::vector<bool>{true, true});
+  CHECK(errors_of_long_messages(patient) == std::vector<bool>{true, true});
   REQUIRE(all_ranks(true));
 }

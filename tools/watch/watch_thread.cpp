@@ -1,10 +1,9 @@
-#include "tools/watch/watch.hpp"
+#include "tools/watch/watch_thread.hpp"
 
-#include "tools/watch/diagnostics.hpp"
 #include "tools/watch/hang_report.hpp"
 #include "tools/watch/launcher.hpp"
-
-#include <fmt/format.h>
+#include "tools/watch/session.hpp"
+#include "tools/watch/text.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -14,11 +13,15 @@
 #include <string>
 #include <unistd.h>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 namespace {
 
 // A watch that has not ticked for so long is that of a stopped process.
 constexpr double kSilent_s = 1.0;
+
+// A start is given this long, also where --timeout is shorter: the launcher starts one rank
+// after the other, and on a busy machine the first of them wait for seconds.
+constexpr double kStart_s = 30;
 
 // After its report a host stays for so long, in a job that has others. They have stood still
 // for as long as it has, give or take a tick, and a launcher that sees one rank leave ends the
@@ -30,7 +33,7 @@ constexpr std::chrono::milliseconds kLauncherEnds{3500};
 // The process's state as Linux writes it: T stopped, t held by a debugger; 0 if it cannot be
 // read.
 char process_state(int pid) {
-  std::FILE* const file = std::fopen(fmt::format("/proc/{}/stat", pid).c_str(), "r");
+  std::FILE* const file = std::fopen(concat("/proc/", pid, "/stat").c_str(), "r");
   if (file == nullptr) return 0;
   std::string text(512, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file));
@@ -51,14 +54,12 @@ void write_to_standard_error(const std::string& text) {
 
 }  // namespace
 
-Watch::Watch(std::vector<RankBoard*> boards, RankBoard* mine, double timeout_s,
-             bool other_hosts)
-    : boards_(std::move(boards)),
-      mine_(mine),
+WatchThread::WatchThread(HostBoards& boards, double timeout_s, bool other_hosts)
+    : boards_(boards),
       timeout_s_(timeout_s),
       other_hosts_(other_hosts),
       tick_s_(std::clamp(timeout_s / 20, 0.005, 0.1)),
-      seen_(boards_.size()) {
+      seen_(boards.all().size()) {
   // Signals are for the program's own threads.
   sigset_t all;
   sigset_t before;
@@ -68,7 +69,7 @@ Watch::Watch(std::vector<RankBoard*> boards, RankBoard* mine, double timeout_s,
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-Watch::~Watch() {
+WatchThread::~WatchThread() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -77,7 +78,7 @@ Watch::~Watch() {
   thread_.join();
 }
 
-void Watch::run() {
+void WatchThread::run() {
   using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
   auto last = Clock::now();
@@ -86,59 +87,71 @@ void Watch::run() {
     const auto now = Clock::now();
     const double passed = std::chrono::duration<double>(now - last).count();
     last = now;
-    mine_->heartbeat.increment();
+    boards_.mine().heartbeat.increment();
     look(std::min(passed, 2 * tick_s_));
-    const bool still = std::all_of(seen_.begin(), seen_.end(), [this](const Seen& rank) {
-      return rank.still_s >= timeout_s_;
-    });
-    if (still && my_turn()) report();
+    const double limit_s = all_have_started() ? timeout_s_ : std::max(timeout_s_, kStart_s);
+    const bool still = std::all_of(seen_.begin(), seen_.end(),
+                                   [=](const Seen& rank) { return rank.still_s >= limit_s; });
+    if (still && my_turn()) report(limit_s);
   }
 }
 
-void Watch::look(double seconds) {
-  for (std::size_t i = 0; i < boards_.size(); ++i) {
+void WatchThread::look(double seconds) {
+  for (std::size_t i = 0; i < seen_.size(); ++i) {
     Seen& rank = seen_[i];
-    const std::uint64_t moves = boards_[i]->moves();
+    const RankBoard& board = *boards_.all()[i];
+    const std::uint64_t moves = board.moves();
     rank.still_s = moves == rank.moves ? rank.still_s + seconds : 0;
     rank.moves = moves;
-    const std::uint64_t heartbeat = boards_[i]->heartbeat;
+    const std::uint64_t heartbeat = board.heartbeat;
     rank.silent_s = heartbeat == rank.heartbeat ? rank.silent_s + seconds : 0;
     rank.heartbeat = heartbeat;
   }
 }
 
-bool Watch::my_turn() const {
-  // The lowest rank whose watch still ticks.
-  for (std::size_t i = 0; boards_[i] != mine_; ++i) {
-    if (seen_[i].silent_s < kSilent_s) return false;
-  }
-  // Somebody looks at one of the ranks with a debugger, and it may take as long as it takes.
-  for (const RankBoard* board : boards_) {
-    if (process_state(board->pid) == 't') return false;
-  }
-  // Two ranks may think so at once, after one was stopped and went on.
-  return boards_[0]->reporter.claim(0, mine_->rank + 1);
+bool WatchThread::all_have_started() const {
+  return std::ranges::all_of(boards_.all(),
+                             [](const RankBoard* board) { return bool{board->started}; });
 }
 
-void Watch::report() {
+bool WatchThread::my_turn() const {
+  // The lowest rank whose watch still ticks.
+  for (std::size_t i = 0; boards_.all()[i] != &boards_.mine(); ++i) {
+    if (boards_.all()[i]->pid != 0 && seen_[i].silent_s < kSilent_s) return false;
+  }
+  // Somebody looks at one of the ranks with a debugger, and it may take as long as it takes.
+  for (const RankBoard* board : boards_.all()) {
+    if (board->pid != 0 && process_state(board->pid) == 't') return false;
+  }
+  // Two ranks may think so at once, after one was stopped and went on.
+  return boards_.host().reporter.claim(0, boards_.mine().rank + 1);
+}
+
+void WatchThread::report(double limit_s) {
   std::vector<RankView> ranks;
-  for (std::size_t i = 0; i < boards_.size(); ++i) {
-    RankView view = view_of(*boards_[i]);
+  for (std::size_t i = 0; i < seen_.size(); ++i) {
+    const RankBoard& board = *boards_.all()[i];
+    if (board.pid == 0) continue;
+    RankView view = view_of(board);
     view.still_s = seen_[i].still_s;
-    view.stopped = process_state(boards_[i]->pid) == 'T';
+    view.stopped = process_state(board.pid) == 'T';
     ranks.push_back(std::move(view));
   }
   std::string text;
   try {
     text = describe_hang(ranks);
-    text += fmt::format("hang: nothing has moved on this host for {:g} s (--timeout)\n",
-                        timeout_s_);
+    if (const std::size_t absent = seen_.size() - ranks.size(); absent > 0) {
+      text += concat("hang: ", absent, " of the ", seen_.size(),
+                     " ranks of this host never came to MPI_Init\n");
+    }
+    text += concat("hang: nothing has moved on this host for ", format_number("%g", limit_s),
+                   " s (--timeout)\n");
     if (other_hosts_) text += "hang: ranks on other hosts are told of by these hosts\n";
     write_to_standard_error(text);
     const std::string trace = keep_trace();
     if (!trace.empty()) write_to_standard_error("hang: the trace is in " + trace + "\n");
   } catch (const std::exception& error) {
-    write_to_standard_error(fmt::format("hang: {}\n", error.what()));
+    write_to_standard_error(concat("hang: ", error.what(), "\n"));
   }
   if (other_hosts_) {
     std::this_thread::sleep_for(kOthersSpeak);
@@ -146,7 +159,8 @@ void Watch::report() {
   }
   // Not MPI_Abort, which may wait for what hangs. The launcher sees a process leave without
   // MPI_Finalize and ends the others, also those that are stopped.
+  boards_.remove_name();
   ::_exit(kHangStatus);
 }
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

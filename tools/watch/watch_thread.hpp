@@ -1,14 +1,14 @@
 // The watch: a thread on each rank that looks whether anything moves on this host.
 #pragma once
 
-#include "tools/watch/board.hpp"
+#include "tools/watch/host_boards.hpp"
 
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <vector>
 
-namespace dist::diagnostics {
+namespace dist::watch {
 
 constexpr int kHangStatus = 86;
 
@@ -21,14 +21,13 @@ constexpr int kHangStatus = 86;
 //
 // Time is counted in this thread's own ticks. A machine that was suspended, or a process that
 // was stopped together with all others, wakes up one tick later, not an hour.
-class Watch {
+class WatchThread {
  public:
-  // `mine` is one of `boards`; all must outlive the watch. `other_hosts`: the job has ranks
-  // that are on none of them.
-  Watch(std::vector<RankBoard*> boards, RankBoard* mine, double timeout_s, bool other_hosts);
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  // `boards` must outlive the watch. `other_hosts`: the job has ranks that are on none of them.
+  WatchThread(HostBoards& boards, double timeout_s, bool other_hosts);
+  ~WatchThread();
+  WatchThread(const WatchThread&) = delete;
+  WatchThread& operator=(const WatchThread&) = delete;
 
  private:
   // What this watch has seen of a rank, and for how long it has not changed.
@@ -41,11 +40,11 @@ class Watch {
 
   void run();
   void look(double seconds);
+  bool all_have_started() const;
   bool my_turn() const;
-  [[noreturn]] void report();
+  [[noreturn]] void report(double limit_s);
 
-  std::vector<RankBoard*> boards_;
-  RankBoard* mine_;
+  HostBoards& boards_;
   double timeout_s_;
   bool other_hosts_;
   double tick_s_;
@@ -56,4 +55,4 @@ class Watch {
   std::thread thread_;
 };
 
-}  // namespace dist::diagnostics
+}  // namespace dist::watch

@@ -1,0 +1,62 @@
+#include "common/watch.hpp"
+
+#include "common/check.hpp"
+
+#include <dlfcn.h>
+
+namespace dist {
+
+const WatchTable* watch_table() {
+  static const auto* const table =
+      static_cast<const WatchTable*>(::dlsym(RTLD_DEFAULT, "dist_watch_table"));
+  return table;
+}
+
+CallScope::CallScope(std::string_view operation, std::string_view subject) {
+  if (const WatchTable* const watch = watch_table()) watch->begin_call(operation, subject);
+}
+
+CallScope::~CallScope() {
+  if (const WatchTable* const watch = watch_table()) watch->end_call();
+}
+
+WaitScope::WaitScope(std::string_view what) {
+  if (const WatchTable* const watch = watch_table()) watch->begin_wait(what, MPI_COMM_NULL, 0);
+}
+
+WaitScope::WaitScope(std::string_view what, const Communicator& comm)
+    : WaitScope(what, comm, WatchTable::kEverybody) {}
+
+WaitScope::WaitScope(std::string_view what, const Communicator& comm, int peer) {
+  const MPI_Comm others = comm.size() > 1 ? comm.get() : MPI_COMM_NULL;
+  if (const WatchTable* const watch = watch_table()) watch->begin_wait(what, others, peer);
+}
+
+WaitScope::~WaitScope() {
+  if (const WatchTable* const watch = watch_table()) watch->end_wait();
+}
+
+void name_this_thread(std::string_view name) {
+  if (const WatchTable* const watch = watch_table()) watch->name_thread(name);
+}
+
+std::optional<Traffic> count_traffic(const Communicator& comm,
+                                     const std::function<void()>& body) {
+  const WatchTable* const watch = watch_table();
+  if (watch == nullptr) {
+    body();
+    return std::nullopt;
+  }
+  if (!watch->start_count()) throw Error("count_traffic within count_traffic");
+  try {
+    body();
+  } catch (...) {
+    watch->end_count(comm.get(), nullptr);
+    throw;
+  }
+  Traffic traffic;
+  MPI_CHECK(watch->end_count(comm.get(), &traffic));
+  return traffic;
+}
+
+}  // namespace dist

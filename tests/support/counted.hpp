@@ -1,0 +1,18 @@
+// What a test needs counted: count_traffic, where the watch must be there.
+#pragma once
+
+#include "common/check.hpp"
+#include "common/watch.hpp"
+
+#include <functional>
+
+namespace dist {
+
+inline Traffic counted(const Communicator& comm, const std::function<void()>& body) {
+  const std::optional<Traffic> traffic = count_traffic(comm, body);
+  if (!traffic)
+    throw Error("built without the watch (-DDIST_WATCH=OFF), which counts messages");
+  return *traffic;
+}
+
+}  // namespace dist

@@ -1,0 +1,50 @@
+// Messages and collectives that calls start and wait for: counted, and remembered by request
+// until they are done.
+#pragma once
+
+#include "tools/watch/board.hpp"
+
+#include <mpi.h>
+
+#include <optional>
+
+namespace dist::watch {
+
+// One message or collective that a call starts or waits for.
+struct Operation {
+  OperationKind kind;
+  Call call;
+  std::int32_t peer;  // in MPI_COMM_WORLD; for a collective its root, or kEverybody
+  std::int32_t tag;
+  std::uint32_t comm;
+  std::uint32_t number;
+  std::uint64_t bytes;
+  std::uint64_t log_id;
+};
+
+// The root of a collective that has none.
+constexpr int kNoRoot = -1;
+
+// These count the operation, so each is called once per message, before MPI is.
+Operation start_send(Call call, int dest, int tag, int count, MPI_Datatype type, MPI_Comm comm);
+Operation start_receive(Call call, int source, int tag, int count, MPI_Datatype type,
+                        MPI_Comm comm);
+Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int root);
+// The same by the communicator's id, which outlives its handle.
+Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
+                           std::int32_t root_in_world);
+// A probe is no message.
+Operation probe(Call call, int source, int tag, MPI_Comm comm);
+// Bytes of `count` elements.
+std::uint64_t bytes_of_message(int count, MPI_Datatype type);
+
+// Called while the call that completes it has not returned yet. `status` is read for a receive.
+void finish(const Operation& operation, const MPI_Status& status);
+
+// Operations under way, by request. Open MPI hands out one and the same request for all sends
+// that are done at once, so a request may stand for several; the oldest comes first.
+void keep_request(MPI_Request request, const Operation& operation);
+std::optional<Operation> find_request(MPI_Request request);
+void forget_request(MPI_Request request);
+
+}  // namespace dist::watch

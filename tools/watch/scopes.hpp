@@ -1,0 +1,17 @@
+// The scopes of each thread, innermost last: CallScope and WaitScope of common/watch.hpp. They
+// end in the opposite order of their begins.
+#pragma once
+
+#include <mpi.h>
+
+#include <string_view>
+
+namespace dist::watch {
+
+void begin_call_scope(std::string_view operation, std::string_view subject);
+void end_call_scope();
+void begin_wait_scope(std::string_view what, MPI_Comm comm, int peer);
+void end_wait_scope();
+void name_thread(std::string_view name);
+
+}  // namespace dist::watch

@@ -1,0 +1,111 @@
+#include "tools/watch/session.hpp"
+
+#include "common/watch.hpp"
+#include "tools/watch/clock_offset.hpp"
+#include "tools/watch/communicators.hpp"
+#include "tools/watch/flags.hpp"
+#include "tools/watch/host_boards.hpp"
+#include "tools/watch/observation.hpp"
+#include "tools/watch/trace.hpp"
+#include "tools/watch/watch_thread.hpp"
+
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+
+namespace dist::watch {
+namespace {
+
+struct Session {
+  Session(Flags its_flags, const Place& place)
+      : flags(std::move(its_flags)),
+        other_hosts(place.local_size < place.size),
+        boards(place, !flags.trace.empty()) {}
+
+  Flags flags;
+  bool other_hosts;
+  HostBoards boards;
+  std::unique_ptr<WatchThread> thread;
+};
+
+Session* session = nullptr;
+
+// For a program that leaves without MPI_Finalize.
+void remove_name_at_exit() {
+  if (session != nullptr) session->boards.remove_name();
+}
+
+}  // namespace
+
+void begin_session(int argc, char** argv) {
+  Flags flags = read_flags(argc, argv);
+  if (flags.strict) mode |= kStrict;
+  const double timeout_s = flags.timeout_s;
+  if (timeout_s == 0 && flags.trace.empty()) return;
+  session = new Session(std::move(flags), place_of_this_process());
+  std::atexit(remove_name_at_exit);
+  set_my_board(&session->boards.mine());
+  mode |= session->flags.trace.empty() ? kBoard : kBoard | kTrace;
+  my_thread()->name = intern("main");  // and so this thread is the first of the trace
+  if (timeout_s > 0) {
+    session->thread =
+        std::make_unique<WatchThread>(session->boards, timeout_s, session->other_hosts);
+  }
+}
+
+void session_started() {
+  if (session == nullptr) return;
+  note_communicators();
+  RankBoard& mine = session->boards.mine();
+  int rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  mine.rank = rank;
+  if (session->other_hosts && !session->flags.trace.empty()) {
+    mine.clock_offset_ns = clock_offset_to_rank_0();
+  }
+  mine.started = true;
+}
+
+void end_session() {
+  if (session == nullptr) return;
+  int traced = session->flags.trace.empty() ? 0 : 1;
+  {
+    // From here this rank stands in MPI_Finalize for those who still wait for it.
+    const Observation finalizing(Call::MPI_Finalize, std::span<const Operation>());
+    PMPI_Allreduce(MPI_IN_PLACE, &traced, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    mode = 0;
+  }
+  session->thread.reset();
+  if (traced != 0) {
+    try {
+      write_trace_of_all_ranks(session->flags.trace, session->boards.mine());
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "fatal: --trace: %s\n", error.what());
+      PMPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+    }
+  }
+  set_my_board(nullptr);
+  delete session;
+  session = nullptr;
+}
+
+void flags_are_read(bool accepted) {
+  if (session == nullptr) return;
+  if (accepted) {
+    // Start-up is the same in every program: numbers and the trace begin with its own calls.
+    session->boards.mine().reset();
+  } else {
+    mode &= ~unsigned{kTrace};
+    session->flags.trace.clear();
+  }
+}
+
+std::string keep_trace() {
+  if (session == nullptr || session->flags.trace.empty()) return "";
+  return write_trace_of_host(session->flags.trace, session->boards.all());
+}
+
+}  // namespace dist::watch

@@ -1,0 +1,46 @@
+// What programs call (common/watch.hpp).
+#include "common/watch.hpp"
+#include "tools/watch/communicators.hpp"
+#include "tools/watch/observation.hpp"
+#include "tools/watch/scopes.hpp"
+#include "tools/watch/session.hpp"
+#include "tools/watch/traffic.hpp"
+
+#include <exception>
+
+namespace {
+
+using namespace dist::watch;
+
+void set_strict(bool on) {
+  if (on) {
+    mode |= kStrict;
+  } else {
+    mode &= ~unsigned{kStrict};
+  }
+}
+
+void keep_trace_if_possible() {
+  try {
+    keep_trace();
+  } catch (const std::exception&) {  // the failure that ends the program is the one to be told
+  }
+}
+
+}  // namespace
+
+extern "C" [[gnu::visibility("default")]] const dist::WatchTable dist_watch_table;
+const dist::WatchTable dist_watch_table{
+    .begin_call = begin_call_scope,
+    .end_call = end_call_scope,
+    .begin_wait = begin_wait_scope,
+    .end_wait = end_wait_scope,
+    .name_thread = name_thread,
+    .start_count = start_count,
+    .end_count = end_count,
+    .flags_are_read = flags_are_read,
+    .keep_trace = keep_trace_if_possible,
+    .set_strict = set_strict,
+    .is_observing = observing,
+    .id_of = [](MPI_Comm comm) { return info_of(comm).id; },
+};

@@ -1,0 +1,44 @@
+// Sentences from their parts. A formatting library would take longer to compile than the rest
+// of the watch.
+#pragma once
+
+#include <concepts>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace dist::watch {
+
+inline void append(std::string& text, std::string_view part) {
+  text += part;
+}
+template <std::integral Number>
+void append(std::string& text, Number number) {
+  text += std::to_string(number);
+}
+
+template <class... Parts>
+std::string concat(const Parts&... parts) {
+  std::string text;
+  (append(text, parts), ...);
+  return text;
+}
+
+template <class Range>
+std::string join(const Range& parts, std::string_view between) {
+  std::string text;
+  for (const auto& part : parts) {
+    if (!text.empty()) text += between;
+    append(text, part);
+  }
+  return text;
+}
+
+// `format` is printf's, of one double.
+inline std::string format_number(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+}  // namespace dist::watch
