@@ -87,8 +87,8 @@ class CommandLine {
 // mistake of all: the ranks agree by one reduction, rank 0 prints, and every rank gets the exit
 // status. Printing on each rank, or leaving before MPI_Init, loses or multiplies the message.
 //
-// Adds the flags that every program with ranks has, --trace, --strict and --timeout, and
-// switches the watch on (tools/watch/). `comm` holds all ranks.
+// Adds the flags that every program with ranks has, and that the watch has read already
+// (common/watch.hpp): --trace, --strict and --timeout. `comm` holds all ranks.
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv);
 // The same for a program without MPI.

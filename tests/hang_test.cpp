@@ -118,6 +118,26 @@ TEST_CASE("operations of ours are named and numbered as MPI's are", "[hang]") {
                    "rank 2 has made no MPI call for"});
 }
 
+TEST_CASE("a patient wait is told as any other, with its operation and its peer", "[hang]") {
+  check_diagnosed("named-patiently --strict",
+                  {"ranks 1, 3 are in all_reduce #7 (bucket 2: 2.weight, 2.bias); rank 2 "
+                   "never entered it, last seen in #6\n",
+                   "rank 3 asking MPI_Test for MPI_Irecv from 2 (16 B, tag 0) of all_reduce #7 "
+                   "(bucket 2: 2.weight, 2.bias)\n"});
+}
+
+TEST_CASE("a rank that never starts MPI is missed by the others", "[start]") {
+  // However short the time-out: a start is given 30 s.
+  const CommandResult result = run_command(
+      "mpirun -np 2 sh -c 'test $OMPI_COMM_WORLD_RANK = 0 || exec sleep 100; exec "
+      "\"$0\" --timeout 1' " PROGRAM_DIR "/send_recv");
+  INFO(result.err);
+  CHECK(result.status == 86);
+  CHECK(result.err.find("hang: rank 0 in MPI_Init\n") != std::string::npos);
+  CHECK(result.err.find("hang: 1 of the 2 ranks of this host never came to MPI_Init\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("a wait in shared memory is told, with whom it waits for", "[hang]") {
   check_diagnosed("shared-memory",
                   {"rank 0 in MPI_Barrier #1; rank 1 in a flag in shared memory, waiting for "

@@ -1,5 +1,5 @@
 // What this file adds: every algorithm at every size, measured beside what it must cost.
-// Builds on: broadcast_cost; and the spy, which counts the rounds of the real run
+// Builds on: broadcast_cost; and the watch, which counts the rounds of the real run
 // (traffic.hpp).
 #include "01_send_recv/measure.hpp"
 #include "02_broadcast/show/acts.hpp"

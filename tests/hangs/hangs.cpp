@@ -184,6 +184,11 @@ void named(const Communicator& comm) {
   if (comm.rank() == kSkips) spin();
 }
 
+// The same by a thread that waits patiently.
+void named_patiently(const Communicator& comm) {
+  named(comm.duplicate(WaitPolicy::patient));
+}
+
 void wait_in_shared_memory(const Communicator& comm) {
   if (comm.rank() == 1) {
     const WaitScope wait("a flag in shared memory", comm, 0);
@@ -248,6 +253,7 @@ int main(int argc, char** argv) {
       {"polling", polling},
       {"chain", chain_without_cycle},
       {"named", named},
+      {"named-patiently", named_patiently},
       {"shared-memory", wait_in_shared_memory},
       {"other-communicator", other_communicator},
       {"slow", slow},

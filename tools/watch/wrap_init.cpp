@@ -8,7 +8,8 @@ namespace {
 
 template <class Forward>
 int observed_start_of_mpi(const int* argc, char*** argv, Forward forward) {
-  if (argc != nullptr && argv != nullptr) begin_session(*argc, *argv);
+  const bool given = argc != nullptr && argv != nullptr;  // MPI does not ask for them
+  begin_session(given ? *argc : 0, given ? *argv : nullptr);
   int result = MPI_SUCCESS;
   {
     const Observation starting(Call::MPI_Init, std::span<const Operation>());
