@@ -24,10 +24,10 @@ bool DataParallel::backward(const Tensor& grad_logits, const Stream& stream, boo
     return false;
   }
   if (std::exchange(counts_next_, false)) {
-    const Traffic traffic = count_traffic(
+    const auto traffic = count_traffic(
         group_.comm(), [&] { backward_and_average(grad_logits, accumulate, stream); });
     // No message of ours: numbers that went through shared memory, MPI's collectives or NCCL.
-    if (traffic.messages_per_rank > 0) bytes_sent_ = traffic.bytes_per_rank;
+    if (traffic && traffic->messages_per_rank > 0) bytes_sent_ = traffic->bytes_per_rank;
   } else {
     backward_and_average(grad_logits, accumulate, stream);
   }

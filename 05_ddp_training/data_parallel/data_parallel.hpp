@@ -34,7 +34,7 @@ class DataParallel {
   // of rank 0's samples. Nobody waits here; StepOutcome::wait does.
   StepOutcome mean(StepOutcome outcome, const Stream& stream);
 
-  // The messages of the next step are counted (common/traffic), and reported by its mean().
+  // The messages of the next step are counted (common/watch), and reported by its mean().
   void count_next_step() { counts_next_ = true; }
 
   // Of the last backward; waits for its communication to end.

@@ -27,11 +27,12 @@ class CompletedWork : public Work {
 HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, Device device,
                                    AllReduceAlgorithm algorithm, bool overlap)
     : backend_(backend),
-      comm_(comm.duplicate(overlap ? WaitPolicy::patient : WaitPolicy::spin)),
+      comm_(comm),
+      messages_(comm.duplicate(overlap ? WaitPolicy::patient : WaitPolicy::spin)),
       device_(device),
       algorithm_(algorithm),
       stream_(device) {
-  if (backend == Backend::ours) reducer_.emplace(comm_);
+  if (backend == Backend::ours) reducer_.emplace(messages_);
   if (overlap) thread_.emplace(device);
 }
 
@@ -70,7 +71,7 @@ std::unique_ptr<Work> HostProcessGroup::all_reduce(const Tensor& tensor, ReduceO
     if (reducer_) {
       reducer_->all_reduce(data, op, algorithm_);
     } else {
-      all_reduce_mpi(comm_, data, op);
+      all_reduce_mpi(messages_, data, op);
     }
   });
 }
@@ -80,7 +81,7 @@ std::unique_ptr<Work> HostProcessGroup::broadcast(const Tensor& tensor, int root
   const BroadcastAlgorithm algorithm =
       backend_ == Backend::mpi ? BroadcastAlgorithm::mpi : BroadcastAlgorithm::tree;
   return run(tensor, producer, [this, root, algorithm](std::span<float> data) {
-    dist::broadcast(comm_, data, root, algorithm);
+    dist::broadcast(messages_, data, root, algorithm);
   });
 }
 
@@ -92,7 +93,7 @@ std::unique_ptr<Work> HostProcessGroup::mean(std::span<double> numbers,
         copy_bytes(stream_, result.data(), numbers.data(), numbers.size_bytes());
         stream_.synchronize();
         // Few numbers: latency is all that counts.
-        dist::all_reduce<double>(comm_, result, ReduceOp::avg,
+        dist::all_reduce<double>(messages_, result, ReduceOp::avg,
                                  AllReduceAlgorithm::recursive_doubling);
       },
       producer);

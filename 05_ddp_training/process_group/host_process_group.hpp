@@ -14,7 +14,8 @@ namespace dist {
 // thread of their own; without it they are done when the call returns.
 class HostProcessGroup : public ProcessGroup {
  public:
-  // Called on all ranks. `backend` is ours or mpi; `algorithm` is for ours.
+  // Called on all ranks. `backend` is ours or mpi; `algorithm` is for ours. `comm` must outlive
+  // the group.
   HostProcessGroup(Backend backend, const Communicator& comm, Device device,
                    AllReduceAlgorithm algorithm, bool overlap);
 
@@ -38,9 +39,10 @@ class HostProcessGroup : public ProcessGroup {
   std::unique_ptr<Work> run(std::function<void()> job, const Stream& producer);
 
   Backend backend_;
-  // With a thread it waits patiently: otherwise its waits take turns with backward, and each
-  // message is so late that next to nothing is hidden.
-  Communicator comm_;
+  const Communicator& comm_;
+  // Of the group's own messages. A thread's waits are patient: otherwise they take turns with
+  // backward, and each message is so late that next to nothing is hidden.
+  Communicator messages_;
   Device device_;
   AllReduceAlgorithm algorithm_;
   std::optional<AllReducer> reducer_;  // ours

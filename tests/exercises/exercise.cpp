@@ -5,6 +5,7 @@
 #include "common/console.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/tracer_numbers.hpp"
+#include "common/watch.hpp"
 #include "tools/exercises/not_started.hpp"
 
 #include <mpi.h>
