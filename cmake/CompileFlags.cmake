@@ -41,7 +41,7 @@ target_compile_definitions(dist_flags INTERFACE
   OMPI_SKIP_MPICXX)  # the long-dead C++ bindings, which do not compile without warnings
 
 function(dist_text_sources)
-  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O0>)
 endfunction()
 
 function(dist_exact_float_sources)

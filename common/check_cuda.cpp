@@ -15,11 +15,6 @@ void check_cuda(cudaError_t status, const char* call, const char* file, int line
                           cudaGetErrorName(status), call, file, line));
 }
 
-void check_cublas(cublasStatus_t status, const char* call, const char* file, int line) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(fmt::format("{}: {} at {}:{}", cublasGetStatusString(status), call, file, line));
-}
-
 #endif
 
 }  // namespace dist

@@ -1,20 +1,17 @@
-// CUDA_CHECK and CUBLAS_CHECK: throw Error with the library's own text. Included only by files
+// CUDA_CHECK: throws Error with the library's own text. Included only by files
 // of common/ and files named *cuda* or *nccl* (house rule 7), inside #if DIST_WITH_CUDA.
 #pragma once
 
 #include "common/check.hpp"
 
 #if DIST_WITH_CUDA
-#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
 namespace dist {
 
 void check_cuda(cudaError_t status, const char* call, const char* file, int line);
-void check_cublas(cublasStatus_t status, const char* call, const char* file, int line);
 
 }  // namespace dist
 
 #define CUDA_CHECK(call) ::dist::check_cuda((call), #call, __FILE__, __LINE__)
-#define CUBLAS_CHECK(call) ::dist::check_cublas((call), #call, __FILE__, __LINE__)
 #endif

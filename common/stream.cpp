@@ -10,14 +10,14 @@ namespace dist {
 
 struct Stream::CudaState {
   cudaStream_t stream = nullptr;
-  cublasHandle_t blas = nullptr;
+  std::shared_ptr<void> companion;
   Buffer<char> staging;
 
   // Non-blocking: a stream that waited for the legacy default stream would order work that
   // nobody asked to order.
   CudaState() { CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); }
   ~CudaState() {
-    if (blas != nullptr) cublasDestroy(blas);
+    companion.reset();
     cudaStreamDestroy(stream);
   }
   CudaState(const CudaState&) = delete;
@@ -92,17 +92,11 @@ CUstream_st* Stream::get() const {
   return nullptr;
 }
 
-cublasContext* Stream::blas() const {
+std::shared_ptr<void>& Stream::companion() const {
 #if DIST_WITH_CUDA
-  if (cuda_) {
-    if (cuda_->blas == nullptr) {
-      CUBLAS_CHECK(cublasCreate(&cuda_->blas));
-      CUBLAS_CHECK(cublasSetStream(cuda_->blas, cuda_->stream));
-    }
-    return cuda_->blas;
-  }
+  if (cuda_) return cuda_->companion;
 #endif
-  return nullptr;
+  throw Error("a CPU stream has no companion");
 }
 
 double elapsed_ms(const Event& begin, const Event& end) {

@@ -10,9 +10,8 @@
 #include <chrono>
 #include <memory>
 
-struct CUstream_st;    // what cudaStream_t points to
-struct CUevent_st;     // what cudaEvent_t points to
-struct cublasContext;  // what cublasHandle_t points to
+struct CUstream_st;  // what cudaStream_t points to
+struct CUevent_st;   // what cudaEvent_t points to
 
 namespace dist {
 
@@ -59,8 +58,10 @@ class Stream {
   // time.
   void* staging(std::size_t bytes) const;
 
-  CUstream_st* get() const;     // null on the CPU
-  cublasContext* blas() const;  // bound to this stream, made on first use; null on the CPU
+  CUstream_st* get() const;  // null on the CPU
+  // For what a library keeps for a GPU's stream, as long as the stream lives: gemm's cuBLAS
+  // handle. Empty at first.
+  std::shared_ptr<void>& companion() const;
 
  private:
   struct CudaState;

@@ -1,8 +1,8 @@
 // Lesson 5, --deterministic: in which order is added, on any number of processes. That whole
 // runs do not depend on it is shown by programs_deterministic_test.cpp.
+#include "02_broadcast/fingerprint.hpp"
 #include "05_ddp_training/advanced/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/advanced/deterministic/tree_sum.hpp"
-#include "common/hash.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/lesson04.hpp"
 #include "tests/support/mpi_test.hpp"

@@ -3,9 +3,9 @@
 #include "02_broadcast/show/acts.hpp"
 
 #include "02_broadcast/broadcast.hpp"
+#include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "02_broadcast/random.hpp"
-#include "common/hash.hpp"
 #include "common/host_copy.hpp"
 #include "common/join.hpp"
 #include "common/tracer_numbers.hpp"

@@ -12,11 +12,11 @@
 //          doubling adds in the order of the naive sum.
 // In the wild: NVIDIA/nccl#855 asks whether all GPUs get the same sum; pmodels/mpich#6538 found
 //          an algorithm of MPICH's in which they do not.
+#include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/break_it/distinct.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
-#include "common/hash.hpp"
 #include "common/json.hpp"
 
 #include <fmt/core.h>

@@ -9,13 +9,13 @@
 //          sampler.
 // In the wild: Lightning-AI/pytorch-lightning#7813 (6 GPUs, as many batches as on 1),
 //          Parskatt/RoMa#32, PatrickHua/SimSiam#16.
+#include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/break_it/distinct.hpp"
 #include "04_distributed_sampler/break_it/experiments.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "04_distributed_sampler/show/coverage.hpp"
-#include "common/hash.hpp"
 
 #include <fmt/core.h>
 

@@ -5,9 +5,9 @@
 // Why:     the order is drawn anew from seed + epoch each time, and the epoch stays 0 until
 //          somebody says otherwise (distributed_sampler.cpp, indices_after).
 // In the wild: pytorch/examples#1074.
+#include "02_broadcast/fingerprint.hpp"
 #include "04_distributed_sampler/break_it/experiments.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "common/hash.hpp"
 #include "common/join.hpp"
 
 #include <fmt/core.h>

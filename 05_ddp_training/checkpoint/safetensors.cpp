@@ -2,9 +2,9 @@
 // another way to lose a file; and parse_header, which believes nothing.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
+#include "02_broadcast/fingerprint.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
-#include "common/hash.hpp"
 #include "common/host_copy.hpp"
 #include "common/json.hpp"
 

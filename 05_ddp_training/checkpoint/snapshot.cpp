@@ -1,6 +1,6 @@
 #include "05_ddp_training/checkpoint/snapshot.hpp"
 
-#include "common/hash.hpp"
+#include "02_broadcast/fingerprint.hpp"
 #include "common/json.hpp"
 
 #include <fmt/core.h>

@@ -1,5 +1,9 @@
 #include "05_ddp_training/model/gemm.hpp"
 
+#if DIST_WITH_CUDA
+#include <cublas_v2.h>
+#endif
+
 #if DIST_WITH_ONEDNN
 #include <oneapi/dnnl/dnnl.hpp>
 #endif
@@ -7,6 +11,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #if defined(_OPENMP)
@@ -14,7 +19,6 @@
 #endif
 
 #include "common/check.hpp"
-#include "common/check_cuda.hpp"
 
 namespace dist {
 namespace {
@@ -117,6 +121,24 @@ void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose tra
 }
 
 #if DIST_WITH_CUDA
+void check_cublas(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(fmt::format("{}: {}", cublasGetStatusString(status), call));
+}
+
+// Bound to the stream, made on first use: making one takes milliseconds.
+cublasHandle_t handle_of(const Stream& stream) {
+  std::shared_ptr<void>& kept = stream.companion();
+  if (!kept) {
+    cublasHandle_t handle = nullptr;
+    check_cublas(cublasCreate(&handle), "cublasCreate");
+    kept = std::shared_ptr<void>(
+        handle, [](void* made) { cublasDestroy(static_cast<cublasHandle_t>(made)); });
+    check_cublas(cublasSetStream(handle, stream.get()), "cublasSetStream");
+  }
+  return static_cast<cublasHandle_t>(kept.get());
+}
+
 void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
                const Tensor& a, const Tensor& b, float beta, const Tensor& c) {
   const Extents e = fit(transpose_a, transpose_b, a, b, c);
@@ -128,9 +150,10 @@ void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_
   // (a b)^T = b^T a^T, asking it for b times a writes a b as we store it. A leading dimension
   // may not be 0, even where there is nothing to read.
   const auto leading = [](const Tensor& x) { return std::max(1, mpi_count(x.dim(1))); };
-  CUBLAS_CHECK(cublasSgemm(stream.blas(), operation(transpose_b), operation(transpose_a),
+  check_cublas(cublasSgemm(handle_of(stream), operation(transpose_b), operation(transpose_a),
                            mpi_count(e.n), mpi_count(e.m), mpi_count(e.k), &alpha, b.data(),
-                           leading(b), a.data(), leading(a), &beta, c.data(), leading(c)));
+                           leading(b), a.data(), leading(a), &beta, c.data(), leading(c)),
+               "cublasSgemm");
 }
 #endif
 

@@ -1,6 +1,6 @@
 #include "05_ddp_training/trainer/summary.hpp"
 
-#include "common/hash.hpp"
+#include "05_ddp_training/checkpoint/sha256.hpp"
 #include "common/host_copy.hpp"
 #include "common/json.hpp"
 

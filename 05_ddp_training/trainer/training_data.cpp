@@ -1,10 +1,10 @@
 #include "05_ddp_training/trainer/training_data.hpp"
 
+#include "02_broadcast/fingerprint.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "common/check.hpp"
-#include "common/hash.hpp"
 
 #include <fmt/core.h>
 

@@ -1,7 +1,7 @@
 // What PyTorch printed (tests/golden, each file says how), and how to compare with it.
 #pragma once
 
-#include "common/hash.hpp"
+#include "05_ddp_training/checkpoint/sha256.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -2,10 +2,10 @@
 // something to tell.
 #include "05_ddp_training/advanced/guards/agreement.hpp"
 
+#include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
-#include "common/hash.hpp"
 
 #include <fmt/core.h>
 

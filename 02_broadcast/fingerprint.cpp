@@ -1,12 +1,8 @@
-#include "common/hash.hpp"
+#include "02_broadcast/fingerprint.hpp"
 
 #include "common/check.hpp"
 
-#include <fmt/core.h>
-#include <openssl/evp.h>
 #include <xxhash.h>
-
-#include <array>
 
 namespace dist {
 
@@ -26,18 +22,6 @@ void Fingerprint::add(const void* data, std::size_t bytes) {
 }
 std::uint64_t Fingerprint::value() const {
   return XXH3_64bits_digest(state_);
-}
-
-std::string sha256(std::span<const float> values) {
-  std::array<unsigned char, 32> digest{};
-  unsigned length = 0;
-  if (EVP_Digest(values.data(), values.size_bytes(), digest.data(), &length, EVP_sha256(),
-                 nullptr) != 1) {
-    throw Error("SHA-256 failed in libcrypto");
-  }
-  std::string text;
-  for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
-  return text;
 }
 
 }  // namespace dist

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 struct XXH3_state_s;  // what XXH3_state_t is
 
@@ -27,8 +26,5 @@ class Fingerprint {
  private:
   XXH3_state_s* state_;
 };
-
-// SHA-256 of the raw bytes as 64 hexadecimal digits: for comparing with other programs.
-std::string sha256(std::span<const float> values);
 
 }  // namespace dist

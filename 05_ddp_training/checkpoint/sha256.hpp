@@ -1,0 +1,12 @@
+// A fingerprint that other programs can compute.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace dist {
+
+// SHA-256 of the raw bytes, as 64 hexadecimal digits.
+std::string sha256(std::span<const float> values);
+
+}  // namespace dist
