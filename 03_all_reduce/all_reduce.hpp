@@ -1,4 +1,4 @@
-// One name for all all-reduces, and the choice between them.
+// One name for all all-reduces.
 #pragma once
 
 #include "03_all_reduce/advanced/pipelined_ring.hpp"
@@ -51,29 +51,18 @@ void all_reduce_mpi(const Communicator& comm, std::span<T> data, ReduceOp op) {
   finish(op, data, comm.size());
 }
 
-// Few messages for a small tensor, where latency counts; few bytes for a large one, where
-// bandwidth does. A function of size and ranks alone, so that all ranks choose alike: two that
-// chose differently would wait for each other for ever. advanced/all_reducer.hpp chooses from
-// measured costs, and among more.
-inline AllReduceAlgorithm choose_all_reduce(std::size_t bytes, int ranks) {
-  // Where the two curves of `all_reduce --algorithm all` cross on one host.
-  constexpr std::size_t kRingFromBytesPerRank = 16 * 1024;
-  return bytes < kRingFromBytesPerRank * static_cast<std::size_t>(ranks)
-             ? AllReduceAlgorithm::recursive_doubling
-             : AllReduceAlgorithm::ring;
-}
-
 // Called on all ranks with the same length, op and algorithm; returns on a rank when its `data`
 // holds the result, which is the same on all ranks. Throws Error, on all ranks and before any
-// message, for the average of whole numbers, and for shared-memory, which needs memory made
-// beforehand: an AllReducer (advanced/all_reducer.hpp) has it.
+// message, for the average of whole numbers, and for what an AllReducer alone can do
+// (advanced/all_reducer.hpp): shared-memory needs memory made beforehand, and auto a plan that
+// all ranks have agreed on. Two ranks that chose for themselves could choose differently, and
+// would wait for each other for ever.
+//
+// Recursive doubling, if none is named: the fewest messages, for a few numbers.
 template <MpiScalar T>
 void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,
-                AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic) {
+                AllReduceAlgorithm algorithm = AllReduceAlgorithm::recursive_doubling) {
   check_op<T>(op);
-  if (algorithm == AllReduceAlgorithm::automatic) {
-    algorithm = choose_all_reduce(data.size_bytes(), comm.size());
-  }
   switch (algorithm) {
     case AllReduceAlgorithm::naive: return all_reduce_naive(comm, data, op);
     case AllReduceAlgorithm::recursive_doubling:
@@ -84,7 +73,7 @@ void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,
     case AllReduceAlgorithm::rabenseifner: return all_reduce_rabenseifner(comm, data, op);
     case AllReduceAlgorithm::shared_memory:
       throw Error("shared-memory needs memory that all ranks made together: an AllReducer");
-    case AllReduceAlgorithm::automatic: break;  // replaced above
+    case AllReduceAlgorithm::automatic: throw Error("auto needs a plan: an AllReducer");
   }
 }
 

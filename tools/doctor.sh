@@ -1,5 +1,5 @@
 # ./learn doctor: what this machine has, what is missing, and the line that mends it. Sourced by
-# learn, whose variables (root, build, packages) and functions it uses. Changes nothing.
+# learn, whose variables (root, build, packages, tests) and functions it uses. Changes nothing.
 problems=0
 # What the reader has set already, before learn sets it for itself.
 readers_oversubscribe=${OMPI_MCA_rmaps_base_oversubscribe:-${PRTE_MCA_rmaps_default_mapping_policy:-}}
@@ -13,10 +13,8 @@ problem() {
 }
 
 examine_packages() {
-  local missing=() entry
-  for entry in "${packages[@]}"; do
-    is_there "${entry%%:*}" "${entry#*:}" || missing+=("${entry%%:*}")
-  done
+  local missing
+  mapfile -t missing < <(missing_packages "$tests")
   if [ ${#missing[@]} -eq 0 ]; then
     ok "packages: all ${#packages[@]} are here"
   else

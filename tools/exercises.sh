@@ -1,5 +1,5 @@
 # The exercises' side of ./learn: check, hint, and what the map shows of them. Sourced by learn,
-# whose variables (root, build, folders) and functions (fail, build_targets) it uses.
+# whose variables (root, build, folders, tests) and functions (fail, build_targets) it uses.
 #
 # Progress is a plain text file, a line each: "done 03/ring_all_gather", "hint 03/ring_all_gather 2".
 progress=$state/progress
@@ -58,7 +58,7 @@ check_exercise() {
   if [ "$3" = nccl ]; then build=$emulated_build preset=emulated; fi
   log=$state/build.log
   if [ -t 2 ]; then echo "building $target (the first time may take minutes)" >&2; fi
-  if ! answer=$( (build_targets "$target") 2>&1 ); then
+  if ! answer=$( (build_targets "$tests" "$target") 2>&1 ); then
     grep -qE '\.hpp:[0-9]+:[0-9]+: (fatal )?error: ' "$log" 2>/dev/null || fail "$answer"
     echo "wrong: it does not compile"
     grep -E '(fatal )?error: ' "$log" | sed "s|$root/||; s|^[./]*||; s|^|  |" | head -n 3

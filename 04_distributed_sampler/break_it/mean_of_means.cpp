@@ -29,7 +29,7 @@ struct Means {
 
 Means accuracy(const Communicator& comm, std::uint64_t right, std::uint64_t count) {
   std::array own{static_cast<double>(right) / static_cast<double>(count)};
-  all_reduce<double>(comm, own, ReduceOp::avg);
+  all_reduce<double>(comm, own, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
   return {own[0], mean_over_samples(comm, static_cast<double>(right), count)};
 }
 

@@ -127,7 +127,7 @@ bool show_loader(std::size_t batch_size, const Console& console, const Communica
     std::array slowest{timing.plain.total_ns - timing.plain.wait_ns, timing.plain.wait_ns,
                        timing.prefetch.wait_ns, timing.plain.total_ns,
                        timing.prefetch.total_ns};
-    all_reduce<double>(comm, slowest, ReduceOp::max);
+    all_reduce<double>(comm, slowest, ReduceOp::max, AllReduceAlgorithm::recursive_doubling);
     std::vector<std::string> cells{name};
     for (const double nanoseconds : slowest) {
       cells.push_back(fmt::format("{:.1f}", nanoseconds / 1000));
