@@ -1,3 +1,5 @@
+// Look at: replace_file, whose order of write, fsync, rename, fsync guards each against another
+// way to lose a file.
 #include "common/output_file.hpp"
 
 #include "common/check.hpp"
@@ -5,12 +7,71 @@
 #include <fmt/core.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace dist {
+
+File::File(const std::string& path, int flags, std::string name) : name_(std::move(name)) {
+  descriptor_ = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) {
+    fail((flags & O_ACCMODE) == O_RDONLY ? "cannot be opened" : "cannot be written");
+  }
+}
+
+File::~File() {
+  ::close(descriptor_);
+}
+
+void File::write(const void* data, std::size_t bytes) const {
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor_, next, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("cannot be written");
+    next += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+void File::write_at(const std::string& text, std::size_t offset) const {
+  // A short write cannot happen to bytes that have been written before.
+  if (::pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(offset)) !=
+      static_cast<ssize_t>(text.size())) {
+    fail("cannot be written");
+  }
+}
+
+void File::read(void* data, std::size_t bytes) const {
+  char* next = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t got = ::read(descriptor_, next, bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("cannot be read");
+    if (got == 0) throw Error(name_ + ": became shorter while it was read");
+    next += got;
+    bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+std::size_t File::size() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail("cannot be read");
+  if (!S_ISREG(status.st_mode)) throw Error(name_ + ": is no file");
+  return static_cast<std::size_t>(status.st_size);
+}
+
+void File::sync() const {
+  if (::fsync(descriptor_) != 0) fail("cannot be brought to the disk");
+}
+
+void File::fail(const char* what) const {
+  throw Error(fmt::format("{}: {}: {}", name_, what, std::strerror(errno)));
+}
 
 void require_writable(const std::string& flag, const std::string& path) {
   const std::filesystem::path file(path);
@@ -28,25 +89,34 @@ void require_writable(const std::string& flag, const std::string& path) {
   }
 }
 
-void write_file_at_once(const std::string& path, const std::string& content) {
-  // A device is no file to be renamed away.
+void replace_file(const std::string& path, const std::function<void(const File&)>& write) {
   std::error_code problem;
-  const bool plain = !std::filesystem::exists(path, problem) ||
-                     std::filesystem::is_regular_file(path, problem);
-  const std::string target =
-      plain ? fmt::format("{}.{}.tmp", path, static_cast<long>(::getpid())) : path;
-  std::FILE* const file = std::fopen(target.c_str(), "wb");
-  if (file == nullptr) {
-    throw Error(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+  if (std::filesystem::exists(path, problem) &&
+      !std::filesystem::is_regular_file(path, problem)) {
+    write(File(path, O_WRONLY));  // a device is no file to be renamed away
+    return;
   }
-  bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
-  written = std::fclose(file) == 0 && written;
-  if (written && plain) written = std::rename(target.c_str(), path.c_str()) == 0;
-  if (!written) {
-    const std::string reason = std::strerror(errno);
-    if (plain) std::remove(target.c_str());
-    throw Error(fmt::format("{}: cannot be written: {}", path, reason));
+  const std::string temporary = path + ".tmp";
+  try {
+    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC, path);
+    write(file);
+    // Before the rename: a name that points to data still in memory would, after a power cut,
+    // point to an empty file.
+    file.sync();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) {
+      throw Error(fmt::format("{}: cannot be replaced: {}", path, std::strerror(errno)));
+    }
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
   }
+  // The rename itself is an entry of the folder, and reaches the disk with the folder.
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  File(folder.empty() ? "." : folder.string(), O_RDONLY | O_DIRECTORY).sync();
+}
+
+void write_file_at_once(const std::string& path, const std::string& content) {
+  replace_file(path, [&](const File& file) { file.write(content.data(), content.size()); });
 }
 
 }  // namespace dist

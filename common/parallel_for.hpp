@@ -25,7 +25,7 @@
 
 #if DIST_WITH_CUDA && !DIST_CUDA_EMULATED && !defined(__CUDACC__)
 #error \
-    "a CUDA build compiles files that use parallel_for with nvcc: list this one in DEVICE_SOURCES"
+    "a CUDA build compiles files that use parallel_for with nvcc: list this one in dist_device_sources"
 #endif
 
 #if DIST_WITH_CUDA
