@@ -45,14 +45,14 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
   log_.emplace(setup.console(), setup.options, position_.step, total_steps_);
   summary_.run = setup.description();
   summary_.least_bytes = least_bytes_per_rank(model.parameters(), setup.comm().size());
-  if (position_.step == total_steps_ && setup.data.test() != nullptr) {
-    summary_.test_accuracy = test_accuracy();
-    log_->tested(summary_.test_accuracy);
-  }
 }
 
 std::optional<std::size_t> TrainingRun::next_epoch() {
-  if (position_.step >= total_steps_ || guards_.must_stop()) return std::nullopt;
+  if (position_.step >= total_steps_ || guards_.must_stop()) {
+    const bool trained = times_.steps() > 0;
+    if (!trained) log_->tested(test_accuracy());
+    return std::nullopt;
+  }
   start_clock();  // what came before is not part of a step
   return position_.epoch;
 }
@@ -133,8 +133,7 @@ void TrainingRun::after_epoch() {
   const std::size_t epoch = pending_ ? pending_->epoch : position_.epoch;
   drain();
   if (guards_.must_stop()) return;
-  if (setup_.data.test() != nullptr) summary_.test_accuracy = test_accuracy();
-  log_->epoch(epoch, summary_.test_accuracy);
+  log_->epoch(epoch, test_accuracy());
 }
 
 int TrainingRun::verdict() {
@@ -169,9 +168,11 @@ void TrainingRun::save() {
                   setup_.settings, stream_);
 }
 
-double TrainingRun::test_accuracy() {
-  return dist::test_accuracy(setup_.comm(), setup_.ranks(), model_, *setup_.data.test(),
-                             stream_);
+std::optional<double> TrainingRun::test_accuracy() {
+  if (setup_.data.test() == nullptr) return std::nullopt;
+  summary_.test_accuracy = dist::test_accuracy(setup_.comm(), setup_.ranks(), model_,
+                                               *setup_.data.test(), stream_);
+  return summary_.test_accuracy;
 }
 
 }  // namespace dist

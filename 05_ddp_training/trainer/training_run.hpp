@@ -61,7 +61,8 @@ class TrainingRun {
   void drain();
   void start_clock() { step_began_ = stream_.record_event(); }
   void save();
-  double test_accuracy();
+  // Called on all ranks; nothing for data without a test set.
+  std::optional<double> test_accuracy();
 
   Setup& setup_;
   Mlp& model_;
