@@ -6,6 +6,7 @@
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/lesson04.hpp"
 #include "tests/support/mpi_test.hpp"
+#include "tests/support/virtual_ranks.hpp"
 
 #include <algorithm>
 #include <array>
@@ -23,29 +24,12 @@ using dist::test::all_ranks;
 using dist::test::devices;
 using dist::test::error_of;
 using dist::test::Floats;
+using dist::test::group_sizes;
+using dist::test::in_groups_of;
+using dist::test::kRanks;
+using dist::test::played_by;
 using dist::test::upload;
 using dist::test::world;
-
-constexpr int kRanks = VirtualRanks::kCount;
-
-// Called on all ranks: test(group) on each whole group of so many, where there is one.
-template <class Test>
-void in_groups_of(int size, Test test) {
-  const Communicator group = world().split(world().rank() / size, world().rank());
-  if (group.size() == size) test(group);
-}
-
-std::vector<int> group_sizes() {
-  std::vector<int> sizes;
-  for (const int size : {1, 2, 4, 8}) {
-    if (size <= world().size()) sizes.push_back(size);
-  }
-  return sizes;
-}
-
-VirtualRanks played_by(const Communicator& group) {
-  return {kRanks, group.size(), group.rank()};
-}
 
 // `count` numbers of virtual rank `rank`, whose sum rounds differently in every order.
 Floats leaf(int rank, std::size_t count, float magnitude = 1.0F) {

@@ -1,0 +1,160 @@
+// Lesson 5: whole runs with --deterministic, on GPUs too where there are some: after every step
+// 1, 2, 4 and 8 processes have the same bits, and they train as without it.
+#include "02_broadcast/fingerprint.hpp"
+#include "04_distributed_sampler/data_loader.hpp"
+#include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
+#include "05_ddp_training/advanced/deterministic/deterministic_data_parallel.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/model/kernels.hpp"
+#include "05_ddp_training/model/loss.hpp"
+#include "05_ddp_training/model/optimizer.hpp"
+#include "05_ddp_training/trainer/across_ranks.hpp"
+#include "tests/support/device_numbers.hpp"
+#include "tests/support/virtual_ranks.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace dist;
+using namespace dist::test;
+
+struct Job {
+  std::size_t samples;
+  std::size_t global_batch;
+  SamplerOptions sampler;
+  bool loader_drop_last;
+  std::string optimizer;
+};
+
+// What a run leaves behind: of each step the fingerprint of all parameters, and the loss.
+struct Trajectory {
+  std::vector<std::uint64_t> parameters;
+  std::vector<double> losses;
+  std::vector<std::size_t> rows;  // of all ranks
+  double accuracy = 0;
+  bool operator==(const Trajectory&) const = default;
+};
+
+// Three epochs, as main.cpp has them.
+Trajectory train(const Communicator& comm, bool deterministic, const Job& job, Device device) {
+  const Stream stream(device);
+  Generator generator(100 + static_cast<std::uint64_t>(comm.rank()));  // 0's is everybody's
+  const std::vector<std::size_t> widths{20, 33, 17, 5};
+  Mlp model(widths, generator, stream);
+  Generator of_data(7);
+  const TensorDataset dataset =
+      synthetic_dataset(job.samples, widths.front(), widths.back(), of_data);
+  const auto group =
+      make_process_group(Backend::ours, comm, device, AllReduceAlgorithm::automatic);
+  const VirtualRanks ranks = deterministic ? played_by(comm) : VirtualRanks(comm);
+  const auto ddp = deterministic
+                       ? make_deterministic_data_parallel(model, *group, stream, ranks)
+                       : make_data_parallel("ddp", model, *group, stream);
+  OptimizerOptions options;
+  options.name = job.optimizer;
+  options.lr = job.optimizer == "sgd" ? 0.05 : 0.01;
+  options.momentum = job.optimizer == "sgd" ? 0.9 : 0.0;
+  const auto optimizer = make_optimizer(options, model.parameters(), stream);
+
+  const std::size_t played = ranks.per_process();
+  const std::size_t batch = job.global_batch / static_cast<std::size_t>(ranks.count());
+  VirtualSampler sampler(job.samples, ranks, batch, job.sampler);
+  DataLoader loader(dataset, batch, job.loader_drop_last, stream, played);
+  CrossEntropyLoss loss;
+  Buffer<double> numbers(2, device);
+  Buffer<double> result(2, device, Memory::pinned);
+  Trajectory run;
+  for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+    sampler.set_epoch(epoch);
+    for (const Batch& part : loader.over(sampler.indices())) {
+      const Tensor logits = ddp->forward(part.inputs, stream);
+      loss.forward(logits, part, stream);
+      if (!ddp->backward(loss.grad(), stream, part.place.ends_step())) continue;
+      optimizer->step(options.lr, stream);
+      mean(stream, loss.means().size(), loss.means().data(), numbers.data());
+      const StepOutcome outcome = ddp->mean(
+          {.means = loss.means(), .numbers = {numbers.data(), 2}, .result = {result.data(), 2}},
+          stream);
+      outcome.wait();
+      run.losses.push_back(outcome.loss());
+      run.rows.push_back(loss.samples() * static_cast<std::size_t>(comm.size()));
+      std::uint64_t hash = 0;
+      for (const Parameter& parameter : model.parameters()) {
+        hash = fingerprint(to_host(stream, parameter.value), hash);
+      }
+      run.parameters.push_back(hash);
+    }
+  }
+  run.accuracy = test_accuracy(comm, ranks, model, dataset, stream);
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("after every step 1, 2, 4 and 8 processes have the same bits",
+          "[deterministic][gpu]") {
+  for (const Device device : devices()) {
+    for (const std::string optimizer : {"adam", "sgd"}) {
+      for (const bool drop_last : {false, true}) {
+        for (const bool loader_drop_last : {false, true}) {
+          // 203 samples are 26 or 25 for each virtual rank; in batches of 3 or 5 the last one
+          // of an epoch is short, or there is none.
+          for (const std::size_t global_batch : {24U, 40U}) {
+            const SamplerOptions sampler{.shuffle = true, .seed = 2, .drop_last = drop_last};
+            const Job job{203, global_batch, sampler, loader_drop_last, optimizer};
+            CAPTURE(to_string(device), optimizer, drop_last, loader_drop_last, global_batch);
+            Trajectory alone;
+            in_groups_of(
+                1, [&](const Communicator& self) { alone = train(self, true, job, device); });
+            const auto epoch = static_cast<std::ptrdiff_t>(alone.losses.size() / 3);
+            CHECK(std::accumulate(alone.losses.end() - epoch, alone.losses.end(), 0.0) <
+                  std::accumulate(alone.losses.begin(), alone.losses.begin() + epoch, 0.0));
+            const std::size_t of_rank = drop_last ? 25 : 26;
+            const std::size_t short_rows = kRanks * of_rank % global_batch;
+            CHECK(std::ranges::count(alone.rows, global_batch) ==
+                  static_cast<std::ptrdiff_t>(3 * (kRanks * of_rank / global_batch)));
+            CHECK(std::ranges::count(alone.rows, short_rows) ==
+                  (short_rows == 0 || loader_drop_last ? 0 : 3));
+            for (const int size : group_sizes()) {
+              bool same = true;
+              in_groups_of(size, [&](const Communicator& group) {
+                same = train(group, true, job, device) == alone;
+              });
+              CAPTURE(size);
+              REQUIRE(all_ranks(same));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("--deterministic trains as usual, but for the bits", "[deterministic]") {
+  // 200 samples and batches of 40 divide by everything, so that all learn from the same.
+  const Job job{200, 40, {.shuffle = true, .seed = 2}, false, "sgd"};
+  Trajectory usual, fixed;
+  in_groups_of(1, [&](const Communicator& self) {
+    usual = train(self, false, job, Device{});
+    fixed = train(self, true, job, Device{});
+  });
+  REQUIRE(all_ranks(usual.losses.size() == 15 && fixed.losses.size() == 15));
+  for (std::size_t i = 0; i < usual.losses.size(); ++i) {
+    CHECK(std::abs(usual.losses[i] - fixed.losses[i]) < 1e-5);
+  }
+  CHECK(usual.accuracy == fixed.accuracy);
+  // And without it the bits do depend on the number of ranks: the test above can fail.
+  for (const int size : group_sizes()) {
+    if (size == 1) continue;
+    in_groups_of(size, [&](const Communicator& group) {
+      const Trajectory more = train(group, false, job, Device{});
+      CHECK(more.parameters != usual.parameters);
+      CHECK(std::abs(more.losses.back() - usual.losses.back()) < 1e-5);
+    });
+  }
+}

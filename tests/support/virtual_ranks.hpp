@@ -1,0 +1,32 @@
+// What the tests of --deterministic share: all groups of so many ranks.
+#pragma once
+
+#include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <vector>
+
+namespace dist::test {
+
+inline constexpr int kRanks = VirtualRanks::kCount;
+
+// Called on all ranks: test(group) on each whole group of so many, where there is one.
+template <class Test>
+void in_groups_of(int size, Test test) {
+  const Communicator group = world().split(world().rank() / size, world().rank());
+  if (group.size() == size) test(group);
+}
+
+inline std::vector<int> group_sizes() {
+  std::vector<int> sizes;
+  for (const int size : {1, 2, 4, 8}) {
+    if (size <= world().size()) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+inline VirtualRanks played_by(const Communicator& group) {
+  return {kRanks, group.size(), group.rank()};
+}
+
+}  // namespace dist::test
