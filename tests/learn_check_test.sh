@@ -27,6 +27,7 @@ stub() {
 }
 stub
 touch "$tree/build/build.ninja"
+printf 'DIST_LESSON:STRING=5\nDIST_TESTS:BOOL=ON\n' >"$tree/build/CMakeCache.txt"
 printf '#!/bin/sh\nexit 0\n' >"$tree/path/cmake"
 chmod +x "$tree/path/cmake"
 export PATH=$tree/path:$PATH
