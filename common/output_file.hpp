@@ -7,8 +7,8 @@
 
 namespace dist {
 
-// A file descriptor that closes itself and, when something fails, says of which file: of `path`,
-// unless it has another name for the reader. `flags` are open()'s.
+// A file descriptor that closes itself and, when something fails, says of which file: of
+// `path`, unless it has another name for the reader. `flags` are open()'s.
 class File {
  public:
   File(const std::string& path, int flags) : File(path, flags, path) {}

@@ -170,8 +170,8 @@ void TrainingRun::save() {
 
 std::optional<double> TrainingRun::test_accuracy() {
   if (setup_.data.test() == nullptr) return std::nullopt;
-  summary_.test_accuracy = dist::test_accuracy(setup_.comm(), setup_.ranks(), model_,
-                                               *setup_.data.test(), stream_);
+  summary_.test_accuracy =
+      dist::test_accuracy(setup_.comm(), setup_.ranks(), model_, *setup_.data.test(), stream_);
   return summary_.test_accuracy;
 }
 
