@@ -3,6 +3,7 @@
 
 #include "tests/exercises/02_broadcast/checks.hpp"
 #include "tests/exercises/expectations.hpp"
+#include "tests/support/counted.hpp"
 
 #include <fmt/format.h>
 
