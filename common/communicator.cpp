@@ -58,11 +58,11 @@ Communicator::~Communicator() {
 }
 
 void Communicator::barrier() const {
-  if (size_ > 1) MPI_CHECK(MPI_Barrier(comm_));
+  if (comm_ != MPI_COMM_NULL) MPI_CHECK(MPI_Barrier(comm_));
 }
 
 bool Communicator::all_agree(bool ok) const {
-  if (size_ == 1) return ok;
+  if (comm_ == MPI_COMM_NULL) return ok;  // alone
   int verdict = ok ? 1 : 0;
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_LAND, comm_));
   return verdict != 0;
