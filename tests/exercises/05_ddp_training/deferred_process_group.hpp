@@ -10,9 +10,9 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
-#include <span>
 #include <vector>
 
 namespace dist::exercise {
