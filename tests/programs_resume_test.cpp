@@ -217,11 +217,14 @@ TEST_CASE("ranks that are not in the same run are told apart at the start", "[le
   refused(program, program + "--checkpoint " + (folder / "x"),
           "--checkpoint: nothing on rank 0, but " + (folder / "x") + " on rank 2");
   refused(program, program + "--no-shuffle", "--shuffle: yes on rank 0, but no on rank 2");
-  // Yesterday's program: one byte more, and it would run all the same.
-  const std::string old = folder / "ddp_training";
+  // Yesterday's program: one byte more, and it would run all the same. It lies beside today's,
+  // because it finds the watch by its own place.
+  const std::string old = PROGRAM_DIR "/yesterdays_ddp_training";
+  std::filesystem::remove(old);
   std::filesystem::copy_file(PROGRAM_DIR "/ddp_training", old);
   std::ofstream(old, std::ios::binary | std::ios::app) << '\n';
   refused(program, old, "the program's file: ");
+  std::filesystem::remove(old);
   // One pixel.
   const auto write_digits = [&](const std::string& name, std::uint8_t pixel) {
     std::filesystem::create_directory(folder / name);
