@@ -13,6 +13,7 @@
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/process_group/forwarding_process_group.hpp"
 
 #include <fmt/core.h>
 
@@ -24,11 +25,10 @@ namespace dist {
 namespace {
 
 // Another group's collectives, one behind: a schedule that the contract allows.
-class LateProcessGroup : public ProcessGroup {
+class LateProcessGroup : public ForwardingProcessGroup {
  public:
-  explicit LateProcessGroup(ProcessGroup& group) : group_(group) {}
+  using ForwardingProcessGroup::ForwardingProcessGroup;
 
-  Tensor allocate(Shape shape) override { return group_.allocate(std::move(shape)); }
   std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
                                    const std::string& name) override {
     finish(producer);
@@ -37,16 +37,6 @@ class LateProcessGroup : public ProcessGroup {
     };
     return std::make_unique<LateWork>(*this, ++started_);
   }
-  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
-                                  const Stream& producer) override {
-    return group_.broadcast(tensor, root, producer);
-  }
-  std::unique_ptr<Work> mean(std::span<double> numbers, std::span<double> result,
-                             const Stream& producer) override {
-    return group_.mean(numbers, result, producer);
-  }
-  const Communicator& comm() const override { return group_.comm(); }
-  void synchronize(const Stream& stream) override { group_.synchronize(stream); }
   bool overlaps() const override { return true; }
   std::string description() const override { return "as late as it may be"; }
 
@@ -69,7 +59,6 @@ class LateProcessGroup : public ProcessGroup {
     if (const auto late = std::exchange(late_, nullptr)) late(stream);
   }
 
-  ProcessGroup& group_;
   std::function<void(const Stream&)> late_;  // the one that has not run
   std::size_t started_ = 0;
 };

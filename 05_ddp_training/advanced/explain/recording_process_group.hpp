@@ -1,9 +1,8 @@
 // What this file adds: a process group that keeps what passes through it, for a reader who
-// wants to see the messages (explain). Every call goes on to another group, which does the
-// work.
+// wants to see the messages (explain).
 #pragma once
 
-#include "05_ddp_training/process_group/process_group.hpp"
+#include "05_ddp_training/process_group/forwarding_process_group.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -14,7 +13,7 @@
 
 namespace dist {
 
-class RecordingProcessGroup : public ProcessGroup {
+class RecordingProcessGroup : public ForwardingProcessGroup {
  public:
   // One all-reduce: this rank's numbers when it started, and everybody's when it was done.
   struct Exchange {
@@ -22,10 +21,8 @@ class RecordingProcessGroup : public ProcessGroup {
     std::vector<float> after;
   };
 
-  // `group` must outlive this one.
-  explicit RecordingProcessGroup(ProcessGroup& group) : group_(group) {}
+  using ForwardingProcessGroup::ForwardingProcessGroup;
 
-  Tensor allocate(Shape shape) override { return group_.allocate(std::move(shape)); }
   std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
                                    const std::string& name) override {
     const std::size_t number = exchanges_.size();
@@ -36,18 +33,6 @@ class RecordingProcessGroup : public ProcessGroup {
                                                  to_host(consumer, tensor);
                                            });
   }
-  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
-                                  const Stream& producer) override {
-    return group_.broadcast(tensor, root, producer);
-  }
-  std::unique_ptr<Work> mean(std::span<double> numbers, std::span<double> result,
-                             const Stream& producer) override {
-    return group_.mean(numbers, result, producer);
-  }
-  const Communicator& comm() const override { return group_.comm(); }
-  void synchronize(const Stream& stream) override { group_.synchronize(stream); }
-  bool overlaps() const override { return group_.overlaps(); }
-  std::string description() const override { return group_.description(); }
 
   // In the order in which they started.
   const std::vector<Exchange>& exchanges() const { return exchanges_; }
@@ -70,7 +55,6 @@ class RecordingProcessGroup : public ProcessGroup {
     std::function<void(const Stream&)> record_;
   };
 
-  ProcessGroup& group_;
   std::vector<Exchange> exchanges_;
 };
 
