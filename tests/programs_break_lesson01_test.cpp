@@ -1,5 +1,5 @@
 // Lesson 1's experiments: the symptom that each promises is there, with its numbers.
-#include "tests/support/program_checks.hpp"
+#include "tests/support/broken_run.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,30 +12,15 @@ using nlohmann::json;
 
 namespace {
 
-CommandResult broken(int ranks, const std::string& name, const std::string& flags = "--json") {
-  return mpirun(ranks, "broken/send_recv", name + " " + flags, kNoGrace);
-}
-
-// The rows of an experiment that came to an end and saw its symptom.
-std::vector<json> symptom(int ranks, const std::string& name) {
-  const CommandResult result = broken(ranks, name);
-  INFO(ranks << " ranks, " << name << "\n" << result.out << result.err);
-  REQUIRE(result.status == 0);
-  std::vector<json> rows = result.rows();
-  REQUIRE(!rows.empty());
-  for (const json& row : rows) CHECK(row["break"] == name);
-  return rows;
-}
+const std::string kProgram = "send_recv";
 
 }  // namespace
 
 TEST_CASE("send_recv lists its experiments, and refuses what it cannot do", "[break]") {
-  const std::vector<json> rows = mpirun(1, "broken/send_recv", "list --json").rows();
-  std::set<std::string> names;
-  for (const json& row : rows) names.insert(row["break"].get<std::string>());
-  CHECK(names == std::set<std::string>{"shared-variable", "head-to-head", "wrong-tag",
-                                       "truncate", "wrong-type", "reuse-buffer", "print-order",
-                                       "no-group"});
+  const std::vector<std::string> names{"shared-variable", "head-to-head", "wrong-tag",
+                                       "truncate",        "wrong-type",   "reuse-buffer",
+                                       "print-order",     "no-group"};
+  check_list(kProgram, names);
   for (const std::string& name : names) {
     check_refused("broken/send_recv", name, "NAME: " + name + " needs 2 ranks", 1);
   }
@@ -44,7 +29,7 @@ TEST_CASE("send_recv lists its experiments, and refuses what it cannot do", "[br
 
 TEST_CASE("shared-variable: rank 0's 42 stays with rank 0", "[break]") {
   for (const int ranks : {2, 4}) {
-    const std::vector<json> rows = symptom(ranks, "shared-variable");
+    const std::vector<json> rows = symptoms(ranks, kProgram, "shared-variable");
     REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
     for (const json& row : rows) CHECK(row["value"] == (row["rank"] == 0 ? 42 : 0));
   }
@@ -54,7 +39,7 @@ TEST_CASE("head-to-head: right at the eager limit, a cycle one number above", "[
   const json limit =
       mpirun(2, "send_recv", "--act eager --json").rows().at(0)["eager_limit_bytes"];
   for (const int ranks : {2, 4}) {
-    const CommandResult result = broken(ranks, "head-to-head", "--timeout 2 --json");
+    const CommandResult result = broken(ranks, kProgram, "head-to-head", "--timeout 2 --json");
     INFO(result.out << result.err);
     CHECK(result.status == 86);
     const std::vector<json> rows = result.rows();
@@ -70,7 +55,7 @@ TEST_CASE("head-to-head: right at the eager limit, a cycle one number above", "[
 }
 
 TEST_CASE("head-to-head with --strict hangs at 4 bytes", "[break]") {
-  const CommandResult result = broken(2, "head-to-head", "--strict --timeout 2");
+  const CommandResult result = broken(2, kProgram, "head-to-head", "--strict --timeout 2");
   INFO(result.out << result.err);
   CHECK(result.status == 86);
   CHECK(result.says("no message of any size is sent before its receive"));
@@ -82,7 +67,7 @@ TEST_CASE("head-to-head with --strict hangs at 4 bytes", "[break]") {
 TEST_CASE("wrong-tag: the report names the tag that is waited for and the one there is",
           "[break]") {
   for (const int ranks : {2, 4}) {
-    const CommandResult result = broken(ranks, "wrong-tag", "--timeout 2");
+    const CommandResult result = broken(ranks, kProgram, "wrong-tag", "--timeout 2");
     INFO(result.out << result.err);
     CHECK(result.status == 86);
     CHECK(result.says("sent tag 8, then 7; received tag 7, then 8: each receive got its own"));
@@ -92,7 +77,7 @@ TEST_CASE("wrong-tag: the report names the tag that is waited for and the one th
 
 TEST_CASE("truncate: too long is an error of MPI's, too short only of recv's", "[break]") {
   for (const int ranks : {2, 4}) {
-    const json row = symptom(ranks, "truncate").at(0);
+    const json row = symptom(ranks, kProgram, "truncate");
     CHECK(row["truncated"] == true);
     CHECK(row["behind_is_untouched"] == true);
     CHECK(row["short_is_an_error"] == false);
@@ -104,7 +89,7 @@ TEST_CASE("truncate: too long is an error of MPI's, too short only of recv's", "
 
 TEST_CASE("wrong-type: the bits of a float, read as an int", "[break]") {
   for (const int ranks : {2, 4}) {
-    const json row = symptom(ranks, "wrong-type").at(0);
+    const json row = symptom(ranks, kProgram, "wrong-type");
     CHECK(row["sent"] == json({1000, 1001, 1002, 1003}));
     CHECK(row["as_ints"][0] == 0x447a0000);  // 1000 in binary32
     CHECK(row["as_doubles"].size() == 2);
@@ -114,7 +99,7 @@ TEST_CASE("wrong-type: the bits of a float, read as an int", "[break]") {
 
 TEST_CASE("reuse-buffer: above the eager limit the receiver gets the later value", "[break]") {
   for (const int ranks : {2, 4}) {
-    const std::vector<json> rows = symptom(ranks, "reuse-buffer");
+    const std::vector<json> rows = symptoms(ranks, kProgram, "reuse-buffer");
     REQUIRE(rows.size() == 2);
     CHECK(rows[0]["bytes"] == 16);
     CHECK(rows[1]["of_version_2"] > 0);
@@ -128,7 +113,7 @@ TEST_CASE("reuse-buffer: above the eager limit the receiver gets the later value
 
 TEST_CASE("print-order: through the ranks' buffers, lines do not stand in order", "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const std::vector<json> rows = symptom(ranks, "print-order");
+    const std::vector<json> rows = symptoms(ranks, kProgram, "print-order");
     REQUIRE(rows.size() == 2);
     for (const json& row : rows) {
       // None is lost or doubled.
@@ -141,7 +126,7 @@ TEST_CASE("print-order: through the ranks' buffers, lines do not stand in order"
     CHECK(rows[1]["out_of_place"] == 0);
   }
   // As a reader sees it: every rank has printed its own line, in whatever order.
-  const CommandResult plain = broken(4, "print-order", "");
+  const CommandResult plain = broken(4, kProgram, "print-order");
   for (const std::string line : {"line 0 by rank 0", "line 1 by rank 1", "line 3 by rank 3"}) {
     CHECK(plain.says(line));
   }
@@ -149,7 +134,7 @@ TEST_CASE("print-order: through the ranks' buffers, lines do not stand in order"
 
 TEST_CASE("no-group: single sends wait in a cycle, or there is no NCCL", "[break][gpu]") {
   for (const int ranks : {2, 3}) {
-    const CommandResult result = broken(ranks, "no-group", "--timeout 2");
+    const CommandResult result = broken(ranks, kProgram, "no-group", "--timeout 2");
     INFO(result.out << result.err);
     if (result.status == 2) {
       CHECK(result.out.empty());

@@ -1,5 +1,5 @@
 // Lesson 2's experiments: the symptom that each promises is there, with its numbers.
-#include "tests/support/program_checks.hpp"
+#include "tests/support/broken_run.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -12,24 +12,14 @@ using nlohmann::json;
 
 namespace {
 
-std::vector<json> symptom(int ranks, const std::string& name, const std::string& flags = "") {
-  const CommandResult result =
-      mpirun(ranks, "broken/broadcast", "--json " + name + " " + flags);
-  INFO(ranks << " ranks, " << name << " " << flags << "\n" << result.out << result.err);
-  REQUIRE(result.status == 0);
-  std::vector<json> rows = result.rows();
-  for (const json& row : rows) CHECK(row["break"] == name);
-  return rows;
-}
+const std::string kProgram = "broadcast";
 
 }  // namespace
 
 TEST_CASE("broadcast lists its experiments, and refuses too few ranks", "[break]") {
-  const std::vector<json> rows = mpirun(1, "broken/broadcast", "list --json").rows();
-  std::set<std::string> names;
-  for (const json& row : rows) names.insert(row["break"].get<std::string>());
-  CHECK(names ==
-        std::set<std::string>{"barrier-myth", "root-only", "root-disagree", "no-broadcast"});
+  const std::vector<std::string> names{"barrier-myth", "root-only", "root-disagree",
+                                       "no-broadcast"};
+  check_list(kProgram, names);
   for (const std::string& name : names) {
     check_refused("broken/broadcast", name, "NAME: " + name + " needs 2 ranks", 1);
   }
@@ -38,7 +28,7 @@ TEST_CASE("broadcast lists its experiments, and refuses too few ranks", "[break]
 TEST_CASE("barrier-myth: the root leaves before the last rank comes, but not a barrier",
           "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const std::vector<json> rows = symptom(ranks, "barrier-myth");
+    const std::vector<json> rows = symptoms(ranks, kProgram, "barrier-myth");
     REQUIRE(rows.size() == 4);
     CHECK(rows[0]["call"] == "broadcast (tree)");
     CHECK(rows[0]["root_left_ms"] < 0);
@@ -52,7 +42,7 @@ TEST_CASE("barrier-myth: the root leaves before the last rank comes, but not a b
 
 TEST_CASE("root-only: the others' layers hold the tensor before", "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const std::vector<json> rows = symptom(ranks, "root-only");
+    const std::vector<json> rows = symptoms(ranks, kProgram, "root-only");
     REQUIRE(rows.size() == 2 * static_cast<std::size_t>(ranks));
     for (const json& row : rows) {
       CHECK(row["layers_hold"] == (row["rank"] == 0 ? json({1, 2, 3}) : json({0, 1, 2})));
@@ -62,7 +52,7 @@ TEST_CASE("root-only: the others' layers hold the tensor before", "[break]") {
 
 TEST_CASE("root-disagree: nobody notices until the next call, which is right", "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const std::vector<json> rows = symptom(ranks, "root-disagree");
+    const std::vector<json> rows = symptoms(ranks, kProgram, "root-disagree");
     REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
     for (const json& row : rows) {
       const int rank = row["rank"];
@@ -90,7 +80,8 @@ TEST_CASE("no-broadcast: the spread stays, the losses fall, and not far enough",
   std::set<double> spreads;
   for (const int ranks : {2, 4, 7}) {
     for (const std::string seed : {"0", "1"}) {
-      const std::vector<json> rows = symptom(ranks, "no-broadcast", "--seed " + seed);
+      const std::vector<json> rows =
+          symptoms(ranks, kProgram, "no-broadcast", "--seed " + seed);
       REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
       for (const json& row : rows) {
         const double before = row["spread_before"];

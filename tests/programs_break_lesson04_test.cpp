@@ -25,6 +25,13 @@ TEST_CASE("distributed_sampler lists its experiments", "[break]") {
   check_refused("broken/" + kProgram, "uneven", "NAME: uneven needs 2 ranks", 1);
 }
 
+TEST_CASE("the sampler's experiments say in half a screen what they show", "[break]") {
+  for (const char* name :
+       {"no-sampler", "no-set-epoch", "rank-seed", "pad-eval", "mean-of-means"}) {
+    check_text(4, kProgram, name);
+  }
+}
+
 TEST_CASE("no-sampler takes the same samples on all ranks", "[break]") {
   for (const int ranks : {2, 3, 4}) {
     const std::vector<json> rows = symptoms(ranks, kProgram, "no-sampler");

@@ -14,27 +14,34 @@ inline CommandResult broken(int ranks, const std::string& program, const std::st
   return mpirun(ranks, "broken/" + program, name + " " + flags, kNoGrace);
 }
 
-// The rows of an experiment whose symptom appears, as it says in at most a screen's half.
+// The rows of an experiment whose symptom appears.
 inline std::vector<nlohmann::json> symptoms(int ranks, const std::string& program,
-                                            const std::string& name) {
-  const CommandResult text = broken(ranks, program, name);
-  INFO(ranks << " ranks, " << name << "\n" << text.out << text.err);
-  CHECK(text.status == 0);
-  CHECK(text.says("verified: the symptom appeared"));
-  CHECK(lines(text.out) <= 15);
-  const CommandResult result = broken(ranks, program, name, "--json");
-  CHECK(result.status == 0);
+                                            const std::string& name,
+                                            const std::string& flags = "") {
+  const CommandResult result = broken(ranks, program, name, "--json " + flags);
+  INFO(ranks << " ranks, " << name << "\n" << result.out << result.err);
+  REQUIRE(result.status == 0);
   const std::vector<nlohmann::json> rows = result.rows();
-  for (const nlohmann::json& row : rows) {
-    CHECK(row["break"] == name);
-    if (row.contains("ranks")) CHECK(row["ranks"] == ranks);
-  }
+  REQUIRE(!rows.empty());
+  for (const nlohmann::json& row : rows) CHECK(row["break"] == name);
   return rows;
+}
+
+// As the READMEs show it: at most half a screen, this line, and the verdict.
+inline void check_text(int ranks, const std::string& program, const std::string& name,
+                       const std::string& line = "") {
+  const CommandResult result = broken(ranks, program, name);
+  INFO(ranks << " ranks, " << name << "\n" << result.out << result.err);
+  CHECK(result.status == 0);
+  CHECK(result.says(line));
+  CHECK(result.says("verified: the symptom appeared"));
+  CHECK(lines(result.out) <= 15);
 }
 
 inline nlohmann::json symptom(int ranks, const std::string& program, const std::string& name) {
   const std::vector<nlohmann::json> rows = symptoms(ranks, program, name);
   REQUIRE(rows.size() == 1);
+  if (rows[0].contains("ranks")) CHECK(rows[0]["ranks"] == ranks);
   return rows[0];
 }
 
@@ -60,11 +67,12 @@ inline void check_list(const std::string& program, const std::vector<std::string
   CHECK(first_words == names);
 }
 
-// Whether the experiment finds NCCL and the GPUs that it needs; if not, that it says why.
-inline bool has_nccl(int ranks, const std::string& program, const std::string& name) {
+// Whether the experiment finds the GPUs that it needs; if not, that it says why: `obstacle`.
+inline bool can_run(int ranks, const std::string& program, const std::string& name,
+                    const std::string& obstacle = "") {
   const CommandResult result = broken(ranks, program, name, "--timeout 2");
   if (result.status != 2) return true;
-  CHECK(result.err.find("error: " + name + ": ") == 0);
+  CHECK(result.err.find("error: " + name + ": " + obstacle) == 0);
   CHECK(result.out.empty());
   std::cout << name << ": not run: " << result.err.substr(0, result.err.find('\n'))
             << std::endl;
