@@ -5,10 +5,11 @@
 //   mpirun -np 4 build/bin/send_recv --act exchange   five ways to pass numbers on
 //
 // Read raw_messages.cpp first, then send_recv.hpp, then this file.
+#include "01_send_recv/gpu/cuda_aware.hpp"
+#include "01_send_recv/gpu/nccl_flag.hpp"
 #include "01_send_recv/show/acts.hpp"
 #include "01_send_recv/show/sweep_options.hpp"
 #include "common/check.hpp"
-#include "common/cuda_aware.hpp"
 #include "common/mpi_environment.hpp"
 
 #include <array>
@@ -50,7 +51,8 @@ int main(int argc, char** argv) {
   names.emplace_back("all");
   program.flags.choice("--act", wanted, names, "what to show; default: message and ring");
   sweep.declare(program.flags, /*smallest=*/sizeof(float));
-  program.declare_common("--act", wanted);
+  program.declare_common();
+  refuse_impossible_nccl(program, "--act", wanted);
   program.flags.check([&] {
     for (const Act& act : kActs) {
       if (wanted == act.name && program.comm.size() < act.fewest_ranks) {
@@ -61,6 +63,7 @@ int main(int argc, char** argv) {
   if (const auto exit = program.start(argc, argv)) return *exit;
 
   const Console& console = program.console;
+  const std::string no_nccl = why_no_nccl_here(program);
   const Device device = program.device.device;
   console.line(describe_run(program.comm.size(), program.device) + describe_messages(device));
   bool correct = true;
@@ -70,8 +73,8 @@ int main(int argc, char** argv) {
     if (!chosen) continue;
     if (program.comm.size() < act.fewest_ranks) {
       console.line(std::string(act.name) + ": needs two ranks, left out");
-    } else if (act.show == show_nccl && !program.no_nccl.empty()) {
-      console.line("nccl: left out: " + program.no_nccl);
+    } else if (act.show == show_nccl && !no_nccl.empty()) {
+      console.line("nccl: left out: " + no_nccl);
     } else {
       correct &= act.show(program, sweep);
     }

@@ -1,8 +1,8 @@
 // Look at: the group, without which the two calls would wait for each other.
 #include "01_send_recv/nccl_send_recv.hpp"
 
+#include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/send_recv.hpp"
-#include "common/check_nccl.hpp"
 
 namespace dist {
 

@@ -1,8 +1,8 @@
 // The same in NCCL: messages between GPUs, without a stop in host memory.
 #pragma once
 
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "common/communicator.hpp"
-#include "common/nccl_communicator.hpp"
 #include "common/tensor.hpp"
 
 namespace dist {

@@ -3,11 +3,11 @@
 // Look at: in the blocking way, who must receive first; and why nobody must in the other two.
 #include "01_send_recv/ping_pong.hpp"
 
+#include "01_send_recv/gpu/cuda_aware.hpp"
+#include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/send_recv.hpp"
-#include "common/cuda_aware.hpp"
-#include "common/host_copy.hpp"
-#include "common/tracer_numbers.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 
 #include <algorithm>
 #include <chrono>

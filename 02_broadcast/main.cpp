@@ -5,12 +5,13 @@
 //
 // Read flat.hpp, binomial_tree.hpp, pipelined_chain.hpp and scatter_all_gather.hpp first, in
 // this order.
+#include "01_send_recv/gpu/cuda_aware.hpp"
+#include "01_send_recv/gpu/nccl_flag.hpp"
 #include "02_broadcast/broadcast.hpp"
-#include "02_broadcast/nccl_broadcast.hpp"
+#include "02_broadcast/connect_nccl.hpp"
 #include "02_broadcast/show/acts.hpp"
 #include "02_broadcast/show/share_link_cost.hpp"
 #include "common/check.hpp"
-#include "common/cuda_aware.hpp"
 #include "common/mpi_environment.hpp"
 
 #include <fmt/core.h>
@@ -36,7 +37,8 @@ int main(int argc, char** argv) {
   program.flags.choice("--algorithm", wanted, names, "which broadcast");
   program.flags.number("--root", root, 0, 1 << 30, "the rank whose tensor it is");
   sweep.declare(program.flags, /*smallest=*/sizeof(float));
-  program.declare_common("--algorithm", wanted);
+  program.declare_common();
+  refuse_impossible_nccl(program, "--algorithm", wanted);
   program.flags.advanced();
   sweep.declare_iterations(program.flags);
   program.flags.check([&] {
@@ -48,18 +50,19 @@ int main(int argc, char** argv) {
   if (const auto exit = program.start(argc, argv)) return *exit;
 
   const std::optional<LinkCost> measured = share_link_cost(comm, kept);
+  const std::string no_nccl = why_no_nccl_here(program);
   std::vector<std::string> algorithms{wanted};
   if (wanted == "all") {
     algorithms.assign(names.begin(), names.end() - 2);
-    if (program.no_nccl.empty()) algorithms.emplace_back("nccl");
+    if (no_nccl.empty()) algorithms.emplace_back("nccl");
   }
   const Device device = program.device.device;
   std::optional<NcclCommunicator> nccl;
   if (algorithms.back() == "nccl") nccl = connect_nccl(comm, device);
 
-  const bool left_out = wanted == "all" && !program.no_nccl.empty();
+  const bool left_out = wanted == "all" && !no_nccl.empty();
   program.console.line(describe_run(comm.size(), program.device) + describe_messages(device) +
-                       (left_out ? "; no nccl: " + program.no_nccl : ""));
+                       (left_out ? "; no nccl: " + no_nccl : ""));
   const Broadcasts broadcasts{program, root, sweep, measured, nccl};
   const std::string shown = wanted == "all" ? "tree" : wanted;
   bool correct = show_four_numbers(broadcasts, shown);

@@ -1,18 +1,9 @@
-// Look at: connect_nccl, which is all that a rendezvous needs once a broadcast exists.
 #include "02_broadcast/nccl_broadcast.hpp"
 
-#include "02_broadcast/binomial_tree.hpp"
+#include "01_send_recv/gpu/check_nccl.hpp"
 #include "common/check.hpp"
-#include "common/check_nccl.hpp"
 
 namespace dist {
-
-NcclCommunicator connect_nccl(const Communicator& comm, Device device) {
-  NcclId id{};
-  if (comm.rank() == 0) id = make_nccl_id();
-  broadcast_tree<char>(comm, id, 0);
-  return {id, comm.rank(), comm.size(), device};
-}
 
 #if DIST_WITH_NCCL
 void broadcast_nccl(NcclCommunicator& nccl, const Tensor& tensor, int root,

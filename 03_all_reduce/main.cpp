@@ -8,7 +8,7 @@
 //
 // Read naive.hpp, recursive_doubling.hpp and ring.hpp first, in this order. What the program
 // shows is in show/: acts.cpp, ring_picture.cpp and forecast.cpp.
-#include "02_broadcast/nccl_broadcast.hpp"
+#include "02_broadcast/connect_nccl.hpp"
 #include "02_broadcast/show/share_link_cost.hpp"
 #include "03_all_reduce/show/acts.hpp"
 #include "03_all_reduce/show/forecast.hpp"

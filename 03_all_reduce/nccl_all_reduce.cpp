@@ -1,9 +1,9 @@
 // Look at: how little is left to say when a library does lesson 3.
 #include "03_all_reduce/nccl_all_reduce.hpp"
 
+#include "01_send_recv/gpu/check_nccl.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
-#include "common/check_nccl.hpp"
 
 #include <memory>
 #include <string>

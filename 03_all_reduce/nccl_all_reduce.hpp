@@ -1,8 +1,8 @@
 // The same in NCCL: one call, which chooses and runs such algorithms on the GPUs.
 #pragma once
 
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "03_all_reduce/reduce_op.hpp"
-#include "common/nccl_communicator.hpp"
 #include "common/tensor.hpp"
 
 #include <span>

@@ -2,12 +2,12 @@
 // group. all_reduce.py starts it with several settings of MPI and writes the table.
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/show/sweep_options.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "03_all_reduce/advanced/all_reducer.hpp"
 #include "common/buffer.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
 #include "common/mpi_environment.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <mpi.h>
 

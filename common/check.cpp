@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 
 #include <limits>
-#include <string>
 
 namespace dist {
 
@@ -20,10 +19,9 @@ int mpi_count(std::size_t count) {
 
 void check_mpi(int status, const char* call, const char* file, int line) {
   if (status == MPI_SUCCESS) return;
-  std::string text(MPI_MAX_ERROR_STRING, '\0');
+  char text[MPI_MAX_ERROR_STRING];
   int length = 0;
-  MPI_Error_string(status, text.data(), &length);
-  text.resize(static_cast<std::size_t>(length));
+  MPI_Error_string(status, text, &length);
   throw Error(fmt::format("{}: {} at {}:{}", text, call, file, line));
 }
 

@@ -1,9 +1,9 @@
 #include "common/command_line.hpp"
 
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/join.hpp"
-#include "common/output_file.hpp"
 #include "common/watch.hpp"
 
 #include <mpi.h>
@@ -15,6 +15,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <deque>
+#include <sstream>
 #include <utility>
 
 namespace dist {
@@ -22,6 +24,14 @@ namespace {
 
 constexpr int kBadUsage = 2;
 constexpr const char* kAdvanced = "More options";
+
+// What stands between commas; one empty part for an empty text.
+std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text + ',');
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
 
 }  // namespace
 
@@ -48,11 +58,11 @@ CommandLine::CommandLine(const std::string& program, const std::string& descript
   app.allow_extras();
   app.set_help_flag();  // ours below print after the ranks have agreed
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.add_flag("-h,--help", impl_->help, "what a reader of this lesson needs")
-      ->disable_flag_override();
-  app.add_flag("--help-all", impl_->help_all, "every flag")->disable_flag_override();
-  app.add_flag("--version", impl_->version, "the version of this course")
-      ->disable_flag_override();
+  // Otherwise CLI11 would read --flag=3 as true and --flag=-1 as false.
+  app.option_defaults()->disable_flag_override();
+  app.add_flag("-h,--help", impl_->help, "what a reader of this lesson needs");
+  app.add_flag("--help-all", impl_->help_all, "every flag");
+  app.add_flag("--version", impl_->version, "the version of this course");
 }
 
 CommandLine::~CommandLine() = default;
@@ -62,8 +72,7 @@ void CommandLine::advanced() {
 }
 
 void CommandLine::flag(const std::string& name, bool& value, const std::string& help) {
-  // Without overrides: CLI11 would read --flag=3 as true and --flag=-1 as false.
-  impl_->app.add_flag(name, value, help)->group(impl_->group)->disable_flag_override();
+  impl_->app.add_flag(name, value, help)->group(impl_->group);
   impl_->values.push_back(
       {name.substr(0, name.find(',')), [&value] { return value ? "yes" : "no"; }});
 }
@@ -78,42 +87,30 @@ void CommandLine::add(const std::string& name, const std::string& type, const st
   impl_->values.push_back({name, std::move(show)});
 }
 
-std::int64_t CommandLine::parse_integer(const std::string& name, const std::string& text,
-                                        std::int64_t smallest, std::int64_t largest) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
+template <class T>
+T CommandLine::parse_between(const std::string& name, const std::string& text, T smallest,
+                             T largest) {
+  T value{};
+  const char* const end = text.data() + text.size();
   const auto [stop, problem] = std::from_chars(text.data(), end, value);
-  if (problem == std::errc::result_out_of_range ||
-      (problem == std::errc{} && stop == end && (value < smallest || value > largest))) {
+  if (stop != end || problem == std::errc::invalid_argument || !std::isfinite(value)) {
+    throw Error(fmt::format("{}: '{}' is not a {}number", name, text,
+                            std::integral<T> ? "whole " : ""));
+  }
+  if (problem == std::errc::result_out_of_range || value < smallest || value > largest) {
     throw Error(fmt::format("{}: {} is not between {} and {}", name, text, smallest, largest));
   }
-  if (problem != std::errc{} || stop != end) {
-    throw Error(fmt::format("{}: '{}' is not a whole number", name, text));
-  }
   return value;
 }
-
-double CommandLine::parse_number(const std::string& name, const std::string& text,
-                                 double smallest, double largest) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data(), end, value);
-  if (problem != std::errc{} || stop != end || !std::isfinite(value)) {
-    throw Error(fmt::format("{}: '{}' is not a number", name, text));
-  }
-  if (value < smallest || value > largest) {
-    throw Error(
-        fmt::format("{}: {} is not between {:g} and {:g}", name, text, smallest, largest));
-  }
-  return value;
-}
+template std::int64_t CommandLine::parse_between(const std::string&, const std::string&,
+                                                 std::int64_t, std::int64_t);
 
 void CommandLine::number(const std::string& name, double& value, double smallest,
                          double largest, const std::string& help) {
   add(
       name, "X", help, [&value] { return fmt::format("{}", value); },
       [name, &value, smallest, largest](const std::string& text) {
-        value = parse_number(name, text, smallest, largest);
+        value = parse_between(name, text, smallest, largest);
       });
 }
 
@@ -122,16 +119,13 @@ void CommandLine::numbers(const std::string& name, std::span<double> values, dou
   add(
       name, "X,X,...", help, [values] { return join(values, ","); },
       [name, values, smallest, largest](const std::string& text) {
-        const auto commas = static_cast<std::size_t>(std::count(text.begin(), text.end(), ','));
-        if (commas + 1 != values.size()) {
+        const std::vector<std::string> parts = parts_of(text);
+        if (parts.size() != values.size()) {
           throw Error(fmt::format("{}: '{}' is not {} numbers with commas between", name, text,
                                   values.size()));
         }
-        std::size_t begin = 0;
-        for (double& value : values) {
-          const std::size_t comma = std::min(text.find(',', begin), text.size());
-          value = parse_number(name, text.substr(begin, comma - begin), smallest, largest);
-          begin = comma + 1;
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+          values[i] = parse_between(name, parts[i], smallest, largest);
         }
       });
 }
@@ -164,12 +158,10 @@ void CommandLine::list(const std::string& name, std::vector<std::size_t>& value,
       name, "N,N,...", help, [&value] { return join(value, ","); },
       [name, &value](const std::string& text) {
         std::vector<std::size_t> read;
-        for (std::size_t begin = 0; begin <= text.size();) {
-          const std::size_t comma = std::min(text.find(',', begin), text.size());
+        for (const std::string& part : parts_of(text)) {
           // 2^24 keeps a product of two of them far from overflow.
-          read.push_back(static_cast<std::size_t>(
-              parse_integer(name, text.substr(begin, comma - begin), 1, 1 << 24)));
-          begin = comma + 1;
+          read.push_back(
+              static_cast<std::size_t>(parse_between<std::int64_t>(name, part, 1, 1 << 24)));
         }
         value = std::move(read);
       });
@@ -202,10 +194,9 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
       throw Error(fmt::format("{}: unknown flag; --help-all lists all", extras.front()));
     }
     if (impl_->help || impl_->help_all) {
-      if (!impl_->help_all) {
-        for (CLI::Option* option : app.get_options()) {
-          if (option->get_group() == kAdvanced) option->group("");  // hidden
-        }
+      for (CLI::Option* option : app.get_options()) {
+        const bool hidden = !impl_->help_all && option->get_group() == kAdvanced;
+        if (hidden) option->group("");
       }
       return Exit{0, app.help()};
     }
@@ -213,9 +204,10 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
     for (const auto& check : impl_->checks) check();
   } catch (const CLI::ParseError& error) {
     std::string text = error.what();
-    const std::size_t override_at = text.find(" was given a disallowed flag override");
-    if (override_at != std::string::npos)
-      text = "--" + text.substr(0, override_at) + ": takes no value";
+    if (const std::size_t end = text.find(" was given a disallowed flag override");
+        end != std::string::npos) {
+      text = "--" + text.substr(0, end) + ": takes no value";
+    }
     return Exit{kBadUsage, fmt::format("error: {}\n", text)};
   } catch (const std::exception& error) {  // ours, and the standard library's about a file
     return Exit{kBadUsage, fmt::format("error: {}\n", error.what())};
@@ -234,25 +226,27 @@ std::optional<CommandLine::Exit> CommandLine::run_checks_together() {
 
 namespace {
 
-// The watch has read these already. They are declared to be checked, and for --help-all.
+// Declares the flags that the watch has read already. Their values lie here.
 struct WatchFlags {
-  std::string trace;
-  bool strict = false;
-  double timeout_s = kDefaultTimeout_s;
+  std::deque<std::string> files;
+  std::deque<bool> answers;
+  std::deque<double> seconds;
 
-  void declare(CommandLine& command_line, bool writes) {
-    command_line.text(kTraceFlag.name, trace, kTraceFlag.help);
-    command_line.flag(kStrictFlag.name, strict, kStrictFlag.help);
-    command_line.number(kTimeoutFlag.name, timeout_s, 0.0, kLongestTimeout_s,
-                        kTimeoutFlag.help);
-    command_line.check([this, &command_line, writes] {
-      for (const char* const flag : {kTraceFlag.name, kStrictFlag.name}) {
-        if (command_line.given(flag) && watch_table() == nullptr) {
-          throw Error(fmt::format("{}: this program was built without the watch", flag));
-        }
+  WatchFlags(CommandLine& command_line, bool writes) {
+    if (watch_table() == nullptr) return;
+    for (const auto& [kind, name, help, initial, largest] : watch_table()->flags) {
+      if (kind == WatchFlag::Kind::yes_or_no) {
+        command_line.flag(name, answers.emplace_back(false), help);
+      } else if (kind == WatchFlag::Kind::seconds) {
+        command_line.number(name, seconds.emplace_back(initial), 0.0, largest, help);
+      } else {
+        const std::string& file = files.emplace_back();
+        command_line.text(name, files.back(), help);
+        command_line.check([name, &file, writes] {
+          if (writes && !file.empty()) require_writable(name, file);
+        });
       }
-      if (writes && !trace.empty()) require_writable(kTraceFlag.name, trace);
-    });
+    }
   }
 };
 
@@ -261,14 +255,16 @@ std::optional<int> agree(const Communicator& comm,
                          const std::optional<CommandLine::Exit>& mine) {
   // The lowest rank that wants to leave speaks for all.
   int speaker = mine ? comm.rank() : comm.size();
-  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm.get()));
+  const bool alone = comm.get() == MPI_COMM_NULL;
+  if (!alone) {
+    MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm.get()));
+  }
   if (speaker == comm.size()) return std::nullopt;
   const std::vector<std::string> texts = gather_text(comm, mine ? mine->text : "");
   int status = mine ? mine->status : 0;
-  MPI_CHECK(MPI_Bcast(&status, 1, MPI_INT, speaker, comm.get()));
+  if (!alone) MPI_CHECK(MPI_Bcast(&status, 1, MPI_INT, speaker, comm.get()));
   if (comm.rank() == 0) {
-    const std::string& text = texts[static_cast<std::size_t>(speaker)];
-    std::fputs(text.c_str(), status == 0 ? stdout : stderr);
+    std::fputs(texts[static_cast<std::size_t>(speaker)].c_str(), status == 0 ? stdout : stderr);
   }
   return status;
 }
@@ -277,21 +273,12 @@ std::optional<int> agree(const Communicator& comm,
 
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv) {
-  if (comm.get() == MPI_COMM_NULL) return parse(command_line, argc, argv);
-  WatchFlags flags;
   command_line.advanced();
-  flags.declare(command_line, /*writes=*/comm.rank() == 0);
+  const WatchFlags flags(command_line, /*writes=*/comm.rank() == 0);
   std::optional<int> status = agree(comm, command_line.parse(argc, argv));
   if (!status) status = agree(comm, command_line.run_checks_together());
   if (const WatchTable* const watch = watch_table()) watch->flags_are_read(!status);
   return status;
-}
-
-std::optional<int> parse(CommandLine& command_line, int argc, char** argv) {
-  const std::optional<CommandLine::Exit> exit = command_line.parse(argc, argv);
-  if (!exit) return std::nullopt;
-  std::fputs(exit->text.c_str(), exit->status == 0 ? stdout : stderr);
-  return exit->status;
 }
 
 void CommonOptions::declare(CommandLine& command_line) {

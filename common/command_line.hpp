@@ -74,10 +74,9 @@ class CommandLine {
   // `show` gives the variable's value as text: the default in the help, and values().
   void add(const std::string& name, const std::string& type, const std::string& help,
            std::function<std::string()> show, std::function<void(const std::string&)> read);
-  static double parse_number(const std::string& name, const std::string& text, double smallest,
-                             double largest);
-  static std::int64_t parse_integer(const std::string& name, const std::string& text,
-                                    std::int64_t smallest, std::int64_t largest);
+  template <class T>
+  static T parse_between(const std::string& name, const std::string& text, T smallest,
+                         T largest);
 
   struct Impl;
   std::unique_ptr<Impl> impl_;
@@ -87,13 +86,9 @@ class CommandLine {
 // mistake of all: the ranks agree by one reduction, rank 0 prints, and every rank gets the exit
 // status. Printing on each rank, or leaving before MPI_Init, loses or multiplies the message.
 //
-// Adds the flags that every program with ranks has, and that the watch has read already
-// (common/watch.hpp): --trace, --strict and --timeout. `comm` holds all ranks.
+// Adds the flags of the watch, if it is there (common/watch.hpp). `comm` holds all ranks.
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv);
-// The same for a program without MPI.
-std::optional<int> parse(CommandLine& command_line, int argc, char** argv);
-
 // The flags that every program has.
 struct CommonOptions {
   std::string device = "auto";
@@ -115,7 +110,7 @@ void CommandLine::number(const std::string& name, T& value, T smallest, T larges
   add(
       name, "N", help, [&value] { return std::to_string(value); },
       [name, &value, low = bound(smallest), high = bound(largest)](const std::string& text) {
-        value = static_cast<T>(parse_integer(name, text, low, high));
+        value = static_cast<T>(parse_between(name, text, low, high));
       });
 }
 

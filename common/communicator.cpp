@@ -35,13 +35,9 @@ Communicator::Communicator(MPI_Comm owned, WaitPolicy policy)
   MPI_CHECK(MPI_Comm_free(&host));
 }
 
-Communicator::Communicator(Communicator&& other) noexcept
-    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
-      rank_(other.rank_),
-      size_(other.size_),
-      local_rank_(other.local_rank_),
-      local_size_(other.local_size_),
-      wait_policy_(other.wait_policy_) {}
+Communicator::Communicator(Communicator&& other) noexcept {
+  *this = std::move(other);
+}
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   std::swap(comm_, other.comm_);

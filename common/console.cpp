@@ -44,20 +44,17 @@ std::vector<std::string> gather_text(const Communicator& comm, const std::string
   const auto ranks = static_cast<std::size_t>(comm.rank() == 0 ? comm.size() : 0);
   std::vector<int> lengths(ranks);
   MPI_CHECK(MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm.get()));
-  std::vector<int> begins(ranks);
-  int total = 0;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    begins[rank] = total;
-    total =
-        mpi_count(static_cast<std::size_t>(total) + static_cast<std::size_t>(lengths[rank]));
+  std::vector<int> begins{0};
+  for (const int each : lengths) {
+    begins.push_back(
+        mpi_count(static_cast<std::size_t>(begins.back()) + static_cast<std::size_t>(each)));
   }
-  std::string all(static_cast<std::size_t>(total), '\0');
+  std::string all(static_cast<std::size_t>(begins.back()), '\0');
   MPI_CHECK(MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(),
                         begins.data(), MPI_CHAR, 0, comm.get()));
   std::vector<std::string> texts;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    texts.push_back(all.substr(static_cast<std::size_t>(begins[rank]),
-                               static_cast<std::size_t>(lengths[rank])));
+    texts.emplace_back(all, begins[rank], lengths[rank]);
   }
   return texts;
 }
@@ -94,36 +91,9 @@ void Table::print(const Console& console) const {
   }
 }
 
-ProgressBar::ProgressBar(const Console& console, std::string label, std::size_t total)
-    : visible_(console.speaks() && std::getenv("LEARN_TERMINAL") != nullptr),
-      label_(std::move(label)),
-      total_(std::max<std::size_t>(total, 1)) {}
-
-ProgressBar::~ProgressBar() {
-  clear();
-}
-
-void ProgressBar::advance() {
-  constexpr std::size_t kWidth = 30;
-  ++done_;
-  const std::size_t filled = std::min(kWidth, done_ * kWidth / total_);
-  if (!visible_ || filled == drawn_) return;
-  drawn_ = filled;
-  fmt::print(stderr, "\r{} [{:<{}}] {}/{}", label_, std::string(filled, '#'), kWidth, done_,
-             total_);
-  std::fflush(stderr);
-}
-
-void ProgressBar::clear() {
-  if (!visible_ || drawn_ == 0) return;
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
-  drawn_ = 0;
-}
-
 double significant(double value) {
-  if (!std::isfinite(value)) return value;
-  return std::strtod(fmt::format("{:.9g}", value).c_str(), nullptr);
+  return std::isfinite(value) ? std::strtod(fmt::format("{:.9g}", value).c_str(), nullptr)
+                              : value;
 }
 
 std::string format_bytes(std::size_t bytes) {

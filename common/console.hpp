@@ -55,27 +55,6 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// A bar on standard error for work of `total` steps. Drawn only when a person looks at it,
-// which under mpirun only the launcher can know: ./learn sets LEARN_TERMINAL=1 then.
-class ProgressBar {
- public:
-  ProgressBar(const Console& console, std::string label, std::size_t total);
-  ~ProgressBar();
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-
-  void advance();
-  // Takes the bar off the screen, so that a line can be printed in its place.
-  void clear();
-
- private:
-  bool visible_;
-  std::string label_;
-  std::size_t total_;
-  std::size_t done_ = 0;
-  std::size_t drawn_ = 0;
-};
-
 // `value` as it stands in JSON rows: rounded to 9 significant digits, which hold any float32.
 double significant(double value);
 

@@ -14,11 +14,11 @@ template <std::ranges::input_range Range>
 std::string join(const Range& values, std::string_view separator,
                  fmt::string_view format = "{}") {
   std::string text;
-  bool first = true;
+  std::string_view gap;
   for (const auto& value : values) {
-    if (!first) text += separator;
-    first = false;
+    text += gap;
     text += fmt::vformat(format, fmt::make_format_args(value));
+    gap = separator;
   }
   return text;
 }

@@ -17,10 +17,7 @@ struct Program {
   // Called on all ranks, when MPI has started.
   Program(const std::string& name, const std::string& description);
 
-  // Adds --device, --seed, --json and --threads, and the check that `wanted`, the value of
-  // `nccl_flag`, is not "nccl" where NCCL cannot run.
-  void declare_common();
-  void declare_common(const std::string& nccl_flag, const std::string& wanted);
+  void declare_common();  // --device, --seed, --json and --threads
 
   // Called on all ranks, when all flags are declared: reads them and makes device, stream and
   // console. The status with which all ranks must leave, if they must.
@@ -34,7 +31,6 @@ struct Program {
   DeviceChoice device;
   Console console{/*json=*/false, /*speaks=*/false};
   Stream stream{Device{}};
-  std::string no_nccl;  // why NCCL cannot run on these ranks; empty if it can
 };
 
 }  // namespace dist

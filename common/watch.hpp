@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -39,9 +40,9 @@ class CallScope {
 // rank waits for.
 class WaitScope {
  public:
-  explicit WaitScope(std::string_view what);                   // nobody in particular
-  WaitScope(std::string_view what, const Communicator& comm);  // all others of `comm`
-  WaitScope(std::string_view what, const Communicator& comm, int peer);
+  static constexpr int kAllOthers = -1;
+  explicit WaitScope(std::string_view what);  // for nobody in particular
+  WaitScope(std::string_view what, const Communicator& comm, int peer = kAllOthers);
   ~WaitScope();
   WaitScope(const WaitScope&) = delete;
   WaitScope& operator=(const WaitScope&) = delete;
@@ -75,28 +76,22 @@ struct Traffic {
 std::optional<Traffic> count_traffic(const Communicator& comm,
                                      const std::function<void()>& body);
 
-// The flags that the watch reads from the command line, before MPI starts. A program's own
-// command line checks them and explains them.
+// A flag that the watch has read by itself before MPI started. Every program's own command line
+// checks and explains it.
 struct WatchFlag {
+  enum class Kind { output_file, yes_or_no, seconds } kind;
   const char* name;
   const char* help;
+  double initial = 0;  // of seconds
+  double largest = 0;
 };
-inline constexpr WatchFlag kTraceFlag{"--trace",
-                                      "write what this run did as Chrome trace JSON"};
-inline constexpr WatchFlag kStrictFlag{"--strict",
-                                       "synchronous sends: no message is buffered by MPI"};
-inline constexpr WatchFlag kTimeoutFlag{
-    "--timeout", "seconds without a move before a hang is reported; 0: never"};
-inline constexpr double kDefaultTimeout_s = 60;
-inline constexpr double kLongestTimeout_s = 1e6;
 
 // What the library offers, by the name dist_watch_table.
 struct WatchTable {
-  static constexpr int kEverybody = -1;
-
+  std::span<const WatchFlag> flags;
   void (*begin_call)(std::string_view operation, std::string_view subject);
   void (*end_call)();
-  // For `peer` of `comm`, or kEverybody; MPI_COMM_NULL: nobody in particular.
+  // For `peer` of `comm`, or WaitScope::kAllOthers; MPI_COMM_NULL: nobody in particular.
   void (*begin_wait)(std::string_view what, MPI_Comm comm, int peer);
   void (*end_wait)();
   void (*name_thread)(std::string_view name);

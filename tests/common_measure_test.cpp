@@ -1,11 +1,11 @@
 // What a reader reads: times, sizes, rows of numbers, hashes, and the count of wrong numbers.
 #include "01_send_recv/measure.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/checkpoint/sha256.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
-#include "common/tracer_numbers.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <bit>

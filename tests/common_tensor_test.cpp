@@ -1,10 +1,10 @@
 // Memory, tensors as windows on it, and the matrix product, compared with plain loops.
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/model/gemm.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "common/tensor.hpp"
-#include "common/tracer_numbers.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <algorithm>

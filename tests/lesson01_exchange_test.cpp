@@ -1,5 +1,5 @@
 // Lesson 1: the ways of an exchange, the ping-pong, and the size from which MPI keeps no copy.
-#include "01_send_recv/eager_limit.hpp"
+#include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/exchanges.hpp"
 #include "01_send_recv/ping_pong.hpp"
 #include "01_send_recv/send_recv.hpp"

@@ -1,6 +1,6 @@
 // Patient waits bring the same messages, errors included.
 #include "01_send_recv/send_recv.hpp"
-#include "common/tracer_numbers.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <functional>

@@ -1,11 +1,11 @@
 // Lesson 5: every backend carries gradients, the mean of which all ranks get, with the same
 // bits.
+#include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "common/why_no_nccl.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/lesson05.hpp"
 

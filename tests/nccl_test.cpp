@@ -2,15 +2,16 @@
 //
 // Nothing here stops the host between two queued operations unless the test is about that: what
 // must be ordered is ordered by streams and events, or the numbers come out wrong.
+#include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/binomial_tree.hpp"
+#include "02_broadcast/connect_nccl.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
 #include "05_ddp_training/model/update_kernels.hpp"
 #include "05_ddp_training/process_group/nccl_process_group.hpp"
 #include "common/check.hpp"
-#include "common/tracer_numbers.hpp"
-#include "common/why_no_nccl.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <chrono>

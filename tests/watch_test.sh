@@ -47,7 +47,7 @@ check_order "$plain"
 # What only the watch can do is refused, not left out in silence.
 said=$(mpirun -np 2 "$plain" --strict 2>&1)
 status=$?
-[ $status -eq 2 ] && [[ $said == *"error: --strict: "*"without the watch"* ]] ||
+[ $status -eq 2 ] && [[ $said == *"error: --strict: unknown flag"* ]] ||
   complain "without the watch, --strict: $status: $said"
 
 # Nothing of a run that ended well, or of a hang that was reported, stays in shared memory, and what

@@ -1,5 +1,6 @@
 #include "01_send_recv/break_it/experiments.hpp"
 
+#include "01_send_recv/gpu/nccl_flag.hpp"
 #include "tools/broken/experiment.hpp"
 
 #include <array>
@@ -16,7 +17,8 @@ constexpr std::array kExperiments{
     Experiment{"reuse-buffer", "MPI_Isend copied my data", break_reuse_buffer},
     Experiment{"print-order", "the order of lines is the order in time", break_print_order, 2,
                why_no_print_order},
-    Experiment{"no-group", "NCCL calls pair up by themselves", break_no_group, 2, why_no_group},
+    Experiment{"no-group", "NCCL calls pair up by themselves", break_no_group, 2,
+               why_no_nccl_here},
 };
 
 }  // namespace

@@ -16,6 +16,5 @@ bool break_reuse_buffer(const Program& program);
 bool break_print_order(const Program& program);
 std::string why_no_print_order(const Program& program);
 bool break_no_group(const Program& program);
-std::string why_no_group(const Program& program);
 
 }  // namespace dist

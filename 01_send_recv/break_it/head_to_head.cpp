@@ -7,11 +7,11 @@
 //          for its receive, and neither rank comes to its receive. The program was wrong before
 //          it hung; MPI's memory covered for it.
 // In the wild: open-mpi/ompi#1669; Mantevo/miniMD#8
+#include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/break_it/experiments.hpp"
-#include "01_send_recv/eager_limit.hpp"
 #include "01_send_recv/send_recv.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/json.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <fmt/core.h>
 

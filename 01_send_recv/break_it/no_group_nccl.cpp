@@ -10,22 +10,17 @@
 //          deeper: the host is not in a call at all, it waits for its stream.
 // In the wild: NVIDIA/nccl#584; where the group is missing and nothing hangs, NVIDIA/nccl#1144
 #include "01_send_recv/break_it/experiments.hpp"
+#include "01_send_recv/gpu/check_nccl.hpp"
+#include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/check.hpp"
-#include "common/check_nccl.hpp"
-#include "common/host_copy.hpp"
-#include "common/tracer_numbers.hpp"
-#include "common/why_no_nccl.hpp"
 
 #include <fmt/core.h>
 
 #include <cstddef>
 
 namespace dist {
-
-std::string why_no_group(const Program& program) {
-  return why_no_nccl(program.comm, program.stream.device());
-}
 
 #if DIST_WITH_NCCL
 

@@ -8,10 +8,10 @@
 //          the receive is there, from wherever the array stands then. Rank 1 comes for it only
 //          after rank 0 has told it so, so no luck is needed to see it.
 // In the wild: pytorch/pytorch#61875: a warning for the documentation of isend
+#include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/break_it/experiments.hpp"
-#include "01_send_recv/eager_limit.hpp"
 #include "01_send_recv/send_recv.hpp"
-#include "common/tracer_numbers.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 
 #include <fmt/core.h>
 

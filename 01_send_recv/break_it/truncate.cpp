@@ -10,9 +10,9 @@
 //          equal length, silently wrong numbers
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/join.hpp"
 #include "common/json.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <mpi.h>
 

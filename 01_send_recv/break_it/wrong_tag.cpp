@@ -10,7 +10,7 @@
 //          (4C-multiphysics/4C#2058)
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
-#include "common/tracer_numbers.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 
 #include <fmt/core.h>
 

@@ -8,9 +8,9 @@
 // In the wild: MPI_FLOAT left standing when the array became double (visit-dav/visit#2005)
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/join.hpp"
 #include "common/json.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <fmt/core.h>
 

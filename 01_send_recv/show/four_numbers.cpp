@@ -1,14 +1,14 @@
 // What this file adds: the tensor of four numbers per rank, before and after.
 // Builds on: raw_messages; and send_recv, whose typed calls do the same.
 // Look at: expected_after_ring: what must come out is computed without a message.
+#include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
 #include "01_send_recv/raw_messages.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/show/acts.hpp"
-#include "common/host_copy.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/join.hpp"
 #include "common/json.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <fmt/core.h>
 

@@ -2,13 +2,13 @@
 // table, and what happens to the first of them when it relies on small messages.
 // Builds on: eager_limit, exchanges.
 // Look at: show_deadlock, which is wrong on purpose.
-#include "01_send_recv/eager_limit.hpp"
+#include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/exchanges.hpp"
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/show/acts.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/check.hpp"
 #include "common/json.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <mpi.h>
 

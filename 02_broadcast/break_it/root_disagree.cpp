@@ -10,10 +10,10 @@
 //          tells it. What was sent and not received waits for the next receive of that sender.
 // In the wild: dash-project/dash#61: a broadcast of 16 bytes is refused, for 280 of another one
 //          came
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/flat.hpp"
 #include "common/json.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <fmt/core.h>
 

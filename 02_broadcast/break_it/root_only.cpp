@@ -10,10 +10,10 @@
 //          shapes, as in a stack of equal layers, are the silent case.
 // In the wild: ROCm/TransferBench#270: a rank that fails leaves before a broadcast, and the
 //          others come to it
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "common/join.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <fmt/core.h>
 

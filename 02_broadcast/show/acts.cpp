@@ -2,13 +2,13 @@
 // Look at: show_replicas, which is what a broadcast is for.
 #include "02_broadcast/show/acts.hpp"
 
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "02_broadcast/random.hpp"
-#include "common/host_copy.hpp"
 #include "common/join.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <mpi.h>
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "01_send_recv/show/sweep_options.hpp"
-#include "common/nccl_communicator.hpp"
 #include "common/program.hpp"
 #include "common/tensor.hpp"
 

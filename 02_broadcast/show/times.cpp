@@ -1,13 +1,13 @@
 // What this file adds: every algorithm at every size, measured beside what it must cost.
 // Builds on: broadcast_cost; and the watch, which counts the rounds of the real run
 // (traffic.hpp).
+#include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/measure.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/show/acts.hpp"
 #include "02_broadcast/show/broadcast_cost.hpp"
-#include "common/host_copy.hpp"
 #include "common/join.hpp"
 #include "common/json.hpp"
-#include "common/tracer_numbers.hpp"
 #include "common/watch.hpp"
 
 #include <fmt/core.h>

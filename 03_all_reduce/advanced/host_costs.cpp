@@ -1,8 +1,8 @@
 #include "03_all_reduce/advanced/host_costs.hpp"
 
 #include "01_send_recv/measure.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/buffer.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <algorithm>
 #include <array>

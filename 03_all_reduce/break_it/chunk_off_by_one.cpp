@@ -9,10 +9,10 @@
 //          and no two ranks are equal can tell.
 // In the wild: the ring of PyTorch's tutorial sent buffers of zeros for years
 //          (pytorch/pytorch#31572); baidu-allreduce's test holds 1.0 everywhere.
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
 #include "03_all_reduce/ring.hpp"
 #include "common/join.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <mpi.h>
 

@@ -15,8 +15,6 @@ bool break_association(const Program& program);
 bool break_no_group(const Program& program);
 bool break_wrong_stream(const Program& program);
 
-std::string why_no_nccl_here(const Program& program);
-
 // On two ranks a ring of whole tensors sends no byte too many, and a + b is b + a.
 inline constexpr int kFewestForARing = 3;
 

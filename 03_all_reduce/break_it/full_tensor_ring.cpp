@@ -8,11 +8,11 @@
 //          adds it up alone, each in an order of its own. Chunks are added up once each, on one
 //          rank. On 2 ranks both send S, so that a test there sees no difference.
 // In the wild: callummcdougall/ARENA_3.0#407; pytorch/pytorch#31572.
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
 #include "03_all_reduce/break_it/distinct.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
-#include "common/tracer_numbers.hpp"
 #include "common/watch.hpp"
 
 #include <fmt/core.h>

@@ -11,23 +11,18 @@
 //          does not start before the send has ended, which waits for a receive. A group makes
 //          the two one operation.
 // In the wild: NVIDIA/nccl#479. Not every call that lacks a group hangs: NVIDIA/nccl#1144.
+#include "01_send_recv/gpu/check_nccl.hpp"
+#include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
-#include "02_broadcast/nccl_broadcast.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
+#include "02_broadcast/connect_nccl.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
 #include "common/check.hpp"
-#include "common/check_nccl.hpp"
-#include "common/host_copy.hpp"
-#include "common/tracer_numbers.hpp"
 #include "common/watch.hpp"
-#include "common/why_no_nccl.hpp"
 
 #include <fmt/core.h>
 
 namespace dist {
-
-std::string why_no_nccl_here(const Program& program) {
-  return why_no_nccl(program.comm, program.stream.device());
-}
 
 #if DIST_WITH_NCCL
 bool break_no_group(const Program& program) {

@@ -7,9 +7,9 @@
 //          is late looks like one that never comes. Only somebody who sees all ranks at once
 //          can say who is missing.
 // In the wild: NVIDIA/nccl#1260, pytorch/pytorch#118369.
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
-#include "common/tracer_numbers.hpp"
 #include "common/watch.hpp"
 
 #include <fmt/core.h>

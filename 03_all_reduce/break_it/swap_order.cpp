@@ -9,10 +9,10 @@
 //          hosts our ring would find the wrong length on arrival, and NCCL may also hang.
 // In the wild: NVIDIA/nccl#296 (another order on one rank), #1417 (other sizes: some hang, some
 //          give wrong numbers).
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "03_all_reduce/advanced/all_reducer.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
 #include "common/json.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <fmt/core.h>
 

@@ -9,10 +9,10 @@
 //          calls when all the others have read, so it cannot. Checked in the emulated build.
 // In the wild: PaddlePaddle/Paddle#51454: all-reduce on one stream, synchronize on another;
 //          passes on an A100, fails three times of four on an H100.
-#include "02_broadcast/nccl_broadcast.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
+#include "02_broadcast/connect_nccl.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
-#include "common/tracer_numbers.hpp"
 
 #include <fmt/core.h>
 

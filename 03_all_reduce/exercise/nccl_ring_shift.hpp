@@ -3,8 +3,8 @@
 // emulated GPUs: none is needed.
 #pragma once
 
-#include "common/check_nccl.hpp"
-#include "common/nccl_communicator.hpp"
+#include "01_send_recv/gpu/check_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
 #include "tools/exercises/not_started.hpp"

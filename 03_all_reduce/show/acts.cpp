@@ -1,13 +1,14 @@
 #include "03_all_reduce/show/acts.hpp"
 
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/gpu/nccl_flag.hpp"
 #include "01_send_recv/measure.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
 #include "03_all_reduce/show/ring_picture.hpp"
 #include "common/check.hpp"
-#include "common/host_copy.hpp"
 #include "common/join.hpp"
 #include "common/json.hpp"
-#include "common/tracer_numbers.hpp"
 #include "common/watch.hpp"
 
 #include <mpi.h>
@@ -191,7 +192,8 @@ void AllReduceOptions::declare(Program& program) {
                "which all-reduce; auto: by predicted time");
   flags.choice("--op", op, {"sum", "avg", "max"}, "what is computed");
   sweep.declare(flags, /*smallest=*/0);
-  program.declare_common("--algorithm", algorithm);
+  program.declare_common();
+  refuse_impossible_nccl(program, "--algorithm", algorithm);
   flags.flag("--picture", picture, "draw the ring, also for more than 4 ranks");
   flags.advanced();
   sweep.declare_iterations(flags);
@@ -216,10 +218,10 @@ std::vector<std::string> AllReduceOptions::algorithms(const Program& program,
     left_out += "; no shared-memory: " + obstacle;
   }
   all.insert(all.end(), {"mpi", "auto"});
-  if (program.no_nccl.empty()) {
+  if (const std::string obstacle = why_no_nccl_here(program); obstacle.empty()) {
     all.emplace_back("nccl");
   } else {
-    left_out += "; no nccl: " + program.no_nccl;
+    left_out += "; no nccl: " + obstacle;
   }
   return all;
 }

@@ -1,9 +1,9 @@
 // The parts of lesson 3's program; main.cpp reads the flags and calls them in order.
 #pragma once
 
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "01_send_recv/show/sweep_options.hpp"
 #include "03_all_reduce/advanced/all_reducer.hpp"
-#include "common/nccl_communicator.hpp"
 #include "common/program.hpp"
 
 #include <optional>

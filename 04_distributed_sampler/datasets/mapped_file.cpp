@@ -1,6 +1,6 @@
 #include "04_distributed_sampler/datasets/mapped_file.hpp"
 
-#include "common/bus_error.hpp"
+#include "04_distributed_sampler/datasets/bus_error.hpp"
 #include "common/check.hpp"
 
 #include <cerrno>

@@ -17,7 +17,7 @@ class MappedFile {
   // Throws Error naming the file when it cannot be opened, or is a folder.
   //
   // A file that another program shortens while it is mapped ends the process when a page that
-  // is gone is touched, with a sentence that names the file (common/bus_error).
+  // is gone is touched, with a sentence that names the file (bus_error).
   static std::optional<MappedFile> open(const std::string& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

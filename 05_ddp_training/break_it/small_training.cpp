@@ -1,8 +1,8 @@
 #include "05_ddp_training/break_it/small_training.hpp"
 
+#include "01_send_recv/gpu/host_copy.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "05_ddp_training/advanced/guards/replica_check.hpp"
-#include "common/host_copy.hpp"
 
 #include <fmt/core.h>
 

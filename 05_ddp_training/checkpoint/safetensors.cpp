@@ -1,14 +1,14 @@
 // Look at: write_safetensors, which writes the checksum last, over its own zeros; and
-// parse_ranges, which believes nothing. How a file is replaced: common/output_file,
+// parse_ranges, which believes nothing. How a file is replaced: common/atomic_file,
 // replace_file.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
+#include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/fingerprint.hpp"
+#include "common/atomic_file.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
-#include "common/host_copy.hpp"
 #include "common/json.hpp"
-#include "common/output_file.hpp"
 
 #include <fmt/core.h>
 

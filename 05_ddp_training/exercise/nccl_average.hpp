@@ -3,9 +3,9 @@
 // Check it with ./learn check 5; ./learn hint 5 helps, a little more each time.
 #pragma once
 
+#include "01_send_recv/gpu/check_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "common/check_cuda.hpp"
-#include "common/check_nccl.hpp"
-#include "common/nccl_communicator.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
 #include "tools/exercises/not_started.hpp"

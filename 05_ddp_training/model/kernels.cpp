@@ -5,7 +5,7 @@
 // both (no a * b + c in one rounding), so that only what is written as std::fma is fused.
 #include "05_ddp_training/model/kernels.hpp"
 
-#include "common/parallel_for.hpp"
+#include "05_ddp_training/model/parallel_for.hpp"
 
 #include <cmath>
 

@@ -2,7 +2,7 @@
 // operation. (That of the optimizers: update_kernels.hpp.)
 //
 // Every function queues its work on `stream` and takes pointers into that stream's device. Each
-// is one source for both devices (common/parallel_for.hpp); one index owns one output and adds
+// is one source for both devices (parallel_for.hpp); one index owns one output and adds
 // in a fixed order, so that a run repeats to the bit.
 #pragma once
 

@@ -2,7 +2,7 @@
 // Look at: IfOpen, which makes a step depend on a number that only the device knows.
 #include "05_ddp_training/model/update_kernels.hpp"
 
-#include "common/parallel_for.hpp"
+#include "05_ddp_training/model/parallel_for.hpp"
 
 #include <cmath>
 

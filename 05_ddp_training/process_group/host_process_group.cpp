@@ -1,7 +1,7 @@
 #include "05_ddp_training/process_group/host_process_group.hpp"
 
+#include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/broadcast.hpp"
-#include "common/host_copy.hpp"
 #include "common/watch.hpp"
 
 #include <chrono>

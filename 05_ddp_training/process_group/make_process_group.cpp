@@ -1,8 +1,8 @@
+#include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "05_ddp_training/process_group/host_process_group.hpp"
 #include "05_ddp_training/process_group/nccl_process_group.hpp"
 #include "05_ddp_training/process_group/nonblocking_mpi_process_group.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "common/why_no_nccl.hpp"
 
 namespace dist {
 

@@ -1,6 +1,7 @@
 // Look at: the two events of each collective, one before it and one after it.
 #include "05_ddp_training/process_group/nccl_process_group.hpp"
 
+#include "02_broadcast/connect_nccl.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
 #include "common/check_cuda.hpp"

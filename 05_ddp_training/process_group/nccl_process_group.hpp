@@ -1,8 +1,8 @@
 // The backend nccl: collectives on a GPU stream of their own, beside the computation.
 #pragma once
 
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "common/nccl_communicator.hpp"
 
 namespace dist {
 

@@ -1,8 +1,8 @@
 #include "05_ddp_training/trainer/metrics_file.hpp"
 
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 #include "common/json.hpp"
-#include "common/output_file.hpp"
 
 #include <fmt/core.h>
 

@@ -1,7 +1,7 @@
 #include "05_ddp_training/trainer/summary.hpp"
 
+#include "01_send_recv/gpu/host_copy.hpp"
 #include "05_ddp_training/checkpoint/sha256.hpp"
-#include "common/host_copy.hpp"
 #include "common/json.hpp"
 
 #include <fmt/core.h>

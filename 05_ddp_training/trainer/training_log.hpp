@@ -2,6 +2,7 @@
 #pragma once
 
 #include "05_ddp_training/trainer/metrics_file.hpp"
+#include "05_ddp_training/trainer/progress_bar.hpp"
 #include "05_ddp_training/trainer/training_options.hpp"
 #include "common/console.hpp"
 

@@ -1,7 +1,7 @@
 #include "05_ddp_training/trainer/training_options.hpp"
 
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
-#include "common/output_file.hpp"
 
 #include <fmt/core.h>
 

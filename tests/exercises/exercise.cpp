@@ -1,10 +1,10 @@
 #include "tests/exercises/exercise.hpp"
 
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/check.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
 #include "common/mpi_environment.hpp"
-#include "common/tracer_numbers.hpp"
 #include "common/watch.hpp"
 #include "tools/exercises/not_started.hpp"
 

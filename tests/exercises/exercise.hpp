@@ -29,7 +29,7 @@ class Trial {
   int size() const { return comm_.size(); }
 
   // Element `index` of rank `rank`'s data: a number that says where it comes from
-  // (common/tracer_numbers.hpp). With --data ones it is 1, which is how tests lie.
+  // (01_send_recv/show/tracer_numbers.hpp). With --data ones it is 1, which is how tests lie.
   float value(int rank, std::size_t index) const;
 
   // This rank saw a mistake. The first one counts. Does not end the check: the other ranks

@@ -2,11 +2,11 @@
 //
 // A failure on any rank is printed with its rank and fails all. No test can hang: a watchdog on
 // each rank ends the job when one test case takes too long, and says which.
+#include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/device.hpp"
 #include "common/mpi_environment.hpp"
-#include "common/why_no_nccl.hpp"
 #include "tests/support/catch_session.hpp"
 #include "tests/support/mpi_test.hpp"
 

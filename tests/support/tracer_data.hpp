@@ -1,7 +1,7 @@
 // Data that cannot lie: every number says which rank it comes from and where it stood.
 #pragma once
 
-#include "common/tracer_numbers.hpp"
+#include "01_send_recv/show/tracer_numbers.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <cstddef>

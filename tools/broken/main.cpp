@@ -6,6 +6,7 @@
 // Exits 0 exactly when the symptom appeared, and 2 where this machine cannot show it.
 #include "common/check.hpp"
 #include "common/mpi_environment.hpp"
+#include "common/watch.hpp"
 #include "tools/broken/experiment.hpp"
 
 #include <fmt/core.h>
@@ -45,10 +46,11 @@ int run(const Experiment& experiment, const Program& program) {
 int main(int argc, char** argv) {
   // Who breaks something on purpose does not want to wait for a minute. The last one counts.
   std::string timeout = "--timeout=2";
-  std::vector<char*> arguments{argv[0], timeout.data()};
+  std::vector<char*> arguments{argv[0]};
+  if (watch_table() != nullptr) arguments.push_back(timeout.data());
   arguments.insert(arguments.end(), &argv[1], &argv[argc + 1]);  // with the null at the end
   argv = arguments.data();
-  ++argc;
+  argc = static_cast<int>(arguments.size()) - 1;
 
   MpiEnvironment mpi(argc, argv);
   Program program{std::filesystem::path(argv[0]).filename(),

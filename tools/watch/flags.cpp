@@ -25,7 +25,7 @@ Flags read_flags(int argc, char** argv) {
       const char* const end = text.data() + text.size();
       const auto [stop, problem] = std::from_chars(text.data(), end, seconds);
       const bool number = problem == std::errc{} && stop == end;
-      if (number && seconds >= 0 && seconds <= kLongestTimeout_s) flags.timeout_s = seconds;
+      if (number && seconds >= 0 && seconds <= kTimeoutFlag.largest) flags.timeout_s = seconds;
     }
   }
   return flags;

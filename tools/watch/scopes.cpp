@@ -33,7 +33,7 @@ std::deque<std::optional<Observation>>& waits() {
 std::int32_t world_peer(MPI_Comm comm, int peer) {
   if (comm == MPI_COMM_NULL) return kNobody;
   // Which others those are is looked up when a report is written.
-  return peer == WatchTable::kEverybody ? kEverybody : info_of(comm).world_rank(peer);
+  return peer == WaitScope::kAllOthers ? kEverybody : info_of(comm).world_rank(peer);
 }
 
 }  // namespace

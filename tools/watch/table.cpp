@@ -1,6 +1,7 @@
 // What programs call (common/watch.hpp).
 #include "common/watch.hpp"
 #include "tools/watch/communicators.hpp"
+#include "tools/watch/flags.hpp"
 #include "tools/watch/observation.hpp"
 #include "tools/watch/scopes.hpp"
 #include "tools/watch/session.hpp"
@@ -31,6 +32,7 @@ void keep_trace_if_possible() {
 
 extern "C" [[gnu::visibility("default")]] const dist::WatchTable dist_watch_table;
 const dist::WatchTable dist_watch_table{
+    .flags = kFlags,
     .begin_call = begin_call_scope,
     .end_call = end_call_scope,
     .begin_wait = begin_wait_scope,

@@ -1,9 +1,9 @@
 #include "05_ddp_training/advanced/deterministic/deterministic_data_parallel.hpp"
 
+#include "01_send_recv/gpu/host_copy.hpp"
 #include "05_ddp_training/advanced/deterministic/tree_sum.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "common/check.hpp"
-#include "common/host_copy.hpp"
 #include "common/watch.hpp"
 
 #include <fmt/core.h>

@@ -1,9 +1,9 @@
 // Look at: how one all-reduce with max finds out whether all hashes are equal.
 #include "05_ddp_training/advanced/guards/replica_check.hpp"
 
+#include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "common/host_copy.hpp"
 #include "common/join.hpp"
 
 #include <fmt/core.h>

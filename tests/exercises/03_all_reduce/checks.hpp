@@ -1,8 +1,8 @@
 // What lesson 3's exercises must do.
 #pragma once
 
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "common/nccl_communicator.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
 #include "tests/exercises/exercise.hpp"

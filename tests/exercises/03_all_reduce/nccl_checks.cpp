@@ -3,7 +3,7 @@
 #include "tests/exercises/03_all_reduce/checks.hpp"
 
 #if DIST_CUDA_EMULATED
-#include "02_broadcast/nccl_broadcast.hpp"
+#include "02_broadcast/connect_nccl.hpp"
 #include "common/buffer.hpp"
 #include "common/watch.hpp"
 

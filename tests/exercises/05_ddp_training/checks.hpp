@@ -1,9 +1,9 @@
 // What lesson 5's exercises must do.
 #pragma once
 
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "05_ddp_training/exercise/gradient_sync.hpp"
 #include "05_ddp_training/exercise/training_state.hpp"
-#include "common/nccl_communicator.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
 #include "tests/exercises/exercise.hpp"

@@ -3,8 +3,8 @@
 
 #include "02_broadcast/broadcast.hpp"
 #include "05_ddp_training/exercise/training_state.hpp"
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
-#include "common/output_file.hpp"
 #include "tests/exercises/05_ddp_training/scratch_folder.hpp"
 
 #include <array>

@@ -1,9 +1,9 @@
 // Right, differently written.
 #pragma once
 
+#include "01_send_recv/gpu/check_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "common/check_cuda.hpp"
-#include "common/check_nccl.hpp"
-#include "common/nccl_communicator.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
 

@@ -1,7 +1,7 @@
 // NCCL_CHECK: throws Error with NCCL's own text. Included only by files named *nccl*.
 #pragma once
 
-#include "common/nccl_communicator.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 
 #if DIST_WITH_NCCL
 #include <nccl.h>

@@ -1,9 +1,9 @@
 // What this file adds: alpha and beta, kept for the later lessons.
 // Look at: load_link_cost, which believes nothing that it reads.
 #include "01_send_recv/alpha_beta.hpp"
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 #include "common/json.hpp"
-#include "common/output_file.hpp"
 
 #include <fmt/core.h>
 

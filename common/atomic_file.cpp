@@ -1,6 +1,6 @@
 // Look at: replace_file, whose order of write, fsync, rename, fsync guards each against another
 // way to lose a file.
-#include "common/output_file.hpp"
+#include "common/atomic_file.hpp"
 
 #include "common/check.hpp"
 

@@ -1,5 +1,5 @@
 // Look at: is_sent_eagerly. How to see that something does not happen, without waiting for it.
-#include "01_send_recv/eager_limit.hpp"
+#include "01_send_recv/advanced/eager_limit.hpp"
 
 #include "01_send_recv/send_recv.hpp"
 #include "common/console.hpp"

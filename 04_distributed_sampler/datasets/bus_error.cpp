@@ -1,6 +1,6 @@
 // A signal handler may interrupt anything, so it takes no lock, allocates nothing, and reads a
 // table that is written before a mapping is used and cleared before it goes.
-#include "common/bus_error.hpp"
+#include "04_distributed_sampler/datasets/bus_error.hpp"
 
 #include "common/fatal.hpp"
 

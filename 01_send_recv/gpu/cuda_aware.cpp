@@ -1,4 +1,4 @@
-#include "common/cuda_aware.hpp"
+#include "01_send_recv/gpu/cuda_aware.hpp"
 
 #include <mpi.h>
 

@@ -1,9 +1,9 @@
-#include "common/nccl_communicator.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 
+#include "01_send_recv/gpu/check_nccl.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "common/check_cuda.hpp"
-#include "common/check_nccl.hpp"
 #include "common/watch.hpp"
 
 #include <fmt/core.h>
@@ -153,13 +153,9 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t) {
 
 #endif
 
-NcclCommunicator::NcclCommunicator(NcclCommunicator&& other) noexcept
-    : comm_(std::exchange(other.comm_, nullptr)),
-      alive_(std::move(other.alive_)),
-      rank_(other.rank_),
-      size_(other.size_),
-      device_(other.device_),
-      limit_(other.limit_) {}
+NcclCommunicator::NcclCommunicator(NcclCommunicator&& other) noexcept {
+  *this = std::move(other);
+}
 
 NcclCommunicator& NcclCommunicator::operator=(NcclCommunicator&& other) noexcept {
   std::swap(comm_, other.comm_);

@@ -1,4 +1,4 @@
-#include "common/why_no_nccl.hpp"
+#include "01_send_recv/gpu/why_no_nccl.hpp"
 
 #include "common/check.hpp"
 #include "common/check_cuda.hpp"

@@ -6,7 +6,7 @@
 // the GPU's memory by itself and `operate` only hands the memory on (for_mpi).
 #pragma once
 
-#include "common/cuda_aware.hpp"
+#include "01_send_recv/gpu/cuda_aware.hpp"
 #include "common/tensor.hpp"
 
 #include <span>
