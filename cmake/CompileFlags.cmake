@@ -1,6 +1,7 @@
 # Flags of every target of ours, as the interface target dist_flags.
 #   dist_exact_float_sources(FILE...)  files whose bits are promised: no fused multiply-add but the
 #                                      ones that the source writes as std::fma
+#   dist_few_units(TARGET...)          compiles the files of a library ten at a time
 #   dist_text_sources(FILE...)         files that read flags or write text, full of templates and run
 #                                      once: quick to compile rather than quick
 set(DIST_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
@@ -39,6 +40,11 @@ target_compile_definitions(dist_flags INTERFACE
   DIST_CUDA_EMULATED=${DIST_CUDA_EMULATED}
   DIST_VERSION="${PROJECT_VERSION}"
   OMPI_SKIP_MPICXX)  # the long-dead C++ bindings, which do not compile without warnings
+
+# Most of a file's compile time is its headers. Files with options of their own stay alone.
+function(dist_few_units)
+  set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
+endfunction()
 
 function(dist_text_sources)
   set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O0>)
