@@ -10,8 +10,6 @@ using namespace dist::test;
 
 namespace {
 
-constexpr const char* kHangs = "../tests/hangs";
-
 // The run ends with 86 and its report has each of these lines, in this order.
 void check_diagnosed(const std::string& flags, const std::vector<std::string>& report,
                      int ranks = 4) {

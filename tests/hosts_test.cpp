@@ -18,8 +18,6 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kTwoHosts = SOURCE_DIR "/tests/support/two_hosts.sh ";
-constexpr const char* kHangs = "../tests/hangs";
-
 // As root, where namespaces are allowed. Otherwise says "skipped: ", which CTest looks for.
 bool there_are_two_hosts() {
   static const CommandResult trial = run_command(std::string(kTwoHosts) + "--rate 1gbit true");

@@ -20,12 +20,6 @@ using namespace dist::test;
 namespace {
 
 // Sizes at which an all-reduce breaks, up to several segments, tiles and window blocks.
-std::vector<std::size_t> sizes() {
-  std::vector<std::size_t> all = tricky_sizes();
-  all.push_back(std::size_t{1} << 20);
-  return all;
-}
-
 // `count` elements in memory of this rank's own, or where all ranks reach them.
 template <class T>
 class TestBuffer {
@@ -114,7 +108,7 @@ TEST_CASE("every algorithm sums, averages and finds the largest, at every size")
   AllReducer reducer(world());
   const double size = world().size();
   for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
-    for (const std::size_t count : sizes()) {
+    for (const std::size_t count : tricky_sizes_and_1_mi()) {
       INFO(name << ", " << count << " elements");
       const TestBuffer<float> buffer(reducer, registered, count);
       const std::span<float> data = buffer.span();
@@ -138,7 +132,7 @@ TEST_CASE("every rank's share is counted exactly once") {
   std::uint64_t each_once = 0;
   for (int rank = 0; rank < world().size(); ++rank) each_once |= std::uint64_t{1} << (4 * rank);
   for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
-    for (const std::size_t count : sizes()) {
+    for (const std::size_t count : tricky_sizes_and_1_mi()) {
       const TestBuffer<std::uint64_t> buffer(reducer, registered, count);
       const std::span<std::uint64_t> data = buffer.span();
       std::fill(data.begin(), data.end(), std::uint64_t{1} << (4 * world().rank()));
@@ -154,7 +148,7 @@ TEST_CASE(
     "all ranks end with the same bits, although floating-point sums depend on the order") {
   AllReducer reducer(world());
   for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
-    for (const std::size_t count : sizes()) {
+    for (const std::size_t count : tricky_sizes_and_1_mi()) {
       for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
         Generator generator(static_cast<std::uint64_t>(world().rank()));
         const TestBuffer<float> buffer(reducer, registered, count);

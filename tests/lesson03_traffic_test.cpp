@@ -8,16 +8,10 @@
 #include <vector>
 
 using namespace dist;
-using dist::test::tricky_sizes;
+using dist::test::tricky_sizes_and_1_mi;
 using dist::test::world;
 
 namespace {
-
-std::vector<std::size_t> sizes() {
-  std::vector<std::size_t> all = tricky_sizes();
-  all.push_back(std::size_t{1} << 20);
-  return all;
-}
 
 Traffic traffic_of(AllReduceAlgorithm algorithm, std::size_t count) {
   std::vector<float> data(count, static_cast<float>(world().rank() + 1));
@@ -43,7 +37,7 @@ std::uint64_t ring_bytes(std::size_t count) {
 
 TEST_CASE("the ring sends 2 (N - 1) chunks and 2 (N - 1) / N of the bytes, to the right only") {
   const auto n = static_cast<std::uint64_t>(world().size());
-  for (const std::size_t count : sizes()) {
+  for (const std::size_t count : tricky_sizes_and_1_mi()) {
     INFO(count << " elements");
     const Traffic traffic = traffic_of(AllReduceAlgorithm::ring, count);
     CHECK(traffic.messages_per_rank == 2 * (n - 1));
@@ -57,7 +51,7 @@ TEST_CASE("the ring sends 2 (N - 1) chunks and 2 (N - 1) / N of the bytes, to th
 
 TEST_CASE("the pipelined ring sends the ring's bytes in more messages") {
   const auto n = static_cast<std::uint64_t>(world().size());
-  for (const std::size_t count : sizes()) {
+  for (const std::size_t count : tricky_sizes_and_1_mi()) {
     INFO(count << " elements");
     const Traffic traffic = traffic_of(AllReduceAlgorithm::ring_pipelined, count);
     const std::uint64_t segments = ring_segments(count * sizeof(float), world().size());
@@ -74,7 +68,7 @@ TEST_CASE("recursive doubling and Rabenseifner's send log2 N messages, and twice
       static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(seats.count)) - 1);
   // A seat with a neighbour beyond the power of two sends it the result as well.
   const std::uint64_t fold = seats.beyond > 0 ? 1 : 0;
-  for (const std::size_t count : sizes()) {
+  for (const std::size_t count : tricky_sizes_and_1_mi()) {
     INFO(count << " elements");
     const std::uint64_t bytes = count * sizeof(float);
     const Traffic doubling = traffic_of(AllReduceAlgorithm::recursive_doubling, count);
@@ -92,7 +86,7 @@ TEST_CASE("recursive doubling and Rabenseifner's send log2 N messages, and twice
 
 TEST_CASE("the naive all-reduce sends everything through rank 0") {
   const auto n = static_cast<std::uint64_t>(world().size());
-  for (const std::size_t count : sizes()) {
+  for (const std::size_t count : tricky_sizes_and_1_mi()) {
     const Traffic traffic = traffic_of(AllReduceAlgorithm::naive, count);
     CHECK(traffic.messages_per_rank == n - 1);
     CHECK(traffic.bytes_per_rank == (n - 1) * count * sizeof(float));

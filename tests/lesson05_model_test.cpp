@@ -31,7 +31,7 @@ Targets random_targets(std::size_t count, std::size_t classes, std::uint64_t see
 }
 
 // Labels in the device's memory, as a DataLoader hands them out.
-Buffer<std::int32_t> upload(const Stream& stream, const Targets& targets) {
+Buffer<std::int32_t> upload_targets(const Stream& stream, const Targets& targets) {
   Buffer<std::int32_t> labels(targets.size(), stream.device());
   copy_bytes(stream, labels.data(), targets.data(), labels.size_bytes());
   stream.synchronize();
@@ -152,7 +152,7 @@ TEST_CASE("softmax cross entropy is exact and does not overflow", "[gpu]") {
       [&](const Stream& stream) {
         const Tensor result({rows * (1 + classes)}, stream.device());  // losses, then gradient
         softmax_cross_entropy(stream, rows, classes, upload(stream, logits).data(),
-                              upload(stream, targets).data(), result.data(),
+                              upload_targets(stream, targets).data(), result.data(),
                               result.data() + rows, 1.0F / static_cast<float>(rows));
         return to_host(stream, result);
       },
@@ -186,13 +186,13 @@ TEST_CASE("a hit is the first of the largest logits standing at the target", "[g
   const Floats got = everywhere([&](const Stream& stream) {
     const Tensor hits({targets.size()}, stream.device());
     count_hits(stream, targets.size(), 4, upload(stream, logits).data(),
-               upload(stream, targets).data(), hits.data());
+               upload_targets(stream, targets).data(), hits.data());
     return to_host(stream, hits);
   });
   CHECK(got == want);
   for (const Device device : devices()) {
     const Stream stream(device);
-    const auto labels = upload(stream, targets);
+    const auto labels = upload_targets(stream, targets);
     CHECK(correct_answers(upload(stream, logits, {7, 4}), {labels.data(), labels.size()},
                           stream) == 3);
   }
@@ -207,7 +207,7 @@ TEST_CASE("the cross entropy loss and its gradient are PyTorch's", "[gpu]") {
     for (const nlohmann::json& example : cases) {
       CAPTURE(to_string(device), example.at("seed"));
       const Shape shape{example.at("batch"), example.at("classes")};
-      const auto labels = upload(stream, example.at("targets").get<Targets>());
+      const auto labels = upload_targets(stream, example.at("targets").get<Targets>());
       loss.forward(upload(stream, example.at("logits").get<Floats>(), shape),
                    {labels.data(), labels.size()}, stream);
       const auto want = example.at("loss").get<double>();
@@ -262,7 +262,7 @@ TEST_CASE("an Mlp agrees with plain loops, its gradients with finite differences
       CAPTURE(to_string(device), rows);
       const Floats input = noise(rows * widths.front(), 30 + rows);
       const Targets targets = random_targets(rows, widths.back(), 40 + rows);
-      const auto labels = upload(stream, targets);
+      const auto labels = upload_targets(stream, targets);
       const Tensor logits =
           model.forward(upload(stream, input, {rows, widths.front()}), stream);
       CHECK(logits.shape() == Shape{rows, widths.back()});

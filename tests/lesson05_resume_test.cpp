@@ -26,11 +26,11 @@ using dist::test::Floats;
 using dist::test::noise;
 using dist::test::TemporaryFolder;
 
-const std::vector<std::size_t> kWidths{5, 7, 3};
+const std::vector<std::size_t> kSmallWidths{5, 7, 3};
 
-Mlp make_model(std::uint64_t seed, const Stream& stream) {
+Mlp make_small_model(std::uint64_t seed, const Stream& stream) {
   Generator generator(dist::test::seed_of_this_rank(seed));
-  return {kWidths, generator, stream};
+  return {kSmallWidths, generator, stream};
 }
 
 OptimizerOptions options_of(const std::string& name, double momentum = 0.0) {
@@ -73,7 +73,7 @@ TEST_CASE("a run that goes on from its checkpoint takes the same steps to the bi
       CAPTURE(to_string(device), options.name, options.momentum);
       const TemporaryFolder folder;
       const std::string path = folder / "run.safetensors";
-      Mlp model = make_model(1, stream);
+      Mlp model = make_small_model(1, stream);
       const auto optimizer = make_optimizer(options, model.parameters(), stream);
       for (std::uint64_t step = 0; step < 3; ++step) {
         step_with_noise(model, *optimizer, 100 * step, stream);
@@ -82,11 +82,11 @@ TEST_CASE("a run that goes on from its checkpoint takes the same steps to the bi
       save_checkpoint(path, model.parameters(), *optimizer, position, {{"--lr", "0.01"}},
                       stream);
 
-      Mlp other = make_model(2, stream);
+      Mlp other = make_small_model(2, stream);
       const auto other_optimizer = make_optimizer(options, other.parameters(), stream);
       step_with_noise(other, *other_optimizer, 7, stream);  // nothing of this may stay
       const Checkpoint checkpoint(path);
-      checkpoint.require_parameters(kWidths);
+      checkpoint.require_parameters(kSmallWidths);
       checkpoint.restore(other.parameters(), stream);
       checkpoint.restore(*other_optimizer, stream);
       CHECK(checkpoint.position().step == 4);
@@ -109,7 +109,7 @@ TEST_CASE("a file that is not this model's, or no run's, is refused by name") {
   const Stream stream(Device{});
   const TemporaryFolder folder;
   const std::string path = folder / "run.safetensors";
-  Mlp model = make_model(1, stream);
+  Mlp model = make_small_model(1, stream);
   const auto sgd = make_optimizer(options_of("sgd"), model.parameters(), stream);
   save_checkpoint(path, model.parameters(), *sgd, {}, {}, stream);
   const Checkpoint checkpoint(path);
@@ -117,7 +117,7 @@ TEST_CASE("a file that is not this model's, or no run's, is refused by name") {
   const auto refusal = [&](const std::vector<std::size_t>& widths) {
     return error_of([&] { checkpoint.require_parameters(widths); });
   };
-  CHECK(refusal(kWidths) == "nothing thrown");
+  CHECK(refusal(kSmallWidths) == "nothing thrown");
   CHECK(contains(refusal({5, 8, 3}), path + ": 0.weight is (7, 5), the model's is (8, 5)"));
   CHECK(contains(refusal({5, 7, 3, 2}), path + ": there is no 4.weight in it"));
   CHECK(contains(refusal({5, 7}), "holds 4 parameters, the model has 2"));

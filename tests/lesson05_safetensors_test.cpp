@@ -19,7 +19,7 @@ using namespace dist::test;
 
 namespace {
 
-Tensor noise(Shape shape, std::uint64_t seed) {
+Tensor random_tensor(Shape shape, std::uint64_t seed) {
   Tensor tensor(std::move(shape), Device{});
   Generator generator(seed + static_cast<std::uint64_t>(world().rank()));
   fill_normal(tensor.span(), generator);
@@ -27,8 +27,9 @@ Tensor noise(Shape shape, std::uint64_t seed) {
 }
 
 std::vector<NamedTensor> some_tensors() {
-  return {
-      {"0.weight", noise({3, 4}, 1)}, {"0.bias", noise({3}, 2)}, {"empty", noise({0, 5}, 3)}};
+  return {{"0.weight", random_tensor({3, 4}, 1)},
+          {"0.bias", random_tensor({3}, 2)},
+          {"empty", random_tensor({0, 5}, 3)}};
 }
 
 void write_text(const std::string& path, const std::string& text) {

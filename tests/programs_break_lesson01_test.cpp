@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::string kProgram = "send_recv";
+const std::string kSendRecv = "send_recv";
 
 }  // namespace
 
@@ -20,7 +20,7 @@ TEST_CASE("send_recv lists its experiments, and refuses what it cannot do", "[br
   const std::vector<std::string> names{"shared-variable", "head-to-head", "wrong-tag",
                                        "truncate",        "wrong-type",   "reuse-buffer",
                                        "print-order",     "no-group"};
-  check_list(kProgram, names);
+  check_list(kSendRecv, names);
   for (const std::string& name : names) {
     check_refused("broken/send_recv", name, "NAME: " + name + " needs 2 ranks", 1);
   }
@@ -29,7 +29,7 @@ TEST_CASE("send_recv lists its experiments, and refuses what it cannot do", "[br
 
 TEST_CASE("shared-variable: rank 0's 42 stays with rank 0", "[break]") {
   for (const int ranks : {2, 4}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "shared-variable");
+    const std::vector<json> rows = symptoms(ranks, kSendRecv, "shared-variable");
     REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
     for (const json& row : rows) CHECK(row["value"] == (row["rank"] == 0 ? 42 : 0));
   }
@@ -39,7 +39,7 @@ TEST_CASE("head-to-head: right at the eager limit, a cycle one number above", "[
   const json limit =
       mpirun(2, "send_recv", "--act eager --json").rows().at(0)["eager_limit_bytes"];
   for (const int ranks : {2, 4}) {
-    const CommandResult result = broken(ranks, kProgram, "head-to-head", "--timeout 2 --json");
+    const CommandResult result = broken(ranks, kSendRecv, "head-to-head", "--timeout 2 --json");
     INFO(result.out << result.err);
     CHECK(result.status == 86);
     const std::vector<json> rows = result.rows();
@@ -55,7 +55,7 @@ TEST_CASE("head-to-head: right at the eager limit, a cycle one number above", "[
 }
 
 TEST_CASE("head-to-head with --strict hangs at 4 bytes", "[break]") {
-  const CommandResult result = broken(2, kProgram, "head-to-head", "--strict --timeout 2");
+  const CommandResult result = broken(2, kSendRecv, "head-to-head", "--strict --timeout 2");
   INFO(result.out << result.err);
   CHECK(result.status == 86);
   CHECK(result.says("no message of any size is sent before its receive"));
@@ -67,7 +67,7 @@ TEST_CASE("head-to-head with --strict hangs at 4 bytes", "[break]") {
 TEST_CASE("wrong-tag: the report names the tag that is waited for and the one there is",
           "[break]") {
   for (const int ranks : {2, 4}) {
-    const CommandResult result = broken(ranks, kProgram, "wrong-tag", "--timeout 2");
+    const CommandResult result = broken(ranks, kSendRecv, "wrong-tag", "--timeout 2");
     INFO(result.out << result.err);
     CHECK(result.status == 86);
     CHECK(result.says("sent tag 8, then 7; received tag 7, then 8: each receive got its own"));
@@ -77,7 +77,7 @@ TEST_CASE("wrong-tag: the report names the tag that is waited for and the one th
 
 TEST_CASE("truncate: too long is an error of MPI's, too short only of recv's", "[break]") {
   for (const int ranks : {2, 4}) {
-    const json row = symptom(ranks, kProgram, "truncate");
+    const json row = symptom(ranks, kSendRecv, "truncate");
     CHECK(row["truncated"] == true);
     CHECK(row["behind_is_untouched"] == true);
     CHECK(row["short_is_an_error"] == false);
@@ -89,7 +89,7 @@ TEST_CASE("truncate: too long is an error of MPI's, too short only of recv's", "
 
 TEST_CASE("wrong-type: the bits of a float, read as an int", "[break]") {
   for (const int ranks : {2, 4}) {
-    const json row = symptom(ranks, kProgram, "wrong-type");
+    const json row = symptom(ranks, kSendRecv, "wrong-type");
     CHECK(row["sent"] == json({1000, 1001, 1002, 1003}));
     CHECK(row["as_ints"][0] == 0x447a0000);  // 1000 in binary32
     CHECK(row["as_doubles"].size() == 2);
@@ -99,7 +99,7 @@ TEST_CASE("wrong-type: the bits of a float, read as an int", "[break]") {
 
 TEST_CASE("reuse-buffer: above the eager limit the receiver gets the later value", "[break]") {
   for (const int ranks : {2, 4}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "reuse-buffer");
+    const std::vector<json> rows = symptoms(ranks, kSendRecv, "reuse-buffer");
     REQUIRE(rows.size() == 2);
     CHECK(rows[0]["bytes"] == 16);
     CHECK(rows[1]["of_version_2"] > 0);
@@ -113,7 +113,7 @@ TEST_CASE("reuse-buffer: above the eager limit the receiver gets the later value
 
 TEST_CASE("print-order: through the ranks' buffers, lines do not stand in order", "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "print-order");
+    const std::vector<json> rows = symptoms(ranks, kSendRecv, "print-order");
     REQUIRE(rows.size() == 2);
     for (const json& row : rows) {
       // None is lost or doubled.
@@ -126,7 +126,7 @@ TEST_CASE("print-order: through the ranks' buffers, lines do not stand in order"
     CHECK(rows[1]["out_of_place"] == 0);
   }
   // As a reader sees it: every rank has printed its own line, in whatever order.
-  const CommandResult plain = broken(4, kProgram, "print-order");
+  const CommandResult plain = broken(4, kSendRecv, "print-order");
   for (const std::string line : {"line 0 by rank 0", "line 1 by rank 1", "line 3 by rank 3"}) {
     CHECK(plain.says(line));
   }
@@ -134,7 +134,7 @@ TEST_CASE("print-order: through the ranks' buffers, lines do not stand in order"
 
 TEST_CASE("no-group: single sends wait in a cycle, or there is no NCCL", "[break][gpu]") {
   for (const int ranks : {2, 3}) {
-    const CommandResult result = broken(ranks, kProgram, "no-group", "--timeout 2");
+    const CommandResult result = broken(ranks, kSendRecv, "no-group", "--timeout 2");
     INFO(result.out << result.err);
     if (result.status == 2) {
       CHECK(result.out.empty());

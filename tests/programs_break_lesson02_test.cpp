@@ -12,14 +12,14 @@ using nlohmann::json;
 
 namespace {
 
-const std::string kProgram = "broadcast";
+const std::string kBroadcast = "broadcast";
 
 }  // namespace
 
 TEST_CASE("broadcast lists its experiments, and refuses too few ranks", "[break]") {
   const std::vector<std::string> names{"barrier-myth", "root-only", "root-disagree",
                                        "no-broadcast"};
-  check_list(kProgram, names);
+  check_list(kBroadcast, names);
   for (const std::string& name : names) {
     check_refused("broken/broadcast", name, "NAME: " + name + " needs 2 ranks", 1);
   }
@@ -28,7 +28,7 @@ TEST_CASE("broadcast lists its experiments, and refuses too few ranks", "[break]
 TEST_CASE("barrier-myth: the root leaves before the last rank comes, but not a barrier",
           "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "barrier-myth");
+    const std::vector<json> rows = symptoms(ranks, kBroadcast, "barrier-myth");
     REQUIRE(rows.size() == 4);
     CHECK(rows[0]["call"] == "broadcast (tree)");
     CHECK(rows[0]["root_left_ms"] < 0);
@@ -42,7 +42,7 @@ TEST_CASE("barrier-myth: the root leaves before the last rank comes, but not a b
 
 TEST_CASE("root-only: the others' layers hold the tensor before", "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "root-only");
+    const std::vector<json> rows = symptoms(ranks, kBroadcast, "root-only");
     REQUIRE(rows.size() == 2 * static_cast<std::size_t>(ranks));
     for (const json& row : rows) {
       CHECK(row["layers_hold"] == (row["rank"] == 0 ? json({1, 2, 3}) : json({0, 1, 2})));
@@ -52,7 +52,7 @@ TEST_CASE("root-only: the others' layers hold the tensor before", "[break]") {
 
 TEST_CASE("root-disagree: nobody notices until the next call, which is right", "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "root-disagree");
+    const std::vector<json> rows = symptoms(ranks, kBroadcast, "root-disagree");
     REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
     for (const json& row : rows) {
       const int rank = row["rank"];
@@ -81,7 +81,7 @@ TEST_CASE("no-broadcast: the spread stays, the losses fall, and not far enough",
   for (const int ranks : {2, 4, 7}) {
     for (const std::string seed : {"0", "1"}) {
       const std::vector<json> rows =
-          symptoms(ranks, kProgram, "no-broadcast", "--seed " + seed);
+          symptoms(ranks, kBroadcast, "no-broadcast", "--seed " + seed);
       REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
       for (const json& row : rows) {
         const double before = row["spread_before"];

@@ -10,30 +10,30 @@ using nlohmann::json;
 
 namespace {
 
-const std::string kProgram = "all_reduce";
+const std::string kAllReduce = "all_reduce";
 
 }  // namespace
 
 TEST_CASE("all_reduce lists its experiments", "[break]") {
-  check_list(kProgram, {"forget-divide", "chunk-off-by-one", "full-tensor-ring", "swap-order",
-                        "one-skips", "association", "no-group", "wrong-stream"});
-  check_refused("broken/" + kProgram, "nothing", "NAME: 'nothing' is none of");
-  check_refused("broken/" + kProgram, "full-tensor-ring",
+  check_list(kAllReduce, {"forget-divide", "chunk-off-by-one", "full-tensor-ring", "swap-order",
+                          "one-skips", "association", "no-group", "wrong-stream"});
+  check_refused("broken/" + kAllReduce, "nothing", "NAME: 'nothing' is none of");
+  check_refused("broken/" + kAllReduce, "full-tensor-ring",
                 "NAME: full-tensor-ring needs 3 ranks", 2);
-  check_refused("broken/" + kProgram, "swap-order", "NAME: swap-order needs 2 ranks", 1);
+  check_refused("broken/" + kAllReduce, "swap-order", "NAME: swap-order needs 2 ranks", 1);
 }
 
 TEST_CASE("all_reduce's experiments say in half a screen what they show", "[break]") {
   for (const char* name : {"forget-divide", "full-tensor-ring", "swap-order", "association"}) {
-    check_text(4, kProgram, name);
+    check_text(4, kAllReduce, name);
   }
-  check_text(4, kProgram, "chunk-off-by-one",
+  check_text(4, kAllReduce, "chunk-off-by-one",
              "ones            PASS: 0 wrong of 64 on all ranks");
 }
 
 TEST_CASE("forget-divide multiplies the learning rate by the number of ranks", "[break]") {
   for (const int ranks : {2, 3, 4, 7}) {
-    const json row = symptom(ranks, kProgram, "forget-divide");
+    const json row = symptom(ranks, kAllReduce, "forget-divide");
     CHECK(row["step_ratio"] == ranks);
     CHECK(std::abs(row["left_average"].get<double>() - std::pow(0.4, 10)) < 1e-9);
     const double left = std::pow(std::abs(1 - 0.6 * ranks), 10);
@@ -44,21 +44,21 @@ TEST_CASE("forget-divide multiplies the learning rate by the number of ranks", "
 
 TEST_CASE("chunk-off-by-one passes on ones and fails on tracer numbers", "[break]") {
   for (const int ranks : {2, 3, 4, 7}) {
-    const json row = symptom(ranks, kProgram, "chunk-off-by-one");
+    const json row = symptom(ranks, kAllReduce, "chunk-off-by-one");
     CHECK(row["wrong_ones"] == 0);
     CHECK(row["wrong_tracer_numbers"] == 4 * ranks * ranks);
     CHECK(row["element_0_right"] == 500 * ranks * (ranks - 1));
     CHECK(row["element_0"].get<double>() - row["element_0_right"].get<double>() == 4);
     CHECK(row["missing_in_chunk_0"] == json({1}));
   }
-  const CommandResult text = broken(4, kProgram, "chunk-off-by-one");
+  const CommandResult text = broken(4, kAllReduce, "chunk-off-by-one");
   CHECK(text.says("tracer numbers  FAIL: 64 wrong of 64; element 0 is 6004 and must be 6000"));
   CHECK(text.says("chunk 0 has no share of rank 1"));
 }
 
 TEST_CASE("full-tensor-ring adds up right and sends too much", "[break]") {
   for (const int ranks : {3, 4, 7}) {
-    const json row = symptom(ranks, kProgram, "full-tensor-ring");
+    const json row = symptom(ranks, kAllReduce, "full-tensor-ring");
     const int bytes = 4096 * ranks;
     CHECK(row["tensor_bytes"] == bytes);
     CHECK(row["values_right"] == true);
@@ -71,7 +71,7 @@ TEST_CASE("full-tensor-ring adds up right and sends too much", "[break]") {
 
 TEST_CASE("swap-order swaps silently, and is named where ranks share memory", "[break]") {
   for (const int ranks : {2, 4}) {
-    const json row = symptom(ranks, kProgram, "swap-order");
+    const json row = symptom(ranks, kAllReduce, "swap-order");
     CHECK(row["silently_swapped"] == true);
     CHECK(row["sum_seen"].get<double>() == row["sum_right"].get<double>() + 50000);
     const std::string who =
@@ -82,10 +82,10 @@ TEST_CASE("swap-order swaps silently, and is named where ranks share memory", "[
 }
 
 TEST_CASE("one-skips hangs, and the report names the rank that is missing", "[break]") {
-  CHECK(hang(2, kProgram, "one-skips")
+  CHECK(hang(2, kAllReduce, "one-skips")
             .says("rank 0 is in all_reduce #7 (gradients); rank 1 never entered it, last seen "
                   "in #6"));
-  const CommandResult four = hang(4, kProgram, "one-skips");
+  const CommandResult four = hang(4, kAllReduce, "one-skips");
   CHECK(
       four.says("ranks 0, 1, 3 are in all_reduce #7 (gradients); rank 2 never entered it, "
                 "last seen in #6"));
@@ -94,7 +94,7 @@ TEST_CASE("one-skips hangs, and the report names the rank that is missing", "[br
 
 TEST_CASE("association parts the algorithms but not the ranks", "[break]") {
   for (const int ranks : {3, 4, 7}) {
-    const json row = symptom(ranks, kProgram, "association");
+    const json row = symptom(ranks, kAllReduce, "association");
     CHECK(row["hashes"] == json({1, 1, 1}));
     const json& distances = row["distances"];
     REQUIRE(distances.size() == 3);
@@ -107,19 +107,19 @@ TEST_CASE("association parts the algorithms but not the ranks", "[break]") {
 }
 
 TEST_CASE("no-group hangs, and the report names the cycle of sends", "[break][gpu]") {
-  if (!can_run(2, kProgram, "no-group")) return;
-  const CommandResult two = hang(2, kProgram, "no-group");
+  if (!can_run(2, kAllReduce, "no-group")) return;
+  const CommandResult two = hang(2, kAllReduce, "no-group");
   CHECK(two.says("rank 0 in ncclSend to the right, before its ncclRecv, waiting for rank 1"));
   CHECK(two.says("cycle 0 -> 1 -> 0"));
   CHECK(two.says("grouped: right"));
-  const CommandResult four = hang(4, kProgram, "no-group");
+  const CommandResult four = hang(4, kAllReduce, "no-group");
   CHECK(four.says("cycle 0 -> 1 -> 2 -> 3 -> 0"));
 }
 
 TEST_CASE("wrong-stream reads stale values until it waits for the event", "[break][gpu]") {
-  if (!can_run(2, kProgram, "wrong-stream")) return;
+  if (!can_run(2, kAllReduce, "wrong-stream")) return;
   for (const int ranks : {2, 4}) {
-    const json row = symptom(ranks, kProgram, "wrong-stream");
+    const json row = symptom(ranks, kAllReduce, "wrong-stream");
     CHECK(row["without_event"] == json({0, 1, 2, 3}));
     const int sum = 500 * ranks * (ranks - 1);
     CHECK(row["after_event"] == json({sum, sum + ranks, sum + 2 * ranks, sum + 3 * ranks}));

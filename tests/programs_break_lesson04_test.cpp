@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::string kProgram = "distributed_sampler";
+const std::string kSampler = "distributed_sampler";
 
 bool near(const json& value, double expected) {
   return std::abs(value.get<double>() - expected) < 1e-8;
@@ -19,22 +19,22 @@ bool near(const json& value, double expected) {
 }  // namespace
 
 TEST_CASE("distributed_sampler lists its experiments", "[break]") {
-  check_list(kProgram, {"no-sampler", "no-set-epoch", "rank-seed", "pad-eval", "uneven",
+  check_list(kSampler, {"no-sampler", "no-set-epoch", "rank-seed", "pad-eval", "uneven",
                         "mean-of-means"});
-  check_refused("broken/" + kProgram, "nothing", "NAME: 'nothing' is none of");
-  check_refused("broken/" + kProgram, "uneven", "NAME: uneven needs 2 ranks", 1);
+  check_refused("broken/" + kSampler, "nothing", "NAME: 'nothing' is none of");
+  check_refused("broken/" + kSampler, "uneven", "NAME: uneven needs 2 ranks", 1);
 }
 
 TEST_CASE("the sampler's experiments say in half a screen what they show", "[break]") {
   for (const char* name :
        {"no-sampler", "no-set-epoch", "rank-seed", "pad-eval", "mean-of-means"}) {
-    check_text(4, kProgram, name);
+    check_text(4, kSampler, name);
   }
 }
 
 TEST_CASE("no-sampler takes the same samples on all ranks", "[break]") {
   for (const int ranks : {2, 3, 4}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "no-sampler");
+    const std::vector<json> rows = symptoms(ranks, kSampler, "no-sampler");
     REQUIRE(rows.size() == 2);
     const json &without = rows[0], &sampled = rows[1];
     for (const json& row : rows) CHECK(row["taken_in_step"] == 8 * ranks);
@@ -51,7 +51,7 @@ TEST_CASE("no-sampler takes the same samples on all ranks", "[break]") {
 
 TEST_CASE("no-set-epoch draws one order for all epochs", "[break]") {
   for (const int ranks : {2, 4}) {
-    const json row = symptom(ranks, kProgram, "no-set-epoch");
+    const json row = symptom(ranks, kSampler, "no-set-epoch");
     CHECK(row["orders_without"] == 1);
     CHECK(row["orders_with"] == row["epochs"]);
   }
@@ -59,7 +59,7 @@ TEST_CASE("no-set-epoch draws one order for all epochs", "[break]") {
 
 TEST_CASE("rank-seed repeats samples and leaves others out", "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "rank-seed");
+    const std::vector<json> rows = symptoms(ranks, kSampler, "rank-seed");
     REQUIRE(rows.size() == 2);
     const json &own = rows[0], &common = rows[1];
     const double never = own["never"].get<double>() / (100 * ranks);
@@ -79,7 +79,7 @@ TEST_CASE("rank-seed repeats samples and leaves others out", "[break]") {
 }
 
 TEST_CASE("pad-eval counts samples twice", "[break]") {
-  const std::vector<json> four = symptoms(4, kProgram, "pad-eval");
+  const std::vector<json> four = symptoms(4, kSampler, "pad-eval");
   REQUIRE(four.size() == 2);
   for (const json& row : four) {
     CHECK(row["samples"] == 10);
@@ -90,7 +90,7 @@ TEST_CASE("pad-eval counts samples twice", "[break]") {
   CHECK(near(four[0]["padded"], 10.0 / 12));
   CHECK(near(four[1]["padded"], 8.0 / 12));
   for (const int ranks : {2, 3, 7}) {
-    for (const json& row : symptoms(ranks, kProgram, "pad-eval")) {
+    for (const json& row : symptoms(ranks, kSampler, "pad-eval")) {
       CHECK(row["counted"].get<int>() % ranks == 0);
       CHECK(row["counted"] > row["samples"]);
       CHECK(row["padded"] != row["true"]);
@@ -100,10 +100,10 @@ TEST_CASE("pad-eval counts samples twice", "[break]") {
 }
 
 TEST_CASE("uneven hangs in the last step of the rank with a batch more", "[break]") {
-  CHECK(hang(2, kProgram, "uneven")
+  CHECK(hang(2, kSampler, "uneven")
             .says("rank 0 is in all_reduce #4 (the gradients of step 4); rank 1 never entered "
                   "it, last seen in #3"));
-  const CommandResult four = hang(4, kProgram, "uneven");
+  const CommandResult four = hang(4, kSampler, "uneven");
   CHECK(four.says("rank 0 has 4 batches, the others 3"));
   CHECK(
       four.says("rank 0 is in all_reduce #4 (the gradients of step 4); ranks 1, 2, 3 never "
@@ -112,7 +112,7 @@ TEST_CASE("uneven hangs in the last step of the rank with a batch more", "[break
 
 TEST_CASE("mean-of-means is off where the counts differ, the weighted mean never", "[break]") {
   for (const int ranks : {2, 3, 4, 7}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "mean-of-means");
+    const std::vector<json> rows = symptoms(ranks, kSampler, "mean-of-means");
     REQUIRE(rows.size() == 3);
     const double others = ranks - 1;
     CHECK(near(rows[0]["error"], 0));

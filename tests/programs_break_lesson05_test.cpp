@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::string kProgram = "ddp_training";
+const std::string kTrainer = "ddp_training";
 
 double number(const json& row, const char* key) {
   return row.at(key).get<double>();
@@ -21,7 +21,7 @@ double number(const json& row, const char* key) {
 }  // namespace
 
 TEST_CASE("ddp_training lists its experiments, and refuses what it cannot do", "[break]") {
-  check_list(kProgram, {"no-all-reduce", "skip-parameter", "gradient-noise", "update-noise",
+  check_list(kTrainer, {"no-all-reduce", "skip-parameter", "gradient-noise", "update-noise",
                         "average-parameters", "all-save", "rank0-loss", "lr", "no-wait",
                         "tiny-model", "memory", "wrong-stream", "no-sync"});
   for (const std::string name : {"no-all-reduce", "memory", "no-sync"}) {
@@ -32,7 +32,7 @@ TEST_CASE("ddp_training lists its experiments, and refuses what it cannot do", "
 
 TEST_CASE("no-all-reduce: every loss falls, and no two replicas are equal", "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "no-all-reduce");
+    const std::vector<json> rows = symptoms(ranks, kTrainer, "no-all-reduce");
     std::set<std::string> hashes;
     for (const json& row : rows) {
       hashes.insert(row["hash"].get<std::string>());
@@ -41,13 +41,13 @@ TEST_CASE("no-all-reduce: every loss falls, and no two replicas are equal", "[br
     }
     CHECK(hashes.size() == static_cast<std::size_t>(ranks));
   }
-  check_text(4, kProgram, "no-all-reduce",
+  check_text(4, kTrainer, "no-all-reduce",
              "parted after step 1, first in 0.weight of ranks 0, 1, 2, 3");
 }
 
 TEST_CASE("skip-parameter: the check names the layer and the step", "[break]") {
   for (const int ranks : {2, 3, 4}) {
-    const json row = symptom(ranks, kProgram, "skip-parameter");
+    const json row = symptom(ranks, kTrainer, "skip-parameter");
     CHECK(row["parted_after"] == 1);
     CHECK(row["difference"].get<std::string>().find("2.bias of rank") == 0);
     CHECK(row["others_equal"] == true);
@@ -56,28 +56,28 @@ TEST_CASE("skip-parameter: the check names the layer and the step", "[break]") {
     CHECK(loss != right);
     CHECK(std::abs(loss - right) < 0.05 * right);
   }
-  check_text(4, kProgram, "skip-parameter",
+  check_text(4, kTrainer, "skip-parameter",
              "parted after step 1, first in 2.bias of ranks 0, 1, 2, 3");
 }
 
 TEST_CASE("noise before the average keeps replicas equal, after it parts them", "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const json before = symptom(ranks, kProgram, "gradient-noise");
+    const json before = symptom(ranks, kTrainer, "gradient-noise");
     CHECK(before["parted_after"] == 0);
     CHECK(number(before, "moved") > 0.002);
-    const json after = symptom(ranks, kProgram, "update-noise");
+    const json after = symptom(ranks, kTrainer, "update-noise");
     CHECK(after["parted_after"] == 1);
     CHECK(number(after, "spread_first") > 0);
     CHECK(number(after, "spread_first") < 1e-5);
     CHECK(number(after, "spread_last") > number(after, "spread_first"));
   }
-  check_text(4, kProgram, "gradient-noise", "the replicas are equal to the bit");
-  check_text(4, kProgram, "update-noise", "parted after step 1");
+  check_text(4, kTrainer, "gradient-noise", "the replicas are equal to the bit");
+  check_text(4, kTrainer, "update-noise", "parted after step 1");
 }
 
 TEST_CASE("average-parameters: momentum is as linear as SGD, Adam is not", "[break]") {
   for (const int ranks : {2, 4}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "average-parameters");
+    const std::vector<json> rows = symptoms(ranks, kTrainer, "average-parameters");
     REQUIRE(rows.size() == 3);
     for (const json& row : rows) {
       const bool adam = row["optimizer"] == "adam";
@@ -86,33 +86,33 @@ TEST_CASE("average-parameters: momentum is as linear as SGD, Adam is not", "[bre
       if (adam) CHECK(number(row, "every_step") > 1e-3);
     }
   }
-  check_text(4, kProgram, "average-parameters", "below 1e-05 is rounding");
+  check_text(4, kTrainer, "average-parameters", "below 1e-05 is rounding");
 }
 
 TEST_CASE("all-save: the reader catches the torn file", "[break]") {
   for (const int ranks : {2, 4}) {
-    const json row = symptom(ranks, kProgram, "all-save");
+    const json row = symptom(ranks, kTrainer, "all-save");
     CHECK(row["opened_again"] == "model.safetensors: of 0 bytes; not even a header's length");
     CHECK(row["second_whole"] == "whole, of step 11");
     CHECK(row["torn"] == "model.safetensors: damaged: its checksum is not that of its content");
     CHECK(row["unforced_failures"].get<int>() < ranks);
   }
-  check_text(3, kProgram, "all-save", "damaged: its checksum is not that of its content");
+  check_text(3, kTrainer, "all-save", "damaged: its checksum is not that of its content");
 }
 
 TEST_CASE("rank0-loss: rank 0 sees another loss, the mean is the one process's", "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const json row = symptom(ranks, kProgram, "rank0-loss");
+    const json row = symptom(ranks, kTrainer, "rank0-loss");
     CHECK(number(row, "rank0_off") > 0.1);
     CHECK(number(row, "mean_off") < 1e-5);
     CHECK(row["misled"].get<int>() > 0);
   }
-  check_text(4, kProgram, "rank0-loss", "it saw the other direction");
+  check_text(4, kTrainer, "rank0-loss", "it saw the other direction");
 }
 
 TEST_CASE("lr: N times the rate helps a small one and ruins a large one", "[break]") {
   for (const int ranks : {2, 4}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "lr");
+    const std::vector<json> rows = symptoms(ranks, kTrainer, "lr");
     REQUIRE(rows.size() == 4);
     for (const json& row : rows) {
       const double lr = number(row, "lr");
@@ -126,7 +126,7 @@ TEST_CASE("lr: N times the rate helps a small one and ruins a large one", "[brea
 
 TEST_CASE("no-wait: the late bucket is eaten unreduced", "[break]") {
   for (const int ranks : {2, 3, 4}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "no-wait");
+    const std::vector<json> rows = symptoms(ranks, kTrainer, "no-wait");
     REQUIRE(rows.size() == 2);
     CHECK(rows[0]["parted_after"] == 0);
     CHECK(number(rows[0], "from_twin") < 1e-5);
@@ -134,14 +134,14 @@ TEST_CASE("no-wait: the late bucket is eaten unreduced", "[break]") {
     CHECK(rows[1]["difference"].get<std::string>().find("0.weight of rank") == 0);
     CHECK(number(rows[1], "from_twin") > 1e-3);
   }
-  check_text(4, kProgram, "no-wait",
+  check_text(4, kTrainer, "no-wait",
              "parted after step 1, first in 0.weight of ranks 0, 1, 2, 3");
 }
 
 // No time is asserted: the program's verdict must be that of its own numbers.
 TEST_CASE("tiny-model: predicted, then measured, and judged by the measurement", "[break]") {
   for (const int ranks : {2, 4}) {
-    const CommandResult result = broken(ranks, kProgram, "tiny-model", "--json");
+    const CommandResult result = broken(ranks, kTrainer, "tiny-model", "--json");
     INFO(result.out << result.err);
     const std::vector<json> rows = result.rows();
     REQUIRE(rows.size() == 1);
@@ -159,7 +159,7 @@ TEST_CASE("tiny-model: predicted, then measured, and judged by the measurement",
 
 TEST_CASE("memory: a rank's bytes do not depend on the number of ranks", "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const std::vector<json> rows = symptoms(ranks, kProgram, "memory");
+    const std::vector<json> rows = symptoms(ranks, kTrainer, "memory");
     CHECK(rows.front()["ranks"] == 1);
     CHECK(rows.back()["ranks"] == ranks);
     for (const json& row : rows) {
@@ -171,13 +171,13 @@ TEST_CASE("memory: a rank's bytes do not depend on the number of ranks", "[break
       CHECK(row["activations_shared"] == 4 * 2 * (56 / row["ranks"].get<int>()) * 138);
     }
   }
-  check_text(4, kProgram, "memory", "only the data are divided");
+  check_text(4, kTrainer, "memory", "only the data are divided");
 }
 
 TEST_CASE("wrong-stream: the all-reduce takes what was there before", "[break][gpu]") {
-  if (!can_run(2, kProgram, "wrong-stream", "on a CPU nothing is queued")) return;
+  if (!can_run(2, kTrainer, "wrong-stream", "on a CPU nothing is queued")) return;
   for (const int ranks : {2, 4}) {
-    for (const json& row : symptoms(ranks, kProgram, "wrong-stream")) {
+    for (const json& row : symptoms(ranks, kTrainer, "wrong-stream")) {
       CHECK(row["first_wrong"].get<int>() > 2);
       CHECK(number(row, "distance") > 0);
     }
@@ -185,9 +185,9 @@ TEST_CASE("wrong-stream: the all-reduce takes what was there before", "[break][g
 }
 
 TEST_CASE("no-sync: the host reads before the copy is there", "[break][gpu]") {
-  if (!can_run(2, kProgram, "no-sync", "on a CPU nothing is queued")) return;
+  if (!can_run(2, kTrainer, "no-sync", "on a CPU nothing is queued")) return;
   for (const int ranks : {2, 4}) {
-    for (const json& row : symptoms(ranks, kProgram, "no-sync"))
+    for (const json& row : symptoms(ranks, kTrainer, "no-sync"))
       CHECK(row["stale"].get<int>() > 0);
   }
 }

@@ -13,8 +13,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kHangs = "../tests/hangs";
-
 // Reads a trace and checks what any trace must hold.
 json checked_trace(const std::string& path, int ranks) {
   const json trace = json::parse(content_of(path));

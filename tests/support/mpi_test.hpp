@@ -27,4 +27,10 @@ inline std::vector<std::size_t> tricky_sizes() {
   return {0, 1, n - 1, n, n + 1, 997, 100'003};
 }
 
+inline std::vector<std::size_t> tricky_sizes_and_1_mi() {
+  std::vector<std::size_t> all = tricky_sizes();
+  all.push_back(std::size_t{1} << 20);
+  return all;
+}
+
 }  // namespace dist::test

@@ -15,6 +15,9 @@
 
 namespace dist::test {
 
+// For mpirun(): the program that hangs as it is told to (tests/hangs/).
+inline constexpr const char* kHangs = "../tests/hangs";
+
 // A folder of this process's own, removed at the end.
 class TemporaryFolder {
  public:
