@@ -18,13 +18,8 @@
 #include <vector>
 
 using namespace dist;
-
-namespace {
-
-constexpr auto kMost = std::numeric_limits<std::size_t>::max();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-}  // namespace
+using dist::test::kMost;
+using dist::test::kNaN;
 
 TEST_CASE("the median is the middle, or the mean of the middle two") {
   CHECK(median({}) == 0.0);

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -15,10 +14,9 @@
 using namespace dist;
 using dist::test::golden;
 using dist::test::hash_of;
+using dist::test::kNaN;
 
 namespace {
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 template <class T>
 std::vector<T> slice(const std::vector<T>& values, std::size_t begin, std::size_t count) {

@@ -11,19 +11,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
 using namespace dist;
-
-namespace {
-
-constexpr auto kMost = std::numeric_limits<std::size_t>::max();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-}  // namespace
+using dist::test::kMost;
+using dist::test::kNaN;
 
 TEST_CASE("memory is aligned and zeroed, also where old numbers lay") {
   for (const std::size_t count : {0, 1, 15, 16, 17, 1000, 100'003}) {

@@ -8,6 +8,7 @@
 #include "tests/support/catch.hpp"
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 namespace dist::test {
@@ -19,6 +20,9 @@ const Communicator& world();
 inline bool all_ranks(bool ok) {
   return world().all_agree(ok);
 }
+
+inline constexpr auto kMost = std::numeric_limits<std::size_t>::max();
+inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // Sizes at which collectives break: nothing, one, around the number of ranks, a prime, and past
 // the size from which MPI stops keeping copies of messages.
