@@ -118,7 +118,7 @@ TEST_CASE("the plan is the fastest by the model, and shared memory where there i
   CHECK(AllReducePlan(7, costs).choose(256U << 20, false) == AllReduceAlgorithm::ring);
   costs.move = [](double bytes) { return bytes * 1e-10; };
   costs.barrier = 1e-6;
-  costs.window_block = 20e-6;
+  costs.segment_block = 20e-6;
   const AllReducePlan shared(8, costs);
   for (const std::size_t bytes : {0U, 4U, 1024U, 1U << 20, 1U << 30}) {
     CHECK(shared.choose(bytes, true) == AllReduceAlgorithm::shared_memory);

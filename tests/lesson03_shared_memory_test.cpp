@@ -40,7 +40,7 @@ TEST_CASE("memory that is not to be had is refused on all ranks, naming who lack
   CHECK(error.find("rank 0 cannot share 4611686018427387904 bytes of memory") == 0);
 }
 
-TEST_CASE("past the caches and through many window blocks the sum is the same") {
+TEST_CASE("past the caches and through many blocks of the segment the sum is the same") {
   AllReducer reducer(world());
   constexpr std::size_t kCount = (9U << 18) + 13;  // above 8 MiB, no whole cache lines
   CHECK(reduces(reducer, reducer.allocate({kCount})));

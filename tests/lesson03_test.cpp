@@ -19,7 +19,7 @@ using namespace dist::test;
 
 namespace {
 
-// Sizes at which an all-reduce breaks, up to several segments, tiles and window blocks.
+// Sizes at which an all-reduce breaks, up to several segments, tiles and blocks.
 // `count` elements in memory of this rank's own, or where all ranks reach them.
 template <class T>
 class TestBuffer {

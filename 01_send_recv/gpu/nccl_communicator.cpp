@@ -67,7 +67,11 @@ NcclCommunicator::~NcclCommunicator() {
   while (state == ncclInProgress && std::chrono::steady_clock::now() - begin < limit_) {
     if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess) break;
   }
-  state == ncclSuccess ? ncclCommDestroy(comm_) : ncclCommAbort(comm_);
+  if (state == ncclSuccess) {
+    ncclCommDestroy(comm_);
+  } else {
+    ncclCommAbort(comm_);
+  }
 }
 
 bool NcclCommunicator::in_progress_since(std::chrono::steady_clock::time_point begin) {

@@ -52,10 +52,10 @@ double shared_memory_seconds(double n, int p, const StepCosts& costs, bool regis
     return costs.barrier + costs.move(n) + costs.move(p * n / 2);
   }
   if (registered) return 2 * costs.barrier + costs.move(n);
-  // In the window a block stays in the cache; beside that every number comes from memory once.
-  const auto block = static_cast<double>(shared_memory::kWindowBytes);
+  // In the segment a block stays in the cache; beside that every number comes from memory once.
+  const auto block = static_cast<double>(shared_memory::kBlockBytes);
   const double blocks = std::ceil(n / block);
-  return costs.barrier + n / block * costs.window_block +
+  return costs.barrier + n / block * costs.segment_block +
          std::max(0.0, costs.move(n) - blocks * costs.move(block));
 }
 
@@ -77,7 +77,7 @@ StepCosts straight_line_costs(double alpha_s, double beta_s_per_byte, double gam
 StepCosts guessed_costs() {
   StepCosts costs = straight_line_costs(1e-6, 1e-10, 5e-11);
   costs.barrier = 0.5e-6;
-  costs.window_block = 20e-6;
+  costs.segment_block = 20e-6;
   costs.move = [](double bytes) { return bytes * 5e-11; };
   return costs;
 }

@@ -24,7 +24,7 @@ struct StepCosts {
   std::function<double(double)> reduce;    // so many bytes added to as many
   // Shared memory of one host; without `move` the ranks have none.
   double barrier = 0;
-  double window_block = 0;  // one block of ordinary memory through the window, all of it
+  double segment_block = 0;  // one block of ordinary memory through the segment, all of it
   std::function<double(double)> move;  // all ranks at once read and write so many bytes each
 };
 

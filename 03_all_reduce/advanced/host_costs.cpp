@@ -95,10 +95,10 @@ void measure_host_costs(const Communicator& comm, SharedMemoryAllReduce* shared,
                                    }) /
                   kTimes;
   // Numbers jump from core to core here, which no local rehearsal shows: the thing itself.
-  constexpr std::size_t kBlock = shared_memory::kWindowBytes / sizeof(float);
+  constexpr std::size_t kBlock = shared_memory::kBlockBytes / sizeof(float);
   Buffer<float> block(kBlock, Device{});
   fill_tracer_numbers({block.data(), kBlock}, comm.rank());
-  costs.window_block =
+  costs.segment_block =
       least_of_slowest(comm, 7,
                        [&] {
                          for (int i = 0; i < kTimes; ++i) {

@@ -7,7 +7,7 @@ SharedMemoryAllReduce::SharedMemoryAllReduce(const Communicator& comm,
     : rank_(comm.rank()),
       size_(comm.size()),
       barrier_(comm, limit),
-      window_(comm, 2 * kSmallBytes + 4 * shared_memory::kWindowBytes),
+      segment_(comm, 2 * kSmallBytes + 4 * shared_memory::kBlockBytes),
       sources_(static_cast<std::size_t>(comm.size())),
       targets_(std::max<std::size_t>(2, static_cast<std::size_t>(comm.size()))) {}
 

@@ -5,7 +5,7 @@
 // Look at: reduce_in_place. It reads and writes every number once, and needs two barriers.
 //
 // Memory from allocate() lies where all ranks can reach it, and is reduced in place. NCCL calls
-// such buffers registered. All other memory goes through a window of shared memory, block by
+// such buffers registered. All other memory goes through a segment of shared memory, block by
 // block, which costs one more copy in and one out.
 #pragma once
 
@@ -70,12 +70,12 @@ class SharedMemoryAllReduce {
   void reduce_in_place(const Place& place, std::size_t count, ReduceOp op,
                        const HostBarrier::Call& call);
   template <MpiScalar T>
-  void reduce_through_window(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
+  void reduce_through_segment(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
 
   int rank_;
   int size_;
   HostBarrier barrier_;
-  HostMemory window_;
+  HostMemory segment_;
   std::uint64_t small_calls_ = 0;
   std::uint64_t next_number_ = 1;
   // Begin of each allocation. Those that went away on this rank stay until they are looked up.
@@ -99,7 +99,7 @@ void SharedMemoryAllReduce::all_reduce(std::span<T> data, ReduceOp op) {
   } else if (place.owner) {
     reduce_in_place<T>(place, data.size(), op, call);
   } else {
-    reduce_through_window(data, op, call);
+    reduce_through_segment(data, op, call);
   }
 }
 
@@ -110,10 +110,10 @@ template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
                                          const HostBarrier::Call& call) {
   const std::size_t slot = small_calls_++ % 2 * kSmallBytes;
-  std::ranges::copy(std::as_bytes(data), window_.of(rank_) + slot);
+  std::ranges::copy(std::as_bytes(data), segment_.of(rank_) + slot);
   barrier_.meet(call);
   for (int rank = 0; rank < size_; ++rank) {
-    sources_[static_cast<std::size_t>(rank)] = window_.of(rank) + slot;
+    sources_[static_cast<std::size_t>(rank)] = segment_.of(rank) + slot;
   }
   std::byte* const target = reinterpret_cast<std::byte*>(data.data());
   shared_memory::reduce<T>(op, sources_, {&target, 1}, data.size(), /*past_caches=*/false);
@@ -135,20 +135,20 @@ void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t coun
   barrier_.wait();  // all results are there
 }
 
-// The tensor goes through the window in blocks, each in three stages with a barrier between:
+// The tensor goes through the segment in blocks, each in three stages with a barrier between:
 //
-//   show:    the others' slices of my numbers -> my window, in
-//   reduce:  my slice, from my numbers and the others' windows -> my numbers and my window, out
-//   fetch:   the others' slices of the result, from their windows -> my numbers
+//   show:    the others' slices of my numbers -> my segment, in
+//   reduce:  my slice, from my numbers and the others' segments -> my numbers and my segment,
+//   out fetch:   the others' slices of the result, from their segments -> my numbers
 //
 // In turn k every rank shows block k, reduces block k - 1 and fetches block k - 2, so that one
 // barrier per turn does. `in` and `out` are two each, for even and odd blocks: block k is shown
 // where block k - 2 was, which all ranks have reduced in turn k - 1.
 template <MpiScalar T>
-void SharedMemoryAllReduce::reduce_through_window(std::span<T> data, ReduceOp op,
-                                                  const HostBarrier::Call& call) {
+void SharedMemoryAllReduce::reduce_through_segment(std::span<T> data, ReduceOp op,
+                                                   const HostBarrier::Call& call) {
   using namespace shared_memory;
-  constexpr std::size_t kBlock = kWindowBytes / sizeof(T);
+  constexpr std::size_t kBlock = kBlockBytes / sizeof(T);
   const std::size_t blocks = (data.size() + kBlock - 1) / kBlock;
   const auto block = [&](std::size_t k) {
     return data.subspan(k * kBlock, std::min(kBlock, data.size() - k * kBlock));
@@ -157,9 +157,9 @@ void SharedMemoryAllReduce::reduce_through_window(std::span<T> data, ReduceOp op
     return slice<T>(block(k).size(), size_, rank);
   };
   const auto in = [&](std::size_t k, int rank) {
-    return window_.of(rank) + 2 * kSmallBytes + k % 2 * kWindowBytes;
+    return segment_.of(rank) + 2 * kSmallBytes + k % 2 * kBlockBytes;
   };
-  const auto out = [&](std::size_t k, int rank) { return in(k, rank) + 2 * kWindowBytes; };
+  const auto out = [&](std::size_t k, int rank) { return in(k, rank) + 2 * kBlockBytes; };
 
   for (std::size_t k = 0; k < blocks + 2; ++k) {
     if (k < blocks) {

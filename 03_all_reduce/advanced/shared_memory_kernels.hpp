@@ -22,8 +22,8 @@ constexpr std::size_t kTileBytes = 4096;
 // From this size on, results go past the caches straight to memory: they would push out each
 // other, and an ordinary store reads a line from memory before it writes it.
 constexpr std::size_t kStreamBytes = 8U << 20;
-// The window's block. Two of them in and two out stay in a second-level cache of 1 MiB.
-constexpr std::size_t kWindowBytes = 128 * 1024;
+// The segment's block. Two of them in and two out stay in a second-level cache of 1 MiB.
+constexpr std::size_t kBlockBytes = 128 * 1024;
 
 // Rank r's slice of `count` elements: whole cache lines, so that no two ranks write to one.
 template <class T>
