@@ -10,7 +10,9 @@ set(DIST_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-d
 set(DIST_CUDA_WARNINGS ${DIST_WARNINGS})
 list(REMOVE_ITEM DIST_CUDA_WARNINGS -Wpedantic -Wconversion -Wold-style-cast)
 
-set(_options -fno-math-errno)  # sqrt need not set errno, so the compiler can vectorise it
+# Every result keeps its bits. But sqrt need not set errno, and nobody traps what an operation raised:
+# so the compiler may compute both sides of a choice, several numbers at a time.
+set(_options -fno-math-errno -fno-trapping-math)
 if(DIST_NATIVE)
   list(APPEND _options -march=native)
 endif()

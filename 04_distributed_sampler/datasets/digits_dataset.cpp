@@ -103,8 +103,8 @@ class DistanceField {
   // the one pixel around the pen's edge.
   float ink(std::size_t pixel, float pen) const {
     const float edge = pen + 0.5F;
-    if (squared_[pixel] >= edge * edge) return 0;  // most pixels: no square root for them
-    return std::min(edge - std::sqrt(squared_[pixel]), 1.0F);
+    const float covered = std::min(edge - std::sqrt(squared_[pixel]), 1.0F);
+    return squared_[pixel] >= edge * edge ? 0.0F : covered;
   }
 
   void add_segment(Point a, Point b) {
@@ -183,15 +183,22 @@ void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& gen
 
   constexpr float kWhite = 255.0F;
   constexpr float kMeanByte = 127.5F;
-  std::uint32_t bits = 0;
-  for (std::size_t pixel = 0; pixel < image.size(); ++pixel) {
-    // One draw makes the noise of four pixels, a byte each; a draw for each would take longer
-    // than all the rest.
-    bits = pixel % 4 == 0 ? generator.next_u32() : bits >> 8;
-    const float noise = (static_cast<float>(bits & 255U) - kMeanByte) * (kNoise / kMeanByte);
-    const float grey = kWhite * field.ink(pixel, pen) + noise;
-    image[pixel] = static_cast<std::uint8_t>(std::clamp(grey, 0.0F, kWhite) + 0.5F);
+  // One draw makes the noise of four pixels, a byte each; a draw for each would take longer
+  // than all the rest.
+  std::array<std::uint8_t, kSide * kSide> noises;
+  for (std::size_t pixel = 0; pixel < noises.size(); pixel += 4) {
+    const std::uint32_t bits = generator.next_u32();
+    for (std::size_t i = 0; i < 4; ++i) {
+      noises[pixel + i] = static_cast<std::uint8_t>(bits >> 8 * i);
+    }
   }
+  std::array<std::uint8_t, kSide * kSide> greys;
+  for (std::size_t pixel = 0; pixel < noises.size(); ++pixel) {  // several at a time: no branch
+    const float noise = (static_cast<float>(noises[pixel]) - kMeanByte) * (kNoise / kMeanByte);
+    const float grey = kWhite * field.ink(pixel, pen) + noise;
+    greys[pixel] = static_cast<std::uint8_t>(std::min(std::max(grey, 0.0F), kWhite) + 0.5F);
+  }
+  std::ranges::copy(greys, image.begin());
 }
 
 }  // namespace
