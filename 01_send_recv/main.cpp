@@ -52,7 +52,8 @@ int main(int argc, char** argv) {
   program.flags.choice("--act", wanted, names, "what to show; default: message and ring");
   sweep.declare(program.flags, /*smallest=*/sizeof(float));
   program.declare_common();
-  refuse_impossible_nccl(program, "--act", wanted);
+  std::string no_nccl;
+  check_nccl_flag(program, "--act", wanted, no_nccl);
   program.flags.check([&] {
     for (const Act& act : kActs) {
       if (wanted == act.name && program.comm.size() < act.fewest_ranks) {
@@ -63,7 +64,6 @@ int main(int argc, char** argv) {
   if (const auto exit = program.start(argc, argv)) return *exit;
 
   const Console& console = program.console;
-  const std::string no_nccl = why_no_nccl_here(program);
   const Device device = program.device.device;
   console.line(describe_run(program.comm.size(), program.device) + describe_messages(device));
   bool correct = true;

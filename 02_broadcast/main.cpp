@@ -38,7 +38,8 @@ int main(int argc, char** argv) {
   program.flags.number("--root", root, 0, 1 << 30, "the rank whose tensor it is");
   sweep.declare(program.flags, /*smallest=*/sizeof(float));
   program.declare_common();
-  refuse_impossible_nccl(program, "--algorithm", wanted);
+  std::string no_nccl;
+  check_nccl_flag(program, "--algorithm", wanted, no_nccl);
   program.flags.advanced();
   sweep.declare_iterations(program.flags);
   program.flags.check([&] {
@@ -50,7 +51,6 @@ int main(int argc, char** argv) {
   if (const auto exit = program.start(argc, argv)) return *exit;
 
   const std::optional<LinkCost> measured = share_link_cost(comm, kept);
-  const std::string no_nccl = why_no_nccl_here(program);
   std::vector<std::string> algorithms{wanted};
   if (wanted == "all") {
     algorithms.assign(names.begin(), names.end() - 2);

@@ -1,5 +1,5 @@
-// CUDA_CHECK: throws Error with the library's own text. Included only by files
-// of common/ and files named *cuda* or *nccl* (house rule 7), inside #if DIST_WITH_CUDA.
+// CUDA_CHECK: throws Error with the library's own text. Used only where CONTRIBUTING.md's house
+// rule 7 allows it, inside #if DIST_WITH_CUDA.
 #pragma once
 
 #include "common/check.hpp"

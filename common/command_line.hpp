@@ -89,6 +89,7 @@ class CommandLine {
 // Adds the flags of the watch, if it is there (common/watch.hpp). `comm` holds all ranks.
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv);
+
 // The flags that every program has.
 struct CommonOptions {
   std::string device = "auto";

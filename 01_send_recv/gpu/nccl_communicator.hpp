@@ -1,7 +1,7 @@
 // NCCL's communicator, owned: from ncclCommInitRank to ncclCommDestroy.
 //
-// It lives in common/ because lessons 02, 03 and 05 use it. How its unique id gets from rank 0
-// to the others is lesson 02's: broadcast it (02_broadcast/connect_nccl.hpp).
+// Its unique id must get from rank 0 to the others. Here that takes a message to each
+// (nccl_send_recv.hpp); from lesson 02 on it is broadcast (02_broadcast/connect_nccl.hpp).
 #pragma once
 
 #include "common/communicator.hpp"

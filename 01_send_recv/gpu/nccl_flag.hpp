@@ -9,19 +9,19 @@
 
 namespace dist {
 
-// Called on all ranks, when `program` has started: why its ranks cannot use NCCL; empty if they
-// can.
+// Called on all ranks: why those of `program`, whose device is chosen, cannot use NCCL; empty
+// if they can.
 inline std::string why_no_nccl_here(const Program& program) {
   return why_no_nccl(program.comm, program.device.device);
 }
 
-// `flag` is refused if `wanted`, its value, is "nccl" where NCCL cannot run.
-inline void refuse_impossible_nccl(Program& program, const std::string& flag,
-                                   const std::string& wanted) {
-  program.flags.check_together([&program, flag, &wanted] {
-    if (wanted != "nccl") return;
-    const std::string obstacle = why_no_nccl_here(program);
-    if (!obstacle.empty()) throw Error(flag + ": nccl: " + obstacle);
+// When the flags are read, `no_nccl` holds the answer; and `flag` is refused if `wanted`, its
+// value, is "nccl" all the same. Both must outlive the reading.
+inline void check_nccl_flag(Program& program, const std::string& flag,
+                            const std::string& wanted, std::string& no_nccl) {
+  program.flags.check_together([&program, flag, &wanted, &no_nccl] {
+    no_nccl = why_no_nccl_here(program);
+    if (wanted == "nccl" && !no_nccl.empty()) throw Error(flag + ": nccl: " + no_nccl);
   });
 }
 

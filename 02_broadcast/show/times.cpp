@@ -1,6 +1,5 @@
 // What this file adds: every algorithm at every size, measured beside what it must cost.
-// Builds on: broadcast_cost; and the watch, which counts the rounds of the real run
-// (traffic.hpp).
+// Builds on: broadcast_cost; and the watch, which counts the rounds of the real run.
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"

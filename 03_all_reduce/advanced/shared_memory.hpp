@@ -138,8 +138,8 @@ void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t coun
 // The tensor goes through the segment in blocks, each in three stages with a barrier between:
 //
 //   show:    the others' slices of my numbers -> my segment, in
-//   reduce:  my slice, from my numbers and the others' segments -> my numbers and my segment,
-//   out fetch:   the others' slices of the result, from their segments -> my numbers
+//   reduce:  my slice, from my numbers and others' segments -> my numbers and my segment, out
+//   fetch:   the others' slices of the result, from their segments -> my numbers
 //
 // In turn k every rank shows block k, reduces block k - 1 and fetches block k - 2, so that one
 // barrier per turn does. `in` and `out` are two each, for even and odd blocks: block k is shown

@@ -193,7 +193,7 @@ void AllReduceOptions::declare(Program& program) {
   flags.choice("--op", op, {"sum", "avg", "max"}, "what is computed");
   sweep.declare(flags, /*smallest=*/0);
   program.declare_common();
-  refuse_impossible_nccl(program, "--algorithm", algorithm);
+  check_nccl_flag(program, "--algorithm", algorithm, no_nccl);
   flags.flag("--picture", picture, "draw the ring, also for more than 4 ranks");
   flags.advanced();
   sweep.declare_iterations(flags);
@@ -218,10 +218,10 @@ std::vector<std::string> AllReduceOptions::algorithms(const Program& program,
     left_out += "; no shared-memory: " + obstacle;
   }
   all.insert(all.end(), {"mpi", "auto"});
-  if (const std::string obstacle = why_no_nccl_here(program); obstacle.empty()) {
+  if (no_nccl.empty()) {
     all.emplace_back("nccl");
   } else {
-    left_out += "; no nccl: " + obstacle;
+    left_out += "; no nccl: " + no_nccl;
   }
   return all;
 }

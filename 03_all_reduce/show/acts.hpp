@@ -18,6 +18,7 @@ struct AllReduceOptions {
   SweepOptions sweep{.min_bytes = 1024, .max_bytes = 16U << 20, .iterations = 10};
   bool registered = true;
   bool picture = false;
+  std::string no_nccl;  // why NCCL cannot run here, when the flags are read; empty if it can
 
   // Adds the flags, the common ones among them, and their checks.
   void declare(Program& program);
