@@ -4,6 +4,7 @@
 //
 // The same program as single_process.cpp, with messages added at the numbered comments.
 #include "04_distributed_sampler/data_loader.hpp"
+#include "05_ddp_training/advanced/guards/stop_request.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/model/optimizer.hpp"
@@ -13,6 +14,8 @@
 
 int main(int argc, char** argv) {
   using namespace dist;
+
+  hold_stop_signals();  // until the run has a checkpoint, or cannot have one
 
   // [1] Every process runs this program; from here on each knows its rank.
   MpiEnvironment mpi(argc, argv);

@@ -5,6 +5,7 @@
 // The difference from main.cpp is what data parallelism adds:
 //   diff 05_ddp_training/single_process.cpp 05_ddp_training/main.cpp
 #include "04_distributed_sampler/data_loader.hpp"
+#include "05_ddp_training/advanced/guards/stop_request.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/model/optimizer.hpp"
@@ -15,7 +16,9 @@
 int main(int argc, char** argv) {
   using namespace dist;
 
-  install_fatal_handler(0);
+  hold_stop_signals();  // until the run has a checkpoint, or cannot have one
+
+  install_fatal_handler();
   const Communicator comm = Communicator::alone();
 
   // Flags, device and data: read and checked.

@@ -8,6 +8,23 @@
 
 namespace dist {
 
+std::string printable(std::string_view text) {
+  std::string result;
+  unsigned char before = 0;
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    // Unicode's second block of them, U+0080 to U+009F, is C2 80 to C2 9F in UTF-8.
+    const bool second_block = before == 0xc2 && byte >= 0x80 && byte <= 0x9f;
+    if (byte < 0x20 || byte == 0x7f || second_block) {
+      result += fmt::format("\\x{:02x}", byte);
+    } else {
+      result += character;
+    }
+    before = byte;
+  }
+  return result;
+}
+
 int mpi_count(std::size_t count) {
   if (count > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     throw Error(

@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 
 namespace dist {
 
@@ -14,6 +16,10 @@ class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+// `text` with its control characters as \xNN: what a file or a command line says gives the
+// reader's terminal no orders.
+std::string printable(std::string_view text);
 
 // Narrows a count to the int that MPI's classic interface takes. Throws Error past 2^31 - 1:
 // a count that wraps silently would send the wrong number of elements.

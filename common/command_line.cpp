@@ -1,6 +1,5 @@
 #include "common/command_line.hpp"
 
-#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/join.hpp"
@@ -22,7 +21,6 @@
 namespace dist {
 namespace {
 
-constexpr int kBadUsage = 2;
 constexpr const char* kAdvanced = "More options";
 
 // What stands between commas; one empty part for an empty text.
@@ -31,6 +29,11 @@ std::vector<std::string> parts_of(const std::string& text) {
   std::istringstream stream(text + ',');
   for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
   return parts;
+}
+
+CommandLine::Exit bad_usage(const std::string& why) {
+  constexpr int kBadUsage = 2;
+  return {kBadUsage, fmt::format("error: {}\n", printable(why))};
 }
 
 }  // namespace
@@ -208,9 +211,9 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
         end != std::string::npos) {
       text = "--" + text.substr(0, end) + ": takes no value";
     }
-    return Exit{kBadUsage, fmt::format("error: {}\n", text)};
+    return bad_usage(text);
   } catch (const std::exception& error) {  // ours, and the standard library's about a file
-    return Exit{kBadUsage, fmt::format("error: {}\n", error.what())};
+    return bad_usage(error.what());
   }
   return std::nullopt;
 }
@@ -219,7 +222,7 @@ std::optional<CommandLine::Exit> CommandLine::run_checks_together() {
   try {
     for (const auto& check : impl_->checks_together) check();
   } catch (const Error& error) {
-    return Exit{kBadUsage, fmt::format("error: {}\n", error.what())};
+    return bad_usage(error.what());
   }
   return std::nullopt;
 }
@@ -243,7 +246,7 @@ struct WatchFlags {
         const std::string& file = files.emplace_back();
         command_line.text(name, files.back(), help);
         command_line.check([name, &file, writes] {
-          if (writes && !file.empty()) require_writable(name, file);
+          if (writes) watch_table()->require_writable(name, file);
         });
       }
     }
@@ -264,7 +267,9 @@ std::optional<int> agree(const Communicator& comm,
   int status = mine ? mine->status : 0;
   if (!alone) MPI_CHECK(MPI_Bcast(&status, 1, MPI_INT, speaker, comm.get()));
   if (comm.rank() == 0) {
-    std::fputs(texts[static_cast<std::size_t>(speaker)].c_str(), status == 0 ? stdout : stderr);
+    std::FILE* const out = status == 0 ? stdout : stderr;
+    std::fputs(texts[static_cast<std::size_t>(speaker)].c_str(), out);
+    if (std::fflush(out) != 0) status = 1;
   }
   return status;
 }

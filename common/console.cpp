@@ -15,26 +15,33 @@
 #include <utility>
 
 namespace dist {
+namespace {
+
+// What could not be written is noted in ferror(stdout).
+void say(const std::string& text) {
+  std::fputs((text + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
 
 void Console::line(const std::string& text) const {
   if (!speaks_ || json_) return;
-  fmt::print(stdout, "{}\n", text);
-  std::fflush(stdout);
+  say(text);
 }
 
 void Console::row(const Json& object) const {
   if (!speaks_ || !json_) return;
-  fmt::print(stdout, "{}\n", object.dump());
-  std::fflush(stdout);
+  say(object.dump());
 }
 
 int Console::verdict(bool correct, const std::string& verified,
                      const std::string& wrong) const {
-  if (correct) {
-    line("verified: " + verified);
-    return EXIT_SUCCESS;
-  }
-  if (speaks_) fmt::print(stderr, "WRONG: {}\n", wrong);
+  if (correct) line("verified: " + verified);
+  const bool all_said = !speaks_ || std::ferror(stdout) == 0;
+  if (correct && all_said) return EXIT_SUCCESS;
+  if (!all_said) fmt::print(stderr, "error: standard output cannot be written\n");
+  if (speaks_ && !correct) fmt::print(stderr, "WRONG: {}\n", wrong);
   return EXIT_FAILURE;
 }
 
@@ -66,8 +73,7 @@ void lines_in_rank_order(const Console& console, const Communicator& comm,
 
 void rows_in_rank_order(const Console& console, const Communicator& comm, const Json& object) {
   if (!console.json()) return;
-  for (const std::string& text : gather_text(comm, object.dump())) fmt::print("{}\n", text);
-  std::fflush(stdout);
+  for (const std::string& text : gather_text(comm, object.dump())) say(text);
 }
 
 Table::Table(std::vector<std::string> header) {

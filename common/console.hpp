@@ -28,7 +28,7 @@ class Console {
   // A JSON row; printed only with --json. Non-finite numbers become null.
   void row(const Json& object) const;
   // The end of a program: "verified: ..." for the reader or "WRONG: ..." on standard error.
-  // Returns the exit status.
+  // Returns the exit status: not 0 either if something of all this could not be printed.
   int verdict(bool correct, const std::string& verified, const std::string& wrong) const;
 
  private:

@@ -1,5 +1,6 @@
 #include "common/fatal.hpp"
 
+#include "common/check.hpp"
 #include "common/watch.hpp"
 
 #include <mpi.h>
@@ -7,7 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fcntl.h>
 #include <string>
+#include <unistd.h>
 
 namespace dist {
 namespace {
@@ -29,7 +32,7 @@ std::string describe_current_exception() {
 
 [[noreturn]] void report_and_abort() {
   std::fprintf(stderr, "[rank %d] fatal: %s\n", rank_of_this_process,
-               describe_current_exception().c_str());
+               printable(describe_current_exception()).c_str());
   std::fflush(stderr);
   if (const WatchTable* const watch = watch_table()) watch->keep_trace();
   // A rank that only left would leave the others waiting in their next receive.
@@ -43,9 +46,18 @@ std::string describe_current_exception() {
 
 }  // namespace
 
-void install_fatal_handler(int rank) {
-  rank_of_this_process = rank;
+void install_fatal_handler() {
   std::set_terminate(report_and_abort);
+  // A file opened for a checkpoint must not become descriptor 1. Opened for the wrong
+  // direction, a closed one stays as unusable as it was.
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    const int direction = number == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+    if (::fcntl(number, F_GETFD) < 0) ::open("/dev/null", direction);
+  }
+}
+
+void set_rank_in_reports(int rank) {
+  rank_of_this_process = rank;
 }
 
 int rank_in_reports() {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace dist {
 
@@ -81,7 +82,7 @@ class JsonText : public nlohmann::json_sax<nlohmann::ordered_json> {
   bool start_object(std::size_t) override { return open(Json::object()); }
   bool end_object() override { return close(); }
   bool key(std::string& name) override {
-    if (open_.back().find(name) != nullptr) return fail("has " + name + " twice");
+    if (!taken_.back().insert(name).second) return fail("has " + name + " twice");
     names_.push_back(name);
     return true;
   }
@@ -100,7 +101,8 @@ class JsonText : public nlohmann::json_sax<nlohmann::ordered_json> {
     } else if (open_.back().elements() != nullptr) {
       open_.back().push_back(std::move(next));
     } else {
-      open_.back()[names_.back()] = std::move(next);
+      std::get<Json::Object>(open_.back().value_)
+          .emplace_back(std::move(names_.back()), std::move(next));
       names_.pop_back();
     }
     return true;
@@ -109,11 +111,13 @@ class JsonText : public nlohmann::json_sax<nlohmann::ordered_json> {
     constexpr std::size_t kDeepest = 100;
     if (open_.size() == kDeepest) return fail("nests too deep");
     open_.push_back(std::move(container));
+    taken_.emplace_back();
     return true;
   }
   bool close() {
     Json closed = std::move(open_.back());
     open_.pop_back();
+    taken_.pop_back();
     return add(std::move(closed));
   }
   bool fail(std::string what) {
@@ -121,12 +125,15 @@ class JsonText : public nlohmann::json_sax<nlohmann::ordered_json> {
     return false;
   }
 
-  std::vector<Json> open_;          // arrays and objects that have not ended
-  std::vector<std::string> names_;  // of the members that those are
+  std::vector<Json> open_;  // arrays and objects that have not ended
+  std::vector<std::unordered_set<std::string>> taken_;  // names of their members so far
+  std::vector<std::string> names_;                      // of members whose value follows
 };
 
 std::string Json::dump(int indent) const {
-  return JsonText::of(*this).dump(indent);
+  // A file's name may be no UTF-8, and JSON is.
+  return JsonText::of(*this).dump(indent, ' ', false,
+                                  nlohmann::ordered_json::error_handler_t::replace);
 }
 
 std::optional<Json> Json::parse(std::string_view text, std::string* problem) {

@@ -10,6 +10,7 @@
 namespace dist {
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
+  install_fatal_handler();
   // SERIALIZED: several threads call MPI, but never two at a time (05, communication_thread).
   // Emulated NCCL's streams are threads that call it whenever they like.
   constexpr int kRequired = DIST_CUDA_EMULATED ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
@@ -24,7 +25,7 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
   int rank = 0;
   MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-  install_fatal_handler(rank);
+  set_rank_in_reports(rank);
 }
 
 MpiEnvironment::~MpiEnvironment() {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -101,6 +102,8 @@ struct WatchTable {
   // On all ranks, when they agree on their flags: what is numbered and traced begins here, or,
   // if the flags are refused, no trace is written.
   void (*flags_are_read)(bool accepted);
+  // Throws std::runtime_error("flag: why") if this process cannot write the file; "" is none.
+  void (*require_writable)(const std::string& flag, const std::string& file);
   void (*keep_trace)();  // of a job that is about to end without MPI_Finalize
   // For tests.
   void (*set_strict)(bool on);

@@ -6,6 +6,7 @@
 #include "05_ddp_training/checkpoint/sha256.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
+#include "common/json.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <bit>
@@ -104,6 +105,16 @@ TEST_CASE("a count that MPI cannot take is refused") {
   CHECK(mpi_count(kLargest) == std::numeric_limits<int>::max());
   CHECK_THROWS_AS(mpi_count(kLargest + 1), Error);
   CHECK_THROWS_AS(mpi_count((std::size_t{1} << 32) + 5), Error);  // would wrap around to 5
+}
+
+TEST_CASE("what is printed gives a terminal no orders") {
+  CHECK(printable("plain \"text\", ü and \xe2\x82\xac") ==
+        "plain \"text\", ü and \xe2\x82\xac");
+  CHECK(printable("\x1b[2Jgone\n\x7f") == "\\x1b[2Jgone\\x0a\\x7f");
+  CHECK(printable("\xc2\x9b"
+                  "31m") == "\xc2\\x9b31m");  // CSI in one character
+  // A name that is no UTF-8 does not end a run either.
+  CHECK(Json{{"file", "\xff"}}.dump() == "{\"file\":\"\xef\xbf\xbd\"}");
 }
 
 TEST_CASE("the count of wrong numbers sees a NaN and one rank taken for another") {

@@ -95,7 +95,7 @@ TEST_CASE("damaged files are refused in a sentence, or are whole, and cost no me
     // What open_file does with the bytes of a file.
     if (bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) {
       try {
-        bytes = gunzip(bytes, "some/file");
+        bytes = gunzip(bytes, "some/file", idx_length);
         ++unpacked;
       } catch (const Error& error) {
         ++refused;

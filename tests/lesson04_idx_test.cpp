@@ -5,6 +5,8 @@
 #include "tests/support/golden.hpp"
 #include "tests/support/idx_files.hpp"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -45,7 +47,7 @@ TEST_CASE("IDX files are written and read back to the byte") {
 
 TEST_CASE("a compressed file reads as its content, and a damaged one is refused") {
   const auto read = [](const Bytes& bytes) {
-    return copy_of(open_file(TemporaryFile(bytes).path).span());
+    return copy_of(open_file(TemporaryFile(bytes).path, idx_length).span());
   };
   CHECK(read(kPlain) == kPlain);
   CHECK(read({}).empty());
@@ -55,23 +57,25 @@ TEST_CASE("a compressed file reads as its content, and a damaged one is refused"
     CAPTURE(length);
     const Bytes cut(kPacked.begin(), kPacked.begin() + static_cast<std::ptrdiff_t>(length));
     CHECK_THROWS_AS(read(cut), Error);
-    CHECK_THROWS_AS(read(joined(kPacked, cut)), Error);
+    // Refused where it is read, or, if it begins with pixels, as more than was promised.
+    CHECK_THROWS_AS(parse_idx_images(read(joined(kPacked, cut)), "images"), Error);
   }
   for (std::size_t at = 10; at < kPacked.size(); ++at) {  // behind gzip's own header
     CAPTURE(at);
     Bytes flipped = kPacked;
     flipped[at] ^= 1;
-    CHECK_THROWS_AS(read(flipped), Error);
+    CHECK_THROWS_AS(parse_idx_images(read(flipped), "images"), Error);
   }
   CHECK_THROWS_AS(read(joined(kPacked, {'x', 'y'})), Error);
 }
 
 TEST_CASE("errors about files name them, and a header that lies costs no memory") {
   const TemporaryFile broken(Bytes(kPacked.begin(), kPacked.end() - 1));
-  CHECK(contains(error_of([&] { open_file(broken.path); }), broken.path));
+  CHECK(contains(error_of([&] { open_file(broken.path, idx_length); }), broken.path));
   const std::string folder = std::filesystem::temp_directory_path().string();
-  CHECK(contains(error_of([&] { open_file(folder); }), folder));
-  CHECK(contains(error_of([&] { open_file(broken.path + ".not"); }), broken.path + ".not"));
+  CHECK(contains(error_of([&] { open_file(folder, idx_length); }), folder));
+  CHECK(contains(error_of([&] { open_file(broken.path + ".not", idx_length); }),
+                 broken.path + ".not"));
 
   const long peak_before = peak_memory();
   const auto images = [](const Bytes& bytes) {
@@ -105,18 +109,44 @@ TEST_CASE("errors about files name them, and a header that lies costs no memory"
   CHECK(unequal == "some/i: 2 images, but 3 labels in some/l");
 }
 
+TEST_CASE("a compressed file is unpacked as far as its header promises, and no further") {
+  if (world().rank() != 0) return;
+  // 2 images of 2 x 3 pixels, and 256 MiB of zeros, in 1.1 MB.
+  Bytes bomb(2U << 20);
+  z_stream stream{};
+  REQUIRE(deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  stream.next_out = bomb.data();
+  stream.avail_out = static_cast<uInt>(bomb.size());
+  Bytes plain = kPlain;
+  for (int i = 0; i < 256; ++i) {
+    stream.next_in = plain.data();
+    stream.avail_in = static_cast<uInt>(plain.size());
+    deflate(&stream, i == 255 ? Z_FINISH : Z_NO_FLUSH);
+    plain.assign(1U << 20, 0);
+  }
+  bomb.resize(stream.total_out);
+  deflateEnd(&stream);
+  const TemporaryFile file(bomb);
+  const long before = peak_memory();
+  const std::string said =
+      error_of([&] { parse_idx_images(open_file(file.path, idx_length).span(), "some/file"); });
+  CHECK(said == "some/file: too long: the header promises 28 bytes, and more follow");
+  CHECK(peak_memory() - before < kLittle);
+}
+
 TEST_CASE("a plain file is mapped, a compressed one or a pipe is loaded") {
   const TemporaryFile plain(kPlain), packed(kPacked), empty;
-  const FileBytes mapped = open_file(plain.path);
+  const FileBytes mapped = open_file(plain.path, idx_length);
   CHECK(mapped.mapped());
   CHECK(copy_of(mapped.span()) == kPlain);
-  CHECK_FALSE(open_file(packed.path).mapped());
-  CHECK_FALSE(open_file(empty.path).mapped());
+  CHECK_FALSE(open_file(packed.path, idx_length).mapped());
+  CHECK_FALSE(open_file(empty.path, idx_length).mapped());
 
   const TemporaryFile labels(idx({kLabels, 2}, {3, 8}));
   std::optional<IdxDataset> data;
   {
-    IdxDataset made(open_file(plain.path), open_file(labels.path), "images", "labels");
+    IdxDataset made(open_file(plain.path, idx_length), open_file(labels.path, idx_length),
+                    "images", "labels");
     data.emplace(std::move(made));  // moved, and its windows are still right
   }
   CHECK(data->reads_file());
@@ -133,7 +163,7 @@ TEST_CASE("a plain file is mapped, a compressed one or a pipe is loaded") {
           .write(reinterpret_cast<const char*>(kPlain.data()),
                  static_cast<std::streamsize>(kPlain.size()));
     });
-    const FileBytes piped = open_file(name.path);
+    const FileBytes piped = open_file(name.path, idx_length);
     writer.join();
     CHECK_FALSE(piped.mapped());
     CHECK(copy_of(piped.span()) == kPlain);
@@ -158,7 +188,8 @@ TEST_CASE("a data set larger than memory opens, and costs what is read of it") {
     file.put('\x33');  // 51
   }
   const long before = peak_memory();
-  const IdxDataset data(open_file(images.path), open_file(labels.path), "images", "labels");
+  const IdxDataset data(open_file(images.path, idx_length), open_file(labels.path, idx_length),
+                        "images", "labels");
   CHECK(data.size() == kCount);
   std::vector<float> row(std::size_t{kSide} * kSide);
   CHECK(data.get(kCount - 1, row) == 4);
@@ -170,13 +201,14 @@ TEST_CASE("a data set larger than memory opens, and costs what is read of it") {
   // A byte more or less than the header promises is refused before anything is read.
   std::filesystem::resize_file(images.path, 15 + std::uintmax_t{kCount} * kSide * kSide);
   CHECK(contains(
-      error_of([&] { parse_idx_images(open_file(images.path).span(), "big"); }),
+      error_of([&] { parse_idx_images(open_file(images.path, idx_length).span(), "big"); }),
       "big: truncated: the header promises 68719476752 bytes, the file has 68719476751"));
 }
 
 TEST_CASE("a label that was not there when the file was opened is refused") {
   const TemporaryFile labels(idx({kLabels, 2}, {3, 8}));
-  const IdxDataset data(FileBytes(kPlain), open_file(labels.path), "images", "some/labels");
+  const IdxDataset data(FileBytes(kPlain), open_file(labels.path, idx_length), "images",
+                        "some/labels");
   std::vector<float> row(6);
   CHECK(data.get(0, row) == 3);
   {
@@ -213,8 +245,8 @@ TEST_CASE("MNIST's own files read as ten thousand digits") {
     return;
   }
   const auto path = [&](const char* name) { return folder + "/t10k-" + name + "-ubyte.gz"; };
-  const IdxDataset data(open_file(path("images-idx3")), open_file(path("labels-idx1")),
-                        "images", "labels");
+  const IdxDataset data(open_file(path("images-idx3"), idx_length),
+                        open_file(path("labels-idx1"), idx_length), "images", "labels");
   CHECK(data.size() == 10'000);
   CHECK(data.features() == 784);
   CHECK(data.classes() == 10);

@@ -89,9 +89,9 @@ TEST_CASE("a run that goes on from its checkpoint takes the same steps to the bi
       checkpoint.require_parameters(kSmallWidths);
       checkpoint.restore(other.parameters(), stream);
       checkpoint.restore(*other_optimizer, stream);
-      CHECK(checkpoint.position().step == 4);
-      CHECK(checkpoint.position().epoch == 1);
-      CHECK(checkpoint.position().taken == 96);
+      CHECK(checkpoint.position(128).step == 4);
+      CHECK(checkpoint.position(128).epoch == 1);
+      CHECK(checkpoint.position(128).taken == 96);
       CHECK(checkpoint.settings() == RunSettings{{"--lr", "0.01"}});
       CHECK(other_optimizer->steps(stream) == 3);
       for (std::uint64_t step = 3; step < 6; ++step) {
@@ -129,7 +129,7 @@ TEST_CASE("a file that is not this model's, or no run's, is refused by name") {
 
   const auto with_metadata = [&](const std::map<std::string, std::string>& metadata) {
     write_safetensors(path, {{"0.weight", Tensor({7, 5}, Device{})}}, metadata, stream);
-    return error_of([&] { Checkpoint(path).position(); });
+    return error_of([&] { Checkpoint(path).position(100); });
   };
   CHECK(contains(with_metadata({}), path + ": is no checkpoint of a run"));
   CHECK(contains(with_metadata({{"format_version", "2"}, {"step", "1"}}), "format version 2"));
@@ -137,6 +137,20 @@ TEST_CASE("a file that is not this model's, or no run's, is refused by name") {
                  "its 'epoch' is 'x'"));
   CHECK(
       contains(with_metadata({{"format_version", "1"}, {"step", "-1"}}), "its 'step' is '-1'"));
+  std::map<std::string, std::string> run{{"format_version", "1"},
+                                         {"step", "3"},
+                                         {"epoch", "0"},
+                                         {"taken", "99"},
+                                         {"optimizer_steps", "3"}};
+  CHECK(with_metadata(run) == "nothing thrown");
+  const auto changed = [&](const std::string& key, const std::string& value) {
+    auto now = run;
+    now[key] = value;
+    return with_metadata(now);
+  };
+  CHECK(contains(changed("step", "18446744073709551615"), "which is no number up to 2^53"));
+  CHECK(contains(changed("taken", "100"), "its 'taken' is 100, of an epoch of 100 samples"));
+  CHECK(contains(changed("optimizer_steps", "4"), "'optimizer_steps' are more than its 3"));
 }
 
 TEST_CASE("another run is refused by what differs, and other rounding is told") {
@@ -171,8 +185,9 @@ TEST_CASE("another run is refused by what differs, and other rounding is told") 
   CHECK(require_same_run(run, with({{"ranks", "2"}}), "FILE", true).empty());
 
   // Only flags that decide numbers are kept.
-  const RunSettings kept =
-      run_settings({{"--lr", "1"}, {"--timeout", "3"}, {"--data", "/x"}}, "abc", "cpu", 4, 64);
+  const RunSettings kept = run_settings(
+      {{"--lr", "1"}, {"--timeout", "3"}, {"training data", "abc"}, {"test data", "x"}}, "cpu",
+      4, 64);
   CHECK(kept == RunSettings{{"--lr", "1"},
                             {"--device", "cpu"},
                             {"training data", "abc"},

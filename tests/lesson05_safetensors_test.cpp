@@ -133,12 +133,30 @@ TEST_CASE("a header that lies is refused, whatever it says") {
   // 2^32 * 2^32 elements are no elements in 64 bits; the file must not have 0 bytes' worth.
   write_text(path, file_of(header({tensor("a", "[4294967296,4294967296]", "[0,0]")}), 0));
   CHECK(refusal(path) != "nothing thrown");
+  // Nesting that would end the stack, and more names than any model has.
+  says("{\"a\":" + std::string(100'000, '['), 0, "nests too deep");
+  std::string names;
+  for (int i = 0; i < 100'001; ++i) names += fmt::format(",\"t{}\":0", i);
+  says(fmt::format("{{{}}}", names.substr(1)), 0, "names 100001 tensors, 100000 are the most");
+  says(fmt::format("{{{:17825792}}}", ""), 0, "promises a header of 17825794 bytes");
   std::string lying = file_of("{}", 0);
   lying[7] = '\x7f';
   write_text(path, lying);
   CHECK(refusal(path).find("promises a header of") != std::string::npos);
   CHECK(refusal(folder / "missing").find("cannot be opened") != std::string::npos);
   CHECK(refusal(folder.path().string()).find(folder.path().string()) == 0);
+}
+
+TEST_CASE("many tensors are read in time that grows with their number alone") {
+  // Ninety thousand took minutes when each name was compared with all before it.
+  if (world().rank() != 0) return;
+  const TemporaryFolder folder;
+  std::string header;
+  for (int i = 0; i < 90'000; ++i) {
+    header += fmt::format(R"(,"t{}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})", i);
+  }
+  write_text(folder / "a.safetensors", file_of(fmt::format("{{{}}}", header.substr(1)), 0));
+  CHECK(read_safetensors(folder / "a.safetensors").tensors.size() == 90'000);
 }
 
 TEST_CASE("no mutation of a file crashes the reader") {

@@ -83,7 +83,7 @@ TEST_CASE("a file that is shortened while it is mapped ends the process with its
   REQUIRE(child >= 0);
   if (child == 0) {
     if (std::freopen(said.c_str(), "w", stderr) == nullptr) ::_exit(99);
-    const dist::FileBytes file = dist::open_file(path);
+    const dist::FileBytes file = dist::open_file(path, dist::idx_length);
     std::filesystem::resize_file(path, size / 2);
     unsigned sum = 0;
     for (const std::uint8_t byte : file.span()) sum += byte;

@@ -71,16 +71,6 @@ TEST_CASE("training refuses bad usage, and writes nothing", "[failures]") {
   check_refused(program, "--checkpoint-every 5", "--checkpoint-every: needs --checkpoint");
 }
 
-TEST_CASE("a failure at run time is status 1, with one process as with many", "[failures]") {
-  const std::string flags = "--metrics /dev/full --max-steps 3";
-  const CommandResult alone = run_command(PROGRAM_DIR "/single_process " + flags);
-  CHECK(alone.status == 1);
-  CHECK(alone.err == "[rank 0] fatal: /dev/full: cannot be written\n");
-  const CommandResult together = mpirun(3, "ddp_training", flags);
-  CHECK(together.status == 1);
-  CHECK(together.err.find("[rank 0] fatal: /dev/full: cannot be written") != std::string::npos);
-}
-
 TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[failures]") {
   // The folder goes away after the first checkpoint: rank 0, which writes, throws alone.
   const TemporaryFolder folder;

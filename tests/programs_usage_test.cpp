@@ -89,7 +89,8 @@ TEST_CASE("send_recv refuses every nonsense in one sentence, and writes nothing"
                      {"--strict=2", "--strict: takes no value"},
                      {"--timeout -1", "--timeout: -1 is not between"},
                      {"--timeout inf", "--timeout: 'inf' is not a number"},
-                     {"--trace no/such/folder/t.json", "--trace: there is no folder"},
+                     {"--trace no/such/folder/t.json",
+                      "--trace: no/such/folder/t.json: cannot be written: No such"},
                      {"--trace .", "--trace: . is a folder"}});
 }
 
@@ -174,9 +175,14 @@ TEST_CASE("ddp_training refuses every nonsense in one sentence, and writes nothi
        {"--first-bucket-mb nan", "--first-bucket-mb: 'nan' is not a number"},
        {"--check-replicas -1", "--check-replicas: -1 is not between"},
        {"--checkpoint-every 0", "--checkpoint-every: 0 is not between"},
-       {"--checkpoint no/such/folder/x", "--checkpoint: there is no folder no/such/folder"},
+       {"--checkpoint no/such/folder/x",
+        "--checkpoint: no/such/folder/x: cannot be written: No such"},
        {"--metrics .", "--metrics: . is a folder"},
-       {"--metrics c.safetensors", "--metrics: names the same file as --checkpoint"},
+       {"--metrics c.safetensors", "--metrics: c.safetensors is also the file of --checkpoint"},
+       {"--metrics ./c.safetensors", "--metrics: ./c.safetensors is also the file of"},
+       {"--trace c.safetensors", "--trace: c.safetensors is also the file of --checkpoint"},
+       {"--metrics /dev/null", "--metrics: /dev/null is not a regular file"},
+       {"--metrics " + std::string(250, 'm'), "--metrics: mmm"},
        {"--resume", "--resume: "},
        {"--evaluate", "--evaluate: "},
        {"--init no/such/file", "--init: there is no file no/such/file"},

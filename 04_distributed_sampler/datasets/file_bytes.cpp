@@ -34,8 +34,12 @@ struct EndInflate {
   void operator()(z_stream* stream) const { inflateEnd(stream); }
 };
 
+bool is_gzip(std::span<const std::uint8_t> bytes) {
+  return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
+}
+
 // For what cannot be mapped, such as a pipe.
-Bytes read_to_the_end(const std::string& path) {
+Bytes read_pipe(const std::string& path, PromisedLength promised) {
   const auto reason = [] { return std::generic_category().message(errno); };
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
   if (!file) throw Error(fmt::format("{}: cannot open: {}", path, reason()));
@@ -43,6 +47,7 @@ Bytes read_to_the_end(const std::string& path) {
   std::array<std::uint8_t, kBlock> block;
   while (const std::size_t got = std::fread(block.data(), 1, block.size(), file.get())) {
     bytes.insert(bytes.end(), block.begin(), block.begin() + got);
+    if (!is_gzip(bytes) && bytes.size() > promised(bytes)) break;
   }
   if (std::ferror(file.get()) != 0) {
     throw Error(fmt::format("{}: cannot read past byte {}: {}", path, bytes.size(), reason()));
@@ -50,15 +55,11 @@ Bytes read_to_the_end(const std::string& path) {
   return bytes;
 }
 
-bool is_gzip(std::span<const std::uint8_t> bytes) {
-  return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
-}
-
 }  // namespace
 
 // One stream, or several one after the other, which is what `cat a.gz b.gz` makes.
-std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed,
-                                 const std::string& name) {
+std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed, const std::string& name,
+                                 PromisedLength promised) {
   constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib's way to say it
   z_stream stream{};
   if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw Error(name + ": cannot start zlib");
@@ -76,6 +77,7 @@ std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed,
     const int status = inflate(&stream, Z_NO_FLUSH);
     used += offered - stream.avail_in;
     plain.insert(plain.end(), block.data(), stream.next_out);
+    if (plain.size() > promised(plain)) return plain;
     if (status != Z_OK && status != Z_STREAM_END) {
       throw Error(fmt::format("{}: corrupt gzip stream near byte {} of {}: {}", name, used,
                               packed.size(), stream.msg ? stream.msg : zError(status)));
@@ -91,13 +93,13 @@ std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed,
   return plain;
 }
 
-FileBytes open_file(const std::string& path) {
+FileBytes open_file(const std::string& path, PromisedLength promised) {
   std::optional<MappedFile> file = MappedFile::open(path);
   if (!file) {
-    Bytes bytes = read_to_the_end(path);
-    return FileBytes(is_gzip(bytes) ? gunzip(bytes, path) : std::move(bytes));
+    Bytes bytes = read_pipe(path, promised);
+    return FileBytes(is_gzip(bytes) ? gunzip(bytes, path, promised) : std::move(bytes));
   }
-  if (is_gzip(file->bytes())) return FileBytes(gunzip(file->bytes(), path));
+  if (is_gzip(file->bytes())) return FileBytes(gunzip(file->bytes(), path, promised));
   return FileBytes(*std::move(file));
 }
 

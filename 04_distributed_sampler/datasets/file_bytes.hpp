@@ -28,13 +28,19 @@ class FileBytes {
   std::variant<std::vector<std::uint8_t>, MappedFile> bytes_;
 };
 
+// How long a file is according to the bytes that it begins with.
+using PromisedLength = std::uint64_t (*)(std::span<const std::uint8_t> begin);
+
 // A file's content: a plain file is mapped, one that begins with gzip's magic is decompressed
 // into memory, and so is read what cannot be mapped. Throws Error naming the file.
-FileBytes open_file(const std::string& path);
+//
+// A megabyte of gzip can hold a gigabyte of zeros. What is longer than it promises is read a
+// little further than that, and no more: enough for whoever parses it to see.
+FileBytes open_file(const std::string& path, PromisedLength promised);
 
 // Decompresses gzip; `name` stands in the error messages, with the offset. Throws Error unless
-// every stream is complete and its checksum right. Takes at most 1032 times the memory of
-// `packed`: deflate cannot pack more tightly.
-std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed, const std::string& name);
+// every stream is complete and its checksum right.
+std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed, const std::string& name,
+                                 PromisedLength promised);
 
 }  // namespace dist

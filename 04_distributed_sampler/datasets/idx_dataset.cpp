@@ -66,12 +66,27 @@ void check_length(View bytes, std::size_t header, std::uint64_t count, std::uint
   }
   const std::uint64_t promised = header + count * item;
   if (bytes.size() == promised) return;
-  throw Error(fmt::format("{}: {}: the header promises {} bytes, the file has {}", name,
-                          bytes.size() < promised ? "truncated" : "too long", promised,
-                          bytes.size()));
+  // Of what is too long, not all may have been read.
+  throw Error(bytes.size() < promised
+                  ? fmt::format("{}: truncated: the header promises {} bytes, the file has {}",
+                                name, promised, bytes.size())
+                  : fmt::format("{}: too long: the header promises {} bytes, and more follow",
+                                name, promised));
 }
 
 }  // namespace
+
+std::uint64_t idx_length(std::span<const std::uint8_t> begin) {
+  constexpr auto kNoLimit = std::numeric_limits<std::uint64_t>::max();
+  if (begin.size() < kImagesHeader) return kNoLimit;
+  std::uint64_t length = get_u32(begin, kWord);
+  if (get_u32(begin, 0) == kLabelsMagic) return kLabelsHeader + length;
+  if (get_u32(begin, 0) != kImagesMagic) return 0;
+  const bool overflow = __builtin_mul_overflow(length, get_u32(begin, 2 * kWord), &length) ||
+                        __builtin_mul_overflow(length, get_u32(begin, 3 * kWord), &length) ||
+                        __builtin_add_overflow(length, kImagesHeader, &length);
+  return overflow ? kNoLimit : length;
+}
 
 IdxImages parse_idx_images(std::span<const std::uint8_t> bytes, const std::string& name) {
   check_header(bytes, kImagesHeader, kImagesMagic, name);

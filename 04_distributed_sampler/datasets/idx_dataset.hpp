@@ -19,6 +19,10 @@
 
 namespace dist {
 
+// The length that the header of an IDX file promises; 0 if it is not one, and no limit while
+// there is not yet enough of it to tell.
+std::uint64_t idx_length(std::span<const std::uint8_t> begin);
+
 struct IdxImages {
   std::size_t count = 0;
   std::size_t rows = 0;

@@ -29,7 +29,10 @@ void overwrite(const Tensor& to, const Tensor& from, const Stream& stream) {
 void Position::advance(std::size_t samples, bool epoch_is_done) {
   ++step;
   taken += samples;
-  if (!epoch_is_done) return;
+  if (epoch_is_done) start_next_epoch();
+}
+
+void Position::start_next_epoch() {
   ++epoch;
   taken = 0;
 }
@@ -85,18 +88,34 @@ std::size_t Checkpoint::number(const std::string& key) const {
   const std::string& text = entry->second;
   std::size_t value = 0;
   const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || stop != text.data() + text.size()) {
-    throw Error(fmt::format("{}: its '{}' is '{}', which is no number", path_, key, text));
+  constexpr std::size_t kMost = 1ULL << 53;  // whoever adds to such a number does not overflow
+  if (problem != std::errc{} || stop != text.data() + text.size() || value > kMost) {
+    throw Error(
+        fmt::format("{}: its '{}' is '{}', which is no number up to 2^53", path_, key, text));
   }
   return value;
 }
 
-Position Checkpoint::position() const {
+Position Checkpoint::position(std::size_t samples) const {
   if (const std::size_t version = number("format_version"); version != 1) {
     throw Error(fmt::format("{}: has format version {}, this program reads {}", path_, version,
                             kVersion));
   }
-  return {.step = number("step"), .epoch = number("epoch"), .taken = number("taken")};
+  // Ours have one. PyTorch's, which have none, do not say where a run stood either.
+  if (!file_.has_checksum) {
+    throw Error(path_ + ": has no checksum, so nobody can tell whether it is whole");
+  }
+  const Position position{
+      .step = number("step"), .epoch = number("epoch"), .taken = number("taken")};
+  if (position.taken >= samples) {
+    throw Error(fmt::format("{}: its 'taken' is {}, of an epoch of {} samples", path_,
+                            position.taken, samples));
+  }
+  if (number("optimizer_steps") > position.step) {
+    throw Error(fmt::format("{}: its 'optimizer_steps' are more than its {} steps", path_,
+                            position.step));
+  }
+  return position;
 }
 
 RunSettings Checkpoint::settings() const {

@@ -25,6 +25,7 @@ struct Position {
 
   // One more step, over so many samples of all ranks.
   void advance(std::size_t samples, bool epoch_is_done);
+  void start_next_epoch();
 };
 
 // Called on one rank: rank 0's parameters and optimizer are everybody's, and two writers would
@@ -42,8 +43,9 @@ class Checkpoint {
   // Throws Error naming the file unless it holds the parameters of an Mlp of these widths, by
   // name and shape, and no others. PyTorch's save_file of such a state_dict passes.
   void require_parameters(const std::vector<std::size_t>& widths) const;
-  // Where the run stood. Throws Error naming the file if it says nothing of a run.
-  Position position() const;
+  // Where the run stood, whose epochs have `samples` samples. Throws Error naming the file if
+  // it says nothing of a run, or nothing that can be, or has no checksum.
+  Position position(std::size_t samples) const;
   // What run it was; empty if it says nothing.
   RunSettings settings() const;
 

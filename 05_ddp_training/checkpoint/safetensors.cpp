@@ -1,11 +1,11 @@
 // Look at: write_safetensors, which writes the checksum last, over its own zeros; and
-// parse_ranges, which believes nothing. How a file is replaced: common/atomic_file,
-// replace_file.
+// parse_ranges, which believes nothing. How a file is replaced:
+// 01_send_recv/advanced/atomic_file, replace_file.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
+#include "01_send_recv/advanced/atomic_file.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/fingerprint.hpp"
-#include "common/atomic_file.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "common/json.hpp"
@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <fcntl.h>
 #include <optional>
 #include <utility>
 
@@ -24,6 +23,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
 
 constexpr std::size_t kChecksumDigits = 16;
+// A header's size in memory is a multiple of that in the file. Ours take some 110 bytes per
+// tensor.
+constexpr std::uint64_t kLargestHeader = 16U << 20;
+constexpr std::size_t kMostTensors = 100'000;
 
 std::string header_of(const std::vector<NamedTensor>& tensors,
                       const std::map<std::string, std::string>& metadata) {
@@ -72,6 +75,10 @@ const Json::Array* elements(const Json& object, const char* key) {
 // `data_bytes` behind the header exactly.
 std::vector<Range> parse_ranges(const Json& header, std::size_t data_bytes,
                                 const std::string& path) {
+  if (header.members()->size() > kMostTensors) {
+    throw Error(fmt::format("{}: names {} tensors, {} are the most that are read", path,
+                            header.members()->size(), kMostTensors));
+  }
   std::vector<Range> ranges;
   for (const auto& [name, entry] : *header.members()) {
     if (name == "__metadata__") continue;
@@ -159,13 +166,17 @@ const Tensor* SafetensorsFile::find(const std::string& name) const {
 }
 
 SafetensorsFile read_safetensors(const std::string& path) {
-  const File file(path, O_RDONLY);
+  const File file(path);
   const std::size_t size = file.size();
   std::uint64_t header_bytes = 0;
   if (size < sizeof(header_bytes)) {
     throw Error(fmt::format("{}: of {} bytes; not even a header's length", path, size));
   }
   file.read(&header_bytes, sizeof(header_bytes));
+  if (header_bytes > kLargestHeader) {
+    throw Error(fmt::format("{}: promises a header of {} bytes, {} is the most that is read",
+                            path, header_bytes, kLargestHeader));
+  }
   if (header_bytes > size - sizeof(header_bytes)) {
     throw Error(fmt::format("{}: promises a header of {} bytes, and has {} after byte 8", path,
                             header_bytes, size - sizeof(header_bytes)));

@@ -16,7 +16,7 @@ void StartingPoint::declare(CommandLine& command_line) {
 }
 
 void StartingPoint::check(const TrainingOptions& options, const RunSettings& settings,
-                          bool reads, bool any_ranks) {
+                          std::size_t samples, bool reads, bool any_ranks) {
   if (resume_ && options.checkpoint.empty()) throw Error("--resume: needs --checkpoint FILE");
   if (resume_ && !init_.empty()) throw Error("--init: and --resume exclude each other");
   if (evaluate_ && !resume_ && init_.empty()) {
@@ -40,10 +40,11 @@ void StartingPoint::check(const TrainingOptions& options, const RunSettings& set
       notes_.push_back(fmt::format("parameters of {}", path));
       return;
     }
-    const Position position = file_->position();
+    position_ = file_->position(samples);
     notes_ = require_same_run(file_->settings(), settings, path, any_ranks);
     notes_.insert(notes_.begin(),
-                  fmt::format("goes on after step {} of {}", position.step, path));
+                  fmt::format("goes on after step {} of {}", position_.step, path));
+    for (std::string& note : notes_) note = printable(note);
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", flag, error.what()));
   }
@@ -55,7 +56,7 @@ Position StartingPoint::restore(std::span<Parameter> parameters, Optimizer& opti
   file_->restore(parameters, stream);
   if (!resume_) return {};
   file_->restore(optimizer, stream);
-  return file_->position();
+  return position_;
 }
 
 }  // namespace dist

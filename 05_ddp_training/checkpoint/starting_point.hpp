@@ -17,11 +17,12 @@ class StartingPoint {
   // Adds --init, --resume and --evaluate.
   void declare(CommandLine& command_line);
 
-  // For a check of the command line, when `options` fit the data. With `reads` (one rank) reads
-  // the file and compares it with this run: `settings`, where `any_ranks` says that the number
-  // of ranks changes nothing. Throws Error naming the flag or the file.
-  void check(const TrainingOptions& options, const RunSettings& settings, bool reads,
-             bool any_ranks = false);
+  // For a check of the command line, when `options` fit the data, of `samples` samples. With
+  // `reads` (one rank) reads the file and compares it with this run: `settings`, where
+  // `any_ranks` says that the number of ranks changes nothing. Throws Error naming the flag or
+  // the file.
+  void check(const TrainingOptions& options, const RunSettings& settings, std::size_t samples,
+             bool reads, bool any_ranks = false);
 
   // On the rank that read: the file's numbers in place of the drawn ones, and where the run
   // stands. On the others, and without a file, changes nothing.
@@ -39,6 +40,7 @@ class StartingPoint {
   bool resume_ = false;
   bool evaluate_ = false;
   std::optional<Checkpoint> file_;
+  Position position_;
   std::vector<std::string> notes_;
 };
 

@@ -1,11 +1,13 @@
 #include "05_ddp_training/trainer/metrics_file.hpp"
 
-#include "common/atomic_file.hpp"
+#include "01_send_recv/advanced/atomic_file.hpp"
 #include "common/check.hpp"
 #include "common/json.hpp"
 
 #include <fmt/core.h>
 
+#include <cerrno>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -36,8 +38,11 @@ MetricsFile::MetricsFile(std::string path, std::size_t first_step) : path_(std::
 }
 
 void MetricsFile::append(const Json& row) {
+  if (!problem_.empty()) return;
   file_ << row.dump() << '\n' << std::flush;
-  if (!file_) throw Error(fmt::format("{}: cannot be written", path_));
+  if (file_) return;
+  problem_ = fmt::format("--metrics: {}: cannot be written: {}", path_, std::strerror(errno));
+  fmt::print(stderr, "error: {}; training goes on without it\n", printable(problem_));
 }
 
 }  // namespace dist

@@ -17,13 +17,17 @@ class MetricsFile {
   // naming the file.
   MetricsFile(std::string path, std::size_t first_step);
 
-  // One line, with a number under "step"; with the system when this returns. Throws Error
-  // naming the file.
+  // One line, with a number under "step"; with the system when this returns. A full disk is no
+  // reason to lose a run: the first line that cannot be written is told on standard error, and
+  // it is the last.
   void append(const Json& row);
+  // What went wrong, as a sentence; empty if nothing did.
+  const std::string& problem() const { return problem_; }
 
  private:
   std::string path_;
   std::ofstream file_;
+  std::string problem_;
 };
 
 }  // namespace dist

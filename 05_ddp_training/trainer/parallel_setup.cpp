@@ -18,9 +18,9 @@ std::optional<int> ParallelSetup::read(int argc, char** argv) {
   return explain(comm(), console(), *make_group(), stream(), device.reason);
 }
 
-void ParallelSetup::check_together(CommandLine& command_line) {
+void ParallelSetup::check_together() {
   // One run, or N that only look like it?
-  require_agreement(comm(), command_line.values(), settings["training data"]);
+  require_agreement(comm(), values());
   backend_ = choose_backend(parallel_.backend, comm(), device.device);
 }
 

@@ -43,7 +43,7 @@ class ParallelSetup : public Setup {
   void declare(CommandLine& command_line) override {
     parallel_.declare(command_line, options, comm());
   }
-  void check_together(CommandLine& command_line) override;
+  void check_together() override;
 
  private:
   ParallelOptions parallel_;

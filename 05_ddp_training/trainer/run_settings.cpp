@@ -13,11 +13,11 @@ namespace {
 
 // Neither of these changes a number that is computed. The data are compared by their content,
 // the batch by the samples per step.
-constexpr std::array<std::string_view, 18> kFree{
+constexpr std::array<std::string_view, 19> kFree{
     "--data",    "--batch-size",     "--global-batch",     "--epochs", "--max-steps",
     "--init",    "--checkpoint",     "--checkpoint-every", "--resume", "--evaluate",
     "--metrics", "--check-replicas", "--overlap",          "--json",   "--trace",
-    "--strict",  "--timeout",        "--explain"};
+    "--strict",  "--timeout",        "--explain",          "test data"};
 // These change the order in which a sum is rounded, and so the last bits.
 constexpr std::array<std::string_view, 7> kRounding{
     "--device",        "--threads",       "--backend",        "--algorithm",
@@ -38,15 +38,14 @@ std::string value_in(const RunSettings& settings, const std::string& name) {
 
 }  // namespace
 
-RunSettings run_settings(const std::vector<CommandLine::Value>& flags,
-                         const std::string& training_data, const std::string& device,
-                         std::size_t ranks, std::size_t samples_per_step) {
+RunSettings run_settings(const std::vector<CommandLine::Value>& values,
+                         const std::string& device, std::size_t ranks,
+                         std::size_t samples_per_step) {
   RunSettings settings;
-  for (const auto& [flag, text] : flags) {
-    if (!contains(kFree, flag)) settings[flag] = text;
+  for (const auto& [name, text] : values) {
+    if (!contains(kFree, name)) settings[name] = text;
   }
   settings["--device"] = device;
-  settings["training data"] = training_data;
   settings[kRanks] = std::to_string(ranks);
   settings[kSamplesPerStep] = std::to_string(samples_per_step);
   return settings;

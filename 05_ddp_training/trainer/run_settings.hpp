@@ -17,9 +17,10 @@ using RunSettings = std::map<std::string, std::string>;
 
 // Of the flags those that decide numbers: all but the ones that say how long, where to, and
 // what to look at. So a flag that is added later counts until somebody says that it does not.
-RunSettings run_settings(const std::vector<CommandLine::Value>& flags,
-                         const std::string& training_data, const std::string& device,
-                         std::size_t ranks, std::size_t samples_per_step);
+// `values` are those of the command line and the training data's fingerprint.
+RunSettings run_settings(const std::vector<CommandLine::Value>& values,
+                         const std::string& device, std::size_t ranks,
+                         std::size_t samples_per_step);
 
 // `before` are those of `file`. Throws Error naming the flag or the thing if `now` is another
 // run. Returns sentences for the reader about what may differ, and from here on does: how sums

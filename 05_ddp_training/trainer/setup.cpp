@@ -22,12 +22,14 @@ std::optional<int> Setup::read(int argc, char** argv) {
     device = choose_device(options.common.device, comm_.local_rank());
     const auto processes = static_cast<std::size_t>(comm_.size());
     data.load(options, comm_.size(), ranks().per_process());
-    settings =
-        run_settings(command_line.values(), data.fingerprint(options), to_string(device.device),
-                     processes, processes * options.batch_size * accumulate());
-    start.check(options, settings, /*reads=*/root, /*any_ranks=*/fixed_ranks());
+    values_ = command_line.values();
+    for (auto& value : data.fingerprints(options)) values_.push_back(std::move(value));
+    settings = run_settings(values_, to_string(device.device), processes,
+                            processes * options.batch_size * accumulate());
+    start.check(options, settings, data.size(options), /*reads=*/root,
+                /*any_ranks=*/fixed_ranks());
   });
-  command_line.check_together([&] { check_together(command_line); });
+  command_line.check_together([&] { check_together(); });
   if (const auto exit = parse(command_line, comm_, argc, argv)) return exit;
 
   console_.emplace(options.common.json, root);

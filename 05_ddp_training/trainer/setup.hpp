@@ -61,13 +61,16 @@ class Setup {
   virtual std::string title() const { return "Lesson 5, before: one process trains alone."; }
   // Whether the number of processes changes nothing about a run (--deterministic).
   virtual bool fixed_ranks() const { return false; }
+  // What all ranks must agree on: flags, and data by their content.
+  const std::vector<CommandLine::Value>& values() const { return values_; }
   // Between the other flags: adds its own, and checks of how they fit.
   virtual void declare(CommandLine&) {}
   // Called on all ranks when each of them has passed its own checks. Throws Error on all.
-  virtual void check_together(CommandLine&) {}
+  virtual void check_together() {}
 
  private:
   std::string program_;
+  std::vector<CommandLine::Value> values_;
   const Communicator& comm_;
   std::optional<Console> console_;
   std::optional<Stream> stream_;

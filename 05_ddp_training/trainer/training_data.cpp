@@ -22,7 +22,8 @@ constexpr std::size_t kTestDigits = 2000;
 
 std::unique_ptr<Dataset> read_idx_pair(const std::string& images, const std::string& labels) {
   try {
-    return std::make_unique<IdxDataset>(open_file(images), open_file(labels), images, labels);
+    return std::make_unique<IdxDataset>(open_file(images, idx_length),
+                                        open_file(labels, idx_length), images, labels);
   } catch (const Error& error) {
     throw Error(fmt::format("--data: {}", error.what()));
   }
@@ -73,6 +74,17 @@ void check_widths(TrainingOptions& options, std::size_t features, std::size_t cl
     throw Error(fmt::format("--layers: the output width is {}, the data has {} classes",
                             options.layers.back(), classes));
   }
+}
+
+std::string fingerprint(const std::string& name, const Dataset& data) {
+  Fingerprint hash;
+  std::vector<float> row(data.features());
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const std::int32_t label = data.get(i, row);
+    hash.add(row.data(), row.size() * sizeof(float));
+    hash.add(&label, sizeof label);
+  }
+  return fmt::format("{}, {} samples, {:016x}", name, data.size(), hash.value());
 }
 
 // Each of `processes` plays `here` ranks, which share its batch.
@@ -142,16 +154,11 @@ void TrainingData::load(TrainingOptions& options, int processes,
   check_counts(options, train_->size(), processes, ranks_per_process);
 }
 
-std::string TrainingData::fingerprint(const TrainingOptions& options) const {
-  if (train_ == nullptr) return fmt::format("synthetic, {} samples", options.samples);
-  Fingerprint hash;
-  std::vector<float> row(train_->features());
-  for (std::size_t i = 0; i < train_->size(); ++i) {
-    const std::int32_t label = train_->get(i, row);
-    hash.add(row.data(), row.size() * sizeof(float));
-    hash.add(&label, sizeof label);
-  }
-  return fmt::format("{}, {} samples, {:016x}", options.dataset, train_->size(), hash.value());
+std::vector<CommandLine::Value> TrainingData::fingerprints(
+    const TrainingOptions& options) const {
+  return {{"training data", train_ ? fingerprint(options.dataset, *train_)
+                                   : fmt::format("synthetic, {} samples", options.samples)},
+          {"test data", test_ ? fingerprint(options.dataset, *test_) : "none"}};
 }
 
 void TrainingData::draw(const TrainingOptions& options, Generator& generator) {

@@ -6,7 +6,7 @@
 #include "05_ddp_training/trainer/training_options.hpp"
 
 #include <memory>
-#include <string>
+#include <vector>
 
 namespace dist {
 
@@ -18,10 +18,15 @@ class TrainingData {
   // synthetic set is not drawn yet.
   void load(TrainingOptions& options, int processes, std::size_t ranks_per_process = 1);
 
-  // The training set by its content, for comparing with other ranks' and other runs': name,
-  // size and a hash of every number, such as "digits, 8000 samples, 1f2e...". The synthetic set
-  // is its flags. Reads the whole set.
-  std::string fingerprint(const TrainingOptions& options) const;
+  // The sets by their content, for comparing with other ranks' and other runs': name, size and
+  // a hash of every number, such as "digits, 8000 samples, 1f2e...". The synthetic set is its
+  // flags. Called "training data" and "test data". Reads all of both.
+  std::vector<CommandLine::Value> fingerprints(const TrainingOptions& options) const;
+
+  // How many samples there are to train on, also before they are drawn.
+  std::size_t size(const TrainingOptions& options) const {
+    return train_ ? train_->size() : options.samples;
+  }
 
   // Draws the synthetic set; does nothing for the others. PyTorch's program draws the model
   // first, from the same generator, so this comes after the model.

@@ -30,6 +30,9 @@ class TrainingLog {
   // The run ends before its end because it was asked to; `checkpoint` holds it.
   void stopped(const std::string& checkpoint);
 
+  // Why --metrics does not hold every step; empty if it does.
+  std::string problem() const { return metrics_ ? metrics_->problem() : ""; }
+
   // Told of so far, an earlier run's steps included.
   std::size_t steps() const { return steps_; }
   std::size_t skipped() const { return skipped_; }

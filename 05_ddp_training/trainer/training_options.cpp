@@ -1,6 +1,6 @@
 #include "05_ddp_training/trainer/training_options.hpp"
 
-#include "common/atomic_file.hpp"
+#include "01_send_recv/advanced/atomic_file.hpp"
 #include "common/check.hpp"
 
 #include <fmt/core.h>
@@ -46,16 +46,17 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
     if (command_line.given("--checkpoint-every") && checkpoint.empty()) {
       throw Error("--checkpoint-every: needs --checkpoint FILE");
     }
-    // A limit in steps alone means as many epochs as it takes.
-    if (max_steps > 0 && !command_line.given("--epochs")) epochs = max_steps;
-    if (!metrics.empty() && metrics == checkpoint) {
-      throw Error("--metrics: names the same file as --checkpoint");
-    }
     if (writes) {
       // Before hours of training, not after them.
-      if (!checkpoint.empty()) require_writable("--checkpoint", checkpoint);
-      if (!metrics.empty()) require_writable("--metrics", metrics);
+      std::vector<OutputFile> files;
+      for (const auto& [flag, text] : command_line.values()) {
+        const bool output = flag == "--checkpoint" || flag == "--metrics" || flag == "--trace";
+        if (output) files.push_back({flag, text});
+      }
+      require_writable(files);
     }
+    // A limit in steps alone means as many epochs as it takes.
+    if (max_steps > 0 && !command_line.given("--epochs")) epochs = max_steps;
   });
 }
 

@@ -24,7 +24,8 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
       schedule_(setup.schedule()),
       guards_(setup.comm(), model.parameters(),
               {.check_replicas = setup.check_replicas(),
-               .stop_on_signal = !setup.options.checkpoint.empty()}),
+               .stop_on_signal =
+                   !setup.options.checkpoint.empty() && !setup.start.evaluates_only()}),
       numbers_(kSteps * kNumbers, stream_.device()),
       results_(kSteps * kNumbers, stream_.device(), Memory::pinned) {
   setup.data.draw(setup.options, setup.generator());
@@ -34,12 +35,16 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
   const BatchPlan plan = setup.batches();
   const VirtualSampler sampler(setup.train().size(), setup.ranks(), plan.size,
                                setup.options.sampler);
+  const std::size_t per_epoch = plan.steps(sampler.num_samples());
+  std::size_t left = plan.steps(sampler.indices_after(position_.taken).size());
+  if (left == 0) {  // on other ranks, what an epoch has left may not make a batch
+    position_.start_next_epoch();
+    left = per_epoch;
+  }
   total_steps_ =
       setup.start.evaluates_only()
           ? position_.step
-          : setup.options.total_steps(position_.step, position_.epoch,
-                                      plan.steps(sampler.indices_after(position_.taken).size()),
-                                      plan.steps(sampler.num_samples()));
+          : setup.options.total_steps(position_.step, position_.epoch, left, per_epoch);
   for (const std::string& line : setup.opening(model)) setup.console().line(line);
   for (const std::string& note : setup.start.notes()) setup.console().line(note);
   log_.emplace(setup.console(), setup.options, position_.step, total_steps_);
@@ -156,9 +161,10 @@ int TrainingRun::verdict() {
   const std::string difference = first_difference(comm, model_.parameters(), stream_);
   summary_.replicas_identical = difference.empty();
   const bool finite = summary_.print(console, times_, model_.parameters(), stream_);
-  return console.verdict(comm.all_agree(finite && difference.empty()), setup_.promise(),
-                         difference.empty() ? "the parameters diverged"
-                                            : "the replicas differ, first in " + difference);
+  const std::string wrong = !difference.empty() ? "the replicas differ, first in " + difference
+                            : !finite           ? "the parameters diverged"
+                                                : log_->problem();
+  return console.verdict(comm.all_agree(wrong.empty()), setup_.promise(), wrong);
 }
 
 void TrainingRun::save() {

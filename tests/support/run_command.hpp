@@ -3,12 +3,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -42,6 +44,27 @@ inline std::string content_of(const std::string& path) {
   text << file.rdbuf();
   return text.str();
 }
+
+// While it lives no file of this process grows beyond so many bytes.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    before_handler_ = std::signal(SIGXFSZ, SIG_IGN);  // write() fails, as on a full disk
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, before_handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*before_handler_)(int) = nullptr;
+};
 
 struct CommandResult {
   int status = -1;  // exit status; 128 + signal if it was killed

@@ -1,4 +1,5 @@
 // What programs call (common/watch.hpp).
+#include "01_send_recv/advanced/atomic_file.hpp"
 #include "common/watch.hpp"
 #include "tools/watch/communicators.hpp"
 #include "tools/watch/flags.hpp"
@@ -7,10 +8,12 @@
 #include "tools/watch/session.hpp"
 #include "tools/watch/traffic.hpp"
 
+#include <array>
 #include <exception>
 
 namespace {
 
+using namespace dist;
 using namespace dist::watch;
 
 void set_strict(bool on) {
@@ -41,6 +44,10 @@ const dist::WatchTable dist_watch_table{
     .start_count = start_count,
     .end_count = end_count,
     .flags_are_read = flags_are_read,
+    .require_writable =
+        [](const std::string& flag, const std::string& file) {
+          require_writable(std::array{OutputFile{flag, file}});
+        },
     .keep_trace = keep_trace_if_possible,
     .set_strict = set_strict,
     .is_observing = observing,

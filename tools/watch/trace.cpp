@@ -1,5 +1,6 @@
 #include "tools/watch/trace.hpp"
 
+#include "01_send_recv/advanced/atomic_file.hpp"
 #include "tools/watch/observation.hpp"
 #include "tools/watch/text.hpp"
 #include "tools/watch/trace_text.hpp"
@@ -8,14 +9,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <new>
-#include <stdexcept>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace dist::watch {
 namespace {
@@ -74,25 +70,6 @@ RankTrace read_board(const RankBoard& board) {
   return trace;
 }
 
-// The whole file or none: a job that is killed meanwhile leaves no half of one.
-void write_file(const std::string& path, const std::string& content) {
-  struct stat status {};
-  // A device is no file to be renamed away.
-  const bool plain = ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
-  const std::string target = plain ? concat(path, ".", ::getpid(), ".tmp") : path;
-  std::FILE* const file = std::fopen(target.c_str(), "wb");
-  bool written = file != nullptr;
-  if (written) {
-    written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
-    written = std::fclose(file) == 0 && written;
-  }
-  if (written && plain) written = std::rename(target.c_str(), path.c_str()) == 0;
-  if (written) return;
-  const int reason = errno;
-  if (file != nullptr && plain) std::remove(target.c_str());
-  throw std::runtime_error(path + ": cannot be written: " + std::strerror(reason));
-}
-
 // A board travels as it lies in memory: nobody writes to it any more.
 int bytes_of(const RankBoard& board) {
   const std::uint64_t events =
@@ -125,7 +102,7 @@ void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine) {
   }
   std::vector<RankTrace> traces{read_board(mine)};
   for (int source = 1; source < size; ++source) traces.push_back(receive_board(source));
-  write_file(file, text_of_trace(traces));
+  write_file_at_once(file, text_of_trace(traces));
   for (const RankTrace& one : traces) {
     if (one.dropped == 0) continue;
     std::fprintf(stderr, "trace: no room for the first %llu events of rank %d\n",
@@ -141,7 +118,7 @@ std::string write_trace_of_host(const std::string& file,
   }
   const int lowest = traces.front().rank;
   const std::string name = lowest == 0 ? file : concat(file, ".rank", lowest);
-  write_file(name, text_of_trace(traces));
+  write_file_at_once(name, text_of_trace(traces));
   return name;
 }
 

@@ -63,20 +63,18 @@ std::size_t first_disagreement(const Communicator& comm,
 
 }  // namespace
 
-void require_agreement(const Communicator& comm, std::vector<CommandLine::Value> flags,
-                       const std::string& training_data) {
+void require_agreement(const Communicator& comm, std::vector<CommandLine::Value> values) {
   // Alone first: another program may have other flags.
   const std::string program = this_program();
   if (first_disagreement(comm, {hash_of(program)}) == 0) {
     report(comm, "the program's file", program);
   }
   // Hosts may keep the same data in different folders.
-  std::erase_if(flags, [](const CommandLine::Value& value) { return value.flag == "--data"; });
-  flags.push_back({"training data", training_data});
+  std::erase_if(values, [](const CommandLine::Value& value) { return value.flag == "--data"; });
   std::vector<std::uint64_t> hashes;
-  for (const auto& [flag, text] : flags) hashes.push_back(hash_of(text));
+  for (const auto& [flag, text] : values) hashes.push_back(hash_of(text));
   const std::size_t first = first_disagreement(comm, hashes);
-  if (first < flags.size()) report(comm, flags[first].flag, flags[first].text);
+  if (first < values.size()) report(comm, values[first].flag, values[first].text);
 }
 
 }  // namespace dist

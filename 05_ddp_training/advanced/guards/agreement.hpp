@@ -11,11 +11,9 @@
 
 namespace dist {
 
-// Called on all ranks, before anything that depends on flags. `flags` are the command line's
-// values; `training_data` is this rank's data by their content. Throws Error on all ranks,
-// naming the first thing that is not the same and who has what:
-// "--lr: 0.001 on rank 0, but 0.01 on rank 2".
-void require_agreement(const Communicator& comm, std::vector<CommandLine::Value> flags,
-                       const std::string& training_data);
+// Called on all ranks, before anything that depends on flags. `values` are the command line's
+// and this rank's data by their content. Throws Error on all ranks, naming the first thing that
+// is not the same and who has what: "--lr: 0.001 on rank 0, but 0.01 on rank 2".
+void require_agreement(const Communicator& comm, std::vector<CommandLine::Value> values);
 
 }  // namespace dist

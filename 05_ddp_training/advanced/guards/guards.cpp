@@ -9,7 +9,7 @@ namespace dist {
 Guards::Guards(const Communicator& comm, std::span<const Parameter> parameters,
                GuardOptions options)
     : comm_(comm), parameters_(parameters), options_(options) {
-  if (options.stop_on_signal) signal_.emplace();
+  if (!options.stop_on_signal) release_stop_signals();
 }
 
 std::string Guards::after_step(const UpdateState& update, bool anybody_asked) {

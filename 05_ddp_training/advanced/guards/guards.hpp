@@ -8,7 +8,6 @@
 #include "common/communicator.hpp"
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -25,7 +24,7 @@ class Guards {
   Guards(const Communicator& comm, std::span<const Parameter> parameters, GuardOptions options);
 
   // Whether this rank was asked to stop.
-  bool asked_to_stop() const { return signal_ && signal_->asked(); }
+  bool asked_to_stop() const { return options_.stop_on_signal && stop_signal_is_pending(); }
 
   // Told of every step, in order, when its outcome has reached the host: what the optimizer
   // did, and whether some rank was asked to stop. The same on all ranks. Returns the parameter
@@ -47,7 +46,6 @@ class Guards {
   const Communicator& comm_;
   std::span<const Parameter> parameters_;
   GuardOptions options_;
-  std::optional<StopRequest> signal_;
   bool stop_requested_ = false;
   std::string problem_;
 };

@@ -5,36 +5,30 @@
 namespace dist {
 namespace {
 
-// What a handler may touch.
-volatile std::sig_atomic_t was_asked = 0;
-
-extern "C" void remember(int) {
-  was_asked = 1;
-}
-
-void handle(int signal, void (*handler)(int)) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;  // a message under way is not disturbed
-  sigemptyset(&action.sa_mask);
-  sigaction(signal, &action, nullptr);
+sigset_t stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  sigaddset(&signals, SIGTERM);
+  return signals;
 }
 
 }  // namespace
 
-StopRequest::StopRequest() {
-  was_asked = 0;
-  handle(SIGUSR1, remember);
-  handle(SIGTERM, remember);
+void hold_stop_signals() {
+  const sigset_t signals = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-StopRequest::~StopRequest() {
-  handle(SIGUSR1, SIG_DFL);
-  handle(SIGTERM, SIG_DFL);
+void release_stop_signals() {
+  const sigset_t signals = stop_signals();
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
-bool StopRequest::asked() const {
-  return was_asked != 0;
+bool stop_signal_is_pending() {
+  sigset_t pending;
+  sigpending(&pending);
+  return sigismember(&pending, SIGUSR1) == 1 || sigismember(&pending, SIGTERM) == 1;
 }
 
 }  // namespace dist

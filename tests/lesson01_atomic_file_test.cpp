@@ -1,0 +1,137 @@
+// Lesson 1: files that are replaced whole, and checked before they are.
+#include "01_send_recv/advanced/atomic_file.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/mpi_test.hpp"
+#include "tests/support/run_command.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <vector>
+
+namespace {
+
+using namespace dist;
+using dist::test::content_of;
+using dist::test::error_of;
+using dist::test::FullDisk;
+using dist::test::TemporaryFolder;
+
+std::vector<std::string> names_in(const TemporaryFolder& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat status {};
+  REQUIRE(::stat(path.c_str(), &status) == 0);
+  return status.st_mode & 0777;
+}
+
+std::string why_not(const std::vector<OutputFile>& files) {
+  return error_of([&] { require_writable(files); });
+}
+
+}  // namespace
+
+TEST_CASE("a file is written under a name of its own, for its owner alone") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x";
+  // What somebody else may have planted where the name can be guessed.
+  std::ofstream(folder / "victim") << "untouched";
+  std::filesystem::create_symlink("victim", folder / "x.tmp");
+  std::vector<std::string> seen;
+  for (int i = 0; i < 2; ++i) {
+    replace_file(path, [&](const File& file) {
+      file.write("abc", 3);
+      for (const std::string& name : names_in(folder)) {
+        if (!name.starts_with("x.unfinished-")) continue;
+        seen.push_back(name);
+        CHECK(mode_of(folder / name) == 0600);
+      }
+    });
+  }
+  REQUIRE(seen.size() == 2);
+  CHECK(seen[0] != seen[1]);
+  CHECK(content_of(path) == "abc");
+  CHECK(content_of(folder / "victim") == "untouched");
+  CHECK(names_in(folder).size() == 3);
+}
+
+TEST_CASE("a replaced file keeps its mode, and a link stays a link") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "elsewhere");
+  std::filesystem::create_symlink("elsewhere/x", folder / "link");
+  write_file_at_once(folder / "link", "new");  // its target is not there yet
+  CHECK(content_of(folder / "elsewhere/x") == "new");
+  ::chmod((folder / "elsewhere/x").c_str(), 0640);
+  write_file_at_once(folder / "link", "newer");
+  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(content_of(folder / "elsewhere/x") == "newer");
+  CHECK(mode_of(folder / "elsewhere/x") == 0640);
+}
+
+TEST_CASE("what is not a file is never replaced by one") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "folder");
+  ::mkfifo((folder / "pipe").c_str(), 0600);
+  std::filesystem::create_symlink("/dev/null", folder / "device");
+  std::filesystem::create_symlink("loop", folder / "loop");
+  for (const std::string name : {"folder", "pipe", "device", "loop"}) {
+    const std::string path = folder / name;
+    const auto type = std::filesystem::symlink_status(path).type();
+    CHECK(why_not({{"--flag", path}}).starts_with("--flag: " + path));
+    CHECK(error_of([&] { write_file_at_once(path, "x"); }).starts_with(path));
+    CHECK(std::filesystem::symlink_status(path).type() == type);
+  }
+  CHECK(names_in(folder).size() == 4);
+}
+
+TEST_CASE("two flags cannot name one file, however it is written") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "x") << "kept";
+  std::filesystem::create_hard_link(folder / "x", folder / "hard");
+  std::filesystem::create_symlink("x", folder / "soft");
+  std::filesystem::create_symlink("not-yet", folder / "dangling");
+  for (const std::string name : {"x", "./x", "hard", "soft"}) {
+    CHECK(why_not({{"-a", folder / "x"}, {"-b", folder / name}}) ==
+          "-b: " + (folder / name) + " is also the file of -a");
+  }
+  CHECK(why_not({{"-a", folder / "not-yet"}, {"-b", folder / "dangling"}}).starts_with("-b: "));
+  CHECK(why_not({{"-a", folder / "x"}, {"-b", ""}, {"-c", ""}}) == "nothing thrown");
+  CHECK(why_not({{"-a", folder / "x"}, {"-b", folder / "y"}}) == "nothing thrown");
+  CHECK(content_of(folder / "x") == "kept");
+  CHECK(names_in(folder).size() == 4);
+}
+
+TEST_CASE("what a killed writer left goes with the next run, a living one's stays") {
+  const TemporaryFolder folder;
+  for (const std::string name : {"x.unfinished-dead01", "x.unfinished-alive1", "xx"}) {
+    std::ofstream(folder / name) << "half";
+  }
+  const int alive = ::open((folder / "x.unfinished-alive1").c_str(), O_RDONLY);
+  REQUIRE(::flock(alive, LOCK_EX) == 0);
+  CHECK(why_not({{"--flag", folder / "x"}}) == "nothing thrown");
+  CHECK_FALSE(std::filesystem::exists(folder / "x.unfinished-dead01"));
+  CHECK(std::filesystem::exists(folder / "x.unfinished-alive1"));
+  CHECK(names_in(folder).size() == 2);
+  ::close(alive);
+}
+
+TEST_CASE("a write that fails leaves the old file, and nothing beside it") {
+  const TemporaryFolder folder;
+  write_file_at_once(folder / "x", "old");
+  {
+    const FullDisk full(1000);
+    CHECK(error_of([&] {
+            write_file_at_once(folder / "x", std::string(2000, 'x'));
+          }).starts_with((folder / "x") + ": cannot be written: "));
+  }
+  CHECK(content_of(folder / "x") == "old");
+  CHECK(names_in(folder).size() == 1);
+}
