@@ -7,6 +7,7 @@
 #include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/json.hpp"
+#include "common/slowest.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <bit>
@@ -27,6 +28,21 @@ TEST_CASE("the median is the middle, or the mean of the middle two") {
   CHECK(median({9.0, 1.0, 5.0}) == 5.0);
   CHECK(median({9.0, 1.0, 4.0, 6.0}) == 5.0);
   CHECK(median({2.0, 100.0}) == 51.0);
+}
+
+TEST_CASE("the slowest rank is named if it is unlike the others") {
+  const auto slowest_of = [](std::vector<double> busy) { return slowest(busy); };
+  REQUIRE(slowest_of({1.0, 1.1, 2.2, 0.9}));
+  CHECK(slowest_of({1.0, 1.1, 2.2, 0.9})->rank == 2);
+  CHECK(slowest_of({1.0, 1.0, 2.5})->ratio == 2.5);
+  CHECK(slowest_of({3.0, 2.0})->ratio == 1.5);
+  CHECK_FALSE(slowest_of({2.9, 2.0}));
+  CHECK_FALSE(slowest_of({1.0, 2.0, 2.0}));  // two are slow, or one is quick
+  CHECK_FALSE(slowest_of({1.0, 1.2, 1.4, 0.5}));
+  for (const std::vector<double>& busy :
+       {std::vector<double>{}, {7.0}, {0.0, 0.0}, {0.0, 1.0, 0.0}}) {
+    CHECK_FALSE(slowest(busy));
+  }
 }
 
 TEST_CASE("a sweep starts and ends where it is told to") {
