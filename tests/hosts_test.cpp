@@ -1,7 +1,7 @@
 // The programs on two hosts: two network namespaces of this machine (support/two_hosts.sh),
 // with a cable between them that can be slow, and can be pulled.
 #include "tests/support/catch.hpp"
-#include "tests/support/run_command.hpp"
+#include "tests/support/two_hosts.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -16,25 +16,6 @@ using namespace dist::test;
 using nlohmann::json;
 
 namespace {
-
-constexpr const char* kTwoHosts = SOURCE_DIR "/tests/support/two_hosts.sh ";
-// As root, where namespaces are allowed. Otherwise says "skipped: ", which CTest looks for.
-bool there_are_two_hosts() {
-  static const CommandResult trial = run_command(std::string(kTwoHosts) + "--rate 1gbit true");
-  if (trial.status == 0) return true;
-  std::cout << (trial.status == 77 ? trial.out : "FAILED: " + trial.err) << std::endl;
-  CHECK(trial.status == 77);
-  return false;
-}
-
-// On N + N ranks. A run that does not end by itself is ended after a minute, with status 124.
-CommandResult on_two_hosts(int ranks_per_host, const std::string& program,
-                           const std::string& flags, const std::string& options = "") {
-  const TemporaryFolder folder;  // for .learn/
-  return run_command("cd " + folder.path().string() + " && timeout 60 " + kTwoHosts +
-                     "--ranks-per-host " + std::to_string(ranks_per_host) + " " + options +
-                     " " PROGRAM_DIR "/" + program + " " + flags);
-}
 
 std::vector<json> slices_of(const json& trace, int rank, const std::string& name) {
   std::vector<json> found;
@@ -58,23 +39,6 @@ std::map<int, std::string> hosts_in(const json& trace) {
     hosts[event["pid"]] = name.substr(name.rfind(' ') + 1);
   }
   return hosts;
-}
-
-// A safetensors file that is whole: a length, a header, and as many bytes as the header says.
-void check_whole(const std::string& file) {
-  const std::string bytes = content_of(file);
-  std::uint64_t length = 0;
-  REQUIRE(bytes.size() > sizeof length);
-  std::memcpy(&length, bytes.data(), sizeof length);
-  REQUIRE(bytes.size() > sizeof length + length);
-  const json header = json::parse(bytes.substr(sizeof length, length));
-  std::uint64_t data = 0;
-  for (const auto& [name, tensor] : header.items()) {
-    if (name == "__metadata__") continue;
-    data = std::max(data, tensor["data_offsets"][1].get<std::uint64_t>());
-  }
-  CHECK(header.contains("0.weight"));
-  CHECK(bytes.size() == sizeof length + length + data);
 }
 
 }  // namespace
@@ -194,28 +158,6 @@ TEST_CASE("each host tells of its own ranks when a job hangs on both", "[hosts]"
         std::map<int, std::string>{{0, "host-a"}, {1, "host-a"}});
   CHECK(hosts_in(json::parse(content_of(folder / "t.json.rank2"))) ==
         std::map<int, std::string>{{2, "host-b"}, {3, "host-b"}});
-}
-
-TEST_CASE("a link that drops ends the job with a diagnosis, the checkpoint intact", "[hosts]") {
-  if (!there_are_two_hosts()) return;
-  for (const int ranks_per_host : {1, 2}) {
-    const TemporaryFolder folder;
-    const std::string file = folder / "model.safetensors";
-    const CommandResult result =
-        on_two_hosts(ranks_per_host, "ddp_training",
-                     "--epochs 100000 --timeout 8 --checkpoint-every 5 --checkpoint " + file,
-                     "--drop-when " + file);
-    INFO(result.out << result.err);
-    CHECK(result.says("two_hosts: the cable is out"));
-    CHECK(result.err.find("hang: rank 0 ") != std::string::npos);
-    CHECK(result.says("of all_reduce #"));
-    CHECK(result.says(" (bucket "));
-    CHECK(result.says("hang: nothing has moved on this host for 8 s (--timeout)\n"));
-    // mpirun waits for an answer from the other host, until it is ended: no status of its own.
-    CHECK(result.status != 0);
-    CHECK(result.status != 124);
-    check_whole(file);
-  }
 }
 
 namespace {

@@ -1,5 +1,4 @@
-// Lesson 5: replicas that train as one process would, the check that they are still equal, and
-// their evaluation.
+// Lesson 5: replicas that train as one process would, and their evaluation.
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/advanced/guards/replica_check.hpp"
@@ -17,7 +16,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -84,39 +82,6 @@ TEST_CASE("N ranks with batches of B train the model that one process trains wit
       CHECK(first_difference(world(), model.parameters(), stream).empty());
     }
   }
-}
-
-TEST_CASE("one flipped bit on one rank is found, and named on all") {
-  const Stream stream(Device{});
-  Mlp model = make_model(100, stream);
-  CHECK(first_difference(world(), model.parameters(), stream).empty());
-  const auto flip_lowest_bit = [](float& number) {
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, &number, sizeof(bits));
-    bits ^= 1U;
-    std::memcpy(&number, &bits, sizeof(bits));
-  };
-  for (const std::size_t culprit : {std::size_t{0}, ranks() / 2, ranks() - 1}) {
-    for (const Parameter& parameter : model.parameters()) {
-      CAPTURE(culprit, parameter.name);
-      float& number = parameter.value.span().back();
-      if (rank() == culprit) flip_lowest_bit(number);
-      const std::string found = first_difference(world(), model.parameters(), stream);
-      // Between two, nobody can say who is right.
-      CHECK(found == (ranks() == 1   ? std::string()
-                      : ranks() == 2 ? fmt::format("{} of ranks 0, 1", parameter.name)
-                                     : fmt::format("{} of rank {}", parameter.name, culprit)));
-      if (rank() == culprit) flip_lowest_bit(number);
-    }
-  }
-  // With two of them wrong, the first is named.
-  for (const std::size_t index : {std::size_t{2}, std::size_t{5}}) {
-    float& number = model.parameters()[index].value.span().front();
-    number += static_cast<float>(world().rank());
-  }
-  CHECK(
-      first_difference(world(), model.parameters(), stream).starts_with("2.weight of ranks") ==
-      (ranks() > 1));
 }
 
 TEST_CASE("right answers counted by all ranks are those that one rank counts") {

@@ -1,5 +1,4 @@
-// Lesson 5: what a run is protected from. (That a flipped bit is found:
-// lesson05_parallel_test.)
+// Lesson 5: what a run is protected from. (That a flipped bit is found: faults/07.)
 #include "05_ddp_training/advanced/guards/agreement.hpp"
 #include "05_ddp_training/advanced/guards/guards.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"

@@ -198,7 +198,7 @@ void require_writable(std::span<const OutputFile> files) {
   }
 }
 
-void replace_file(const std::string& path, const std::function<void(const File&)>& write) {
+void replace_file(const std::string& path, const std::function<void(const File&)>& write) try {
   const std::string target = target_of(path);
   const Unfinished unfinished(target, path);
   const File& file = unfinished.file();
@@ -215,6 +215,8 @@ void replace_file(const std::string& path, const std::function<void(const File&)
   if (::rename(unfinished.path().c_str(), target.c_str()) != 0) cannot_write(path);
   // The rename itself is an entry of the folder, and reaches the disk with the folder.
   File(folder_of(target)).sync();
+} catch (const Error&) {
+  throw;  // one that nobody catches would not unwind, and leave the unfinished file
 }
 
 void write_file_at_once(const std::string& path, const std::string& content) {

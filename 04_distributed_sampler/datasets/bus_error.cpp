@@ -75,9 +75,14 @@ void on_bus_error(int, siginfo_t* info, void*) {
 
 void install_once() {
   static const int status = [] {
+    // On a stack of its own, as every handler: a library may have pointed the stack register
+    // elsewhere for a while (stop_request.hpp in lesson 5).
+    static std::array<char, 1 << 16> stack;
+    const stack_t alternate{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
+    ::sigaltstack(&alternate, nullptr);
     struct sigaction action {};
     action.sa_sigaction = on_bus_error;
-    action.sa_flags = SA_SIGINFO;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     return ::sigaction(SIGBUS, &action, nullptr);
   }();
   static_cast<void>(status);  // cannot fail for these arguments

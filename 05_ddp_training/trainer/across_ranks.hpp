@@ -9,10 +9,13 @@
 #include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "05_ddp_training/trainer/evaluation.hpp"
+#include "common/slowest.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 namespace dist {
 
@@ -44,6 +47,16 @@ inline std::size_t largest_over_ranks(const Communicator& comm, std::size_t valu
   all_reduce<std::uint64_t>(comm, largest, ReduceOp::max,
                             AllReduceAlgorithm::recursive_doubling);
   return largest[0];
+}
+
+// Called on all ranks, each with how long it computed in a step: the rank that the others had
+// to wait for, if there is one; the same on all.
+inline std::optional<Slowest> slowest_over_ranks(const Communicator& comm, double busy_ms) {
+  // Every rank writes into its own place of zeros, so the sum of all is the list.
+  std::vector<double> all(static_cast<std::size_t>(comm.size()), 0.0);
+  all[static_cast<std::size_t>(comm.rank())] = busy_ms;
+  all_reduce<double>(comm, all, ReduceOp::sum, AllReduceAlgorithm::recursive_doubling);
+  return slowest(all);
 }
 
 // Called on all ranks: the fraction of `test` that the model gets right, the same on all. Every

@@ -16,6 +16,7 @@ struct StepTimes {
   double hideable = 0;       // the part of them that backward could have hidden
   double optimizer = 0;
   double compute() const { return step - data - exposed - optimizer; }  // forward, backward
+  double busy() const { return step - exposed; }  // not waiting for other ranks
 
   // How much of the communication was hidden, from 0 to 1. NaN if nobody knows how long it
   // took.

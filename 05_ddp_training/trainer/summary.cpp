@@ -82,6 +82,12 @@ bool Summary::print(const Console& console, const StepTimeline& times,
       console.line(communication_line(typical, run.overlap));
       console.line(traffic_line(*this));
     }
+    if (slowest) {
+      console.line(fmt::format(
+          "slow: the others waited for rank {}, whose own work took {:.1f} times as "
+          "long as theirs",
+          slowest->rank, slowest->ratio));
+    }
     console.line(fmt::format("{:.0f} samples per second", times.samples_per_second()));
     console.line(describe(memory, run.device));
   }
@@ -102,6 +108,8 @@ bool Summary::print(const Console& console, const StepTimeline& times,
                {"optimizer_ms", significant(typical.optimizer)},
                {"bytes_sent_per_step", bytes_sent ? Json(*bytes_sent) : Json()},
                {"least_bytes_per_step", significant(least_bytes)},
+               {"slowest_rank", slowest ? Json(slowest->rank) : Json()},
+               {"slowest_ratio", slowest ? Json(significant(slowest->ratio)) : Json()},
                {"memory", json_of(memory)},
                {"device", run.device},
                {"backend", nullable(run.backend)},

@@ -6,6 +6,7 @@
 #include "05_ddp_training/trainer/step_times.hpp"
 #include "05_ddp_training/trainer/training_memory.hpp"
 #include "common/console.hpp"
+#include "common/slowest.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,7 @@ struct Summary {
   std::optional<std::uint64_t> bytes_sent{};  // by a rank in a step; nothing if in no message
   double least_bytes = 0;                     // the least that it must send
   TrainingMemory memory{};
+  std::optional<Slowest> slowest{};  // the rank that the others waited for
 
   // Prints lines or the last row. Returns false if a parameter is not finite any more.
   bool print(const Console& console, const StepTimeline& times,

@@ -157,6 +157,8 @@ int TrainingRun::verdict() {
   summary_.memory.before = largest_over_ranks(comm, setup_.memory_before);
   summary_.memory.peak = largest_over_ranks(comm, memory_use().peak_share(comm.local_size()));
 
+  summary_.slowest = slowest_over_ranks(comm, times_.typical().busy());
+
   // N models or one? Every parameter of every rank is compared.
   const std::string difference = first_difference(comm, model_.parameters(), stream_);
   summary_.replicas_identical = difference.empty();

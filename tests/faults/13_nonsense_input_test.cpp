@@ -1,5 +1,6 @@
-// Nonsense that a reader may type, to each of the programs: refused by all ranks together with
-// one sentence that names the flag, before anything runs and before any file is written.
+// Fault 13: nonsense that a reader may type, to each of the programs: refused by all ranks
+// together with one sentence that names the flag, before anything runs and before any file is
+// written.
 #include "tests/support/program_checks.hpp"
 
 #include <algorithm>
@@ -67,7 +68,7 @@ const std::string kTrace = "--trace t.json ";
 
 }  // namespace
 
-TEST_CASE("send_recv refuses every nonsense in one sentence, and writes nothing", "[usage]") {
+TEST_CASE("send_recv refuses every nonsense in one sentence, and writes nothing", "[fault13]") {
   check_all_refused("send_recv", kTrace,
                     {{"--bogus", "--bogus: unknown flag"},
                      {"-x", "-x: unknown flag"},
@@ -94,7 +95,7 @@ TEST_CASE("send_recv refuses every nonsense in one sentence, and writes nothing"
                      {"--trace .", "--trace: . is a folder"}});
 }
 
-TEST_CASE("broadcast refuses every nonsense in one sentence, and writes nothing", "[usage]") {
+TEST_CASE("broadcast refuses every nonsense in one sentence, and writes nothing", "[fault13]") {
   check_all_refused("broadcast", kTrace,
                     {{"--root 2", "--root: there is no rank 2 among 2"},
                      {"--root x", "--root: 'x' is not a whole number"},
@@ -108,7 +109,8 @@ TEST_CASE("broadcast refuses every nonsense in one sentence, and writes nothing"
                      {"--algorithm tree,flat", "--algorithm: 'tree,flat' is none of"}});
 }
 
-TEST_CASE("all_reduce refuses every nonsense in one sentence, and writes nothing", "[usage]") {
+TEST_CASE("all_reduce refuses every nonsense in one sentence, and writes nothing",
+          "[fault13]") {
   check_all_refused(
       "all_reduce", kTrace,
       {{"--op mean", "--op: 'mean' is none of"},
@@ -127,7 +129,7 @@ TEST_CASE("all_reduce refuses every nonsense in one sentence, and writes nothing
 }
 
 TEST_CASE("distributed_sampler refuses every nonsense in one sentence, and writes nothing",
-          "[usage]") {
+          "[fault13]") {
   check_all_refused("distributed_sampler", kTrace,
                     {{"--size many", "--size: 'many' is not a whole number"},
                      {"--size 99999999999999999999", "--size: 99999999999999999999 is not"},
@@ -142,7 +144,7 @@ TEST_CASE("distributed_sampler refuses every nonsense in one sentence, and write
 }
 
 TEST_CASE("ddp_training refuses every nonsense in one sentence, and writes nothing",
-          "[usage]") {
+          "[fault13]") {
   check_all_refused(
       "ddp_training", kTrace + "--checkpoint c.safetensors --metrics m.jsonl ",
       {{"--dataset mnist", "--dataset: 'mnist' is none of"},
@@ -189,7 +191,7 @@ TEST_CASE("ddp_training refuses every nonsense in one sentence, and writes nothi
        {"--init /dev/null", "--init: /dev/null"}});
 }
 
-TEST_CASE("single_process refuses as ddp_training does", "[usage]") {
+TEST_CASE("single_process refuses as ddp_training does", "[fault13]") {
   const TemporaryFolder folder;
   for (const std::string flags : {"--epochs -5", "--global-batch 4", "--layers 784,10,9"}) {
     const CommandResult result =

@@ -1,0 +1,61 @@
+// Fault 2: a run is interrupted in mid-epoch and goes on with as many ranks.
+#include "tests/faults/faults.hpp"
+
+#include <string>
+
+using namespace dist::test;
+using nlohmann::json;
+
+TEST_CASE("killed in mid-run and resumed, a run ends with the same bits", "[fault02][quick]") {
+  const TemporaryFolder folder;
+  for (const std::string& optimizer :
+       {std::string("--optimizer adam "), std::string("--optimizer sgd --momentum 0.9 ")}) {
+    INFO(optimizer);
+    const std::string flags = kRun + optimizer + "--checkpoint-every 7 ";
+    const CommandResult killed =
+        interrupted(4, flags + files(folder, "cut"), folder / "cut.jsonl", 40, "kill -9 $last");
+    CHECK(killed.status == 137);
+    check_that_it_goes_on(folder, 4, flags);
+  }
+}
+
+TEST_CASE("a finished run is not trained further; more epochs are", "[fault02]") {
+  const TemporaryFolder folder;
+  const std::string flags = "--max-steps 12 " + files(folder, "run");
+  const json final = trained(mpirun(2, "ddp_training", "--json " + flags)).final;
+  const std::string before = content_of(folder / "run.st");
+  const CommandResult again = mpirun(2, "ddp_training", "--json --resume " + flags);
+  INFO(again.out << again.err);
+  REQUIRE(again.status == 0);
+  REQUIRE(again.rows().size() == 1);
+  CHECK(again.rows()[0]["steps"] == 12);
+  CHECK(again.rows()[0]["parameters"] == final["parameters"]);
+  CHECK(again.rows()[0]["test_accuracy"] == final["test_accuracy"]);
+  CHECK(content_of(folder / "run.st") == before);
+  CHECK(lines(content_of(folder / "run.jsonl")) == 12);
+
+  // The same parameters, tested by other numbers of ranks, and by none.
+  for (const int ranks : {1, 3}) {
+    const CommandResult tested =
+        mpirun(ranks, "ddp_training", "--json --evaluate --init " + (folder / "run.st"));
+    REQUIRE(tested.rows().size() == 1);
+    CHECK(tested.rows()[0]["test_accuracy"] == final["test_accuracy"]);
+  }
+  const CommandResult alone = run_command(
+      PROGRAM_DIR "/single_process --json --evaluate --init " + (folder / "run.st"));
+  REQUIRE(alone.rows().size() == 1);
+  CHECK(alone.rows()[0]["test_accuracy"] == final["test_accuracy"]);
+}
+
+TEST_CASE("one process goes on from its checkpoint, too", "[fault02]") {
+  const TemporaryFolder folder;
+  const std::string flags =
+      "--dataset synthetic --samples 301 --layers 8,9,10 --batch-size 16 --epochs 3 ";
+  const std::string program = PROGRAM_DIR "/single_process ";
+  CHECK(run_command(program + flags + files(folder, "whole")).status == 0);
+  CHECK(run_command(program + "--max-steps 25 " + flags + files(folder, "cut")).status == 0);
+  CHECK(run_command(program + "--resume " + flags + files(folder, "cut")).status == 0);
+  CHECK(content_of(folder / "cut.jsonl") == content_of(folder / "whole.jsonl"));
+  const bool same_file = content_of(folder / "cut.st") == content_of(folder / "whole.st");
+  CHECK(same_file);
+}

@@ -1,0 +1,29 @@
+// Fault 5: a rank is killed.
+#include "tests/faults/faults.hpp"
+
+#include <algorithm>
+#include <string>
+
+using namespace dist::test;
+
+TEST_CASE("a rank that is killed ends the job, on all ranks", "[fault05]") {
+  const TemporaryFolder folder;
+  double longest = 0;
+  const int kills = times(2, 20);
+  for (int i = 0; i < kills; ++i) {
+    std::filesystem::remove(folder / "cut.jsonl");
+    const CommandResult killed =
+        interrupted(4, kRun + files(folder, "cut"), folder / "cut.jsonl", 10,
+                    "date +%s.%N >&2; kill -9 $last; wait $t; status=$?; date +%s.%N >&2; for "
+                    "r in $ranks; do grep -qs '^State:.*[RSDT] ' /proc/$r/status && echo "
+                    "alive; done; (exit $status)");
+    INFO(killed.out << killed.err);
+    CHECK(killed.status != 0);
+    CHECK_FALSE(killed.says("alive"));
+    const double begin = std::stod(killed.err);
+    const double end = std::stod(killed.err.substr(killed.err.rfind("\n1") + 1));
+    longest = std::max(longest, end - begin);
+  }
+  figure(5, std::to_string(kills) + " kills, the job ended within " + std::to_string(longest) +
+                " s");
+}

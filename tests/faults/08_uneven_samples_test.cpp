@@ -1,0 +1,25 @@
+// Fault 8: samples that ranks and batches do not divide.
+#include "tests/faults/faults.hpp"
+
+#include <string>
+
+using namespace dist::test;
+
+TEST_CASE("accuracy is that of every sample once, on any number of ranks", "[fault08]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "x";
+  nlohmann::json accuracy =
+      trained(mpirun(1, "ddp_training", "--json --max-steps 5 --checkpoint " + file))
+          .final["test_accuracy"];
+  for (int ranks = 2; ranks <= 8; ++ranks) {
+    CAPTURE(ranks);
+    const CommandResult tested =
+        mpirun(ranks, "ddp_training", "--json --evaluate --init " + file);
+    REQUIRE(tested.status == 0);
+    CHECK(tested.rows().back()["test_accuracy"] == accuracy);
+  }
+  // What training does with the rest is said.
+  CHECK(mpirun(3, "ddp_training", "--max-steps 1").says("2667 per rank (padded)"));
+  CHECK(mpirun(3, "ddp_training", "--max-steps 1 --drop-last").says("2666 per rank,"));
+  figure(8, "accuracy " + accuracy.dump() + " on 1 to 8 ranks, of 2000 samples");
+}

@@ -1,0 +1,17 @@
+// Fault 9: a gradient is not finite.
+#include "tests/faults/faults.hpp"
+
+#include <cstddef>
+
+using namespace dist::test;
+using nlohmann::json;
+
+TEST_CASE("a run whose gradients are never finite ends, and says why", "[fault09]") {
+  const CommandResult result =
+      mpirun(3, "ddp_training", "--optimizer sgd --lr 1e6 --max-steps 50 --json");
+  CHECK(result.status == 1);
+  CHECK(result.err.find("10 steps in a row had to be skipped") != std::string::npos);
+  std::size_t skipped = 0;
+  for (const json& row : result.rows()) skipped += row.contains("skipped");
+  CHECK(skipped == 11);  // the host hears of the tenth while the eleventh is refused
+}

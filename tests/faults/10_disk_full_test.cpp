@@ -1,0 +1,68 @@
+// Fault 10: what a run writes finds no room.
+#include "tests/faults/faults.hpp"
+
+#include <string>
+
+using namespace dist::test;
+
+namespace {
+
+const std::string kSmall = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4 ";
+// No file may grow beyond 8 blocks of 512 bytes.
+const std::string kFull = "sh -c 'trap \"\" XFSZ; ulimit -f 8; exec \"$@\"' sh ";
+const std::string kAlone = PROGRAM_DIR "/single_process ";
+
+}  // namespace
+
+TEST_CASE("a full disk under --metrics costs the metrics, not the run", "[fault10]") {
+  const TemporaryFolder folder;
+  const std::string log = folder / "cut.jsonl";
+  const std::string flags = kSmall + "--max-steps 300 " + files(folder, "cut");
+  for (const std::string& start : {kFull + kAlone, "timeout 120 " MPIEXEC " -np 2 " + kFull +
+                                                       PROGRAM_DIR "/ddp_training "}) {
+    const CommandResult result = run_command(start + flags);
+    INFO(result.err);
+    CHECK(result.status == 1);
+    const std::string words = "--metrics: " + log + ": cannot be written: File too large";
+    CHECK(result.says("error: " + words + "; training goes on without it\n"));
+    CHECK(result.says("WRONG: " + words));
+  }
+  const CommandResult rest = mpirun(
+      2, "ddp_training",
+      "--json --resume " + kSmall + "--max-steps 301 " + "--checkpoint " + (folder / "cut.st"));
+  CHECK(rest.status == 0);
+  CHECK(rest.rows().size() == 2);  // step 300 and the summary
+}
+
+TEST_CASE("a full disk under --checkpoint keeps the file before", "[fault10]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "x";
+  const std::string flags =
+      "--dataset synthetic --samples 64 --layers 60,50,10 --batch-size 4 --checkpoint " + file;
+  CHECK(mpirun(2, "ddp_training", flags + " --max-steps 3").status == 0);
+  const std::string before = content_of(file);
+  const CommandResult result =
+      run_command("timeout 120 " MPIEXEC " -np 2 " + kFull + PROGRAM_DIR "/ddp_training " +
+                  flags + " --resume --checkpoint-every 1 --max-steps 9");
+  INFO(result.err);
+  CHECK(result.status == 1);
+  CHECK(result.says("[rank 0] fatal: " + file + ": cannot be written: File too large"));
+  const bool untouched = content_of(file) == before;
+  CHECK(untouched);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+  figure(10, "the file before is kept to the byte; 0 lost");
+}
+
+TEST_CASE("a standard output that takes nothing is an error", "[fault10]") {
+  const TemporaryFolder folder;
+  const std::string log = folder / "m";
+  for (const std::string to : {">/dev/full", ">&-"}) {
+    INFO(to);
+    const CommandResult result =
+        run_command(kAlone + kSmall + "--max-steps 3 --json --metrics " + log + " " + to);
+    CHECK(result.status == 1);
+    CHECK(result.err == "error: standard output cannot be written\n");
+    CHECK(lines(content_of(log)) == 3);  // and no row went there instead
+    CHECK(run_command(kAlone + "--help " + to).status == 1);
+  }
+}

@@ -1,0 +1,30 @@
+// Fault 19: the link between two hosts drops.
+#include "05_ddp_training/checkpoint/safetensors.hpp"
+#include "tests/support/two_hosts.hpp"
+
+#include <string>
+
+using namespace dist::test;
+
+TEST_CASE("a link that drops ends the job with a diagnosis, the checkpoint intact",
+          "[fault19]") {
+  if (!there_are_two_hosts()) return;
+  for (const int ranks_per_host : {1, 2}) {
+    const TemporaryFolder folder;
+    const std::string file = folder / "model.safetensors";
+    const CommandResult result =
+        on_two_hosts(ranks_per_host, "ddp_training",
+                     "--epochs 100000 --timeout 8 --checkpoint-every 5 --checkpoint " + file,
+                     "--drop-when " + file);
+    INFO(result.out << result.err);
+    CHECK(result.says("two_hosts: the cable is out"));
+    CHECK(result.err.find("hang: rank 0 ") != std::string::npos);
+    CHECK(result.says("of all_reduce #"));
+    CHECK(result.says(" (bucket "));
+    CHECK(result.says("hang: nothing has moved on this host for 8 s (--timeout)\n"));
+    // mpirun waits for an answer from the other host, until it is ended: no status of its own.
+    CHECK(result.status != 0);
+    CHECK(result.status != 124);
+    CHECK(dist::read_safetensors(file).has_checksum);  // whole
+  }
+}

@@ -1,0 +1,80 @@
+// What the tests of faults have in common: how often, what came of it, and runs that are
+// interrupted. Each file of this folder is one row of the table in docs/claims.md.
+#pragma once
+
+#include "tests/support/program_checks.hpp"
+#include "tests/support/training_run.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <random>
+#include <string>
+
+namespace dist::test {
+
+// How often a fault is made: the long form is FAULTS_LONG=1.
+inline int times(int few, int many) {
+  return std::getenv("FAULTS_LONG") != nullptr ? many : few;
+}
+
+// Seconds, for sleep: a moment that nobody has chosen.
+inline std::string random_moment(std::mt19937& random, unsigned most_ms) {
+  return std::to_string(0.001 * static_cast<double>(random() % most_ms));
+}
+
+// Prints a row's figure, for docs/claims.md.
+inline void figure(int row, const std::string& text) {
+  std::cout << "figure " << row << ": " << text << std::endl;
+}
+
+// Uneven batches, two of them per step. Alone it would not end before it is interrupted.
+inline const std::string kRun =
+    "--dataset synthetic --samples 3001 --layers 64,96,32,10 --batch-size 13 --accumulate 2 "
+    "--max-steps 1000000 ";
+
+inline std::string files(const TemporaryFolder& folder, const std::string& name) {
+  return "--checkpoint " + (folder / (name + ".st")) + " --metrics " +
+         (folder / (name + ".jsonl")) + " ";
+}
+
+// Starts ddp_training, waits until it has written this many lines of metrics, and then runs
+// `action`, which finds the process of mpirun in $mpirun, those of the ranks in $ranks and the
+// last of these in $last. The status is mpirun's.
+inline CommandResult interrupted(int ranks, const std::string& flags,
+                                 const std::string& metrics, int lines,
+                                 const std::string& action) {
+  return run_command(
+      "timeout 120 " MPIEXEC " -np " + std::to_string(ranks) +
+      " " PROGRAM_DIR "/ddp_training " + flags + " & t=$!; until [ -e " + metrics +
+      " ] && [ $(wc -l <" + metrics + ") -ge " + std::to_string(lines) +
+      " ] || ! kill -0 $t; do sleep 0.02; done; mpirun=$(cat /proc/$t/task/$t/children); "
+      "set -- $(cat /proc/${mpirun% }/task/${mpirun% }/children); ranks=\"$*\"; last=$" +
+      std::to_string(ranks) + "; " + action + "; wait $t");
+}
+
+// Goes on with the run in the files "cut" until some steps after it was interrupted, and
+// compares it with one that was never interrupted: parameters, optimizer and log, to the bit.
+inline void check_that_it_goes_on(const TemporaryFolder& folder, int ranks,
+                                  const std::string& flags, int more_steps = 40) {
+  const std::size_t steps =
+      static_cast<std::size_t>(lines(content_of(folder / "cut.jsonl")) + more_steps);
+  const std::string until = flags + "--json --max-steps " + std::to_string(steps) + " ";
+  const CommandResult resumed =
+      mpirun(ranks, "ddp_training", until + files(folder, "cut") + "--resume");
+  INFO(resumed.err);
+  REQUIRE(resumed.status == 0);
+  const nlohmann::json whole =
+      trained(mpirun(ranks, "ddp_training", until + files(folder, "whole"))).final;
+  const nlohmann::json final = resumed.rows().back();
+  CHECK(final["steps"] == steps);
+  CHECK(final["parameters"] == whole["parameters"]);
+  const bool same_file = content_of(folder / "cut.st") == content_of(folder / "whole.st");
+  CHECK(same_file);
+  CHECK(content_of(folder / "cut.jsonl") == content_of(folder / "whole.jsonl"));
+  for (const char* name : {"cut.st", "cut.jsonl", "whole.st", "whole.jsonl"}) {
+    std::filesystem::remove(folder / name);
+  }
+}
+
+}  // namespace dist::test

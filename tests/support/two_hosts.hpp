@@ -1,0 +1,32 @@
+// Programs on two hosts: two network namespaces of this machine (two_hosts.sh), with a cable
+// between them that can be slow, and can be pulled.
+#pragma once
+
+#include "tests/support/catch.hpp"
+#include "tests/support/run_command.hpp"
+
+#include <iostream>
+#include <string>
+
+namespace dist::test {
+
+inline const std::string kTwoHosts = SOURCE_DIR "/tests/support/two_hosts.sh ";
+// As root, where namespaces are allowed. Otherwise says "skipped: ", which CTest looks for.
+inline bool there_are_two_hosts() {
+  static const CommandResult trial = run_command(kTwoHosts + "--rate 1gbit true");
+  if (trial.status == 0) return true;
+  std::cout << (trial.status == 77 ? trial.out : "FAILED: " + trial.err) << std::endl;
+  CHECK(trial.status == 77);
+  return false;
+}
+
+// On N + N ranks. A run that does not end by itself is ended after a minute, with status 124.
+inline CommandResult on_two_hosts(int ranks_per_host, const std::string& program,
+                                  const std::string& flags, const std::string& options = "") {
+  const TemporaryFolder folder;  // for .learn/
+  return run_command("cd " + folder.path().string() + " && timeout 60 " + kTwoHosts +
+                     "--ranks-per-host " + std::to_string(ranks_per_host) + " " + options +
+                     " " PROGRAM_DIR "/" + program + " " + flags);
+}
+
+}  // namespace dist::test
