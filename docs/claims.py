@@ -6,6 +6,8 @@ it showed, and the test that holds it.
   docs/claims.py --bin build/bin --check    runs every command; fails where one does not show its
                                             claim, where a test is not there, or where claims.md
                                             has other claims than claims.txt
+  docs/claims.py --faults LOG               writes the section of faults, with the figures that
+                                            the long form of tests/faults/ has printed to LOG
 
 claims.txt holds a block of lines for each claim, blank lines between:
 
@@ -18,6 +20,7 @@ claims.txt holds a block of lines for each claim, blank lines between:
 What a machine cannot show, for want of a GPU (status 2) or of a Python module, is left out.
 """
 import argparse
+import datetime
 import os
 import pathlib
 import re
@@ -27,6 +30,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE, LEDGER = ROOT / "docs/claims.txt", ROOT / "docs/claims.md"
+FAULTS, FAULTS_TITLE = ROOT / "docs/faults.txt", "## What training survives"
 KEYS = ("taught", "claim", "shown", "prints", "test")
 
 
@@ -91,6 +95,27 @@ def table(title, claims):
     return lines + [""]
 
 
+def faults_section(log):
+    """As claims.md has it; with a log, anew: the figures that it has, the others as they are."""
+    kept = LEDGER.read_text(encoding="utf-8").partition(FAULTS_TITLE)[2].splitlines()
+    rows = {line.split(" | ")[0].lstrip("| "): line for line in kept if re.match(r"\| \d", line)}
+    if log:
+        commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True,
+                                capture_output=True).stdout.strip()
+        figures = {}
+        for row, text in re.findall(r"^figure (\d+): (.*)$", log.read_text(), re.MULTILINE):
+            figures.setdefault(row, []).append(text)
+        for line in FAULTS.read_text(encoding="utf-8").splitlines():
+            row, fault, happens, command = line.split(" | ")
+            if row in figures:
+                rows[row] = (f"| {row} | {fault} | {happens} | {'; '.join(figures[row])} | "
+                             f"{datetime.date.today()}, {commit} | `{command}` |")
+    return [FAULTS_TITLE, "", "The long form of [tests/faults/](../tests/faults), a row for each "
+            "file. `./learn test --all` runs the short form.", "",
+            "| | fault | what happens | figure | date, commit | command |", "|" + "---|" * 6,
+            *[rows[row] for row in sorted(rows, key=int)], ""]
+
+
 def without_numbers(lines):
     """The ledger with what each command showed left out: that differs from run to run."""
     columns = [line.split(" | ") for line in "\n".join(lines).splitlines()]
@@ -102,7 +127,12 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/bin")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--faults", type=pathlib.Path, metavar="LOG")
     options = parser.parse_args()
+    if options.faults:
+        claims = LEDGER.read_text(encoding="utf-8").partition(FAULTS_TITLE)[0].splitlines()
+        LEDGER.write_text("\n".join(claims + faults_section(options.faults)), encoding="utf-8")
+        return
     binaries = options.bin.resolve()
 
     sections = read_claims()
@@ -130,6 +160,7 @@ def main():
              "Written by `docs/claims.py` from `docs/claims.txt`; `ctest --test-dir build -L claims` runs every command again.", ""]
     for title, claims in sections:
         lines += table(title, claims)
+    lines += faults_section(log=None)
     if failed:
         sys.exit(f"{failed} claims are not shown")
     if options.check:

@@ -17,6 +17,7 @@ TEST_CASE("killed in mid-run and resumed, a run ends with the same bits", "[faul
     CHECK(killed.status == 137);
     check_that_it_goes_on(folder, 4, flags);
   }
+  figure(2, "Adam and SGD with momentum: 0 differing bits in parameters, optimizer and log");
 }
 
 TEST_CASE("a finished run is not trained further; more epochs are", "[fault02]") {

@@ -21,8 +21,10 @@ TEST_CASE("what cannot be gone on from is refused, and nothing is touched", "[fa
   flipped[flipped.size() - 20] ^= 4;
   std::ofstream(folder / "flipped.st", std::ios::binary) << flipped;
 
-  const auto refused = [](const std::string& more, const std::string& words) {
+  int cases = 0;
+  const auto refused = [&](const std::string& more, const std::string& words) {
     check_refused("ddp_training", more, words, 2);
+    ++cases;
   };
   refused("--resume " + base, "--resume: needs --checkpoint");
   refused(base + "--resume --checkpoint " + (folder / "none.st"),
@@ -68,4 +70,5 @@ TEST_CASE("what cannot be gone on from is refused, and nothing is touched", "[fa
   CHECK(content_of(folder / "run.jsonl") == metrics);
   const bool untouched = content_of(folder / "run.st") == checkpoint;
   CHECK(untouched);
+  figure(11, std::to_string(cases) + " files and flags refused by name");
 }

@@ -1,7 +1,7 @@
 // Fault 13: nonsense that a reader may type, to each of the programs: refused by all ranks
 // together with one sentence that names the flag, before anything runs and before any file is
 // written.
-#include "tests/support/program_checks.hpp"
+#include "tests/faults/faults.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -62,6 +62,7 @@ void check_all_refused(const std::string& program, const std::string& files,
     if (!errors.empty()) CHECK(errors.front().rfind("error: " + table[i].error, 0) == 0);
     CHECK(nothing_written);
   }
+  figure(13, program + ": " + std::to_string(table.size()) + " kinds refused");
 }
 
 const std::string kTrace = "--trace t.json ";

@@ -19,4 +19,5 @@ TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[f
   INFO(result.out << result.err);
   CHECK(result.status == 1);
   CHECK(result.err.find("[rank 0] fatal: ") != std::string::npos);
+  figure(14, "the exception of one rank ends all three");
 }

@@ -11,6 +11,7 @@ using nlohmann::json;
 TEST_CASE("ranks that are not in the same run are told apart at the start", "[fault16]") {
   const TemporaryFolder folder;
   const std::string program = PROGRAM_DIR "/ddp_training ";
+  int cases = 0;
   const auto refused = [&](const std::string& first, const std::string& second,
                            const std::string& words) {
     INFO(second);
@@ -20,6 +21,7 @@ TEST_CASE("ranks that are not in the same run are told apart at the start", "[fa
     CHECK(result.status == 2);
     CHECK(result.out.empty());
     CHECK(result.err.find("error: " + words) == 0);
+    ++cases;
   };
   refused(program, program + "--lr 0.5", "--lr: 0.001 on rank 0, but 0.5 on rank 2");
   refused(program, program + "--checkpoint " + (folder / "x"),
@@ -56,4 +58,5 @@ TEST_CASE("ranks that are not in the same run are told apart at the start", "[fa
       run_command("timeout 120 " MPIEXEC " -np 2 " + one + " : -np 1 " + same);
   INFO(agreed.err);
   CHECK(agreed.status == 0);
+  figure(16, std::to_string(cases) + " kinds of difference named");
 }

@@ -1,5 +1,6 @@
 // Fault 19: the link between two hosts drops.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
+#include "tests/faults/faults.hpp"
 #include "tests/support/two_hosts.hpp"
 
 #include <string>
@@ -27,4 +28,5 @@ TEST_CASE("a link that drops ends the job with a diagnosis, the checkpoint intac
     CHECK(result.status != 124);
     CHECK(dist::read_safetensors(file).has_checksum);  // whole
   }
+  figure(19, "a diagnosis from both hosts, the checkpoint whole");
 }
