@@ -4,28 +4,25 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
-#include <cstring>
-#include <ctime>
-#include <dirent.h>
-#include <fcntl.h>
 #include <functional>
-#include <memory>
 #include <new>
 #include <string_view>
-#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace dist::watch {
 namespace {
 
-// For all ranks of a host together: small containers have 64 MiB of shared memory, and the
-// lessons want some of it.
+// For all ranks of a host together.
 constexpr std::size_t kTraceBytesPerHost = 24U << 20;
 constexpr std::size_t kMostEvents = 1U << 17;
 constexpr std::size_t kLine = 64;
+constexpr std::uint64_t kMark = 0x6863746177747364;  // which segments are ours: "dstwatch"
+void* const kNowhere = reinterpret_cast<void*>(-1);  // where shmat puts what it cannot attach
 
 std::string_view variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -37,28 +34,23 @@ int number_in(const char* name, int otherwise) {
   return text.empty() ? otherwise : std::atoi(text.data());
 }
 
-// Ours, and not another user's.
-std::string prefix_of_names() {
-  return concat("dist_watch.", ::getuid(), ".");
-}
-
-// A segment that no process has locked belongs to a job that was killed before all of its ranks
-// had come. A young one may be about to be locked.
+// A segment that nobody has attached belongs to a job that was killed before all of its ranks
+// had come, unless the rank that made it lives and is about to attach it.
 void remove_leftovers() {
-  constexpr std::time_t kYoung_s = 60;
-  const std::string prefix = prefix_of_names();
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/dev/shm"), ::closedir);
-  while (const dirent* const entry = folder ? ::readdir(folder.get()) : nullptr) {
-    if (std::strncmp(entry->d_name, prefix.c_str(), prefix.size()) != 0) continue;
-    const std::string name = concat("/", entry->d_name);
-    const int file = ::shm_open(name.c_str(), O_RDWR, 0);
-    struct stat status {};
-    if (file < 0) continue;
-    if (::fstat(file, &status) == 0 && std::time(nullptr) - status.st_mtime > kYoung_s &&
-        ::flock(file, LOCK_EX | LOCK_NB) == 0) {
-      ::shm_unlink(name.c_str());
+  shm_info kernel{};
+  const int last = ::shmctl(0, SHM_INFO, reinterpret_cast<shmid_ds*>(&kernel));
+  for (int place = 0; place <= last; ++place) {
+    shmid_ds status{};
+    const int segment = ::shmctl(place, SHM_STAT, &status);
+    if (segment < 0 || status.shm_perm.cuid != ::getuid() || status.shm_nattch > 0 ||
+        ::kill(status.shm_cpid, 0) == 0) {
+      continue;
     }
-    ::close(file);
+    void* const memory = ::shmat(segment, nullptr, SHM_RDONLY);
+    if (memory == kNowhere) continue;
+    const bool ours = static_cast<const HostRecord*>(memory)->mark == kMark;
+    ::shmdt(memory);
+    if (ours) ::shmctl(segment, IPC_RMID, nullptr);
   }
 }
 
@@ -93,13 +85,9 @@ HostBoards::HostBoards(const Place& place, bool trace) {
       (sizeof(RankBoard) + events * sizeof(TraceEvent) + kLine - 1) / kLine * kLine;
   const auto local_rank = static_cast<std::size_t>(place.local_rank);
   bytes_ = kLine + ranks * board_bytes;
+  if (ranks > 1 && local_rank == 0) remove_leftovers();
   // A rank with another command line counts on another layout: it gets another segment.
-  const std::string layout = concat(place.job, " ", ranks, " ", events);
-  if (ranks > 1) {
-    name_ = concat("/", prefix_of_names(), std::hash<std::string>()(layout));
-    if (local_rank == 0) remove_leftovers();
-  }
-  const bool shared = ranks > 1 && map_shared(kLine + local_rank * board_bytes, board_bytes);
+  const bool shared = ranks > 1 && map_shared(concat(place.job, " ", ranks, " ", events));
   if (!shared) {
     bytes_ = kLine + board_bytes;
     map_private();
@@ -115,33 +103,22 @@ HostBoards::HostBoards(const Place& place, bool trace) {
   ::gethostname(mine_->host_name.data(), mine_->host_name.size() - 1);
   mine_->event_capacity = events;
   mine_->pid = static_cast<std::int32_t>(::getpid());
-  if (shared && host_->present.fetch_add(1) + 1 == place.local_size)
-    ::shm_unlink(name_.c_str());
+  host_->mark = kMark;
+  if (host_->present.fetch_add(1) + 1 == place.local_size) remove_name();
 }
 
 HostBoards::~HostBoards() {
   remove_name();
   ::munmap(memory_, bytes_);
-  if (file_ >= 0) ::close(file_);
 }
 
-// False where there is no shared memory, or too little.
-bool HostBoards::map_shared(std::size_t own_offset, std::size_t own_bytes) {
-  file_ = ::shm_open(name_.c_str(), O_RDWR | O_CREAT, S_IRUSR | S_IWUSR);
-  if (file_ < 0) return false;
-  // Held until this process ends, however it ends: see remove_leftovers.
-  ::flock(file_, LOCK_SH);
-  // Memory that is only promised would be a bus error when it is used.
-  if (::ftruncate(file_, static_cast<off_t>(bytes_)) != 0 ||
-      ::posix_fallocate(file_, 0, kLine) != 0 ||
-      ::posix_fallocate(file_, static_cast<off_t>(own_offset), static_cast<off_t>(own_bytes)) !=
-          0) {
-    return false;
-  }
-  void* const memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-  if (memory == MAP_FAILED) return false;
-  memory_ = memory;
-  return true;
+// False where this host lends no such memory.
+bool HostBoards::map_shared(const std::string& layout) {
+  const auto key = static_cast<key_t>(std::hash<std::string>()(layout) | 1);  // 0: not shared
+  segment_ = ::shmget(key, bytes_, IPC_CREAT | S_IRUSR | S_IWUSR);
+  if (segment_ < 0) return false;
+  memory_ = ::shmat(segment_, nullptr, 0);
+  return memory_ != kNowhere;
 }
 
 void HostBoards::map_private() {
@@ -150,10 +127,7 @@ void HostBoards::map_private() {
 }
 
 void HostBoards::remove_name() {
-  // Once all have come the last one has removed it, and the name may be another's by now.
-  const bool all_came = static_cast<std::size_t>(host_->present) == all_.size();
-  if (!name_.empty() && !all_came) ::shm_unlink(name_.c_str());
-  name_.clear();
+  if (segment_ >= 0) ::shmctl(segment_, IPC_RMID, nullptr);
 }
 
 }  // namespace dist::watch

@@ -1,9 +1,10 @@
 // The boards of this host's ranks, in shared memory that they find without a message, so that
 // even MPI's start is watched.
 //
-// The segment's name is made from what the launcher gives all ranks of a host alike. It is gone
-// as soon as all of them have mapped it. If one never comes, the others remove it when they
-// leave; and what killed ranks have left behind, a later job removes.
+// The segment's name, a System V key, is made from what the launcher gives all ranks of a host
+// alike. It is gone as soon as all of them have attached it. If one never comes, the others
+// remove it when they leave; and what killed ranks have left behind, a later job removes. Such
+// memory is not taken from /dev/shm, of which a container may have next to nothing.
 #pragma once
 
 #include "tools/watch/board.hpp"
@@ -26,7 +27,8 @@ Place place_of_this_process();
 
 // What the ranks of a host have together.
 struct HostRecord {
-  Relaxed<std::int32_t> present;   // ranks that have mapped the segment
+  Relaxed<std::uint64_t> mark;
+  Relaxed<std::int32_t> present;   // ranks that have attached the segment
   Relaxed<std::int32_t> reporter;  // who reports a hang, + 1
 };
 
@@ -42,17 +44,16 @@ class HostBoards {
   const std::vector<RankBoard*>& all() const { return all_; }
   RankBoard& mine() const { return *mine_; }
   HostRecord& host() const { return *host_; }
-  // For a process that leaves without a destructor: the name goes, the memory stays.
+  // Nobody attaches it any more; the memory stays until the last rank leaves.
   void remove_name();
 
  private:
-  bool map_shared(std::size_t own_offset, std::size_t own_bytes);
+  bool map_shared(const std::string& layout);
   void map_private();
 
-  std::string name_;  // empty: never shared
+  int segment_ = -1;
   std::size_t bytes_ = 0;
   void* memory_ = nullptr;
-  int file_ = -1;
   std::vector<RankBoard*> all_;
   RankBoard* mine_ = nullptr;
   HostRecord* host_ = nullptr;

@@ -1,0 +1,58 @@
+// A container's /dev/shm, down to next to nothing (docker run --shm-size). What the watch
+// shares does not lie there, and Open MPI sends through TCP what it cannot share.
+#include "tests/support/catch.hpp"
+#include "tests/support/run_command.hpp"
+
+#include <iostream>
+#include <string>
+
+using namespace dist::test;
+
+namespace {
+
+// For mpirun(): the command runs with a /dev/shm of its own.
+std::string with_shared_memory(const std::string& size) {
+  return "unshare --map-root-user --mount sh -c 'mount -t tmpfs -o size=" + size +
+         " tmpfs /dev/shm && exec \"$@\"' sh ";
+}
+
+bool can_mount() {
+  const bool can = run_command(with_shared_memory("64k") + "true").status == 0;
+  if (!can) std::cout << "skipped: no mounts here" << std::endl;
+  return can;
+}
+
+}  // namespace
+
+TEST_CASE("every program works with a small /dev/shm, traced or not", "[shm]") {
+  if (!can_mount()) return;
+  const TemporaryFolder folder;
+  for (const std::string size : {"16m", "1m", "64k"}) {
+    for (const std::string& trace : {std::string(), " --trace " + (folder / "t.json")}) {
+      for (const std::string program :
+           {"send_recv", "all_reduce --max-bytes 4096 --iterations 2",
+            "ddp_training --max-steps 2"}) {
+        const CommandResult result =
+            mpirun(4, program, "--timeout 30" + trace, with_shared_memory(size));
+        INFO(size << " " << program << trace << "\n" << result.out << result.err);
+        CHECK(result.status == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("a report is whole with a small /dev/shm", "[shm]") {
+  if (!can_mount()) return;
+  const TemporaryFolder folder;
+  for (const std::string size : {"16m", "64k"}) {
+    const CommandResult result =
+        mpirun(4, kHangs, "--case stopped --timeout 1 --trace " + (folder / "t.json"),
+               with_shared_memory(size));
+    INFO(size << result.err);
+    CHECK(result.status == 86);
+    CHECK(
+        result.says("hang: ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 never entered "
+                    "it\nhang: rank 2 is stopped (SIGSTOP)"));
+    CHECK(result.says("hang: the trace is in " + (folder / "t.json\n")));
+  }
+}
