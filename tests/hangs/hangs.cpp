@@ -95,6 +95,18 @@ void first_stopped(const Communicator& comm) {
   all_reduce_once(comm);
 }
 
+// MPI_Finalize frees MPI_COMM_SELF first, and what hangs on it.
+void stopped_in_finalize(const Communicator& comm) {
+  if (comm.rank() != kSkips) return;
+  int key = MPI_KEYVAL_INVALID;
+  const auto stop = [](MPI_Comm, int, void*, void*) {
+    ::kill(::getpid(), SIGSTOP);
+    return MPI_SUCCESS;
+  };
+  MPI_CHECK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stop, &key, nullptr));
+  MPI_CHECK(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr));
+}
+
 void spinning(const Communicator& comm) {
   std::vector<float> data(4);
   if (comm.rank() == kSkips) {
@@ -244,6 +256,7 @@ int main(int argc, char** argv) {
       {"from-finished", from_finished},
       {"stopped", stopped},
       {"first-stopped", first_stopped},
+      {"stopped-in-finalize", stopped_in_finalize},
       {"skipped-broadcast", skipped_broadcast},
       {"skipped-all-reduce", skipped_all_reduce},
       {"skipped-shared-memory", skipped_shared_memory},

@@ -129,7 +129,7 @@ struct RankBoard {
 
   Relaxed<std::int32_t> rank;  // in MPI_COMM_WORLD
   Relaxed<std::int32_t> pid;   // 0: this rank has not come to MPI_Init yet
-  Relaxed<bool> started;       // MPI_Init has returned
+  Relaxed<bool> working;       // between MPI's start and its end
   std::array<char, 64> host_name;
   Relaxed<std::uint64_t> heartbeat;       // ticks of its watch thread
   Relaxed<std::uint64_t> overflow_moves;  // of threads beyond kThreads

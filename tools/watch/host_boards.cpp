@@ -66,7 +66,7 @@ Place place_of_this_process() {
   place.local_rank = local_rank;
   place.local_size = local_size;
   // The job's name, and the address of the daemon that started this host's part of it: two
-  // hosts may be two containers that share /dev/shm.
+  // hosts may be two containers that share memory.
   for (const char* const part :
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMIX_SERVER_URI41", "PMIX_SERVER_URI2"}) {
     place.job += concat(variable(part), " ");

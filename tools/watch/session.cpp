@@ -66,10 +66,10 @@ void session_started() {
   if (session->other_hosts && !session->flags.trace.empty()) {
     mine.clock_offset_ns = clock_offset_to_rank_0();
   }
-  mine.started = true;
+  mine.working = true;
 }
 
-void end_session() {
+void finish_recording() {
   if (session == nullptr) return;
   int traced = session->flags.trace.empty() ? 0 : 1;
   {
@@ -78,15 +78,20 @@ void end_session() {
     PMPI_Allreduce(MPI_IN_PLACE, &traced, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     mode = 0;
   }
-  session->thread.reset();
-  if (traced != 0) {
-    try {
-      write_trace_of_all_ranks(session->flags.trace, session->boards.mine());
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "fatal: --trace: %s\n", error.what());
-      PMPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-    }
+  session->boards.mine().working = false;
+  if (traced == 0) return;
+  session->thread.reset();  // a large file is written without a move
+  try {
+    write_trace_of_all_ranks(session->flags.trace, session->boards.mine());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "fatal: --trace: %s\n", error.what());
+    PMPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
   }
+}
+
+void end_session() {
+  if (session == nullptr) return;
+  session->thread.reset();
   set_my_board(nullptr);
   delete session;
   session = nullptr;

@@ -1,4 +1,4 @@
-// The watch from MPI_Init to MPI_Finalize.
+// The watch, from before MPI_Init until after MPI_Finalize.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@ namespace dist::watch {
 void begin_session(int argc, char** argv);
 // When MPI_Init has returned. With a trace on several hosts it is collective.
 void session_started();
-// Before MPI_Finalize; collective. Gathers and writes the trace, ends the watch and gives its
-// memory back.
+// Before MPI_Finalize; collective. Gathers and writes the trace.
+void finish_recording();
+// When MPI_Finalize has returned. Ends the watch and gives its memory back.
 void end_session();
 
 // These are in common/watch.hpp.

@@ -19,8 +19,8 @@ namespace {
 // A watch that has not ticked for so long is that of a stopped process.
 constexpr double kSilent_s = 1.0;
 
-// A start is given this long, also where --timeout is shorter: the launcher starts one rank
-// after the other, and on a busy machine the first of them wait for seconds.
+// MPI's start and end are given this long, also where --timeout is shorter: the launcher starts
+// one rank after the other, and on a busy machine the first of them wait for seconds.
 constexpr double kStart_s = 30;
 
 // After its report a host stays for so long, in a job that has others. They have stood still
@@ -89,7 +89,7 @@ void WatchThread::run() {
     last = now;
     boards_.mine().heartbeat.increment();
     look(std::min(passed, 2 * tick_s_));
-    const double limit_s = all_have_started() ? timeout_s_ : std::max(timeout_s_, kStart_s);
+    const double limit_s = all_are_working() ? timeout_s_ : std::max(timeout_s_, kStart_s);
     const bool still = std::all_of(seen_.begin(), seen_.end(),
                                    [=](const Seen& rank) { return rank.still_s >= limit_s; });
     if (still && my_turn()) report(limit_s);
@@ -109,9 +109,11 @@ void WatchThread::look(double seconds) {
   }
 }
 
-bool WatchThread::all_have_started() const {
-  return std::ranges::all_of(boards_.all(),
-                             [](const RankBoard* board) { return bool{board->started}; });
+// MPI_Init returns when all ranks have come to it. A rank that has no board by then never will:
+// it runs another program.
+bool WatchThread::all_are_working() const {
+  return std::ranges::all_of(
+      boards_.all(), [](const RankBoard* board) { return board->pid == 0 || board->working; });
 }
 
 bool WatchThread::my_turn() const {
@@ -142,10 +144,11 @@ void WatchThread::report(double limit_s) {
     text = describe_hang(ranks);
     if (const std::size_t absent = seen_.size() - ranks.size(); absent > 0) {
       text += concat("hang: ", absent, " of the ", seen_.size(),
-                     " ranks of this host never came to MPI_Init\n");
+                     all_are_working() ? " ranks of this host came without the watch\n"
+                                       : " ranks of this host never came to MPI_Init\n");
     }
     text += concat("hang: nothing has moved on this host for ", format_number("%g", limit_s),
-                   " s (--timeout)\n");
+                   limit_s == timeout_s_ ? " s (--timeout)\n" : " s, at MPI's start or end\n");
     if (other_hosts_) text += "hang: ranks on other hosts are told of by these hosts\n";
     write_to_standard_error(text);
     const std::string trace = keep_trace();

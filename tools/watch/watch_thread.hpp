@@ -40,7 +40,7 @@ class WatchThread {
 
   void run();
   void look(double seconds);
-  bool all_have_started() const;
+  bool all_are_working() const;
   bool my_turn() const;
   [[noreturn]] void report(double limit_s);
 

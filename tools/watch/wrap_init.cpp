@@ -1,4 +1,4 @@
-// MPI's start and its end. The watch is there before MPI is, and leaves while it still is.
+// MPI's start and its end. The watch is there before MPI is, and leaves after it.
 #include "tools/watch/observation.hpp"
 #include "tools/watch/session.hpp"
 
@@ -33,8 +33,10 @@ int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
 }
 
 int MPI_Finalize() {
+  finish_recording();
+  const int result = PMPI_Finalize();
   end_session();
-  return PMPI_Finalize();
+  return result;
 }
 
 }  // extern "C"
