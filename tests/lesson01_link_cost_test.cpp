@@ -162,6 +162,7 @@ TEST_CASE("a damaged file is an error that names it, wherever it is cut") {
   CHECK(with("\"alpha_us\"", "\"alpha\"").find("no number 'alpha_us'") != std::string::npos);
   CHECK(with("\"beta_ns_per_byte\": ", "\"beta_ns_per_byte\": 1e999, \"x\": ") !=
         "nothing thrown");
+  CHECK(contains(with("\"time_us\": ", "\"time_us\": 3e300, \"x\": "), "'time_us' is 3e+300"));
   CHECK(with("\"cpu\"", "\"tpu\"").find("no 'device'") != std::string::npos);
   CHECK(with("\"bytes\": 16", "\"bytes\": 4").find("does not ascend") != std::string::npos);
   CHECK(with("\"bytes\": 16", "\"bytes\": -16").find("without its bytes") != std::string::npos);

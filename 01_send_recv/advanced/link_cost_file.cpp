@@ -7,7 +7,6 @@
 
 #include <fmt/core.h>
 
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -32,12 +31,12 @@ Json to_json(const std::vector<CostPoint>& points) {
                           kLinkCostFile, what));
 }
 
-// The number under `key`, at least 0.
+// The number under `key`, from 0 to 10^12: more would overflow in what is computed from it.
 double number(const Json& object, const char* key) {
   const Json* found = object.find(key);
   if (found == nullptr || !found->number()) damaged(fmt::format("no number '{}'", key));
   const double value = *found->number();
-  if (!(value >= 0) || !std::isfinite(value)) {
+  if (!(value >= 0 && value <= 1e12)) {
     damaged(fmt::format("'{}' is {}", key, value));
   }
   return value;
