@@ -245,7 +245,7 @@ struct WatchFlags {
       } else {
         const std::string& file = files.emplace_back();
         command_line.text(name, files.back(), help);
-        command_line.check([name, &file, writes] {
+        command_line.check([name = name, &file, writes] {
           if (writes) watch_table()->require_writable(name, file);
         });
       }

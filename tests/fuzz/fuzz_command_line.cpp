@@ -1,0 +1,67 @@
+// The command line of a training program: each line of the input is an argument.
+#include "05_ddp_training/trainer/training_options.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+using namespace dist;
+
+namespace {
+
+struct Program {
+  TrainingOptions options;
+  CommandLine flags{"fuzz", "a training program"};
+
+  Program() { options.declare(flags, /*writes=*/true); }
+
+  std::optional<CommandLine::Exit> parse(std::vector<std::string> words) {
+    words.insert(words.begin(), "fuzz");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    return flags.parse(static_cast<int>(argv.size()), argv.data());
+  }
+
+  // The flags that were given, with the values that they have now.
+  std::vector<std::string> words() const {
+    std::vector<std::string> words;
+    for (const auto& [flag, value] : flags.values()) {
+      if (!flags.given(flag)) continue;
+      words.push_back(value == "no" ? "--no-" + flag.substr(2) : flag);
+      if (value != "no" && value != "yes") words.push_back(value);
+    }
+    return words;
+  }
+};
+
+// A flag of each kind that has limits.
+void check_limits(const TrainingOptions& options) {
+  require(options.batch_size >= 1 && options.batch_size <= 1 << 24, "--batch-size");
+  require(options.optimizer.lr >= 0 && options.optimizer.lr <= 1e6, "--lr");
+  for (const double beta : options.optimizer.betas) require(beta >= 0 && beta < 1, "--betas");
+  for (const std::size_t width : options.layers) {
+    require(width >= 1 && width <= 1 << 24, "--layers");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::istringstream input(std::string(data, data + size));
+  std::vector<std::string> words;
+  for (std::string word; std::getline(input, word);) words.push_back(word);
+  Program program;
+  if (const auto exit = program.parse(words)) {
+    require(exit->status == 0 || (exit->status == 2 && exit->text.starts_with("error: ")),
+            "refused in a sentence, or helped");
+    require(exit->text.ends_with('\n'), "an answer ends its line");
+    return 0;
+  }
+  check_limits(program.options);
+  Program again;
+  require(!again.parse(program.words()), "what was accepted is accepted again");
+  require(program.words() == again.words(), "it means the same again");
+  return 0;
+}

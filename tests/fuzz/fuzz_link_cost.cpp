@@ -1,0 +1,37 @@
+// alpha-beta.json: costs that are accepted can be computed with.
+#include "01_send_recv/alpha_beta.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <vector>
+
+using namespace dist;
+
+namespace {
+
+void check(const LinkCost& cost) {
+  require(cost.alpha_s >= 0 && cost.beta_s_per_byte >= 0, "no cost is negative");
+  require(cost.ranks >= 0 && cost.ranks <= 1'000'000, "there may be this many ranks");
+  for (const std::vector<CostPoint>& points : {cost.message, cost.exchange}) {
+    std::size_t last = 0;
+    for (const auto& [bytes, seconds] : points) {
+      require(bytes > last && seconds > 0, "sizes ascend, and messages take time");
+      last = bytes;
+    }
+  }
+  for (std::size_t bytes = 1; bytes != 0; bytes *= 2) {
+    for (const double seconds : {cost.message_seconds(bytes), cost.exchange_seconds(bytes)}) {
+      require(seconds >= 0 && std::isfinite(seconds), "every size takes a time");
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::filesystem::create_directory(".learn");
+  write_file(kLinkCostFile, {data, size});
+  accepts(kLinkCostFile, [] { check(load_link_cost().value()); });
+  return 0;
+}

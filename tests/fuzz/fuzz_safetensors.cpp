@@ -1,0 +1,55 @@
+// safetensors: what is accepted holds the numbers that its header points to, can be written
+// again, and is then protected by its checksum.
+#include "05_ddp_training/checkpoint/safetensors.hpp"
+#include "common/json.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+#include <cstring>
+#include <iterator>
+#include <vector>
+
+using namespace dist;
+
+namespace {
+
+void check(View bytes, const SafetensorsFile& content, const SafetensorsFile& again) {
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  const View numbers = bytes.subspan(sizeof(length) + length);
+  const auto header =
+      Json::parse({reinterpret_cast<const char*>(bytes.data()) + sizeof(length), length});
+  std::size_t total = 0;
+  for (const auto& [name, tensor] : content.tensors) {
+    const auto same = [&values = tensor](const void* other) {
+      return std::memcmp(values.data(), other, values.size_bytes()) == 0;
+    };
+    const Json& begin = header->find(name)->find("data_offsets")->elements()->front();
+    require(same(&numbers[*begin.whole_number()]), "numbers are as stored");
+    total += tensor.size_bytes();
+    const Tensor* copy = again.find(name);
+    require(copy != nullptr && copy->shape() == tensor.shape() && same(copy->data()),
+            "tensors come back to the bit");
+  }
+  require(total == numbers.size(), "every byte belongs to one tensor");
+  require(again.tensors.size() == content.tensors.size() &&
+              again.metadata == content.metadata && again.has_checksum,
+          "what is written is what was read");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  write_file("input", {data, size});
+  SafetensorsFile content;
+  if (!accepts("input", [&] { content = read_safetensors("input"); })) return 0;
+  write_safetensors("again", content.tensors, content.metadata, Stream(Device{}));
+  check({data, size}, content, read_safetensors("again"));
+
+  std::ifstream file("again", std::ios::binary);
+  std::vector<std::uint8_t> bytes(std::istreambuf_iterator<char>(file), {});
+  bytes[bytes.size() - 1 - data[size - 1] % bytes.size()] ^= 1;
+  write_file("again", bytes);
+  accepts("again",
+          [] { require(!read_safetensors("again").has_checksum, "damage is noticed"); });
+  return 0;
+}
