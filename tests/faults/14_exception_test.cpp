@@ -1,9 +1,23 @@
-// Fault 14: an exception on one rank.
+// Fault 14: an exception on one rank, or no memory.
 #include "tests/faults/faults.hpp"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 using namespace dist::test;
+
+namespace {
+
+// Ours, the loader's, and that of libraries that look.
+bool says_it_was_memory(const CommandResult& result) {
+  const std::vector<std::string> sentences{
+      "] fatal: out of memory: ", "failed to map segment from shared object",
+      "Cannot allocate memory"};
+  return std::ranges::any_of(sentences, [&](const auto& text) { return result.says(text); });
+}
+
+}  // namespace
 
 TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[fault14]") {
   // The folder goes away after the first checkpoint: rank 0, which writes, throws alone.
@@ -20,4 +34,31 @@ TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[f
   CHECK(result.status == 1);
   CHECK(result.err.find("[rank 0] fatal: ") != std::string::npos);
   figure(14, "the exception of one rank ends all three");
+}
+
+// One rank with too little memory, from hardly enough for its libraries to plenty. Whatever
+// asks for the byte too many, MPI, a thread, oneDNN or we: the job ends and says why.
+TEST_CASE("a rank without memory ends the job, and says so", "[fault14][memory]") {
+  int works = 0;
+  int says = 0;
+  for (const std::string program :
+       {"ddp_training --max-steps 2", "all_reduce --max-bytes 65536 --iterations 2"}) {
+    for (int mib = 40; mib <= 320; mib += 20) {
+      const CommandResult result = run_command(
+          "timeout 120 " MPIEXEC " -np 2 sh -c 'test $OMPI_COMM_WORLD_RANK = 0 || ulimit -v " +
+          std::to_string(mib << 10) + "; exec " PROGRAM_DIR "/" + program + " --timeout 0'");
+      INFO(program << ", " << mib << " MiB: " << result.status << "\n"
+                   << result.out << result.err);
+      works += result.status == 0 ? 1 : 0;
+      if (result.status == 0) continue;
+      CHECK(result.status != 124);
+      CHECK_FALSE(result.says("exited on signal"));
+      CHECK(says_it_was_memory(result));
+      says += result.says("[rank 1] fatal: out of memory: ") ? 1 : 0;
+    }
+  }
+  CHECK(works > 0);
+  CHECK(says > 0);
+  figure(14, std::to_string(says) + " limits of memory end the job with a sentence, " +
+                 std::to_string(works) + " suffice");
 }

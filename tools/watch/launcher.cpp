@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdio>
 #include <fcntl.h>
 #include <initializer_list>
 #include <poll.h>
@@ -17,11 +18,12 @@ namespace {
 // A daemon's time to answer.
 constexpr int kAnswer_ms = 300;
 
-// The name of its program; empty if it cannot be read.
+// The name of its program; empty if it cannot be read. Too short for the heap, as is all here:
+// there may be no memory.
 std::string name_of_process(pid_t pid) {
   std::array<char, 32> text{};
-  const std::string path = "/proc/" + std::to_string(pid) + "/comm";
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  std::snprintf(text.data(), text.size(), "/proc/%d/comm", pid);
+  const int file = ::open(text.data(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return "";
   const ssize_t length = ::read(file, text.data(), text.size());
   ::close(file);
