@@ -57,6 +57,19 @@ TEST_CASE("a wait for a rank of another host is told, and leads to no cycle") {
   CHECK(report == "hang: rank 4 in MPI_Recv from 2 (4 KiB, tag 7)\n");
 }
 
+TEST_CASE("a rank is called slow after a second of work, not before") {
+  std::vector<RankView> ranks(3);
+  for (int i = 0; i < 3; ++i) ranks[static_cast<std::size_t>(i)].rank = 4 + i;
+  ranks[0].computed_s = ranks[2].computed_s = 0.6;
+  ranks[1].computed_s = 1.5;
+  CHECK(describe_slowest(ranks) ==
+        "hang: before that, the others waited for rank 5, which computed 2.5 times as long as "
+        "they did\n");
+  for (RankView& rank : ranks) rank.computed_s /= 2;
+  CHECK(describe_slowest(ranks).empty());
+  CHECK(describe_slowest({}).empty());
+}
+
 TEST_CASE("sends that do not wait are no part of a cycle, longer cycles are found") {
   const auto send = [](int rank, int to) {
     return in_call(rank, Call::MPI_Ssend,

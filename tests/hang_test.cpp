@@ -120,6 +120,18 @@ TEST_CASE("a patient wait is told as any other, with its operation and its peer"
                    "(bucket 2: 2.weight, 2.bias)\n"});
 }
 
+TEST_CASE("the rank for which the others waited before is named, and no other", "[hang]") {
+  const std::string slow = "hang: before that, the others waited for rank ";
+  const CommandResult unlike = mpirun(4, kHangs, "--case slow-rank --timeout 5");
+  INFO(unlike.err);
+  CHECK(unlike.status == 86);
+  CHECK(unlike.says(slow + "2, which computed "));
+  const CommandResult alike = mpirun(4, kHangs, "--case equal-work --timeout 5");
+  INFO(alike.err);
+  CHECK(alike.status == 86);
+  CHECK_FALSE(alike.says(slow));
+}
+
 TEST_CASE("a rank that never starts MPI is missed by the others", "[start]") {
   // However short the time-out: a start is given 30 s.
   const CommandResult result = run_command(

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <span>
@@ -235,6 +236,28 @@ void slow_waits(const Communicator& comm) {
   comm.barrier();
 }
 
+// In processor time, which a busy machine does not stretch.
+void compute(std::chrono::milliseconds time) {
+  const std::clock_t end = std::clock() + time.count() * CLOCKS_PER_SEC / 1000;
+  while (std::clock() < end) {
+  }
+}
+
+// 60 rounds of work, before a rank is missing: the same for all, or twice as much for rank 2.
+void work(const Communicator& comm, int factor_of_rank_2) {
+  for (int i = 0; i < 60; ++i) {
+    compute(std::chrono::milliseconds(comm.rank() == 2 ? 20 * factor_of_rank_2 : 20));
+    comm.barrier();
+  }
+  if (comm.rank() != 1) comm.barrier();
+}
+void equal_work(const Communicator& comm) {
+  work(comm, 1);
+}
+void slow_rank(const Communicator& comm) {
+  work(comm, 2);
+}
+
 // More than a trace holds.
 void chatter(const Communicator& comm) {
   std::vector<float> out(1);
@@ -271,7 +294,9 @@ int main(int argc, char** argv) {
       {"other-communicator", other_communicator},
       {"slow", slow},
       {"slow-waits", slow_waits},
-      {"chatter", chatter}};
+      {"chatter", chatter},
+      {"equal-work", equal_work},
+      {"slow-rank", slow_rank}};
   std::string name = "slow";
   std::vector<std::string> names;
   for (const auto& [one, function] : cases) names.push_back(one);

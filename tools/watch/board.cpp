@@ -54,6 +54,7 @@ void RankBoard::reset() {
   for (CommunicatorRecord& record : communicators) record.collectives = 0;
   for (Label& label : labels) label.uses = 0;
   events_written = 0;
+  computed_ns = 0;
 }
 
 Channel* find_channel(RankBoard& board, std::int32_t peer, std::int32_t tag,

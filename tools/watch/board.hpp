@@ -132,6 +132,7 @@ struct RankBoard {
   Relaxed<bool> working;       // between MPI's start and its end
   std::array<char, 64> host_name;
   Relaxed<std::uint64_t> heartbeat;       // ticks of its watch thread
+  Relaxed<std::uint64_t> computed_ns;     // by its main thread, outside waits, until it moved
   Relaxed<std::uint64_t> overflow_moves;  // of threads beyond kThreads
   std::array<ThreadRecord, kThreads> threads;
   std::array<Channel, kChannels> channels;

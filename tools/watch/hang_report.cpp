@@ -3,6 +3,7 @@
 // rank keeps both.
 #include "tools/watch/hang_report.hpp"
 
+#include "common/slowest.hpp"
 #include "tools/watch/call_text.hpp"
 #include "tools/watch/text.hpp"
 
@@ -278,6 +279,17 @@ class Report {
 
 std::string describe_hang(const std::vector<RankView>& ranks) {
   return Report(ranks).write();
+}
+
+std::string describe_slowest(const std::vector<RankView>& ranks) {
+  constexpr double kEnough_s = 1.0;  // what was sampled for less may be chance
+  std::vector<double> busy;
+  for (const RankView& rank : ranks) busy.push_back(rank.computed_s);
+  const std::optional<Slowest> found = slowest(busy);
+  if (!found || busy[static_cast<std::size_t>(found->rank)] < kEnough_s) return "";
+  return concat("hang: before that, the others waited for rank ",
+                ranks[static_cast<std::size_t>(found->rank)].rank, ", which computed ",
+                format_number("%.1f", found->ratio), " times as long as they did\n");
 }
 
 }  // namespace dist::watch

@@ -48,6 +48,7 @@ struct RankView {
   int rank = 0;
   bool stopped = false;
   double still_s = 0;
+  double computed_s = 0;
   std::vector<CallView> inside;  // by thread; more than one if several threads call MPI
   CallView last;                 // of a rank that is in no call
   std::vector<ChannelView> channels;
@@ -61,5 +62,8 @@ RankView view_of(const RankBoard& board);
 // then collectives that not all entered, then every other rank, then messages whose tags or
 // communicators do not match.
 std::string describe_hang(const std::vector<RankView>& ranks);
+
+// One more line if the others spent their time waiting for one of them, before the hang.
+std::string describe_slowest(const std::vector<RankView>& ranks);
 
 }  // namespace dist::watch

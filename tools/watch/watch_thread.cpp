@@ -12,6 +12,7 @@
 #include <exception>
 #include <string>
 #include <unistd.h>
+#include <utility>
 
 namespace dist::watch {
 namespace {
@@ -58,8 +59,9 @@ WatchThread::WatchThread(HostBoards& boards, double timeout_s, bool other_hosts)
     : boards_(boards),
       timeout_s_(timeout_s),
       other_hosts_(other_hosts),
-      tick_s_(std::clamp(timeout_s / 20, 0.005, 0.1)),
+      tick_s_(std::clamp(timeout_s / 20, 0.005, 0.05)),
       seen_(boards.all().size()) {
+  pthread_getcpuclockid(pthread_self(), &main_clock_);
   // Signals are for the program's own threads.
   sigset_t all;
   sigset_t before;
@@ -88,12 +90,30 @@ void WatchThread::run() {
     const double passed = std::chrono::duration<double>(now - last).count();
     last = now;
     boards_.mine().heartbeat.increment();
-    look(std::min(passed, 2 * tick_s_));
+    look_at_main_thread();
+    look(std::min(passed, timeout_s_ / 10));
     const double limit_s = all_are_working() ? timeout_s_ : std::max(timeout_s_, kStart_s);
     const bool still = std::all_of(seen_.begin(), seen_.end(),
                                    [=](const Seen& rank) { return rank.still_s >= limit_s; });
     if (still && my_turn()) report(limit_s);
   }
+}
+
+// Adds up how long this rank computes, from samples: calls are not to pay for a clock. In
+// processor time, for on a busy machine a rank that is not running is not slow. What a rank
+// does until its next move counts when it moves: a hang is not work.
+void WatchThread::look_at_main_thread() {
+  RankBoard& mine = boards_.mine();
+  timespec now{};
+  ::clock_gettime(main_clock_, &now);
+  const auto ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                  static_cast<std::uint64_t>(now.tv_nsec);
+  const ThreadRecord& main = mine.threads[0];
+  if (!main.inside && !main.polling) main_computes_ns_ += ns - main_ns_;
+  main_ns_ = ns;
+  if (mine.moves() == main_moves_) return;
+  main_moves_ = mine.moves();
+  mine.computed_ns = mine.computed_ns + std::exchange(main_computes_ns_, 0);
 }
 
 void WatchThread::look(double seconds) {
@@ -136,12 +156,13 @@ void WatchThread::report(double limit_s) {
     if (board.pid == 0) continue;
     RankView view = view_of(board);
     view.still_s = seen_[i].still_s;
+    view.computed_s = 1e-9 * static_cast<double>(board.computed_ns);
     view.stopped = process_state(board.pid) == 'T';
     ranks.push_back(std::move(view));
   }
   std::string text;
   try {
-    text = describe_hang(ranks);
+    text = describe_hang(ranks) + describe_slowest(ranks);
     if (const std::size_t absent = seen_.size() - ranks.size(); absent > 0) {
       text += concat("hang: ", absent, " of the ", seen_.size(),
                      all_are_working() ? " ranks of this host came without the watch\n"

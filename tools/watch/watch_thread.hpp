@@ -4,6 +4,7 @@
 #include "tools/watch/host_boards.hpp"
 
 #include <condition_variable>
+#include <ctime>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -19,8 +20,9 @@ constexpr int kHangStatus = 86;
 // With several hosts each reports for its own ranks: they share no memory, and the network may
 // be what is gone. A launcher that cannot end because of that is ended too (launcher.hpp).
 //
-// Time is counted in this thread's own ticks. A machine that was suspended, or a process that
-// was stopped together with all others, wakes up one tick later, not an hour.
+// Time is counted in this thread's own ticks, none longer than a tenth of the time-out: a
+// machine that was suspended, or a process that was stopped together with all others, has not
+// stood still for an hour when it wakes up.
 class WatchThread {
  public:
   // `boards` must outlive the watch. `other_hosts`: the job has ranks that are on none of them.
@@ -39,6 +41,7 @@ class WatchThread {
   };
 
   void run();
+  void look_at_main_thread();
   void look(double seconds);
   bool all_are_working() const;
   bool my_turn() const;
@@ -49,6 +52,10 @@ class WatchThread {
   bool other_hosts_;
   double tick_s_;
   std::vector<Seen> seen_;
+  clockid_t main_clock_{};  // processor time of the thread that makes the watch
+  std::uint64_t main_ns_ = 0;
+  std::uint64_t main_moves_ = 0;
+  std::uint64_t main_computes_ns_ = 0;  // since this rank has moved
   std::mutex mutex_;
   std::condition_variable stopped_;
   bool stop_ = false;
