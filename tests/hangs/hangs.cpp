@@ -197,11 +197,6 @@ void named(const Communicator& comm) {
   if (comm.rank() == kSkips) spin();
 }
 
-// The same by a thread that waits patiently.
-void named_patiently(const Communicator& comm) {
-  named(comm.duplicate(WaitPolicy::patient));
-}
-
 void wait_in_shared_memory(const Communicator& comm) {
   if (comm.rank() == 1) {
     const WaitScope wait("a flag in shared memory", comm, 0);
@@ -251,12 +246,6 @@ void work(const Communicator& comm, int factor_of_rank_2) {
   }
   if (comm.rank() != 1) comm.barrier();
 }
-void equal_work(const Communicator& comm) {
-  work(comm, 1);
-}
-void slow_rank(const Communicator& comm) {
-  work(comm, 2);
-}
 
 // More than a trace holds.
 void chatter(const Communicator& comm) {
@@ -289,14 +278,14 @@ int main(int argc, char** argv) {
       {"polling", polling},
       {"chain", chain_without_cycle},
       {"named", named},
-      {"named-patiently", named_patiently},
+      {"named-patiently", [](auto& all) { named(all.duplicate(WaitPolicy::patient)); }},
       {"shared-memory", wait_in_shared_memory},
       {"other-communicator", other_communicator},
       {"slow", slow},
       {"slow-waits", slow_waits},
       {"chatter", chatter},
-      {"equal-work", equal_work},
-      {"slow-rank", slow_rank}};
+      {"equal-work", [](auto& all) { work(all, 1); }},
+      {"slow-rank", [](auto& all) { work(all, 2); }}};
   std::string name = "slow";
   std::vector<std::string> names;
   for (const auto& [one, function] : cases) names.push_back(one);
