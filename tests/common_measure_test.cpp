@@ -10,6 +10,7 @@
 #include "common/slowest.hpp"
 #include "tests/support/mpi_test.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -58,21 +59,26 @@ TEST_CASE("a sweep starts and ends where it is told to") {
 }
 
 TEST_CASE("timing leaves the preparation out and warms up once") {
-  int prepared = 0, done = 0;
-  const double seconds = median_of_slowest(
-      test::world(), 3,
-      [&] {
-        ++prepared;
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      },
-      [&] {
-        ++done;
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      });
-  CHECK(prepared == 4);
-  CHECK(done == 4);
-  CHECK(seconds >= 0.005);
-  CHECK(seconds < 0.1);
+  double least = 1;
+  // A busy machine may stretch some tries. A preparation that is counted is in all of them.
+  for (int tries = 0; tries < 10 && least >= 0.1; ++tries) {
+    int prepared = 0, done = 0;
+    const double seconds = median_of_slowest(
+        test::world(), 3,
+        [&] {
+          ++prepared;
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        },
+        [&] {
+          ++done;
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        });
+    CHECK(prepared == 4);
+    CHECK(done == 4);
+    CHECK(seconds >= 0.005);
+    least = std::min(least, seconds);
+  }
+  CHECK(least < 0.1);
 }
 
 TEST_CASE("numbers in JSON rows keep what a float32 holds, and sizes are exact") {

@@ -28,6 +28,9 @@ class Relaxed {
   void increment() { *this = static_cast<T>(*this + 1); }
   T fetch_add(T more) { return value_.fetch_add(more, std::memory_order_relaxed); }
   bool claim(T from, T to) { return value_.compare_exchange_strong(from, to); }
+  // What was written before publish(value) is there for whoever reads this value by acquired().
+  void publish(T value) { value_.store(value, std::memory_order_release); }
+  T acquired() const { return value_.load(std::memory_order_acquire); }
 
  private:
   std::atomic<T> value_{};

@@ -55,12 +55,6 @@ TraceEvent* next_event(RankBoard& board, std::uint64_t& index) {
   return event;
 }
 
-// Makes the event visible to whoever writes the trace, in this process or another.
-void publish(TraceEvent& event, std::uint64_t index) {
-  std::atomic_thread_fence(std::memory_order_release);
-  event.written = index + 1;
-}
-
 void put(OperationFields& fields, const Operation& operation) {
   fields.kind = operation.kind;
   fields.call = operation.call;
@@ -188,7 +182,7 @@ Observation::~Observation() {
   }
   event.thread = static_cast<std::uint8_t>(place.index);
   event.type = TraceEvent::Type::slice;
-  publish(event, index);
+  event.written.publish(index + 1);
 }
 
 void note_polling(Call call, std::span<const Operation> operations) {
@@ -214,7 +208,7 @@ void trace_arrow(PlainEvent::Type type, std::uint64_t at_ns, const Operation& op
   event.tag = operation.tag;
   event.thread = static_cast<std::uint8_t>(my_place().index);
   event.type = type;
-  publish(event, index);
+  event.written.publish(index + 1);
 }
 
 void trace_slice(Call call, std::uint64_t begin_ns, std::uint16_t label, std::uint16_t subject,
@@ -235,7 +229,7 @@ void trace_slice(Call call, std::uint64_t begin_ns, std::uint16_t label, std::ui
   event.subject = subject;
   event.thread = static_cast<std::uint8_t>(my_place().index);
   event.type = TraceEvent::Type::slice;
-  publish(event, index);
+  event.written.publish(index + 1);
 }
 
 }  // namespace dist::watch

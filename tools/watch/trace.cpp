@@ -50,8 +50,7 @@ RankTrace read_board(const RankBoard& board) {
   const std::int64_t offset = trace.clock_offset_ns = board.clock_offset_ns;
   for (std::uint64_t i = first; i < written; ++i) {
     const TraceEvent& event = board.events()[i % capacity];
-    if (event.written != i + 1) continue;  // being written right now
-    std::atomic_thread_fence(std::memory_order_acquire);
+    if (event.written.acquired() != i + 1) continue;  // being written right now
     trace.events.push_back(event);
     trace.events.back().begin_ns += offset;
     trace.events.back().end_ns += offset;
