@@ -72,7 +72,7 @@ for target in "${targets[@]}"; do
   then
     inputs=$(sed -n 's/^stat::number_of_executed_units: //p' "$build/log")
     edges=$(sed -n 's/.*DONE *cov: \([0-9]*\).*/\1/p' "$build/log")
-    echo "$target: $inputs inputs, $((SECONDS - began)) s, 0 crashes, $edges edges of code"
+    echo "figure 11: $target: $inputs inputs, $((SECONDS - began)) s, 0 crashes, $edges edges of code"
   else
     failed=1
     tail -n 40 "$build/log"
