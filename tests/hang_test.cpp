@@ -2,7 +2,6 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/run_command.hpp"
 
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -74,12 +73,10 @@ TEST_CASE("a rank that has finished sends no more", "[hang]") {
 }
 
 TEST_CASE("a stopped rank is named, and does not outlive the job", "[hang]") {
-  const auto begin = std::chrono::steady_clock::now();
+  // A stopped process that kept mpirun would keep it until timeout ends it, with another status.
   check_diagnosed("stopped",
                   {"ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 never entered it\n",
                    "rank 2 is stopped (SIGSTOP) outside MPI calls"});
-  // Not a measurement: a stopped process that kept mpirun would keep it for ever.
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
   check_diagnosed("first-stopped",
                   {"ranks 1, 2, 3 are in MPI_Allreduce #1 (4 B); rank 0 never entered it\n",
                    "rank 0 is stopped (SIGSTOP) outside MPI calls"});

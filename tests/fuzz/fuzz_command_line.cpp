@@ -26,11 +26,16 @@ struct Program {
 
   // The flags that were given, with the values that they have now.
   std::vector<std::string> words() const {
+    // Untouched, a flag without a value is "yes" or "no". A file may be called so, too.
+    static const std::vector<CommandLine::Value> untouched = Program().flags.values();
+    const std::vector<CommandLine::Value> values = flags.values();
     std::vector<std::string> words;
-    for (const auto& [flag, value] : flags.values()) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto& [flag, value] = values[i];
       if (!flags.given(flag)) continue;
-      words.push_back(value == "no" ? "--no-" + flag.substr(2) : flag);
-      if (value != "no" && value != "yes") words.push_back(value);
+      const bool takes_value = untouched[i].text != "yes" && untouched[i].text != "no";
+      words.push_back(!takes_value && value == "no" ? "--no-" + flag.substr(2) : flag);
+      if (takes_value) words.push_back(value);
     }
     return words;
   }

@@ -59,6 +59,7 @@ arguments adam --dataset synthetic --layers 5,3 --batch-size 1 --lr 1e-3 --betas
 arguments sgd --optimizer=sgd --momentum=0.9 --nesterov --no-shuffle --test-fraction=.5 --metrics x
 arguments below --batch-size 0
 arguments above --batch-size 16777217
+arguments files --metrics yes --checkpoint no
 arguments help --help-all
 
 # Whole call stacks would take half of the time, but leaks are noticed by two frames.
