@@ -73,7 +73,8 @@ TEST_CASE("a rank that has finished sends no more", "[hang]") {
 }
 
 TEST_CASE("a stopped rank is named, and does not outlive the job", "[hang]") {
-  // A stopped process that kept mpirun would keep it until timeout ends it, with another status.
+  // A stopped process that kept mpirun would keep it until timeout ends it, with another
+  // status.
   check_diagnosed("stopped",
                   {"ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 never entered it\n",
                    "rank 2 is stopped (SIGSTOP) outside MPI calls"});

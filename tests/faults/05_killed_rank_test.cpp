@@ -1,6 +1,8 @@
 // Fault 5: a rank is killed.
 #include "tests/faults/faults.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 
@@ -24,6 +26,5 @@ TEST_CASE("a rank that is killed ends the job, on all ranks", "[fault05]") {
     const double end = std::stod(killed.err.substr(killed.err.rfind("\n1") + 1));
     longest = std::max(longest, end - begin);
   }
-  figure(5, std::to_string(kills) + " kills, the job ended within " + std::to_string(longest) +
-                " s");
+  figure(5, fmt::format("{} kills, the job ended within {:.1f} s", kills, longest));
 }
