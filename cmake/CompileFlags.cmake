@@ -20,9 +20,10 @@ if(DIST_WERROR)
   list(APPEND _options -Werror)
 endif()
 if(DIST_SANITIZE)
-  # With a sanitizer's code in between, GCC takes variants for uninitialised.
-  list(APPEND _options -fsanitize=${DIST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g
-    -Wno-maybe-uninitialized)
+  list(APPEND _options -fsanitize=${DIST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # which takes variants for uninitialised then
+    list(APPEND _options -Wno-maybe-uninitialized)
+  endif()
 endif()
 
 add_library(dist_flags INTERFACE)
