@@ -10,11 +10,15 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 failed=0
 
-mkdir -p "$tree"/{tests/exercises,tools,03_all_reduce,build/bin,path}
+mkdir -p "$tree"/{tests/exercises,tools,build/bin,path}
 cp "$source/learn" "$tree/"
 cp "$source"/tools/*.sh "$tree/tools/"
 cp "$source/tests/exercises/judge" "$tree/tests/exercises/"
-cp -r "$source/03_all_reduce/exercise" "$tree/03_all_reduce/"
+cp -r "$source"/0[1-5]_* "$tree/"
+for stub in 01_send_recv/ring_shift 02_broadcast/tree_broadcast 04_distributed_sampler/my_indices \
+  05_ddp_training/sync_gradients; do
+  echo '  not_started();' >"$tree/${stub%/*}/exercise/${stub#*/}.hpp"
+done
 cat >"$tree/03_all_reduce/exercise/exercises.txt" <<'LIST'
 ring_reduce_scatter base the first
 ring_all_reduce base the second
@@ -76,6 +80,15 @@ expect "no more hints" 0 '^lesson 3: every exercise is done' ./learn hint 3
 solve ring_all_reduce mpi
 expect "what breaks is no longer done" 1 'wrong: .*\[messages\]' ./learn check 3
 expect "nor in the map" 0 ' exercises 1/2 ' ./learn
+
+expect "a wrong part of the trainer is named" 1 '^ring_all_reduce: wrong: .*\[messages\]' ./learn mine
+solve ring_all_reduce reference
+./learn check 3 >/dev/null
+printf '#!/bin/sh\necho "it trains"\n' >build/bin/my_ddp_training
+chmod +x build/bin/my_ddp_training
+expect "right parts train" 0 '^it trains' ./learn mine -n 2
+expect "the map counts the parts" 0 '^1 of 5 parts of your trainer are yours' ./learn
+solve ring_all_reduce mpi
 
 printf '#!/bin/sh\necho "ring_all_reduce.hpp:3:4: error: expected"\nexit 1\n' >path/cmake
 expect "what does not compile is wrong" 1 'wrong: it does not compile' ./learn check 3 ring_all_reduce

@@ -1,4 +1,4 @@
-// Exercise: the broadcast in which everybody who has the data helps.
+// Exercise: the broadcast in which every rank that has the data helps to pass it on.
 // Check it with ./learn check 2; ./learn hint 2 helps, a little more each time.
 #pragma once
 
@@ -9,14 +9,14 @@
 
 namespace dist::exercise {
 
-// Called on all ranks with the same root and number of elements, which may be 0. Afterwards all
-// ranks have in `data` what the root has in its own.
+// Called on all ranks with the same root and number of elements, which may be 0. Afterwards
+// `data` holds the root's numbers on all ranks.
 //
-// Target: ceil(log2 comm.size()) rounds and comm.size() - 1 messages in all, each of the whole
-// of `data`, for every root and any number of ranks. (With 0 elements, messages may be left
-// out.) A rank sends one message per round, and receives one. Use send and recv of lesson 1:
+// Target: ceil(log2 comm.size()) rounds and comm.size() - 1 messages in total, each of the
+// whole of `data`, for every root and any number of ranks. (With 0 elements, messages may be
+// left out.) In a round, a rank sends or receives at most one message. Use lesson 1's
 //   send<float>(comm, data, dest);   recv<float>(comm, data, source);
-// They are what the check counts; collectives of MPI are not allowed.
+// which the check counts. MPI's collectives are not allowed.
 inline void tree_broadcast(const Communicator& comm, std::span<float> data, int root) {
   not_started();  // replace this line
 }

@@ -11,10 +11,11 @@
 namespace dist::exercise {
 
 // Called on all ranks with the same number of elements, which may be 0. Afterwards `data` is
-// the average over all ranks, the same bits on all of them.
+// the average over all ranks, with the same bits on all of them: the sum in the ring's order,
+// then multiplied once by 1.0F / comm.size(). (Dividing by comm.size() instead may differ in
+// the last bit.)
 //
-// Target: 2 (comm.size() - 1) messages per rank. One division per element is enough, by the one
-// rank that has finished its sum (the bits are checked, not who divided).
+// Target: 2 (comm.size() - 1) messages per rank.
 inline void ring_all_reduce(const Communicator& comm, std::span<float> data) {
   not_started();  // replace this line
 }

@@ -15,12 +15,13 @@ namespace dist::exercise {
 //   window(data, chunk_range(data.size(), comm.size(), c)),   c = 0 .. comm.size() - 1
 // (../../02_broadcast/chunks.hpp; chunks may differ in length by one, and may be empty).
 //
-// Afterwards chunk r of rank r's data is the sum of everybody's chunk r. The other chunks hold
-// whatever the walk left there.
+// Afterwards chunk r of rank r's data is the sum of all ranks' chunk r. The other chunks may
+// hold anything.
 //
-// Target: comm.size() - 1 messages per rank, each of one chunk, all to comm.right(). Right for
-// any number of ranks (1 too) and any size, with no help from MPI's own copies: use
-// send_recv (01, send_recv.hpp).
+// Target: comm.size() - 1 messages per rank, each of one chunk, all to comm.right(). Correct
+// for any number of ranks, also 1, and any size, without relying on MPI's own copies: use
+// lesson 1's
+//   send_recv<float>(comm, out, comm.right(), in, comm.left());
 inline void ring_reduce_scatter(const Communicator& comm, std::span<float> data) {
   not_started();  // replace this line
 }

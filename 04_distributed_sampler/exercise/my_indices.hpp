@@ -12,24 +12,24 @@
 namespace dist::exercise {
 
 // `order` is the common order of the epoch, the same on all ranks: every sample's index once,
-// whatever numbers those are. Returns those of rank `rank` of `num_replicas` (0 <= rank <
-// num_replicas), in the order in which it takes them. Of one rank, which knows no more than its
-// arguments: no messages, and it is asked about ranks of worlds of any size.
+// whatever numbers those are. Returns the samples of rank `rank` of `num_replicas` (0 <= rank <
+// num_replicas), in the order in which it takes them. Called on one rank, without messages; the
+// arguments are all that it needs, and they may describe any rank of any number of ranks.
 //
 // PyTorch's rule: the ranks take turns along the order, one entry each.
 //
 //   order, 10 samples    4 1 7 5   3 9 0 8   6 2
 //   taken by rank        0 1 2 3   0 1 2 3   0 1      of 4
 //
-// What does not divide is a matter of the policy. Here
-//   pad      the turns go on from the order's beginning until all ranks have as many (3 each):
-//            rank 2 takes 4 once more and rank 3 takes 1. If the order is shorter than the
-//            world, again and again from its beginning
-//   drop     the last turn, which is not for everybody, is left out (2 each)
+// The policy says what happens to the remainder. Here
+//   pad      the turns go on from the beginning of the order until all ranks have the same
+//            number (3 each): rank 2 takes 4 again, and rank 3 takes 1 again. If there are
+//            fewer samples than ranks, this may wrap around more than once
+//   drop     the last, incomplete turn is left out (2 each)
 //   exact    ranks 0 and 1 have 3, ranks 2 and 3 have 2
-// An order of no samples gives none to anybody.
+// An empty order gives every rank no samples.
 //
-// Target: PyTorch's own indices, of all ranks of 27 worlds (tests/golden/sampler.json).
+// Target: PyTorch's own indices, for all ranks of 27 worlds (tests/golden/sampler.json).
 inline std::vector<std::size_t> my_indices(std::span<const std::size_t> order, int num_replicas,
                                            int rank, Policy policy) {
   not_started();  // replace this line

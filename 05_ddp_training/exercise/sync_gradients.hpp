@@ -10,14 +10,14 @@
 
 namespace dist::exercise {
 
-// Called on all ranks with as many gradients, of the same lengths: one span for each parameter,
-// anywhere in memory. A length may be 0. Afterwards every element of every gradient is the
-// average over all ranks, the same bits on all of them.
+// Called on all ranks with the same number of gradients, of the same lengths: one span for each
+// parameter, anywhere in memory. A length may be 0. Afterwards every element of every gradient
+// is the average over all ranks, with the same bits on all of them.
 //
-// Target: one ring all-reduce of all elements together, whatever the number of gradients:
-// 2 (comm.size() - 1) messages per rank, all to comm.right(), and 2 (N - 1) / N of the
-// elements. Use 03's (all_reduce.hpp):
-//   all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);   // or sum, max
+// Target: one ring all-reduce of one message that holds all gradients, one behind the other in
+// the given order: 2 (comm.size() - 1) messages per rank, all to comm.right(), and
+// 2 (N - 1) / N of the elements. Use lesson 3's (all_reduce.hpp):
+//   all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
 inline void sync_gradients(const Communicator& comm,
                            const std::vector<std::span<float>>& gradients) {
   not_started();  // replace this line

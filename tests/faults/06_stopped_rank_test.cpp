@@ -25,7 +25,8 @@ TEST_CASE("a rank that is stopped is named, and the job ends", "[fault06]") {
   INFO(result.err);
   CHECK(result.status == 86);
   CHECK(result.says("hang: rank 3 is stopped (SIGSTOP)"));
-  CHECK(result.says(" of all_reduce #"));
+  // The signal comes at any moment, so the others wait in either collective of a step.
+  CHECK((result.says(" of all_reduce #") || result.says(" of mean of the loss #")));
 }
 
 TEST_CASE("training that moves raises no alarm", "[fault06]") {

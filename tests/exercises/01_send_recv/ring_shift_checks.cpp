@@ -103,6 +103,23 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
          });
        },
        kHangHint},
+      {"lengths", "ranks may send different numbers of elements",
+       "send out.size() elements and receive in.size(): the two differ where the left rank's "
+       "`out` is longer or shorter than your own",
+       [=](Trial& trial) {
+         for (const std::size_t base : {0, 3, 97}) {
+           const auto length_of = [&](int rank) {
+             return base + static_cast<std::size_t>(rank % 3);
+           };
+           const Guarded more = tracers(trial, trial.rank(), length_of(trial.rank()) + kMore);
+           Guarded in(length_of(trial.comm().left()), -1.0F);
+           solution(trial.comm(), more.span().first(length_of(trial.rank())), in.span());
+           expect_values(trial, in.span(), "",
+                         [&](std::size_t i) { return trial.value(trial.comm().left(), i); });
+           expect_intact(trial, in, "");
+         }
+       },
+       kHangHint},
       {"large", "it works for messages that MPI does not copy",
        "send all of out.size() elements and receive all of in.size(), in one message",
        [=](Trial& trial) { check_values(trial, solution, kLarge); },

@@ -1,4 +1,5 @@
 // The ring: values, shares, messages and bytes of its two halves and of the whole.
+#include "03_all_reduce/ring.hpp"
 #include "tests/exercises/03_all_reduce/all_reduce_checks.hpp"
 
 #include <cmath>
@@ -106,7 +107,7 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
        kSendRecvHint},
       guard_check(solution),
       {"values", "every element is the average over all ranks, whatever the length",
-       "sum first, then divide by comm.size(), once",
+       "sum first, then multiply by 1.0F / comm.size(), once",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) {
            Guarded data = tracers(trial, count);
@@ -132,6 +133,19 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
          std::vector<float> data = inexact_numbers(trial, 997);
          solution(trial.comm(), data);
          expect_same_bits(trial, data);
+       },
+       kSendRecvHint},
+      {"bits", "every element is the sum, then multiplied by 1 / N",
+       "add first; then the rank that has finished a chunk multiplies it by 1.0F / "
+       "comm.size(). "
+       "Dividing each share first, or dividing by N instead of multiplying by 1 / N, rounds "
+       "differently, and ./learn mine compares bits",
+       [=](Trial& trial) {
+         std::vector<float> data = inexact_numbers(trial, 997), expected = data;
+         solution(trial.comm(), data);
+         all_reduce_ring<float>(trial.comm(), expected, ReduceOp::avg);
+         expect_values(trial, data, {0, data.size()},
+                       [&](std::size_t i) { return expected[i]; });
        },
        kSendRecvHint},
       large_check(solution),

@@ -1,5 +1,6 @@
 // One message for all gradients: whether it comes back, whether it is the average, what it
 // costs.
+#include "03_all_reduce/all_reduce.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
 #include "tests/exercises/provenance.hpp"
@@ -19,6 +20,15 @@ std::vector<Lengths> models(const Trial& trial) {
 void fill_tracers(Trial& trial, GradientSet& gradients) {
   gradients.fill(
       [&](std::size_t g, std::size_t i) { return trial.value(trial.rank(), 100 * g + i); });
+}
+
+// No sum of these is exact.
+void fill_inexact(const Trial& trial, GradientSet& gradients) {
+  gradients.fill([&](std::size_t g, std::size_t i) {
+    const float scale = trial.rank() % 2 == 0 ? 0.001F : 7.0F;
+    return scale / static_cast<float>(3 * trial.rank() + 7) +
+           scale * 0.1F * static_cast<float>(i + g);
+  });
 }
 
 double average(const Trial& trial, std::size_t g, std::size_t i) {
@@ -142,13 +152,33 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        "what all_reduce returns is the same on all ranks: copy it back as it is",
        [=](Trial& trial) {
          GradientSet gradients({331, 7, 128, 1});
-         gradients.fill([&](std::size_t g, std::size_t i) {  // no sum of these is exact
-           const float scale = trial.rank() % 2 == 0 ? 0.001F : 7.0F;
-           return scale / static_cast<float>(3 * trial.rank() + 7) +
-                  scale * 0.1F * static_cast<float>(i + g);
-         });
+         fill_inexact(trial, gradients);
          solution(trial.comm(), gradients.spans());
          gradients.expect_same_bits(trial);
+       },
+       kHangHint},
+      {"order", "the message holds the gradients in the given order",
+       "gradient 0 comes first in the message, then gradient 1, and so on, and ReduceOp::avg "
+       "makes the average: where an element lies, and when it is divided, decides how the ring "
+       "rounds it, and ./learn mine compares bits",
+       [=](Trial& trial) {
+         GradientSet gradients({331, 7, 128, 1});
+         fill_inexact(trial, gradients);
+         std::vector<float> message;
+         for (const auto& each : gradients.spans()) {
+           message.insert(message.end(), each.begin(), each.end());
+         }
+         all_reduce<float>(trial.comm(), message, ReduceOp::avg, AllReduceAlgorithm::ring);
+         solution(trial.comm(), gradients.spans());
+         auto expected = message.cbegin();
+         for (std::size_t g = 0; g < gradients.count(); ++g) {
+           for (const float value : gradients.at(g)) {
+             const float must = *expected++;
+             trial.expect(value == must, [&] {
+               return fmt::format("{}: {:.9g}, must be {:.9g}", gradients.name(g), value, must);
+             });
+           }
+         }
        },
        kHangHint},
       {"large", "it works for a model of a million parameters",

@@ -1,12 +1,23 @@
-// The reference: the lesson's own.
+// The reference, written out; most of the wrong ones are edits of this.
 #pragma once
 
-#include "03_all_reduce/ring.hpp"
+#include "01_send_recv/send_recv.hpp"
+#include "02_broadcast/chunks.hpp"
+
+#include <span>
+#include <vector>
 
 namespace dist::exercise {
 
 inline void ring_all_gather(const Communicator& comm, std::span<float> data) {
-  dist::ring_all_gather<float>(comm, data);
+  const auto chunk = [&](int index) {
+    return window(data, chunk_range(data.size(), comm.size(), index));
+  };
+  for (int step = 0; step < comm.size() - 1; ++step) {
+    const std::span<float> out = chunk(comm.rank() - step);
+    const std::span<float> in = chunk(comm.rank() - 1 - step);
+    send_recv<float>(comm, out, comm.right(), in, comm.left());
+  }
 }
 
 }  // namespace dist::exercise

@@ -1,12 +1,18 @@
-// The reference: the lesson's own.
+// The reference, written out; most of the wrong ones are edits of this.
 #pragma once
 
-#include "04_distributed_sampler/weighted_mean.hpp"
+#include "03_all_reduce/all_reduce.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdint>
 
 namespace dist::exercise {
 
 inline double weighted_mean(const Communicator& comm, double sum, std::uint64_t count) {
-  return mean_over_samples(comm, sum, count);
+  std::array both{sum, static_cast<double>(count)};
+  all_reduce<double>(comm, both, ReduceOp::sum);
+  return both[0] / both[1];
 }
 
 }  // namespace dist::exercise

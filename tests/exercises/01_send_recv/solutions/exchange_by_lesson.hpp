@@ -1,0 +1,13 @@
+// Right: calls the lesson's own function; some of the wrong ones are edits of this.
+#pragma once
+
+#include "01_send_recv/send_recv.hpp"
+
+namespace dist::exercise {
+
+inline void exchange(const Communicator& comm, int peer, std::span<const float> out,
+                     std::span<float> in) {
+  send_recv<float>(comm, out, peer, in, peer);
+}
+
+}  // namespace dist::exercise

@@ -1,0 +1,12 @@
+// Right: calls the lesson's own function; some of the wrong ones are edits of this.
+#pragma once
+
+#include "03_all_reduce/ring.hpp"
+
+namespace dist::exercise {
+
+inline void ring_all_gather(const Communicator& comm, std::span<float> data) {
+  dist::ring_all_gather<float>(comm, data);
+}
+
+}  // namespace dist::exercise

@@ -1,0 +1,14 @@
+// The run that the reader's is compared with.
+#pragma once
+
+#include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/trainer/setup.hpp"
+
+namespace dist::mine {
+
+// Called on all ranks. Trains `model` as `setup` says, with the course's own broadcast, sampler
+// and ring all-reduce, and prints nothing. All gradients travel in one bucket: with several,
+// chunks would begin elsewhere, and sums of three and more ranks would round differently.
+void train_as_the_course(Setup& setup, Mlp& model);
+
+}  // namespace dist::mine

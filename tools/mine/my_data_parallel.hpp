@@ -1,0 +1,91 @@
+// Data parallelism by the reader's parts: the first parameters, this rank's samples, and the
+// gradients.
+#pragma once
+
+#include "02_broadcast/random.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "05_ddp_training/data_parallel/data_parallel.hpp"
+#include "05_ddp_training/process_group/forwarding_process_group.hpp"
+#include "tools/mine/parts.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+namespace dist::mine {
+
+// A process group whose broadcast is the reader's.
+class MyProcessGroup : public ForwardingProcessGroup {
+ public:
+  using ForwardingProcessGroup::ForwardingProcessGroup;
+  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root, const Stream&) override {
+    tree_broadcast(comm(), {tensor.data(), tensor.numel()}, root);
+    return std::make_unique<Done>();
+  }
+
+ private:
+  struct Done : Work {
+    bool is_completed() override { return true; }
+    void wait(const Stream&) override {}
+    void synchronize() override {}
+    double elapsed_ms() override { return 0; }
+  };
+};
+
+class MyDataParallel : public DataParallel {
+ public:
+  // Called on all ranks.
+  MyDataParallel(Mlp& module, MyProcessGroup& group, const Stream& stream)
+      : DataParallel(module, group, stream) {}
+
+ private:
+  void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
+                            const Stream& stream) override {
+    module_.backward(grad_logits, stream, accumulate);
+    computed_ = stream.record_event();
+    std::vector<std::span<float>> gradients;  // last layer first, as in the course's buckets
+    for (const Parameter& parameter : module_.parameters()) {
+      gradients.emplace(gradients.begin(), parameter.grad.data(), parameter.grad.numel());
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    sync_gradients(group_.comm(), gradients);
+    const std::chrono::duration<double, std::milli> took =
+        std::chrono::steady_clock::now() - begin;
+    sync_ms_ = took.count();
+  }
+  std::function<Durations(const Event&)> take_durations() override {
+    return [total = sync_ms_](const Event&) { return Durations{.total = total}; };
+  }
+
+  double sync_ms_ = 0;
+};
+
+// DistributedSampler by the reader's my_indices.
+class MySampler {
+ public:
+  MySampler(std::size_t dataset_size, const Communicator& comm, SamplerOptions options)
+      : dataset_size_(dataset_size), comm_(comm), options_(options) {}
+
+  void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
+
+  // As DistributedSampler's. Runs start with whole epochs here, so nothing is ever taken.
+  std::vector<std::size_t> indices_after(std::size_t /*taken*/) const {
+    std::vector<std::size_t> order(dataset_size_);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    if (options_.shuffle) {
+      Generator generator(options_.seed + epoch_);
+      order = randperm(dataset_size_, generator);
+    }
+    return my_indices(order, comm_.size(), comm_.rank(), options_.drop_last);
+  }
+
+ private:
+  std::size_t dataset_size_;
+  const Communicator& comm_;
+  SamplerOptions options_;
+  std::uint64_t epoch_ = 0;
+};
+
+}  // namespace dist::mine

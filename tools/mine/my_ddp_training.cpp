@@ -1,0 +1,155 @@
+// Lesson 5's trainer, made of the reader's own exercises: ours stand in for those that are not
+// written yet.
+//
+//   ./learn mine        mpirun -np 4 build/bin/my_ddp_training
+//
+// Compare with 05_ddp_training/main.cpp: the loop is the same. Afterwards the course's own
+// parts train the same model, and all parameters must be equal, bit for bit.
+#include "04_distributed_sampler/data_loader.hpp"
+#include "05_ddp_training/advanced/guards/agreement.hpp"
+#include "05_ddp_training/advanced/guards/stop_request.hpp"
+#include "05_ddp_training/model/loss.hpp"
+#include "05_ddp_training/model/optimizer.hpp"
+#include "05_ddp_training/trainer/training_run.hpp"
+#include "common/mpi_environment.hpp"
+#include "tools/mine/course_run.hpp"
+#include "tools/mine/my_data_parallel.hpp"
+#include "tools/mine/trial_run.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace dist::mine {
+namespace {
+
+class MySetup : public Setup {
+ public:
+  explicit MySetup(const Communicator& comm) : Setup("my_ddp_training", comm) {
+    options.common.device = "cpu";
+  }
+
+  VirtualRanks ranks() const override { return VirtualRanks(comm()); }
+  RunDescription description() const override {
+    RunDescription run = Setup::description();
+    run.backend = "yours";
+    run.algorithm = "ring";
+    run.overlap = "sync_gradients begins when backward has ended";
+    return run;
+  }
+  std::vector<std::string> opening(const Mlp&) const override {
+    return {fmt::format("{} ranks, {} samples, in batches of {} per rank", comm().size(),
+                        train().size(), options.batch_size)};
+  }
+  std::string promise() const override { return "the same parameters on every rank"; }
+
+ protected:
+  std::string title() const override {
+    return "The trainer of lesson 5, made of your own exercises.";
+  }
+  void check_together() override {
+    if (!device.device.is_cpu()) throw Error("--device: your exercises compute on the CPU");
+    if (start.resumed() || start.evaluates_only()) {
+      throw Error(std::string(start.resumed() ? "--resume" : "--evaluate") +
+                  ": this trainer always trains from the beginning");
+    }
+    require_agreement(comm(), values());
+  }
+};
+
+void print_parts(const Console& console) {
+  for (const Part* part : parts()) {
+    const std::string whose = part->yours ? "yours" : "ours";
+    console.line(whose + ": " + part->name);
+    console.row({{"part", part->name}, {"whose", whose}});
+  }
+}
+
+// "2.weight" if its bits are not the same in both models; "" if all are.
+std::string first_difference(const Mlp& mine, const Mlp& course) {
+  for (std::size_t p = 0; p < mine.parameters().size(); ++p) {
+    const Tensor& a = mine.parameters()[p].value;
+    const Tensor& b = course.parameters()[p].value;
+    if (std::memcmp(a.data(), b.data(), a.size_bytes()) != 0) return mine.parameters()[p].name;
+  }
+  return {};
+}
+
+int fail(const Console& console, const std::string& what) {
+  return console.verdict(false, "", what);
+}
+
+int train(int argc, char** argv) {
+  MpiEnvironment mpi(argc, argv);
+  const Communicator comm = Communicator::world();
+  MySetup setup(comm);
+  if (const auto exit = setup.read(argc, argv)) return *exit;
+  const Console& console = setup.console();
+  const Stream& stream = setup.stream();
+  print_parts(console);
+
+  if (const Part* wrong = first_wrong_part(comm)) {
+    return fail(console, fmt::format("{}; ./learn check {} {} says more", wrong->name,
+                                     wrong->lesson, wrong->name));
+  }
+  for (Part* part : parts()) part->runs = 0;
+
+  // Each rank draws other numbers: a broadcast that does nothing would be found.
+  const auto draw = [&] {
+    Generator generator(setup.options.common.seed + static_cast<std::uint64_t>(comm.rank()));
+    return Mlp(setup.options.layers, generator, stream);
+  };
+  Mlp model = draw();
+  const auto optimizer = make_optimizer(setup.options.optimizer, model.parameters(), stream);
+  const auto carrier =
+      make_process_group(Backend::ours, comm, stream.device(), AllReduceAlgorithm::ring);
+  MyProcessGroup group(*carrier);
+  TrainingRun run(setup, model, *optimizer);
+  MyDataParallel ddp(model, group, stream);
+  ddp.count_next_step();
+
+  MySampler sampler(setup.train().size(), comm, setup.options.sampler);
+  DataLoader loader(setup.train(), setup.batches(), stream);
+  CrossEntropyLoss loss;
+  while (const auto epoch = run.next_epoch()) {
+    sampler.set_epoch(*epoch);
+    for (const Batch& batch : loader.over(run.remaining(sampler))) {
+      const Tensor logits = ddp.forward(batch.inputs, stream);
+      loss.forward(logits, batch, stream);
+      if (!ddp.backward(loss.grad(), stream, batch.place.ends_step())) continue;
+      optimizer->step(run.learning_rate(), stream);
+      if (!run.after_step(ddp.mean(run.outcome(loss), stream))) break;
+    }
+    run.after_epoch();
+  }
+  if (const int status = run.verdict(); status != 0) return status;
+
+  for (const Part* part : parts()) {
+    if (comm.size() == 1 || comm.all_agree(part->runs > 0)) continue;
+    return fail(console, fmt::format("{} never ran: the part that should call it calls "
+                                     "something else (see the contracts of lessons 3 and 5)",
+                                     part->name));
+  }
+
+  console.line("now the course's own parts train the same model");
+  Mlp course = draw();
+  train_as_the_course(setup, course);
+  const std::string difference = first_difference(model, course);
+  const bool same = comm.all_agree(difference.empty());
+  const auto yours = std::ranges::count_if(parts(), [](const Part* p) { return p->yours; });
+  console.row({{"yours", yours}, {"bit_for_bit", same}});
+  return console.verdict(
+      same,
+      fmt::format("{} of 5 parts are yours; the parameters equal the course's, bit for bit",
+                  yours),
+      "the parameters differ from the course's, first in " + difference);
+}
+
+}  // namespace
+}  // namespace dist::mine
+
+int main(int argc, char** argv) {
+  dist::hold_stop_signals();  // a request to stop waits until a checkpoint can answer it
+  return dist::mine::train(argc, argv);
+}
