@@ -63,7 +63,7 @@ struct Solution {
 // main() of a program that holds `solutions`: runs the checks of one of them (--solution
 // EXERCISE/NAME; not needed where there is but one) on all ranks. Exit status 0: right so far,
 // on this number of ranks; 1: wrong; 3: not started; else it hung or crashed. With --list alone
-// it prints all checks instead, for bug_table.py.
+// it prints all checks instead, for bug_pages.py.
 int run(int argc, char** argv, const std::vector<Solution>& solutions);
 
 }  // namespace dist::exercise
