@@ -11,13 +11,13 @@ it showed, and the test that holds it.
 
 claims.txt holds a block of lines for each claim, blank lines between:
 
-  taught: what is often taught, and wrong (or, in other sections, left out)
+  taught: what is often taught, and wrong (absent in other sections)
   claim:  what is true
   shown:  a command, as a reader types it from the root of the repository
   prints: a regular expression that its output must match; what it showed is the whole match
   test:   FILE: words of its name; the test that holds the claim at other sizes and ranks too
 
-What a machine cannot show, for want of a GPU (status 2) or of a Python module, is left out.
+What a machine cannot show because it lacks a GPU (status 2) or a Python module is left out.
 """
 import argparse
 import datetime
@@ -27,6 +27,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE, LEDGER = ROOT / "docs/claims.txt", ROOT / "docs/claims.md"
@@ -79,47 +80,40 @@ def problem_with_test(test):
     return None if words in text else f"tests/{name} has no '{words}'"
 
 
-def cell(text):
-    return " ".join(text.split()).replace("|", "\\|")
+def wrap(text):
+    return textwrap.fill(" ".join(text.split()), 110, initial_indent="- ", subsequent_indent="  ",
+                         break_long_words=False, break_on_hyphens=False)
 
 
-def table(title, claims):
-    taught = any("taught" in claim for claim in claims)
-    head = ["taught"] * taught + ["true" if taught else "claim", "shown by", "what it showed", "held by"]
-    lines = [f"## {title}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for claim in claims:
-        row = [cell(claim["taught"])] if taught else []
-        row += [cell(claim["claim"]), f"`{cell(claim['shown'])}`", cell(claim.get("showed", "")),
-                cell(claim["test"])]
-        lines.append("| " + " | ".join(row) + " |")
-    return lines + [""]
+def entry(claim):
+    taught = f"*{claim['taught']}.* " if "taught" in claim else ""
+    held_by = re.sub(r": TEST_CASE\($", "", claim["test"])
+    return wrap(f"{taught}**{claim['claim']}.** `{claim['shown']}` prints "
+                f"`{claim.get('showed', '')}`. Held by {held_by}.")
 
 
 def faults_section(log):
     """As claims.md has it; with a log, anew: the figures that it has, the others as they are."""
-    kept = LEDGER.read_text(encoding="utf-8").partition(FAULTS_TITLE)[2].splitlines()
-    rows = {line.split(" | ")[0].lstrip("| "): line for line in kept if re.match(r"\| \d", line)}
-    if log:
-        commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True,
-                                capture_output=True).stdout.strip()
-        figures = {}
-        for row, text in re.findall(r"^figure (\d+): (.*)$", log.read_text(), re.MULTILINE):
-            figures.setdefault(row, []).append(text)
-        for line in FAULTS.read_text(encoding="utf-8").splitlines():
-            row, fault, happens, command = line.split(" | ")
-            if row in figures:
-                rows[row] = (f"| {row} | {fault} | {happens} | {'; '.join(figures[row])} | "
-                             f"{datetime.date.today()}, {commit} | `{command}` |")
-    return [FAULTS_TITLE, "", "The long form of [tests/faults/](../tests/faults), a row for each "
-            "file. `./learn test --all` runs the short form.", "",
-            "| | fault | what happens | figure | date, commit | command |", "|" + "---|" * 6,
+    kept = LEDGER.read_text(encoding="utf-8").partition(FAULTS_TITLE)[2].split("\n- ")[1:]
+    rows = {re.match(r"\*\*(\d+)\.", row)[1]: "- " + row.rstrip("\n") for row in kept}
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True,
+                            capture_output=True).stdout.strip()
+    figures = {}
+    for row, text in re.findall(r"^figure (\d+): (.*)$", log.read_text() if log else "", re.MULTILINE):
+        figures.setdefault(row, []).append(text)
+    for line in FAULTS.read_text(encoding="utf-8").splitlines():
+        row, fault, happens, command = line.split(" | ")
+        if row in figures:
+            rows[row] = wrap(f"**{row}. {fault}**: {happens}. Measured: {'; '.join(figures[row])} "
+                             f"({datetime.date.today()}, {commit}, `{command}`).")
+    return [FAULTS_TITLE, "", "What the long form of [tests/faults/](../tests/faults) showed, one entry for",
+            "each file. `./learn test --all` runs the short form.", "",
             *[rows[row] for row in sorted(rows, key=int)], ""]
 
 
 def without_numbers(lines):
-    """The ledger with what each command showed left out: that differs from run to run."""
-    columns = [line.split(" | ") for line in "\n".join(lines).splitlines()]
-    return [row[:-2] + row[-1:] if len(row) >= 4 else row for row in columns]
+    """The ledger without what each command printed, which differs from run to run."""
+    return re.sub(r"prints `[^`]*`", "prints", " ".join("\n".join(lines).split()))
 
 
 def main():
@@ -156,10 +150,11 @@ def main():
             print(("FAILED: " if problem else "ok: ") + claim["claim"] + (f"\n  {problem}" if problem else ""),
                   flush=True)
     lines = ["# The claims ledger", "",
-             "What the course claims, the command that shows it, what it showed, and the test that holds it at other sizes and on other numbers of ranks.",
-             "Written by `docs/claims.py` from `docs/claims.txt`; `ctest --test-dir build -L claims` runs every command again.", ""]
+             "What the course claims, the command that shows it, what the command printed, and the test that",
+             "holds the claim at other sizes and on other numbers of ranks. Written by `docs/claims.py` from",
+             "`docs/claims.txt`; `ctest --test-dir build -L claims` runs every command again.", ""]
     for title, claims in sections:
-        lines += table(title, claims)
+        lines += [f"## {title}", "", *map(entry, claims), ""]
     lines += faults_section(log=None)
     if failed:
         sys.exit(f"{failed} claims are not shown")
