@@ -25,7 +25,7 @@ for kib in (64, 256, 1024):
     TUNED[f"segmented ring, {kib} KiB"] = segmented
     TUNED[f"segmented ring, {kib} KiB, single copy off"] = {
         **segmented, "btl_vader_single_copy_mechanism": "none"}
-# What the README's box sets so that everything runs everywhere. A peer is measured as it comes.
+# What the box in docs/running.md sets so that everything runs everywhere. A peer is measured as it comes.
 BOX = ("OMPI_MCA_mpi_yield_when_idle", "OMPI_MCA_hwloc_base_binding_policy",
        "PRTE_MCA_hwloc_default_binding_policy")
 

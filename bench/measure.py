@@ -10,6 +10,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -194,11 +195,20 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+def wrapped(line):
+    """Prose, not longer than a reader's screen is wide; tables stay as they are."""
+    if line.startswith("|") or len(line) <= 118:
+        return line
+    return textwrap.fill(line, 118, subsequent_indent="  " if line.startswith("- ") else "",
+                         break_long_words=False, break_on_hyphens=False)
+
+
 def write(options, name, title, lead, lines, about, data):
     """NAME.md in the folder of the results, the same to standard output, and what was measured,
     round by round, in build/bench/NAME.json."""
-    text = "\n".join([f"# {title}", "", *lead, "",
-                      *(f"- {key}: {value}" for key, value in about.items()), "", *lines, ""])
+    text = "\n".join(map(wrapped, [f"# {title}", "", *lead, "",
+                                   *(f"- {key}: {value}" for key, value in about.items()),
+                                   "", *lines, ""]))
     raw = json.dumps({"facts": about, **data}, indent=1) + "\n"
     for path, content in ((pathlib.Path(options.output) / f"{name}.md", text),
                           (options.bin.parent / "bench" / f"{name}.json", raw)):

@@ -1,6 +1,6 @@
 # How tests start ranks.
 #
-# DIST_MPI_ENVIRONMENT is the README's box ("Before you type mpirun") for CTest: root in a
+# DIST_MPI_ENVIRONMENT is the box of docs/running.md ("Before you type mpirun") for CTest: root in a
 # container, more ranks than cores, waiting ranks that give their core away, and no complaints from
 # Open MPI 5 about network interfaces that a single host does not need.
 set(DIST_MPI_ENVIRONMENT

@@ -57,8 +57,8 @@ def read_claims():
 
 
 def environment():
-    """What the README's box sets, and no GPU: every number is one of the CPU."""
-    box = dict(re.findall(r"^export (\w+)=(\S+)$", (ROOT / "README.md").read_text(encoding="utf-8"),
+    """What the box in docs/running.md sets, and no GPU: the numbers are those of the CPU."""
+    box = dict(re.findall(r"^export (\w+)=(\S+)$", (ROOT / "docs/running.md").read_text(encoding="utf-8"),
                           re.MULTILINE))
     return {**box, **os.environ, "CUDA_VISIBLE_DEVICES": "", "OMPI_MCA_odls_base_sigkill_timeout": "0"}
 

@@ -10,7 +10,7 @@
 // All rules and marks: CONTRIBUTING.md, "READMEs". What counts as the same: same_output.hpp.
 //
 // The commands of a README run one after the other in a folder that looks like the root of the
-// repository, with the variables of the first README's box, on the CPU.
+// repository, with the variables of the box in docs/running.md, on the CPU.
 #include "tests/support/catch.hpp"
 #include "tests/support/readme_blocks.hpp"
 #include "tests/support/run_command.hpp"
@@ -57,7 +57,7 @@ class Workplace {
     script_ = "cd " + folder_.path().string() + "\nunset LEARN_BUILD_DIR\n" +
               "export PATH=" + std::filesystem::path(MPIEXEC).parent_path().string() +
               ":$PATH CUDA_VISIBLE_DEVICES=\n";
-    for (const Block& block : blocks_of("README.md")) {
+    for (const Block& block : blocks_of("docs/running.md")) {
       if (!block.lines.empty() && block.lines[0].rfind("export ", 0) == 0) {
         script_ += block.text();
       }
@@ -67,7 +67,7 @@ class Workplace {
   // Both streams as one: that is what a reader sees.
   CommandResult run(const std::string& commands, const std::string& shell = "bash -e") const {
     std::ofstream(scripts_ / "commands") << commands;
-    std::ofstream(scripts_ / "script") << script_ << "exec timeout 300 " << shell << " "
+    std::ofstream(scripts_ / "script") << script_ << "exec timeout 900 " << shell << " "
                                        << (scripts_ / "commands") << " 2>&1\n";
     return run_command("bash " + (scripts_ / "script"));
   }
