@@ -99,7 +99,7 @@ TEST_CASE("--deterministic: stopped on 4 ranks, a run goes on with the same bits
 TEST_CASE("lesson 5's README shows what --deterministic is for", "[lesson05]") {
   // The digits, where matrix products are large. Other processors have other last bits, and
   // 31 steps of Adam make them a thousandth of the loss.
-  const std::string readme = content_of(SOURCE_DIR "/05_ddp_training/README.md");
+  const std::string readme = content_of(SOURCE_DIR "/05_ddp_training/advanced/determinism.md");
   const std::string before = "mpirun -np $n build/bin/ddp_training --json ";
   const std::size_t begin = readme.find(before) + before.size();
   REQUIRE(begin > before.size());

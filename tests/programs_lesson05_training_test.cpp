@@ -52,7 +52,7 @@ TEST_CASE("training runs of real PyTorch DDP are reproduced", "[lesson05][quick]
 }
 
 TEST_CASE("lesson 5's README shows the losses of its job, and PyTorch's", "[lesson05]") {
-  const std::string readme = content_of(SOURCE_DIR "/05_ddp_training/README.md");
+  const std::string readme = content_of(SOURCE_DIR "/05_ddp_training/advanced/optimizers.md");
   const std::size_t begin = readme.find("\njob=\"");
   REQUIRE(begin != std::string::npos);
   const std::string job = readme.substr(begin + 6, readme.find('"', begin + 6) - begin - 6);

@@ -196,6 +196,21 @@ TEST_CASE("04_distributed_sampler/README.md", "[readme]") {
 TEST_CASE("05_ddp_training/README.md", "[readme]") {
   Readme("05_ddp_training/README.md").check();
 }
+TEST_CASE("05_ddp_training/advanced/checkpoints.md", "[readme]") {
+  Readme("05_ddp_training/advanced/checkpoints.md").check();
+}
+TEST_CASE("05_ddp_training/advanced/determinism.md", "[readme]") {
+  Readme("05_ddp_training/advanced/determinism.md").check();
+}
+TEST_CASE("05_ddp_training/advanced/memory.md", "[readme]") {
+  Readme("05_ddp_training/advanced/memory.md").check();
+}
+TEST_CASE("05_ddp_training/advanced/optimizers.md", "[readme]") {
+  Readme("05_ddp_training/advanced/optimizers.md").check();
+}
+TEST_CASE("docs/beyond.md", "[readme]") {
+  Readme("docs/beyond.md").check();
+}
 TEST_CASE("CONTRIBUTING.md", "[readme]") {
   Readme("CONTRIBUTING.md").check();
 }

@@ -14,13 +14,19 @@
 
 namespace dist::test {
 
-// From the root of the repository: every README of the course, and CONTRIBUTING.md.
+// From the root of the repository: every README of the course, the pages that they lead to, and
+// CONTRIBUTING.md.
 inline const std::vector<std::string> kReadmes{"README.md",
                                                "01_send_recv/README.md",
                                                "02_broadcast/README.md",
                                                "03_all_reduce/README.md",
                                                "04_distributed_sampler/README.md",
                                                "05_ddp_training/README.md",
+                                               "05_ddp_training/advanced/checkpoints.md",
+                                               "05_ddp_training/advanced/determinism.md",
+                                               "05_ddp_training/advanced/memory.md",
+                                               "05_ddp_training/advanced/optimizers.md",
+                                               "docs/beyond.md",
                                                "CONTRIBUTING.md"};
 
 struct Block {
