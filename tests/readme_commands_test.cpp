@@ -211,6 +211,9 @@ TEST_CASE("05_ddp_training/advanced/optimizers.md", "[readme]") {
 TEST_CASE("docs/beyond.md", "[readme]") {
   Readme("docs/beyond.md").check();
 }
+TEST_CASE("docs/running.md", "[readme]") {
+  Readme("docs/running.md").check();
+}
 TEST_CASE("CONTRIBUTING.md", "[readme]") {
   Readme("CONTRIBUTING.md").check();
 }
