@@ -1,4 +1,4 @@
-// One name for all all-reduces.
+// One function for all algorithms.
 #pragma once
 
 #include "03_all_reduce/advanced/pipelined_ring.hpp"
@@ -40,10 +40,10 @@ inline const std::string& to_string(AllReduceAlgorithm algorithm) {
   for (const auto& [name, value] : kAllReduceAlgorithms) {
     if (value == algorithm) return name;
   }
-  throw Error("an all-reduce algorithm without a name");
+  throw Error("this all-reduce algorithm has no name");
 }
 
-// MPI's own, which chooses among such algorithms by size and number of ranks.
+// MPI's own all-reduce, which chooses among similar algorithms by size and number of ranks.
 template <MpiScalar T>
 void all_reduce_mpi(const Communicator& comm, std::span<T> data, ReduceOp op) {
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, data.data(), mpi_count(data.size()), mpi_type<T>(),
@@ -51,14 +51,14 @@ void all_reduce_mpi(const Communicator& comm, std::span<T> data, ReduceOp op) {
   finish(op, data, comm.size());
 }
 
-// Called on all ranks with the same length, op and algorithm; returns on a rank when its `data`
-// holds the result, which is the same on all ranks. Throws Error, on all ranks and before any
-// message, for the average of whole numbers, and for what an AllReducer alone can do
-// (advanced/all_reducer.hpp): shared-memory needs memory made beforehand, and auto a plan that
-// all ranks have agreed on. Two ranks that chose for themselves could choose differently, and
-// would wait for each other for ever.
+// 6. Called on all ranks with the same length, op and algorithm. Returns on a rank when its
+// `data` holds the result, which is the same on all ranks. Throws Error, on all ranks and
+// before any message, for the average of whole numbers and for algorithms that need an
+// AllReducer (advanced/all_reducer.hpp): shared-memory needs memory allocated in advance, and
+// auto needs a plan that all ranks share. Ranks that chose an algorithm on their own could
+// choose differently and wait for each other for ever.
 //
-// Recursive doubling, if none is named: the fewest messages, for a few numbers.
+// The default is recursive doubling: it sends the fewest messages, which suits a few numbers.
 template <MpiScalar T>
 void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,
                 AllReduceAlgorithm algorithm = AllReduceAlgorithm::recursive_doubling) {
@@ -72,8 +72,10 @@ void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,
     case AllReduceAlgorithm::ring_pipelined: return all_reduce_pipelined_ring(comm, data, op);
     case AllReduceAlgorithm::rabenseifner: return all_reduce_rabenseifner(comm, data, op);
     case AllReduceAlgorithm::shared_memory:
-      throw Error("shared-memory needs memory that all ranks made together: an AllReducer");
-    case AllReduceAlgorithm::automatic: throw Error("auto needs a plan: an AllReducer");
+      throw Error(
+          "shared-memory needs memory that all ranks allocate together: use an AllReducer");
+    case AllReduceAlgorithm::automatic:
+      throw Error("auto needs a plan that all ranks share: use an AllReducer");
   }
 }
 

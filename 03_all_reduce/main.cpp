@@ -1,13 +1,11 @@
 // Lesson 3: everybody's tensors become one sum, on every rank.
 //
-//   mpirun -np 4 build/bin/all_reduce       four numbers, the ring drawn, then all by size
-//
+//   mpirun -np 4 build/bin/all_reduce       four numbers, the ring step by step, all times
 //   mpirun -np 7 build/bin/all_reduce --algorithm ring --op avg
+//   build/bin/all_reduce --simulate 65536   a forecast for a machine you do not have
 //
-//   build/bin/all_reduce --simulate 65536   machines that are not here
-//
-// Read naive.hpp, recursive_doubling.hpp and ring.hpp first, in this order. What the program
-// shows is in show/: acts.cpp, ring_picture.cpp and forecast.cpp.
+// Read naive.hpp, ring.hpp and recursive_doubling.hpp first, in this order. The code that
+// produces the output is in show/: acts.cpp, ring_picture.cpp and forecast.cpp.
 #include "02_broadcast/connect_nccl.hpp"
 #include "02_broadcast/show/share_link_cost.hpp"
 #include "03_all_reduce/show/acts.hpp"
@@ -26,7 +24,7 @@ int main(int argc, char** argv) {
 
   AllReduceOptions options;
   ForecastOptions forecast;
-  std::optional<LinkCost> kept;  // rank 0's
+  std::optional<LinkCost> kept;  // read on rank 0
   options.declare(program);
   forecast.declare(program.flags);
   program.flags.check([&] {
@@ -49,7 +47,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> algorithms = options.algorithms(program, left_out);
   std::optional<NcclCommunicator> nccl;
   if (algorithms.back() == "nccl") nccl = connect_nccl(comm, program.device.device);
-  // For the predictions; beyond this size they are extrapolated.
+  // Costs are measured up to this size for the predictions, and extrapolated beyond it.
   constexpr std::size_t kMostMeasured = 64U << 20;
   const std::optional<LinkCost> measured = share_link_cost(comm, kept);
   AllReducer reducer(comm, step_costs(measured));
@@ -59,7 +57,7 @@ int main(int argc, char** argv) {
   const AllReduces all_reduces{program, options, reducer, nccl, measured.has_value()};
   const bool all = options.algorithm == "all";
   bool correct = show_four_numbers(all_reduces, all ? "ring" : options.algorithm);
-  // The default output stays within a screen: more ranks are drawn on request.
+  // The default output fits on one screen, so more ranks are drawn only on request.
   constexpr int kRanksDrawnByDefault = 4;
   if (options.picture || (all && comm.size() > 1 && comm.size() <= kRanksDrawnByDefault)) {
     for (const std::string& line : ring_picture(comm)) console.line(line);

@@ -1,7 +1,7 @@
-// What this file adds: the obvious all-reduce. Everybody sends to rank 0, which adds up and
-// sends the result back. This is also what a parameter server does.
+// What this file adds: the obvious all-reduce. Every rank sends to rank 0, which adds up all
+// tensors and sends the result back, as a parameter server does.
 // Builds on: 01, send and recv; 02, the flat broadcast.
-// It stays as the oracle of the others.
+// The tests compare the other algorithms with it.
 #pragma once
 
 #include "02_broadcast/flat.hpp"
@@ -12,9 +12,9 @@
 
 namespace dist {
 
-// Called on all ranks with the same length and op; afterwards `data` is the same on all.
-// Cost: 2 (size - 1) messages of the whole tensor through rank 0, one after the other. The
-// others are idle, and adding a rank makes everybody slower.
+// 1. Naive. Called on all ranks with the same length and op; afterwards `data` is the same on
+// all. Cost: 2 (size - 1) messages of the whole tensor through rank 0, one after the other.
+// The other ranks are idle, and each additional rank makes all of them slower.
 template <MpiScalar T>
 void all_reduce_naive(const Communicator& comm, std::span<T> data, ReduceOp op) {
   if (comm.rank() == 0) {

@@ -1,4 +1,4 @@
-// Look at: how little is left to say when a library does lesson 3.
+// Look at: how little code remains when a library does the work of lesson 3.
 #include "03_all_reduce/nccl_all_reduce.hpp"
 
 #include "01_send_recv/gpu/check_nccl.hpp"
@@ -35,7 +35,7 @@ void mean_nccl(NcclCommunicator&, std::span<double>, const Stream&) {
 
 Tensor allocate_nccl(NcclCommunicator& nccl, Shape shape) {
   const std::size_t bytes = bytes_of(numel(shape), sizeof(float));
-  const auto memory = nccl.allocate(bytes + 1);  // never nothing
+  const auto memory = nccl.allocate(bytes + 1);  // never zero bytes
   return {memory, static_cast<float*>(memory.get()), std::move(shape), nccl.device()};
 }
 

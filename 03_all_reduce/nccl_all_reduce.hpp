@@ -1,4 +1,4 @@
-// The same in NCCL: one call, which chooses and runs such algorithms on the GPUs.
+// The same in NCCL: one call, which chooses an algorithm and runs it on the GPUs.
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
@@ -10,15 +10,15 @@
 namespace dist {
 
 // `tensor` becomes the reduction over all ranks, in place. Called on all ranks with the same
-// length and op; queued on `stream`, whose work so far NCCL waits for.
+// length and op. Queued on `stream`, behind the work that is already there.
 void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
                      const Stream& stream);
 
-// The mean over all ranks of a few numbers in double precision, in place.
+// Replaces a few double-precision numbers by their means over all ranks.
 void mean_nccl(NcclCommunicator& nccl, std::span<double> numbers, const Stream& stream);
 
-// A tensor in registered memory (NcclCommunicator::allocate): peers reach it without a copy
-// where the hardware can. Called on one rank; contents undefined.
+// A tensor in registered memory (NcclCommunicator::allocate), which peers can access without a
+// copy if the hardware supports it. Called on one rank; the contents are undefined.
 Tensor allocate_nccl(NcclCommunicator& nccl, Shape shape);
 
 }  // namespace dist

@@ -1,6 +1,6 @@
 // What this file adds: the all-reduce for small tensors, in log2(size) exchanges.
 // Builds on: 01, send_recv.
-// Look at: what happens when the number of ranks is no power of two (Seats).
+// Look at: Seats, for numbers of ranks that are not a power of two.
 #pragma once
 
 #include "03_all_reduce/reduce_op.hpp"
@@ -11,9 +11,10 @@
 
 namespace dist {
 
-// The largest power of two of ranks, numbered from 0; the ranks beyond it take part through a
-// neighbour. With 7 ranks, 3 are beyond: 0, 2 and 4 hand their numbers to 1, 3 and 5 and wait;
-// 1, 3, 5 and 6 are then the seats 0, 1, 2 and 3; in the end the waiting get the result.
+// The algorithm needs a power of two of participants, so the largest one that fits gets seats,
+// numbered from 0. The surplus ranks take part through a neighbour. With 7 ranks the surplus is
+// 3: ranks 0, 2 and 4 send their numbers to 1, 3 and 5 and wait for the result. Ranks 1, 3, 5
+// and 6 take seats 0, 1, 2 and 3.
 struct Seats {
   int count;
   int beyond;
@@ -27,8 +28,9 @@ struct Seats {
   int rank_of(int seat) const { return seat < beyond ? 2 * seat + 1 : seat + beyond; }
 };
 
-// Calls exchange(seats) on the ranks that have a seat, with the numbers of those that have none
-// added in; what exchange leaves in `data` is the result on all. `spare` is as long as `data`.
+// Adds the numbers of the ranks without a seat to their neighbours', calls exchange(seats) on
+// the ranks with a seat, and sends what it leaves in `data` to the ranks without one. `spare`
+// is as long as `data`.
 template <MpiScalar T, class Exchange>
 void on_seats(const Communicator& comm, std::span<T> data, std::span<T> spare, ReduceOp op,
               Exchange exchange) {
@@ -46,15 +48,15 @@ void on_seats(const Communicator& comm, std::span<T> data, std::span<T> spare, R
   if (seats.paired(comm.rank())) send<T>(comm, data, comm.rank() - 1);
 }
 
-// Called on all ranks with the same length and op; afterwards `data` is the same on all, to the
-// bit (see accumulate). Cost: log2(size) exchanges of the whole tensor: the fewest messages
-// that are possible, but more bytes than the ring's. Thakur, Rabenseifner and Gropp,
+// 5. Recursive doubling. Called on all ranks with the same length and op; afterwards all ranks
+// hold the same bits (see accumulate). Cost: log2(size) exchanges of the whole tensor: the
+// fewest messages possible, but more bytes than the ring sends. Thakur, Rabenseifner and Gropp,
 // "Optimization of Collective Communication Operations in MPICH" (2005).
 //
-// In the round with distance d, seat s exchanges with seat s xor d, and both add:
+// In the round with distance d, seats s and s xor d exchange their tensors, and both add:
 //
-//   size 4     distance 1   0 <-> 1   2 <-> 3     everybody holds the sum of a pair
-//              distance 2   0 <-> 2   1 <-> 3     ... of two pairs, which is all
+//   size 4     distance 1   0 <-> 1   2 <-> 3     every rank holds the sum of a pair
+//              distance 2   0 <-> 2   1 <-> 3     every rank holds the sum of all four
 template <MpiScalar T>
 void all_reduce_recursive_doubling(const Communicator& comm, std::span<T> data, ReduceOp op) {
   std::vector<T> arrived(data.size());

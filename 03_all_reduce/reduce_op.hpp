@@ -1,4 +1,4 @@
-// How two numbers become one on the way: sum, average, maximum.
+// The operations that combine two numbers: sum, average and maximum.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -12,11 +12,11 @@ namespace dist {
 
 enum class ReduceOp { sum, avg, max };
 
-// into[i] = into[i] (op) from[i]. An average is added up like a sum; finish() divides.
+// 4. into[i] = into[i] (op) from[i]. An average is added up like a sum; finish() divides.
 //
-// Both operations give the same bits whichever operand comes first. All ranks depend on that:
-// in recursive doubling one partner computes a + b and the other b + a. For max this needs
-// care: std::max(a, NaN) and std::max(NaN, a) differ, so here a NaN always wins, and is seen.
+// Sum and maximum give the same bits whichever operand comes first. Recursive doubling depends
+// on that, because one partner computes a + b and the other b + a. std::max(a, NaN) and
+// std::max(NaN, a) differ, so here a NaN always wins and stays visible.
 template <MpiScalar T>
 void accumulate(ReduceOp op, std::span<T> into, std::span<const T> from) {
   if (op == ReduceOp::max) {
@@ -28,7 +28,7 @@ void accumulate(ReduceOp op, std::span<T> into, std::span<const T> from) {
   }
 }
 
-// Throws Error for the average of whole numbers, which is none.
+// Throws Error for the average of whole numbers, which need not be a whole number.
 template <MpiScalar T>
 void check_op(ReduceOp op) {
   if (op == ReduceOp::avg && !std::floating_point<T>) {
@@ -36,14 +36,14 @@ void check_op(ReduceOp op) {
   }
 }
 
-// Turns the sum over `size` ranks into what `op` asks for. Called once per element, on the rank
-// or ranks that finished its sum.
+// Turns the sum over `size` ranks into the result of `op`. Called once per element, on each
+// rank that completed the sum of that element.
 template <MpiScalar T>
 void finish(ReduceOp op, std::span<T> data, int size) {
   check_op<T>(op);
   if (op != ReduceOp::avg) return;
-  // Multiplied by 1/size, as PyTorch's DDP does by default (before its all-reduce); dividing
-  // differs in the last bit for 3 ranks.
+  // Multiply by 1/size, as PyTorch's DDP does by default (before its all-reduce). With 3 ranks,
+  // dividing by size would differ in the last bit.
   const double factor = 1.0 / size;
   for (T& value : data) value = static_cast<T>(value * static_cast<T>(factor));
 }

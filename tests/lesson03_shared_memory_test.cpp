@@ -102,11 +102,11 @@ TEST_CASE("ranks that come to one all-reduce with different calls are told so, a
   for (const std::size_t count : {10, 100'000}) {
     INFO(count << " elements");
     const std::string sizes = refused(count, 3, ReduceOp::sum, ReduceOp::sum);
-    CHECK(sizes.find("came to the all-reduce with another number of elements") !=
+    CHECK(sizes.find("came to the all-reduce with a different number of elements") !=
           std::string::npos);
     CHECK(sizes.find("rank 1") != std::string::npos);
-    CHECK(refused(count, count, ReduceOp::sum, ReduceOp::max).find("with another operation") !=
-          std::string::npos);
+    CHECK(refused(count, count, ReduceOp::sum, ReduceOp::max)
+              .find("with a different operation") != std::string::npos);
   }
   const Tensor tensor = reducer.allocate({5000});
   std::vector<float> own(5000);
@@ -114,7 +114,7 @@ TEST_CASE("ranks that come to one all-reduce with different calls are told so, a
     reducer.all_reduce<float>(odd_one ? std::span<float>(own) : tensor.span(), ReduceOp::sum,
                               kShared);
   });
-  CHECK(memory.find("with another tensor's memory") != std::string::npos);
+  CHECK(memory.find("with a different tensor") != std::string::npos);
   // A refusal leaves nothing behind.
   CHECK(reduces(reducer, tensor));
 }

@@ -1,4 +1,4 @@
-// Lesson 3's experiments: every symptom that they promise appears, with its numbers.
+// Lesson 3's experiments: every promised symptom appears, with its numbers.
 #include "tests/support/broken_run.hpp"
 
 #include <cmath>
@@ -52,8 +52,9 @@ TEST_CASE("chunk-off-by-one passes on ones and fails on tracer numbers", "[break
     CHECK(row["missing_in_chunk_0"] == json({1}));
   }
   const CommandResult text = broken(4, kAllReduce, "chunk-off-by-one");
-  CHECK(text.says("tracer numbers  FAIL: 64 wrong of 64; element 0 is 6004 and must be 6000"));
-  CHECK(text.says("chunk 0 has no share of rank 1"));
+  CHECK(
+      text.says("tracer numbers  FAIL: 64 wrong of 64; element 0 is 6004 and should be 6000"));
+  CHECK(text.says("chunk 0 lacks the share of rank 1"));
 }
 
 TEST_CASE("full-tensor-ring adds up right and sends too much", "[break]") {
@@ -75,8 +76,8 @@ TEST_CASE("swap-order swaps silently, and is named where ranks share memory", "[
     CHECK(row["silently_swapped"] == true);
     CHECK(row["sum_seen"].get<double>() == row["sum_right"].get<double>() + 50000);
     const std::string who =
-        "rank " + std::to_string(ranks - 1) + " came to the all-reduce with another ";
-    CHECK(row["same_size_registered"] == who + "tensor's memory than rank 0: 16 bytes and 16");
+        "rank " + std::to_string(ranks - 1) + " came to the all-reduce with a different ";
+    CHECK(row["same_size_registered"] == who + "tensor than rank 0: 16 bytes and 16");
     CHECK(row["different_size"] == who + "number of elements than rank 0: 16 bytes and 32");
   }
 }

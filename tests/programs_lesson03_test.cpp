@@ -1,4 +1,4 @@
-// Lesson 3's program, as a reader runs it: what it prints, counts, forecasts and refuses.
+// Lesson 3's program as a reader runs it: its output, counts, forecasts and errors.
 #include "tests/support/program_checks.hpp"
 
 #include <cmath>
@@ -45,9 +45,8 @@ TEST_CASE("all_reduce refuses bad usage", "[lesson03]") {
   check_refused("all_reduce", "--algorithm nccl --device cpu", "--algorithm: nccl: ");
   check_refused("all_reduce", "--picture", "--picture: draws 2 to 16 ranks", 1);
   check_refused("all_reduce", "--simulate 4 --alpha-us -1", "--alpha-us: -1 is not between");
-  check_refused("all_reduce", "--simulate 4 --ranks-per-host 5",
-                "--ranks-per-host: 5 are more");
-  check_refused("all_reduce", "--fitted", "--fitted: goes together with --simulate");
+  check_refused("all_reduce", "--simulate 4 --ranks-per-host 5", "--ranks-per-host: 5 is more");
+  check_refused("all_reduce", "--fitted", "--fitted: needs --simulate");
 }
 
 TEST_CASE("all_reduce's rows count messages, bytes and peers", "[lesson03]") {
@@ -117,7 +116,7 @@ TEST_CASE("a sweep's end follows its beginning where only one of them is given",
   const CommandResult forecast = run_command(
       "timeout 60 " PROGRAM_DIR "/all_reduce --simulate 8 --json --min-bytes 268435456");
   CHECK(sizes(forecast) == Sizes{268'435'456, 1'073'741'824});
-  // On one host, two levels are the ring: there is nothing to cross over to.
+  // On one host two-level would be the ring, so there is no crossover.
   CHECK_FALSE(forecast.says("two-level"));
   CHECK_FALSE(forecast.says("crossover"));
 }

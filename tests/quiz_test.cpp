@@ -1,7 +1,7 @@
-// The lessons' quizzes: their form, and that what an answer says is what its commands print.
+// The quizzes of the lessons: their form, and whether commands print what the answers say.
 //
-// Behind an answer stands `<!-- shown by: COMMAND => REGEX -->`: COMMAND as a reader types it,
-// REGEX (ECMAScript) what it must print. docs/beyond.md keeps its numbers in the same way.
+// After an answer comes `<!-- shown by: COMMAND => REGEX -->`: COMMAND as a reader types it,
+// and REGEX (ECMAScript), which its output must match. docs/beyond.md does the same.
 #include "tests/support/quiz.hpp"
 
 #include "tests/support/catch.hpp"
@@ -35,7 +35,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-// A Python that has `module`, or "". Looking is cheaper than importing.
+// A Python that has `module`, or "". find_spec is cheaper than an import.
 std::string python_with(const std::string& module) {
   const char* chosen = std::getenv("PYTHON");
   for (const std::string python :
@@ -48,8 +48,8 @@ std::string python_with(const std::string& module) {
   return "";
 }
 
-// The command as this build runs it: on the CPU, whatever this machine has, so that every
-// message is one of MPI's. Empty where its Python is not installed.
+// The command as this build runs it: on the CPU, even if there is a GPU, so that every message
+// goes through MPI. Empty if the Python that it needs is not installed.
 std::string runnable(std::string command) {
   command = std::regex_replace(command, std::regex("build/bin/"), PROGRAM_DIR "/");
   command = std::regex_replace(command, std::regex("mpirun -"), MPIEXEC " -");
@@ -63,7 +63,7 @@ std::string runnable(std::string command) {
   return command;
 }
 
-// In an empty folder; a command may hold quotes, so it stands in a file of its own.
+// Runs in an empty folder. A command may contain quotes, so it is written to a file.
 CommandResult run_as_typed(const std::string& command) {
   const TemporaryFolder script;
   const TemporaryFolder empty;
@@ -78,7 +78,7 @@ void check_shown(const std::vector<Shown>& all) {
   for (const Shown& shown : all) {
     const std::string command = runnable(shown.command);
     if (command.empty()) {
-      WARN("not installed here: what runs " << shown.command);
+      WARN("not run, because its Python is not installed: " << shown.command);
       continue;
     }
     if (printed.count(command) == 0) {
@@ -87,7 +87,7 @@ void check_shown(const std::vector<Shown>& all) {
       CHECK(result.status == 0);
       printed[command] = result.out;
     }
-    INFO(shown.command << "\nshould print " << shown.regex << "\nand prints\n"
+    INFO(shown.command << "\nshould print " << shown.regex << "\nbut prints\n"
                        << printed[command]);
     CHECK(std::regex_search(printed[command], std::regex(shown.regex)));
   }
@@ -126,7 +126,7 @@ TEST_CASE("a quiz stands behind the lesson's cost and before its failures", "[fo
 TEST_CASE("the experiments that answers name are there", "[experiments]") {
   const std::vector<std::string> programs{"send_recv", "broadcast", "all_reduce",
                                           "distributed_sampler", "ddp_training"};
-  std::vector<std::string> known;  // of each program: its experiments, a line each
+  std::vector<std::string> known;  // for each program: its experiments, one per line
   for (const std::string& program : programs) {
     known.push_back(fmt::format("\n{}", mpirun(2, "broken/" + program, "list").out));
   }
@@ -151,20 +151,19 @@ TEST_CASE("each fault of a quiz is found", "[form]") {
   const std::string folder = SOURCE_DIR "/03_all_reduce";
   const std::string sound = readme_of("03_all_reduce");
   REQUIRE(quiz_faults(sound, folder).empty());
-  // In lesson 3's first question: right is b, and the command prints 112352.
+  // In lesson 3's first question the answer is b, and the command prints 112352.
   struct Damage {
     std::string from, to, fault;
   };
   const std::vector<Damage> damages{
       {"## Quiz\n", "## Riddles\n", "there is no section"},
-      {"- a) nearly double, like the ranks: 7 to 4.\n", "", "has the options 'bc'"},
-      {"- a) nearly double, like the ranks: 7 to 4.", "- a) double.", "more than 20 % apart"},
-      {"- c) shrink,", "- d) shrink,", "has the options 'abd'"},
-      {"**b.** 2 (N - 1)", "2 (N - 1)", "names 0 right letters"},
-      {"**b.** 2 (N - 1)", "**b.** or **c.** 2 (N - 1)", "names 2 right letters"},
-      {"**b.** 2 (N - 1)", "**a.** 2 (N - 1)", "calls a) right and explains why it is wrong"},
-      {"- a) would be 172032", "It would be 172032", "does not say why a) is wrong"},
-      {"- a) would be 172032", "- a) is wrong.\n\nIt would be", "says too little about a)"},
+      {"- a) They grow like the ranks, by a factor of 7/4.\n", "", "has the options 'bc'"},
+      {"- c) They shrink,", "- d) They shrink,", "has the options 'abd'"},
+      {"**b.** Each rank", "Each rank", "names 0 right letters"},
+      {"**b.** Each rank", "**b.** or **c.** Each rank", "names 2 right letters"},
+      {"**b.** Each rank", "**a.** Each rank", "calls a) right and explains why it is wrong"},
+      {"- a) That would be 172032", "That would be 172032", "does not say why a) is wrong"},
+      {"- a) That would be 172032", "- a) No.\n\nThat would be", "says too little about a)"},
       {"<details><summary>Answer</summary>\n\n", "\n", "answers opened"},
       {"<details><summary>Answer</summary>\n\n", "<details><summary>Answer</summary>\n",
        "answers opened"},
@@ -172,8 +171,8 @@ TEST_CASE("each fault of a quiz is found", "[form]") {
       {"112352 bytes", "112353 bytes", "does not say 112352"},
       {"<!-- shown by: mpirun -np 7", "<!-- shown by: mpirun -np 6", "is not 'shown by'"},
       {" => \"messages_per_rank\":12", " -> \"messages_per_rank\":12", "a comment in it"},
-      {"**b.** 2 (N - 1)", "**b.** [The ring](rings.hpp) 2 (N - 1)", "rings.hpp leads nowhere"},
-      {"**b.** 2 (N - 1)", "**b.** [Costs](#costs) 2 (N - 1)", "#costs leads nowhere"},
+      {"**b.** Each rank", "**b.** [The ring](rings.hpp) Each rank", "rings.hpp leads nowhere"},
+      {"**b.** Each rank", "**b.** [Costs](#costs) Each rank", "#costs leads nowhere"},
   };
   const std::size_t quiz = sound.find("## Quiz");
   for (const Damage& damage : damages) {
@@ -212,7 +211,7 @@ TEST_CASE("docs/beyond.md links to what is there, and says what its commands pri
   const std::vector<Shown> shown = shown_in(text);
   CHECK(shown.size() >= 10);
   for (const std::string& number : numbers_not_said(shown, visible(lines_of(text)))) {
-    INFO("a command prints " << number << ", which is not said");
+    INFO("a command prints " << number << ", which the page does not say");
     CHECK(false);
   }
   check_shown(shown);

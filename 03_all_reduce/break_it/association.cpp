@@ -1,17 +1,19 @@
-// Belief:  ring, recursive doubling and naive sum are equivalent, so they give the same bits;
-//          or: they do not, so the ranks of one all-reduce hold different bits.
-// Predict: the same random numbers on all ranks, added up by each of the three. How many of
-//          4096 sums differ between two of them? Between two ranks of one?
-// You see: between algorithms about a third on 4 ranks, most by one unit in the last place
-//          (ULP), a few by hundreds, where shares of both signs cancel. Between the ranks of
-//          one algorithm none: one hash.
-// Why:     float addition is commutative but not associative: (a + b) + c is rounded in another
-//          place than a + (b + c). The ring adds each chunk in an order of its own, but in one
-//          place, and copies it; in recursive doubling the two partners add the same two
-//          numbers. On 2 ranks there is only a + b, and nothing to see. On 3 ranks recursive
-//          doubling adds in the order of the naive sum.
-// In the wild: NVIDIA/nccl#855 asks whether all GPUs get the same sum; pmodels/mpich#6538 found
-//          an algorithm of MPICH's in which they do not.
+// Belief:  the ring, recursive doubling and the naive algorithm give the same bits, because
+//          they are equivalent. Or: they do not, so the ranks of one all-reduce may also
+//          differ.
+// Predict: the three algorithms add up the same random numbers. How many of 4096 sums differ
+//          between two algorithms? How many differ between two ranks of one algorithm?
+// You see: between algorithms, about a third differ on 4 ranks: most by one unit in the last
+//          place (ULP), a few by hundreds, where shares of opposite signs cancel. Between the
+//          ranks of one algorithm none differ: all have one hash.
+// Why:     float addition is commutative but not associative: (a + b) + c is rounded
+//          differently from a + (b + c). The ring adds each chunk in its own order, but on one
+//          rank, and then copies it. In recursive doubling, both partners add the same two
+//          numbers. On 2 ranks every algorithm computes a + b, so nothing differs. On 3 ranks,
+//          recursive doubling adds in the same order as the naive algorithm.
+// In the wild: NVIDIA/nccl#855 asks whether all GPUs get the same sum. In pmodels/mpich#6538,
+// an
+//          algorithm of MPICH gave the ranks different sums.
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
 #include "03_all_reduce/all_reduce.hpp"
@@ -30,16 +32,17 @@
 namespace dist {
 namespace {
 
-// Where a float stands in the row of all floats: neighbours differ by one, across zero too.
+// The position of a float in the order of all floats. Adjacent floats differ by one, including
+// those around zero.
 std::int64_t place(float value) {
   const auto bits = std::bit_cast<std::int32_t>(value);
   return bits >= 0 ? std::int64_t{bits} : std::numeric_limits<std::int32_t>::min() - bits;
 }
 
 struct Distance {
-  std::size_t elements = 0;  // that differ
-  std::size_t far = 0;       // by more than one ULP
-  std::int64_t ulp = 0;      // the largest
+  std::size_t elements = 0;  // how many differ
+  std::size_t far = 0;       // how many differ by more than one ULP
+  std::int64_t ulp = 0;      // the largest difference
 };
 
 Distance distance(std::span<const float> a, std::span<const float> b) {
@@ -71,7 +74,7 @@ bool break_association(const Program& program) {
     results[a] = count_distinct(comm, fingerprint(sums[a]));
   }
 
-  Table table({"", "sums that differ", "by more than 1 ULP", "at most, ULP"});
+  Table table({"", "sums that differ", "by more than 1 ULP", "largest, ULP"});
   Json distances = Json::array();
   std::size_t differ = 0;
   for (const auto& [a, b] : {std::pair{0U, 1U}, {0U, 2U}, {1U, 2U}}) {
@@ -89,8 +92,7 @@ bool break_association(const Program& program) {
   }
   table.print(program.console);
   program.console.line(
-      fmt::format("hashes over the {} ranks: naive {}, ring {}, recursive "
-                  "doubling {}",
+      fmt::format("hashes over the {} ranks: naive {}, ring {}, recursive doubling {}",
                   comm.size(), results[0], results[1], results[2]));
   program.console.row({{"break", "association"},
                        {"ranks", comm.size()},

@@ -1,14 +1,15 @@
 // Belief:  a test on a tensor of ones is enough: if every element is N, the ring is right.
-// Predict: a ring whose first message is chunk r where it must be chunk r-1. Does the test with
-//          ones see it? The test with numbers that say where they come from?
-// You see: ones PASS, tracer numbers FAIL in every element. Chunk 0 lacks what rank 1 holds of
-//          it; what rank 1 holds of chunk 1 stands in its place, so that element 0 is 4 too
-//          large: the 4 elements of a chunk.
-// Why:     before the first step every chunk holds one share, so with ones all chunks look
-//          alike: the wrong one is as good as the right one. Only data in which no two places
-//          and no two ranks are equal can tell.
+// Predict: a ring's first message is chunk r instead of chunk r-1. Does a test with ones
+// notice?
+//          Does a test with numbers that show their origin?
+// You see: ones PASS, tracer numbers FAIL in every element. In chunk 0, rank 1's share is
+//          replaced by rank 1's share of chunk 1. Tracer numbers grow by 1 per element and a
+//          chunk has 4 elements, so element 0 is too large by 4.
+// Why:     before the first step every chunk holds one share, so with ones all chunks are equal
+//          and the wrong one does no harm. Only data that differ in every place and on every
+//          rank reveal the mistake.
 // In the wild: the ring of PyTorch's tutorial sent buffers of zeros for years
-//          (pytorch/pytorch#31572); baidu-allreduce's test holds 1.0 everywhere.
+//          (pytorch/pytorch#31572). The test of baidu-allreduce uses 1.0 everywhere.
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
 #include "03_all_reduce/ring.hpp"
@@ -26,10 +27,10 @@ namespace {
 
 constexpr std::size_t kPerChunk = 4;
 
-// The lesson's reduce-scatter written another way: what arrives is what leaves next.
+// The lesson's reduce-scatter, written differently: the chunk that arrives is sent next.
 void broken_reduce_scatter(const Communicator& comm, std::span<float> data) {
   std::vector<float> spare(kPerChunk);
-  ChunkRange out = chunk_range(data.size(), comm.size(), comm.rank());  // must be rank - 1
+  ChunkRange out = chunk_range(data.size(), comm.size(), comm.rank());  // wrong: not rank - 1
   for (int step = 0; step < comm.size() - 1; ++step) {
     const ChunkRange in = chunk_range(data.size(), comm.size(), comm.rank() - 2 - step);
     send_recv<float>(comm, window(data, out), comm.right(), spare, comm.left());
@@ -55,9 +56,9 @@ std::size_t wrong_on_all_ranks(const Communicator& comm, std::span<const float> 
   return wrong;
 }
 
-// The ranks whose share does not come into `chunk`: everybody but one sends nothing there. The
-// lesson's picture gives each rank a digit; here the digit is a run of its own, so that any
-// number of ranks can be told apart. The same on all ranks.
+// The ranks whose share is missing in `chunk`; the same on all ranks. In each run only one rank
+// contributes a number other than zero, so this works for any number of ranks, unlike the
+// lesson's picture, in which each rank has a digit.
 std::vector<int> missing_in(const Communicator& comm, int chunk) {
   std::vector<int> missing;
   for (int suspect = 0; suspect < comm.size(); ++suspect) {
@@ -98,10 +99,10 @@ bool break_chunk_off_by_one(const Program& program) {
   program.console.line(fmt::format("  ones            {}: {} wrong of {} on all ranks",
                                    verdict(wrong_ones), wrong_ones, elements));
   program.console.line(
-      fmt::format("  tracer numbers  {}: {} wrong of {}; element 0 is {} and must be {}",
+      fmt::format("  tracer numbers  {}: {} wrong of {}; element 0 is {} and should be {}",
                   verdict(wrong_tracers), wrong_tracers, elements, is, must_be));
   program.console.line(
-      fmt::format("  provenance      chunk 0 has no share of rank {}", join(missing, ", ")));
+      fmt::format("  provenance      chunk 0 lacks the share of rank {}", join(missing, ", ")));
   program.console.row({{"break", "chunk-off-by-one"},
                        {"ranks", comm.size()},
                        {"wrong_ones", wrong_ones},

@@ -1,4 +1,4 @@
-// Whether all ranks hold the same, by its hash: how many different values there are.
+// Counts the different values over all ranks, to tell whether all ranks hold the same.
 #pragma once
 
 #include "03_all_reduce/ring.hpp"

@@ -1,4 +1,4 @@
-// The experiments of lesson 3, each in the file of its name: build/bin/broken/all_reduce NAME.
+// The experiments of lesson 3, each in a file of its own: build/bin/broken/all_reduce NAME.
 #pragma once
 
 #include "common/program.hpp"
@@ -15,7 +15,7 @@ bool break_association(const Program& program);
 bool break_no_group(const Program& program);
 bool break_wrong_stream(const Program& program);
 
-// On two ranks a ring of whole tensors sends no byte too many, and a + b is b + a.
+// On two ranks a ring of whole tensors sends the right number of bytes, and a + b is b + a.
 inline constexpr int kFewestForARing = 3;
 
 }  // namespace dist

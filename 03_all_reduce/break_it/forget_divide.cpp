@@ -1,12 +1,13 @@
-// Belief:  gradients that are added up train like gradients that are averaged: the sum points
-//          the same way.
-// Predict: learning rate 0.6, ten steps to the middle of all ranks' targets, which is 0.4^10 of
-//          the way off with the average. How far off with the sum?
-// You see: a first step N times as long, and then exactly what the average does at N times the
-//          learning rate: faster on 2 ranks (0.2 of the distance is left by each step), and
-//          away from the middle on 4 (1.4 times the distance).
-// Why:     sum = N * average, so the effective learning rate is N * lr. A rate tuned on one
-//          rank is another one on every other number of ranks.
+// Belief:  summed gradients train like averaged ones, because both point in the same direction.
+// Predict: the learning rate is 0.6, and the optimum is the middle of all ranks' targets. With
+//          the average, ten steps leave 0.4^10 of the distance. What do they leave with the
+//          sum?
+// You see: the first step is N times as long, and training goes exactly as with the average at
+//          N times the learning rate. On 2 ranks it converges faster (each step leaves 0.2 of
+//          the distance). On 4 ranks it diverges (each step makes the distance 1.4 times as
+//          long).
+// Why:     sum = N * average, so the effective learning rate is N * lr. A rate tuned for one
+//          number of ranks is wrong for every other.
 // In the wild: pytorch/pytorch#37359, #67253.
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
@@ -24,11 +25,12 @@ constexpr int kSteps = 10;
 
 struct Descent {
   double first_step = 0;
-  double left = 0;  // of the distance, after all steps
+  double left = 0;  // of the distance after all steps
 };
 
-// Every rank pulls the one parameter to a target of its own, its rank: the loss is half the
-// squared distance, the gradient the distance. The mean loss is least in the middle.
+// Every rank pulls the only parameter towards its own target, the rank's number. The loss is
+// half the squared distance, and the gradient is the distance. The mean loss is smallest in the
+// middle of all targets.
 Descent descend(const Communicator& comm, ReduceOp op, double rate) {
   const double middle = (comm.size() - 1) / 2.0;
   double parameter = middle + 1;
@@ -52,7 +54,7 @@ bool break_forget_divide(const Program& program) {
   const Descent faster = descend(program.comm, ReduceOp::avg, size * kRate);
   const double ratio = sum.first_step / average.first_step;
 
-  Table table({"gradient", "learning rate", "first step", "left of the distance after 10"});
+  Table table({"gradient", "learning rate", "first step", "distance left after 10 steps"});
   const auto add = [&](const char* gradient, double rate, const Descent& descent) {
     table.add({gradient, fmt::format("{:.1f}", rate), fmt::format("{:.2f}", descent.first_step),
                fmt::format("{:.3g}", descent.left)});
@@ -61,16 +63,15 @@ bool break_forget_divide(const Program& program) {
   add("sum", kRate, sum);
   add("average", size * kRate, faster);
   table.print(program.console);
-  program.console.line(
-      fmt::format("the sum's step is {:.6g} times as long, on {} ranks: it is {}", ratio, size,
-                  "the average at that many times the rate"));
+  program.console.line(fmt::format(
+      "on {} ranks the sum's step is {:.6g} times as long as the average's", size, ratio));
   program.console.row({{"break", "forget-divide"},
                        {"ranks", size},
                        {"step_ratio", significant(ratio)},
                        {"left_average", significant(average.left)},
                        {"left_sum", significant(sum.left)},
                        {"left_average_at_n_times_the_rate", significant(faster.left)}});
-  // Both round, differently: the average divides.
+  // The two are rounded differently, because the average divides.
   const double rounding = 1e-9 * std::max(1.0, faster.left);
   return std::abs(ratio - size) < 1e-9 && std::abs(sum.left - faster.left) < rounding &&
          sum.left != average.left;

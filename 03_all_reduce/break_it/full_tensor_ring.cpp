@@ -1,12 +1,14 @@
 // Belief:  a ring that gives the right sum is a ring all-reduce.
-// Predict: every rank passes whole tensors to the right, N-1 times, and adds up what comes. The
-//          sum is right. How many bytes does a rank send? And do all ranks hold the same bits?
-// You see: values PASS, bytes FAIL: (N-1) S sent by each rank, where the ring in chunks sends
-//          2 (N-1)/N S. On 4 ranks twice as many, on 64 ranks 32 times. With numbers that round
-//          the ranks end with different bits, too.
-// Why:     going around whole is an all-gather of all tensors: everybody gets everything and
-//          adds it up alone, each in an order of its own. Chunks are added up once each, on one
-//          rank. On 2 ranks both send S, so that a test there sees no difference.
+// Predict: every rank passes whole tensors to the right, N-1 times, and adds up those that
+//          arrive. The sum is right. How many bytes does a rank send? Do all ranks hold the
+//          same bits?
+// You see: values PASS, bytes FAIL: each rank sends (N-1) S, where the ring in chunks sends
+//          2 (N-1)/N S. That is twice as much on 4 ranks, and 32 times as much on 64. If sums
+//          are rounded, the ranks also end with different bits.
+// Why:     passing whole tensors around is an all-gather of all tensors. Every rank adds them
+// up
+//          on its own, in its own order. A chunk is added up only once, on one rank. On 2 ranks
+//          both rings send S, so a test there sees no difference.
 // In the wild: callummcdougall/ARENA_3.0#407; pytorch/pytorch#31572.
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/fingerprint.hpp"
@@ -42,7 +44,7 @@ std::string why_nothing_is_counted(const Program&) {
 bool break_full_tensor_ring(const Program& program) {
   const Communicator& comm = program.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
-  std::vector<float> data(1024 * ranks);  // so that 2 (N-1)/N of it is a whole number
+  std::vector<float> data(1024 * ranks);  // divisible by N, so that all chunks are equal
   const std::size_t bytes = data.size() * sizeof(float);
 
   fill_tracer_numbers(data, comm.rank());
@@ -75,7 +77,7 @@ bool break_full_tensor_ring(const Program& program) {
   add("whole tensors", values_right, whole, results);
   add("chunks", true, chunked, results_chunked);
   table.print(program.console);
-  program.console.line(fmt::format("bytes FAIL: {} = (N-1) S, where 2 (N-1)/N S = {} would do",
+  program.console.line(fmt::format("bytes FAIL: {} = (N-1) S, where 2 (N-1)/N S = {} is enough",
                                    whole.bytes_per_rank, chunked.bytes_per_rank));
   program.console.row({{"break", "full-tensor-ring"},
                        {"ranks", ranks},

@@ -1,16 +1,14 @@
-// Belief:  a send and a receive of NCCL's pair up by themselves, like MPI's Isend and Irecv:
+// Belief:  NCCL's sends and receives pair up automatically, like MPI's Isend and Irecv, because
 //          the calls return at once.
-// Predict: a step of the ring: every rank calls ncclSend to the right and then ncclRecv from
-//          the left. Once between ncclGroupStart and ncclGroupEnd, and once without.
-// You see: grouped, the left neighbour's numbers. Single, a hang, ended by the watch with 86:
-// on
-//          each rank the send waits for the right neighbour's receive, in a cycle. The emulated
-//          build hangs every time. A GPU may not: NCCL has buffers that a small send fits into,
-//          so 64 MiB are sent there.
-// Why:     the calls only queue. On the stream they run one after the other, and the receive
-//          does not start before the send has ended, which waits for a receive. A group makes
-//          the two one operation.
-// In the wild: NVIDIA/nccl#479. Not every call that lacks a group hangs: NVIDIA/nccl#1144.
+// Predict: in a step of the ring, every rank calls ncclSend to the right and then ncclRecv from
+//          the left. Does the step end inside ncclGroupStart and ncclGroupEnd? Without them?
+// You see: with a group, the left neighbour's numbers arrive. Without one, each rank's send
+//          waits for its right neighbour's receive, in a cycle, until the watch ends the job
+//          with 86. The emulated build hangs every time. On a GPU a small send fits into NCCL's
+//          buffers and may not hang, so 64 MiB are sent there.
+// Why:     the calls only queue work. On a stream, the receive does not start before the send
+//          has ended, and the send waits for a receive. A group makes the two one operation.
+// In the wild: NVIDIA/nccl#479. Not every call without a group hangs: NVIDIA/nccl#1144.
 #include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
@@ -38,9 +36,9 @@ bool break_no_group(const Program& program) {
   const std::size_t wrong = count_wrong(
       to_host(stream, in), [&](std::size_t i) { return tracer_number(comm.left(), i); });
   const bool grouped_is_right = comm.all_agree(wrong == 0);
-  program.console.line(fmt::format("  grouped: {}; now the same two calls without a group, {}",
-                                   grouped_is_right ? "right" : "WRONG",
-                                   "until the watch ends the job"));
+  program.console.line(
+      fmt::format("  grouped: {}; now without a group, until the watch ends the job",
+                  grouped_is_right ? "right" : "WRONG"));
   program.console.row({{"break", "no-group"},
                        {"ranks", comm.size()},
                        {"bytes", kCount * sizeof(float)},
@@ -50,7 +48,7 @@ bool break_no_group(const Program& program) {
              ncclSend(out.data(), kCount, ncclFloat, comm.right(), nccl.get(), stream.get()));
   NCCL_CHECK(nccl,
              ncclRecv(in.data(), kCount, ncclFloat, comm.left(), nccl.get(), stream.get()));
-  // Nobody sees into a GPU's stream; the order of the calls says where it stands.
+  // The watch cannot see into a GPU's stream, so this says where it will be stuck.
   const WaitScope wait("ncclSend to the right, before its ncclRecv", comm, comm.right());
   stream.synchronize();
   return false;  // nothing hung

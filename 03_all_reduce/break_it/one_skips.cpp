@@ -1,11 +1,12 @@
-// Belief:  if one rank leaves an all-reduce out, the others will time out, or go on without it.
-// Predict: six all-reduces on all ranks; rank 2 leaves out the seventh. What do the others do?
-// You see: nothing, for ever. No call of MPI's or NCCL's ends by itself here. The watch ends
-// the
-//          job with 86 and says who is missing: "rank 2 never entered it, last seen in #6".
-// Why:     a rank in an all-reduce waits for a message from its neighbour, and a neighbour that
-//          is late looks like one that never comes. Only somebody who sees all ranks at once
-//          can say who is missing.
+// Belief:  if one rank leaves out an all-reduce, the others time out or go on without it.
+// Predict: all ranks call six all-reduces, and rank 2 leaves out the seventh. What do the
+// others
+//          do?
+// You see: they wait for ever, because neither MPI nor NCCL gives up here. The watch ends the
+//          job with 86 and names the missing rank: "rank 2 never entered it, last seen in #6".
+// Why:     a rank in an all-reduce waits for a message from its neighbour. A late neighbour
+// looks
+//          like one that never comes; only the watch, which sees all ranks, can tell.
 // In the wild: NVIDIA/nccl#1260, pytorch/pytorch#118369.
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "03_all_reduce/all_reduce.hpp"
@@ -24,8 +25,9 @@ bool break_one_skips(const Program& program) {
   constexpr int kCalls = 7;
   const int skips = std::min(2, comm.size() - 1);
   program.console.line(
-      fmt::format("rank {} leaves out all_reduce #{}; the others wait for it, {}", skips,
-                  kCalls, "until the watch ends the job"));
+      fmt::format("rank {} leaves out all_reduce #{}; the others wait until the watch ends the "
+                  "job",
+                  skips, kCalls));
   program.console.row(
       {{"break", "one-skips"}, {"ranks", comm.size()}, {"skips", skips}, {"call", kCalls}});
   std::vector<float> gradient(4);
@@ -35,7 +37,7 @@ bool break_one_skips(const Program& program) {
     const CallScope scope("all_reduce", "gradients");
     all_reduce_ring<float>(comm, gradient, ReduceOp::avg);
   }
-  comm.barrier();  // rank 2 is through with its work and waits here
+  comm.barrier();  // rank 2 has finished its work and waits here
   return false;
 }
 

@@ -1,14 +1,17 @@
 // Belief:  collectives may be called in any order, as long as every rank calls all of them.
-// Predict: the last rank reduces its bias before its weight, the others the weight first. Who
-//          notices?
-// You see: of the same size, nobody: weight and bias are added up with each other, on all ranks
-//          and without an error. Of different sizes, or in registered memory, ours is named:
-//          "rank 3 came to the all-reduce with another number of elements than rank 0".
-// Why:     collectives match by call order, not by name. A message says how long it is and not
-//          what it is for. Ranks that share memory can look at each other's call first; between
-//          hosts our ring would find the wrong length on arrival, and NCCL may also hang.
-// In the wild: NVIDIA/nccl#296 (another order on one rank), #1417 (other sizes: some hang, some
-//          give wrong numbers).
+// Predict: the last rank reduces its bias before its weight; the others reduce the weight
+// first.
+//          Who notices?
+// You see: if both have the same size, nobody: weight and bias are added to each other on all
+//          ranks, without an error. If the sizes differ, or in registered memory, our
+//          all-reduce says "rank 3 came to the all-reduce with a different number of elements
+//          than rank 0".
+// Why:     collectives match by call order, not by name. A message has a length but does not
+// say
+//          what it is for. Ranks that share memory can compare their calls first. Between hosts
+//          our ring would notice the wrong length on arrival, and NCCL may also hang.
+// In the wild: NVIDIA/nccl#296 (a different order on one rank), #1417 (different sizes: some
+//          hang, some give wrong numbers).
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "03_all_reduce/advanced/all_reducer.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
@@ -23,7 +26,7 @@
 namespace dist {
 namespace {
 
-// A bias is told from a weight by its size in numbers.
+// Added to every bias, so that biases and weights cannot be confused.
 constexpr float kBias = 50000;
 
 void fill(const Communicator& comm, std::span<float> weight, std::span<float> bias) {
@@ -32,7 +35,7 @@ void fill(const Communicator& comm, std::span<float> weight, std::span<float> bi
   for (float& value : bias) value += kBias;
 }
 
-// What weight and bias become, and where each rank's came from.
+// Reduces both, in a different order on the last rank.
 void reduce_in_this_order(const Communicator& comm, std::span<float> weight,
                           std::span<float> bias,
                           const std::function<void(std::span<float>)>& all_reduce_one) {
@@ -62,13 +65,13 @@ bool break_swap_order(const Program& program) {
   });
   double sum = 0;
   for (int rank = 0; rank < comm.size(); ++rank) sum += tracer_number(rank, 0);
-  // The last rank passed its bias first: it is in the others' weight, and the others' weights
-  // are in its bias.
+  // The last rank reduced its bias first, so its bias is in the others' weight, and the others'
+  // weights are in its bias.
   const std::vector<float>& first = comm.rank() == comm.size() - 1 ? bias : weight;
   const bool swapped = comm.all_agree(first[0] == static_cast<float>(sum + kBias));
   program.console.line(
-      fmt::format("  same size, by messages: no error; the sum of the weights is "
-                  "{:.0f}, and must be {:.0f}",
+      fmt::format("  same size, by messages: no error; the sum of the weights is {:.0f}, and "
+                  "must be {:.0f}",
                   first[0], sum));
 
   AllReducer reducer(comm);
@@ -81,7 +84,7 @@ bool break_swap_order(const Program& program) {
         reducer.all_reduce<float>(data, ReduceOp::sum, AllReduceAlgorithm::shared_memory);
       });
     });
-    comm.barrier();  // the memory is everybody's until all are through
+    comm.barrier();  // other ranks may use this memory until all have finished
     return error;
   };
   const std::string same = none.empty() ? registered(4, 4) : "";
@@ -90,7 +93,7 @@ bool break_swap_order(const Program& program) {
     program.console.line("  same size, registered:  " + same);
     program.console.line("  different size:         " + different);
   } else {
-    program.console.line("  different size: not shown here, where the ranks share no memory: " +
+    program.console.line("  different size: not shown, because there is no shared memory: " +
                          none);
   }
   program.console.row({{"break", "swap-order"},
@@ -103,8 +106,9 @@ bool break_swap_order(const Program& program) {
   const auto named = [](const std::string& error, const char* what) {
     return error.find(what) != std::string::npos;
   };
-  return swapped && (!none.empty() || (named(same, "with another tensor's memory") &&
-                                       named(different, "with another number of elements")));
+  return swapped &&
+         (!none.empty() || (named(same, "with a different tensor") &&
+                            named(different, "with a different number of elements")));
 }
 
 }  // namespace dist

@@ -1,14 +1,16 @@
-// Belief:  an all-reduce whose call has returned is done: work queued is work done.
+// Belief:  an all-reduce is finished when its call has returned.
 // Predict: the all-reduce is queued on a communication stream, the gradient is read on the
 //          compute stream, and the last rank is late. What does the compute stream read?
-// You see: stale values, the rank's own gradient, on every rank but the last. After the compute
-//          stream has waited for the communication stream's event: the sum.
-// Why:     a call that takes a stream only queues work, and two streams know nothing of each
-//          other. The event is the only order between them. Nobody is late in most steps of
-//          most runs, and then the wrong program reads the right numbers: here the last rank
-//          calls when all the others have read, so it cannot. Checked in the emulated build.
-// In the wild: PaddlePaddle/Paddle#51454: all-reduce on one stream, synchronize on another;
-//          passes on an A100, fails three times of four on an H100.
+// You see: every rank but the last reads stale values: its own gradient. Once the compute
+// stream
+//          has waited for the communication stream's event, it reads the sum.
+// Why:     a call that takes a stream only queues work, and only an event orders two streams.
+// In
+//          most steps of most runs nobody is late, so the wrong program reads the right
+//          numbers. Here the last rank calls only after the others have read, so they cannot.
+//          Checked in the emulated build.
+// In the wild: PaddlePaddle/Paddle#51454: all-reduce on one stream, synchronize on a different
+//          one; passes on an A100, fails three times out of four on an H100.
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/connect_nccl.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
@@ -30,13 +32,13 @@ bool break_wrong_stream(const Program& program) {
   std::vector<float> own(gradient.numel());
   fill_tracer_numbers(own, comm.rank());
 
-  // Once before: NCCL connects the ranks in the first call, which therefore waits for them.
+  // A first call in advance: NCCL connects the ranks in it, and so it waits for all of them.
   all_reduce_nccl(nccl, gradient, ReduceOp::sum, communication);
   nccl.synchronize(communication);
   copy_bytes(compute, gradient.data(), own.data(), gradient.size_bytes());
   compute.synchronize();
 
-  communication.wait(compute.record_event());  // the gradient is complete: this order is kept
+  communication.wait(compute.record_event());  // after the gradient is complete
   const bool late = comm.rank() == comm.size() - 1;
   if (late) comm.barrier();
   all_reduce_nccl(nccl, gradient, ReduceOp::sum, communication);

@@ -47,7 +47,7 @@ void fill(const AllReduces& with, const Tensor& tensor) {
           [&](std::span<float> data) { fill_tracer_numbers(data, with.program.comm.rank()); });
 }
 
-// What element `index` must be, from the formula and not from another all-reduce.
+// The value that element `index` must have, computed without an all-reduce.
 double expected(const AllReduces& with, std::size_t index) {
   const int size = with.program.comm.size();
   if (with.options.op == "max") return tracer_number(size - 1, index);
@@ -56,10 +56,10 @@ double expected(const AllReduces& with, std::size_t index) {
   return with.options.op == "sum" ? sum : sum / size;
 }
 
-// Wrong elements over all ranks; the same on all ranks.
+// The number of wrong elements on all ranks together; the same on all ranks.
 std::size_t wrong_elements(const AllReduces& with, const Tensor& tensor) {
-  // Sums of whole numbers below 2^24 are exact. Beyond that, and for an average, each of up to
-  // size additions may round once.
+  // Whole numbers below 2^24 are summed exactly. Larger sums and averages may be rounded in
+  // each of up to `size` operations.
   const int size = with.program.comm.size();
   const double tolerance = with.options.op == "max" ? 0.0 : size * 0x1p-24;
   const std::vector<float> data = to_host(with.program.stream, tensor);
@@ -78,13 +78,13 @@ struct Result {
   double seconds = 0;
   std::size_t wrong = 0;
   std::optional<double> predicted;  // seconds
-  std::optional<Traffic> traffic;   // nothing where no message of ours is seen
+  std::optional<Traffic> traffic;   // empty if this program sends no messages of its own
 
   double busbw(int ranks) const {
     const double algbw = seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0.0;
     return algbw * 2 * (ranks - 1) / ranks;
   }
-  // By how much the prediction missed, of the measured time: "+12%".
+  // The error of the prediction, relative to the measured time: "+12%".
   std::string error() const {
     if (!predicted || seconds <= 0) return "-";
     return fmt::format("{:+.0f}%", 100 * (*predicted / seconds - 1));
@@ -144,14 +144,14 @@ Json row_of(const Result& result, int ranks) {
       {"predicted_us", result.predicted ? Json(significant(1e6 * *result.predicted)) : Json()}};
 }
 
-// All algorithms side by side: one line each, one column per size. The last column says by how
-// much the predictions missed, in the middle of the sizes from 64 KiB.
+// All algorithms side by side: one line each, one column per size. The last column is the
+// median error of the predictions for 64 KiB and more.
 void print_side_by_side(const AllReduces& with,
                         const std::vector<std::vector<Result>>& by_algorithm) {
   std::vector<std::string> header{"us"};
   for (const Result& result : by_algorithm.front())
     header.push_back(format_bytes(result.bytes));
-  header.emplace_back("predicted");
+  header.emplace_back("error");
   Table table(header);
   for (const std::vector<Result>& results : by_algorithm) {
     std::vector<std::string> cells{results.front().algorithm};
@@ -189,16 +189,16 @@ void AllReduceOptions::declare(Program& program) {
   flags.choice("--algorithm", algorithm,
                {"naive", "recursive-doubling", "ring", "ring-pipelined", "rabenseifner",
                 "shared-memory", "mpi", "nccl", "auto", "all"},
-               "which all-reduce; auto: by predicted time");
-  flags.choice("--op", op, {"sum", "avg", "max"}, "what is computed");
+               "which all-reduce; auto: the fastest by prediction");
+  flags.choice("--op", op, {"sum", "avg", "max"}, "the operation");
   sweep.declare(flags, /*smallest=*/0);
   program.declare_common();
   check_nccl_flag(program, "--algorithm", algorithm, no_nccl);
-  flags.flag("--picture", picture, "draw the ring, also for more than 4 ranks");
+  flags.flag("--picture", picture, "draw the ring for up to 16 ranks");
   flags.advanced();
   sweep.declare_iterations(flags);
   flags.flag("--registered,!--no-registered", registered,
-             "message memory made by the message layer (the default)");
+             "use memory that all ranks can access directly (the default)");
   flags.check([this, &program] {
     if (algorithm == "shared-memory") require_host_memory("--algorithm", program.comm);
     if (picture && (program.comm.size() < 2 || program.comm.size() > kMostPictureRanks)) {
@@ -230,7 +230,8 @@ bool show_four_numbers(const AllReduces& with, const std::string& algorithm) {
   const Tensor tensor = allocate_message(with, 4);
   fill(with, tensor);
   const std::vector<float> before = to_host(with.program.stream, tensor);
-  // All have to have read theirs before anybody's changes: registered memory is everybody's.
+  // In registered memory the all-reduce of one rank changes the numbers of the others, so all
+  // ranks must have read theirs first.
   with.program.comm.barrier();
   run(with, algorithm, tensor);
   with.program.console.line(
@@ -256,7 +257,8 @@ bool show_times(const AllReduces& with, const std::vector<std::string>& algorith
       by_algorithm[a].push_back(result);
     }
   }
-  with.program.console.line("times in microseconds, the slowest rank's; predicted: off by");
+  with.program.console.line(
+      "median times in microseconds on the slowest rank; error: of the prediction");
   if (algorithms.size() == 1) {
     print_details(with, by_algorithm.front());
   } else {

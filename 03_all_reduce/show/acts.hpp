@@ -1,4 +1,4 @@
-// The parts of lesson 3's program; main.cpp reads the flags and calls them in order.
+// The parts of lesson 3's program, which main.cpp calls in order after reading the flags.
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
@@ -18,15 +18,15 @@ struct AllReduceOptions {
   SweepOptions sweep{.min_bytes = 1024, .max_bytes = 16U << 20, .iterations = 10};
   bool registered = true;
   bool picture = false;
-  std::string no_nccl;  // why NCCL cannot run here, when the flags are read; empty if it can
+  std::string no_nccl;  // set by the checks: why NCCL cannot run here, or empty
 
-  // Adds the flags, the common ones among them, and their checks.
+  // Adds the flags, including the common ones, and their checks.
   void declare(Program& program);
-  // What this run compares; adds to `left_out` why one of them is not among them.
+  // The algorithms that this run compares. Adds the reasons for missing ones to `left_out`.
   std::vector<std::string> algorithms(const Program& program, std::string& left_out) const;
 };
 
-// What the acts reduce, and how.
+// What the functions below need.
 struct AllReduces {
   const Program& program;
   const AllReduceOptions& options;
@@ -35,12 +35,12 @@ struct AllReduces {
   bool links_measured;  // whether lesson 1 has measured what a message costs here
 };
 
-// Both are called on all ranks; the same verdict on all: whether every element on every rank is
-// what it must be.
+// Both are called on all ranks, and return the same on all: whether every element on every rank
+// is right.
 
 // The four numbers of lessons 1 and 2, before and after.
 bool show_four_numbers(const AllReduces& with, const std::string& algorithm);
-// Every algorithm at every size, timed, counted, predicted.
+// Times, counts and predictions for every algorithm and size.
 bool show_times(const AllReduces& with, const std::vector<std::string>& algorithms);
 
 }  // namespace dist

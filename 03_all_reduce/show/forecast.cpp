@@ -26,8 +26,8 @@ Machine machine_of(const ForecastOptions& options) {
   return machine;
 }
 
-// The algorithms that this machine can run. On one host, or with one rank on each, two levels
-// are the ring.
+// The algorithms that this machine can run. two_level needs full hosts. On one host, or with
+// one rank per host, it would be the same as the ring.
 std::vector<SimulatedAlgorithm> algorithms_of(const Machine& machine) {
   std::vector<SimulatedAlgorithm> all(std::begin(kSimulated), std::end(kSimulated));
   if (machine.ranks % machine.per_host != 0 || machine.ranks == machine.per_host ||
@@ -48,7 +48,8 @@ SimulatedAlgorithm fastest(const Machine& machine, double bytes) {
   return best;
 }
 
-// The smallest number of bytes in (low, high] for which `low`'s fastest is beaten.
+// The smallest number of bytes in (low, high] for which a different algorithm than at `low` is
+// the fastest.
 std::size_t crossover(const Machine& machine, std::size_t low, std::size_t high) {
   const SimulatedAlgorithm before = fastest(machine, static_cast<double>(low));
   while (high - low > std::max<std::size_t>(1, low / 1000)) {
@@ -67,9 +68,8 @@ std::string time_text(double seconds) {
 
 void ForecastOptions::declare(CommandLine& command_line) {
   command_line.number("--simulate", ranks, 1, 65536,
-                      "forecast for that many ranks, launching none");
-  command_line.number("--ranks-per-host", ranks_per_host, 1, 65536,
-                      "simulate: ranks on a host");
+                      "forecast for N ranks without launching them");
+  command_line.number("--ranks-per-host", ranks_per_host, 1, 65536, "simulate: ranks per host");
   command_line.number("--alpha-us", alpha_us, 0, 1e6, "simulate: latency between hosts");
   command_line.number("--beta-ns-per-byte", beta_ns_per_byte, 1e-6, 1e6,
                       "simulate: time per byte between hosts");
@@ -79,32 +79,32 @@ void ForecastOptions::declare(CommandLine& command_line) {
                       "simulate: time per byte within a host");
   command_line.number("--gamma-ns-per-byte", gamma_ns_per_byte, 0, 1e6,
                       "simulate: time per byte added");
-  command_line.flag("--fitted", fitted, "simulate: all links as lesson 1 measured them here");
+  command_line.flag("--fitted", fitted, "simulate: use lesson 1's measurement for all links");
   command_line.check([&command_line, this] {
-    if (fitted && ranks == 0) throw Error("--fitted: goes together with --simulate");
+    if (fitted && ranks == 0) throw Error("--fitted: needs --simulate");
     for (const char* const flag :
          {"--ranks-per-host", "--alpha-us", "--beta-ns-per-byte", "--intra-alpha-us",
           "--intra-beta-ns-per-byte", "--gamma-ns-per-byte"}) {
       if (ranks == 0 && command_line.given(flag)) {
-        throw Error(fmt::format("{}: goes together with --simulate", flag));
+        throw Error(fmt::format("{}: needs --simulate", flag));
       }
     }
     if (fitted) {
       for (const char* const flag : {"--alpha-us", "--beta-ns-per-byte", "--intra-alpha-us",
                                      "--intra-beta-ns-per-byte"}) {
         if (command_line.given(flag))
-          throw Error(fmt::format("--fitted: and {} exclude each other", flag));
+          throw Error(fmt::format("--fitted: cannot be combined with {}", flag));
       }
       const std::optional<LinkCost> link = load_link_cost();
       if (!link) {
-        throw Error(fmt::format("--fitted: there is no {}: send_recv --act pingpong writes it",
-                                kLinkCostFile));
+        throw Error(fmt::format(
+            "--fitted: {} does not exist; send_recv --act pingpong writes it", kLinkCostFile));
       }
       alpha_us = within_alpha_us = 1e6 * link->alpha_s;
       beta_ns_per_byte = within_beta_ns_per_byte = 1e9 * link->beta_s_per_byte;
     }
     if (command_line.given("--ranks-per-host") && ranks_per_host > ranks) {
-      throw Error(fmt::format("--ranks-per-host: {} are more than the {} ranks of --simulate",
+      throw Error(fmt::format("--ranks-per-host: {} is more than the {} ranks of --simulate",
                               ranks_per_host, ranks));
     }
   });
@@ -116,13 +116,13 @@ void show_forecast(const ForecastOptions& options, std::size_t min_bytes, std::s
   const std::vector<SimulatedAlgorithm> algorithms = algorithms_of(machine);
   const int ranks = machine.ranks;
   console.line(fmt::format(
-      "forecast: {} ranks, {} per host; within a host {:g} us and {:.4g} GB/s, between hosts "
-      "{:g} us and {:.4g} GB/s",
+      "forecast: {} ranks, {} per host; in a host {:g} us, {:.4g} GB/s; between hosts {:g} us, "
+      "{:.4g} GB/s",
       ranks, machine.per_host, options.within_alpha_us, 1 / options.within_beta_ns_per_byte,
       options.alpha_us, 1 / options.beta_ns_per_byte));
   std::vector<std::string> header{"us"};
   for (const SimulatedAlgorithm algorithm : algorithms) header.push_back(to_string(algorithm));
-  header.insert(header.end(), {"best busbw GB/s", "of it latency"});
+  header.insert(header.end(), {"best busbw GB/s", "latency share"});
   Table table(header);
   const std::vector<std::size_t> sizes = sweep(min_bytes, max_bytes);
   for (const std::size_t size : sizes) {
@@ -133,7 +133,7 @@ void show_forecast(const ForecastOptions& options, std::size_t min_bytes, std::s
     std::string best_latency;
     for (const SimulatedAlgorithm algorithm : algorithms) {
       const double seconds = simulate_all_reduce(algorithm, machine, bytes);
-      // The time of no bytes at all is what the latencies take.
+      // An all-reduce of zero bytes takes only the latencies.
       const double latency =
           seconds > 0 ? simulate_all_reduce(algorithm, machine, 0) / seconds : 0.0;
       const double algbw = seconds > 0 ? bytes / seconds / 1e9 : 0.0;
@@ -163,7 +163,7 @@ void show_forecast(const ForecastOptions& options, std::size_t min_bytes, std::s
     const auto to = fastest(machine, static_cast<double>(sizes[i]));
     if (from == to) continue;
     const std::size_t bytes = crossover(machine, sizes[i - 1], sizes[i]);
-    console.line(fmt::format("from {} bytes on {} is faster than {}", bytes,
+    console.line(fmt::format("from {} bytes on, {} is faster than {}", bytes,
                              to_string(fastest(machine, static_cast<double>(bytes))),
                              to_string(from)));
     console.row({{"crossover_bytes", bytes},

@@ -1,4 +1,4 @@
-// The program's forecast: all-reduces on machines that are not here (advanced/simulate).
+// The program's forecast for machines that you do not have (advanced/simulate).
 #pragma once
 
 #include "common/command_line.hpp"
@@ -8,8 +8,8 @@
 
 namespace dist {
 
-// One GPU's links in hosts of eight, unless told otherwise: see the README for where these
-// figures come from.
+// The defaults are one GPU's links on hosts of eight. The README gives the sources of these
+// figures.
 struct ForecastOptions {
   int ranks = 0;  // 0: no forecast
   int ranks_per_host = 8;
@@ -20,12 +20,12 @@ struct ForecastOptions {
   double gamma_ns_per_byte = 0.001;
   bool fitted = false;
 
-  // Adds --simulate and the flags of the machine, and the checks.
+  // Adds --simulate, the flags that describe the machine, and the checks.
   void declare(CommandLine& command_line);
 };
 
-// Times, bandwidths and crossovers for the sizes from `min_bytes` to `max_bytes`; text or JSON
-// rows. No message is sent.
+// Prints times, bandwidths and crossovers for the sizes from `min_bytes` to `max_bytes`, as
+// text or JSON rows. Sends no messages.
 void show_forecast(const ForecastOptions& options, std::size_t min_bytes, std::size_t max_bytes,
                    const Console& console);
 

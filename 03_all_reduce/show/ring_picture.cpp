@@ -25,7 +25,7 @@ std::vector<std::string> ring_picture(const Communicator& comm) {
     line += fmt::format("  {:>2}:{:<{}}", chunk, shares(data[static_cast<std::size_t>(chunk)]),
                         size);
   };
-  // The chunk that has just arrived: rank-2-step on the way there, rank-1-step on the way back.
+  // The chunk that has just arrived: rank-2-step in the first half, rank-1-step in the second.
   ring_reduce_scatter<std::uint64_t>(comm, data, ReduceOp::sum,
                                      [&](int step) { cell(comm.rank() - 2 - step); });
   line += " |";
@@ -41,8 +41,7 @@ std::vector<std::string> ring_picture(const Communicator& comm) {
   header.erase(header.find_last_not_of(' ') + 1);
   lines.insert(
       lines.begin(),
-      {fmt::format("the ring as it ran: chunk:shares on arrival ({} is rank 0's)", 'a'),
-       header});
+      {"the ring, step by step: chunk:shares on arrival (a is rank 0's share)", header});
   return lines;
 }
 

@@ -1,7 +1,6 @@
-// What this file adds: the ring as it runs, drawn: which chunk arrives where in which step, and
-// whose shares it holds by then.
-// Builds on: the ring itself, on other numbers. Each rank's share is one digit, so that a sum
-// says which ranks are in it, and how often.
+// What this file adds: a picture of the ring as it runs: which chunk arrives where in each
+// step, and whose shares it holds. Builds on: the ring itself. Each rank contributes a
+// different digit, so a sum shows which ranks contributed to it, and how often.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -11,15 +10,15 @@
 
 namespace dist {
 
-// As many ranks as a 64-bit sum has digits to count in.
+// A 64-bit sum has 16 hexadecimal digits, one per rank.
 constexpr int kMostPictureRanks = 16;
 
 // Called on all ranks, at least 2 and at most kMostPictureRanks: runs the ring on one element
-// per rank. The lines are on rank 0, empty elsewhere. Rank r's share is the letter 'a' + r, a
-// share that is counted twice stands there twice.
+// per rank. Returns the lines on rank 0, and nothing on the other ranks. The letter 'a' + r is
+// rank r's share; if it is counted twice, it appears twice.
 std::vector<std::string> ring_picture(const Communicator& comm);
 
-// The letters in a sum of shares, each 16^rank: "ac" for 0x101.
+// The letters of a sum in which rank r's share is 16^r: "ac" for 0x101.
 std::string shares(unsigned long long sum);
 
 }  // namespace dist

@@ -124,9 +124,9 @@ TEST_CASE("all_reduce refuses every nonsense in one sentence, and writes nothing
        {"--simulate 4 --gamma-ns-per-byte nan", "--gamma-ns-per-byte: 'nan' is not a number"},
        {"--simulate 4 --intra-beta-ns-per-byte 0", "--intra-beta-ns-per-byte: 0 is not"},
        {"--simulate 4 --ranks-per-host 0", "--ranks-per-host: 0 is not between"},
-       {"--simulate 4 --fitted", "--fitted: there is no .learn/alpha-beta.json"},
-       {"--simulate 4 --fitted --alpha-us 1", "--fitted: and --alpha-us exclude each other"},
-       {"--gamma-ns-per-byte 1", "--gamma-ns-per-byte: goes together with --simulate"}});
+       {"--simulate 4 --fitted", "--fitted: .learn/alpha-beta.json does not exist"},
+       {"--simulate 4 --fitted --alpha-us 1", "--fitted: cannot be combined with --alpha-us"},
+       {"--gamma-ns-per-byte 1", "--gamma-ns-per-byte: needs --simulate"}});
 }
 
 TEST_CASE("distributed_sampler refuses every nonsense in one sentence, and writes nothing",

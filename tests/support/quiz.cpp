@@ -11,7 +11,7 @@
 namespace dist::test {
 namespace {
 
-// GitHub's anchor of a heading: lower case, spaces become hyphens, punctuation goes.
+// GitHub's anchor for a heading: lower case, hyphens for spaces, no punctuation.
 std::string anchor_of(const std::string& heading) {
   std::string anchor;
   for (const char c : heading.substr(heading.find_first_not_of("# "))) {
@@ -29,9 +29,9 @@ bool has_heading(const std::string& markdown, const std::string& anchor) {
   return false;
 }
 
-// The numbers that a regular expression asks for, its own syntax left out.
+// The numbers that a regular expression asks for, without those of its own syntax.
 std::vector<std::string> numbers_in_regex(const std::string& regex) {
-  // Classes, quantifiers, escapes such as \d and \1; an escaped point is one.
+  // Remove classes, quantifiers, and escapes such as \d and \1; keep an escaped point.
   std::string text = std::regex_replace(regex, std::regex(R"(\[[^\]]*\]|\{[^}]*\})"), " ");
   text = std::regex_replace(text, std::regex(R"(\\\.)"), ".");
   text = std::regex_replace(text, std::regex(R"(\\.)"), " ");
@@ -44,7 +44,7 @@ std::vector<std::string> numbers_in_regex(const std::string& regex) {
   return numbers;
 }
 
-// Whether `text` has `number` as a number of its own, not as a part of another.
+// Whether `text` contains `number` as a whole, not as part of a longer number.
 bool has_number(const std::string& text, const std::string& number) {
   for (std::size_t at = text.find(number); at != std::string::npos;
        at = text.find(number, at + 1)) {

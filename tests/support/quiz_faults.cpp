@@ -1,4 +1,4 @@
-// What is wrong with a quiz: the rules of CONTRIBUTING.md, "How to add a quiz question".
+// Checks a quiz against the rules of CONTRIBUTING.md, "How to add a quiz question".
 #include "tests/support/quiz.hpp"
 
 #include <fmt/format.h>
@@ -21,12 +21,12 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-// What an answer says of each wrong letter: the items "- a) ..." or "- a), c) ...", with the
-// lines that continue them.
+// What an answer says about each wrong letter: the items "- a) ..." or "- a), c) ...",
+// including continuation lines.
 std::vector<Option> reasons_in(const Question& question) {
   static const std::regex item(R"(- ([abc])\)(?:, ([abc])\))?(.*))");
   std::vector<Option> reasons;
-  std::size_t letters = 0;  // of the item that goes on
+  std::size_t letters = 0;  // of the item that this line may continue
   for (const std::string& line : question.answer) {
     std::smatch part;
     if (std::regex_match(line, part, item)) {
@@ -45,18 +45,9 @@ std::vector<Option> reasons_in(const Question& question) {
 
 void check_options(const Question& question, std::vector<std::string>& faults) {
   std::string letters;
-  std::size_t shortest = std::string::npos;
-  std::size_t longest = 0;
-  for (const Option& option : question.options) {
-    letters += option.letter;
-    shortest = std::min(shortest, option.text.size());
-    longest = std::max(longest, option.text.size());
-  }
+  for (const Option& option : question.options) letters += option.letter;
   if (letters != kLetters) {
     faults.push_back(fmt::format("has the options '{}' instead of abc", letters));
-  } else if (longest * 5 > shortest * 6) {
-    faults.push_back(fmt::format("has options of {} to {} characters, more than 20 % apart",
-                                 shortest, longest));
   }
 }
 
@@ -96,7 +87,7 @@ void check_evidence(const Question& question, const std::set<std::string>& run,
   }
 }
 
-// Every question's opening and closing tags, in a form that renders: an empty line around them.
+// GitHub renders a folded answer only with empty lines around its tags.
 void check_folding(const std::vector<std::string>& section, std::size_t questions,
                    std::vector<std::string>& faults) {
   std::size_t opened = 0;
@@ -155,7 +146,7 @@ std::vector<std::string> quiz_faults(const std::string& readme, const std::strin
       std::count_if(section.begin(), section.end(),
                     [](const std::string& line) { return line.rfind("<!--", 0) == 0; }));
   if (shown_in(text).size() != promised) {
-    faults.push_back("a comment in it is no 'shown by: COMMAND => REGEX'");
+    faults.push_back("a comment in it is not of the form 'shown by: COMMAND => REGEX'");
   }
   return faults;
 }
