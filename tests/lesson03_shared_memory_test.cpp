@@ -126,7 +126,7 @@ TEST_CASE("who waits in vain says for whom") {
   if (world().rank() != 1) {
     std::vector<float> data(10);
     error = error_of([&] { shared.all_reduce<float>(data, ReduceOp::sum); });
-    CHECK(error.find("waited 150 ms for rank 1, which did not come") != std::string::npos);
+    CHECK(error.find("waited 150 ms for rank 1, which did not arrive") != std::string::npos);
   }
   world().barrier();
 }

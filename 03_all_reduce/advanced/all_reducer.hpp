@@ -1,7 +1,7 @@
-// What this file adds: the all-reduce that a program keeps. It owns what the algorithms of one
-// communicator need beside the tensor: shared memory, and a plan of which algorithm for which
-// size.
-// Builds on: all the algorithms of this lesson, and the cost model that chooses among them.
+// What this file adds: an object that a program keeps for all its all-reduces. It owns what the
+// algorithms of one communicator need besides the tensor: shared memory, and a plan that names
+// an algorithm for each size.
+// Builds on: all algorithms of this lesson, and the cost model that chooses among them.
 #pragma once
 
 #include "03_all_reduce/advanced/cost_model.hpp"
@@ -18,35 +18,35 @@ namespace dist {
 
 class AllReducer {
  public:
-  // Called on all ranks of `comm`, which must outlive this object. The plan is made from
-  // `costs` on rank 0 and is everybody's. Shared memory is used if `comm` is on one host.
+  // Called on all ranks of `comm`, which must outlive this object. Rank 0 makes the plan from
+  // its `costs` and broadcasts it. Shared memory is used if all ranks are on one host.
   explicit AllReducer(const Communicator& comm, StepCosts costs = guessed_costs());
 
-  // Called on all ranks, for predictions: measures what this host takes for up to `most_bytes`
-  // and puts it into costs(). The plan stays as it is.
+  // Called on all ranks, for better predictions: measures this host's costs for up to
+  // `most_bytes` and updates costs(). Does not change the plan.
   void measure_costs(std::size_t most_bytes);
 
   // Called on all ranks with the same shape: a tensor in registered memory, or in ordinary
-  // memory where the ranks share none. It may go away at any time, on each rank by itself, also
-  // after this object.
+  // memory if the ranks share none. Each rank may destroy it at any time, even after this
+  // object.
   Tensor allocate(Shape shape);
 
-  // Called on all ranks with the same length, op and algorithm, and with the same part of the
-  // same registered tensor, or each with memory of its own. Afterwards `data` is the same on
-  // all, to the bit, and for whatever MPI's own does. Throws Error for shared-memory where
-  // there is none.
+  // Called on all ranks with the same length, op and algorithm. Either all ranks pass the same
+  // part of the same registered tensor, or all pass ordinary memory. Afterwards all ranks hold
+  // the same bits, if MPI's own algorithm ensures that as well. Throws Error for shared-memory
+  // if there is none.
   template <MpiScalar T>
   void all_reduce(std::span<T> data, ReduceOp op,
                   AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic);
 
-  // What runs when `algorithm` is asked for. The same on all ranks.
+  // The algorithm that runs when `algorithm` is requested. The same on all ranks.
   AllReduceAlgorithm chosen(AllReduceAlgorithm algorithm, std::size_t bytes,
                             bool registered) const;
-  // Whether all ranks reach this memory of this rank.
+  // Whether all ranks can access this memory directly.
   bool is_registered(const void* data, std::size_t bytes);
-  // Why there is no shared memory, as a sentence; empty if there is.
+  // Why there is no shared memory, as a sentence; empty if there is some.
   const std::string& why_no_shared_memory() const { return why_no_shared_memory_; }
-  // Where shared memory is used, its parts; and what a message costs.
+  // The cost of a message and, if shared memory is used, of its operations.
   const StepCosts& costs() const { return costs_; }
 
  private:
@@ -60,7 +60,7 @@ class AllReducer {
 template <MpiScalar T>
 void AllReducer::all_reduce(std::span<T> data, ReduceOp op, AllReduceAlgorithm algorithm) {
   check_op<T>(op);
-  if (comm_.size() == 1) return;  // alone, a rank's data is its own sum, average and maximum
+  if (comm_.size() == 1) return;  // a single rank's data is its own sum, average and maximum
   if (algorithm == AllReduceAlgorithm::automatic) {
     algorithm =
         chosen(algorithm, data.size_bytes(), is_registered(data.data(), data.size_bytes()));

@@ -11,11 +11,11 @@ namespace dist {
 namespace {
 
 double naive(double n, int p, const StepCosts& costs) {
-  // Everything passes rank 0, one message after the other.
+  // Everything passes through rank 0, one message after the other.
   return (p - 1) * (2 * costs.message(n) + costs.reduce(n));
 }
 
-// Ranks beyond the largest power of two hand over their numbers and get the result.
+// The surplus ranks beyond the largest power of two send their numbers and receive the result.
 double fold(double n, int p, const StepCosts& costs) {
   return Seats(p).beyond == 0 ? 0.0 : 2 * costs.message(n) + costs.reduce(n);
 }
@@ -30,8 +30,8 @@ double ring(double n, int p, const StepCosts& costs) {
 }
 
 double pipelined_ring(double n, int p, const StepCosts& costs) {
-  // As if nothing overlapped: on one host the core that adds is the core that copies. Across
-  // hosts it is an upper bound.
+  // Assumes no overlap, because on one host the same core adds and copies. Across hosts this is
+  // an upper bound.
   const auto segments = static_cast<double>(ring_segments(static_cast<std::size_t>(n), p));
   return segments * ring(n / segments, p, costs);
 }
@@ -47,12 +47,13 @@ double rabenseifner(double n, int p, const StepCosts& costs) {
 
 double shared_memory_seconds(double n, int p, const StepCosts& costs, bool registered) {
   if (p == 1) return costs.move(n);
-  // One copy into the slot; then all p tensors are read.
+  // One copy into the slot, and then all p tensors are read.
   if (n <= static_cast<double>(SharedMemoryAllReduce::kSmallBytes)) {
     return costs.barrier + costs.move(n) + costs.move(p * n / 2);
   }
   if (registered) return 2 * costs.barrier + costs.move(n);
-  // In the segment a block stays in the cache; beside that every number comes from memory once.
+  // A block in the segment stays in the cache. In addition, every number is read from memory
+  // once.
   const auto block = static_cast<double>(shared_memory::kBlockBytes);
   const double blocks = std::ceil(n / block);
   return costs.barrier + n / block * costs.segment_block +
@@ -121,7 +122,7 @@ double lower_bound_seconds(double bytes, int ranks, double alpha_s, double beta_
 AllReducePlan::AllReducePlan(int ranks, const StepCosts& costs) {
   for (const bool registered : {false, true}) {
     for (std::size_t power = 0; power < table_[0].size(); ++power) {
-      // The middle of all sizes whose bit_width is `power`.
+      // The middle of the sizes whose bit_width is `power`.
       const double bytes = power == 0 ? 0.0 : 1.5 * std::exp2(static_cast<double>(power) - 1);
       double best = std::numeric_limits<double>::infinity();
       for (const AllReduceAlgorithm algorithm : kCandidates) {

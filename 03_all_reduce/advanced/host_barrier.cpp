@@ -19,12 +19,12 @@
 namespace dist {
 namespace {
 
-// About 50 us of looking before a rank goes to sleep: waking one costs about as much.
+// A rank polls for about 50 us before it goes to sleep, since waking it takes about as long.
 constexpr int kLooks = 2000;
 constexpr std::chrono::milliseconds kTick(100);
 
 using Shared = std::atomic_ref<std::uint32_t>;
-static_assert(Shared::is_always_lock_free, "a lock would be this process's alone");
+static_assert(Shared::is_always_lock_free, "a lock would not be shared between processes");
 
 void pause() {
 #if defined(__x86_64__)
@@ -34,7 +34,7 @@ void pause() {
 #endif
 }
 
-// Sleeps while `word` is `value`, for a tick at most.
+// Sleeps while `word` is `value`, for at most one tick.
 void futex_wait(std::uint32_t& word, std::uint32_t value) {
   const timespec tick{0, std::chrono::nanoseconds(kTick).count()};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &tick, nullptr, 0);
@@ -44,7 +44,7 @@ void futex_wake_all(std::uint32_t& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);
 }
 
-// Whether the ranks, each on the cores it may use, are more than these cores.
+// Whether there are more ranks than cores that they may use.
 bool more_ranks_than_cores(const Communicator& comm) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -74,7 +74,7 @@ HostBarrier::Bed& HostBarrier::bed() const {
 bool HostBarrier::all_arrived() {
   while (seen_ < size_) {
     const std::uint32_t arrived = Shared(seat(seen_).arrived).load();
-    // The difference, as the count wraps around after 2^32 rounds.
+    // Compare the difference, because the count wraps around after 2^32 rounds.
     if (static_cast<std::int32_t>(arrived - round_) < 0) return false;
     ++seen_;
   }
@@ -86,7 +86,7 @@ void HostBarrier::wait() {
   ++round_;
   seen_ = 0;
   Shared(seat(rank_).arrived).store(round_);
-  // Where cores are scarce, looking would keep the one from coming for whom we look.
+  // With more ranks than cores, polling would take the core from a rank that we wait for.
   for (int look = crowded_ ? kLooks : 0; !all_arrived(); ++look) {
     if (look >= kLooks) {
       sleep_until_all_arrived();
@@ -97,11 +97,11 @@ void HostBarrier::wait() {
   wake_sleepers();
 }
 
-// Nobody oversleeps: a sleeper counts itself and then looks at the seats once more; the last to
-// arrive takes its seat and then looks at the count. All four in one order on all ranks
-// (sequentially consistent), so one of the two sees the other.
+// No wake-up is lost: a sleeper increments the count of sleepers and then checks the seats once
+// more; the last rank to arrive marks its seat and then checks the count. All ranks see these
+// four operations in one order (sequential consistency), so one of the two sees the other.
 void HostBarrier::sleep_until_all_arrived() {
-  // A hang report would otherwise see a rank that computes.
+  // Without this, a hang report would take the rank for one that computes.
   const WaitScope wait("the barrier of the shared-memory all-reduce", comm_);
   const auto begin = Shared(bed().round).load();
   Shared(bed().sleepers).fetch_add(1);
@@ -121,7 +121,7 @@ void HostBarrier::sleep_until_all_arrived() {
 
 void HostBarrier::wake_sleepers() const {
   if (Shared(bed().sleepers).load() == 0) return;
-  if (Shared(bed().round).exchange(round_) == round_) return;  // somebody else does
+  if (Shared(bed().round).exchange(round_) == round_) return;  // another rank wakes them
   futex_wake_all(bed().round);
 }
 
@@ -131,9 +131,9 @@ void HostBarrier::give_up() const {
     const std::uint32_t arrived = Shared(seat(rank).arrived).load();
     if (static_cast<std::int32_t>(arrived - round_) < 0) missing.push_back(rank);
   }
-  throw Error(
-      fmt::format("the shared-memory all-reduce waited {} ms for rank{} {}, which did not come",
-                  limit_.count(), missing.size() == 1 ? "" : "s", join(missing, ", ")));
+  throw Error(fmt::format(
+      "the shared-memory all-reduce waited {} ms for rank{} {}, which did not arrive",
+      limit_.count(), missing.size() == 1 ? "" : "s", join(missing, ", ")));
 }
 
 void HostBarrier::meet(const Call& call) {
@@ -143,10 +143,10 @@ void HostBarrier::meet(const Call& call) {
   for (int rank = 0; rank < size_; ++rank) {
     const Call& other = seat(rank).calls[turn];
     if (other == call) continue;
-    const char* const what = other.bytes != call.bytes   ? "with another number of elements"
-                             : other.place != call.place ? "with another tensor's memory"
-                             : other.op != call.op       ? "with another operation"
-                                                         : "with another element type";
+    const char* const what = other.bytes != call.bytes   ? "with a different number of elements"
+                             : other.place != call.place ? "with a different tensor"
+                             : other.op != call.op       ? "with a different operation"
+                                                         : "with a different element type";
     throw Error(fmt::format("rank {} came to the all-reduce {} than rank {}: {} bytes and {}",
                             rank, what, rank_, other.bytes, call.bytes));
   }

@@ -1,8 +1,8 @@
-// What this file adds: a barrier of the ranks of one host, without a message: every rank has a
-// seat in shared memory, writes there how often it came, and looks at the others' seats.
+// What this file adds: a barrier for the ranks of one host, without messages. Every rank has a
+// seat in shared memory, counts its arrivals there, and reads the other ranks' counts.
 // Builds on: host_memory.
-// Look at: wait(), where a rank that has waited long gives its core away and is woken; and
-// meet(), which finds out that two ranks came for different things.
+// Look at: wait(), where a rank that has waited for long sleeps until it is woken; and meet(),
+// which notices when two ranks make different calls.
 #pragma once
 
 #include "03_all_reduce/advanced/host_memory.hpp"
@@ -16,40 +16,40 @@ namespace dist {
 
 class HostBarrier {
  public:
-  // Called on all ranks of `comm`, which are on one host and which must outlive this. `limit`
-  // is how long a rank waits for the others before it gives up. It is counted in the waiter's
-  // own ticks: a process that was suspended, or sits in a debugger, has not waited meanwhile.
+  // Called on all ranks of `comm`, which must all be on one host. `comm` must outlive this
+  // object. A rank gives up after waiting for the others for `limit`. Time in which a process
+  // was suspended or in a debugger does not count.
   explicit HostBarrier(const Communicator& comm,
                        std::chrono::milliseconds limit = std::chrono::seconds(120));
 
-  // Called on all ranks: returns when all have called it, and everything that they wrote to
-  // shared memory before is visible. Throws Error, naming whom it waited for, past the limit.
+  // Called on all ranks: returns when all have called it and everything they wrote to shared
+  // memory before is visible. After the limit it throws an Error that names the missing ranks.
   void wait();
 
-  // What a rank comes to do. Two that differ would read each other's numbers as something else.
+  // Describes a rank's call. Ranks with different calls would misread each other's numbers.
   struct Call {
     std::uint64_t bytes;
-    std::uint64_t place;  // which memory: 0 the rank's own, else a number of registered memory
+    std::uint64_t place;  // 0: ordinary memory; else a number that identifies registered memory
     std::uint32_t op;
     std::uint32_t type;
     bool operator==(const Call&) const = default;
   };
-  // wait(), and throws Error, on all ranks, if not all came with an equal `call`.
+  // Like wait(), but throws an Error on all ranks if their calls are not equal.
   void meet(const Call& call);
 
-  // Fewer cores than ranks: who waits, keeps somebody else from coming.
+  // More ranks than cores: a rank that polls keeps another rank from running.
   bool crowded() const { return crowded_; }
 
  private:
-  // One cache line per rank, written by that rank alone: no write of one takes a line from
-  // under another's hands.
+  // Each rank writes only to its own cache line, so no write invalidates a line that a
+  // different rank writes to.
   struct alignas(64) Seat {
     std::uint32_t arrived;
-    // Two, in turns: a fast rank may be at its next call while a slow one reads this one's. It
-    // cannot be two calls ahead, as the next one waits for the slow one.
+    // Two, used alternately: a fast rank may already be in its next call while a slow one reads
+    // this one. It cannot be two calls ahead, because the next call waits for the slow rank.
     std::array<Call, 2> calls;
   };
-  // Whoever sleeps, sleeps here.
+  // Ranks that sleep wait on this.
   struct alignas(64) Bed {
     std::uint32_t round;
     std::uint32_t sleepers;

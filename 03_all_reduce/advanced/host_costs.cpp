@@ -18,7 +18,7 @@ struct Point {
   double seconds;
 };
 
-// Seconds by bytes through measured points; beyond their ends at the last one's rate.
+// Interpolates seconds between the measured points; beyond the ends, uses the outermost rate.
 std::function<double(double)> through(std::vector<Point> points) {
   return [points = std::move(points)](double bytes) {
     if (bytes <= points.front().bytes) {
@@ -34,8 +34,9 @@ std::function<double(double)> through(std::vector<Point> points) {
   };
 }
 
-// The least disturbed of `runs` runs, each as slow as its slowest rank: other work on the
-// machine only ever adds time. Seconds, the same on all ranks.
+// The fastest of `runs` runs in seconds, where a run takes as long as its slowest rank. Other
+// work on the machine can only add time, so this run was the least disturbed. The same on all
+// ranks.
 template <class Operation>
 double least_of_slowest(const Communicator& comm, int runs, Operation operation) {
   double least = std::numeric_limits<double>::infinity();
@@ -53,7 +54,7 @@ std::function<double(double)> curve(const Communicator& comm, std::size_t most_b
   constexpr double kSampleSeconds = 50e-6;
   std::vector<Point> points;
   for (std::size_t bytes = 4096; bytes <= std::max<std::size_t>(most_bytes, 4096); bytes *= 4) {
-    // A small size several times in one sample: the clock itself costs 30 ns.
+    // A sample repeats small sizes several times, because reading the clock takes 30 ns.
     const double guess = static_cast<double>(bytes) / 10e9;
     const int times = std::max(1, static_cast<int>(kSampleSeconds / guess));
     const double seconds = least_of_slowest(comm, bytes < (4U << 20) ? 7 : 3, [&] {
@@ -73,13 +74,13 @@ void measure_host_costs(const Communicator& comm, SharedMemoryAllReduce* shared,
   const Buffer<float> b(count, Device{});
   fill_tracer_numbers({a.data(), count}, 1);
   fill_tracer_numbers({b.data(), count}, 2);
-  // The maximum and not the sum: repeated sums would end in infinities.
+  // Use the maximum, because repeated sums would grow to infinity.
   costs.reduce = curve(comm, most_bytes, [&](std::size_t n) {
     accumulate<float>(ReduceOp::max, {a.data(), n}, {b.data(), n});
   });
   if (shared == nullptr) return;
-  // The loop of reduce_in_place with two tensors that are both this rank's: n bytes are read
-  // and n bytes are written, past the caches where it would.
+  // The loop of reduce_in_place with two tensors of this rank: reads n bytes and writes n
+  // bytes, past the caches for the same sizes.
   costs.move = curve(comm, most_bytes, [&](std::size_t n) {
     const std::array<const std::byte*, 2> sources{reinterpret_cast<const std::byte*>(a.data()),
                                                   reinterpret_cast<const std::byte*>(b.data())};
@@ -94,7 +95,8 @@ void measure_host_costs(const Communicator& comm, SharedMemoryAllReduce* shared,
                                      for (int i = 0; i < kTimes; ++i) shared->barrier();
                                    }) /
                   kTimes;
-  // Numbers jump from core to core here, which no local rehearsal shows: the thing itself.
+  // Here numbers move between cores, which a loop on one core cannot show, so this measures the
+  // real all-reduce.
   constexpr std::size_t kBlock = shared_memory::kBlockBytes / sizeof(float);
   Buffer<float> block(kBlock, Device{});
   fill_tracer_numbers({block.data(), kBlock}, comm.rank());

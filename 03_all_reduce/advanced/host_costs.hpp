@@ -1,5 +1,5 @@
-// What adding, moving and waiting cost on this host: the parts of the cost model that send no
-// message, measured.
+// Measures the costs of adding, moving and waiting on this host: the parts of the cost model
+// that send no messages.
 #pragma once
 
 #include "03_all_reduce/advanced/cost_model.hpp"
@@ -9,9 +9,9 @@
 
 namespace dist {
 
-// Called on all ranks. Measures `reduce`, and with `shared` also `barrier` and `move`, for up
-// to `most_bytes`, and puts them into `costs`; the same on all ranks. Larger sizes are
-// extrapolated.
+// Called on all ranks. Measures `reduce`, and with `shared` also `barrier`, `move` and
+// `segment_block`, for up to `most_bytes`, and stores them in `costs`, the same on all ranks.
+// Larger sizes are extrapolated.
 void measure_host_costs(const Communicator& comm, SharedMemoryAllReduce* shared,
                         std::size_t most_bytes, StepCosts& costs);
 

@@ -22,8 +22,8 @@
 namespace dist {
 namespace {
 
-// Where a rank's piece is to be found, and how to know that it is the right one: with a /proc
-// of its own, another rank's process number would name some other process.
+// Where to find a rank's piece, and how to verify that it is the right one: in a container with
+// its own /proc, the same process number may belong to a different process.
 struct Address {
   std::int64_t process;
   std::int64_t file;
@@ -45,7 +45,8 @@ class File {
   int descriptor_;
 };
 
-// The errno of the first rank that has one. Called on all ranks.
+// Called on all ranks: throws the same Error on all of them if any rank has a problem (an
+// errno).
 void throw_together(const Communicator& comm, int problem, const std::string& what) {
   std::vector<int> problems(static_cast<std::size_t>(comm.size()));
   MPI_CHECK(MPI_Allgather(&problem, 1, MPI_INT, problems.data(), 1, MPI_INT, comm.get()));
@@ -57,7 +58,7 @@ void throw_together(const Communicator& comm, int problem, const std::string& wh
   }
 }
 
-// Bytes that this host can still give without taking them from somebody: Linux's own estimate.
+// Bytes that this host can still provide without swapping, by Linux's own estimate.
 std::uint64_t available_bytes() {
   std::ifstream file("/proc/meminfo");
   std::string name;
@@ -70,7 +71,7 @@ std::uint64_t available_bytes() {
 }  // namespace
 
 std::string why_no_host_memory(const Communicator& comm) {
-  // All of them are on one host exactly if one of them has all the others beside it.
+  // If any rank shares its host with all the others, all ranks are on that host.
   if (comm.local_size() == comm.size()) return "";
   return fmt::format("the {} ranks are on several hosts, which share no memory", comm.size());
 }
@@ -86,11 +87,11 @@ void HostMemory::Unmap::operator()(std::byte* begin) const {
 
 HostMemory::Piece HostMemory::map(int file, std::size_t bytes) {
   if (file < 0) return {nullptr, Unmap{bytes}};
-  // MAP_POPULATE: page faults now and not in the first all-reduce.
+  // MAP_POPULATE takes the page faults now instead of in the first all-reduce.
   void* begin =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
   if (begin == MAP_FAILED) return {nullptr, Unmap{bytes}};
-  ::madvise(begin, bytes, MADV_HUGEPAGE);  // where the kernel gives them; no harm elsewhere
+  ::madvise(begin, bytes, MADV_HUGEPAGE);  // only a hint, harmless if unsupported
   return {static_cast<std::byte*>(begin), Unmap{bytes}};
 }
 
@@ -99,9 +100,9 @@ HostMemory::HostMemory(const Communicator& comm, std::size_t bytes)
   const std::string asked = fmt::format("share {} bytes of memory", bytes);
   int problem = 0;
   const File mine(::memfd_create("all-reduce", MFD_CLOEXEC));
-  // Memory that is not there must be an error here, not a bus error at the first touch: so
-  // fallocate and not ftruncate. And it must be refused before: Linux gives memory that it does
-  // not have, and then kills somebody.
+  // A lack of memory must be an error here and not a bus error at the first access, so this
+  // uses fallocate instead of ftruncate. Even fallocate may grant more than there is, after
+  // which Linux kills a process, so check the available memory first.
   const bool too_much = bytes_ > available_bytes() / static_cast<std::uint64_t>(comm.size());
   Piece piece{nullptr, Unmap{bytes_}};
   struct stat status {};
@@ -136,7 +137,7 @@ HostMemory::HostMemory(const Communicator& comm, std::size_t bytes)
       problem = ENOENT;
     }
   }
-  // Until here nobody may close its file; the others open it by its number.
+  // No rank may close its file before this point, because the others open it by its number.
   throw_together(comm, problem, asked + " with the others");
 }
 

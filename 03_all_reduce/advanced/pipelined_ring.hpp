@@ -1,9 +1,9 @@
-// What this file adds: the ring with its chunks cut into segments, so that one segment is on
-// its way while the one before it is added up.
+// What this file adds: the ring with its chunks cut into segments, so that one segment travels
+// while the previous one is added up.
 // Builds on: 01, isend and irecv; the ring.
-// Look at: post(). The next segment is under way before the current one has been waited for,
-// which is what needs non-blocking calls. What was sent in step s must have been added up in
-// step s - 1, so with one segment per chunk nothing can overlap.
+// Look at: post(). It starts the next segment before the current one has arrived, which
+// requires non-blocking calls. What is sent in step s must have been added up in step s - 1, so
+// nothing can overlap if a chunk is a single segment.
 #pragma once
 
 #include "03_all_reduce/ring.hpp"
@@ -17,24 +17,24 @@
 
 namespace dist {
 
-// Large enough that a segment's latency is small beside its bytes; small enough that it is
-// still in a second-level cache when it is added up.
+// Large enough that latency is a small part of a segment's time, and small enough that the
+// segment is still in the second-level cache when it is added up.
 constexpr std::size_t kRingSegmentBytes = 128 * 1024;
 
-// Segments per chunk: the same on all ranks, so from the longest chunk. At least 1, so that an
-// empty tensor sends as many messages as the plain ring.
+// Segments per chunk. It is computed from the longest chunk, so that all ranks agree. At least
+// 1, so that an empty tensor sends as many messages as in the plain ring.
 inline std::size_t ring_segments(std::size_t bytes, int ranks) {
   const std::size_t chunk =
       (bytes + static_cast<std::size_t>(ranks) - 1) / static_cast<std::size_t>(ranks);
   return std::max<std::size_t>(1, (chunk + kRingSegmentBytes - 1) / kRingSegmentBytes);
 }
 
-// Called on all ranks with the same length and op; afterwards `data` is the same on all, to the
-// bit. 2 (size - 1) ring_segments(...) messages per rank.
+// 7. Pipelined ring. Called on all ranks with the same length and op; afterwards all ranks hold
+// the same bits. Sends 2 (size - 1) ring_segments(...) messages per rank.
 //
-// The ring's two halves are one walk of 2 (size - 1) steps: in step s a rank passes on chunk
-// rank-1-s and receives chunk rank-2-s, modulo size. In the first size - 1 steps what arrives
-// is added; after that it is finished, and kept.
+// Both halves of the ring form one sequence of 2 (size - 1) steps: in step s a rank sends chunk
+// rank-1-s and receives chunk rank-2-s, modulo size. In the first size - 1 steps, chunks that
+// arrive are added up; after that they are finished and only stored.
 template <MpiScalar T>
 void all_reduce_pipelined_ring(const Communicator& comm, std::span<T> data, ReduceOp op) {
   const int size = comm.size();
@@ -66,7 +66,8 @@ void all_reduce_pipelined_ring(const Communicator& comm, std::span<T> data, Redu
   };
   std::array<std::optional<Transfer>, 2> under_way;
   const auto post = [&](int i) {
-    // The receive first: a message that finds its receive waiting needs no copy on the way.
+    // The receive comes first, since a message that finds its receive posted needs no extra
+    // copy.
     Request in = irecv<T>(comm, lands(i), comm.left());
     Request out =
         isend<T>(comm, segment(comm.rank() - 1 - i / segments, i % segments), comm.right());
@@ -80,7 +81,7 @@ void all_reduce_pipelined_ring(const Communicator& comm, std::span<T> data, Redu
     transfer->in.wait();
     if (adds(i)) {
       accumulate<T>(op, arrives(i), lands(i));
-      // After its last step of the first half a chunk is complete on this rank alone.
+      // After the last step of the first half, this rank's own chunk is complete.
       if (i / segments == size - 2) finish(op, arrives(i), size);
     }
     transfer->out.wait();

@@ -1,10 +1,10 @@
-// What this file adds: as few bytes as the ring, in 2 log2(size) messages instead of
-// 2 (size - 1). The same two halves, reduce-scatter and all-gather, but along the partners of
-// recursive doubling.
-// Builds on: recursive_doubling's Seats; the ring's chunk_range.
-// Look at: the halves. In each round of the first loop a seat gives away the half of its range
-// that its partner will finish; the second loop walks the same way back.
-// Source: Rabenseifner, "Optimization of Collective Reduction Operations" (2004).
+// What this file adds: the ring's number of bytes in 2 log2(size) messages instead of
+// 2 (size - 1). It has the same two parts, reduce-scatter and all-gather, but exchanges with
+// the partners of recursive doubling. Builds on: recursive_doubling's Seats; the ring's
+// chunk_range. Look at: the two loops. In each round of the first, a seat gives away the half
+// of its range that its partner will finish. The second loop makes the same exchanges in
+// reverse order. Source: Rabenseifner, "Optimization of Collective Reduction Operations"
+// (2004).
 #pragma once
 
 #include "03_all_reduce/recursive_doubling.hpp"
@@ -15,10 +15,10 @@
 
 namespace dist {
 
-// Called on all ranks with the same length and op; afterwards `data` is the same on all, to the
-// bit: each chunk is finished on one seat, and copied.
+// 8. Rabenseifner. Called on all ranks with the same length and op; afterwards all ranks hold
+// the same bits, because each chunk is finished on one seat and then copied.
 //
-// Ranges of chunks, four seats, seen from seat 1:
+// The ranges of chunks for four seats, seen from seat 1:
 //
 //   distance 2   partner 3   has 0 1 2 3   gives 2 3, receives and adds its 0 1
 //   distance 1   partner 0   has 0 1       gives 0,   receives and adds its 1    (finished)
@@ -36,7 +36,8 @@ void all_reduce_rabenseifner(const Communicator& comm, std::span<T> data, Reduce
       const ChunkRange last = chunk_range(data.size(), seats.count, first + count - 1);
       return ChunkRange{begin, last.begin + last.count - begin};
     };
-    // With the `distance` lowest bits cleared, a seat's number is where its range begins.
+    // Clearing the low bits of a seat's number (modulo `distance`) gives the start of its
+    // range.
     const auto range_of = [&](int s, int distance) {
       return chunks(s & ~(distance - 1), distance);
     };

@@ -1,12 +1,12 @@
-// What this file adds: the all-reduce of one host, for the price of one memcpy. No messages:
-// every rank adds up its slice of the tensor from all ranks' memory, in rank order, and writes
-// the result to all of them.
+// What this file adds: an all-reduce for the ranks of one host that takes about as long as one
+// memcpy. It sends no messages: every rank adds up its slice of the tensor from all ranks'
+// memory, in rank order, and writes the result to all of them.
 // Builds on: host_memory, host_barrier; the ring's chunk_range and accumulate.
 // Look at: reduce_in_place. It reads and writes every number once, and needs two barriers.
 //
-// Memory from allocate() lies where all ranks can reach it, and is reduced in place. NCCL calls
-// such buffers registered. All other memory goes through a segment of shared memory, block by
-// block, which costs one more copy in and one out.
+// All ranks can access memory from allocate(), so it is reduced in place. NCCL calls such
+// buffers registered. Other memory is copied through a shared-memory segment, block by block,
+// which costs one more copy in and one more out.
 #pragma once
 
 #include "03_all_reduce/advanced/host_barrier.hpp"
@@ -27,18 +27,17 @@ namespace dist {
 
 class SharedMemoryAllReduce {
  public:
-  // Called on all ranks of `comm`, which are on one host.
+  // Called on all ranks of `comm`, which must be on one host.
   explicit SharedMemoryAllReduce(const Communicator& comm,
                                  std::chrono::milliseconds limit = std::chrono::seconds(120));
 
-  // Called on all ranks with the same size: memory that is reduced in place, as a whole or any
-  // part of it. It may go away at any time, on each rank by itself, and may outlive this
-  // object.
+  // Called on all ranks with the same size: memory that is reduced in place, as a whole or in
+  // part. Each rank may free it at any time, even after this object.
   std::shared_ptr<std::byte> allocate(const Communicator& comm, std::size_t bytes);
 
-  // Called on all ranks with the same length and op, and with the same part of the same
-  // allocation, or each with memory of its own. Afterwards `data` is the same on all, to the
-  // bit: each element is added up by one rank, or by all in the same order.
+  // Called on all ranks with the same length and op. Either all ranks pass the same part of the
+  // same allocation, or all pass ordinary memory. Afterwards all ranks hold the same bits,
+  // because each element is added up by one rank, or by all ranks in the same order.
   template <MpiScalar T>
   void all_reduce(std::span<T> data, ReduceOp op);
 
@@ -48,7 +47,7 @@ class SharedMemoryAllReduce {
   // Called on all ranks; returns when all have called it.
   void barrier() { barrier_.wait(); }
 
-  // How much goes through the small slots, with one barrier instead of two.
+  // Up to this size, data goes through the small slots, with one barrier instead of two.
   static constexpr std::size_t kSmallBytes = 8 * 1024;
 
  private:
@@ -56,8 +55,7 @@ class SharedMemoryAllReduce {
     HostMemory memory;
     std::uint64_t number;
   };
-  // Where the same part of an allocation lies on every rank; without an owner, `data` is in
-  // none.
+  // Where a part of an allocation is, on every rank. Without an owner, it is ordinary memory.
   struct Place {
     std::shared_ptr<Registered> owner;
     std::size_t offset = 0;
@@ -78,9 +76,9 @@ class SharedMemoryAllReduce {
   HostMemory segment_;
   std::uint64_t small_calls_ = 0;
   std::uint64_t next_number_ = 1;
-  // Begin of each allocation. Those that went away on this rank stay until they are looked up.
+  // By the begin of each allocation. Freed ones stay until they are looked up.
   std::map<const std::byte*, std::weak_ptr<Registered>> registered_;
-  // One per rank; here so that a call need not allocate them.
+  // One per rank; members, so that calls need not allocate them.
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> targets_;
 };
@@ -103,9 +101,10 @@ void SharedMemoryAllReduce::all_reduce(std::span<T> data, ReduceOp op) {
   }
 }
 
-// Everybody shows its numbers and adds up everybody's: more work than needed, but one barrier.
-// The two slots take turns: who writes to a slot again has seen all ranks come to the call
-// between, and so leave the call before that.
+// Every rank publishes its numbers and adds up those of all ranks. That is more work than
+// necessary, but needs only one barrier. Calls use the two slots alternately: before a rank
+// writes to a slot again, it has met all ranks in the call between, so all have left the call
+// that used this slot.
 template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
                                          const HostBarrier::Call& call) {
@@ -119,7 +118,8 @@ void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
   shared_memory::reduce<T>(op, sources_, {&target, 1}, data.size(), /*past_caches=*/false);
 }
 
-// Between the two barriers each rank reads and writes its own slice alone, in all memories.
+// 9. Between the two barriers, each rank reads and writes only its own slice, in the memory of
+// all ranks.
 template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t count, ReduceOp op,
                                             const HostBarrier::Call& call) {
@@ -129,21 +129,22 @@ void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t coun
     targets_[r] = place.owner->memory.of(rank) + place.offset + mine.begin * sizeof(T);
     sources_[r] = targets_[r];
   }
-  barrier_.meet(call);  // all numbers are there
+  barrier_.meet(call);  // all numbers have been written
   shared_memory::reduce<T>(op, sources_, std::span(targets_).first(sources_.size()), mine.count,
                            call.bytes >= shared_memory::kStreamBytes);
-  barrier_.wait();  // all results are there
+  barrier_.wait();  // all results have been written
 }
 
-// The tensor goes through the segment in blocks, each in three stages with a barrier between:
+// The tensor goes through the segment in blocks, each in three stages with barriers between:
 //
-//   show:    the others' slices of my numbers -> my segment, in
-//   reduce:  my slice, from my numbers and others' segments -> my numbers and my segment, out
+//   show:    the others' slices of my numbers -> my segment, `in`
+//   reduce:  my slice, from my numbers and the others' segments -> my numbers and my segment,
+//            `out`
 //   fetch:   the others' slices of the result, from their segments -> my numbers
 //
-// In turn k every rank shows block k, reduces block k - 1 and fetches block k - 2, so that one
-// barrier per turn does. `in` and `out` are two each, for even and odd blocks: block k is shown
-// where block k - 2 was, which all ranks have reduced in turn k - 1.
+// In turn k every rank shows block k, reduces block k - 1 and fetches block k - 2, so one
+// barrier per turn is enough. `in` and `out` each have room for two blocks, one even and one
+// odd. Block k overwrites block k - 2, which all ranks have reduced in turn k - 1.
 template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_through_segment(std::span<T> data, ReduceOp op,
                                                    const HostBarrier::Call& call) {

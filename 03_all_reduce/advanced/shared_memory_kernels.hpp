@@ -1,4 +1,4 @@
-// The inner loops of shared_memory.hpp: adding up from many places, writing to many places.
+// The inner loops of shared_memory.hpp: add up many sources and write to many targets.
 #pragma once
 
 #include "03_all_reduce/ring.hpp"
@@ -17,15 +17,16 @@ namespace dist {
 namespace shared_memory {
 
 constexpr std::size_t kCacheLine = 64;
-// A tile is added up in the first-level cache before it is written out.
+// A tile is added up in the first-level cache and then written out.
 constexpr std::size_t kTileBytes = 4096;
-// From this size on, results go past the caches straight to memory: they would push out each
-// other, and an ordinary store reads a line from memory before it writes it.
+// From this size on, results bypass the caches. They would evict each other, and an ordinary
+// store reads a line from memory before it writes to it.
 constexpr std::size_t kStreamBytes = 8U << 20;
-// The segment's block. Two of them in and two out stay in a second-level cache of 1 MiB.
+// A block of the segment. Two blocks in and two out fit into a second-level cache of 1 MiB.
 constexpr std::size_t kBlockBytes = 128 * 1024;
 
-// Rank r's slice of `count` elements: whole cache lines, so that no two ranks write to one.
+// Rank r's slice of `count` elements: whole cache lines, so that no two ranks write to the same
+// line.
 template <class T>
 ChunkRange slice(std::size_t count, int size, int rank) {
   constexpr std::size_t kPerLine = kCacheLine / sizeof(T);
@@ -35,7 +36,7 @@ ChunkRange slice(std::size_t count, int size, int rank) {
   return {begin, end - begin};
 }
 
-// out = a (op) b, as accumulate(op, a, b) would leave it in a.
+// out = a (op) b, with the result that accumulate(op, a, b) would leave in a.
 template <MpiScalar T>
 void combine(ReduceOp op, T* out, const T* a, const T* b, std::size_t count) {
   if (op == ReduceOp::max) {
@@ -45,8 +46,8 @@ void combine(ReduceOp op, T* out, const T* a, const T* b, std::size_t count) {
   }
 }
 
-// memcpy past the caches. Whoever tells others that the bytes are there calls stream_fence()
-// first: these stores keep no order of their own.
+// memcpy past the caches. These stores are not ordered, so call stream_fence() before telling
+// other ranks that the bytes have been written.
 inline void stream_copy(void* to, const void* from, std::size_t bytes) {
 #if defined(__AVX512F__)
   using Wide = __m512i;
@@ -79,8 +80,8 @@ inline void stream_fence() {
 #endif
 }
 
-// The reduction of `sources`, in their order, to all `targets`; `count` elements of T each. A
-// target may be one of the sources, but must not overlap one in another way.
+// Reduces `sources`, in their order, into all `targets`; each has `count` elements of T. A
+// target may be one of the sources, but must not overlap a source partially.
 template <MpiScalar T>
 void reduce(ReduceOp op, std::span<const std::byte* const> sources,
             std::span<std::byte* const> targets, std::size_t count, bool past_caches) {

@@ -9,19 +9,19 @@
 namespace dist {
 namespace {
 
-// One clock per rank: when it is done with what it has done so far.
+// One clock per rank: the time at which it has finished everything so far.
 class Clocks {
  public:
   explicit Clocks(const Machine& machine)
       : machine_(machine), now_(static_cast<std::size_t>(machine.ranks), 0.0) {}
 
-  // A message; its receiver then adds `added` bytes.
+  // A message, after which the receiver adds `added` bytes.
   void message(int from, int to, double bytes, double added) {
     const double end = std::max(at(from), at(to)) + machine_.message_seconds(from, to, bytes);
     at(from) = end;
     at(to) = end + added * machine_.gamma_s_per_byte;
   }
-  // Both ways at once; both then add.
+  // Messages in both directions at once, after which both ranks add.
   void exchange(int one, int other, double bytes, double added) {
     const double end = std::max(at(one), at(other)) +
                        machine_.message_seconds(one, other, bytes) +
@@ -37,19 +37,19 @@ class Clocks {
   std::vector<double> now_;
 };
 
-// 2 (size - 1) steps around the ring; in each a rank waits for its left neighbour's message and
-// its own to be gone.
+// 2 (size - 1) steps around the ring. In each, a rank waits for its left neighbour's message to
+// arrive and for its own to be sent.
 //
-// All full hosts look alike, and so do their ranks' clocks at every step: the first host is
-// played, with its last rank as the left neighbour of its first. If the last host is not full,
-// every rank is played.
+// All full hosts behave the same, and so do the clocks of their ranks. So only the first host
+// is simulated, with its last rank as the left neighbour of its first. If the last host is not
+// full, every rank is simulated.
 double play_ring(const Machine& machine, double bytes) {
   const int size = machine.ranks;
   if (size == 1) return 0;
   const bool alike = size % machine.per_host == 0 && size > machine.per_host;
   const auto played = static_cast<std::size_t>(alike ? machine.per_host : size);
   const double chunk = bytes / size;
-  // arrival[r]: how long rank r's message from the left takes.
+  // arrival[r]: the duration of rank r's message from the left.
   std::vector<double> arrival(played);
   for (std::size_t r = 0; r < played; ++r) {
     const int rank = static_cast<int>(r);
@@ -59,11 +59,11 @@ double play_ring(const Machine& machine, double bytes) {
   std::vector<double> sent(played);
   for (int step = 0; step < 2 * (size - 1); ++step) {
     const double added = step < size - 1 ? chunk * machine.gamma_s_per_byte : 0.0;
-    // Rank r's message from the left ends when both were ready and the bytes have passed.
+    // Rank r's message from the left starts when both ranks are ready.
     for (std::size_t r = 0; r < played; ++r) {
       sent[r] = std::max(now[(r + played - 1) % played], now[r]) + arrival[r];
     }
-    // send_recv returns when this rank's own message is gone, too.
+    // send_recv also waits until this rank's own message has been sent.
     for (std::size_t r = 0; r < played; ++r) {
       now[r] = std::max(sent[r] + added, sent[(r + 1) % played]);
     }
@@ -71,7 +71,7 @@ double play_ring(const Machine& machine, double bytes) {
   return *std::max_element(now.begin(), now.end());
 }
 
-// Binomial trees: reduced to rank 0, then broadcast from there.
+// Binomial trees: a reduction to rank 0, then a broadcast from it.
 double play_tree(const Machine& machine, double bytes) {
   Clocks clocks(machine);
   int top = 1;
@@ -88,8 +88,8 @@ double play_tree(const Machine& machine, double bytes) {
   return clocks.last();
 }
 
-// The ranks beyond a power of two hand their numbers over and get the result; see Seats. All
-// `ranks` are apart by `stride`, beginning with `first`.
+// The surplus ranks beyond a power of two send their numbers and receive the result; see Seats.
+// The `ranks` ranks are first, first + stride, first + 2 stride, ...
 template <class Exchange>
 void play_seats(Clocks& clocks, int first, int stride, int ranks, double bytes,
                 Exchange exchange) {
@@ -130,13 +130,13 @@ double play_two_level(const Machine& machine, double bytes) {
     throw Error("two-level: the ranks must fill whole hosts");
   }
   const double share = bytes / inside;
-  // Within a host: all links of its ring are alike, so all its clocks are.
+  // Within a host all links of the ring are the same, and so are all clocks.
   const double step = machine.within.alpha_s + share * machine.within.beta_s_per_byte;
   const double scatter = (inside - 1) * (step + share * machine.gamma_s_per_byte);
   const double gather = (inside - 1) * step;
 
-  // Across the hosts: rank k of every host together. The groups for different k use different
-  // links and do the same, so the one for k = 0 is played.
+  // Across hosts, rank k of every host forms a group. The groups use different links and take
+  // equally long, so only the one for k = 0 is simulated.
   Machine hosts = machine;
   hosts.ranks = machine.ranks / inside;
   hosts.per_host = 1;
@@ -168,7 +168,7 @@ std::string to_string(SimulatedAlgorithm algorithm) {
     case SimulatedAlgorithm::recursive_doubling: return "recursive-doubling";
     case SimulatedAlgorithm::two_level: return "two-level";
   }
-  throw Error("a simulated algorithm without a name");
+  throw Error("this simulated algorithm has no name");
 }
 
 double simulate_all_reduce(SimulatedAlgorithm algorithm, const Machine& machine, double bytes) {
@@ -178,7 +178,7 @@ double simulate_all_reduce(SimulatedAlgorithm algorithm, const Machine& machine,
     case SimulatedAlgorithm::recursive_doubling: return play_recursive_doubling(machine, bytes);
     case SimulatedAlgorithm::two_level: return play_two_level(machine, bytes);
   }
-  throw Error("a simulated algorithm without a player");
+  throw Error("this simulated algorithm has no implementation");
 }
 
 }  // namespace dist

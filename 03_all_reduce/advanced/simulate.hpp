@@ -1,9 +1,8 @@
-// What this file adds: all-reduces on machines that are not here. Every step of every algorithm
-// is played on a clock for each rank: a message starts when both its ends are free.
-// Builds on: the cost model, which has closed formulas for the simple cases: they are the
-// oracle of the tests.
-// Look at: Machine::seconds, where a link within a host and one between hosts differ, and
-// play_ring, which plays one host for all.
+// What this file adds: all-reduces on machines that you do not have. Every rank has a clock,
+// and every step of an algorithm advances it: a message starts when both its ends are free.
+// Builds on: the cost model, whose closed formulas for the simple cases are used by the tests.
+// Look at: Machine::message_seconds, which distinguishes links within a host from links between
+// hosts, and play_ring, which simulates one host on behalf of all.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +16,8 @@ struct LinkLine {
   double beta_s_per_byte;
 };
 
-// `ranks` ranks, `per_host` of them on each host (on the last one perhaps fewer), in rank
-// order. Every rank has its own link into the network.
+// `ranks` ranks in rank order, `per_host` of them on each host; the last host may have fewer.
+// Every rank has its own link to the network.
 struct Machine {
   int ranks;
   int per_host;
@@ -35,9 +34,9 @@ constexpr SimulatedAlgorithm kSimulated[] = {SimulatedAlgorithm::ring, Simulated
                                              SimulatedAlgorithm::two_level};
 std::string to_string(SimulatedAlgorithm algorithm);
 
-// Seconds until the last rank has the result. two_level: reduce-scatter around a ring within
-// each host, all-reduce of each share across the hosts (Rabenseifner's), all-gather within; it
-// needs whole hosts (per_host divides ranks).
+// Seconds until the last rank has the result. two_level is a ring reduce-scatter within each
+// host, Rabenseifner's all-reduce of each share across hosts, and a ring all-gather within each
+// host. It needs full hosts: per_host divides ranks.
 double simulate_all_reduce(SimulatedAlgorithm algorithm, const Machine& machine, double bytes);
 
 }  // namespace dist

@@ -1,5 +1,5 @@
-// Exercise, advanced: which all-reduce is faster, before anybody has sent anything.
-// Check it with ./learn check 3; ./learn hint 3 helps, a little more each time.
+// Advanced exercise: predict which all-reduce is faster, without sending anything.
+// Check it with ./learn check 3. Each ./learn hint 3 gives one more hint.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
@@ -7,20 +7,21 @@
 
 namespace dist::exercise {
 
-// Which all-reduce of `bytes` over `ranks` ranks takes less time, by the formulas of the
-// README's section "Cost": AllReduceAlgorithm::ring or AllReduceAlgorithm::recursive_doubling.
-// A message of n bytes takes alpha_s + n beta_s_per_byte seconds, whoever else sends; adding n
-// bytes to n others takes n gamma_s_per_byte. Where both take the same time, either will do.
+// Returns AllReduceAlgorithm::ring or AllReduceAlgorithm::recursive_doubling, whichever takes
+// less time for `bytes` on `ranks` ranks by the formulas in the README's section "Cost". A
+// message of n bytes takes alpha_s + n beta_s_per_byte seconds, even if others send at the same
+// time; adding n bytes to n others takes n gamma_s_per_byte. If both take the same time, return
+// either.
 //
-// A pure function: it sends nothing and measures nothing, so that all ranks choose alike.
-// `ranks` is at least 1, the rest at least 0.
+// This is a pure function: it sends nothing and measures nothing, so all ranks make the same
+// choice. `ranks` is at least 1, and the other arguments are at least 0.
 //
-// With a number of ranks that is no power of two, log2 N in the README's formula of recursive
-// doubling is the logarithm of the largest power of two that is not larger than N; the ranks
-// beyond it hand their tensor to a neighbour first, who adds it to his own, and get the result
-// back in the end: two more messages of n bytes and one more addition, one after the other.
+// If the number of ranks N is not a power of two, log2 N in the formula of recursive doubling
+// is the logarithm of the largest power of two below N. Each surplus rank first sends its
+// tensor to a neighbour, which adds it to its own, and receives the result at the end. That
+// takes two more messages of n bytes and one more addition, one after the other.
 //
-// Target: right on both sides of the size at which the two curves cross, 1 % away from it.
+// Target: the right choice 1 % below and 1 % above the size at which the two formulas cross.
 inline AllReduceAlgorithm choose_all_reduce(double bytes, int ranks, double alpha_s,
                                             double beta_s_per_byte, double gamma_s_per_byte) {
   not_started();  // replace this line

@@ -1,5 +1,5 @@
-// Exercise, advanced: the ring all-reduce that runs the other way.
-// Check it with ./learn check 3; ./learn hint 3 helps, a little more each time.
+// Advanced exercise: the ring all-reduce in the opposite direction.
+// Check it with ./learn check 3. Each ./learn hint 3 gives one more hint.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -12,14 +12,14 @@
 namespace dist::exercise {
 
 // Called on all ranks with the same number of elements, which may be 0. Afterwards `data` is
-// the sum over all ranks, the same bits on all of them.
+// the sum over all ranks, with the same bits on all of them.
 //
-// All messages go to comm.left() and come from comm.right(). What chunk c is: see
-// ring_reduce_scatter.hpp. As in the lesson's ring, chunk r is finished by rank r: rank r's own
-// share of it is added last, to the sum of all the others', which has come in one message.
+// All messages go to comm.left() and come from comm.right(). ring_reduce_scatter.hpp defines
+// the chunks. As in the lesson's ring, rank r finishes chunk r: it adds its own share last, to
+// the sum of all other shares, which arrives in one message.
 //
-// Target: 2 (comm.size() - 1) messages per rank, each of one chunk. Right for any number of
-// ranks (1 too), with no help from MPI's own copies: use send_recv (01, send_recv.hpp).
+// Target: 2 (comm.size() - 1) messages per rank, each of one chunk, for any number of ranks,
+// including 1. The ring must not depend on MPI's buffering: use send_recv (01, send_recv.hpp).
 inline void leftward_ring(const Communicator& comm, std::span<float> data) {
   not_started();  // replace this line
 }
