@@ -56,7 +56,7 @@ void all_reduce_mpi(const Communicator& comm, std::span<T> data, ReduceOp op) {
 // before any message, for the average of whole numbers and for algorithms that need an
 // AllReducer (advanced/all_reducer.hpp): shared-memory needs memory allocated in advance, and
 // auto needs a plan that all ranks share. Ranks that chose an algorithm on their own could
-// choose differently and wait for each other for ever.
+// choose differently and wait for each other forever.
 //
 // The default is recursive doubling: it sends the fewest messages, which suits a few numbers.
 template <MpiScalar T>

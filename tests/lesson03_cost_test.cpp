@@ -1,4 +1,4 @@
-// Lesson 3, advanced: what an all-reduce will cost, by formula and step by step.
+// Lesson 3, advanced: the predicted cost of an all-reduce, by formula and by simulation.
 #include "03_all_reduce/advanced/all_reducer.hpp"
 #include "03_all_reduce/advanced/simulate.hpp"
 #include "03_all_reduce/show/ring_picture.hpp"
@@ -28,7 +28,7 @@ bool close(double a, double b) {
   return std::abs(a - b) <= 1e-12 + 1e-9 * std::abs(b);
 }
 
-// All links alike, as the formulas have it.
+// All links are the same, as the formulas assume.
 Machine flat(int ranks) {
   const LinkLine link{kAlpha, kBeta};
   return {ranks, 1, link, link, kGamma};
@@ -97,7 +97,7 @@ TEST_CASE("two levels take a ring inside and Rabenseifner's across") {
 }
 
 TEST_CASE("a ring over several hosts is as slow as its slowest link, whoever plays it") {
-  // The last host is not full, so that every rank is played; or all are, and one plays for all.
+  // If the last host is not full, every rank is simulated; otherwise one host stands for all.
   for (const int ranks : {63, 64}) {
     const Machine machine{ranks, 8, {1e-6, 1e-11}, {9e-6, 3e-10}, 0};
     const double chunk = 1e6 / ranks;
@@ -127,7 +127,7 @@ TEST_CASE("the plan is the fastest by the model, and shared memory where there i
 }
 
 TEST_CASE("all ranks choose alike, although each would measure something else") {
-  // Rank 0's costs say that messages cost nothing, the others' that shared memory does.
+  // By rank 0's costs messages are free; by the others' costs shared memory is.
   StepCosts costs = straight_line_costs(world().rank() == 0 ? 0 : 1, kBeta, kGamma);
   costs.move = [](double bytes) { return world().rank() == 0 ? 1 + bytes : 0.0; };
   const AllReducer reducer(world(), costs);

@@ -1,4 +1,4 @@
-// Lesson 3, advanced: shared memory that all ranks of a host reach, and who may free it when.
+// Lesson 3, advanced: memory that all ranks of a host share, and when a rank may free it.
 #include "03_all_reduce/advanced/all_reducer.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/tracer_data.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kShared = AllReduceAlgorithm::shared_memory;
 
-// Whether `tensor` is reduced as it must be. Called on all ranks.
+// Called on all ranks: whether `tensor` is reduced correctly.
 bool reduces(AllReducer& reducer, const Tensor& tensor) {
   fill_tracer_numbers(tensor.span(), world().rank());
   reducer.all_reduce(tensor.span(), ReduceOp::sum, kShared);
@@ -42,7 +42,7 @@ TEST_CASE("memory that is not to be had is refused on all ranks, naming who lack
 
 TEST_CASE("past the caches and through many blocks of the segment the sum is the same") {
   AllReducer reducer(world());
-  constexpr std::size_t kCount = (9U << 18) + 13;  // above 8 MiB, no whole cache lines
+  constexpr std::size_t kCount = (9U << 18) + 13;  // above 8 MiB, not whole cache lines
   CHECK(reduces(reducer, reducer.allocate({kCount})));
   CHECK(reduces(reducer, Tensor({kCount}, Device{})));
 }
@@ -115,7 +115,7 @@ TEST_CASE("ranks that come to one all-reduce with different calls are told so, a
                               kShared);
   });
   CHECK(memory.find("with a different tensor") != std::string::npos);
-  // A refusal leaves nothing behind.
+  // The next call works again.
   CHECK(reduces(reducer, tensor));
 }
 

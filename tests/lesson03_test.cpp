@@ -19,8 +19,7 @@ using namespace dist::test;
 
 namespace {
 
-// Sizes at which an all-reduce breaks, up to several segments, tiles and blocks.
-// `count` elements in memory of this rank's own, or where all ranks reach them.
+// `count` elements, in ordinary memory or in memory that all ranks share.
 template <class T>
 class TestBuffer {
  public:
@@ -127,7 +126,7 @@ TEST_CASE("every algorithm sums, averages and finds the largest, at every size")
 }
 
 TEST_CASE("every rank's share is counted exactly once") {
-  // Each rank adds 16^rank, so that digit r of the sum says how often rank r was counted.
+  // Rank r contributes 16^r, so digit r of the sum says how often rank r was counted.
   AllReducer reducer(world());
   std::uint64_t each_once = 0;
   for (int rank = 0; rank < world().size(); ++rank) each_once |= std::uint64_t{1} << (4 * rank);
@@ -219,7 +218,7 @@ TEST_CASE("two all-reduces of one size in another order on one rank swap their t
   for (std::vector<float>* data : {odd_one ? &second : &first, odd_one ? &first : &second}) {
     all_reduce<float>(world(), *data, ReduceOp::sum, AllReduceAlgorithm::ring);
   }
-  // No rank is told: the last one's -1 stands in everybody's sum of the others' numbers.
+  // There is no error: the last rank's -1 is added to the other ranks' numbers.
   const int last = world().size() - 1;
   const auto mixed = [&](std::size_t i) { return sum_of_all(i) - tracer_number(last, i) - 1; };
   CHECK(count_wrong(odd_one ? second : first, mixed) == 0);

@@ -1,4 +1,4 @@
-// Lesson 3: what an all-reduce sends, counted in the run, against its formula.
+// Lesson 3: compares the messages and bytes of each all-reduce with its formula.
 #include "03_all_reduce/advanced/all_reducer.hpp"
 #include "tests/support/counted.hpp"
 #include "tests/support/mpi_test.hpp"
@@ -18,8 +18,8 @@ Traffic traffic_of(AllReduceAlgorithm algorithm, std::size_t count) {
   return counted(world(), [&] { all_reduce<float>(world(), data, ReduceOp::sum, algorithm); });
 }
 
-// What the busiest rank sends in 2 (N - 1) steps of one chunk each: all but the two chunks that
-// it does not pass on; they are the shortest ones for some rank.
+// The bytes that the busiest rank sends in 2 (N - 1) steps of one chunk each. In each half a
+// rank sends all chunks but one; for some rank these two are the shortest.
 std::uint64_t ring_bytes(std::size_t count) {
   const int size = world().size();
   std::uint64_t most = 0;
@@ -42,7 +42,7 @@ TEST_CASE("the ring sends 2 (N - 1) chunks and 2 (N - 1) / N of the bytes, to th
     const Traffic traffic = traffic_of(AllReduceAlgorithm::ring, count);
     CHECK(traffic.messages_per_rank == 2 * (n - 1));
     CHECK(traffic.bytes_per_rank == ring_bytes(count));
-    // The formula itself, up to one element per chunk.
+    // The formula is exact up to one element per chunk.
     CHECK(traffic.bytes_per_rank * n <= 2 * (n - 1) * (count + n) * sizeof(float));
     CHECK(traffic.peers == (n == 1 ? std::vector<int>{} : std::vector<int>{1}));
     CHECK(traffic.collectives == 0);
@@ -66,7 +66,7 @@ TEST_CASE("recursive doubling and Rabenseifner's send log2 N messages, and twice
   const Seats seats(world().size());
   const auto rounds =
       static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(seats.count)) - 1);
-  // A seat with a neighbour beyond the power of two sends it the result as well.
+  // A seat with a surplus neighbour also sends it the result.
   const std::uint64_t fold = seats.beyond > 0 ? 1 : 0;
   for (const std::size_t count : tricky_sizes_and_1_mi()) {
     INFO(count << " elements");

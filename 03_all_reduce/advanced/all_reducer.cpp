@@ -21,7 +21,7 @@ AllReducer::AllReducer(const Communicator& comm, StepCosts costs)
     }
   }
   if (!shared_) costs_.move = nullptr;
-  // Ranks with different plans could run different algorithms and wait for each other for ever.
+  // Ranks with different plans could run different algorithms and wait for each other forever.
   plan_.emplace(comm.size(), costs_);
   AllReducePlan::Table& table = plan_->table();
   MPI_CHECK(MPI_Bcast(table.data(), sizeof table, MPI_BYTE, 0, comm.get()));
