@@ -12,8 +12,7 @@
 //          numbers. On 2 ranks every algorithm computes a + b, so nothing differs. On 3 ranks,
 //          recursive doubling adds in the same order as the naive algorithm.
 // In the wild: NVIDIA/nccl#855 asks whether all GPUs get the same sum. In pmodels/mpich#6538,
-// an
-//          algorithm of MPICH gave the ranks different sums.
+//          an algorithm of MPICH gave the ranks different sums.
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
 #include "03_all_reduce/all_reduce.hpp"
@@ -91,9 +90,9 @@ bool break_association(const Program& program) {
                          {"largest_ulp", ulp}});
   }
   table.print(program.console);
-  program.console.line(
-      fmt::format("hashes over the {} ranks: naive {}, ring {}, recursive doubling {}",
-                  comm.size(), results[0], results[1], results[2]));
+  program.console.line(fmt::format(
+      "different hashes over the {} ranks: naive {}, ring {}, recursive doubling {}",
+      comm.size(), results[0], results[1], results[2]));
   program.console.row({{"break", "association"},
                        {"ranks", comm.size()},
                        {"elements", mine.size()},

@@ -1,15 +1,13 @@
 // Belief:  collectives may be called in any order, as long as every rank calls all of them.
 // Predict: the last rank reduces its bias before its weight; the others reduce the weight
-// first.
-//          Who notices?
+//          first. Who notices?
 // You see: if both have the same size, nobody: weight and bias are added to each other on all
 //          ranks, without an error. If the sizes differ, or in registered memory, our
 //          all-reduce says "rank 3 came to the all-reduce with a different number of elements
 //          than rank 0".
 // Why:     collectives match by call order, not by name. A message has a length but does not
-// say
-//          what it is for. Ranks that share memory can compare their calls first. Between hosts
-//          our ring would notice the wrong length on arrival, and NCCL may also hang.
+//          say what it is for. Ranks that share memory can compare their calls first. Between
+//          hosts our ring would notice the wrong length on arrival, and NCCL may also hang.
 // In the wild: NVIDIA/nccl#296 (a different order on one rank), #1417 (different sizes: some
 //          hang, some give wrong numbers).
 #include "01_send_recv/show/tracer_numbers.hpp"

@@ -2,11 +2,9 @@
 // Predict: the all-reduce is queued on a communication stream, the gradient is read on the
 //          compute stream, and the last rank is late. What does the compute stream read?
 // You see: every rank but the last reads stale values: its own gradient. Once the compute
-// stream
-//          has waited for the communication stream's event, it reads the sum.
+//          stream has waited for the communication stream's event, it reads the sum.
 // Why:     a call that takes a stream only queues work, and only an event orders two streams.
-// In
-//          most steps of most runs nobody is late, so the wrong program reads the right
+//          In most steps of most runs nobody is late, so the wrong program reads the right
 //          numbers. Here the last rank calls only after the others have read, so they cannot.
 //          Checked in the emulated build.
 // In the wild: PaddlePaddle/Paddle#51454: all-reduce on one stream, synchronize on a different

@@ -1,6 +1,7 @@
 // What this file adds: a picture of the ring as it runs: which chunk arrives where in each
-// step, and whose shares it holds. Builds on: the ring itself. Each rank contributes a
-// different digit, so a sum shows which ranks contributed to it, and how often.
+// step, and whose shares it holds.
+// Builds on: the ring itself. Each rank contributes a different digit, so a sum shows which
+// ranks contributed to it, and how often.
 #pragma once
 
 #include "common/communicator.hpp"
