@@ -1,6 +1,6 @@
-// What this file adds: the broadcast in which everybody who has the data helps.
+// What this file adds: a broadcast in which every rank that has the data helps to spread it.
 // Builds on: 01, send and recv.
-// Look at: how a rank finds out, from its number alone, when to receive and to whom to send.
+// Look at: how a rank derives, from its number alone, when to receive and to whom to send.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -9,11 +9,11 @@
 
 namespace dist {
 
-// Root's `data` to all ranks; called on all ranks with the same root and length.
-// Cost: ceil(log2 size) rounds: the number of ranks that have the data doubles in each.
+// [2] Sends the root's `data` to all ranks. Called on all ranks with the same root and length.
+// Cost: ceil(log2 size) rounds, as the number of ranks that have the data doubles in each.
 //
 // Seats (also called relative ranks) are counted from the root: seat 0 is the root, seat 1 the
-// rank after it, and so on. In the round with distance d the seats 0 .. d-1 have the data, and
+// rank after it, and so on. In the round with distance d, seats 0 to d - 1 have the data, and
 // seat s sends to seat s + d:
 //
 //   size 7     distance 1   0 -> 1

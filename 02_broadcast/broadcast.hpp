@@ -1,4 +1,4 @@
-// One name for all broadcasts, so that a caller can choose.
+// One function for all broadcasts, for callers that choose the algorithm.
 #pragma once
 
 #include "02_broadcast/binomial_tree.hpp"
@@ -14,7 +14,7 @@ namespace dist {
 
 enum class BroadcastAlgorithm { flat, tree, pipeline, scatter_all_gather, mpi };
 
-// The names that --algorithm takes, in the order in which a reader meets them.
+// The names that --algorithm accepts, in the order in which the lesson introduces them.
 struct NamedBroadcast {
   const char* name;
   BroadcastAlgorithm algorithm;
@@ -26,24 +26,24 @@ inline constexpr std::array kBroadcastAlgorithms{
     NamedBroadcast{"scatter-all-gather", BroadcastAlgorithm::scatter_all_gather},
     NamedBroadcast{"mpi", BroadcastAlgorithm::mpi}};
 
-// Throws Error for a name that is none of them.
+// Throws Error for an unknown name.
 inline BroadcastAlgorithm broadcast_algorithm(const std::string& name) {
   for (const auto& named : kBroadcastAlgorithms) {
     if (name == named.name) return named.algorithm;
   }
-  throw Error("there is no broadcast called " + name);
+  throw Error("unknown broadcast algorithm: " + name);
 }
 
-// MPI's own, which chooses among such algorithms by size and number of ranks.
+// MPI's own broadcast, which picks an algorithm by message size and number of ranks.
 template <MpiScalar T>
 void broadcast_mpi(const Communicator& comm, std::span<T> data, int root) {
   MPI_CHECK(MPI_Bcast(data.data(), mpi_count(data.size()), mpi_type<T>(), root, comm.get()));
 }
 
-// Root's `data` to all ranks. Called on all ranks with the same root, length, algorithm and
-// `link`, from which the pipeline takes the size of its segments (share_link_cost makes it the
-// same). Returns on a rank when that rank has the data, which says nothing about the others: a
-// broadcast is no barrier.
+// Sends the root's `data` to all ranks. Called on all ranks with the same root, length,
+// algorithm and `link` (see share_link_cost), which sets the pipeline's segment size. Returns
+// when this rank has the data, which says nothing about the others: a broadcast is not a
+// barrier.
 template <MpiScalar T>
 void broadcast(const Communicator& comm, std::span<T> data, int root,
                BroadcastAlgorithm algorithm = BroadcastAlgorithm::tree,

@@ -1,5 +1,5 @@
-// What this file adds: a tensor cut into as many chunks as there are ranks.
-// Everything that moves less than the whole tensor at a time is built on it.
+// What this file adds: a tensor cut into one chunk per rank.
+// Every algorithm that moves part of the tensor at a time builds on it.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@ struct ChunkRange {
   std::size_t count;
 };
 
-// Cuts `count` elements into `chunks` ranges whose lengths differ by at most one, the longer
-// ones first. `index` is taken modulo `chunks`, so that chunk -1 is the last: on a ring every
-// index wraps around.
+// The range of chunk `index` when `count` elements are cut into `chunks` chunks. Their lengths
+// differ by at most one, and the longer ones come first. `index` is taken modulo `chunks`, so
+// that it wraps around as on a ring: chunk -1 is the last.
 inline ChunkRange chunk_range(std::size_t count, int chunks, int index) {
   const auto n = static_cast<std::size_t>(chunks);
   const auto i = static_cast<std::size_t>((index % chunks + chunks) % chunks);

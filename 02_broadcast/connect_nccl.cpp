@@ -1,4 +1,4 @@
-// All that a rendezvous needs once a broadcast exists.
+// [9] Given a broadcast, this is all that a rendezvous takes.
 #include "02_broadcast/connect_nccl.hpp"
 
 #include "02_broadcast/binomial_tree.hpp"

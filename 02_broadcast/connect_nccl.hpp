@@ -1,4 +1,4 @@
-// How NCCL comes to life: its unique id travels by our own broadcast.
+// Sets up NCCL, whose unique id reaches all ranks by our own broadcast.
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
@@ -6,8 +6,8 @@
 
 namespace dist {
 
-// Called on all ranks of `comm`, each with a GPU of its own. Rank 0 makes the id, lesson 02's
-// tree carries it: no port, no rendezvous file.
+// Called on all ranks of `comm`, each with its own GPU. Rank 0 creates the id and lesson 2's
+// tree delivers it, so neither a port nor a rendezvous file is needed.
 NcclCommunicator connect_nccl(const Communicator& comm, Device device);
 
 }  // namespace dist

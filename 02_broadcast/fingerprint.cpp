@@ -11,7 +11,7 @@ std::uint64_t fingerprint(std::span<const float> values, std::uint64_t seed) {
 }
 
 Fingerprint::Fingerprint() : state_(XXH3_createState()) {
-  if (state_ == nullptr) throw Error("no memory for a hash");
+  if (state_ == nullptr) throw Error("not enough memory for a hash");
   XXH3_64bits_reset(state_);
 }
 Fingerprint::~Fingerprint() {

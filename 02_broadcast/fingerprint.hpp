@@ -1,19 +1,19 @@
-// Fingerprints of numbers: to tell in one word whether two replicas are equal to the bit.
+// Fingerprints of numbers: one 64-bit value tells whether two replicas are equal, bit for bit.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-struct XXH3_state_s;  // what XXH3_state_t is
+struct XXH3_state_s;  // the struct behind XXH3_state_t
 
 namespace dist {
 
-// XXH3, 64 bits: fast, for comparing replicas. Not cryptographic. `seed` chains several spans:
-// pass the hash so far.
+// XXH3 with 64 bits, which is fast but not cryptographic. To hash several spans, pass the hash
+// so far as `seed`.
 std::uint64_t fingerprint(std::span<const float> values, std::uint64_t seed = 0);
 
-// The same hash of bytes that come piece by piece.
+// The same hash, for bytes that arrive in pieces.
 class Fingerprint {
  public:
   Fingerprint();

@@ -1,6 +1,6 @@
-// What this file adds: the obvious broadcast. The root sends to everybody, one after the other.
+// What this file adds: the obvious broadcast. The root sends to every other rank in turn.
 // Builds on: 01, send and recv.
-// It stays as the oracle of the two better ones.
+// It is the baseline for the better ones.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -9,8 +9,8 @@
 
 namespace dist {
 
-// Root's `data` to all ranks; called on all ranks with the same root and length.
-// Cost: size - 1 rounds, all of them the root's; the other ranks only wait.
+// [1] Sends the root's `data` to all ranks. Called on all ranks with the same root and length.
+// Cost: size - 1 rounds, in all of which the root sends while the other ranks only wait.
 template <MpiScalar T>
 void broadcast_flat(const Communicator& comm, std::span<T> data, int root) {
   if (comm.rank() != root) {

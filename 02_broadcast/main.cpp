@@ -1,6 +1,6 @@
 // Lesson 2: one rank's tensor becomes everybody's.
 //
-//   mpirun -np 4 build/bin/broadcast        four numbers, all algorithms, then a model
+//   mpirun -np 4 build/bin/broadcast        four numbers, all algorithms, and a model
 //   mpirun -np 7 build/bin/broadcast --algorithm tree --root 5
 //
 // Read flat.hpp, binomial_tree.hpp, pipelined_chain.hpp and scatter_all_gather.hpp first, in
@@ -30,12 +30,12 @@ int main(int argc, char** argv) {
   std::string wanted = "all";
   int root = 0;
   SweepOptions sweep{.min_bytes = 1024, .max_bytes = 4U << 20, .iterations = 20};
-  std::optional<LinkCost> kept;  // rank 0's
+  std::optional<LinkCost> kept;  // on rank 0 only
   std::vector<std::string> names;
   for (const auto& named : kBroadcastAlgorithms) names.emplace_back(named.name);
   names.insert(names.end(), {"nccl", "all"});
-  program.flags.choice("--algorithm", wanted, names, "which broadcast");
-  program.flags.number("--root", root, 0, 1 << 30, "the rank whose tensor it is");
+  program.flags.choice("--algorithm", wanted, names, "the broadcast algorithm");
+  program.flags.number("--root", root, 0, 1 << 30, "the rank whose tensor is broadcast");
   sweep.declare(program.flags, /*smallest=*/sizeof(float));
   program.declare_common();
   std::string no_nccl;
@@ -44,7 +44,8 @@ int main(int argc, char** argv) {
   sweep.declare_iterations(program.flags);
   program.flags.check([&] {
     if (root >= comm.size()) {
-      throw Error(fmt::format("--root: there is no rank {} among {}", root, comm.size()));
+      throw Error(fmt::format("--root: rank {} does not exist (number of ranks: {})", root,
+                              comm.size()));
     }
     if (comm.rank() == 0) kept = load_link_cost();
   });
@@ -60,9 +61,8 @@ int main(int argc, char** argv) {
   std::optional<NcclCommunicator> nccl;
   if (algorithms.back() == "nccl") nccl = connect_nccl(comm, device);
 
-  const bool left_out = wanted == "all" && !no_nccl.empty();
-  program.console.line(describe_run(comm.size(), program.device) + describe_messages(device) +
-                       (left_out ? "; no nccl: " + no_nccl : ""));
+  program.console.line(describe_run(comm.size(), program.device) + describe_messages(device));
+  if (wanted == "all" && !no_nccl.empty()) program.console.line("no nccl: " + no_nccl);
   const Broadcasts broadcasts{program, root, sweep, measured, nccl};
   const std::string shown = wanted == "all" ? "tree" : wanted;
   bool correct = show_four_numbers(broadcasts, shown);
@@ -70,5 +70,5 @@ int main(int argc, char** argv) {
   correct &= show_replicas(broadcasts, shown);
   return program.console.verdict(correct,
                                  "every element on every rank, for every algorithm and size",
-                                 "some rank does not hold root's numbers");
+                                 "some rank does not hold the root's numbers");
 }

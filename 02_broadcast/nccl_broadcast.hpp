@@ -1,4 +1,4 @@
-// The same broadcast in NCCL.
+// The broadcast of NCCL.
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
@@ -6,7 +6,8 @@
 
 namespace dist {
 
-// Root's `tensor` to all ranks, in place. Called on all ranks; queued on `stream`.
+// Sends the root's `tensor` to all ranks, in place. Called on all ranks; the work is queued on
+// `stream`.
 void broadcast_nccl(NcclCommunicator& nccl, const Tensor& tensor, int root,
                     const Stream& stream);
 

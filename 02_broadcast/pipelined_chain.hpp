@@ -1,7 +1,7 @@
-// What this file adds: the broadcast for large messages. The data is cut into segments that
-// follow each other down a chain of ranks, so that all links are busy at once.
+// What this file adds: a broadcast for large messages. The data is cut into segments that
+// follow each other down a chain of ranks, so that all links work at the same time.
 // Builds on: 01, recv and isend, alpha and beta.
-// Look at: why a segment is passed on with isend; and how large a segment should be.
+// Look at: why a segment is passed on with isend, and how large a segment should be.
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"
@@ -18,34 +18,35 @@ inline std::size_t segments_of(std::size_t bytes, std::size_t segment_bytes) {
   return (bytes + segment_bytes - 1) / segment_bytes;
 }
 
-// How many bytes a segment should have: small ones cost a latency each, large ones keep the end
-// of the chain waiting for its first. n bytes in S segments take S + p - 2 rounds of one
-// segment:
+// [4] How many bytes a segment should have. Each segment costs a latency, but large segments
+// keep the end of the chain waiting for its first one. On p ranks, n bytes in S segments take
+// S + p - 2 rounds of one segment each:
 //
 //   T(S)  =  (S + p - 2)(alpha + n beta / S)
-//         =  S alpha  +  (p - 2) n beta / S  +  what does not depend on S
+//         =  S alpha  +  (p - 2) n beta / S  +  terms without S
 //
 // The first term grows with S, the second falls, and the sum is least where they are equal:
-// S = sqrt((p - 2) n beta / alpha). (Hockney's model of a message; so derived for pipelines in
+// S = sqrt((p - 2) n beta / alpha). (Hockney's model of a message, applied to pipelines in
 // Pjesivac-Grbovic et al., "Performance analysis of MPI collective operations", 2007.)
 //
-// A function of its arguments alone: all ranks must call it with the same `link`, or they would
-// wait for segments that nobody sends. In whole cache lines, at least one.
+// All ranks must pass the same `link`: otherwise they would cut different segments, and wait
+// for some that nobody sends. The result is a multiple of a cache line.
 inline std::size_t best_segment_bytes(const LinkCost& link, std::size_t bytes, int size) {
   constexpr std::size_t kLine = 64;
   const auto n = static_cast<double>(bytes);
   const double at_most = std::max(1.0, n / kLine);
   const double best =
       std::sqrt(std::max(0, size - 2) * n * link.beta_s_per_byte / link.alpha_s);
-  // Written so that alpha = 0, even with nothing to divide by it, ends at one of the bounds.
+  // If alpha is 0, `best` is infinite or NaN; both end at one of the bounds.
   const double segments = best >= 1 ? std::min(std::round(best), at_most) : 1.0;
   const auto segment = static_cast<std::size_t>(std::ceil(n / segments));
   return std::max(kLine, (segment + kLine - 1) / kLine * kLine);
 }
 
-// Root's `data` to all ranks; called on all ranks with the same root, length and segment size.
-// Cost: segments + size - 2 rounds of one segment each. A tree sends the whole message in each
-// of its log2(size) rounds; here, with many segments, the time is that of sending it once.
+// [5] Sends the root's `data` to all ranks. Called on all ranks with the same root, length and
+// segment size. Cost: segments + size - 2 rounds of one segment each. A tree sends the whole
+// message in each of its log2(size) rounds; this takes about as long as sending it once, if
+// there are many segments.
 //
 //   size 4     round   0    1    2    3    4
 //   0 -> 1             s0   s1   s2
@@ -61,9 +62,9 @@ void broadcast_pipeline(const Communicator& comm, std::span<T> data, int root,
   for (std::size_t begin = 0; begin < data.size(); begin += length) {
     const std::span<T> segment = data.subspan(begin, std::min(length, data.size() - begin));
     if (seat > 0) recv<T>(comm, segment, comm.left());
-    // Not send: it may wait until the right neighbour comes for this segment, and meanwhile the
-    // next one could already be on its way to us. Nobody writes to a segment that has arrived,
-    // so all of these may stay open to the end.
+    // send could wait until the right neighbour is ready, and keep us from receiving the next
+    // segment. Nobody writes to a segment that has arrived, so all sends may stay open to the
+    // end.
     if (seat < size - 1) sends.push_back(isend<T>(comm, segment, comm.right()));
   }
   for (Request& request : sends) request.wait();

@@ -1,6 +1,6 @@
-// Compiled with -ffp-contract=off: every operation below rounds once, and where PyTorch's
-// kernels fuse a multiply with an add, std::fma says so. A compiler that fused by itself would
-// change the last bit of about half the weights of a layer.
+// Compiled with -ffp-contract=off, so that every operation below rounds once. Where PyTorch's
+// kernels fuse a multiply with an add, the code calls std::fma. A compiler that fused on its own
+// would change the last bit of about half of a layer's weights.
 #include "02_broadcast/random.hpp"
 
 #include "common/check.hpp"
@@ -35,7 +35,7 @@ std::vector<std::int64_t> randint(std::int64_t low, std::int64_t high, std::size
       static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   std::vector<std::int64_t> values(count);
   for (std::int64_t& value : values) {
-    // A plain remainder: PyTorch accepts its small bias, so we must.
+    // PyTorch accepts the small bias of a plain remainder, so we must do the same.
     const std::uint64_t draw = width >> 32 != 0 ? generator.next_u64() : generator.next_u32();
     value = static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + draw % width);
   }
@@ -72,9 +72,9 @@ void fill_normal_in_pairs(std::span<float> values, Generator& generator) {
   }
 }
 
-// 16 elements and more: PyTorch's AVX2 kernel, whose log, sin and cos are single-precision
-// polynomials (constants from Cephes, as in native/cpu/avx_mathfun.h). With libm's functions
-// instead, values differ by up to 5e-4 near the zeros of sine and cosine.
+// 16 or more elements: PyTorch's AVX2 kernel, whose log, sin and cos are single-precision
+// polynomials (constants from Cephes, as in native/cpu/avx_mathfun.h). With libm's functions,
+// values would differ by up to 5e-4 near the zeros of sine and cosine.
 
 constexpr float constant(std::uint32_t bits) {
   return std::bit_cast<float>(bits);
@@ -111,7 +111,7 @@ float log_polynomial(float x) {
 // t >= 0.
 std::pair<float, float> sin_cos_polynomial(float t) {
   constexpr float kFourOverPi = constant(0x3fa2f983);
-  // The octant of t, rounded up to an even number, and t less that many quarters of pi.
+  // The octant of t, rounded up to an even number. x is t minus that many quarters of pi.
   const int octant = (static_cast<int>(t * kFourOverPi) + 1) & ~1;
   const auto y = static_cast<float>(octant);
   float x = std::fma(y, -0.78515625F, t);
@@ -148,8 +148,8 @@ void fill_normal_in_blocks(std::span<float> values, Generator& generator) {
     uniform_to_normal(values.subspan(begin).first<16>());
   }
   if (n % 16 != 0) {
-    // The kernel works on whole blocks, so the last 16 elements are drawn again, those that
-    // were finished included.
+    // The kernel works on whole blocks, so the last 16 elements are drawn again, even those
+    // that were finished.
     const auto last = values.last<16>();
     fill_uniform(last, 0.0, 1.0, generator);
     uniform_to_normal(last);
@@ -169,8 +169,8 @@ void fill_normal(std::span<float> values, Generator& generator) {
 void init_linear(std::span<float> weight, std::span<float> bias, std::size_t inputs,
                  Generator& generator) {
   const auto in = static_cast<double>(inputs);
-  // kaiming_uniform_ with a = sqrt(5): the gain is sqrt(2 / (1 + a^2)), the bound sqrt(3) *
-  // std.
+  // kaiming_uniform_ with a = sqrt(5): the gain is sqrt(2 / (1 + a^2)), and the bound is
+  // sqrt(3) * std.
   const double gain = std::sqrt(2.0 / (1.0 + std::sqrt(5.0) * std::sqrt(5.0)));
   const double weight_bound = std::sqrt(3.0) * (gain / std::sqrt(in));
   const double bias_bound = 1.0 / std::sqrt(in);

@@ -1,9 +1,9 @@
 // PyTorch's random numbers: the same seed gives the same bits as torch on an x86-64 CPU.
 //
-// PyTorch's generator is the classic 32-bit Mersenne Twister. What differs from <random> is how
-// its outputs become numbers, so the distributions are written out here. Source of the rules:
-// the files under aten/src/ATen that each function names; checked in tests against the output
-// of real PyTorch 1.13 (tests/golden).
+// PyTorch's generator is the classic 32-bit Mersenne Twister. It differs from <random> in how
+// its outputs become numbers, so the distributions are written out here. They follow the files
+// under aten/src/ATen that each function names, and tests compare them with the output of
+// PyTorch 1.13 (tests/golden).
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ class Generator {
   explicit Generator(std::uint64_t seed) : engine_(static_cast<std::uint32_t>(seed)) {}
 
   std::uint32_t next_u32() { return static_cast<std::uint32_t>(engine_()); }
-  // Two draws; the first is the high half.
+  // Takes two draws, of which the first is the high half.
   std::uint64_t next_u64();
 
   // The second sample of a pair of normal numbers, kept for the next call of randn on fewer
-  // than 16 elements (core/DistributionsHelper.h). It survives every other kind of draw.
+  // than 16 elements (core/DistributionsHelper.h). No other kind of draw discards it.
   std::optional<double> cached_normal;
 
  private:
@@ -43,10 +43,11 @@ std::vector<std::int64_t> randint(std::int64_t low, std::int64_t high, std::size
 // Uniform in [low, high) (Tensor.uniform_; native/cpu/DistributionTemplates.h).
 void fill_uniform(std::span<float> values, double low, double high, Generator& generator);
 
-// Normal with mean 0 and deviation 1 (torch.randn; native/cpu/DistributionTemplates.h).
+// Normal with mean 0 and standard deviation 1 (torch.randn;
+// native/cpu/DistributionTemplates.h).
 void fill_normal(std::span<float> values, Generator& generator);
 
-// nn.Linear's initial weight (out, in) and bias (out), weight first; `inputs` is in
+// Draws a weight (out, in) and then a bias (out) as nn.Linear does; `inputs` is its `in`
 // (torch/nn/modules/linear.py, torch/nn/init.py).
 void init_linear(std::span<float> weight, std::span<float> bias, std::size_t inputs,
                  Generator& generator);

@@ -1,7 +1,8 @@
-// What this file adds: the broadcast that sends each byte about twice, however many ranks there
-// are. The root deals the tensor out, a chunk to each rank; then the chunks go around a ring.
+// What this file adds: a broadcast in which no rank sends more than about twice the tensor,
+// however many ranks there are. The root hands out one chunk per rank, and then the chunks go
+// around a ring.
 // Builds on: 01, send, recv and send_recv; the seats of binomial_tree; chunks.
-// Look at: the second half, which is the second half of lesson 3's ring, too.
+// Look at: the second half, which is also the second half of lesson 3's ring.
 // Sources: van de Geijn's algorithm, in Barnett et al., "Interprocessor collective
 // communication library (InterCom)" (1994), and Thakur, Rabenseifner and Gropp, "Optimization
 // of collective communication operations in MPICH" (2005).
@@ -16,12 +17,12 @@
 
 namespace dist {
 
-// Deals `data` out from the root: afterwards seat s (see binomial_tree) holds chunk s, at its
+// [6] Hands out the root's `data`: afterwards seat s (see binomial_tree) holds chunk s, in its
 // place in `data`. Called on all ranks with the same root and length.
 //
-// The tree of binomial_tree with the largest distance first, so that what is still on its way
-// halves in every round. Before the round with distance d, the seats that are multiples of 2d
-// hold chunks s .. s + 2d - 1; each hands the upper half of them to seat s + d:
+// This is binomial_tree with the largest distance first, so that messages halve in every round.
+// Before the round with distance d, each seat s that is a multiple of 2d holds chunks s to
+// s + 2d - 1, and sends the upper half of them to seat s + d:
 //
 //   size 7     distance 4   0 -> 4: chunks 4 5 6
 //              distance 2   0 -> 2: 2 3              4 -> 6: 6
@@ -34,7 +35,7 @@ void binomial_scatter(const Communicator& comm, std::span<T> data, int root) {
   const auto begin_of = [&](int s) {
     return s >= size ? data.size() : chunk_range(data.size(), size, s).begin;
   };
-  // What seat s is handed in the round with distance d: chunks s .. s + d - 1.
+  // What seat s receives in the round with distance d: chunks s to s + d - 1.
   const auto share = [&](int s, int d) {
     return data.subspan(begin_of(s), begin_of(s + d) - begin_of(s));
   };
@@ -49,15 +50,15 @@ void binomial_scatter(const Communicator& comm, std::span<T> data, int root) {
   }
 }
 
-// Root's `data` to all ranks; called on all ranks with the same root and length, which may be
-// smaller than the number of ranks: then some chunks are empty, and their messages, too.
-// Cost: ceil(log2 size) + size - 1 rounds, which carry 2 (size - 1) / size of the tensor; a
-// tree carries ceil(log2 size) times the tensor.
+// [7] Sends the root's `data` to all ranks. Called on all ranks with the same root and length;
+// with fewer elements than ranks, some chunks and their messages are empty.
+// Cost: ceil(log2 size) + size - 1 rounds, in which the root sends 2 (size - 1) / size of the
+// tensor; in a tree it sends the tensor ceil(log2 size) times.
 template <MpiScalar T>
 void broadcast_scatter_all_gather(const Communicator& comm, std::span<T> data, int root) {
   binomial_scatter(comm, data, root);
-  // Seat s has chunk s. At step k it passes on chunk s - k, which is the one that it received
-  // at step k - 1, and receives chunk s - 1 - k. After size - 1 steps it has had them all.
+  // Seat s has chunk s. At step k it passes on chunk s - k, which it received at step k - 1,
+  // and receives chunk s - 1 - k. After size - 1 steps it has them all.
   const int size = comm.size();
   const int seat = (comm.rank() - root + size) % size;
   const auto chunk = [&](int index) {

@@ -1,15 +1,15 @@
-// Belief:  every collective call is a barrier: nobody leaves before all have come. And a token
-//          that goes around once is a barrier, too.
-// Predict: the last rank comes 200 ms late. When does the root of a broadcast leave it?
-// You see: some 200 ms before the last rank comes. A barrier it leaves after that. Of the token
-//          that goes around once, rank 1 is rid before the last rank has come (from three ranks
-//          on). MPI's own broadcast is timed, too, and counts for nothing: it may wait.
-// Why:     a collective promises each rank its own result, no more. The root's result is there
-//          when its messages are on their way, and small messages wait for nobody (with
-//          --strict they do, and the root of two ranks stays). So no collective but the barrier
-//          may be used to be sure that the others have come this far.
-// In the wild: two broadcasts as a synchronize() in facebookresearch/maskrcnn-benchmark#172,
-//          one in dmlc/rabit#35
+// Belief:  every collective call is a barrier: no rank leaves before all have entered. A token
+//          that goes around once is also a barrier.
+// Predict: the last rank enters 200 ms late. When does the root of a broadcast leave it?
+// You see: about 200 ms before the last rank enters. A barrier keeps it until afterwards. On
+//          three or more ranks, rank 1 has passed the token on before the last rank enters.
+//          MPI's own broadcast is timed but not judged, because it may wait.
+// Why:     a collective promises each rank its own result and nothing more. The root is done
+//          when its messages are on their way, and small messages wait for nobody. (With
+//          --strict they wait, and with two ranks the root stays.) Use a barrier, and no other
+//          collective, to be sure that the other ranks have come this far.
+// In the wild: two broadcasts used as synchronize() in
+//          facebookresearch/maskrcnn-benchmark#172, and one in dmlc/rabit#35
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/broadcast.hpp"
@@ -30,7 +30,7 @@ namespace dist {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kLate{200};  // the experiment itself: somebody is late
+constexpr std::chrono::milliseconds kLate{200};  // the experiment itself: one rank is late
 
 void broadcast_four_numbers(const Communicator& comm, BroadcastAlgorithm algorithm) {
   std::array<float, 4> numbers{};
@@ -44,17 +44,17 @@ void pass_token(const Communicator& comm) {
   if (comm.rank() == 0) recv<char>(comm, token, comm.left());
 }
 
-// When ranks left, counted from the moment in which the last rank came. The same on all ranks.
+// When ranks left, relative to the moment when the last rank entered. The same on all ranks.
 struct Left {
   double root_ms;
-  double first_ms;  // the first of all ranks
+  double first_ms;  // the first rank to leave
 };
 
 template <class Collective>
 Left time_with_one_late(const Communicator& comm, Collective collective) {
   comm.barrier();
   if (comm.rank() + 1 == comm.size()) std::this_thread::sleep_for(kLate);
-  // Nanoseconds of a clock that all processes of a host share, came and left.
+  // When this rank came and left, in nanoseconds of the clock that a host's processes share.
   const auto now = [] { return std::int64_t{Clock::now().time_since_epoch().count()}; };
   std::array<std::int64_t, 2> mine{now(), 0};
   collective();
@@ -73,7 +73,7 @@ Left time_with_one_late(const Communicator& comm, Collective collective) {
 std::string why_no_barrier_myth(const Program& program) {
   const bool one_host =
       program.comm.all_agree(program.comm.local_size() == program.comm.size());
-  return one_host ? "" : "needs all ranks on one host: it compares times on one clock";
+  return one_host ? "" : "needs all ranks on one host, because it compares times on one clock";
 }
 
 bool break_barrier_myth(const Program& program) {
@@ -98,7 +98,8 @@ bool break_barrier_myth(const Program& program) {
       report("token, once around", time_with_one_late(comm, [&] { pass_token(comm); }));
   const Left barrier = report("MPI_Barrier", time_with_one_late(comm, [&] { comm.barrier(); }));
   program.console.line(fmt::format(
-      "  rank {} comes {} ms late; counted from then:", comm.size() - 1, kLate.count()));
+      "  rank {} enters {} ms late; times relative to its arrival:", comm.size() - 1,
+      kLate.count()));
   table.print(program.console);
   const bool token_left_early = comm.size() < 3 || token.first_ms < 0;
   return tree.root_ms < 0 && token_left_early && barrier.first_ms >= 0;

@@ -12,7 +12,7 @@ constexpr std::array kExperiments{
                why_no_barrier_myth},
     Experiment{"root-only", "a broadcast that only the root calls must hang", break_root_only},
     Experiment{"root-disagree", "any root will do", break_root_disagree},
-    Experiment{"no-broadcast", "unequal replicas part at once, and the loss shows it",
+    Experiment{"no-broadcast", "unequal replicas drift apart at once, and the loss shows it",
                break_no_broadcast},
 };
 

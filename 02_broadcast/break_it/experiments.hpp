@@ -1,4 +1,5 @@
-// The experiments of lesson 2, each in the file of its name: build/bin/broken/broadcast NAME.
+// The experiments of lesson 2, each in the file named after it. To run one:
+// build/bin/broken/broadcast NAME
 #pragma once
 
 #include "common/program.hpp"

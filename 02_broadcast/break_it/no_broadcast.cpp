@@ -1,16 +1,16 @@
-// Belief:  replicas that start unequal drift apart at once, and the loss would show it.
-// Predict: every rank draws its own weights (seed + rank) and nobody broadcasts. 100 steps of
-//          SGD with averaged gradients later: is the spread between the replicas larger,
-//          smaller, or zero? And does the loss fall?
-// You see: the spread is what it was, to rounding. Every rank's loss falls all the same, though
-//          not as far as with the broadcast: without a second run to compare, the loss is no
+// Belief:  replicas that start unequal drift apart at once, and the loss shows it.
+// Predict: every rank draws its own weights (seed + rank), and nobody broadcasts. After 100
+//          steps of SGD with averaged gradients, is the spread between the replicas larger,
+//          smaller, or zero? Does the loss fall?
+// You see: the spread is unchanged, up to rounding. Every rank's loss falls nevertheless, but
+//          not as far as with the broadcast. Without a second run to compare, the loss is not
 //          evidence.
-// Why:     all replicas get the same averaged gradient, to the bit, so all add the same update:
-//          the largest difference of updates is printed, and is exactly 0. What is added to all
-//          changes no difference. The gradients steer the replicas' mean to the solution; each
-//          replica stays beside it by what it was off in the beginning.
-// In the wild: pytorch/torchtitan#166: N unequal models under equal gradients, a loss that
-//          falls and stays too high
+// Why:     all replicas get the same averaged gradient, bit for bit, so all apply the same
+//          update: the largest difference between updates is printed, and it is exactly 0. An
+//          equal update changes no difference. The gradients steer the mean of the replicas to
+//          the solution, while each replica keeps its initial distance from that mean.
+// In the wild: pytorch/torchtitan#166: N unequal models with equal gradients, and a loss that
+//          falls but stays too high
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/break_it/experiments.hpp"
@@ -38,7 +38,7 @@ constexpr int kSteps = 100;
 
 using Model = std::vector<float>;  // weight (8), bias
 
-// This rank's shard of the data: targets are those of one true model, the same for all ranks.
+// This rank's shard of the data. The targets come from one true model, the same for all ranks.
 struct Shard {
   std::vector<float> inputs;  // (samples, inputs)
   std::vector<float> targets;
@@ -81,7 +81,7 @@ float loss_and_gradient(const Model& model, const Shard& shard, std::span<float>
   return loss;
 }
 
-// The mean over ranks, in the only way that lessons 1 and 2 know: rank 0 collects, divides and
+// The mean over ranks, with what lessons 1 and 2 offer: rank 0 collects, divides and
 // broadcasts.
 void average(const Communicator& comm, std::span<float> data) {
   std::vector<float> other(data.size());
@@ -97,7 +97,7 @@ void average(const Communicator& comm, std::span<float> data) {
   broadcast_tree<float>(comm, data, 0);
 }
 
-// The largest distance, over ranks and elements, to what rank 0 holds; the same on all ranks.
+// The largest distance from rank 0's values, over ranks and elements; the same on all ranks.
 float distance_to_root(const Communicator& comm, const std::vector<float>& mine) {
   std::vector<float> of_root = mine;
   broadcast_tree<float>(comm, of_root, 0);
@@ -124,7 +124,7 @@ Losses losses_of(const Communicator& comm, float mine) {
 struct Run {
   float spread_before;
   float spread_after;
-  float update_difference;  // the largest between two ranks in one step
+  float update_difference;  // the largest from rank 0's, in any step
   float first_loss;         // this rank's
   float last_loss;
 };
@@ -168,7 +168,7 @@ bool break_no_broadcast(const Program& program) {
   const Run with_it = train(program, true, table);
   table.print(program.console);
   program.console.line(fmt::format(
-      "  the ranks' updates differed by {} at most, in {} steps without the broadcast",
+      "  the ranks' updates differed by at most {} in the {} steps without the broadcast",
       without.update_difference, kSteps));
   rows_in_rank_order(program.console, program.comm,
                      {{"break", "no-broadcast"},
@@ -180,7 +180,7 @@ bool break_no_broadcast(const Program& program) {
                       {"last_loss", significant(without.last_loss)},
                       {"last_loss_with_broadcast", significant(with_it.last_loss)},
                       {"spread_with_broadcast", significant(with_it.spread_after)}});
-  // Each of the steps may round a weight of size 1 by half of 2^-23.
+  // Each step may round a weight of size 1 by up to half of 2^-23.
   const float rounding = 1e-7F * kSteps;
   const bool constant = without.spread_before > 100 * rounding &&
                         std::abs(without.spread_after - without.spread_before) < rounding;

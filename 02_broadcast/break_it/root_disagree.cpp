@@ -1,15 +1,15 @@
 // Belief:  any root will do, as long as somebody sends.
-// Predict: everybody broadcasts the weights from rank 0, but the last rank believes that it is
-//          the root itself. Who notices?
-// You see: nobody. The call returns on all ranks; the last one has kept its own weights. The
-//          mistake shows one call later: the bias is broadcast from rank 0 by all, and the last
-//          rank gets the weights that it missed, too long for the bias: an error, in a call
-//          that is right. (Of equal length it would be wrong numbers, as in root-only. With
-//          --strict the two roots wait for each other, and the report names them.)
-// Why:     a broadcast does not compare roots; each rank sends and receives as its own root
-//          tells it. What was sent and not received waits for the next receive of that sender.
-// In the wild: dash-project/dash#61: a broadcast of 16 bytes is refused, for 280 of another one
-//          came
+// Predict: all ranks broadcast the weights from rank 0, but the last rank believes that it is
+//          the root. Who notices?
+// You see: nobody. The call returns on all ranks, and the last one keeps its own weights. The
+//          mistake shows one call later, when all ranks broadcast the bias from rank 0. The
+//          last rank receives the weights that it missed, which are too long for the bias, so a
+//          correct call fails. (With equal lengths the numbers would be wrong, as in root-only.
+//          With --strict the two roots wait for each other, and the report names them.)
+// Why:     a broadcast does not compare roots; each rank sends and receives according to its
+//          own. A message that was not received waits for the next receive from its sender.
+// In the wild: dash-project/dash#61: a broadcast of 16 bytes fails because the 280 bytes of a
+//          different one arrive
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/flat.hpp"
@@ -36,7 +36,7 @@ int whose(std::span<const float> data, int size) {
   return -1;
 }
 
-// Takes the messages that nobody came for. Not part of the mistake.
+// Receives the messages that nobody has received. Not part of the mistake.
 void take_left_overs(const Communicator& comm) {
   const int last = comm.size() - 1;
   Weights weights{};
@@ -60,14 +60,14 @@ bool break_root_disagree(const Program& program) {
     broadcast_flat<float>(comm, bias, /*root=*/0);
   } catch (const Error& refused) {
     error = refused.what();
-    error = error.substr(0, error.find(": MPI_Recv("));  // what it is, not where
+    error = error.substr(0, error.find(": receive("));  // without the place
   }
-  // The message that was refused is gone; the bias itself comes behind it.
+  // The refused message is gone; the bias itself is the next one.
   if (comm.rank() == last) recv<float>(comm, bias, 0);
   take_left_overs(comm);
 
   lines_in_rank_order(program.console, comm,
-                      fmt::format("  rank {} (root: {}): holds the weights of rank {}; then "
+                      fmt::format("  rank {} (its root: {}) holds the weights of rank {}; then "
                                   "the bias: {}",
                                   comm.rank(), comm.rank() == last ? last : 0, held,
                                   error.empty() ? "no error" : error));

@@ -1,15 +1,15 @@
 // Belief:  a broadcast that only the root calls must hang.
-// Predict: three layers are broadcast. Before them rank 0, and only rank 0, broadcasts its step
-//          counter: the call stands in an `if (rank == 0)`. What happens?
-// You see: nothing hangs, and no error. The others' first broadcast pairs with the root's
-//          missed one, the second with the root's first, and so on: every layer holds the
-//          tensor before it, and the last one is still on its way.
+// Predict: three layers are broadcast. Before them, only rank 0 broadcasts its step counter,
+//          because the call is inside an `if (rank == 0)`. What happens?
+// You see: nothing hangs, and there is no error. The others' first broadcast pairs with the one
+//          that they missed, their second with the root's first layer, and so on: every layer
+//          holds the tensor before it, and the last tensor is still on its way.
 // Why:     collectives match by the order of the calls, not by name or variable. A small
-//          message waits in the receiver's memory until somebody comes for it. Tensors above
-//          the eager limit would hang instead, and those of other sizes be refused: equal
+//          message waits in the receiver's memory until it is received. Above the eager limit
+//          the root would hang, and a tensor of a different size would be refused. Equal
 //          shapes, as in a stack of equal layers, are the silent case.
-// In the wild: ROCm/TransferBench#270: a rank that fails leaves before a broadcast, and the
-//          others come to it
+// In the wild: ROCm/TransferBench#270: a rank that fails leaves before a broadcast that the
+//          others enter
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/broadcast.hpp"
@@ -28,8 +28,8 @@ namespace {
 constexpr std::size_t kLayers = 3;
 using Layer = std::array<float, 4>;
 
-// What the root broadcasts: tensor 0 is the counter, tensors 1, 2, 3 are the layers. Thousands
-// say which it is.
+// What the root broadcasts: tensor 0 is the counter, and tensors 1, 2, 3 are the layers. The
+// thousands digit says which one it is.
 Layer tensor_of_root(std::size_t which) {
   Layer tensor{};
   fill_tracer_numbers(tensor, static_cast<int>(which));
@@ -48,13 +48,13 @@ std::vector<Layer> load_layers(const Communicator& comm, BroadcastAlgorithm algo
     if (comm.rank() == root) layers[k] = tensor_of_root(k + 1);
     broadcast<float>(comm, layers[k], root, algorithm);
   }
-  // Not part of the mistake: the others take what is left, so that no message stays behind.
+  // Not part of the mistake: the others receive the last tensor, so that no message is left.
   Layer left_over{};
   if (comm.rank() != root) broadcast<float>(comm, left_over, root, algorithm);
   return layers;
 }
 
-// Which of the root's tensors this is, whole; -1 if it is none.
+// Which of the root's tensors this is; -1 if not all elements are from one.
 int which_tensor(const Layer& layer) {
   for (std::size_t which = 0; which <= kLayers; ++which) {
     if (layer == tensor_of_root(which)) return static_cast<int>(which);
@@ -75,7 +75,7 @@ bool break_root_only(const Program& program) {
         comm.rank() == 0 ? std::vector{1, 2, 3} : std::vector{0, 1, 2};
     seen = seen && held == expected;
     program.console.line(
-        fmt::format("  {}: the root's tensors 1, 2, 3 are for layers 1, 2, 3", name));
+        fmt::format("  {}: the root broadcasts tensors 1, 2, 3 for layers 1, 2, 3", name));
     lines_in_rank_order(program.console, comm,
                         fmt::format("    rank {}: layers 1, 2, 3 hold tensors {}", comm.rank(),
                                     join(held, ", ")));

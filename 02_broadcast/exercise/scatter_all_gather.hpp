@@ -1,5 +1,5 @@
 // Exercise: a broadcast for large tensors, in chunks.
-// Check it with ./learn check 2; ./learn hint 2 helps, a little more each time.
+// Check it with ./learn check 2. Each ./learn hint 2 gives one more hint.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"  // send, recv, send_recv
@@ -10,24 +10,23 @@
 
 namespace dist::exercise {
 
-// Called on all ranks with the same root and number of elements, which may be 0. Afterwards all
-// ranks have in `data` what the root has in its own. In two halves:
+// Called on all ranks with the same root and number of elements, which may be 0. Afterwards
+// `data` holds the root's numbers on all ranks. It has two halves:
 //
-//   Scatter: the root sends each other rank its chunk, directly; rank r's is chunk r. Chunk c
-//   is
+//   Scatter: the root sends chunk r directly to rank r, for every rank but itself. Chunk c is
 //     window(data, chunk_range(data.size(), comm.size(), c)),   c = 0 .. comm.size() - 1
-//   (../chunks.hpp; chunks may differ in length by one, and may be empty; the c of chunk_range
-//   wraps around: comm.size() is chunk 0 again).
+//   (see ../chunks.hpp). Chunks may differ in length by one, and may be empty. The c of
+//   chunk_range wraps around: comm.size() is chunk 0 again.
 //
-//   All-gather: the chunks go round the ring to the LEFT. In each of comm.size() - 1 steps
-//   every rank, the root too, sends one chunk to comm.left() and receives one from
-//   comm.right(). (The lesson's own goes to the right, after another scatter.)
+//   All-gather: the chunks go around the ring to the LEFT. In each of comm.size() - 1 steps
+//   every rank, including the root, sends one chunk to comm.left() and receives one from
+//   comm.right(). (The lesson's version goes to the right, after a different scatter.)
 //
 // Target, for every root, N ranks and a tensor of S bytes: the root sends 2 (N - 1) messages
 // and 2 (N - 1) / N of S, every other rank N - 1 messages and (N - 1) / N of S, all to its
-// left. (Empty chunks may be left out.) Right for any size, with no help from MPI's copies: use
-// send_recv where both happen at once. send, recv and send_recv are what the check counts, and
-// collectives of MPI are not allowed.
+// left. (Empty chunks may be left out.) It must work at any size without relying on MPI's
+// buffering, so use send_recv where a rank sends and receives at once. The check counts send,
+// recv and send_recv; MPI's collectives are not allowed.
 inline void scatter_all_gather(const Communicator& comm, std::span<float> data, int root) {
   not_started();  // replace this line
 }

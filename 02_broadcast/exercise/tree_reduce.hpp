@@ -1,5 +1,5 @@
 // Exercise: the tree run backwards.
-// Check it with ./learn check 2; ./learn hint 2 helps, a little more each time.
+// Check it with ./learn check 2. Each ./learn hint 2 gives one more hint.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"  // send, recv
@@ -11,14 +11,14 @@
 namespace dist::exercise {
 
 // Called on all ranks with the same root and number of elements, which may be 0; `sum` is as
-// long as `data`, and the two do not overlap. Afterwards the root has in `sum` the sum of all
-// ranks' `data`, element by element. The other ranks' `sum` holds anything: use it for what you
-// have added up so far. `data` stays as it is.
+// long as `data`, and the two do not overlap. Afterwards the root's `sum` holds the sum of all
+// ranks' `data`, element by element. The other ranks may use their `sum` for what they have
+// added up so far; its final contents do not matter. `data` does not change.
 //
-// Target: ceil(log2 comm.size()) rounds and comm.size() - 1 messages in all, each as long as
+// Target: ceil(log2 comm.size()) rounds and comm.size() - 1 messages in total, each as long as
 // `data`, for every root and any number of ranks. (With 0 elements, messages may be left out.)
-// A rank sends one message per round, and receives one. Use send and recv of lesson 1; they are
-// what the check counts, and collectives of MPI are not allowed.
+// In one round, a rank can send one message and receive one. Use lesson 1's send and recv: the
+// check counts them, and MPI's collectives are not allowed.
 inline void tree_reduce(const Communicator& comm, std::span<const float> data,
                         std::span<float> sum, int root) {
   not_started();  // replace this line

@@ -24,7 +24,7 @@ void run_broadcast(const Broadcasts& with, const std::string& algorithm, const T
     with.nccl->synchronize(with.program.stream);
     return;
   }
-  // A broadcast hands memory on and does not look into it.
+  // A broadcast only passes the memory on to MPI; it does not read it.
   for_mpi(with.program.stream, tensor, [&](std::span<float> data) {
     broadcast<float>(with.program.comm, data, with.root, broadcast_algorithm(algorithm),
                      with.measured.value_or(LinkCost{}));
@@ -48,7 +48,7 @@ bool show_four_numbers(const Broadcasts& with, const std::string& algorithm) {
   const std::vector<float> before = to_host(with.program.stream, tensor);
   run_broadcast(with, algorithm, tensor);
   with.program.console.line(
-      fmt::format("{}: rank {}'s four numbers to all", algorithm, with.root));
+      fmt::format("{}: rank {} broadcasts its four numbers", algorithm, with.root));
   lines_in_rank_order(
       with.program.console, with.program.comm,
       fmt::format("  rank {}  {}  ->  {}", with.program.comm.rank(), join(before, " ", "{:6}"),
@@ -56,9 +56,9 @@ bool show_four_numbers(const Broadcasts& with, const std::string& algorithm) {
   return wrong_elements(with, tensor) == 0;
 }
 
-// What a broadcast is for. Every rank draws its own initial weights, as it would with a
-// seed of its own; after the broadcast all replicas hold root's, to the bit. This is what
-// DistributedDataParallel does in its constructor.
+// [3] What a broadcast is for. Every rank draws its initial weights with a seed of its own;
+// after the broadcast all replicas hold the root's, bit for bit. DistributedDataParallel does
+// this in its constructor.
 bool show_replicas(const Broadcasts& with, const std::string& algorithm) {
   constexpr std::size_t kInputs = 8;
   constexpr std::size_t kOutputs = 4;
@@ -75,10 +75,10 @@ bool show_replicas(const Broadcasts& with, const std::string& algorithm) {
   run_broadcast(with, algorithm, tensor);
   const std::vector<float> after = to_host(with.program.stream, tensor);
 
-  // Hashes for the reader, every element for the verdict: a second way, MPI's own, brings
-  // root's.
+  // The reader sees hashes. The verdict compares every element with what a second broadcast,
+  // MPI's own, brings.
   with.program.console.line(
-      "a model of 36 parameters, drawn with seed + rank: hash before and after");
+      "a model of 36 parameters, initialised with seed + rank: hash before and after");
   lines_in_rank_order(with.program.console, with.program.comm,
                       fmt::format("  rank {}  {:016x}  ->  {:016x}", with.program.comm.rank(),
                                   fingerprint(model), fingerprint(after)));

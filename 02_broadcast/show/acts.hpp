@@ -1,4 +1,4 @@
-// The acts of the program broadcast.
+// The acts of the program `broadcast`.
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"
@@ -18,19 +18,21 @@ struct Broadcasts {
   const Program& program;
   int root;
   const SweepOptions& sweep;
-  // By lesson 1 on this machine; the same on all ranks.
+  // Lesson 1's measurement on this machine, the same on all ranks.
   const std::optional<LinkCost>& measured;
-  std::optional<NcclCommunicator>& nccl;  // made if one of the algorithms is nccl
+  std::optional<NcclCommunicator>& nccl;  // set if one of the algorithms is nccl
 };
 
-// Each of these is called on all ranks.
+// All of these are called on all ranks.
 
-// Root's `tensor` to all, by the algorithm of this name (one of kBroadcastAlgorithms, or nccl).
+// Sends the root's `tensor` to all by the algorithm of this name (one of kBroadcastAlgorithms,
+// or nccl).
 void run_broadcast(const Broadcasts& with, const std::string& algorithm, const Tensor& tensor);
-// How many elements, over all ranks, are not root's tracer numbers; the same on all ranks.
+// How many elements differ from the root's tracer numbers, summed over all ranks; the same on
+// all ranks.
 std::size_t wrong_elements(const Broadcasts& with, const Tensor& tensor);
 
-// Acts: true on all ranks if every element of all ranks was right.
+// The acts. Each returns true on all ranks if every element on every rank was right.
 bool show_four_numbers(const Broadcasts& with, const std::string& algorithm);
 bool show_times(const Broadcasts& with, const std::vector<std::string>& algorithms);
 bool show_replicas(const Broadcasts& with, const std::string& algorithm);

@@ -1,6 +1,7 @@
-// What this file adds: what a broadcast must cost, before it is run. Rounds by a formula,
-// seconds from the curves that lesson 1 measured on this machine. Builds on: 01, LinkCost. Look
-// at: which of the two curves each algorithm takes, and why.
+// What this file adds: the cost of a broadcast, before it is run. The rounds come from a
+// formula, the seconds from the curves that lesson 1 measured on this machine.
+// Builds on: 01, LinkCost.
+// Look at: which of the two curves each algorithm uses, and why.
 #pragma once
 
 #include "02_broadcast/broadcast.hpp"
@@ -16,8 +17,8 @@ inline int tree_rounds(int size) {
   return size < 2 ? 0 : std::bit_width(static_cast<unsigned>(size - 1));
 }
 
-// Messages that follow each other on the longest path; nothing for MPI's own, which does not
-// tell.
+// The number of messages on the longest path; nothing for MPI's own broadcast, whose algorithm
+// is unknown.
 inline std::optional<std::size_t> broadcast_rounds(BroadcastAlgorithm algorithm,
                                                    std::size_t bytes, int size,
                                                    const LinkCost& link) {
@@ -38,11 +39,11 @@ inline std::optional<std::size_t> broadcast_rounds(BroadcastAlgorithm algorithm,
   return std::nullopt;
 }
 
-// Seconds, if every rank has a core and a link of its own; nothing for MPI's own.
+// [8] Seconds, if every rank has its own core and link; nothing for MPI's own broadcast.
 //
-// Where in each round some ranks send and others receive, a round costs a message of lesson 1's
-// ping-pong. Where every rank does both at once, it costs a step of lesson 1's ring: the memory
-// is shared by all, and so is the time of ranks that do two things at once.
+// If each rank either sends or receives in a round, the round costs a message of lesson 1's
+// ping-pong. If ranks do both at once, it costs a step of lesson 1's ring, in which they share
+// the memory's bandwidth and each divides its time between two messages.
 inline std::optional<double> predict_broadcast(BroadcastAlgorithm algorithm, std::size_t bytes,
                                                int size, const LinkCost& link) {
   if (algorithm == BroadcastAlgorithm::mpi) return std::nullopt;
@@ -54,15 +55,14 @@ inline std::optional<double> predict_broadcast(BroadcastAlgorithm algorithm, std
     case BroadcastAlgorithm::tree: return tree_rounds(size) * link.message_seconds(bytes);
     case BroadcastAlgorithm::pipeline: {
       const std::size_t segment = std::min(bytes, best_segment_bytes(link, bytes, size));
-      // Two ranks: the one only sends, the other only receives.
+      // Of two ranks, one only sends and the other only receives.
       const double round =
           size == 2 ? link.message_seconds(segment) : link.exchange_seconds(segment);
       const std::size_t rounds = broadcast_rounds(algorithm, bytes, size, link).value_or(0);
       return static_cast<double>(rounds) * round;
     }
     case BroadcastAlgorithm::scatter_all_gather: {
-      // The root's sends: in the round with distance d, chunks d .. 2d - 1, as far as there
-      // are.
+      // In the round with distance d, the root sends those of chunks d to 2d - 1 that exist.
       double scatter = 0;
       for (int distance = 1; distance < size; distance *= 2) {
         const auto chunks = static_cast<std::size_t>(std::min(distance, size - distance));

@@ -1,4 +1,4 @@
-// Look at: a broadcast's everyday use: first the length, then the numbers.
+// Look at: an everyday use of a broadcast, first for the length and then for the numbers.
 #include "02_broadcast/show/share_link_cost.hpp"
 
 #include "02_broadcast/binomial_tree.hpp"
@@ -23,7 +23,7 @@ void append(std::vector<double>& numbers, const std::vector<CostPoint>& points) 
 std::optional<LinkCost> share_link_cost(const Communicator& comm,
                                         const std::optional<LinkCost>& mine) {
   constexpr std::uint64_t kNone = ~std::uint64_t{0};
-  std::array<std::uint64_t, 2> points{kNone, 0};  // of the two curves
+  std::array<std::uint64_t, 2> points{kNone, 0};  // of each of the two curves
   std::vector<double> numbers;
   if (comm.rank() == 0 && mine) {
     points = {mine->message.size(), mine->exchange.size()};

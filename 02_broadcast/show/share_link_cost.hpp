@@ -1,4 +1,4 @@
-// How all ranks come to the same alpha and beta.
+// Gives all ranks the same alpha and beta.
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"
@@ -8,9 +8,9 @@
 
 namespace dist {
 
-// Rank 0's `mine` on all ranks, or nothing on all if it has none; the others' `mine` does not
-// count. Called on all ranks. Where ranks decide by what messages cost, each by its own
-// numbers, one would send what no other expects: hosts may differ, and so may their folders.
+// Returns rank 0's `mine` on all ranks, or nothing on all ranks if rank 0 has none; the others'
+// `mine` is ignored. Called on all ranks. Measurements differ between hosts and folders, and
+// ranks that chose an algorithm by different numbers would not expect each other's messages.
 std::optional<LinkCost> share_link_cost(const Communicator& comm,
                                         const std::optional<LinkCost>& mine);
 

@@ -1,5 +1,5 @@
-// What this file adds: every algorithm at every size, measured beside what it must cost.
-// Builds on: broadcast_cost; and the watch, which counts the rounds of the real run.
+// What this file adds: every algorithm at every size, measured beside the prediction.
+// Builds on: broadcast_cost, and the watch, which counts the rounds of the real run.
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -17,17 +17,17 @@
 namespace dist {
 namespace {
 
-// One algorithm at one size. What is not known is empty: MPI and NCCL do not tell what they do.
+// One algorithm at one size. Unknown values are empty: MPI and NCCL do not say what they do.
 struct Measurement {
   double seconds = 0;
   std::size_t wrong = 0;
-  std::optional<std::size_t> rounds;          // as counted in a run
-  std::optional<std::size_t> formula_rounds;  // as they must be
+  std::optional<std::size_t> rounds;          // counted in a run
+  std::optional<std::size_t> formula_rounds;  // by the formula
   std::optional<double> predicted;            // seconds
 };
 
-// Fills root's tensor with its tracer numbers and everybody else's with NaN, which no later
-// arithmetic can turn into a right answer.
+// Fills the root's tensor with its tracer numbers and all others with NaN, which never equals a
+// right answer.
 void fill(const Broadcasts& with, const Tensor& tensor) {
   on_host(with.program.stream, tensor, [&](std::span<float> data) {
     if (with.program.comm.rank() == with.root) {
@@ -55,8 +55,8 @@ Measurement measure(const Broadcasts& with, const std::string& algorithm, std::s
         count_traffic(with.program.comm, [&] { run_broadcast(with, algorithm, tensor); });
     if (traffic) result.rounds = traffic->rounds;
   }
-  // Lesson 1's curves are of messages as they were there. On a GPU they hold copies to the
-  // host, once per round trip, and here there is one copy per broadcast: no prediction.
+  // On a GPU there is no prediction: lesson 1's curves include a copy to the host per round
+  // trip, but a broadcast needs only one.
   const bool comparable = with.measured && with.measured->device == DeviceType::cpu &&
                           with.program.stream.device().is_cpu();
   if (comparable) result.predicted = predict_broadcast(which, bytes, size, *with.measured);
@@ -75,7 +75,7 @@ void print_row(const Broadcasts& with, const std::string& algorithm, std::size_t
        {"predicted_us", m.predicted ? Json(significant(1e6 * *m.predicted)) : Json()}});
 }
 
-// "12.1 (-8%)": the time, and by how much the prediction is off.
+// "12.1 (-8%)": the time, and the error of its prediction.
 std::string time_and_error(const Measurement& m) {
   std::string text = fmt::format("{:.1f}", 1e6 * m.seconds);
   if (m.predicted) text += fmt::format(" ({:+.0f}%)", 100 * (*m.predicted / m.seconds - 1));
@@ -95,12 +95,12 @@ bool show_times(const Broadcasts& with, const std::vector<std::string>& algorith
   if (with.measured) {
     const LinkCost& link = *with.measured;
     console.line(
-        fmt::format("times in microseconds, the slowest rank's; in brackets how far off "
-                    "the prediction\nis from alpha {:.2f} us, beta {:.4f} ns (lesson 1's "
-                    "ping-pong on {} ranks)",
+        fmt::format("times in microseconds, on the slowest rank; in brackets, how far off the "
+                    "prediction is\n(alpha {:.2f} us, beta {:.4f} ns per byte, from lesson "
+                    "1's ping-pong on {} ranks)",
                     1e6 * link.alpha_s, 1e9 * link.beta_s_per_byte, link.ranks));
   } else {
-    console.line("times in microseconds, the slowest rank's");
+    console.line("times in microseconds, on the slowest rank");
   }
   std::vector<std::string> header{"size"};
   header.insert(header.end(), algorithms.begin(), algorithms.end());
@@ -123,14 +123,14 @@ bool show_times(const Broadcasts& with, const std::vector<std::string>& algorith
   }
   table.print(console);
   if (!rounds.empty()) {
-    console.line(fmt::format("rounds at {}, counted (and by the formula): {}",
+    console.line(fmt::format("rounds at {}, counted (and by the formula):\n  {}",
                              format_bytes(sizes.back()), join(rounds, ", ")));
   }
   if (!with.measured) {
     console.line(
-        fmt::format("no predictions without {}: mpirun -np {} build/bin/send_recv "
+        fmt::format("to see predictions, first run mpirun -np {} build/bin/send_recv "
                     "--act pingpong",
-                    kLinkCostFile, with.program.comm.size()));
+                    with.program.comm.size()));
   }
   return correct;
 }
