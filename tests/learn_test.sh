@@ -29,7 +29,7 @@ expect "lesson 1 runs on 3 ranks" 0 '^  rank 2 .*3000 +3003 +3006 +3009$' "$lear
 expect "it shows the plain command" 0 'mpirun -np 3 .*bin/send_recv' "$learn" 1 -n 3
 expect "flags after -- reach the program" 0 '"algorithm":"tree"' \
   "$learn" 2 -n 2 -- --algorithm tree --max-bytes 1024 --json
-expect "the program's exit status is learn's" 2 '^error: --root: there is no rank 9 among 2' \
+expect "the program's exit status is learn's" 2 '^error: --root: rank 9 does not exist .number of ranks: 2.' \
   "$learn" 2 -n 2 -- --root 9
 expect "flags before -- are refused" 2 'error: --json: unknown' "$learn" 1 --json
 expect "a rank count that is none" 2 "error: -n: '0' is no number of ranks" "$learn" 1 -n 0

@@ -1,5 +1,5 @@
-// Lesson 2: after a broadcast everybody holds root's numbers, for every algorithm, root and
-// size.
+// Lesson 2: after a broadcast every rank holds the root's numbers, for every algorithm, root
+// and size.
 #include "02_broadcast/broadcast.hpp"
 #include "02_broadcast/show/broadcast_cost.hpp"
 #include "02_broadcast/show/share_link_cost.hpp"
@@ -27,7 +27,7 @@ bool close(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::abs(b);
 }
 
-// A link whose costs are easy to follow: 1 us + 1 ns per byte; twice that in a ring.
+// A link whose costs are easy to follow: 1 us + 1 ns per byte, and twice that in a ring.
 LinkCost round_link() {
   LinkCost link;
   link.alpha_s = 1e-6;
@@ -40,7 +40,8 @@ LinkCost round_link() {
 }  // namespace
 
 TEST_CASE("every algorithm brings every root's numbers to all ranks, at every size") {
-  // Messages of its own: what a wrong algorithm leaves behind must not meet the next test.
+  // A communicator of its own, so that the next test does not receive what a wrong algorithm
+  // leaves behind.
   const Communicator own = world().split(0, world().rank());
   for (const auto& [name, algorithm] : kBroadcastAlgorithms) {
     for (int root = 0; root < own.size(); ++root) {
@@ -89,9 +90,9 @@ TEST_CASE("broadcasts in a row do not mix") {
 }
 
 TEST_CASE("the pipeline cuts its segments by the link it is given") {
-  LinkCost many;  // latency costs nothing: a segment per cache line
+  LinkCost many;  // latency is free: a segment per cache line
   many.alpha_s = 0;
-  LinkCost one;  // bytes cost nothing: all in one
+  LinkCost one;  // bytes are free: one segment
   one.beta_s_per_byte = 0;
   for (const LinkCost& link : {many, one, round_link()}) {
     for (const std::size_t count : tricky_sizes()) {
@@ -125,7 +126,7 @@ TEST_CASE("rank 0's costs reach all ranks, and nobody else's count") {
   mine.r2 = 0.75;
   mine.ranks = 5;
   mine.device = DeviceType::cuda;
-  mine.message[1].seconds += world().rank();  // each rank would have its own
+  mine.message[1].seconds += world().rank();  // different on each rank
   const std::optional<LinkCost> shared = share_link_cost(world(), mine);
   REQUIRE(all_ranks(shared.has_value()));
   const LinkCost want = round_link();
@@ -139,7 +140,7 @@ TEST_CASE("rank 0's costs reach all ranks, and nobody else's count") {
   CHECK(shared->message[1].seconds == want.message[1].seconds);
   CHECK(shared->exchange[1].seconds == want.exchange[1].seconds);
 
-  // Rank 0 has none: nobody has, whatever the others found in their folders.
+  // If rank 0 has none, no rank gets one, whatever the others found in their folders.
   const std::optional<LinkCost> others =
       world().rank() == 0 ? std::nullopt : std::optional<LinkCost>(mine);
   CHECK_FALSE(share_link_cost(world(), others).has_value());
@@ -158,14 +159,14 @@ TEST_CASE("no other number of segments would be faster") {
       const auto chosen =
           static_cast<double>(segments_of(bytes, best_segment_bytes(link, bytes, size)));
       INFO(size << " ranks, " << bytes << " bytes, " << chosen << " segments");
-      // Whole cache lines shift the number a little; the curve is flat there.
+      // Rounding to whole cache lines shifts the number a little, where the curve is flat.
       for (double segments = 1; segments < 2000; ++segments) {
         if (time(segments) < 0.99 * time(chosen)) CHECK(time(segments) >= time(chosen));
       }
     }
   }
   const LinkCost guess;
-  CHECK(best_segment_bytes(guess, 1 << 20, 2) == 1 << 20);  // nobody to pass anything on to
+  CHECK(best_segment_bytes(guess, 1 << 20, 2) == 1 << 20);  // no rank to pass anything on to
   CHECK(best_segment_bytes(guess, 0, 4) == 64);
   CHECK(best_segment_bytes(guess, 1 << 20, 4) < 1 << 18);
 }
@@ -240,7 +241,7 @@ TEST_CASE("messages, bytes and peers are those of each algorithm") {
   CHECK(by_pipeline.bytes_per_rank == kBytes);
   CHECK(by_pipeline.peers == std::vector<int>{1});
 
-  // The root deals out all but its own chunk, and then passes on as many.
+  // The root hands out all chunks but its own, then passes on the same number.
   const Traffic by_ring = traffic_of(scatter_all_gather);
   CHECK(by_ring.messages_per_rank == doublings + others);
   CHECK(by_ring.bytes_per_rank == 2 * others * kBytes / static_cast<std::uint64_t>(size));
@@ -267,7 +268,7 @@ TEST_CASE("the predictions are those of the formulas") {
   CHECK(close(predicted(scatter_all_gather, 2), message(40'000) + step(40'000)));
   CHECK(close(predicted(scatter_all_gather, 8),
               message(40'000) + message(20'000) + message(10'000) + 7 * step(10'000)));
-  // Seven ranks: the root hands out 3, 2 and 1 chunks of 11429 bytes.
+  // On seven ranks the root hands out 3, 2 and 1 chunks of 11429 bytes.
   CHECK(close(predicted(scatter_all_gather, 7),
               message(3 * 11'429) + message(2 * 11'429) + message(11'429) + 6 * step(11'429)));
   for (const auto& [name, algorithm] : kBroadcastAlgorithms) {

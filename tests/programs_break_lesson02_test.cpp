@@ -1,4 +1,4 @@
-// Lesson 2's experiments: the symptom that each promises is there, with its numbers.
+// Lesson 2's experiments: each shows the symptom that it promises, with its numbers.
 #include "tests/support/broken_run.hpp"
 
 #include <cmath>
@@ -62,7 +62,7 @@ TEST_CASE("root-disagree: nobody notices until the next call, which is right", "
     }
     const auto error = rows.back()["error_at_bias"].get<std::string>();
     INFO(error);
-    CHECK(error.find("runcate") != std::string::npos);  // each MPI in words of its own
+    CHECK(error.find("runcate") != std::string::npos);  // each MPI has its own wording
   }
 }
 
@@ -96,5 +96,5 @@ TEST_CASE("no-broadcast: the spread stays, the losses fall, and not far enough",
       spreads.insert(rows[0]["spread_before"].get<double>());
     }
   }
-  CHECK(spreads.size() >= 4);  // the seed is heard
+  CHECK(spreads.size() >= 4);  // the seed has an effect
 }

@@ -1,4 +1,4 @@
-// Lesson 2's program, as a reader runs it: what it prints, predicts and refuses.
+// Lesson 2's program as a reader runs it: what it prints, predicts and refuses.
 #include "tests/support/program_checks.hpp"
 
 #include <cmath>
@@ -55,18 +55,19 @@ TEST_CASE("broadcast predicts from what lesson 1 kept, and is silent without it"
   };
   CHECK(near(rows["flat"]["predicted_us"], 2 * (10 + 65.536)));
   CHECK(near(rows["tree"]["predicted_us"], 2 * (10 + 65.536)));
-  // sqrt((3 - 2) * 65.536 / 10) = 2.56: three segments of 21,888 bytes, which is 342 lines.
+  // sqrt((3 - 2) * 65.536 / 10) = 2.56: three segments of 21,888 bytes (342 cache lines).
   CHECK(rows["pipeline"]["rounds"] == 3 + 3 - 2);
   CHECK(near(rows["pipeline"]["predicted_us"], 4 * (10 + 21.888)));
   CHECK(rows["scatter-all-gather"]["rounds"] == 2 + 2);
-  // A chunk to rank 2, one to rank 1, and two steps of the ring: 21,846 bytes each.
+  // One chunk to rank 2, one to rank 1, and two steps of the ring, with 21,846 bytes each.
   CHECK(near(rows["scatter-all-gather"]["predicted_us"], 4 * (10 + 21.846)));
   CHECK(rows["mpi"]["predicted_us"].is_null());
   CHECK(rows["mpi"]["rounds"].is_null());
 
-  // A human sees the error beside the time.
+  // The text shows the error beside the time.
   const CommandResult text = mpirun_in(folder, 4, "broadcast", "--device cpu");
-  CHECK(text.says("alpha 10.00 us, beta 1.0000 ns (lesson 1's ping-pong on 3 ranks)"));
+  CHECK(text.says(
+      "alpha 10.00 us, beta 1.0000 ns per byte, from lesson 1's ping-pong on 3 ranks"));
   CHECK(text.says("%)"));
   CHECK(lines(text.out) <= 25);
 }

@@ -98,7 +98,7 @@ TEST_CASE("send_recv refuses every nonsense in one sentence, and writes nothing"
 
 TEST_CASE("broadcast refuses every nonsense in one sentence, and writes nothing", "[fault13]") {
   check_all_refused("broadcast", kTrace,
-                    {{"--root 2", "--root: there is no rank 2 among 2"},
+                    {{"--root 2", "--root: rank 2 does not exist (number of ranks: 2)"},
                      {"--root x", "--root: 'x' is not a whole number"},
                      {"--root 99999999999", "--root: 99999999999 is not between"},
                      {"--iterations 0", "--iterations: 0 is not between"},
