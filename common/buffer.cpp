@@ -26,13 +26,13 @@ std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
   const bool large = rounded >= kHugePage;
   void* memory = nullptr;
   if (overflow || ::posix_memalign(&memory, large ? kHugePage : kAlignment, rounded) != 0) {
-    throw Error(fmt::format("out of memory: {} bytes asked for", bytes));
+    throw Error(fmt::format("out of memory: {} bytes requested", bytes));
   }
 #if defined(MADV_HUGEPAGE)
-  // A product walks down the columns of a weight, each number on another page of 4 KiB: more
-  // pages than the processor can look up at once. On pages of 2 MiB the products of a
-  // 784-4096-4096-10 net take 15 % less time. Asked for before the first touch; a kernel that
-  // has none says so, and nothing is lost.
+  // A matrix product walks down the columns of a weight, where each number is on a different
+  // page of 4 KiB: more pages than the processor can look up at once. With pages of 2 MiB the
+  // products of a 784-4096-4096-10 net take 15 % less time. The request must precede the first
+  // touch. A kernel without such pages refuses it, which does no harm.
   if (large) static_cast<void>(::madvise(memory, rounded, MADV_HUGEPAGE));
 #endif
   std::memset(memory, 0, rounded);
@@ -49,14 +49,14 @@ std::shared_ptr<void> allocate_on_gpu(std::size_t bytes, Device device) {
     std::size_t free = 0;
     std::size_t total = 0;
     CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    throw Error(fmt::format("out of memory on {}: {} bytes asked for, {} of {} free",
+    throw Error(fmt::format("out of memory on {}: {} bytes requested, {} of {} free",
                             to_string(device), bytes, free, total));
   }
   CUDA_CHECK(status);
   std::shared_ptr<void> owner(memory, [](void* p) { cudaFree(p); });
   CUDA_CHECK(cudaMemset(memory, 0, at_least));
   // cudaMemset runs on the legacy default stream, which our non-blocking streams do not wait
-  // for: without this line a kernel's first writes could be zeroed after it.
+  // for. Without this line it could zero a kernel's first writes.
   CUDA_CHECK(cudaStreamSynchronize(nullptr));
   return owner;
 }
@@ -75,7 +75,7 @@ std::shared_ptr<void> allocate_pinned(std::size_t bytes) {
 std::size_t bytes_of(std::size_t count, std::size_t size) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(count, size, &bytes)) {
-    throw Error(fmt::format("out of memory: {} elements of {} bytes asked for", count, size));
+    throw Error(fmt::format("out of memory: {} elements of {} bytes requested", count, size));
   }
   return bytes;
 }

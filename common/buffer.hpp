@@ -11,16 +11,16 @@ namespace dist {
 
 enum class Memory {
   device,  // ordinary memory of the device: the heap, or cudaMalloc
-  pinned,  // host memory that the GPU can copy to and from by itself; the heap without CUDA
+  pinned,  // host memory that the GPU copies to and from directly; the heap without CUDA
 };
 
-// `bytes` of zeroed memory, aligned to 64 bytes at least. Throws Error saying what was asked
-// and, on a GPU, what was free.
+// `bytes` of zeroed memory, aligned to at least 64 bytes. Throws Error saying how much was
+// requested and, on a GPU, how much was free.
 std::shared_ptr<void> allocate(std::size_t bytes, Device device,
                                Memory memory = Memory::device);
 
-// count * size; throws Error if that is more than a size_t holds, so that no buffer is smaller
-// than it says.
+// count * size; throws Error if that does not fit into a size_t, so that no buffer is smaller
+// than it claims.
 std::size_t bytes_of(std::size_t count, std::size_t size);
 
 // `count` elements, zeroed. Move-only.

@@ -13,7 +13,7 @@ std::string printable(std::string_view text) {
   unsigned char before = 0;
   for (const char character : text) {
     const auto byte = static_cast<unsigned char>(character);
-    // Unicode's second block of them, U+0080 to U+009F, is C2 80 to C2 9F in UTF-8.
+    // Unicode's other control characters, U+0080 to U+009F, are C2 80 to C2 9F in UTF-8.
     const bool second_block = before == 0xc2 && byte >= 0x80 && byte <= 0x9f;
     if (byte < 0x20 || byte == 0x7f || second_block) {
       result += fmt::format("\\x{:02x}", byte);
@@ -28,7 +28,7 @@ std::string printable(std::string_view text) {
 int mpi_count(std::size_t count) {
   if (count > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     throw Error(
-        fmt::format("{} elements in one message: MPI's int counts end at {}; send it in pieces",
+        fmt::format("{} elements in one message: MPI's int counts end at {}; split the message",
                     count, std::numeric_limits<int>::max()));
   }
   return static_cast<int>(count);

@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kAdvanced = "More options";
 
-// What stands between commas; one empty part for an empty text.
+// The parts between commas; an empty text has one empty part.
 std::vector<std::string> parts_of(const std::string& text) {
   std::vector<std::string> parts;
   std::istringstream stream(text + ',');
@@ -63,9 +63,9 @@ CommandLine::CommandLine(const std::string& program, const std::string& descript
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   // Otherwise CLI11 would read --flag=3 as true and --flag=-1 as false.
   app.option_defaults()->disable_flag_override();
-  app.add_flag("-h,--help", impl_->help, "what a reader of this lesson needs");
-  app.add_flag("--help-all", impl_->help_all, "every flag");
-  app.add_flag("--version", impl_->version, "the version of this course");
+  app.add_flag("-h,--help", impl_->help, "show the flags that a reader of this lesson needs");
+  app.add_flag("--help-all", impl_->help_all, "show every flag");
+  app.add_flag("--version", impl_->version, "show the version of this course");
 }
 
 CommandLine::~CommandLine() = default;
@@ -124,7 +124,7 @@ void CommandLine::numbers(const std::string& name, std::span<double> values, dou
       [name, values, smallest, largest](const std::string& text) {
         const std::vector<std::string> parts = parts_of(text);
         if (parts.size() != values.size()) {
-          throw Error(fmt::format("{}: '{}' is not {} numbers with commas between", name, text,
+          throw Error(fmt::format("{}: '{}' is not {} numbers separated by commas", name, text,
                                   values.size()));
         }
         for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -140,7 +140,8 @@ void CommandLine::choice(const std::string& name, std::string& value,
       name, type, help, [&value] { return value; },
       [name, &value, allowed = std::move(allowed)](const std::string& text) {
         if (std::find(allowed.begin(), allowed.end(), text) == allowed.end()) {
-          throw Error(fmt::format("{}: '{}' is none of {}", name, text, join(allowed, ", ")));
+          throw Error(
+              fmt::format("{}: '{}' is not one of {}", name, text, join(allowed, ", ")));
         }
         value = text;
       });
@@ -150,7 +151,7 @@ void CommandLine::text(const std::string& name, std::string& value, const std::s
   add(
       name, "TEXT", help, [&value] { return value; },
       [name, &value](const std::string& text) {
-        if (text.empty()) throw Error(fmt::format("{}: an empty name", name));
+        if (text.empty()) throw Error(fmt::format("{}: must not be empty", name));
         value = text;
       });
 }
@@ -162,7 +163,7 @@ void CommandLine::list(const std::string& name, std::vector<std::size_t>& value,
       [name, &value](const std::string& text) {
         std::vector<std::size_t> read;
         for (const std::string& part : parts_of(text)) {
-          // 2^24 keeps a product of two of them far from overflow.
+          // With 2^24 as the limit, a product of two of them cannot overflow.
           read.push_back(
               static_cast<std::size_t>(parse_between<std::int64_t>(name, part, 1, 1 << 24)));
         }
@@ -212,7 +213,7 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
       text = "--" + text.substr(0, end) + ": takes no value";
     }
     return bad_usage(text);
-  } catch (const std::exception& error) {  // ours, and the standard library's about a file
+  } catch (const std::exception& error) {  // also the standard library's, about a file
     return bad_usage(error.what());
   }
   return std::nullopt;
@@ -229,7 +230,7 @@ std::optional<CommandLine::Exit> CommandLine::run_checks_together() {
 
 namespace {
 
-// Declares the flags that the watch has read already. Their values lie here.
+// Declares the flags that the watch has already read, and holds their values.
 struct WatchFlags {
   std::deque<std::string> files;
   std::deque<bool> answers;
@@ -253,10 +254,10 @@ struct WatchFlags {
   }
 };
 
-// Called on all ranks: the status with which all leave if any wants to.
+// Called on all ranks. Returns the status with which all ranks exit if any of them wants to.
 std::optional<int> agree(const Communicator& comm,
                          const std::optional<CommandLine::Exit>& mine) {
-  // The lowest rank that wants to leave speaks for all.
+  // The lowest rank that wants to exit speaks for all.
   int speaker = mine ? comm.rank() : comm.size();
   const bool alone = comm.get() == MPI_COMM_NULL;
   if (!alone) {
@@ -288,11 +289,11 @@ std::optional<int> parse(CommandLine& command_line, const Communicator& comm, in
 
 void CommonOptions::declare(CommandLine& command_line) {
   command_line.choice("--device", device, {"auto", "cpu", "cuda"},
-                      "where tensors live; auto: a GPU if this rank can have one");
+                      "where tensors live; auto: on a GPU if this rank can have one");
   command_line.number<std::uint64_t>("--seed", seed, 0,
                                      std::numeric_limits<std::int64_t>::max(),
                                      "seed of all random numbers");
-  command_line.flag("--json", json, "one JSON object per line on standard output");
+  command_line.flag("--json", json, "print one JSON object per line on standard output");
   command_line.number("--threads", threads, 1, 1024, "compute threads per rank");
 }
 

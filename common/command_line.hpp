@@ -1,4 +1,5 @@
-// The flags of a program, read strictly: absurd values are refused, not rounded or wrapped.
+// The flags of a program, read strictly: absurd values are refused, neither rounded nor
+// wrapped.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -16,7 +17,7 @@
 
 namespace dist {
 
-// Declare the flags, then parse once. Each variable's value at declaration is its default.
+// Declare the flags, then parse once. A variable's value at declaration is its flag's default.
 class CommandLine {
  public:
   CommandLine(const std::string& program, const std::string& description);
@@ -24,7 +25,7 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // Flags declared from here on are shown by --help-all only.
+  // Only --help-all shows flags that are declared after this call.
   void advanced();
 
   void flag(const std::string& name, bool& value, const std::string& help);
@@ -33,7 +34,7 @@ class CommandLine {
               const std::string& help);
   void number(const std::string& name, double& value, double smallest, double largest,
               const std::string& help);
-  // Comma-separated numbers, as many as `values` holds.
+  // Comma-separated numbers, exactly values.size() of them.
   void numbers(const std::string& name, std::span<double> values, double smallest,
                double largest, const std::string& help);
   void choice(const std::string& name, std::string& value, std::vector<std::string> allowed,
@@ -45,24 +46,24 @@ class CommandLine {
   // Whether the reader gave this flag.
   bool given(const std::string& name) const;
 
-  // Every flag declared, with its variable's value now, as text: what a run is, in words that
-  // two runs, or two ranks, can compare. A flag of its own for both answers ("--shuffle,
-  // !--no-shuffle") stands under its first name.
+  // Every declared flag with its variable's current value as text, so that two runs, or two
+  // ranks, can be compared. A flag with two names ("--shuffle,!--no-shuffle") is listed under
+  // the first.
   struct Value {
     std::string flag;
     std::string text;
   };
   std::vector<Value> values() const;
 
-  // Adds a check that runs after the flags are read: for flags that must fit each other, or the
-  // files they name. It throws Error("--flag: what is wrong").
+  // Adds a check that runs after the flags are read, for flags that must fit each other or the
+  // files that they name. It throws Error("--flag: what is wrong").
   void check(std::function<void()> check);
-  // The same for a check that sends messages: it runs after every rank's other checks have
-  // passed, so that all ranks come to it.
+  // The same for a check that sends messages. It runs after the other checks have passed on
+  // every rank, so that all ranks take part.
   void check_together(std::function<void()> check);
 
-  // What reading the flags led to: go on (nullopt), or print `text` and leave with `status`
-  // (0 for --help and --version, 2 for bad usage). Never throws for what the reader typed.
+  // The outcome of reading the flags: continue (nullopt), or print `text` and exit with
+  // `status` (0 for --help and --version, 2 for bad usage). Bad usage never throws.
   struct Exit {
     int status;
     std::string text;
@@ -71,7 +72,7 @@ class CommandLine {
   std::optional<Exit> run_checks_together();
 
  private:
-  // `show` gives the variable's value as text: the default in the help, and values().
+  // `show` gives the variable's value as text, for the default in the help and for values().
   void add(const std::string& name, const std::string& type, const std::string& help,
            std::function<std::string()> show, std::function<void(const std::string&)> read);
   template <class T>
@@ -82,11 +83,12 @@ class CommandLine {
   std::unique_ptr<Impl> impl_;
 };
 
-// Called on all ranks. A mistake that one rank finds (a file that only one host has) is a
-// mistake of all: the ranks agree by one reduction, rank 0 prints, and every rank gets the exit
-// status. Printing on each rank, or leaving before MPI_Init, loses or multiplies the message.
+// Called on all ranks of `comm`, which holds every rank of the program. If one rank finds a
+// mistake (such as a file that only one host has), all exit: they agree by one reduction, rank
+// 0 prints the message, and every rank gets the exit status. If each rank printed for itself,
+// or exited before MPI_Init, the message would be multiplied or lost.
 //
-// Adds the flags of the watch, if it is there (common/watch.hpp). `comm` holds all ranks.
+// Adds the flags of the watch, if the program has one (common/watch.hpp).
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv);
 
@@ -103,7 +105,7 @@ struct CommonOptions {
 template <std::integral T>
 void CommandLine::number(const std::string& name, T& value, T smallest, T largest,
                          const std::string& help) {
-  // Read as a signed 64-bit number and checked, so that -5 never becomes 18446744073709551611.
+  // Read as a signed 64-bit number and checked: -5 must not become 18446744073709551611.
   constexpr auto kLimit = std::numeric_limits<std::int64_t>::max();
   const auto bound = [](T limit) {
     return std::cmp_greater(limit, kLimit) ? kLimit : static_cast<std::int64_t>(limit);

@@ -58,7 +58,7 @@ void Communicator::barrier() const {
 }
 
 bool Communicator::all_agree(bool ok) const {
-  if (comm_ == MPI_COMM_NULL) return ok;  // alone
+  if (comm_ == MPI_COMM_NULL) return ok;  // a process without MPI
   int verdict = ok ? 1 : 0;
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_LAND, comm_));
   return verdict != 0;

@@ -1,26 +1,27 @@
-// A group of ranks that talk to each other: who I am, how many we are, who sits beside me.
+// A group of ranks that talk to each other: which rank this is, how many there are, and which
+// are its neighbours.
 #pragma once
 
 #include <mpi.h>
 
 namespace dist {
 
-// How a thread waits for messages. MPI asks for them over and over, which is fastest where a
-// core is free for it. Where none is, a thread whose messages travel while others compute waits
-// patiently: it sleeps in between (01, patient_wait).
+// How a thread waits for messages. MPI polls for them all the time, which is fastest if a core
+// is free for it. If none is, a thread whose messages travel while others compute waits
+// patiently: it sleeps between polls (01, patient_wait).
 enum class WaitPolicy { spin, patient };
 
-// Owns a duplicate of an MPI communicator, so that our tags never meet anyone else's messages.
-// Move-only. Made and destroyed on all of its ranks together.
+// Owns a duplicate of an MPI communicator, so that our messages are never confused with other
+// code's. Move-only. All of its ranks create it together, and destroy it together.
 class Communicator {
  public:
   static Communicator world();
-  // One process that has not called MPI_Init: rank 0 of 1, with nobody to talk to.
+  // For a process that has not called MPI_Init: rank 0 of 1.
   static Communicator alone() { return {}; }
 
-  // Ranks that give the same color form one new communicator, in the order of key.
+  // Ranks that pass the same color form a new communicator, in the order of their keys.
   Communicator split(int color, int key) const;
-  // The same ranks once more, for messages of their own that are waited for in this way.
+  // The same ranks with separate messages, which are waited for in this way.
   Communicator duplicate(WaitPolicy policy) const;
 
   Communicator(Communicator&& other) noexcept;
@@ -34,14 +35,14 @@ class Communicator {
   // The neighbours on the ring 0 -> 1 -> ... -> size - 1 -> 0.
   int left() const { return (rank_ + size_ - 1) % size_; }
   int right() const { return (rank_ + 1) % size_; }
-  // This rank's place among the ranks of its own host, and how many those are.
+  // This rank's place among the ranks on its host, and the number of those ranks.
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
 
   // Called on all ranks; returns when all have called it.
   void barrier() const;
-  // Called on all ranks. True on all ranks if `ok` was true on all of them: a verdict that only
-  // one rank knows would let the others go on.
+  // Called on all ranks. Returns true on all ranks if `ok` is true on all of them. If only one
+  // rank knew of a failure, the others would go on.
   bool all_agree(bool ok) const;
 
   MPI_Comm get() const { return comm_; }

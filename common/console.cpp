@@ -17,7 +17,7 @@
 namespace dist {
 namespace {
 
-// What could not be written is noted in ferror(stdout).
+// If this cannot be written, ferror(stdout) remembers it.
 void say(const std::string& text) {
   std::fputs((text + "\n").c_str(), stdout);
   std::fflush(stdout);

@@ -1,7 +1,7 @@
-// What a program says: text for a reader, or one JSON object per line for a program.
+// A program's output: text for a reader, or one JSON object per line for a program.
 //
-// Of all ranks only rank 0 speaks: lines that several processes print by themselves arrive in
-// any order. What the other ranks have to say travels to rank 0 first.
+// Only rank 0 prints, because lines from several processes arrive in any order. The other ranks
+// send their text to rank 0.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -21,14 +21,14 @@ class Console {
   bool json() const { return json_; }
   bool speaks() const { return speaks_; }
 
-  // A line of text for a reader; not printed with --json. (Not on standard error either: Open
-  // MPI 5 can move part of a long standard output there when both are in use at once,
+  // A line of text for a reader; not printed with --json. (It does not go to standard error
+  // instead: Open MPI 5 can move part of a long standard output there when both are in use,
   // openpmix/openpmix#3858.)
   void line(const std::string& text) const;
   // A JSON row; printed only with --json. Non-finite numbers become null.
   void row(const Json& object) const;
-  // The end of a program: "verified: ..." for the reader or "WRONG: ..." on standard error.
-  // Returns the exit status: not 0 either if something of all this could not be printed.
+  // The end of a program: prints "verified: ...", or "WRONG: ..." on standard error. Returns
+  // the exit status, which is not 0 if the result is wrong or any output could not be written.
   int verdict(bool correct, const std::string& verified, const std::string& wrong) const;
 
  private:
@@ -36,15 +36,16 @@ class Console {
   bool speaks_;
 };
 
-// Called on all ranks: each rank's text, on rank 0 in rank order; empty elsewhere.
+// Called on all ranks. Returns the texts of all ranks, in rank order, on rank 0; empty
+// elsewhere.
 std::vector<std::string> gather_text(const Communicator& comm, const std::string& text);
 
-// Called on all ranks: prints each rank's text, or row, in rank order.
+// Called on all ranks. Prints each rank's text, or row, in rank order.
 void lines_in_rank_order(const Console& console, const Communicator& comm,
                          const std::string& text);
 void rows_in_rank_order(const Console& console, const Communicator& comm, const Json& object);
 
-// Columns aligned to the right, headed by their names.
+// Right-aligned columns under their names.
 class Table {
  public:
   explicit Table(std::vector<std::string> header);
@@ -55,7 +56,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// `value` as it stands in JSON rows: rounded to 9 significant digits, which hold any float32.
+// `value` as JSON rows show it: rounded to 9 significant digits, enough for any float32.
 double significant(double value);
 
 // "512 B", "64 KiB", "16 MiB".

@@ -7,13 +7,13 @@
 namespace dist {
 namespace {
 
-// Why there is no GPU to be had here; empty if there is one.
+// Why no GPU can be used here; empty if one can.
 std::string why_no_gpu() {
 #if DIST_WITH_CUDA
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorInsufficientDriver) {
-    // The runtime says this both for an old driver and for none at all.
+    // The runtime reports this both for an old driver and for a missing one.
     int driver = 0;
     static_cast<void>(cudaGetLastError());
     if (cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0) {

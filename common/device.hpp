@@ -1,4 +1,4 @@
-// Where memory lies and work runs: a CPU, or one of the host's GPUs.
+// Where memory is and work runs: the CPU, or one of the host's GPUs.
 #pragma once
 
 #include <string>
@@ -20,22 +20,22 @@ std::string to_string(Device device);
 
 struct DeviceChoice {
   Device device;
-  std::string reason;  // one sentence for the reader, such as "no GPU on this host"
+  std::string reason;  // a few words for the reader, such as "no GPU on this host"
 };
 
 // "4 ranks, tensors on cpu (no GPU on this host)": the first line of a program.
 std::string describe_run(int ranks, const DeviceChoice& choice);
 
-// GPUs that this process can use: 0 in a build without CUDA, without a driver or without a
-// card.
+// The number of GPUs that this process can use: 0 if there is no CUDA in this build, no driver
+// or no card.
 int cuda_device_count();
 
-// Makes a GPU the calling thread's current one; nothing for the CPU.
+// Makes a GPU the calling thread's current one. Does nothing for the CPU.
 void make_current(Device device);
 
 // Chooses this rank's device. `request` is auto, cpu or cuda; `local_rank` is the rank's place
-// on its host: rank k takes GPU k modulo their number, so four ranks can share one GPU. Makes
-// the GPU current. Throws Error naming --device when cuda is asked for and there is none.
+// on its host. Rank k takes GPU k modulo the number of GPUs, so four ranks can share one GPU.
+// Makes the GPU current. Throws Error naming --device if `request` is cuda and there is no GPU.
 DeviceChoice choose_device(const std::string& request, int local_rank);
 
 }  // namespace dist

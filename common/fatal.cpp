@@ -15,7 +15,7 @@
 namespace dist {
 namespace {
 
-// A terminate handler takes no argument, so the rank has to wait for it here.
+// A terminate handler takes no arguments, so the rank is kept here.
 int rank_of_this_process = 0;
 
 std::string describe_current_exception() {
@@ -26,7 +26,7 @@ std::string describe_current_exception() {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "an exception that is no std::exception";
+    return "an exception that is not a std::exception";
   }
 }
 
@@ -35,7 +35,7 @@ std::string describe_current_exception() {
                printable(describe_current_exception()).c_str());
   std::fflush(stderr);
   if (const WatchTable* const watch = watch_table()) watch->keep_trace();
-  // A rank that only left would leave the others waiting in their next receive.
+  // If this rank just exited, the others would wait in their next receive.
   int initialized = 0;
   int finalized = 0;
   MPI_Initialized(&initialized);
@@ -48,8 +48,8 @@ std::string describe_current_exception() {
 
 void install_fatal_handler() {
   std::set_terminate(report_and_abort);
-  // A file opened for a checkpoint must not become descriptor 1. Opened for the wrong
-  // direction, a closed one stays as unusable as it was.
+  // A file opened for a checkpoint must not become descriptor 1. A closed standard descriptor
+  // is opened for the wrong direction, so that it stays as unusable as it was.
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     const int direction = number == STDIN_FILENO ? O_WRONLY : O_RDONLY;
     if (::fcntl(number, F_GETFD) < 0) ::open("/dev/null", direction);

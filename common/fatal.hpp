@@ -1,15 +1,15 @@
-// The edge of the process: what an uncaught exception becomes.
+// What happens to an uncaught exception.
 #pragma once
 
 namespace dist {
 
-// Called once by MpiEnvironment, or first in main by a program without MPI. From then on an
-// uncaught exception prints "[rank r] fatal: <what>" on standard error and ends all ranks with
-// status 1. Also keeps the numbers of standard input, output and error from being given to
-// other files where they are closed.
+// Called once by MpiEnvironment, or at the beginning of main in a program without MPI. From
+// then on an uncaught exception prints "[rank r] fatal: <what>" on standard error and ends all
+// ranks with status 1. Also ensures that no other file gets the descriptor of a closed standard
+// input, output or error.
 void install_fatal_handler();
 
-// 0 until it is set. May be read in a signal handler.
+// The rank is 0 until it is set. A signal handler may read it.
 void set_rank_in_reports(int rank);
 int rank_in_reports();
 

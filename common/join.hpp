@@ -1,4 +1,4 @@
-// A list as text. fmt::join does the same, in headers that take half a second to compile.
+// A list as text. fmt::join does the same, but its headers take half a second to compile.
 #pragma once
 
 #include <fmt/core.h>
@@ -9,7 +9,7 @@
 
 namespace dist {
 
-// "1, 2, 3": the values in their order, each as `format` writes it.
+// "1, 2, 3": the values in order, each formatted by `format`.
 template <std::ranges::input_range Range>
 std::string join(const Range& values, std::string_view separator,
                  fmt::string_view format = "{}") {

@@ -49,7 +49,7 @@ std::optional<std::uint64_t> Json::whole_number() const {
   return whole == nullptr ? std::nullopt : std::optional(*whole);
 }
 
-// To the library's values and, event by event, from the text that it reads.
+// Converts to the library's values, and builds a Json from the events of the library's parser.
 class JsonText : public nlohmann::json_sax<nlohmann::ordered_json> {
  public:
   static nlohmann::ordered_json of(const Json& json) {
@@ -88,7 +88,7 @@ class JsonText : public nlohmann::json_sax<nlohmann::ordered_json> {
   }
   bool parse_error(std::size_t, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    return fail(std::string("is no JSON: ") + error.what());
+    return fail(std::string("is not JSON: ") + error.what());
   }
 
   Json outermost;
@@ -125,13 +125,13 @@ class JsonText : public nlohmann::json_sax<nlohmann::ordered_json> {
     return false;
   }
 
-  std::vector<Json> open_;  // arrays and objects that have not ended
-  std::vector<std::unordered_set<std::string>> taken_;  // names of their members so far
-  std::vector<std::string> names_;                      // of members whose value follows
+  std::vector<Json> open_;  // arrays and objects that are still open
+  std::vector<std::unordered_set<std::string>> taken_;  // the names of their members so far
+  std::vector<std::string> names_;                      // of members whose value is to come
 };
 
 std::string Json::dump(int indent) const {
-  // A file's name may be no UTF-8, and JSON is.
+  // A file's name need not be UTF-8, but JSON must be.
   return JsonText::of(*this).dump(indent, ' ', false,
                                   nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -1,9 +1,9 @@
-// A value of JSON: what a row of output, a line of metrics or the header of a file holds.
+// A JSON value, for rows of output, lines of metrics and headers of files.
 //
-// Written as `Json{{"bytes", 64}, {"time_us", 1.5}}`: a list whose elements are all pairs that
-// begin with a text is an object, every other list is an array. An object keeps the order of
-// writing. Which library reads and writes the text is known to json.cpp alone: it takes longer
-// to compile than most programs of this course.
+// Write it as `Json{{"bytes", 64}, {"time_us", 1.5}}`. A list in which every element is a pair
+// that begins with a text is an object; every other list is an array. An object keeps the order
+// of its members. Only json.cpp includes the library that reads and writes the text, because
+// that takes longer to compile than most programs of this course.
 #pragma once
 
 #include <concepts>
@@ -48,10 +48,10 @@ class Json {
   static Json object() { return Object(); }
 
   void push_back(Json value) { std::get<Array>(value_).push_back(std::move(value)); }
-  // The member of this name, which is made if it is not there.
+  // The member of this name, which is added if it does not exist.
   Json& operator[](const std::string& name);
 
-  // What this value is, if it is that: every accessor answers "no" for values of other kinds.
+  // Each of these returns null or nullopt if the value is of a different kind.
   const std::string* text() const { return std::get_if<std::string>(&value_); }
   const Array* elements() const { return std::get_if<Array>(&value_); }
   const Object* members() const { return std::get_if<Object>(&value_); }
@@ -59,10 +59,10 @@ class Json {
   std::optional<double> number() const;
   std::optional<std::uint64_t> whole_number() const;  // written without sign, point or exponent
 
-  // On one line, or with `indent` spaces per level. Numbers that are not finite become null.
+  // On one line, or with `indent` spaces per level. Non-finite numbers become null.
   std::string dump(int indent = -1) const;
-  // Nothing if `text` is not JSON, names a member of one object twice or nests too deep to be
-  // meant; `problem` then says which, as what follows "it ".
+  // nullopt if `text` is not JSON, names a member of one object twice or nests too deep;
+  // `problem` then says which, in words that can follow "it ".
   static std::optional<Json> parse(std::string_view text, std::string* problem = nullptr);
 
  private:

@@ -12,13 +12,13 @@ namespace dist {
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   install_fatal_handler();
   // SERIALIZED: several threads call MPI, but never two at a time (05, communication_thread).
-  // Emulated NCCL's streams are threads that call it whenever they like.
+  // The streams of emulated NCCL are threads that may call it at any time.
   constexpr int kRequired = DIST_CUDA_EMULATED ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
   int provided = MPI_THREAD_SINGLE;
   MPI_CHECK(MPI_Init_thread(&argc, &argv, kRequired, &provided));
   if (provided < kRequired) {
-    throw Error("this MPI provides thread level " + std::to_string(provided) + ", needed is " +
-                std::to_string(kRequired));
+    throw Error("this MPI provides thread level " + std::to_string(provided) + ", but " +
+                std::to_string(kRequired) + " is needed");
   }
   // Communicators duplicated from these two inherit the handler.
   MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));

@@ -1,11 +1,11 @@
-// MPI from MPI_Init to MPI_Finalize, as the first object in main.
+// Calls MPI_Init and MPI_Finalize; the first object in main.
 #pragma once
 
 namespace dist {
 
 // Constructed on all ranks, before any other MPI call, and destroyed after every Communicator.
-// Switches MPI to returning its errors, so that MPI_CHECK can turn them into exceptions, and
-// makes an uncaught exception end all ranks.
+// Makes MPI return its errors, so that MPI_CHECK can turn them into exceptions, and makes an
+// uncaught exception end all ranks.
 class MpiEnvironment {
  public:
   MpiEnvironment(int& argc, char**& argv);

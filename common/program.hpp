@@ -1,5 +1,5 @@
-// What every program of the course begins with: its ranks, the flags that all programs have, a
-// device to compute on, and one voice. Acts and experiments are handed the whole.
+// What every program of the course begins with: its ranks, the common flags, a device to
+// compute on, and a console. Acts and experiments receive all of it.
 #pragma once
 
 #include "common/command_line.hpp"
@@ -14,20 +14,20 @@
 namespace dist {
 
 struct Program {
-  // Called on all ranks, when MPI has started.
+  // Called on all ranks, after MPI has started.
   Program(const std::string& name, const std::string& description);
 
   void declare_common();  // --device, --seed, --json and --threads
 
-  // Called on all ranks, when all flags are declared: reads them and makes device, stream and
-  // console. The status with which all ranks must leave, if they must.
+  // Called on all ranks, after all flags are declared. Reads them and sets up device, stream
+  // and console. Returns the status with which all ranks must exit, if they must.
   std::optional<int> start(int argc, char** argv);
 
   Communicator comm;
   CommandLine flags;
   CommonOptions common;
 
-  // From start() on.
+  // Valid after start().
   DeviceChoice device;
   Console console{/*json=*/false, /*speaks=*/false};
   Stream stream{Device{}};

@@ -1,4 +1,4 @@
-// The rank for which the others wait.
+// The rank that the others wait for.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@ struct Slowest {
   double ratio;  // its busy time over the median of the others'
 };
 
-// `busy` is how long each rank computed while all had the same to do, by rank, in any unit: its
-// time without the waits, in which the fast ranks spend the rest. nullopt unless the busiest
-// rank needed at least 1.75 times the median of the others: a rank with a slow core is at 1.5
-// now and then, one that is twice as slow is measured at 2. Of two middle values the median is
-// the larger one, so that with three ranks two slow ones name nobody.
+// `busy` is how long each rank computed, by rank and in any unit, without the waits in which
+// fast ranks spend the rest; all ranks had equal work. Returns nullopt unless the busiest rank
+// took at least 1.75 times the median of the others: a rank on a slow core sometimes takes 1.5
+// times as long, and one that is half as fast is measured at 2. The median is the larger of two
+// middle values, so that no rank is named if two of three are slow.
 inline std::optional<Slowest> slowest(std::span<const double> busy) {
   constexpr double kSlow = 1.75;
   if (busy.size() < 2) return std::nullopt;

@@ -13,8 +13,8 @@ struct Stream::CudaState {
   std::shared_ptr<void> companion;
   Buffer<char> staging;
 
-  // Non-blocking: a stream that waited for the legacy default stream would order work that
-  // nobody asked to order.
+  // Non-blocking: a stream that waits for the legacy default stream would also wait for
+  // unrelated work.
   CudaState() { CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); }
   ~CudaState() {
     companion.reset();
@@ -82,7 +82,7 @@ void* Stream::staging([[maybe_unused]] std::size_t bytes) const {
     return cuda_->staging.data();
   }
 #endif
-  throw Error("a CPU stream stages nothing: its tensors lie in host memory");
+  throw Error("a CPU stream needs no staging memory: its tensors are in host memory");
 }
 
 CUstream_st* Stream::get() const {

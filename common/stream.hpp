@@ -1,8 +1,8 @@
 // The order in which a device does its work: a queue (Stream) and a mark in it (Event).
 //
 // On CUDA, calls that take a stream only queue work and return. On the CPU a stream is a null
-// object: the work is done when the call returns, and waiting is free. Code written for the
-// first meaning is right under the second.
+// object: the work is done when the call returns, and waiting is free. Code that is right on
+// CUDA is therefore right on the CPU.
 #pragma once
 
 #include "common/device.hpp"
@@ -21,8 +21,8 @@ class Event {
   CUevent_st* get() const { return event_.get(); }  // null on the CPU
   std::chrono::steady_clock::time_point host_time() const { return host_time_; }
 
-  // The host waits until the work before this mark is done; at once for an event that was
-  // never recorded.
+  // The host waits until the work before this mark is done. Returns at once for an event that
+  // was never recorded.
   void synchronize() const;
 
  private:
@@ -34,8 +34,8 @@ class Event {
   std::chrono::steady_clock::time_point host_time_;
 };
 
-// An ordered queue of work on one device. Move-only. `threads` is how many CPU threads one
-// operation on it may use.
+// An ordered queue of work on one device. Move-only. One operation on it may use up to
+// `threads` CPU threads.
 class Stream {
  public:
   explicit Stream(Device device, int threads = 1);
@@ -53,13 +53,13 @@ class Stream {
   // Marks the work queued so far.
   Event record_event() const;
 
-  // Pinned host memory of at least `bytes`, for copies to and from this stream's GPU:
-  // allocating it anew for every message would take longer than the message. One user at a
-  // time.
+  // Pinned host memory of at least `bytes`, for copies to and from this stream's GPU. It is
+  // kept, because allocating it for every message would take longer than the message. Only one
+  // user at a time.
   void* staging(std::size_t bytes) const;
 
   CUstream_st* get() const;  // null on the CPU
-  // For what a library keeps for a GPU's stream, as long as the stream lives: gemm's cuBLAS
+  // What a library keeps for a GPU's stream as long as the stream lives, such as gemm's cuBLAS
   // handle. Empty at first.
   std::shared_ptr<void>& companion() const;
 
@@ -70,7 +70,7 @@ class Stream {
   std::unique_ptr<CudaState> cuda_;
 };
 
-// Time from `begin` to `end`, both of them done (synchronize first), in milliseconds.
+// Milliseconds from `begin` to `end`, both of which must be done (synchronize first).
 double elapsed_ms(const Event& begin, const Event& end);
 
 }  // namespace dist

@@ -16,7 +16,8 @@ std::size_t numel(const Shape& shape) {
   std::size_t product = 1;
   for (const std::size_t extent : shape) {
     if (__builtin_mul_overflow(product, extent, &product)) {
-      throw Error(fmt::format("a tensor {} is larger than any memory", to_string(shape)));
+      throw Error(
+          fmt::format("a tensor of shape {} is larger than any memory", to_string(shape)));
     }
   }
   return product;
@@ -41,14 +42,16 @@ Tensor::Tensor(std::shared_ptr<void> owner, float* data, Shape shape, Device dev
 
 Tensor Tensor::narrow(std::size_t begin, std::size_t count) const {
   if (begin > numel_ || count > numel_ - begin) {
-    throw Error(fmt::format("narrow({}, {}) of a tensor of {} elements", begin, count, numel_));
+    throw Error(
+        fmt::format("narrow({}, {}) is outside a tensor of {} elements", begin, count, numel_));
   }
   return {owner_, data_ + begin, {count}, device_};
 }
 
 Tensor Tensor::view(Shape shape) const {
   if (dist::numel(shape) != numel_) {
-    throw Error(fmt::format("view {} of a tensor {}", to_string(shape), to_string(shape_)));
+    throw Error(fmt::format("cannot view a tensor of shape {} as {}", to_string(shape_),
+                            to_string(shape)));
   }
   return {owner_, data_, std::move(shape), device_};
 }
@@ -56,7 +59,8 @@ Tensor Tensor::view(Shape shape) const {
 Tensor Tensor::rows(std::size_t count) const {
   Shape shape = shape_;
   if (shape.empty() || count > shape[0]) {
-    throw Error(fmt::format("{} rows of a tensor {}", count, to_string(shape_)));
+    throw Error(
+        fmt::format("cannot take {} rows of a tensor of shape {}", count, to_string(shape_)));
   }
   shape[0] = count;
   return {owner_, data_, std::move(shape), device_};
@@ -64,8 +68,8 @@ Tensor Tensor::rows(std::size_t count) const {
 
 std::span<float> Tensor::span() const {
   if (!device_.is_cpu()) {
-    throw Error(
-        fmt::format("the host cannot touch a tensor on {}: copy it first", to_string(device_)));
+    throw Error(fmt::format("the host cannot access a tensor on {}; copy it first",
+                            to_string(device_)));
   }
   return {data_, numel_};
 }
@@ -84,8 +88,8 @@ void copy_bytes(const Stream& stream, void* to, const void* from, std::size_t by
 
 void copy(const Stream& stream, const Tensor& to, const Tensor& from) {
   if (to.numel() != from.numel()) {
-    throw Error(fmt::format("copy of a tensor {} into one {}", to_string(from.shape()),
-                            to_string(to.shape())));
+    throw Error(fmt::format("cannot copy a tensor of shape {} into one of shape {}",
+                            to_string(from.shape()), to_string(to.shape())));
   }
   copy_bytes(stream, to.data(), from.data(), from.size_bytes());
 }

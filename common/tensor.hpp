@@ -1,9 +1,8 @@
 // Numbers in a row, with a shape: float32, row-major, on a device.
 //
-// A tensor is shared storage plus a window on it. narrow() and view() give a new window on the
-// same storage, which is how one flat message can be at the same time the gradients of ten
-// layers (05, distributed_data_parallel). Copying a Tensor copies the window, never the
-// numbers.
+// A tensor is a view of shared storage. narrow() and view() give a new view of the same
+// storage, so that one flat message can also be the gradients of ten layers (05,
+// distributed_data_parallel). Copying a Tensor copies the view, never the numbers.
 #pragma once
 
 #include "common/device.hpp"
@@ -25,9 +24,9 @@ std::string to_string(const Shape& shape);  // "(64, 784)"
 class Tensor {
  public:
   Tensor() = default;
-  // Zeroed storage of its own.
+  // Its own zeroed storage.
   Tensor(Shape shape, Device device);
-  // A window on memory that somebody else made: `owner` keeps it alive.
+  // A view of existing memory, which `owner` keeps alive.
   Tensor(std::shared_ptr<void> owner, float* data, Shape shape, Device device);
 
   const Shape& shape() const { return shape_; }
@@ -37,14 +36,14 @@ class Tensor {
   Device device() const { return device_; }
   float* data() const { return data_; }
 
-  // `count` elements from element `begin`, as a tensor of one dimension.
+  // `count` elements from element `begin` on, as a tensor with one dimension.
   Tensor narrow(std::size_t begin, std::size_t count) const;
-  // The same elements under another shape.
+  // The same elements with a different shape.
   Tensor view(Shape shape) const;
   // The first `count` rows.
   Tensor rows(std::size_t count) const;
 
-  // The elements as the host sees them. Throws Error for a tensor on a GPU.
+  // The elements, for the host. Throws Error for a tensor on a GPU.
   std::span<float> span() const;
 
  private:
@@ -55,8 +54,8 @@ class Tensor {
   Device device_;
 };
 
-// Copies bytes between host and device or within one, in the stream's order: on a GPU the call
-// returns before the copy is done.
+// Copies bytes between host and device or within one, in the stream's order. On a GPU the call
+// may return before the copy is done.
 void copy_bytes(const Stream& stream, void* to, const void* from, std::size_t bytes);
 void copy(const Stream& stream, const Tensor& to, const Tensor& from);
 
