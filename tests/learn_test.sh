@@ -37,7 +37,7 @@ expect "a rank count that is missing" 2 'error: -n: needs' "$learn" 1 -n
 expect "break lists experiments" 0 '^shared-variable +ranks share memory' "$learn" break 1
 expect "break runs one" 0 '^verified: the symptom appeared' "$learn" break 1 shared-variable -n 2
 expect "break passes flags on" 0 '^\{"break":"shared-variable"' "$learn" break 1 shared-variable -- --json
-expect "an experiment that is none" 2 "error: NAME: 'x' is none of" "$learn" break 1 x
+expect "an experiment that is none" 2 "error: NAME: 'x' is not one of" "$learn" break 1 x
 expect "the doctor names Open MPI" 0 '^(ok|note) +.*Open MPI' "$learn" doctor
 expect "the doctor knows the way out of slots" 0 'packages: all|apt-get install' "$learn" doctor
 expect "an unknown command" 2 'error: 6: no such command' "$learn" 6

@@ -126,9 +126,9 @@ TEST_CASE("a header that lies is refused, whatever it says") {
   says(R"({"a":[]})", 4, "has no dtype, shape");
   says(R"({"__metadata__":{"step":3}})", 0, "no text");
   says(R"({"__metadata__":[]})", 0, "no object");
-  says("{\"a\":", 0, "no JSON");
-  says("[1]", 0, "no JSON");
-  says("", 0, "no JSON");
+  says("{\"a\":", 0, "not JSON");
+  says("[1]", 0, "not JSON");
+  says("", 0, "not JSON");
   // 2^32 * 2^32 elements are no elements in 64 bits; the file must not have 0 bytes' worth.
   write_text(path, file_of(header({tensor("a", "[4294967296,4294967296]", "[0,0]")}), 0));
   CHECK(refusal(path) != "nothing thrown");

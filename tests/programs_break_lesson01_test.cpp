@@ -24,7 +24,7 @@ TEST_CASE("send_recv lists its experiments, and refuses what it cannot do", "[br
   for (const std::string& name : names) {
     check_refused("broken/send_recv", name, "NAME: " + name + " needs 2 ranks", 1);
   }
-  check_refused("broken/send_recv", "nonsense", "NAME: 'nonsense' is none of list, ");
+  check_refused("broken/send_recv", "nonsense", "NAME: 'nonsense' is not one of list, ");
 }
 
 TEST_CASE("shared-variable: rank 0's 42 stays with rank 0", "[break]") {

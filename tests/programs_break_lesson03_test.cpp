@@ -17,7 +17,7 @@ const std::string kAllReduce = "all_reduce";
 TEST_CASE("all_reduce lists its experiments", "[break]") {
   check_list(kAllReduce, {"forget-divide", "chunk-off-by-one", "full-tensor-ring", "swap-order",
                           "one-skips", "association", "no-group", "wrong-stream"});
-  check_refused("broken/" + kAllReduce, "nothing", "NAME: 'nothing' is none of");
+  check_refused("broken/" + kAllReduce, "nothing", "NAME: 'nothing' is not one of");
   check_refused("broken/" + kAllReduce, "full-tensor-ring",
                 "NAME: full-tensor-ring needs 3 ranks", 2);
   check_refused("broken/" + kAllReduce, "swap-order", "NAME: swap-order needs 2 ranks", 1);

@@ -21,7 +21,7 @@ bool near(const json& value, double expected) {
 TEST_CASE("distributed_sampler lists its experiments", "[break]") {
   check_list(kSampler, {"no-sampler", "no-set-epoch", "rank-seed", "pad-eval", "uneven",
                         "mean-of-means"});
-  check_refused("broken/" + kSampler, "nothing", "NAME: 'nothing' is none of");
+  check_refused("broken/" + kSampler, "nothing", "NAME: 'nothing' is not one of");
   check_refused("broken/" + kSampler, "uneven", "NAME: uneven needs 2 ranks", 1);
 }
 

@@ -27,7 +27,7 @@ TEST_CASE("ddp_training lists its experiments, and refuses what it cannot do", "
   for (const std::string name : {"no-all-reduce", "memory", "no-sync"}) {
     check_refused("broken/ddp_training", name, "NAME: " + name + " needs 2 ranks", 1);
   }
-  check_refused("broken/ddp_training", "nonsense", "NAME: 'nonsense' is none of list, ");
+  check_refused("broken/ddp_training", "nonsense", "NAME: 'nonsense' is not one of list, ");
 }
 
 TEST_CASE("no-all-reduce: every loss falls, and no two replicas are equal", "[break]") {

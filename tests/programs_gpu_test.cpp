@@ -112,7 +112,7 @@ TEST_CASE("a batch that does not fit on the GPU ends with what was asked and fre
                         "--batch-size 100000 --layers 16,1000000,4");
   INFO(result.out << result.err);
   CHECK(result.status == 1);
-  CHECK(result.says("out of memory on cuda:0: 400000000000 bytes asked for, "));
+  CHECK(result.says("out of memory on cuda:0: 400000000000 bytes requested, "));
   CHECK(result.says(" free"));
 }
 

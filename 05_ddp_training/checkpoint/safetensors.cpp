@@ -183,7 +183,7 @@ SafetensorsFile read_safetensors(const std::string& path) {
   }
   std::string text(header_bytes, '\0');
   file.read(text.data(), text.size());
-  if (text.empty() || text[0] != '{') throw Error(path + ": at byte 8: its header is no JSON");
+  if (text.empty() || text[0] != '{') throw Error(path + ": at byte 8: its header is not JSON");
   std::string problem;
   const std::optional<Json> header = Json::parse(text, &problem);
   if (!header) throw Error(fmt::format("{}: its header {}", path, problem));

@@ -75,8 +75,8 @@ TEST_CASE("send_recv refuses every nonsense in one sentence, and writes nothing"
                      {"-x", "-x: unknown flag"},
                      {"stray", "stray: "},
                      {"--act", "--act: "},
-                     {"--act ''", "--act: '' is none of"},
-                     {"--act RING", "--act: 'RING' is none of"},
+                     {"--act ''", "--act: '' is not one of"},
+                     {"--act RING", "--act: 'RING' is not one of"},
                      {"--min-bytes 3", "--min-bytes: 3 is not between"},
                      {"--min-bytes 6", "--min-bytes: 6 is no whole number of floats"},
                      {"--max-bytes 1e6", "--max-bytes: '1e6' is not a whole number"},
@@ -86,7 +86,7 @@ TEST_CASE("send_recv refuses every nonsense in one sentence, and writes nothing"
                      {"--seed 1.5", "--seed: '1.5' is not a whole number"},
                      {"--threads 0", "--threads: 0 is not between"},
                      {"--threads 100000", "--threads: 100000 is not between"},
-                     {"--device tpu", "--device: 'tpu' is none of"},
+                     {"--device tpu", "--device: 'tpu' is not one of"},
                      {"--json=3", "--json: takes no value"},
                      {"--strict=2", "--strict: takes no value"},
                      {"--timeout -1", "--timeout: -1 is not between"},
@@ -106,16 +106,16 @@ TEST_CASE("broadcast refuses every nonsense in one sentence, and writes nothing"
                      {"--max-bytes 0", "--max-bytes: 0 is not between"},
                      {"--max-bytes 4294967296", "--max-bytes: 4294967296 is not between"},
                      {"--max-bytes 1022", "--max-bytes: 1022 is no whole number of floats"},
-                     {"--algorithm ''", "--algorithm: '' is none of"},
-                     {"--algorithm tree,flat", "--algorithm: 'tree,flat' is none of"}});
+                     {"--algorithm ''", "--algorithm: '' is not one of"},
+                     {"--algorithm tree,flat", "--algorithm: 'tree,flat' is not one of"}});
 }
 
 TEST_CASE("all_reduce refuses every nonsense in one sentence, and writes nothing",
           "[fault13]") {
   check_all_refused(
       "all_reduce", kTrace,
-      {{"--op mean", "--op: 'mean' is none of"},
-       {"--algorithm tree", "--algorithm: 'tree' is none of"},
+      {{"--op mean", "--op: 'mean' is not one of"},
+       {"--algorithm tree", "--algorithm: 'tree' is not one of"},
        {"--iterations -3", "--iterations: -3 is not between"},
        {"--max-bytes 6", "--max-bytes: 6 is no whole number of floats"},
        {"--registered=no", "--registered: takes no value"},
@@ -140,7 +140,7 @@ TEST_CASE("distributed_sampler refuses every nonsense in one sentence, and write
                      {"--num-replicas 2 --rank 2", "--rank: there is no rank 2"},
                      {"--epoch -1", "--epoch: -1 is not between"},
                      {"--batch-size nan", "--batch-size: 'nan' is not a whole number"},
-                     {"--act none", "--act: 'none' is none of"},
+                     {"--act none", "--act: 'none' is not one of"},
                      {"--drop-last=maybe", "--drop-last: takes no value"}});
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("ddp_training refuses every nonsense in one sentence, and writes nothi
           "[fault13]") {
   check_all_refused(
       "ddp_training", kTrace + "--checkpoint c.safetensors --metrics m.jsonl ",
-      {{"--dataset mnist", "--dataset: 'mnist' is none of"},
+      {{"--dataset mnist", "--dataset: 'mnist' is not one of"},
        {"--data .", "--data: goes together with --dataset idx"},
        {"--dataset idx --data no/such", "--data: no/such"},
        {"--layers ''", "--layers: "},
@@ -162,7 +162,7 @@ TEST_CASE("ddp_training refuses every nonsense in one sentence, and writes nothi
        {"--global-batch 4 --batch-size 2", "--global-batch: and --batch-size exclude"},
        {"--epochs 0", "--epochs: 0 is not between"},
        {"--max-steps 0", "--max-steps: 0 is not between"},
-       {"--optimizer adagrad", "--optimizer: 'adagrad' is none of"},
+       {"--optimizer adagrad", "--optimizer: 'adagrad' is not one of"},
        {"--lr inf", "--lr: 'inf' is not a number"},
        {"--lr ''", "--lr: '' is not a number"},
        {"--betas 0.9,0.9,0.9", "--betas: '0.9,0.9,0.9' is not 2 numbers"},
@@ -171,9 +171,9 @@ TEST_CASE("ddp_training refuses every nonsense in one sentence, and writes nothi
        {"--classes -1", "--classes: -1 is not between"},
        {"--test-fraction 1.5", "--test-fraction: 1.5 is not between"},
        {"--accumulate 0", "--accumulate: 0 is not between"},
-       {"--backend gloo", "--backend: 'gloo' is none of"},
-       {"--algorithm tree", "--algorithm: 'tree' is none of"},
-       {"--data-parallel zero", "--data-parallel: 'zero' is none of"},
+       {"--backend gloo", "--backend: 'gloo' is not one of"},
+       {"--algorithm tree", "--algorithm: 'tree' is not one of"},
+       {"--data-parallel zero", "--data-parallel: 'zero' is not one of"},
        {"--bucket-cap-mb -1", "--bucket-cap-mb: -1 is not between"},
        {"--first-bucket-mb nan", "--first-bucket-mb: 'nan' is not a number"},
        {"--check-replicas -1", "--check-replicas: -1 is not between"},
