@@ -1,4 +1,4 @@
-// Look at: fit_link_cost. Everything else here is a file and an interpolation.
+// Look at: fit_link_cost. The rest of this file checks points and interpolates between them.
 #include "01_send_recv/alpha_beta.hpp"
 
 #include "common/check.hpp"
@@ -18,7 +18,7 @@ double line_at(double alpha, double beta, std::size_t bytes) {
 void check_points(const std::vector<CostPoint>& points) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (!(points[i].seconds > 0) || !std::isfinite(points[i].seconds)) {
-      throw Error("alpha and beta: a message that took no time");
+      throw Error("alpha and beta: every time must be finite and above zero");
     }
     if (i > 0 && points[i].bytes <= points[i - 1].bytes) {
       throw Error("alpha and beta: the sizes must ascend");
@@ -36,8 +36,8 @@ double distance(const std::vector<CostPoint>& points, double alpha, double beta)
   return sum;
 }
 
-// The share of the times' variance that the line explains. Of their logarithms: the sizes span
-// six orders of magnitude, and taken as they are the largest alone would decide.
+// The share of the variance of the times' logarithms that the line explains. Without logarithms
+// the largest size alone would decide, since the sizes span six orders of magnitude.
 double explained_share(const std::vector<CostPoint>& points, double alpha, double beta) {
   double mean = 0;
   for (const CostPoint& p : points)
@@ -80,16 +80,16 @@ double LinkCost::exchange_seconds(std::size_t bytes) const {
   return on_curve(exchange, *this, bytes);
 }
 
-// Why not least squares? A megabyte takes a thousand times as long as a kilobyte, so a
-// thousandth of the one outweighs all of the other: beta would come out well and alpha as
-// noise. Ratios make every size count alike. And why not their squares? One measurement that
-// was interrupted would pull the whole line. Absolute values do not square what is large: like
-// a median, the line stays with the majority (least absolute deviations: Bloomfield and
-// Steiger, "Least Absolute Deviations", 1983).
+// [8] Why not least squares? A megabyte takes up to a thousand times as long as a kilobyte, so
+// an error of 0.1 % in one weighs as much as 100 % in the other. The fit would find beta well,
+// but alpha would be noise. Ratios give every size the same weight. Why not squares of
+// ratios? One interrupted measurement would pull the whole line. With absolute values the line
+// stays with the majority, as a median does (Bloomfield and Steiger, "Least Absolute
+// Deviations", 1983).
 //
-// Such a line passes through two of the points, as a median is one of the values; or through
-// one of them with alpha or beta zero, where the best would have a negative one. With a dozen
-// points all of these can be tried.
+// A line of least absolute deviations passes through two of the points, as a median is one of
+// the values. If its alpha or beta would be negative, we set that to zero, and the line passes
+// through one point. With a dozen points we can try all such lines.
 LinkCost fit_link_cost(std::vector<CostPoint> points) {
   check_points(points);
   LinkCost best;

@@ -1,4 +1,4 @@
-// Look at: the order of sends and receives in each. Only two of the five need one.
+// Look at: the order of sends and receives. Only the first two ways depend on it.
 #include "01_send_recv/exchanges.hpp"
 
 #include "common/check.hpp"
@@ -24,8 +24,8 @@ void receive_from_left(const Communicator& comm, std::span<float> in) {
 //   size 4   first   0 -> 1   2 -> 3        size 3   first    0 -> 1
 //            then    1 -> 2   3 -> 0                 then     1 -> 2   2 -> 0
 //
-// With an odd size the last rank and rank 0 are neighbours and both send first. That is no
-// cycle: rank 1 receives, so rank 0 goes on to its own receive, and rank size - 1 after it.
+// With an odd size the last rank and rank 0 are neighbours, and both send first. That does not
+// deadlock: rank 1 receives, so rank 0 reaches its own receive, and rank size - 1 follows.
 template <class Send>
 void take_turns(const Communicator& comm, std::span<float> in, Send send) {
   if (comm.rank() % 2 == 0) {
@@ -39,8 +39,8 @@ void take_turns(const Communicator& comm, std::span<float> in, Send send) {
 
 }  // namespace
 
-// Returns when `out` may be written again. A small message has been copied by then; a large one
-// has been received.
+// [6] Five ways to pass numbers on. This one returns when `out` may be overwritten: MPI has
+// copied a small message by then, and the receive of a large one has been called.
 void exchange_blocking(const Communicator& comm, std::span<const float> out,
                        std::span<float> in) {
   take_turns(comm, in, [&] {
@@ -49,8 +49,8 @@ void exchange_blocking(const Communicator& comm, std::span<const float> out,
   });
 }
 
-// Returns when the receive has begun, whatever the size: a program that works with it does not
-// live on MPI's copies.
+// Returns when the receive has been called, whatever the size. A program that works with
+// MPI_Ssend does not depend on MPI's buffering.
 void exchange_synchronous(const Communicator& comm, std::span<const float> out,
                           std::span<float> in) {
   take_turns(comm, in, [&] {
@@ -59,25 +59,25 @@ void exchange_synchronous(const Communicator& comm, std::span<const float> out,
   });
 }
 
-// Returns when MPI has copied `out` into a buffer that the program has lent it. So everybody
-// may send first, at the price of that memory and of one more copy.
+// Returns when MPI has copied `out` into a buffer that the program provides. So all ranks may
+// send first, but they pay with that memory and one more copy.
 void exchange_buffered(const Communicator& comm, std::span<const float> out,
                        std::span<float> in) {
   const std::size_t bytes = out.size_bytes() + MPI_BSEND_OVERHEAD;
-  // Not a vector: it would write zeros that the copy overwrites.
+  // A vector would first fill the memory with zeros.
   const auto lent = std::make_unique_for_overwrite<std::byte[]>(bytes);
   MPI_CHECK(MPI_Buffer_attach(lent.get(), mpi_count(bytes)));
   MPI_CHECK(
       MPI_Bsend(out.data(), mpi_count(out.size()), MPI_FLOAT, comm.right(), kTag, comm.get()));
   receive_from_left(comm, in);
-  // Detaching waits until what is still in the buffer has been sent. Before the receive it
-  // would be the very wait that the buffer was to avoid.
+  // Detaching waits until the buffer is empty. Before the receive it would be the very wait
+  // that the buffer should avoid.
   void* address = nullptr;
   int size = 0;
   MPI_CHECK(MPI_Buffer_detach(static_cast<void*>(&address), &size));
 }
 
-// Both calls return at once, before anything has moved; the wait is for the two together.
+// Both calls return at once, before any data has moved. MPI_Waitall waits for the two together.
 void exchange_nonblocking(const Communicator& comm, std::span<const float> out,
                           std::span<float> in) {
   std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
@@ -88,7 +88,7 @@ void exchange_nonblocking(const Communicator& comm, std::span<const float> out,
   MPI_CHECK(MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE));
 }
 
-// The same in one call.
+// Does the same in one call.
 void exchange_combined(const Communicator& comm, std::span<const float> out,
                        std::span<float> in) {
   MPI_CHECK(MPI_Sendrecv(out.data(), mpi_count(out.size()), MPI_FLOAT, comm.right(), kTag,

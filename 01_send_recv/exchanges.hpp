@@ -1,8 +1,7 @@
 // What this file adds: the five ways in which MPI lets ranks pass their numbers on, side by
-// side. They differ in what the sender waits for, and so in what can hang.
+// side. They differ in what the sender waits for, and therefore in what can hang.
 // Builds on: raw_messages.
-// Look at: kWaysToExchange, last column: what happens if everybody sends before anybody
-// receives.
+// Look at: the last column of kWaysToExchange, which says what happens if all ranks send first.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -12,8 +11,8 @@
 
 namespace dist {
 
-// Each: `out` to the rank on the right, `in` from the rank on the left, of the same length on
-// all ranks. Called on all ranks, of which there are at least 2.
+// Each sends `out` to the rank on the right and receives `in` from the rank on the left. All
+// lengths are equal. Called on all ranks, at least 2.
 void exchange_blocking(const Communicator& comm, std::span<const float> out,
                        std::span<float> in);
 void exchange_synchronous(const Communicator& comm, std::span<const float> out,
@@ -29,7 +28,7 @@ struct WayToExchange {
   const char* name;
   const char* call;
   void (*exchange)(const Communicator&, std::span<const float>, std::span<float>);
-  // If all ranks sent first: whether they hang, at every size or above the eager limit only.
+  // Whether the ranks would hang if all sent first: at every size, or above the eager limit.
   enum class AllSendFirst { works, hangs_above_eager_limit, hangs } all_send_first;
 };
 

@@ -24,7 +24,7 @@ struct Act {
   const char* name;
   bool (*show)(const Program&, const SweepOptions&);
   bool by_default;
-  bool in_all;  // `all` shows everything that comes to an end
+  bool in_all;  // `all` shows every act that does not hang
   int fewest_ranks;
 };
 
@@ -40,6 +40,8 @@ constexpr std::array kActs{
 
 }  // namespace
 
+// [9] The main function of all five programs: initialise MPI, declare the flags, start, show,
+// and let all ranks agree on the verdict.
 int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
   Program program("send_recv", "Lesson 1: a small tensor moves between ranks.");
@@ -49,7 +51,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> names{"default"};
   for (const Act& act : kActs) names.emplace_back(act.name);
   names.emplace_back("all");
-  program.flags.choice("--act", wanted, names, "what to show; default: message and ring");
+  program.flags.choice("--act", wanted, names, "what to show; the default is message and ring");
   sweep.declare(program.flags, /*smallest=*/sizeof(float));
   program.declare_common();
   std::string no_nccl;
@@ -72,13 +74,13 @@ int main(int argc, char** argv) {
                         (wanted == "default" && act.by_default);
     if (!chosen) continue;
     if (program.comm.size() < act.fewest_ranks) {
-      console.line(std::string(act.name) + ": needs two ranks, left out");
+      console.line(std::string(act.name) + ": skipped, since it needs two ranks");
     } else if (act.show == show_nccl && !no_nccl.empty()) {
-      console.line("nccl: left out: " + no_nccl);
+      console.line("nccl: skipped: " + no_nccl);
     } else {
       correct &= act.show(program, sweep);
     }
   }
   return console.verdict(correct, "every number is what it must be, on every rank",
-                         "some rank holds a wrong number");
+                         "at least one rank has a wrong number");
 }

@@ -1,5 +1,5 @@
-// Timing of communication: every rank starts together, the slowest rank counts, the median
-// stays.
+// Timing of communication: all ranks start together, the slowest rank counts, and the median of
+// several runs is reported.
 #pragma once
 
 #include "common/check.hpp"
@@ -23,9 +23,9 @@ inline double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2.0;
 }
 
-// Called on all ranks. Runs prepare() and operation() once to warm up and then `iterations`
-// times, and times the operation alone, each started by a barrier. Returns on all ranks the
-// median over the iterations of the slowest rank's time, in seconds: a collective is as slow as
+// Called on all ranks. Runs prepare() and operation() once to warm up, then `iterations` times,
+// with a barrier between the two. Times the operation alone. Returns the median over the
+// iterations of the slowest rank's time, in seconds, on all ranks: a collective is as slow as
 // the last rank to leave it.
 template <class Prepare, class Operation>
 double median_of_slowest(const Communicator& comm, int iterations, Prepare prepare,
@@ -46,8 +46,8 @@ double median_of_slowest(const Communicator& comm, int iterations, Prepare prepa
   return median(std::move(seconds));
 }
 
-// The sizes of a sweep in bytes: `smallest`, then times 4, up to and including `largest`. A
-// sweep from 0 goes on with one float.
+// The sizes of a sweep in bytes: `smallest`, then 4 times the one before, up to and including
+// `largest`. A sweep from 0 continues with the size of one float.
 inline std::vector<std::size_t> sweep(std::size_t smallest, std::size_t largest) {
   std::vector<std::size_t> sizes;
   for (std::size_t bytes = smallest; bytes <= largest;

@@ -1,4 +1,4 @@
-// Look at: the group, without which the two calls would wait for each other.
+// Look at: the group, without which the ranks would deadlock.
 #include "01_send_recv/nccl_send_recv.hpp"
 
 #include "01_send_recv/gpu/check_nccl.hpp"
@@ -20,8 +20,8 @@ NcclCommunicator connect_nccl_by_messages(const Communicator& comm, Device devic
 #if DIST_WITH_NCCL
 void send_recv_nccl(NcclCommunicator& nccl, const Tensor& out, int dest, const Tensor& in,
                     int source, const Stream& stream) {
-  // The group makes the two one operation. Without it each waits on the stream for its
-  // counterpart: every rank would send first, and nobody would ever receive.
+  // The group makes the two calls one operation. Without it the stream runs them in order:
+  // every rank's send would wait for a receive that is queued behind another send.
   NCCL_CHECK(nccl, ncclGroupStart());
   NCCL_CHECK(nccl,
              ncclSend(out.data(), out.numel(), ncclFloat, dest, nccl.get(), stream.get()));

@@ -1,12 +1,11 @@
-// What this file adds: waits for messages that leave the core to those who compute, each in the
-// place of the MPI call after which it is named. For the second reading.
+// What this file adds: waits that leave the core to threads that compute. Each replaces the MPI
+// call after which it is named. Skip this file on a first reading.
 //
-// MPI waits by asking over and over. Where no core is free for that, it takes turns with the
-// computation, and yielding makes that worse: the kernel lets a thread that yields wait for as
-// long as the others like, a few milliseconds at a time, and every message is late by so much.
-// A thread that sleeps is let in at once when it wakes up.
-// Builds on: Communicator, whose wait_policy() asks for it. Lesson 5's communication thread
-// does.
+// MPI waits by polling. Without a free core, polling competes with the computation. Yielding
+// does not help: the kernel lets the other threads run for a few milliseconds, and every
+// message is late by that time. A thread that sleeps gets the core as soon as it wakes up.
+// Builds on: Communicator, whose wait_policy() selects these waits. Lesson 5's communication
+// thread does so.
 #pragma once
 
 #include <mpi.h>
@@ -17,8 +16,8 @@
 
 namespace dist {
 
-// Asks less and less often: the pause is an eighth of what it has waited already, so a wait
-// gets longer by at most that, and it never exceeds 100 us.
+// Polls less and less often: each pause is an eighth of the time waited so far, but at most
+// 100 us. The wait ends at most one pause late.
 inline int patient_wait(MPI_Request* request, MPI_Status* status) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::nanoseconds kLongestPause = std::chrono::microseconds(100);
@@ -49,7 +48,7 @@ inline int patient_sendrecv(const void* out, int out_count, MPI_Datatype out_typ
   result = MPI_Isend(out, out_count, out_type, dest, out_tag, comm, &sending);
   if (result != MPI_SUCCESS) return result;
   const int received = patient_wait(&receiving, status);
-  // The data may be written again when both are done, whatever became of the first.
+  // Wait for both, even if the first one failed: until then the data belongs to MPI.
   const int sent = patient_wait(&sending, MPI_STATUS_IGNORE);
   return received != MPI_SUCCESS ? received : sent;
 }

@@ -1,6 +1,7 @@
-// What this file adds: one exchange in three ways, timed; then a step of a ring of all ranks.
+// What this file adds: one exchange in three ways, timed, and then one step of a ring of all
+// ranks.
 // Builds on: send_recv.
-// Look at: in the blocking way, who must receive first; and why nobody must in the other two.
+// Look at: which rank receives first in the blocking way, and why the other two need no order.
 #include "01_send_recv/ping_pong.hpp"
 
 #include "01_send_recv/gpu/cuda_aware.hpp"
@@ -18,12 +19,11 @@
 namespace dist {
 namespace {
 
-// All three go there and back: what has just arrived is what is sent next, as in every
-// algorithm of the later lessons. Sending one array over and over would be too fast: the
-// receiver's cache would still hold it from the last time.
+// All three send back what has just arrived, as the algorithms of later lessons do. Sending the
+// same array over and over would be too fast: it would still be in the receiver's cache.
 
-// Rank 1 must receive before it sends: two ranks that both send first stop as soon as the
-// message is too large for MPI to keep a copy of it.
+// Rank 1 must receive before it sends. If both ranks sent first, they would deadlock as soon as
+// the message is too large for MPI to keep a copy.
 void blocking(const Communicator& comm, std::span<float> data, std::span<float>) {
   if (comm.rank() == 0) {
     send<float>(comm, data, 1);
@@ -34,15 +34,15 @@ void blocking(const Communicator& comm, std::span<float> data, std::span<float>)
   }
 }
 
-// Both directions at once: no order to get wrong.
+// Both directions at once, so there is no order to get wrong.
 void combined(const Communicator& comm, std::span<float> data, std::span<float> arrived) {
   const int peer = 1 - comm.rank();
   send_recv<float>(comm, data, peer, arrived, peer);
   send_recv<float>(comm, arrived, peer, data, peer);
 }
 
-// The same by hand. Between the start and the wait there could be work: that is how
-// communication hides behind computation (lesson 5).
+// The same with separate calls. A rank could compute between the start and the wait: that is
+// how lesson 5 hides communication behind computation.
 void nonblocking(const Communicator& comm, std::span<float> data, std::span<float> arrived) {
   const int peer = 1 - comm.rank();
   for (const auto& [out, in] : {std::pair(data, arrived), std::pair(arrived, data)}) {
@@ -59,7 +59,7 @@ bool all_from(int sender, std::span<const float> data) {
 
 using Exchange = void (*)(const Communicator&, std::span<float>, std::span<float>);
 
-// Enough for a steady median, and no more than a moment for large messages.
+// The number is large enough for a stable median, and small enough for large messages.
 std::size_t repeats_of(const Tensor& tensor) {
   return std::clamp<std::size_t>((64U << 20) / (tensor.size_bytes() + 1), 9, 500);
 }
@@ -69,7 +69,7 @@ void fill(const Communicator& comm, const Tensor& tensor, const Stream& stream) 
           [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); });
 }
 
-// Seconds of one way, half of there and back: the median over enough of them. Makes `correct`
+// Seconds for one way, which is half of a round trip; the median over many. Sets `correct` to
 // false if the data did not arrive.
 double time_exchange(const Communicator& comm, const Tensor& tensor, const Stream& stream,
                      Exchange exchange, bool& correct) {
@@ -80,8 +80,8 @@ double time_exchange(const Communicator& comm, const Tensor& tensor, const Strea
   };
   fill(comm, tensor, stream);
   once();
-  // After the blocking way both hold rank 0's numbers. After the others each has its own back,
-  // and has seen the peer's.
+  // After the blocking way both ranks hold rank 0's numbers. After the others each has its own
+  // numbers back in `tensor`, and the peer's in `second`.
   const bool swaps = exchange != &blocking;
   correct = correct && all_from(swaps ? comm.rank() : 0, to_host(stream, tensor)) &&
             (!swaps || all_from(1 - comm.rank(), to_host(stream, second)));
@@ -95,12 +95,12 @@ double time_exchange(const Communicator& comm, const Tensor& tensor, const Strea
   return median(std::move(seconds)) / 2;
 }
 
-// Seconds of one step of a ring of all ranks, in which each passes on what it has received.
-// Several steps follow each other without a barrier, as they do in a ring: a rank that is late
+// Seconds for one step of a ring of all ranks, in which each passes on what it has received.
+// As in a real ring, several steps follow each other without a barrier, so a rank that is late
 // in one step may catch up in the next.
 double time_ring_step(const Communicator& comm, const Tensor& tensor, const Stream& stream,
                       bool& correct) {
-  constexpr int kSteps = 4;  // an even number: the last step's message is in the tensor again
+  constexpr int kSteps = 4;  // even, so that the last message ends up in the tensor
   const Tensor second(tensor.shape(), message_device(stream.device()));
   int steps_done = 0;
   const auto steps = [&] {
@@ -123,8 +123,8 @@ double time_ring_step(const Communicator& comm, const Tensor& tensor, const Stre
   return seconds;
 }
 
-// A barrier for ranks that only wait. MPI's own spins, which on a machine with fewer cores than
-// ranks takes the core away from the two that are being measured.
+// A barrier for ranks that only wait. MPI's own barrier spins, and with fewer cores than ranks
+// that would take a core away from the two ranks being measured.
 void sleeping_barrier(const Communicator& comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_CHECK(MPI_Ibarrier(comm.get(), &request));

@@ -1,5 +1,4 @@
-// How long a message takes: the two numbers, latency and bandwidth, that decide everything
-// later.
+// How long messages take, between two ranks and around a ring.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -17,10 +16,10 @@ struct PingPongTimes {
   bool correct = true;        // every element arrived, in both directions
 };
 
-// Called on all ranks, of which there are at least 2, with a `tensor` of the same length, whose
-// contents are overwritten. Ranks 0 and 1 exchange it while the others wait without using their
-// cores; then all ranks pass theirs to the right. A tensor on a GPU is staged through the host
-// for every round unless MPI is CUDA-aware. The result is on rank 0.
+// Called on all ranks, at least 2, with a `tensor` of the same length, which is overwritten.
+// Ranks 0 and 1 exchange their tensors while the others wait without using their cores. Then
+// all ranks pass theirs to the right. A tensor on a GPU is staged through the host in every
+// round unless MPI is CUDA-aware. The result is on rank 0.
 PingPongTimes ping_pong(const Communicator& comm, const Tensor& tensor, const Stream& stream);
 
 }  // namespace dist

@@ -1,5 +1,5 @@
 // What this file adds: MPI_Send and MPI_Recv, with all of their arguments.
-// Look at: how one program plays two parts (`if rank == 0`), and who is allowed to send first.
+// Look at: how one program plays two roles (`if rank == 0`), and which rank may send first.
 #include "01_send_recv/raw_messages.hpp"
 
 #include "common/check.hpp"
@@ -12,20 +12,20 @@ namespace dist {
 
 // [1] One message.
 //
-// Every rank runs this same function. The ranks share no memory: `numbers` is another array in
-// each process, and the only way from one to the other is a message that the one sends *and*
-// the other receives.
+// Every rank runs this function. The ranks share no memory: each process has its own array
+// `numbers`, and data moves between them only in a message that one rank sends *and* another
+// receives.
 void raw_message(const Communicator& comm, std::span<float> numbers) {
-  if (comm.size() < 2) return;  // nobody to talk to
+  if (comm.size() < 2) return;  // there is no other rank
   const int count =
       mpi_count(numbers.size());  // elements, not bytes: MPI knows what a float is
-  const int tag = 0;  // a number of your choice; a receive takes only messages that carry it
+  const int tag = 0;  // any number you like; a receive takes only messages with its own tag
   if (comm.rank() == 0) {
     MPI_CHECK(MPI_Send(numbers.data(), count, MPI_FLOAT, /*dest=*/1, tag, comm.get()));
-    // Here `numbers` may be written again. It does not mean that rank 1 has received.
+    // Now `numbers` may be overwritten. That does not mean that rank 1 has received it.
   } else if (comm.rank() == 1) {
-    // `count` is how many fit, not how many come: a longer message is an error
-    // (MPI_ERR_TRUNCATE), a shorter one is not. The status says how many came.
+    // Here `count` is the capacity of the buffer. A longer message is an error
+    // (MPI_ERR_TRUNCATE), a shorter one is not. The status says how many elements arrived.
     MPI_CHECK(MPI_Recv(numbers.data(), count, MPI_FLOAT, /*source=*/0, tag, comm.get(),
                        MPI_STATUS_IGNORE));
   }
@@ -37,10 +37,10 @@ void raw_message(const Communicator& comm, std::span<float> numbers) {
 //     a0         a0+a1        a0+a1+a2     a0+..+a3   |
 //     ^----------------------------------------------'
 //
-// Rank 0 sends first and receives last; everybody else receives first. If all of them received
-// first, all would wait for a message that nobody has sent yet.
+// Rank 0 sends first and receives last. All other ranks receive first. If rank 0 also received
+// first, every rank would wait for a message that no rank has sent.
 void raw_ring(const Communicator& comm, std::span<float> numbers) {
-  if (comm.size() < 2) return;  // the sum over one rank is there already
+  if (comm.size() < 2) return;  // the numbers of one rank are already their sum
   const int count = mpi_count(numbers.size());
   const int tag = 0;
   if (comm.rank() == 0) {

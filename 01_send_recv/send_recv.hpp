@@ -1,8 +1,7 @@
-// What this file adds: the same two calls with types, so that a count can no more be mistaken
-// for bytes, or a double sent as a float.
-// Builds on: raw_messages. Every later lesson is built on this file.
-// Look at: send_recv, the one call that lets all ranks send at once without waiting for each
-// other.
+// What this file adds: the same two calls with types, so that nobody can mistake a count for
+// bytes, or send a double as a float.
+// Builds on: raw_messages. Every later lesson builds on this file.
+// Look at: send_recv, with which all ranks can send at once without a deadlock.
 #pragma once
 
 #include "01_send_recv/patient_wait.hpp"
@@ -18,7 +17,7 @@
 
 namespace dist {
 
-// The element types that our messages carry, and MPI's name of each.
+// The element types that our messages carry, and MPI's name for each.
 template <class T>
 concept MpiScalar =
     std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
@@ -34,17 +33,17 @@ MPI_Datatype mpi_type() {
   if constexpr (std::same_as<T, char>) return MPI_CHAR;
 }
 
-// [3] Blocking. Returns when `data` may be written again: for a small message at once, because
-// MPI keeps a copy; for a large one when the receiver has come for it. A program that is right
-// only for small messages is wrong.
+// [3] Blocking. Returns when `data` may be overwritten. For a small message that is at once,
+// because MPI keeps a copy. A large one waits until the receive has been called. A program that
+// works only with small messages is wrong.
 template <MpiScalar T>
 void send(const Communicator& comm, std::span<const T> data, int dest, int tag = 0) {
   MPI_CHECK(
       MPI_Send(data.data(), mpi_count(data.size()), mpi_type<T>(), dest, tag, comm.get()));
 }
 
-// Throws Error if the message that came has another length than `expected`: MPI itself accepts
-// a shorter one, which is never what we mean.
+// Throws Error if the message does not have the `expected` length. MPI itself accepts a shorter
+// message, which we never want.
 template <MpiScalar T>
 void check_received(const MPI_Status& status, std::size_t expected) {
   int received = 0;
@@ -55,7 +54,7 @@ void check_received(const MPI_Status& status, std::size_t expected) {
   }
 }
 
-// Returns when `data` holds the message, of exactly this length.
+// Returns when `data` holds the message, which must have exactly this length.
 template <MpiScalar T>
 void recv(const Communicator& comm, std::span<T> data, int source, int tag = 0) {
   const auto receive = comm.wait_policy() == WaitPolicy::patient ? patient_recv : MPI_Recv;
@@ -65,8 +64,8 @@ void recv(const Communicator& comm, std::span<T> data, int source, int tag = 0) 
   check_received<T>(status, data.size());
 }
 
-// [4] Both at once. MPI works on the two together, so that a ring in which everyone sends first
-// cannot stop. `out` and `in` must not overlap; their lengths may differ.
+// [4] Both at once. MPI works on the two together, so a ring in which every rank calls this
+// cannot deadlock. `out` and `in` must not overlap; their lengths may differ.
 template <MpiScalar T>
 void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::span<T> in,
                int source, int tag = 0) {
@@ -78,8 +77,8 @@ void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::
   check_received<T>(status, in.size());
 }
 
-// [5] Non-blocking: the call only starts the transfer, wait() ends it. Until then the data
-// belongs to MPI: it must neither be written (isend) nor read (irecv), and must not go away.
+// [5] Non-blocking. The call only starts the transfer, and wait() completes it. Until then the
+// data belongs to MPI: do not write it (isend), read it (irecv), or free it.
 class [[nodiscard]] Request {
  public:
   Request(MPI_Request request, WaitPolicy policy) : request_(request), policy_(policy) {}
@@ -87,7 +86,7 @@ class [[nodiscard]] Request {
     other.request_ = MPI_REQUEST_NULL;
   }
   Request& operator=(Request&&) = delete;
-  // A request that is dropped while MPI still reads the data is a bug that shows only later.
+  // Dropping a request while MPI still uses the data is a bug that shows only later, so wait.
   ~Request() {
     if (request_ != MPI_REQUEST_NULL) MPI_Wait(&request_, MPI_STATUS_IGNORE);
   }

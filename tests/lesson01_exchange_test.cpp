@@ -1,4 +1,4 @@
-// Lesson 1: the ways of an exchange, the ping-pong, and the size from which MPI keeps no copy.
+// Lesson 1: the five ways to pass numbers on, the ping-pong, and the eager limit.
 #include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/exchanges.hpp"
 #include "01_send_recv/ping_pong.hpp"
@@ -69,7 +69,8 @@ TEST_CASE("messages up to the eager limit leave without their receive, longer on
       std::vector<char> data(bytes, world().rank() == 0 ? 'x' : '.');
       if (world().rank() == 0) {
         Request sending = isend<char>(world(), data, 1);
-        // Three: rank 1 may have spoken for the first, and MPI for the second, too early.
+        // Three barriers, because rank 1 may have sent its message of the first, and MPI its
+        // own of the second, too early.
         for (int i = 0; i < 3; ++i) world().barrier();
         CHECK(sending.is_done() == (bytes == limit.bytes));
         world().barrier();

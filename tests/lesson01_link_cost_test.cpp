@@ -1,4 +1,4 @@
-// Lesson 1: alpha and beta, fitted to measurements and kept for later lessons.
+// Lesson 1: alpha and beta, fitted to measurements and saved for later lessons.
 #include "01_send_recv/alpha_beta.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
@@ -31,7 +31,7 @@ std::vector<CostPoint> points_on_a_line(std::size_t count) {
   return points;
 }
 
-// While it lives, this process works in a folder of its own.
+// Moves this process to a new folder, for the lifetime of the object.
 class InOwnFolder {
  public:
   InOwnFolder() : before_(std::filesystem::current_path()) {
@@ -71,7 +71,7 @@ TEST_CASE("one wild measurement, whichever it is, does not move the line") {
 }
 
 TEST_CASE("every size counts alike: a kink of the largest does not cost alpha") {
-  // Noise of 10 % up and down on every point, and twice the time per byte from 1 MiB on.
+  // Every point is off by 10 %, up or down. From 1 MiB on, messages take twice as long.
   std::vector<CostPoint> points = points_on_a_line(11);
   for (std::size_t i = 0; i < points.size(); ++i) points[i].seconds *= i % 2 == 0 ? 1.1 : 0.9;
   points[9].seconds *= 2;
@@ -132,7 +132,7 @@ TEST_CASE("what is kept is what is read") {
   CHECK(read->exchange.size() == 2);
   CHECK(read->exchange.back().bytes == 1 << 20);
   CHECK(close(read->exchange_seconds(1 << 20), 8e-4, 1e-12));
-  // Nothing else is left behind.
+  // Saving leaves no other file behind.
   const std::filesystem::directory_iterator files(".learn");
   CHECK(std::distance(begin(files), end(files)) == 1);
 }

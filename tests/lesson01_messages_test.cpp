@@ -1,4 +1,4 @@
-// Lesson 1: messages arrive whole, where they were sent, and mistakes are errors.
+// Lesson 1: messages arrive complete and at the right rank, and mistakes are errors.
 #include "01_send_recv/raw_messages.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "tests/support/error_of.hpp"
@@ -125,7 +125,7 @@ TEST_CASE("messages with different tags are not mixed up") {
     const Request a = isend<float>(world(), first, 1, /*tag=*/1);
     const Request b = isend<float>(world(), second, 1, /*tag=*/2);
   } else {
-    recv<float>(world(), second, 0, /*tag=*/2);  // asks for the later one first
+    recv<float>(world(), second, 0, /*tag=*/2);  // receives the later message first
     recv<float>(world(), first, 0, /*tag=*/1);
     CHECK(all_from(first, 1));
     CHECK(all_from(second, 2));
@@ -181,7 +181,7 @@ TEST_CASE("a request is done when its message is there, and not before") {
 TEST_CASE("more elements than MPI can count are refused before a byte is touched") {
   char byte = 0;
   const std::size_t count = std::size_t{1} << 31;
-  const std::span<char> huge(&byte, count);  // nothing of it may be read
+  const std::span<char> huge(&byte, count);  // must never be read
   const std::span<const char> out = huge;
   const std::string message = error_of([&] { send<char>(world(), out, world().right()); });
   CHECK(message.find("2147483648 elements") != std::string::npos);

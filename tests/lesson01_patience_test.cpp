@@ -1,4 +1,4 @@
-// Patient waits bring the same messages, errors included.
+// Patient waits deliver the same messages and the same errors.
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "tests/support/mpi_test.hpp"
@@ -12,10 +12,11 @@ using dist::test::world;
 
 namespace {
 
-// Every size goes to the right and comes from the left, as send_recv and as isend with irecv.
+// Sends every size to the right, with send_recv and with isend and irecv.
 bool all_arrive(const Communicator& comm) {
   bool right = true;
-  for (const std::size_t count : {0U, 1U, 1000U, 300'000U}) {  // eager, and more than that
+  for (const std::size_t count :
+       {0U, 1U, 1000U, 300'000U}) {  // below and above the eager limit
     std::vector<float> out(count);
     std::vector<float> in(count);
     std::vector<float> wanted(count);
@@ -42,7 +43,7 @@ bool throws(const std::function<void()>& call) {
   return false;
 }
 
-// Of send_recv, and of a wait: whether they report that ten numbers came for a place for five.
+// Whether send_recv, and a wait, report that ten numbers arrived in a buffer for five.
 std::vector<bool> errors_of_long_messages(const Communicator& comm) {
   const std::vector<float> out(10);
   std::vector<float> in(5);
@@ -66,7 +67,7 @@ TEST_CASE("patient waits bring every message, and are those of one communicator"
 }
 
 TEST_CASE("patient waits report a message that is too long, as MPI's do") {
-  // Of what a rank sends to itself Open MPI 4.1 does not notice it in every call.
+  // Open MPI 4.1 does not notice this in every message from a rank to itself.
   if (world().size() == 1) return;
   const Communicator patient = world().duplicate(WaitPolicy::patient);
   CHECK(errors_of_long_messages(world()) == std::vector<bool>{true, true});

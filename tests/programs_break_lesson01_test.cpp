@@ -1,4 +1,4 @@
-// Lesson 1's experiments: the symptom that each promises is there, with its numbers.
+// Lesson 1's experiments: each shows the symptom that it promises, with its numbers.
 #include "tests/support/broken_run.hpp"
 
 #include <cstddef>
@@ -116,7 +116,7 @@ TEST_CASE("print-order: through the ranks' buffers, lines do not stand in order"
     const std::vector<json> rows = symptoms(ranks, kSendRecv, "print-order");
     REQUIRE(rows.size() == 2);
     for (const json& row : rows) {
-      // None is lost or doubled.
+      // No line is lost or doubled.
       const auto order = row["order"].get<std::vector<int>>();
       CHECK(order.size() == static_cast<std::size_t>(2 * ranks));
       CHECK(std::set<int>(order.begin(), order.end()).size() == order.size());
@@ -125,7 +125,7 @@ TEST_CASE("print-order: through the ranks' buffers, lines do not stand in order"
     CHECK(rows[1]["flushed"] == true);
     CHECK(rows[1]["out_of_place"] == 0);
   }
-  // As a reader sees it: every rank has printed its own line, in whatever order.
+  // What a reader sees: every rank has printed its own line, in any order.
   const CommandResult plain = broken(4, kSendRecv, "print-order");
   for (const std::string line : {"line 0 by rank 0", "line 1 by rank 1", "line 3 by rank 3"}) {
     CHECK(plain.says(line));
@@ -144,7 +144,7 @@ TEST_CASE("no-group: single sends wait in a cycle, or there is no NCCL", "[break
     CHECK(result.status == 86);
     CHECK(result.says("send and receive in a group: right numbers"));
     CHECK(result.says("NCCL's"));       // its stream or its call
-    if (!DIST_CUDA_EMULATED) continue;  // what real NCCL does inside, the watch cannot see
+    if (!DIST_CUDA_EMULATED) continue;  // the watch cannot see inside real NCCL
     CHECK(result.says("of ncclSend #1"));
     CHECK(result.says(ranks == 2 ? "cycle 0 -> 1 -> 0" : "cycle 0 -> 1 -> 2 -> 0"));
   }

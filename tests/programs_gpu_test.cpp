@@ -97,7 +97,7 @@ TEST_CASE("NCCL with two ranks on one GPU is refused, or run if it can be", "[gp
       kJob);
   INFO(asked.out << asked.err);
   if (asked.status == 2) {
-    CHECK(asked.says("does not allow (2.30 can)"));
+    CHECK(asked.says("does not allow (2.30 does)"));
   } else {
     CHECK(trained(asked).final["backend"] == "nccl");
   }

@@ -1,4 +1,4 @@
-// Lesson 1's program, as a reader runs it: what it prints, verifies, keeps and refuses.
+// Lesson 1's program, as a reader runs it: what it prints, verifies, saves and refuses.
 #include "tests/support/program_checks.hpp"
 
 #include <cmath>
@@ -59,7 +59,7 @@ TEST_CASE("ping-pong has one row per size, then the fit, which it keeps", "[less
   CHECK(fit["act"] == "fit");
   const json kept = json::parse(content_of(folder / ".learn/alpha-beta.json"));
   for (const char* key : {"alpha_us", "beta_ns_per_byte", "r2"}) {
-    // --json prints nine digits, the file all of them.
+    // --json prints nine digits, and the file has all of them.
     const double in_full = kept[key].get<double>();
     CHECK(std::abs(fit[key].get<double>() - in_full) <= 1e-8 * std::abs(in_full));
   }

@@ -1,5 +1,5 @@
-// Look at: replace_file, whose order of write, fsync, rename, fsync guards each against another
-// way to lose a file.
+// Look at: replace_file, in which each of write, fsync, rename, fsync prevents a different way
+// to lose a file.
 #include "01_send_recv/advanced/atomic_file.hpp"
 
 #include "common/check.hpp"
@@ -20,14 +20,14 @@
 namespace dist {
 namespace {
 
-// Between the name of a file and six letters that the system chooses.
+// Goes between the file's name and six letters that the system chooses.
 constexpr const char* kUnfinished = ".unfinished-";
 
 [[noreturn]] void cannot_write(const std::string& name) {
   throw Error(name + ": cannot be written: " + std::strerror(errno));
 }
 
-// With the last slash; "./" for a name alone.
+// Includes the last slash; "./" if there is none.
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
@@ -44,8 +44,8 @@ bool are_one_file(const std::string& a, const std::string& b) {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-// The file that a writer of `path` would write, past symbolic links, also those that lead to
-// nothing yet. Throws Error for what is there and not a regular file.
+// The file that a writer of `path` would write. Follows symbolic links, even if their target
+// does not exist yet. Throws Error if something other than a regular file is in the way.
 std::string target_of(const std::string& path) {
   std::string target = path;
   char link[PATH_MAX];
@@ -65,8 +65,8 @@ std::string target_of(const std::string& path) {
   return target;
 }
 
-// A file beside `target` to be renamed when it is complete; until then it goes with this
-// object. Locked while its writer lives.
+// A file beside `target`, to be renamed when it is complete. Until then the destructor removes
+// it. It is locked while its writer is alive.
 class Unfinished {
  public:
   Unfinished(const std::string& target, const std::string& name)
@@ -79,14 +79,14 @@ class Unfinished {
   const File& file() const { return file_; }
 
  private:
-  // Exclusively and with mode 0600, as mkstemp promises.
+  // Creates a new file with mode 0600, as mkstemp promises.
   int create(const std::string& name) {
     const std::string pattern = path_;
     for (;;) {
       path_ = pattern;
       const int descriptor = ::mkostemp(path_.data(), O_CLOEXEC);
       if (descriptor < 0) cannot_write(name);
-      // Somebody may have taken it for a leftover before it was locked.
+      // Another process may have removed it as a leftover before it was locked.
       struct stat status {};
       ::flock(descriptor, LOCK_EX);
       if (::fstat(descriptor, &status) != 0 || status.st_nlink > 0) return descriptor;
@@ -98,7 +98,7 @@ class Unfinished {
   File file_;
 };
 
-// What writers of `target` have left that were killed: their locks went with them.
+// Removes what killed writers of `target` left behind. Their locks ended with them.
 void remove_leftovers(const std::string& target) {
   const std::string folder = folder_of(target);
   const std::string prefix = name_in_folder(target) + kUnfinished;
@@ -115,7 +115,7 @@ void remove_leftovers(const std::string& target) {
 
 }  // namespace
 
-// A pipe that nobody writes to is not waited for.
+// With O_NONBLOCK, opening a pipe without a writer does not wait.
 File::File(const std::string& path)
     : File(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC), path) {}
 
@@ -139,7 +139,7 @@ void File::write(const void* data, std::size_t bytes) const {
 }
 
 void File::write_at(const std::string& text, std::size_t offset) const {
-  // A short write cannot happen to bytes that have been written before.
+  // No short write can happen here, because these bytes already exist.
   if (::pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(offset)) !=
       static_cast<ssize_t>(text.size())) {
     fail("cannot be written");
@@ -152,7 +152,7 @@ void File::read(void* data, std::size_t bytes) const {
     const ssize_t got = ::read(descriptor_, next, bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail("cannot be read");
-    if (got == 0) throw Error(name_ + ": became shorter while it was read");
+    if (got == 0) throw Error(name_ + ": became shorter while it was being read");
     next += got;
     bytes -= static_cast<std::size_t>(got);
   }
@@ -166,7 +166,7 @@ std::size_t File::size() const {
 }
 
 void File::sync() const {
-  if (::fsync(descriptor_) != 0) fail("cannot be brought to the disk");
+  if (::fsync(descriptor_) != 0) fail("cannot be written to the disk");
 }
 
 void File::fail(const char* what) const {
@@ -178,7 +178,7 @@ void require_writable(std::span<const OutputFile> files) {
     if (path.empty()) continue;
     try {
       const std::string target = target_of(path);
-      // A rename would not mind a file that is write-protected, but its owner would.
+      // A rename would replace even a write-protected file, which its owner would not want.
       if (::access(target.c_str(), W_OK) != 0 && errno != ENOENT) cannot_write(path);
       remove_leftovers(target);
       const Unfinished attempt(target, path);
@@ -203,20 +203,19 @@ void replace_file(const std::string& path, const std::function<void(const File&)
   const Unfinished unfinished(target, path);
   const File& file = unfinished.file();
   write(file);
-  // Others may read what they could read before; a new file is as open as any.
+  // Keep the old file's permissions. A new file gets the default ones.
   struct stat old {};
   const mode_t mask = ::umask(0);
   ::umask(mask);
   const mode_t mode = ::stat(target.c_str(), &old) == 0 ? old.st_mode & 0777 : 0666 & ~mask;
   if (::fchmod(file.descriptor(), mode) != 0) cannot_write(path);
-  // Before the rename: a name that points to data still in memory would, after a power cut,
-  // point to an empty file.
+  // Sync before the rename. Otherwise the name could point to an empty file after a power cut.
   file.sync();
   if (::rename(unfinished.path().c_str(), target.c_str()) != 0) cannot_write(path);
-  // The rename itself is an entry of the folder, and reaches the disk with the folder.
+  // The rename changes the folder, and reaches the disk only with the folder.
   File(folder_of(target)).sync();
 } catch (const Error&) {
-  throw;  // one that nobody catches would not unwind, and leave the unfinished file
+  throw;  // catching guarantees unwinding, which removes the unfinished file
 }
 
 void write_file_at_once(const std::string& path, const std::string& content) {

@@ -1,4 +1,5 @@
-// Files that a program writes: refused before hours of work, and never seen half written.
+// Output files: a bad path is refused before hours of work, and no reader sees a half-written
+// file.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +9,20 @@
 
 namespace dist {
 
-// A file descriptor that closes itself and, when something fails, says of which file.
+// A file descriptor that closes itself, and names its file when something fails.
 class File {
  public:
   explicit File(const std::string& path);  // for reading
-  File(int descriptor, std::string name);  // takes the descriptor over
+  File(int descriptor, std::string name);  // takes ownership of the descriptor
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   void write(const void* data, std::size_t bytes) const;
-  // Replaces bytes that have been written before.
+  // Overwrites bytes that have been written before.
   void write_at(const std::string& text, std::size_t offset) const;
   void read(void* data, std::size_t bytes) const;
-  // Throws Error for what is not a regular file.
+  // Throws Error if this is not a regular file.
   std::size_t size() const;
   void sync() const;
   int descriptor() const { return descriptor_; }
@@ -33,21 +34,21 @@ class File {
   int descriptor_ = -1;
 };
 
-// What a flag names for writing.
+// An output file, and the flag that names it.
 struct OutputFile {
   std::string flag;
   std::string path;
 };
 
-// Called by the process that will write `files`, before hours of work; an empty path is none.
-// Throws Error("flag: why") for one that cannot be written, and for two that are one file.
-// Changes none; removes what writers that were killed have left beside them.
+// Called by the process that will write `files`, before hours of work. Empty paths are ignored.
+// Throws Error("flag: why") for a file that cannot be written, and for two paths to the same
+// file. Changes none of them, but removes what killed writers left beside them.
 void require_writable(std::span<const OutputFile> files);
 
-// Has `write` write a neighbour of `path` and renames it: whoever looks, also after a power
-// cut, sees the old file or the whole new one. A symbolic link stays: its target is replaced.
-// The neighbour is created anew, under a name that nobody can predict, and for its owner alone.
-// Throws Error naming the file; the old one is kept then.
+// Lets `write` write a temporary file beside `path`, then renames it. A reader sees the old
+// file or the complete new one, even after a power cut. A symbolic link stays, and its target
+// is replaced. The temporary file is new, has an unpredictable name, and only its owner can
+// read it. If this fails, throws Error naming the file, and the old file stays.
 void replace_file(const std::string& path, const std::function<void(const File&)>& write);
 void write_file_at_once(const std::string& path, const std::string& content);
 

@@ -1,4 +1,4 @@
-// Look at: is_sent_eagerly. How to see that something does not happen, without waiting for it.
+// Look at: is_sent_eagerly, which sees that something does not happen, without waiting for it.
 #include "01_send_recv/advanced/eager_limit.hpp"
 
 #include "01_send_recv/send_recv.hpp"
@@ -14,8 +14,8 @@
 namespace dist {
 namespace {
 
-constexpr int kTrialTag = 1;  // the message of the size in question
-constexpr int kTalkTag = 2;   // what the two ranks say to each other about it
+constexpr int kTrialTag = 1;  // the message whose size is being tried
+constexpr int kTalkTag = 2;   // what the two ranks tell each other about it
 constexpr int kRounds = 2;
 
 void say(const Communicator& comm, int peer, std::int64_t word = 0) {
@@ -28,21 +28,20 @@ std::int64_t hear(const Communicator& comm, int peer) {
   return word;
 }
 
-// Whether MPI_Send would return for a message of `bytes` that the receiver has not yet come
-// for.
+// [7] Whether MPI_Send would return for a message of `bytes` before its receive is called.
 //
 //   sender                              receiver
 //   isend(trial) ------------- ... ...
 //   say ------------------------------> hear       twice: the receiver's MPI has been at work,
-//   hear <----------------------------- say        but nobody has asked for the trial
+//   hear <----------------------------- say        but no call has asked for the trial
 //   is the isend done?
 //   say ------------------------------> hear
 //                         ... ... ----> recv(trial)
 //
-// When the answer to a *later* message is here, everything that could happen to the trial
+// When the answer to a *later* message has arrived, everything that can happen to the trial
 // without a receive has happened. If the isend is still not done, it waits for the receive, and
-// so would MPI_Send. (The second round is for MPI's own notes, such as "this piece of shared
-// memory is free again", which may travel on another way than messages.)
+// so would MPI_Send. (The second round is for MPI's internal notes, such as "this piece of
+// shared memory is free again", which may take a different route from messages.)
 bool is_sent_eagerly(const Communicator& comm, int receiver, std::size_t bytes) {
   const std::vector<char> trial(bytes, 'x');
   say(comm, receiver, static_cast<std::int64_t>(bytes));
@@ -72,8 +71,8 @@ void receive_trials(const Communicator& comm, int sender) {
 }
 
 void send_trials(const Communicator& comm, EagerLimit& limit) {
-  std::size_t eager = 0;      // sent so far
-  std::size_t too_large = 1;  // doubled until one is not sent, then the middle of the two
+  std::size_t eager = 0;      // the largest size sent early so far
+  std::size_t too_large = 1;  // doubled until a size is not sent early; then bisection
   while (too_large <= kLargestEagerTrial && is_sent_eagerly(comm, limit.receiver, too_large)) {
     eager = too_large;
     too_large *= 2;
@@ -87,14 +86,14 @@ void send_trials(const Communicator& comm, EagerLimit& limit) {
   say(comm, limit.receiver, kNoMore);
 }
 
-// Which rank 0 is to send to: one of its own host, one of another.
+// Pairs rank 0 with one rank on its own host and one on a different host.
 std::vector<EagerLimit> choose_pairs(const Communicator& comm) {
   std::string host(MPI_MAX_PROCESSOR_NAME, '\0');
   int length = 0;
   MPI_CHECK(MPI_Get_processor_name(host.data(), &length));
   host.resize(static_cast<std::size_t>(length));
-  const std::vector<std::string> hosts = gather_text(comm, host);  // empty but on rank 0
-  std::array<int, 2> peers{0, 0};  // same host, other host; 0: there is none
+  const std::vector<std::string> hosts = gather_text(comm, host);  // empty except on rank 0
+  std::array<int, 2> peers{0, 0};  // same host, different host; 0 if there is none
   for (int rank = comm.rank() == 0 ? comm.size() - 1 : 0; rank > 0; --rank) {
     peers[hosts[static_cast<std::size_t>(rank)] == host ? 0 : 1] = rank;
   }
@@ -126,7 +125,7 @@ std::string eager_limit_parameter(bool same_host) {
   int provided = 0;
   if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return "";
   std::string text;
-  // Shared memory is called vader in Open MPI 4 and sm in 5.
+  // Open MPI 4 calls shared memory vader, Open MPI 5 calls it sm.
   const auto names = same_host ? std::array{"btl_sm_eager_limit", "btl_vader_eager_limit"}
                                : std::array{"btl_tcp_eager_limit", "btl_tcp_eager_limit"};
   for (const char* name : names) {
@@ -137,7 +136,7 @@ std::string eager_limit_parameter(bool same_host) {
     if (!text.empty() || MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS) continue;
     if (MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) != MPI_SUCCESS) continue;
     if (count == 1 && MPI_T_cvar_read(handle, &value) == MPI_SUCCESS) {
-      text = fmt::format("{} is {}", name, value);
+      text = fmt::format("{}: {}", name, value);
     }
     MPI_T_cvar_handle_free(&handle);
   }

@@ -1,5 +1,5 @@
-// What this file adds: up to which size MPI_Send returns although nobody has come to receive.
-// MPI does not say; it can be found out, without hanging and without waiting for a clock.
+// What this file adds: up to what size MPI_Send returns before its receive is called. MPI does
+// not say, but a program can measure it, without hanging and without timing anything.
 // Builds on: send_recv, isend.
 // Look at: eager_limit.cpp, is_sent_eagerly.
 #pragma once
@@ -16,20 +16,20 @@ struct EagerLimit {
   int sender = 0;
   int receiver = 0;
   bool same_host = true;
-  // The largest message, in bytes, that is sent before its receive: 0 if none is.
+  // The largest message, in bytes, that is sent before its receive is called; 0 if none is.
   std::size_t bytes = 0;
-  bool found = false;  // false: everything up to kLargestEagerTrial, which `bytes` is, was sent
+  bool found = false;  // false if even kLargestEagerTrial, which is then `bytes`, was sent
 };
 
 constexpr std::size_t kLargestEagerTrial = std::size_t{16} << 20;
 
-// From rank 0 to the first other rank of its host and to the first of another host, as far as
-// there are such: shared memory and network have different limits. Called on all ranks, the
-// same result on all.
+// The limits from rank 0 to the next rank on its host and to the first rank on a different
+// host, if these ranks exist. Shared memory and the network have different limits. Called on
+// all ranks, with the same result on all.
 std::vector<EagerLimit> find_eager_limits(const Communicator& comm);
 
-// What Open MPI's own parameters say, such as "btl_vader_eager_limit is 4096"; empty if this
-// MPI has no such parameter. It counts the message's header in.
+// Open MPI's own parameter, such as "btl_vader_eager_limit: 4096", which includes the message's
+// header. Empty if this MPI has no such parameter.
 std::string eager_limit_parameter(bool same_host);
 
 }  // namespace dist

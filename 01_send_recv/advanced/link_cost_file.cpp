@@ -1,5 +1,5 @@
-// What this file adds: alpha and beta, kept for the later lessons.
-// Look at: load_link_cost, which believes nothing that it reads.
+// What this file adds: a file that keeps alpha and beta for the later lessons.
+// Look at: load_link_cost, which checks everything that it reads.
 #include "01_send_recv/advanced/atomic_file.hpp"
 #include "01_send_recv/alpha_beta.hpp"
 #include "common/check.hpp"
@@ -27,11 +27,11 @@ Json to_json(const std::vector<CostPoint>& points) {
 }
 
 [[noreturn]] void damaged(const std::string& what) {
-  throw Error(fmt::format("{}: {}; measure again with send_recv --act pingpong, or remove it",
+  throw Error(fmt::format("{}: {}; remove it, or measure again with send_recv --act pingpong",
                           kLinkCostFile, what));
 }
 
-// The number under `key`, from 0 to 10^12: more would overflow in what is computed from it.
+// The number under `key`, from 0 to 10^12. A larger one would overflow in later computations.
 double number(const Json& object, const char* key) {
   const Json* found = object.find(key);
   if (found == nullptr || !found->number()) damaged(fmt::format("no number '{}'", key));
@@ -73,7 +73,7 @@ void save_link_cost(const LinkCost& cost) {
                   {"device", cost.device == DeviceType::cpu ? "cpu" : "cuda"},
                   {"message", to_json(cost.message)},
                   {"exchange", to_json(cost.exchange)}};
-  std::error_code problem;  // not looked at: the write says what is wrong
+  std::error_code problem;  // ignored, since the write below reports what is wrong
   std::filesystem::create_directories(std::filesystem::path(kLinkCostFile).parent_path(),
                                       problem);
   write_file_at_once(kLinkCostFile, file.dump(1) + "\n");
@@ -85,7 +85,7 @@ std::optional<LinkCost> load_link_cost() {
   constexpr std::uintmax_t kLargest = 1 << 20;
   const std::uintmax_t size = std::filesystem::file_size(kLinkCostFile, problem);
   if (problem) damaged(problem.message());
-  if (size > kLargest) damaged(fmt::format("{} bytes, where a few hundred would do", size));
+  if (size > kLargest) damaged(fmt::format("{} bytes, where a few hundred are enough", size));
   std::ifstream stream(kLinkCostFile);
   const std::string text(std::istreambuf_iterator<char>(stream), {});
   const std::optional<Json> parsed = Json::parse(text);
@@ -95,12 +95,12 @@ std::optional<LinkCost> load_link_cost() {
   LinkCost cost;
   cost.alpha_s = number(file, "alpha_us") / 1e6;
   cost.beta_s_per_byte = number(file, "beta_ns_per_byte") / 1e9;
-  if (cost.alpha_s + cost.beta_s_per_byte <= 0) damaged("messages that cost nothing");
-  const Json* r2 = file.find("r2");  // below 0 where a line does not fit at all
+  if (cost.alpha_s + cost.beta_s_per_byte <= 0) damaged("alpha and beta are both 0");
+  const Json* r2 = file.find("r2");  // negative if a line does not fit at all
   if (r2 == nullptr || !r2->number()) damaged("no number 'r2'");
   cost.r2 = *r2->number();
   const double ranks = number(file, "ranks");
-  if (ranks > 1e6) damaged("'ranks' is more than any machine has");
+  if (ranks > 1e6) damaged("'ranks' is larger than on any machine");
   cost.ranks = static_cast<int>(ranks);
   const Json* device = file.find("device");
   const std::string type = device != nullptr && device->text() ? *device->text() : "";

@@ -1,11 +1,11 @@
-// Belief:  a program that ran is right; a blocking send waits, or it does not.
+// Belief:  a program that worked once is correct.
 // Predict: ranks 0 and 1 both send, then both receive. Do they get each other's numbers?
-// You see: they do, with messages of exactly the eager limit, which is found and printed. One
-//          number more, and they hang: the report names the cycle 0 -> 1 -> 0. With --strict
-//          they hang at 4 bytes already.
-// Why:     up to the eager limit MPI_Send leaves a copy with MPI and returns. Above, it waits
-//          for its receive, and neither rank comes to its receive. The program was wrong before
-//          it hung; MPI's memory covered for it.
+// You see: they do, with messages of exactly the eager limit, which the program measures and
+//          prints. With one more number they hang, and the report names the cycle 0 -> 1 -> 0.
+//          With --strict they hang at 4 bytes.
+// Why:     up to the eager limit, MPI copies the message and MPI_Send returns. Above it, the
+//          send waits for its receive, and neither rank reaches its receive. The program was
+//          wrong all along; MPI's buffers hid the mistake.
 // In the wild: open-mpi/ompi#1669; Mantevo/miniMD#8
 #include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/break_it/experiments.hpp"
@@ -22,8 +22,8 @@
 namespace dist {
 namespace {
 
-// Ranks 0 and 1 send first and receive afterwards; the others have nothing to do. Whether the
-// right numbers came.
+// Ranks 0 and 1 send first and receive afterwards; the others do nothing. True if the right
+// numbers arrived.
 bool send_first(const Communicator& comm, std::size_t count) {
   if (comm.rank() > 1) return true;
   const int peer = 1 - comm.rank();
@@ -40,8 +40,8 @@ bool send_first(const Communicator& comm, std::size_t count) {
 bool break_head_to_head(const Program& program) {
   const Console& console = program.console;
   const Communicator& comm = program.comm;
-  // Between ranks 0 and 1 it is one of these; which, is no matter: below the smallest the two
-  // come to an end, above the largest they do not.
+  // One of these is the limit between ranks 0 and 1. We need not know which: up to the smallest
+  // limit the exchange completes, and above the largest it hangs.
   const std::vector<EagerLimit> limits = find_eager_limits(comm);
   const auto [smallest, largest] = std::ranges::minmax(limits, {}, &EagerLimit::bytes);
   const std::size_t fits = smallest.bytes / sizeof(float);
@@ -56,13 +56,13 @@ bool break_head_to_head(const Program& program) {
   }
   console.line(fmt::format("  {} bytes: ranks 0 and 1 both send first. If they hang, the watch",
                            too_many * sizeof(float)));
-  console.line("  says who waits for whom, and ends the job with status 86");
+  console.line("  reports who waits for whom, and ends the job with status 86");
   console.row({{"break", "head-to-head"},
                {"eager_limit_bytes", smallest.bytes},
                {"right_at_bytes", right ? Json(fits * sizeof(float)) : Json()},
                {"hangs_at_bytes", too_many * sizeof(float)}});
   send_first(comm, too_many);
-  console.line(fmt::format("  this MPI sends {} bytes early, too: nothing hung",
+  console.line(fmt::format("  nothing hung: this MPI sends even {} bytes early",
                            too_many * sizeof(float)));
   return false;
 }

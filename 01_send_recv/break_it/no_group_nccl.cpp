@@ -1,14 +1,14 @@
 // Belief:  NCCL's sends and receives pair up by themselves.
 // Predict: every rank queues a send to the right, then a receive from the left, on one stream.
-//          The calls return at once. Does the stream ever come to its end?
-// You see: in a group it does. Without one it hangs: all ranks' streams stand in their send.
-//          Every time in the emulated build, whose sends wait for their receive at any size.
-//          NCCL's own may keep some data in its buffers, so the message here is large.
-// Why:     a stream does its work in order. Every rank's receive stands behind its send, and
+//          The calls return at once. Does the stream ever finish?
+// You see: in a group it does. Without one it hangs: every rank's stream waits in its send. The
+//          emulated build hangs every time, because its sends wait for their receive at any
+//          size. Real NCCL may buffer some data, so the message here is large.
+// Why:     a stream does its work in order. Every rank's receive is queued behind its send, and
 //          the send waits for the receive of the rank to the right. ncclGroupStart and
-//          ncclGroupEnd make one piece of work of the two. It is head-to-head again, one floor
-//          deeper: the host is not in a call at all, it waits for its stream.
-// In the wild: NVIDIA/nccl#584; where the group is missing and nothing hangs, NVIDIA/nccl#1144
+//          ncclGroupEnd turn the two into one piece of work. This is head-to-head again, but
+//          here the stream hangs: the host's calls have returned.
+// In the wild: NVIDIA/nccl#584; NVIDIA/nccl#1144, where the group is missing and nothing hangs
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
@@ -44,18 +44,18 @@ bool break_no_group(const Program& program) {
   const std::string size = format_bytes(out.size_bytes());
   console.line(fmt::format("  {} to the right, send and receive in a group: {}", size,
                            right ? "right numbers" : "WRONG numbers"));
-  console.line(fmt::format("  {} to the right, without the group: it will hang", size));
+  console.line(fmt::format("  {} to the right, without the group: this will hang", size));
   console.row({{"break", "no-group"}, {"bytes", out.size_bytes()}, {"right_in_group", right}});
 
-  // A communicator of its own: the first one's connections are made already, and its buffers
-  // could take part of the message.
+  // Use a new communicator. The first one already has connections, whose buffers could take
+  // part of the message.
   NcclCommunicator nccl = connect_nccl_by_messages(comm, stream.device());
   NCCL_CHECK(nccl, ncclSend(out.data(), out.numel(), ncclFloat, comm.right(), nccl.get(),
                             stream.get()));
   NCCL_CHECK(nccl,
              ncclRecv(in.data(), in.numel(), ncclFloat, comm.left(), nccl.get(), stream.get()));
   nccl.synchronize(stream);
-  console.line("  this NCCL kept all of it in its buffers: nothing hung");
+  console.line("  nothing hung: this NCCL held all of it in its buffers");
   return false;
 }
 

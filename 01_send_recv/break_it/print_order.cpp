@@ -1,14 +1,14 @@
-// Belief:  the order of the lines on the screen is the order in which they were printed.
+// Belief:  lines appear on the screen in the order in which they were printed.
 // Predict: the ranks pass a token around and print line 0, 1, 2, ... while they hold it. In
-//          which order do the lines arrive?
-// You see: written to one file through each rank's own buffer, as standard output is when it is
-//          no terminal, they stand rank by rank. Flushed before the token goes on, they are in
-//          order. What your screen shows has gone through mpirun, which reads a pipe per rank:
-//          in one run in order, in the next one not: try it a few times. That is the
-//          one thing that the program itself cannot see, so it counts for nothing.
+//          what order do the lines arrive?
+// You see: in a file, the lines are sorted by rank, because each rank's buffer is written when
+//          it closes the file. If each line is flushed before the token moves on, they are in
+//          order. The screen's lines go through mpirun, which reads one pipe per rank: they are
+//          in order in some runs and not in others. Try it a few times. The program cannot see
+//          the screen, so its verdict ignores that part.
 // Why:     a printed line waits in its process's buffer, then in its rank's pipe, and mpirun
-//          takes from the pipes what is there. None of them knows of the token. So rank 0
-//          prints for all in this course, and what the others have to say travels to it first.
+//          reads from each pipe what it finds. None of them knows about the token. So in this
+//          course rank 0 prints for all, and the other ranks send it their text.
 // In the wild: mpi-forum/mpi-issues#296, kokkos/kokkos-tools#25
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
@@ -32,8 +32,8 @@ namespace {
 
 constexpr int kRounds = 2;
 
-// Calls print(number) for number 0, 1, 2, ... on ranks 0, 1, ..., 0, 1, ...: each call begins
-// after the one before has returned, for the token is passed in between.
+// Calls print(number) for number 0, 1, 2, ... on ranks 0, 1, ..., 0, 1, ... The token is passed
+// in between, so each call begins after the one before has returned.
 template <class Print>
 void with_token(const Communicator& comm, int rounds, Print print) {
   std::int64_t number = 0;
@@ -49,7 +49,7 @@ void with_token(const Communicator& comm, int rounds, Print print) {
 
 using Path = std::array<char, 256>;
 
-// Rank 0 makes an empty file; all get its name, as lesson 1 can: one message for each.
+// Rank 0 makes an empty file and sends its name to every other rank.
 Path share_file(const Communicator& comm) {
   Path path{};
   if (comm.rank() != 0) {
@@ -60,16 +60,16 @@ Path share_file(const Communicator& comm) {
   if (name.size() >= path.size()) throw Error("the name of the temporary folder is too long");
   std::copy(name.begin(), name.end(), path.begin());
   const int file = ::mkstemp(path.data());
-  if (file < 0) throw Error(name + ": cannot be made");
+  if (file < 0) throw Error(name + ": cannot be created");
   ::close(file);
   for (int rank = 1; rank < comm.size(); ++rank) send<char>(comm, path, rank);
   return path;
 }
 
-// The numbers in the order in which they stand in the file; empty but on rank 0.
+// The numbers in their order in the file; empty except on rank 0.
 std::vector<std::int64_t> print_into_file(const Communicator& comm, bool flush) {
   const Path path = share_file(comm);
-  // Appending, as a shell's >> does: nobody writes over another's lines.
+  // Append, as a shell's >> does, so that no rank overwrites another rank's lines.
   std::FILE* const file = std::fopen(path.data(), "a");
   if (file == nullptr) throw Error(fmt::format("{}: cannot be written", path.data()));
   with_token(comm, kRounds, [&](std::int64_t number) {
@@ -77,7 +77,7 @@ std::vector<std::int64_t> print_into_file(const Communicator& comm, bool flush) 
     if (flush) std::fflush(file);
   });
   std::fclose(file);
-  comm.barrier();  // all lines are in the file
+  comm.barrier();  // now all lines are in the file
   std::vector<std::int64_t> order;
   if (comm.rank() == 0) {
     std::ifstream lines(path.data());
@@ -100,14 +100,15 @@ std::size_t out_of_place(const std::vector<std::int64_t>& order) {
 std::string why_no_print_order(const Program& program) {
   const bool one_host =
       program.comm.all_agree(program.comm.local_size() == program.comm.size());
-  return one_host ? "" : "needs all ranks on one host, to write to one file";
+  return one_host ? "" : "needs all ranks on one host, so that they can write to one file";
 }
 
 bool break_print_order(const Program& program) {
   const Console& console = program.console;
   const Communicator& comm = program.comm;
   if (!console.json()) {
-    // Past the Console, each rank by itself: the one place in the course that does so.
+    // Each rank prints directly, without the Console. This is the only such place in the
+    // course.
     with_token(comm, 1, [&](std::int64_t number) {
       fmt::print("  line {} by rank {}, on its way through mpirun\n", number, comm.rank());
       std::fflush(stdout);

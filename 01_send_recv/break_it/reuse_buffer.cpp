@@ -1,13 +1,13 @@
 // Belief:  MPI_Isend has copied my data when it returns.
-// Predict: rank 0 starts to send version 1 of its numbers, writes version 2 over them, and only
-//          then waits for the send. Which version does rank 1 get?
-// You see: of four numbers, version 1: they were copied at once. Of a message above the eager
-//          limit, version 2, though it was written after MPI_Isend. (Some transports send the
-//          first few kilobytes ahead, as version 1: then the message is a mixture.)
-// Why:     above the eager limit only the announcement leaves at once. The data is fetched when
-//          the receive is there, from wherever the array stands then. Rank 1 comes for it only
-//          after rank 0 has told it so, so no luck is needed to see it.
-// In the wild: pytorch/pytorch#61875: a warning for the documentation of isend
+// Predict: rank 0 starts to send version 1 of its numbers, overwrites them with version 2, and
+//          only then waits for the send. Which version does rank 1 get?
+// You see: version 1 of four numbers, which were copied at once. Version 2 of a message above
+//          the eager limit, although it was written after MPI_Isend. (Some transports send the
+//          first few kilobytes ahead. Then the message is a mixture.)
+// Why:     above the eager limit, MPI_Isend only announces the message. MPI reads the array
+//          after the receive is called, and rank 1 calls it only after rank 0 has overwritten
+//          the array. So the result does not depend on luck.
+// In the wild: pytorch/pytorch#61875, which adds a warning to the documentation of isend
 #include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
@@ -27,7 +27,7 @@ namespace {
 constexpr int kDataTag = 1;
 constexpr int kGoTag = 2;
 
-// How many numbers of each version rank 1 received; on rank 0.
+// How many numbers of each version rank 1 received. Valid on rank 0.
 struct Versions {
   std::int64_t first = 0;
   std::int64_t second = 0;
@@ -83,7 +83,7 @@ bool break_reuse_buffer(const Program& program) {
                  {"of_version_2", got.second}});
     at_large = got;
   }
-  console.line("  both times version 1 was sent, and version 2 written before the wait");
+  console.line("  both times MPI_Isend was given version 1, overwritten before the wait");
   return comm.rank() != 0 || at_large.second > 0;
 }
 

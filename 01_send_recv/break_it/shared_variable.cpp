@@ -1,12 +1,13 @@
 // Belief:  ranks share memory: what rank 0 writes to a variable, rank 1 can read.
 // Predict: rank 0 sets a global variable to 42 before a barrier. Rank 1 reads it after the
 //          barrier. Is it 42?
-// You see: the same variable with another value on every rank. The addresses differ because
-//          Linux shuffles them: with `setarch -R` before mpirun they are equal, the values not.
-// Why:     ranks are processes. Each has its own address space, in which the same program lies
-//          at addresses of its own; the barrier makes rank 1 wait, it moves nothing.
-// In the wild: an address (or a pointer in a struct) sent as a message means nothing to its
-//          receiver.
+// You see: 42 on rank 0 and 0 on all other ranks. The addresses differ because Linux randomises
+//          them. With `setarch -R` before mpirun the addresses are equal, but the values still
+//          differ.
+// Why:     ranks are processes, and each has its own address space. The barrier makes rank 1
+//          wait, but moves no data.
+// In the wild: an address (or a pointer in a struct) that is sent as a message means nothing to
+//          its receiver.
 #include "01_send_recv/break_it/experiments.hpp"
 
 #include <fmt/core.h>
@@ -33,7 +34,7 @@ bool break_shared_variable(const Program& program) {
                       {"rank", comm.rank()},
                       {"address", address},
                       {"value", the_variable}});
-  program.console.line("rank 0 wrote 42 before the barrier; nobody else's variable changed");
+  program.console.line("rank 0 wrote 42 before the barrier; no other rank's variable changed");
   return the_variable == (comm.rank() == 0 ? 42 : 0);
 }
 

@@ -1,13 +1,14 @@
-// Belief:  a receive takes as much as it has room for.
-// Predict: rank 0 sends four numbers; rank 1 has room for three. What does MPI_Recv return?
-// You see: MPI_ERR_TRUNCATE. The memory behind the room is as it was; what stands in the room
-//          MPI leaves open. The other way round, three numbers into room for four, MPI is
-//          content: only the status tells, and the fourth number is an old one.
-// Why:     a receive's count is how much fits, not how much comes. More is an error, which most
-//          programs never see as one: MPI's default handler ends them. Less is no error for
-//          MPI, so our recv() looks at the status and throws.
-// In the wild: CFT-HY/HILA#35: a receive that took the message of another: this error, or, of
-//          equal length, silently wrong numbers
+// Belief:  a receive takes as much as its buffer can hold.
+// Predict: rank 0 sends four numbers, and rank 1's buffer holds three. What does MPI_Recv
+//          return?
+// You see: MPI_ERR_TRUNCATE. The memory behind the buffer does not change, but the contents of
+//          the buffer are undefined. Three numbers in a buffer for four are not an error: only
+//          the status shows the length, and the fourth number is an old one.
+// Why:     a receive's count is the capacity of its buffer, not the length of the message. When
+//          a message is too long, MPI's default handler ends the program. MPI accepts a shorter
+//          one, so our recv() checks the status and throws.
+// In the wild: CFT-HY/HILA#35, where a receive took a different receive's message. The result
+//          was this error, or, with equal lengths, wrong numbers without an error.
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -25,16 +26,16 @@
 namespace dist {
 namespace {
 
-constexpr float kOld = -1.0F;  // what stood in the memory before
+constexpr float kOld = -1.0F;  // what the memory held before
 
 struct Received {
   int error_class = MPI_SUCCESS;
   std::string error;
-  int count = 0;  // by the status
+  int count = 0;  // according to the status
   std::array<float, 4> memory{kOld, kOld, kOld, kOld};
 };
 
-// Rank 1 receives into the first `room` of four floats, without the check of our recv().
+// Rank 1 receives into the first `room` of four floats, without our recv()'s check.
 Received receive_raw(const Communicator& comm, int room) {
   Received result;
   MPI_Status status{};
@@ -75,11 +76,11 @@ bool receive_three_ways(const Program& program, Json& row, std::string& text) {
          {"recv_says", ours}};
   text = fmt::format(
       "  4 numbers, room for 3: MPI_Recv returns {}\n"
-      "                         memory behind the room: {}\n"
-      "  3 numbers, room for 4: MPI_Recv returns {}; its status says {} came\n"
-      "                         memory: {} (where {} stood)\n"
+      "                         memory behind the buffer: {}\n"
+      "  3 numbers, room for 4: MPI_Recv returns {}; its status counts {}\n"
+      "                         memory: {} (each was {} before)\n"
       "  the same, with recv(): {}",
-      too_long.error, behind_is_untouched ? "as before" : "OVERWRITTEN", too_short.error,
+      too_long.error, behind_is_untouched ? "unchanged" : "OVERWRITTEN", too_short.error,
       too_short.count, join(too_short.memory, " "), kOld, ours);
   return refused && behind_is_untouched && short_is_fine && ours != "nothing";
 }
@@ -100,7 +101,7 @@ bool break_truncate(const Program& program) {
   Json row;
   std::string text;
   if (comm.rank() == 1) seen = receive_three_ways(program, row, text);
-  // Rank 1 has seen it, rank 0 speaks.
+  // Rank 1 has the result, and rank 0 prints it.
   const auto texts = gather_text(comm, text);
   const auto rows = gather_text(comm, row.dump());
   if (comm.rank() == 0) {

@@ -1,13 +1,13 @@
-// Belief:  a receive takes whatever comes.
+// Belief:  a receive takes whatever arrives.
 // Predict: rank 0 sends with tag 8, rank 1 receives with tag 7. Does it get the message?
-// You see: first two messages, tag 8 before tag 7, received in the other order: each receive
-//          gets its own. Then only tag 8, and a receive of tag 7: it hangs, and the report says
-//          "rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8".
-// Why:     a receive takes the next message of its sender, communicator and tag. Another tag's
-//          is kept for another receive. Two ranks that number their messages differently wait
-//          for ever, although everything was sent.
-// In the wild: a probe that took any tag mixed up sizes and data on 64 ranks, never on 32
-//          (4C-multiphysics/4C#2058)
+// You see: first, tags 8 and 7 are sent and received in the opposite order, and each receive
+//          gets its own message. Then only tag 8 is sent, and tag 7 is received. This hangs,
+//          and the report says "rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8".
+// Why:     a receive takes the next message with its sender, communicator and tag. MPI keeps
+//          messages with other tags for other receives. If two ranks number their messages
+//          differently, they wait forever, although everything was sent.
+// In the wild: a probe that accepted any tag confused sizes with data on 64 ranks, but never on
+//          32 (4C-multiphysics/4C#2058)
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -25,16 +25,16 @@ using FourNumbers = std::array<float, 4>;
 
 FourNumbers numbers_of(int tag) {
   FourNumbers numbers{};
-  fill_tracer_numbers(numbers, tag);  // thousands say the tag
+  fill_tracer_numbers(numbers, tag);  // so the thousands show the tag
   return numbers;
 }
 
-// Rank 0 sends tags 8, 7; rank 1 receives tags 7, 8. True if each receive got its own.
+// Rank 0 sends tags 8, 7; rank 1 receives tags 7, 8. True if each receive got its own message.
 bool receive_in_other_order(const Communicator& comm) {
   if (comm.rank() == 0) {
     const FourNumbers other = numbers_of(kOther);
     const FourNumbers asked = numbers_of(kAsked);
-    // Started, not waited for: rank 1 comes for the second message first.
+    // Start both before waiting, because rank 1 receives the second message first.
     Request first = isend<float>(comm, other, 1, kOther);
     Request second = isend<float>(comm, asked, 1, kAsked);
     first.wait();
@@ -57,12 +57,12 @@ bool break_wrong_tag(const Program& program) {
   const bool selected = comm.all_agree(receive_in_other_order(comm));
   console.line(fmt::format("  sent tag 8, then 7; received tag 7, then 8: {}",
                            selected ? "each receive got its own" : "MIXED UP"));
-  console.line("  now rank 0 sends tag 8 only, and rank 1 receives tag 7: it will hang");
+  console.line("  now rank 0 sends only tag 8, and rank 1 receives tag 7: this will hang");
   console.row({{"break", "wrong-tag"}, {"each_got_its_own", selected}});
   FourNumbers numbers = numbers_of(kOther);
   if (comm.rank() == 0) send<float>(comm, numbers, 1, kOther);
   if (comm.rank() == 1) recv<float>(comm, numbers, 0, kAsked);
-  // The ranks that are not waiting go on to the verdict and wait for rank 1 there.
+  // The other ranks go on to the verdict, where they wait for rank 1.
   return false;
 }
 

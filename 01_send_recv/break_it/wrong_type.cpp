@@ -1,11 +1,13 @@
 // Belief:  MPI compares the sender's type with the receiver's.
-// Predict: rank 0 sends four floats. Rank 1 receives four ints, or two doubles. What comes?
-// You see: no error; the same 16 bytes, read as something else. 1000.0F becomes 1148846080.
-// Why:     a message carries bytes, its sender and its tag. MPI's standard says the types must
-//          match and leaves it to the program; Open MPI, as others, does not look. (An MPI that
-//          did look would be right, too: then the experiment says that nothing appeared.) Our
-//          send<float> and recv<float> make type and pointer agree on one side, not on both.
-// In the wild: MPI_FLOAT left standing when the array became double (visit-dav/visit#2005)
+// Predict: rank 0 sends four floats. Rank 1 receives four ints, or two doubles. What arrives?
+// You see: no error. The same 16 bytes are read as a different type, and 1000.0F becomes
+//          1148846080.
+// Why:     a message carries bytes, its sender and its tag. The MPI standard requires matching
+//          types, but leaves that to the program, and Open MPI does not check. (An MPI that
+//          checks is allowed. Then this experiment reports that the symptom did not appear.)
+//          Our send<float> and recv<float> keep type and pointer consistent on each side, but
+//          cannot compare the two sides.
+// In the wild: MPI_FLOAT was not changed when the array became double (visit-dav/visit#2005)
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -30,8 +32,8 @@ FourFloats sent_numbers() {
   return numbers;
 }
 
-// Rank 1: what comes, received as four ints and as two doubles. Both calls return as if all
-// were well; recv() would throw otherwise.
+// Rank 1 receives the numbers as four ints and as two doubles. Neither call reports an error;
+// if one did, recv() would throw.
 bool receive_as_others(const Communicator& comm, Json& row, std::string& text) {
   std::array<std::int32_t, 4> ints{};
   recv<std::int32_t>(comm, ints, 0);
@@ -43,7 +45,7 @@ bool receive_as_others(const Communicator& comm, Json& row, std::string& text) {
       "  sent as floats:     {}\n"
       "  received as ints:   {}\n"
       "  received as doubles: {}\n"
-      "  no call returned an error; the bits are the same in all three",
+      "  no call returned an error; the bits are the same in all three lines",
       join(sent, " "), join(ints, " "), join(doubles, " ", "{:g}"));
   return std::bit_cast<FourFloats>(ints) == sent && std::bit_cast<FourFloats>(doubles) == sent;
 }

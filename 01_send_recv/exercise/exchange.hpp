@@ -1,5 +1,5 @@
 // Exercise: two ranks swap their numbers.
-// Check it with ./learn check 1; ./learn hint 1 helps, a little more each time.
+// Check your code with ./learn check 1. For hints, run ./learn hint 1 one or more times.
 #pragma once
 
 #include "common/check.hpp"         // MPI_CHECK(MPI_...(...)); mpi_count(size): a size as int
@@ -12,17 +12,17 @@
 
 namespace dist::exercise {
 
-// Called by two partners, each with the other's rank as `peer`; other pairs may do the same at
-// the same time. A rank may also be its own peer, and then calls it alone.
+// Called by two ranks, each with the other's rank as `peer`. Other pairs may call it at the
+// same time. A rank may also be its own peer; then it calls this alone.
 //
-// `out` goes to the peer, and what the peer has in its `out` comes to `in`. in.size() is
-// exactly how many floats come; it may differ from out.size(), and either may be 0. The two do
-// not overlap. When the call returns, `in` is complete and `out` may be written again.
+// Sends `out` to the peer and receives the peer's `out` into `in`. Exactly in.size() floats
+// arrive. in.size() may differ from out.size(), and either may be 0. The two do not overlap.
+// When the call returns, `in` is complete and `out` may be overwritten.
 //
-// Target: one message from each partner, of out.size() floats (a rank that is its own peer may
-// do without). Right for any size, with no help from MPI's copies of small messages. Use
+// Target: one message from each rank, of out.size() floats (none is needed if a rank is its own
+// peer). It must work for any size, without relying on MPI's copies of small messages. Use
 // MPI_Send, MPI_Recv, MPI_Sendrecv, or MPI_Isend and MPI_Irecv with MPI_Wait or MPI_Waitall:
-// these are what the check counts; collectives are not allowed.
+// the check counts these. Collectives are not allowed.
 inline void exchange(const Communicator& comm, int peer, std::span<const float> out,
                      std::span<float> in) {
   not_started();  // replace this line

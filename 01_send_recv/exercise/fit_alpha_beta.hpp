@@ -1,5 +1,5 @@
-// Exercise: what do messages cost here?
-// Check it with ./learn check 1; ./learn hint 1 helps, a little more each time.
+// Exercise: fit alpha and beta, the cost of a message, to measured times.
+// Check your code with ./learn check 1. For hints, run ./learn hint 1 one or more times.
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"  // CostPoint {bytes, seconds}; LinkCost
@@ -9,20 +9,20 @@
 
 namespace dist::exercise {
 
-// The line  seconds = alpha_s + beta_s_per_byte * bytes  that fits the points best. Only these
-// two members of the result matter. Sends nothing.
+// Returns the line  seconds = alpha_s + beta_s_per_byte * bytes  that fits the points best.
+// Only these two members of the result matter. Sends nothing.
 //
-// There are three points or more, of at least three sizes, which span up to six orders of
-// magnitude; so do the times, all above zero. They come in any order, and a size may be there
-// more than once.
+// There are at least three points, of at least three different sizes. Sizes and times span up
+// to six orders of magnitude, and all times are above zero. The points may be in any order, and
+// a size may appear more than once.
 //
 // Target:
-//   1. If all points lie on a line, that line, to a millionth of every point's time.
-//   2. Every size counts alike: if every time is off by up to 10 %, up or down, the line is off
-//      by less than 25 % at every size.
-//   3. One bad measurement does not spoil it: if ten of eleven points lie on a line and the
-//      time of one, whichever, is 50 times too long or too short, the line is off by less than
-//      5 % at every size.
+//   1. If all points are on a line, the result is that line, to a millionth of each time.
+//   2. Every size has the same weight: if each time is off by up to 10 %, up or down, the line
+//      is off by less than 25 % at every size.
+//   3. One bad measurement does not spoil the fit: if ten of eleven points are on a line, and
+//      the time of any one point is 50 times too long or too short, the line is off by less
+//      than 5 % at every size.
 inline LinkCost fit_alpha_beta(std::span<const CostPoint> points) {
   not_started();  // replace this line
 }

@@ -1,5 +1,5 @@
 // Exercise: one step of a ring.
-// Check it with ./learn check 1; ./learn hint 1 helps, a little more each time.
+// Check your code with ./learn check 1. For hints, run ./learn hint 1 one or more times.
 #pragma once
 
 #include "common/check.hpp"         // MPI_CHECK(MPI_...(...)); mpi_count(size): a size as int

@@ -2,7 +2,7 @@
 
 #include <mpi.h>
 
-// Open MPI's extensions; other MPIs that know the question declare it in mpi.h.
+// Open MPI declares the query in its extensions; other MPIs that have it declare it in mpi.h.
 #if DIST_WITH_CUDA && __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
 #endif
@@ -10,7 +10,7 @@
 namespace dist {
 
 bool mpi_is_cuda_aware() {
-  // Emulated device memory belongs to the emulation: no MPI can read it.
+  // No MPI can read emulated device memory.
 #if DIST_WITH_CUDA && !DIST_CUDA_EMULATED && defined(MPIX_CUDA_AWARE_SUPPORT)
   return MPIX_Query_cuda_support() == 1;
 #else
@@ -24,8 +24,8 @@ Device message_device(Device device) {
 
 std::string describe_messages(Device device) {
   if (device.is_cpu()) return "";
-  return mpi_is_cuda_aware() ? "; MPI is CUDA-aware and reads the GPU's memory itself"
-                             : "; MPI gets pinned host copies: it is not CUDA-aware";
+  return mpi_is_cuda_aware() ? "; MPI is CUDA-aware and reads the GPU's memory directly"
+                             : "; MPI is not CUDA-aware and gets pinned host copies";
 }
 
 }  // namespace dist

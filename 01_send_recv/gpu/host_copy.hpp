@@ -1,9 +1,8 @@
-// How a host-side operation meets a tensor that may lie on a GPU.
+// How a host-side operation works on a tensor that may be on a GPU.
 //
-// Debian's and Ubuntu's MPI cannot read GPU memory: a device pointer given to MPI_Send is a
-// segmentation fault. So a message to or from a GPU is staged through pinned host memory. On
-// the CPU nothing is copied and `operate` sees the tensor itself; nor is it where MPI can read
-// the GPU's memory by itself and `operate` only hands the memory on (for_mpi).
+// Debian's and Ubuntu's MPI cannot read GPU memory: MPI_Send crashes on a device pointer. So a
+// message to or from a GPU is staged through pinned host memory. There is no copy if the tensor
+// is on the CPU, or if MPI is CUDA-aware and `operate` only passes the memory to MPI (for_mpi).
 #pragma once
 
 #include "01_send_recv/gpu/cuda_aware.hpp"
@@ -13,8 +12,8 @@
 
 namespace dist {
 
-// Calls operate(std::span<float>) on the host's view of `tensor`, with all work queued on
-// `stream` done; what operate writes is in the tensor when on_host returns.
+// Calls operate(std::span<float>) with the contents of `tensor`, after all work queued on
+// `stream` is done. Whatever operate writes is in the tensor when on_host returns.
 template <class Operate>
 void on_host(const Stream& stream, const Tensor& tensor, Operate operate) {
   if (tensor.device().is_cpu()) {
@@ -26,26 +25,26 @@ void on_host(const Stream& stream, const Tensor& tensor, Operate operate) {
   stream.synchronize();
   operate(std::span<float>(staging, tensor.numel()));
   copy_bytes(stream, tensor.data(), staging, tensor.size_bytes());
-  stream.synchronize();  // the next user may write to the staging memory now
+  stream.synchronize();  // now the staging memory may be reused
 }
 
-// The same for an operation that only reads, and returns what `read` returns. Nothing is copied
-// on the CPU: a copy of the largest weight would be what a rank's memory has to hold at most.
+// The same for an operation that only reads. Returns what `read` returns. On the CPU nothing is
+// copied, because a copy of the largest weight would raise the rank's peak memory.
 template <class Read>
 auto read_on_host(const Stream& stream, const Tensor& tensor, Read read) {
   if (tensor.device().is_cpu()) return read(std::span<const float>(tensor.span()));
   return read(std::span<const float>(to_host(stream, tensor)));
 }
 
-// on_host for an operation that gives the memory to MPI and does not look into it: a
-// CUDA-aware MPI gets the GPU's own memory, and nothing is copied.
+// on_host for an operation that only passes the memory to MPI. A CUDA-aware MPI gets the GPU's
+// own memory, and nothing is copied.
 template <class Operate>
 void for_mpi(const Stream& stream, const Tensor& tensor, Operate operate) {
   if (tensor.device().is_cpu() || !mpi_is_cuda_aware()) {
     on_host(stream, tensor, operate);
     return;
   }
-  stream.synchronize();  // MPI knows nothing of our streams: the tensor must be complete
+  stream.synchronize();  // MPI does not know our streams, so the tensor must be complete
   operate(std::span<float>(tensor.data(), tensor.numel()));
 }
 

@@ -37,7 +37,7 @@ void check_nccl(NcclCommunicator& nccl, ncclResult_t status, const char* call, c
     nccl.wait_for_call();
     return;
   }
-  // What NCCL knows about the failure is kept with the last error, not in the code.
+  // The last error describes the failure better than the status code does.
   throw Error(fmt::format("{} ({}): {} at {}:{}", ncclGetErrorString(status),
                           ncclGetLastError(nullptr), call, file, line));
 }
@@ -47,9 +47,9 @@ NcclCommunicator::NcclCommunicator(const NcclId& bytes, int rank, int size, Devi
     : rank_(rank), size_(size), device_(device), limit_(limit) {
   ncclUniqueId id;
   std::memcpy(&id, bytes.data(), sizeof(id));
-  CUDA_CHECK(cudaSetDevice(device.index));  // NCCL takes the current GPU
+  CUDA_CHECK(cudaSetDevice(device.index));  // NCCL uses the current GPU
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;  // so that a rank that never comes is reported, not waited for
+  config.blocking = 0;  // so that we can report a rank that never arrives
   NCCL_CHECK(*this, ncclCommInitRankConfig(&comm_, size, id, rank, &config));
   alive_ = std::make_shared<char>();
 }
@@ -57,7 +57,7 @@ NcclCommunicator::NcclCommunicator(const NcclId& bytes, int rank, int size, Devi
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ == nullptr) return;
   alive_.reset();
-  // Finalizing waits for the other ranks, and they may not come if this one is failing.
+  // Finalizing waits for the other ranks, which may never arrive if this rank is failing.
   if (std::uncaught_exceptions() > 0) {
     ncclCommAbort(comm_);
     return;
@@ -90,7 +90,7 @@ bool NcclCommunicator::in_progress_since(std::chrono::steady_clock::time_point b
 
 void NcclCommunicator::give_up(const std::string& reason) {
   alive_.reset();
-  // Abort, not destroy: it ends the kernels that wait on the GPU for the missing rank.
+  // Unlike destroy, abort ends the kernels that wait on the GPU for the missing rank.
   ncclCommAbort(std::exchange(comm_, nullptr));
   throw Error(fmt::format("NCCL on rank {} of {}: {}", rank_, size_, reason));
 }
@@ -103,7 +103,7 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
   }
   void* handle = nullptr;
   const ncclResult_t status = ncclCommRegister(comm_, memory, bytes, &handle);
-  // The communicator's end is also that of its registrations.
+  // Destroying the communicator also ends its registrations.
   std::shared_ptr<void> owner(
       memory, [comm = comm_, handle, alive = std::weak_ptr<void>(alive_)](void* p) {
         if (handle != nullptr && !alive.expired()) ncclCommDeregister(comm, handle);

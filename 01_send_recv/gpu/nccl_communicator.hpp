@@ -1,7 +1,7 @@
-// NCCL's communicator, owned: from ncclCommInitRank to ncclCommDestroy.
+// Owns NCCL's communicator, from ncclCommInitRank to ncclCommDestroy.
 //
-// Its unique id must get from rank 0 to the others. Here that takes a message to each
-// (nccl_send_recv.hpp); from lesson 02 on it is broadcast (02_broadcast/connect_nccl.hpp).
+// Its unique id must get from rank 0 to the other ranks. Lesson 1 sends it to each of them
+// (nccl_send_recv.hpp). Later lessons broadcast it (02_broadcast/connect_nccl.hpp).
 #pragma once
 
 #include "common/communicator.hpp"
@@ -18,17 +18,17 @@ struct ncclComm;  // what ncclComm_t points to
 
 namespace dist {
 
-// A ncclUniqueId: 128 bytes that rank 0 makes and every rank must hold before it can join.
+// An ncclUniqueId: 128 bytes that rank 0 creates, and that every rank needs in order to join.
 using NcclId = std::array<char, 128>;
 
 // Called on one rank.
 NcclId make_nccl_id();
 
-// Move-only. Made and destroyed on all ranks together. Used by one thread at a time.
+// Move-only. All ranks create and destroy it together. Used by one thread at a time.
 class NcclCommunicator {
  public:
   // Waits until all `size` ranks have called it with rank 0's id. `limit` is how long this and
-  // any later call may take before the communicator is given up.
+  // any later call may take before the communicator is aborted.
   NcclCommunicator(const NcclId& id, int rank, int size, Device device,
                    std::chrono::milliseconds limit = std::chrono::seconds(60));
   NcclCommunicator(NcclCommunicator&& other) noexcept;
@@ -42,30 +42,30 @@ class NcclCommunicator {
   Device device() const { return device_; }
   ncclComm* get() const { return comm_; }
 
-  // Memory of NCCL's own allocator, registered with this communicator: a collective on it needs
-  // no copy into NCCL's own buffers where the hardware can do without (the NCCL User Guide's
-  // "User Buffer Registration"). All ranks must then pass registered memory, each at the same
-  // distance from its beginning. It may outlive the communicator. Called on one rank; contents
-  // undefined. Before NCCL 2.19, which has none of this: ordinary GPU memory.
+  // Memory from NCCL's own allocator, registered with this communicator. Where the hardware
+  // allows it, a collective on it needs no copy into NCCL's buffers (see "User Buffer
+  // Registration" in the NCCL User Guide). All ranks must then pass registered memory, at the
+  // same offset from its beginning. It may outlive the communicator. Called on one rank; the
+  // contents are undefined. Before NCCL 2.19, this is ordinary GPU memory.
   std::shared_ptr<void> allocate(std::size_t bytes);
 
-  // The host waits until `stream` is done. Unlike Stream::synchronize it does not wait for ever
-  // for a rank that is gone: an error of NCCL's, or more time than the limit, aborts the
-  // communicator and throws Error.
+  // The host waits until `stream` is done. Unlike Stream::synchronize it does not wait forever
+  // for a rank that has died: after an error in NCCL, or when the limit has passed, it aborts
+  // the communicator and throws Error.
   void synchronize(const Stream& stream) { synchronize(stream.record_event()); }
-  // The same up to a mark.
+  // The same, but only up to `event`.
   void synchronize(const Event& event);
   // The same for a call that is still in progress.
   void wait_for_call();
 
  private:
-  // Throws if NCCL reports an error or `begin` is longer ago than the limit; true while a call
-  // is in progress.
+  // True while a call is in progress. Throws Error if NCCL reports an error, or if `begin` is
+  // longer ago than the limit.
   bool in_progress_since(std::chrono::steady_clock::time_point begin);
   [[noreturn]] void give_up(const std::string& reason);
 
   ncclComm* comm_ = nullptr;
-  std::shared_ptr<void> alive_;  // as long as comm_ may still be asked to forget memory
+  std::shared_ptr<void> alive_;  // exists while comm_ can still deregister memory
   int rank_ = 0;
   int size_ = 1;
   Device device_;

@@ -1,4 +1,4 @@
-// The flag with which a reader asks for NCCL.
+// Checks the flag that selects NCCL.
 #pragma once
 
 #include "01_send_recv/gpu/why_no_nccl.hpp"
@@ -9,14 +9,14 @@
 
 namespace dist {
 
-// Called on all ranks: why those of `program`, whose device is chosen, cannot use NCCL; empty
-// if they can.
+// Why the ranks of `program`, whose device is already chosen, cannot use NCCL; empty if they
+// can. Called on all ranks.
 inline std::string why_no_nccl_here(const Program& program) {
   return why_no_nccl(program.comm, program.device.device);
 }
 
-// When the flags are read, `no_nccl` holds the answer; and `flag` is refused if `wanted`, its
-// value, is "nccl" all the same. Both must outlive the reading.
+// Once the flags are parsed, `no_nccl` holds that reason. `flag` is refused if its value,
+// `wanted`, is "nccl" and there is a reason. Both strings must outlive the parsing.
 inline void check_nccl_flag(Program& program, const std::string& flag,
                             const std::string& wanted, std::string& no_nccl) {
   program.flags.check_together([&program, flag, &wanted, &no_nccl] {

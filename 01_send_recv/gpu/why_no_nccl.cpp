@@ -20,8 +20,8 @@ namespace dist {
 #if DIST_WITH_NCCL
 namespace {
 
-// Which GPU of which host, as NCCL itself tells them apart: by the bus, since the index depends
-// on what each process is shown (CUDA_VISIBLE_DEVICES). Fixed size, so that it can be gathered.
+// Identifies a GPU by host and bus, as NCCL does. The index would not do, since it depends on
+// CUDA_VISIBLE_DEVICES. The size is fixed, so that ranks can gather the names.
 struct GpuName {
   char host[65] = {};
   char bus[20] = {};
@@ -39,7 +39,7 @@ GpuName name_of(Device device) {
   return name;
 }
 
-// What the library at run time can do, which need not be the one of the build.
+// Asks the library at run time, which may differ from the one at build time.
 std::string why_no_shared_gpu(const std::string& sharers) {
   int version = 0;
   ncclGetVersion(&version);
@@ -51,8 +51,8 @@ std::string why_no_shared_gpu(const std::string& sharers) {
     return sharers +
            ", which NCCL allows only with NCCL_MULTI_RANK_GPU_ENABLE=1 in the environment";
   }
-  return fmt::format("{}, which NCCL {}.{} does not allow (2.30 can)", sharers, version / 10000,
-                     version % 10000 / 100);
+  return fmt::format("{}, which NCCL {}.{} does not allow (2.30 does)", sharers,
+                     version / 10000, version % 10000 / 100);
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ std::string why_no_nccl(const Communicator& comm, Device device) {
   std::vector<GpuName> all(static_cast<std::size_t>(comm.size()));
   constexpr int kBytes = sizeof(GpuName);
   MPI_CHECK(MPI_Allgather(&mine, kBytes, MPI_CHAR, all.data(), kBytes, MPI_CHAR, comm.get()));
-  // Every rank reads the same list in the same order, and so finds the same answer.
+  // Every rank reads the same list in the same order, so all find the same answer.
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] == GpuName{}) {
       return "NCCL moves GPU memory, and " +

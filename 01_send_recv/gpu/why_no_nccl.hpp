@@ -1,4 +1,4 @@
-// Whether NCCL can carry messages between these ranks: it wants a GPU for every one of them.
+// Whether NCCL can carry messages between these ranks, which needs one GPU per rank.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -8,12 +8,12 @@
 
 namespace dist {
 
-// Why the ranks of `comm` cannot use NCCL together, as a sentence; empty if they can. Called on
-// all ranks; empty on all or on none.
+// A sentence that says why the ranks of `comm` cannot use NCCL together; empty if they can.
+// Called on all ranks; empty on all or on none.
 //
-// Two ranks on one GPU are refused, as NCCL would refuse them in the middle of its start
-// ("Duplicate GPU detected"). From NCCL 2.30 on it allows them, if NCCL_MULTI_RANK_GPU_ENABLE=1
-// stands in the environment: an experimental mode, so it must be asked for in this way.
+// Two ranks on one GPU are refused here, because NCCL would refuse them later, while it starts
+// ("Duplicate GPU detected"). NCCL 2.30 and newer allow them in an experimental mode, if the
+// environment contains NCCL_MULTI_RANK_GPU_ENABLE=1.
 std::string why_no_nccl(const Communicator& comm, Device device);
 
 }  // namespace dist

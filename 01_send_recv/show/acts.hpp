@@ -1,4 +1,4 @@
-// The acts of the program send_recv: what main.cpp can show.
+// The acts that the program send_recv can show.
 #pragma once
 
 #include "01_send_recv/show/sweep_options.hpp"
@@ -6,19 +6,20 @@
 
 namespace dist {
 
-// Each is called on all ranks; true on all ranks if every number was right on all of them.
+// Each is called on all ranks, and returns true on all ranks if every number on every rank was
+// correct.
 
 // four_numbers.cpp: four numbers per rank, printed before and after.
 bool show_message(const Program& program, const SweepOptions& sweep);
 bool show_ring(const Program& program, const SweepOptions& sweep);
 bool show_nccl(const Program& program, const SweepOptions& sweep);
 
-// costs.cpp: what a message costs, by size; alpha and beta, kept for later lessons. Needs two
-// ranks, as all that follow.
+// costs.cpp: what a message costs, by size; alpha and beta, saved for later lessons. This act
+// and those below need two ranks.
 bool show_ping_pong(const Program& program, const SweepOptions& sweep);
 
-// ways.cpp: up to which size MPI_Send returns early; the five ways of an exchange; and a
-// program that hangs, on purpose: it throws Error if it did not.
+// ways.cpp: up to what size MPI_Send returns early; five ways to pass numbers on; and a
+// deliberate deadlock, which throws Error if it does not hang.
 bool show_eager_limit(const Program& program, const SweepOptions& sweep);
 bool show_exchanges(const Program& program, const SweepOptions& sweep);
 bool show_deadlock(const Program& program, const SweepOptions& sweep);

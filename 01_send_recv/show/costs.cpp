@@ -1,5 +1,4 @@
-// What this file adds: the table of the ping-pong, the line through it, and the file in which
-// both stay.
+// What this file adds: the ping-pong's table and the line fitted to it, both saved in a file.
 // Builds on: ping_pong, alpha_beta.
 #include "01_send_recv/alpha_beta.hpp"
 #include "01_send_recv/ping_pong.hpp"
@@ -14,16 +13,16 @@
 namespace dist {
 namespace {
 
-// The sizes that have been measured, in seconds of rank 0.
+// The measured times, on rank 0's clock.
 struct Sweep {
   std::vector<CostPoint> message;
   std::vector<CostPoint> exchange;
 };
 
-// On rank 0; nothing for a sweep of fewer than three sizes.
+// Called on rank 0. Returns nothing for a sweep of fewer than three sizes.
 std::optional<LinkCost> fit(const Program& program, const Sweep& measured) {
   if (measured.message.size() < 3) {
-    program.console.line("no alpha and beta: a line needs at least three sizes");
+    program.console.line("no alpha and beta, since a fit needs at least three sizes");
     program.console.row({{"act", "fit"},
                          {"alpha_us", nullptr},
                          {"beta_ns_per_byte", nullptr},
@@ -45,7 +44,7 @@ double gigabytes_per_s(std::size_t bytes, const PingPongTimes& times) {
   return static_cast<double>(bytes) / (1e3 * times.one_way_us);
 }
 
-// "11.31 (-7%)": what the line says of a size, and how far off that is.
+// "11.31 (-7%)": the line's time for a size, and its error.
 std::string line_and_error(const std::optional<LinkCost>& cost, const CostPoint& point) {
   if (!cost) return "-";
   const double seconds = cost->line_seconds(point.bytes);
@@ -59,7 +58,7 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
   const Communicator& comm = program.comm;
   console.line(
       "ping-pong: ranks 0 and 1 exchange a tensor, then all pass it to the right; "
-      "microseconds");
+      "times in microseconds");
   Sweep measured;
   std::vector<PingPongTimes> all_times;
   bool correct = true;
@@ -81,7 +80,7 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
   std::optional<LinkCost> cost;
   if (comm.rank() == 0) cost = fit(program, measured);
 
-  Table table({"size", "one way", "GB/s", "by the line", "both: send_recv", "isend/irecv",
+  Table table({"size", "one way", "GB/s", "fitted line", "both: send_recv", "isend/irecv",
                "all: ring"});
   for (std::size_t i = 0; i < all_times.size(); ++i) {
     const PingPongTimes& times = all_times[i];
@@ -94,10 +93,10 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
   }
   table.print(console);
   if (cost) {
-    save_link_cost(*cost);  // without a line, what was kept before stays
+    save_link_cost(*cost);  // without a line, keep the old file
     console.line(
-        fmt::format("the line: a message of n bytes takes {:.2f} us + n x {:.4f} ns "
-                    "(r2 {:.3f}); kept in {}",
+        fmt::format("fitted line: n bytes take {:.2f} us + n x {:.4f} ns "
+                    "(r2 {:.3f}); saved in {}",
                     1e6 * cost->alpha_s, 1e9 * cost->beta_s_per_byte, cost->r2, kLinkCostFile));
   }
   return comm.all_agree(correct);

@@ -1,6 +1,6 @@
-// What this file adds: the tensor of four numbers per rank, before and after.
-// Builds on: raw_messages; and send_recv, whose typed calls do the same.
-// Look at: expected_after_ring: what must come out is computed without a message.
+// What this file adds: four numbers per rank, before and after an exchange.
+// Builds on: raw_messages, and send_recv, whose typed calls do the same.
+// Look at: expected_after_ring, which computes the right result without any message.
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
 #include "01_send_recv/raw_messages.hpp"
@@ -19,8 +19,7 @@ namespace {
 
 constexpr std::size_t kNumbers = 4;
 
-// The tensor that walks through all five lessons: rank r starts with 1000 r, 1000 r + 1, ...,
-// so that every number says where it comes from.
+// Rank r starts with 1000 r, 1000 r + 1, ..., so that every number shows where it came from.
 Tensor four_numbers(const Communicator& comm, const Stream& stream) {
   const Tensor tensor({kNumbers}, stream.device());
   on_host(stream, tensor,
@@ -48,7 +47,7 @@ void wrapped_ring(const Communicator& comm, std::span<float> numbers) {
   }
 }
 
-// What `rank` must hold at the end, computed without any message.
+// The numbers that `rank` must hold at the end, computed without any message.
 float expected_after_message(int rank, int size, std::size_t i) {
   return tracer_number(rank == 1 && size > 1 ? 0 : rank, i);
 }
@@ -62,14 +61,14 @@ float expected_after_ring(int rank, int size, std::size_t i) {
 
 using Exchange = void (*)(const Communicator&, std::span<float>);
 
-// One way of the four numbers through the ranks: in MPI's calls, in ours, and its outcome.
+// An exchange of the four numbers: with MPI's calls, with ours, and the expected result.
 struct Act {
   const char* name;
   const char* title;
   Exchange raw;
   Exchange wrapped;
   float (*expected)(int rank, int size, std::size_t index);
-  bool adds;  // needs the numbers where the host can read them
+  bool adds;  // so the host must be able to read the numbers
 };
 
 constexpr Act kMessage{"message",
@@ -85,7 +84,7 @@ constexpr Act kRing{"ring",
                     expected_after_ring,
                     /*adds=*/true};
 
-// Prints each rank's numbers before and after; true on all ranks if `correct` is true on all.
+// Prints each rank's numbers before and after. True on all ranks if `correct` is true on all.
 bool report(const Program& program, const char* act, const std::vector<float>& before,
             const std::vector<float>& after, bool correct) {
   const Console& console = program.console;
@@ -102,7 +101,7 @@ bool report(const Program& program, const char* act, const std::vector<float>& b
   return program.comm.all_agree(correct);
 }
 
-// The four numbers after they went their way.
+// The four numbers after the exchange.
 std::vector<float> exchanged(const Program& program, const Act& act, Exchange exchange) {
   const Stream& stream = program.stream;
   const Tensor tensor = four_numbers(program.comm, stream);
@@ -115,8 +114,7 @@ std::vector<float> exchanged(const Program& program, const Act& act, Exchange ex
   return to_host(stream, tensor);
 }
 
-// Sends the four numbers on their way, first with MPI's calls, then with ours, and checks every
-// number.
+// Runs the exchange with MPI's calls and with ours, and checks every number.
 bool show(const Program& program, const Act& act) {
   const Communicator& comm = program.comm;
   const std::vector<float> before = to_host(program.stream, four_numbers(comm, program.stream));
@@ -141,7 +139,7 @@ bool show_ring(const Program& program, const SweepOptions&) {
   return show(program, kRing);
 }
 
-// One seat to the right for everybody at once, from GPU to GPU.
+// All ranks send to the right at once, from GPU to GPU.
 bool show_nccl(const Program& program, const SweepOptions&) {
   const Communicator& comm = program.comm;
   const Stream& stream = program.stream;
@@ -155,7 +153,7 @@ bool show_nccl(const Program& program, const SweepOptions&) {
   for (std::size_t i = 0; i < kNumbers; ++i) {
     correct = correct && after[i] == tracer_number(comm.left(), i);
   }
-  program.console.line("nccl: everybody sends to the right, GPU to GPU");
+  program.console.line("nccl: every rank sends to the right, from GPU to GPU");
   return report(program, "nccl", to_host(stream, out), after, correct);
 }
 

@@ -1,4 +1,4 @@
-// The flags of a measurement over message sizes: from where to where, and how often.
+// The flags of a measurement over message sizes: the range of sizes, and the number of runs.
 #pragma once
 
 #include "01_send_recv/measure.hpp"
@@ -16,8 +16,8 @@ struct SweepOptions {
   std::size_t max_bytes;
   int iterations;
 
-  // Adds --min-bytes and --max-bytes (at least `smallest`) and the check that they fit each
-  // other and are whole numbers of floats. One that is not given follows the one that is.
+  // Adds --min-bytes and --max-bytes (at least `smallest`), and checks that they are in order
+  // and hold whole floats. If only one is given, the other follows it.
   void declare(CommandLine& command_line, std::size_t smallest) {
     constexpr std::size_t kLargest = std::size_t{1} << 30;
     command_line.number("--min-bytes", min_bytes, smallest, kLargest, "smallest message");
@@ -40,7 +40,7 @@ struct SweepOptions {
  private:
   static void require_whole_floats(const std::string& flag, std::size_t bytes) {
     if (bytes % sizeof(float) == 0) return;
-    throw Error(flag + ": " + std::to_string(bytes) + " is no whole number of floats");
+    throw Error(flag + ": " + std::to_string(bytes) + " is not a whole number of floats");
   }
 };
 

@@ -1,7 +1,7 @@
-// Test data that cannot lie: every number says which rank it comes from and where it stood.
+// Test data in which every number shows which rank it came from, and its index.
 //
-// With ones everywhere a broadcast that sends nothing, and a sum that counts one rank twice and
-// forgets another, look right.
+// If all data were ones, a broadcast that sends nothing would look right, and so would a sum
+// that counts one rank twice and forgets another.
 #pragma once
 
 #include <cmath>
@@ -10,8 +10,8 @@
 
 namespace dist {
 
-// 1000 * rank + (index modulo a prime). Whole numbers: sums over up to 180 ranks are exact in
-// float32. A prime, so that no chunk of a power of two looks like its neighbour.
+// 1000 * rank + (index modulo a prime). These are whole numbers, so sums over up to 180 ranks
+// are exact in float32. With a prime, no chunk of a power of two looks like its neighbour.
 inline float tracer_number(int rank, std::size_t index) {
   return static_cast<float>(1000 * rank + static_cast<int>(index % 997));
 }
@@ -20,8 +20,8 @@ inline void fill_tracer_numbers(std::span<float> data, int rank) {
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = tracer_number(rank, i);
 }
 
-// How many elements of `data` differ from expected(index) (a double). A relative error of
-// `tolerance` is let pass; with 0, none is.
+// How many elements of `data` differ from expected(index), a double, by more than the relative
+// error `tolerance`.
 template <class Expected>
 std::size_t count_wrong(std::span<const float> data, Expected expected,
                         double tolerance = 0.0) {

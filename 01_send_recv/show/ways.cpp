@@ -1,7 +1,6 @@
-// What this file adds: the eager limit of this machine, the five ways of an exchange in one
-// table, and what happens to the first of them when it relies on small messages.
-// Builds on: eager_limit, exchanges.
-// Look at: show_deadlock, which is wrong on purpose.
+// What this file adds: the eager limit of this machine, a table of five ways to pass numbers
+// on, and a program that relies on small messages. Builds on: eager_limit, exchanges. Look at:
+// show_deadlock, which is wrong on purpose.
 #include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/exchanges.hpp"
 #include "01_send_recv/measure.hpp"
@@ -25,7 +24,7 @@ std::string describe(const EagerLimit& limit) {
   return fmt::format("{}{} bytes", limit.found ? "" : "at least ", limit.bytes);
 }
 
-// The smallest of the limits: a larger message waits for its receiver somewhere.
+// Above the smallest of the limits, some send waits for its receive.
 EagerLimit smallest_of(const std::vector<EagerLimit>& limits) {
   return *std::min_element(limits.begin(), limits.end(),
                            [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
@@ -52,8 +51,8 @@ Timed time_way(const Communicator& comm, const WayToExchange& way, std::size_t b
   const double seconds = median_of_slowest(
       comm, iterations,
       [&] {
-        // Written anew each time, as a program would: what was sent before is still in the
-        // receiver's cache.
+        // Write the numbers again each time, as a real program would. Otherwise they would
+        // still be in the receiver's cache.
         fill_tracer_numbers(out, comm.rank());
         std::fill(in.begin(), in.end(), -1.0F);
       },
@@ -68,13 +67,13 @@ Timed time_way(const Communicator& comm, const WayToExchange& way, std::size_t b
 
 bool show_eager_limit(const Program& program, const SweepOptions&) {
   program.console.line(
-      "eager limit: MPI_Send returns before its receive for messages of up to");
+      "eager limit: MPI_Send returns before the receive is called, for messages of up to");
   for (const EagerLimit& limit : find_eager_limits(program.comm)) {
     const std::string parameter = eager_limit_parameter(limit.same_host);
     program.console.line(
         fmt::format("  {} from rank {} to rank {} on {} host{}", describe(limit), limit.sender,
-                    limit.receiver, limit.same_host ? "the same" : "another",
-                    parameter.empty() ? "" : ": " + parameter + ", header included"));
+                    limit.receiver, limit.same_host ? "the same" : "a different",
+                    parameter.empty() ? "" : " (" + parameter + " with header)"));
     program.console.row({{"act", "eager"},
                          {"sender", limit.sender},
                          {"receiver", limit.receiver},
@@ -112,12 +111,13 @@ bool show_exchanges(const Program& program, const SweepOptions&) {
     table.add(cells);
   }
   program.console.line(
-      "exchange: everybody's numbers one seat to the right, in five ways; microseconds");
+      "exchange: every rank passes its numbers to the right, in five ways; times in "
+      "microseconds");
   table.print(program.console);
   return correct;
 }
 
-// Everybody sends to the right, and would receive afterwards. Above the eager limit no send
+// Every rank sends to the right, and would receive afterwards. Above the eager limit no send
 // returns before its receive is called, and no receive is called before a send returns:
 //
 //   rank 0 waits for rank 1, which waits for rank 2, which waits for rank 3, which waits for 0
@@ -127,18 +127,18 @@ bool show_deadlock(const Program& program, const SweepOptions&) {
   std::size_t bytes = 4U << 20;
   for (const EagerLimit& limit : limits) bytes = std::max(bytes, 2 * limit.bytes);
   program.console.line(
-      fmt::format("deadlock: MPI_Send returns early up to {}; everybody sends {} to the "
-                  "right before anybody receives",
-                  describe(smallest_of(limits)), format_bytes(bytes)));
+      fmt::format("deadlock: every rank sends {} to the right before it receives;\n"
+                  "  MPI_Send returns early up to {}",
+                  format_bytes(bytes), describe(smallest_of(limits))));
   std::vector<float> out(bytes / sizeof(float));
   fill_tracer_numbers(out, comm.rank());
   std::vector<float> in(out.size());
   const int count = mpi_count(out.size());
   MPI_CHECK(MPI_Send(out.data(), count, MPI_FLOAT, comm.right(), /*tag=*/0, comm.get()));
-  // Nobody comes here.
+  // No rank gets here.
   MPI_CHECK(MPI_Recv(in.data(), count, MPI_FLOAT, comm.left(), /*tag=*/0, comm.get(),
                      MPI_STATUS_IGNORE));
-  throw Error(fmt::format("this MPI sends even {} early: nothing hung", format_bytes(bytes)));
+  throw Error(fmt::format("nothing hung: this MPI sends even {} early", format_bytes(bytes)));
 }
 
 }  // namespace dist

@@ -1,5 +1,5 @@
 // Exercise: the ring all-reduce.
-// Check it with ./learn check 3; ./learn hint 3 helps, a little more each time.
+// Check your code with ./learn check 3. For hints, run ./learn hint 3 one or more times.
 #pragma once
 
 #include "03_all_reduce/exercise/ring_all_gather.hpp"

@@ -1,5 +1,5 @@
 // Exercise: the first half of the ring all-reduce.
-// Check it with ./learn check 3; ./learn hint 3 helps, a little more each time.
+// Check your code with ./learn check 3. For hints, run ./learn hint 3 one or more times.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

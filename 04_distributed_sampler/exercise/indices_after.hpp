@@ -1,5 +1,5 @@
 // Exercise: an epoch goes on where another run left it.
-// Check it with ./learn check 4; ./learn hint 4 helps, a little more each time.
+// Check your code with ./learn check 4. For hints, run ./learn hint 4 one or more times.
 #pragma once
 
 #include "04_distributed_sampler/exercise/policy.hpp"

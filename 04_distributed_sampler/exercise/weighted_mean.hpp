@@ -1,5 +1,5 @@
 // Exercise: the mean over the samples of all ranks.
-// Check it with ./learn check 4; ./learn hint 4 helps, a little more each time.
+// Check your code with ./learn check 4. For hints, run ./learn hint 4 one or more times.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

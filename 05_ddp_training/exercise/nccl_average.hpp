@@ -1,6 +1,6 @@
 // Exercise: an average by NCCL beside the computation. Built where CUDA is emulated:
 //   cmake --preset emulated
-// Check it with ./learn check 5; ./learn hint 5 helps, a little more each time.
+// Check your code with ./learn check 5. For hints, run ./learn hint 5 one or more times.
 #pragma once
 
 #include "01_send_recv/gpu/check_nccl.hpp"

@@ -1,5 +1,5 @@
 // Exercise: buckets of gradients leave while backward goes on.
-// Check it with ./learn check 5; ./learn hint 5 helps, a little more each time.
+// Check your code with ./learn check 5. For hints, run ./learn hint 5 one or more times.
 #pragma once
 
 #include "05_ddp_training/exercise/gradient_sync.hpp"

@@ -1,5 +1,5 @@
 // Exercise: after backward, the ranks' gradients become their average, in one message.
-// Check it with ./learn check 5; ./learn hint 5 helps, a little more each time.
+// Check your code with ./learn check 5. For hints, run ./learn hint 5 one or more times.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

@@ -78,7 +78,7 @@ TEST_CASE("send_recv refuses every nonsense in one sentence, and writes nothing"
                      {"--act ''", "--act: '' is not one of"},
                      {"--act RING", "--act: 'RING' is not one of"},
                      {"--min-bytes 3", "--min-bytes: 3 is not between"},
-                     {"--min-bytes 6", "--min-bytes: 6 is no whole number of floats"},
+                     {"--min-bytes 6", "--min-bytes: 6 is not a whole number of floats"},
                      {"--max-bytes 1e6", "--max-bytes: '1e6' is not a whole number"},
                      {"--max-bytes -1", "--max-bytes: -1 is not between"},
                      {"--min-bytes 64 --max-bytes 16", "--min-bytes: larger than --max-bytes"},
@@ -105,7 +105,7 @@ TEST_CASE("broadcast refuses every nonsense in one sentence, and writes nothing"
                      {"--iterations 1e3", "--iterations: '1e3' is not a whole number"},
                      {"--max-bytes 0", "--max-bytes: 0 is not between"},
                      {"--max-bytes 4294967296", "--max-bytes: 4294967296 is not between"},
-                     {"--max-bytes 1022", "--max-bytes: 1022 is no whole number of floats"},
+                     {"--max-bytes 1022", "--max-bytes: 1022 is not a whole number of floats"},
                      {"--algorithm ''", "--algorithm: '' is not one of"},
                      {"--algorithm tree,flat", "--algorithm: 'tree,flat' is not one of"}});
 }
@@ -117,7 +117,7 @@ TEST_CASE("all_reduce refuses every nonsense in one sentence, and writes nothing
       {{"--op mean", "--op: 'mean' is not one of"},
        {"--algorithm tree", "--algorithm: 'tree' is not one of"},
        {"--iterations -3", "--iterations: -3 is not between"},
-       {"--max-bytes 6", "--max-bytes: 6 is no whole number of floats"},
+       {"--max-bytes 6", "--max-bytes: 6 is not a whole number of floats"},
        {"--registered=no", "--registered: takes no value"},
        {"--simulate 4.5", "--simulate: '4.5' is not a whole number"},
        {"--simulate -8", "--simulate: -8 is not between"},
