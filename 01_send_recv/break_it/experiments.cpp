@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::array kExperiments{
     Experiment{"shared-variable", "ranks share memory", break_shared_variable},
-    Experiment{"head-to-head", "it ran, so it is right", break_head_to_head},
-    Experiment{"wrong-tag", "a receive takes whatever comes", break_wrong_tag},
+    Experiment{"head-to-head", "it worked once, so it is correct", break_head_to_head},
+    Experiment{"wrong-tag", "a receive takes whatever arrives", break_wrong_tag},
     Experiment{"truncate", "a receive takes as much as its buffer can hold", break_truncate},
     Experiment{"wrong-type", "MPI compares the types", break_wrong_type},
     Experiment{"reuse-buffer", "MPI_Isend copied my data", break_reuse_buffer},

@@ -1,4 +1,4 @@
-// Belief:  a program that worked once is correct.
+// Belief:  it worked once, so it is correct.
 // Predict: ranks 0 and 1 both send, then both receive. Do they get each other's numbers?
 // You see: they do, with messages of exactly the eager limit, which the program measures and
 //          prints. With one more number they hang, and the report names the cycle 0 -> 1 -> 0.

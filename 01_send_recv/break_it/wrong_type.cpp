@@ -42,8 +42,8 @@ bool receive_as_others(const Communicator& comm, Json& row, std::string& text) {
   const FourFloats sent = sent_numbers();
   row = {{"break", "wrong-type"}, {"sent", sent}, {"as_ints", ints}, {"as_doubles", doubles}};
   text = fmt::format(
-      "  sent as floats:     {}\n"
-      "  received as ints:   {}\n"
+      "  sent as floats:      {}\n"
+      "  received as ints:    {}\n"
       "  received as doubles: {}\n"
       "  no call returned an error; the bits are the same in all three lines",
       join(sent, " "), join(ints, " "), join(doubles, " ", "{:g}"));
