@@ -13,7 +13,7 @@ Memory memory_for(Device destination) {
   return destination.is_cpu() ? Memory::device : Memory::pinned;
 }
 
-// Numbers that the host writes, although they may be meant for a GPU.
+// A tensor that the host writes, even if its numbers are meant for a GPU.
 Tensor host_tensor(std::size_t rows, std::size_t features, Device destination) {
   std::shared_ptr<void> owner = allocate(bytes_of(bytes_of(rows, features), sizeof(float)),
                                          destination, memory_for(destination));
@@ -26,14 +26,16 @@ Tensor host_tensor(std::size_t rows, std::size_t features, Device destination) {
 BatchPlan::BatchPlan(std::size_t batch_size, bool drop, std::size_t parts_of_step,
                      std::size_t batches_of_part)
     : size(batch_size), drop_last(drop), parts(parts_of_step), accumulate(batches_of_part) {
-  if (batch_size == 0) throw Error("DataLoader: a batch size of 0");
-  if (parts_of_step == 0 || batches_of_part == 0) throw Error("DataLoader: steps of no parts");
+  if (batch_size == 0) throw Error("DataLoader: the batch size is 0");
+  if (parts_of_step == 0 || batches_of_part == 0) {
+    throw Error("DataLoader: a step has no parts");
+  }
 }
 
 std::size_t BatchPlan::batches(std::size_t samples) const {
   if (samples % parts != 0) {
-    throw Error("DataLoader: " + std::to_string(samples) + " samples do not divide into " +
-                std::to_string(parts) + " parts");
+    throw Error("DataLoader: cannot divide " + std::to_string(samples) + " samples into " +
+                std::to_string(parts) + " equal parts");
   }
   const std::size_t of_part = samples / parts;
   return parts * (of_part / size + (!drop_last && of_part % size != 0 ? 1 : 0));
@@ -41,8 +43,8 @@ std::size_t BatchPlan::batches(std::size_t samples) const {
 
 std::span<const std::size_t> BatchPlan::samples_of(std::span<const std::size_t> indices,
                                                    std::size_t position) const {
-  // The steps before this one were full: `size` rows from each part. What they left of the
-  // parts is this step's, if it is the last.
+  // The earlier steps took `size` rows from each part. If this step is the last, it takes the
+  // remaining rows, which may be fewer.
   const std::size_t taken = position / parts * size;  // of each part
   const std::size_t rows = std::min(size, indices.size() / parts - taken);
   return indices.subspan(taken * parts + position % parts * rows, rows);
@@ -66,7 +68,7 @@ std::size_t BatchPlan::steps(std::size_t samples) const {
 void BatchPlan::check_start(std::size_t first_batch, std::size_t samples) const {
   if (first_batch > batches(samples)) {
     throw Error("DataLoader: cannot start at batch " + std::to_string(first_batch) +
-                " of an epoch of " + std::to_string(batches(samples)));
+                " of an epoch with " + std::to_string(batches(samples)) + " batches");
   }
 }
 
@@ -96,8 +98,8 @@ BatchDelivery::BatchDelivery(std::size_t most_rows, std::size_t features, const 
 
 Batch BatchDelivery::deliver(const Batch& collected) {
   if (stream_.device().is_cpu()) return collected;
-  // One place on the GPU is enough: the stream works in order, so this copy starts after the
-  // kernels that read the batch before.
+  // One buffer on the GPU is enough: the stream works in order, so this copy starts after the
+  // kernels that read the previous batch.
   const Batch there{.inputs = inputs_.rows(collected.rows()),
                     .targets = std::span(targets_.data(), collected.rows())};
   copy_bytes(stream_, there.inputs.data(), collected.inputs.data(), there.inputs.size_bytes());

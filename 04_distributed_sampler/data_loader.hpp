@@ -1,6 +1,6 @@
 // What this file adds: samples become batches on the device (torch.utils.data.DataLoader with
-// num_workers=0). The plain loop: a batch is collected when it is asked for, and the step
-// waits. Builds on: batch; the sampler decides which samples, this file only collects them.
+// num_workers=0). This is the plain loop, which collects a batch on request while the step
+// waits. Builds on: batch; the sampler chooses the samples and this file collects them.
 // Look at: prefetch_loader.hpp, which gives the same batches from another thread.
 #pragma once
 
@@ -14,21 +14,21 @@ namespace dist {
 
 class DataLoader {
  public:
-  // Batches of `batch_size` samples on the stream's device, `parts` of them a step; see
-  // BatchPlan. `dataset` and `stream` must outlive the loader. Throws Error for a batch size
-  // of 0.
+  // Makes batches of `batch_size` samples on the stream's device, `parts` of them per step
+  // (BatchPlan). `dataset` and `stream` must outlive the loader. Throws Error if `batch_size`
+  // is 0.
   DataLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
              const Stream& stream, std::size_t parts = 1)
       : DataLoader(dataset, BatchPlan(batch_size, drop_last, parts), stream) {}
   DataLoader(const Dataset& dataset, const BatchPlan& plan, const Stream& stream);
 
-  // How many batches `samples` samples make.
+  // The number of batches for `samples` samples.
   std::size_t batches(std::size_t samples) const { return plan_.batches(samples); }
 
   // for (const Batch& batch : loader.over(sampler.indices())) ...
   //
-  // With `first_batch` the epoch begins there, as if that many batches had been skipped, and
-  // nothing of them is read. Throws Error past the end of the epoch.
+  // Skips the first `first_batch` batches of the epoch without reading them. Throws Error if
+  // the epoch has fewer.
   class Range;
   Range over(std::vector<std::size_t> indices, std::size_t first_batch = 0);
 
@@ -38,9 +38,9 @@ class DataLoader {
   const Dataset& dataset_;
   const Stream& stream_;
   BatchPlan plan_;
-  std::vector<HostBatch> host_;  // one; two for a GPU, which fetches one while the other fills
-  std::vector<Event> copied_;    // of each: its copy to the GPU is done
-  std::size_t next_ = 0;         // the one that the next batch goes to
+  std::vector<HostBatch> host_;  // 1 on a CPU; 2 for a GPU, which copies one as the other fills
+  std::vector<Event> copied_;    // for each of them: its copy to the GPU is done
+  std::size_t next_ = 0;         // which of them the next batch goes to
   BatchDelivery delivery_;
   Batch batch_;
 };

@@ -1,5 +1,4 @@
-// What a data set is: numbered samples, each a row of features and a class
-// (torch.utils.data.Dataset).
+// A data set: numbered samples, each a row of features and a class (torch.utils.data.Dataset).
 #pragma once
 
 #include <cstddef>
@@ -20,8 +19,8 @@ class Dataset {
   // Whether get() may wait for a disk.
   virtual bool reads_file() const { return false; }
 
-  // Writes sample `index` into `row` (features() elements) and returns its label. Called from
-  // any thread. `index` is less than size().
+  // Writes sample `index` (less than size()) into `row` (features() elements) and returns its
+  // label. May be called from any thread.
   virtual std::int32_t get(std::size_t index, std::span<float> row) const = 0;
 };
 

@@ -1,5 +1,5 @@
-// The whole rule of which sample goes where. Look at: the picture in indices_after(), and that
-// no message is sent.
+// The rule that decides which sample goes to which rank. Look at: the picture in
+// indices_after(), and that no message is sent.
 #include "04_distributed_sampler/distributed_sampler.hpp"
 
 #include "02_broadcast/random.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 void check_rank(int num_replicas, int rank) {
   if (rank < 0 || rank >= num_replicas) {
-    throw Error("sampler: rank " + std::to_string(rank) + " is not among " +
+    throw Error("sampler: there is no rank " + std::to_string(rank) + " in a world of " +
                 std::to_string(num_replicas));
   }
 }
@@ -28,8 +28,8 @@ DistributedSampler::DistributedSampler(std::size_t dataset_size, int num_replica
       rank_(static_cast<std::size_t>(rank)),
       options_(options) {
   check_rank(num_replicas, rank);
-  // Equal counts on all ranks are the point of padding and dropping: a rank with one batch less
-  // would leave the others waiting in that batch's all-reduce.
+  // Padding and dropping exist to give all ranks equal counts: a rank with one batch fewer
+  // would leave the others waiting in the all-reduce of their extra batch.
   num_samples_ = share_of(dataset_size);
 }
 
@@ -39,30 +39,30 @@ std::size_t DistributedSampler::share_of(std::size_t samples) const {
 }
 
 std::vector<std::size_t> DistributedSampler::indices_after(std::size_t taken) const {
-  // The last steps of an epoch may have taken padding too, so this is not the number of
-  // samples.
+  // `taken` may include padding, so it may exceed the number of samples.
   if (taken > std::max(dataset_size_, total_size())) {
-    throw Error("sampler: " + std::to_string(taken) + " samples of " +
-                std::to_string(dataset_size_) + " taken already");
+    throw Error("sampler: " + std::to_string(taken) + " samples taken, but the epoch has " +
+                std::to_string(std::max(dataset_size_, total_size())));
   }
+  // 1. One order for all ranks. They have the same seed and epoch, so each draws the same order
+  // without a message.
   std::vector<std::size_t> order(dataset_size_);
   if (options_.shuffle) {
-    // Seed and epoch are the same on all ranks, so all draw the same order without a message.
     Generator generator(options_.seed + epoch_);
     order = randperm(dataset_size_, generator);
   } else {
     std::iota(order.begin(), order.end(), std::size_t{0});
   }
-  // Then they take turns. With 10 samples on 4 ranks the order is padded from its own
-  // beginning:
+  // 2. The ranks take turns along it. With 10 samples on 4 ranks, the order is padded with its
+  // own first entries:
   //
   //   order    4 1 7 5 | 3 9 0 8 | 6 2 (4 1)        rank 0: 4 3 6     rank 2: 7 0 4
   //   rank     0 1 2 3   0 1 2 3   0 1  2 3         rank 1: 1 9 2     rank 3: 5 8 1
   //
-  // Turns, not blocks: batch k of all ranks together is then block k of the order, as one
-  // process with a batch as large as all of theirs would have taken it.
+  // With turns instead of blocks, batch k of all ranks together is block k of the order: the
+  // samples that one process would take with a batch as large as all of theirs.
   //
-  // In mid-epoch they go on taking turns where the order was left.
+  // In mid-epoch, the turns continue where the order was left.
   const std::size_t share = share_of(dataset_size_ - std::min(taken, dataset_size_));
   std::vector<std::size_t> mine;
   mine.reserve(share);

@@ -1,5 +1,6 @@
-// What this file adds: which samples are mine? Every rank answers alone, without a message, and
-// together the answers cover the data set (torch.utils.data.distributed.DistributedSampler).
+// What this file adds: which samples a rank takes. Every rank works this out alone, without a
+// message, and together the shards cover the data set
+// (torch.utils.data.distributed.DistributedSampler).
 // Builds on: PyTorch's randperm (02_broadcast/random.hpp).
 // Look at: why all ranks must use the same seed, and what set_epoch changes.
 #pragma once
@@ -13,35 +14,35 @@ namespace dist {
 struct SamplerOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;  // the same on all ranks: not seed + rank, and not the model's seed
-  bool drop_last = false;  // what does not divide among the ranks is dropped, not padded
+  bool drop_last = false;  // drop the remainder instead of padding
 };
 
-// Gives PyTorch's own indices for the same arguments. Of one rank; needs no other.
+// Gives the indices that PyTorch gives for the same arguments. Called on any one rank.
 class DistributedSampler {
  public:
   // Throws Error unless 0 <= rank < num_replicas.
   DistributedSampler(std::size_t dataset_size, int num_replicas, int rank,
                      SamplerOptions options = {});
 
-  // The epoch, from 0, whose order indices() gives. A program that never calls it sees the
-  // order of epoch 0 in every epoch.
+  // Selects the epoch, counted from 0, whose order indices() uses. A program that never calls
+  // this repeats the order of epoch 0 in every epoch.
   void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
 
-  std::size_t num_samples() const { return num_samples_; }  // of this rank; equal on all
+  std::size_t num_samples() const { return num_samples_; }  // of this rank; equal on all ranks
   std::size_t total_size() const { return num_samples_ * num_replicas_; }  // of all ranks
 
   // This rank's samples in the current epoch, num_samples() of them.
   std::vector<std::size_t> indices() const { return indices_after(0); }
 
-  // What is left of the epoch for this rank when the first `taken` samples of the common order
-  // are done, by however many ranks: how a run goes on that was saved in mid-epoch. After k
-  // steps of W ranks with batches of B, `taken` is k W B. On W ranks again this is indices()
-  // without its first k B; on another number of ranks the rest is shared out among those.
-  // As many on every rank. Throws Error when `taken` is more than there is.
+  // This rank's share of what remains when the first `taken` samples of the common order are
+  // done. A run that was saved in mid-epoch resumes this way, on any number of ranks. After k
+  // steps of W ranks with batches of B, `taken` is k W B. On W ranks again, this is indices()
+  // without its first k B. All ranks get the same count. Throws Error if `taken` exceeds the
+  // epoch.
   std::vector<std::size_t> indices_after(std::size_t taken) const;
 
  private:
-  std::size_t share_of(std::size_t samples) const;  // of one rank, when all share `samples`
+  std::size_t share_of(std::size_t samples) const;  // one rank's count if all share `samples`
 
   std::size_t dataset_size_;
   std::size_t num_replicas_;
@@ -51,10 +52,9 @@ class DistributedSampler {
   std::uint64_t epoch_ = 0;
 };
 
-// For evaluation: every sample on exactly one rank, none twice, none left out; so the counts
-// differ by up to one between ranks. An accuracy over padded shards would count some samples
-// twice.
-// Throws Error as above.
+// For evaluation: puts every sample on exactly one rank, so the ranks' counts differ by up to
+// one. An accuracy over padded shards would count some samples twice.
+// Throws Error unless 0 <= rank < num_replicas.
 std::vector<std::size_t> exact_shard(std::size_t dataset_size, int num_replicas, int rank);
 
 }  // namespace dist

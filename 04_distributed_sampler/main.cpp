@@ -1,4 +1,4 @@
-// Lesson 4: every rank finds its own samples, and together they cover the data set.
+// Lesson 4: each rank picks its own samples, and together the ranks cover the data set.
 //
 //   mpirun -np 4 build/bin/distributed_sampler                     14 samples on 4 ranks
 //   mpirun -np 4 build/bin/distributed_sampler --size 10 --drop-last
@@ -18,28 +18,28 @@ using namespace dist;
 
 int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
-  Program program("distributed_sampler", "Lesson 4: every rank finds its own samples.");
+  Program program("distributed_sampler", "Lesson 4: each rank picks its own samples.");
   const Communicator& comm = program.comm;
   CommandLine& flags = program.flags;
 
   SamplingOptions sampling;
   sampling.num_replicas = comm.size();
   sampling.rank = comm.rank();
-  // Four samples for every rank, less two: enough to see padding.
+  // Two fewer than four per rank, so that the run shows padding.
   sampling.size = static_cast<std::size_t>(std::max(1, 4 * comm.size() - 2));
   std::string act = "shards";
   bool picture = false;
   flags.choice("--act", act, {"shards", "policies", "loader", "all"},
-               "what to show; not given: shards, and below them, as text, policies");
+               "what to show; without this flag, text shows shards, then policies");
   sampling.declare(flags);
-  flags.flag("--picture", picture, "draw the first sample, if these were the digits");
+  flags.flag("--picture", picture, "draw rank 0's first sample, with the digits as data");
   program.declare_common();
   flags.check([&] {
     if (flags.given("--rank") && act != "shards") {
-      throw Error("--rank: a world that is not here shows its shards only");
+      throw Error("--rank: works only with --act shards");
     }
     if (picture && sampling.size > 60'000) {
-      throw Error("--picture: draws at most 60000 digits to choose from");
+      throw Error("--picture: --size must be at most 60000");
     }
     sampling.sampler.seed = program.common.seed;
   });
@@ -57,6 +57,6 @@ int main(int argc, char** argv) {
     const std::size_t batch_size = flags.given("--batch-size") ? sampling.batch_size : 64;
     correct &= show_loader(batch_size, console, comm);
   }
-  return console.verdict(correct, "every sample was taken as often as it must be",
+  return console.verdict(correct, "every sample was taken as often as it should be",
                          "the shards do not cover the data set");
 }

@@ -1,5 +1,5 @@
-// Lesson 4: the data sets that shards are taken from, and what is counted over the shards. The
-// synthetic data are compared with real PyTorch's (tests/golden).
+// Lesson 4: the data sets that shards are taken from, and the counts over the shards. The
+// synthetic data are compared with those of real PyTorch (tests/golden).
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "04_distributed_sampler/show/coverage.hpp"
@@ -18,7 +18,7 @@ using namespace dist;
 using namespace dist::test;
 
 TEST_CASE("coverage counts who was taken how often") {
-  // Every rank takes sample 0 and its own; rank 0 takes one more.
+  // Every rank takes sample 0 and one of its own; rank 0 takes one more.
   const auto ranks = static_cast<std::size_t>(world().size());
   const auto me = static_cast<std::size_t>(world().rank());
   Indices mine{0, 1 + me};
@@ -36,7 +36,7 @@ TEST_CASE("coverage counts who was taken how often") {
 }
 
 TEST_CASE("the mean over samples is that of one process, to the bit, for any shards") {
-  // Right answers: whole numbers, whose sum does not depend on its order.
+  // Counts of right answers are whole numbers, whose sum does not depend on their order.
   for (const std::size_t n : {1U, 2U, 10U, 10'001U}) {
     std::size_t right = 0;
     for (std::size_t i = 0; i < n; ++i) right += i % 3 == 0 ? 1 : 0;
@@ -47,7 +47,7 @@ TEST_CASE("the mean over samples is that of one process, to the bit, for any sha
         std::ranges::count_if(mine, [](std::size_t i) { return i % 3 == 0; }));
     CHECK(mean_over_samples(world(), own, mine.size()) == truth);
 
-    // As uneven as can be: all on the last rank.
+    // The most uneven case: all samples are on the last rank.
     const bool last = world().rank() == world().size() - 1;
     CHECK(mean_over_samples(world(), last ? static_cast<double>(right) : 0.0, last ? n : 0) ==
           truth);
@@ -56,17 +56,17 @@ TEST_CASE("the mean over samples is that of one process, to the bit, for any sha
 }
 
 TEST_CASE("a sample weighs the same on a rank with few of them") {
-  // Rank r holds r + 1 samples, each worth r: the weighted mean is sum r (r + 1) / sum (r + 1),
-  // the mean of means (size - 1) / 2.
+  // Rank r holds r + 1 samples with the value r. The weighted mean is
+  // sum r (r + 1) / sum (r + 1), and the mean of means is (size - 1) / 2.
   const auto rank = static_cast<double>(world().rank());
   const auto size = static_cast<double>(world().size());
   const double sum = rank * (rank + 1);
-  const double truth = 2 * (size - 1) / 3;  // the two sums in closed form
+  const double truth = 2 * (size - 1) / 3;  // the same in closed form
   const double mean =
       mean_over_samples(world(), sum, static_cast<std::uint64_t>(world().rank() + 1));
   CHECK(std::abs(mean - truth) < 1e-12);
   if (world().size() > 1) CHECK(std::abs(mean - (size - 1) / 2) > 0.1);
-  // Counts past float's 2^24: a sum in float would lose the odd sample.
+  // Counts above 2^24: a sum in float would lose the odd sample.
   constexpr std::uint64_t kMany = (std::uint64_t{1} << 24) + 1;
   const auto many = static_cast<double>(kMany);
   CHECK(mean_over_samples(world(), many, kMany) == 1.0);

@@ -1,5 +1,5 @@
-// Lesson 4: files that others wrote, the good ones and the ones that lie. Compared with bytes
-// written out here, and with MNIST itself where it lies beside the repository.
+// Lesson 4: good and bad data files, compared with bytes written out here, and with MNIST
+// itself if it is beside the repository.
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "tests/support/golden.hpp"
@@ -57,10 +57,10 @@ TEST_CASE("a compressed file reads as its content, and a damaged one is refused"
     CAPTURE(length);
     const Bytes cut(kPacked.begin(), kPacked.begin() + static_cast<std::ptrdiff_t>(length));
     CHECK_THROWS_AS(read(cut), Error);
-    // Refused where it is read, or, if it begins with pixels, as more than was promised.
+    // Refused while it is read or, if the second stream begins with pixels, as too long.
     CHECK_THROWS_AS(parse_idx_images(read(joined(kPacked, cut)), "images"), Error);
   }
-  for (std::size_t at = 10; at < kPacked.size(); ++at) {  // behind gzip's own header
+  for (std::size_t at = 10; at < kPacked.size(); ++at) {  // after gzip's own header
     CAPTURE(at);
     Bytes flipped = kPacked;
     flipped[at] ^= 1;
@@ -102,7 +102,7 @@ TEST_CASE("errors about files name them, and a header that lies costs no memory"
     CAPTURE(bytes);
     CHECK(labels(bytes).starts_with("some/file: "));
   }
-  CHECK(peak_memory() - peak_before < kLittle);  // 1024 images of 512 x 512 would be 256
+  CHECK(peak_memory() - peak_before < kLittle);  // 1024 images of 512 x 512 take 256 MiB
   const std::string unequal = error_of([] {
     IdxDataset(FileBytes(kPlain), FileBytes(idx({kLabels, 3}, {1, 2, 3})), "some/i", "some/l");
   });
@@ -111,7 +111,7 @@ TEST_CASE("errors about files name them, and a header that lies costs no memory"
 
 TEST_CASE("a compressed file is unpacked as far as its header promises, and no further") {
   if (world().rank() != 0) return;
-  // 2 images of 2 x 3 pixels, and 256 MiB of zeros, in 1.1 MB.
+  // 2 images of 2 x 3 pixels and 256 MiB of zeros, compressed to 1.1 MB.
   Bytes bomb(2U << 20);
   z_stream stream{};
   REQUIRE(deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
@@ -147,10 +147,10 @@ TEST_CASE("a plain file is mapped, a compressed one or a pipe is loaded") {
   {
     IdxDataset made(open_file(plain.path, idx_length), open_file(labels.path, idx_length),
                     "images", "labels");
-    data.emplace(std::move(made));  // moved, and its windows are still right
+    data.emplace(std::move(made));  // after the move, its spans must still be valid
   }
   CHECK(data->reads_file());
-  std::filesystem::remove(plain.path);  // the mapping holds the file
+  std::filesystem::remove(plain.path);  // the mapping keeps the data
   std::vector<float> row(6);
   CHECK(data->get(1, row) == 8);
   CHECK(row[1] == 254.0F / 255);
@@ -171,7 +171,7 @@ TEST_CASE("a plain file is mapped, a compressed one or a pipe is loaded") {
 }
 
 TEST_CASE("a data set larger than memory opens, and costs what is read of it") {
-  // 64 GiB of pixels with a hole where most of them would be: 2^16 images of 1024 x 1024.
+  // A sparse file with 64 GiB of pixels: 2^16 images of 1024 x 1024.
   constexpr std::uint32_t kCount = 1U << 16, kSide = 1024;
   const TemporaryFile images(idx({kImages, kCount, kSide, kSide}, {}));
   const TemporaryFile labels(idx({kLabels, kCount}, Bytes(kCount, 4)));
@@ -179,7 +179,7 @@ TEST_CASE("a data set larger than memory opens, and costs what is read of it") {
   std::filesystem::resize_file(images.path, 16 + std::uintmax_t{kCount} * kSide * kSide,
                                problem);
   if (!all_ranks(!problem)) {
-    std::cout << "skipped: no file of 64 GiB here: " << problem.message() << '\n';
+    std::cout << "skipped: cannot make a file of 64 GiB: " << problem.message() << '\n';
     return;
   }
   {
@@ -198,7 +198,7 @@ TEST_CASE("a data set larger than memory opens, and costs what is read of it") {
   CHECK(data.get(kCount / 2, row) == 4);
   CHECK(row.back() == 0);
   CHECK(peak_memory() - before < kLittle);
-  // A byte more or less than the header promises is refused before anything is read.
+  // A file that is one byte too short is refused before anything is read.
   std::filesystem::resize_file(images.path, 15 + std::uintmax_t{kCount} * kSide * kSide);
   CHECK(contains(
       error_of([&] { parse_idx_images(open_file(images.path, idx_length).span(), "big"); }),

@@ -1,8 +1,7 @@
 // Lesson 4: samples become batches, with and without a thread that reads ahead.
 //
-// The plain loop is compared with the samples themselves, the reading ahead with the plain
-// loop. On GPUs (real or emulated) too, where the steps are queued and nobody waits between
-// them, so that a buffer used again too early shows.
+// Both loaders are compared with the samples themselves, also on GPUs (real or emulated). There
+// the steps are queued without waiting, so a buffer that is reused too early gives wrong data.
 
 #include "04_distributed_sampler/advanced/prefetch_loader.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
@@ -22,14 +21,14 @@ using namespace dist::test;
 
 namespace {
 
-// `count` of 23 samples, in no natural order.
+// `count` of 23 samples, in a mixed order.
 Indices some(std::size_t count) {
   Indices indices(count);
   for (std::size_t i = 0; i < count; ++i) indices[i] = (i * 5 + 2) % 23;
   return indices;
 }
 
-// All that a walk delivered.
+// Everything that a walk delivered.
 struct Delivered {
   std::vector<std::size_t> rows;  // of each batch
   std::vector<float> inputs;
@@ -37,7 +36,7 @@ struct Delivered {
   bool operator==(const Delivered&) const = default;
 };
 
-// The step only queues a copy of its batch, as kernels would read it, and goes on at once.
+// The step queues a copy of its batch, where real steps queue kernels, and continues at once.
 template <class Range>
 Delivered deliver(Range&& range, std::size_t samples, std::size_t features,
                   const Stream& stream) {
@@ -62,7 +61,7 @@ Delivered deliver(Range&& range, std::size_t samples, std::size_t features,
   return all;
 }
 
-// What the batches of `wanted` from batch `first` on must be, from the samples themselves.
+// The batches of `wanted` from batch `first` on, computed from the samples themselves.
 Delivered expected(const Dataset& data, const Indices& wanted, std::size_t batch_size,
                    bool drop_last, std::size_t first) {
   Delivered all;
@@ -121,7 +120,7 @@ TEST_CASE("an epoch can be walked twice, and looked at twice") {
     CHECK(deliver(epoch, 23, 3, stream) == want);
     for (const Batch& batch : epoch) {
       CHECK(batch.rows() == 4);
-      break;  // left early, and walked again from its beginning
+      break;  // leave early, then walk again from the beginning
     }
     CHECK(deliver(epoch, 23, 3, stream) == want);
 
@@ -151,7 +150,7 @@ TEST_CASE("what is skipped is not read, and nothing is read twice") {
     deliver(plain.over(wanted, first), 23, 3, stream);
     deliver(ahead.over(wanted, first), 23, 3, stream);
     CHECK(for_plain.reads() == Indices(begin, wanted.end()));
-    // Two threads may be at two batches at once, so that the order is open.
+    // Two threads may collect two batches at once, so the order of the reads varies.
     Indices once = for_ahead.reads();
     std::ranges::sort(once);
     Indices rest(begin, wanted.end());
@@ -171,11 +170,11 @@ TEST_CASE("batches are collected by another thread, and just so many ahead") {
       auto batch = epoch.begin();
       for (std::size_t step = 0; step < 4; ++step, ++batch) {
         CHECK((*batch).rows() == 2);
-        // The step does nothing but wait; without reading ahead it would wait for ever.
+        // The step only waits; without reading ahead, it would wait forever.
         data.wait_for(2 * (step + 1 + prefetch));
       }
-      // That nothing happens is no event to wait for: a thread that went on, into the slot that
-      // is in use, has time to do it here.
+      // There is no event for "nothing happens". So give a faulty thread the time to write into
+      // the slot that is in use.
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     CHECK(data.reads().size() == 2 * (4 + prefetch));
@@ -210,7 +209,7 @@ TEST_CASE("what the data set throws on the thread arrives at the batch that it c
     }
     CHECK(deliver(ahead.over({0, 2}), 2, 3, stream) ==
           deliver(plain.over({0, 2}), 2, 3, stream));
-    // Thrown on the thread for certain: while this one holds batch 0.
+    // Here the reading thread throws for certain, while this thread holds batch 0.
     const Recorder another(23, some(23)[9]);
     PrefetchLoader certain(another, 4, false, stream);
     steps = 0;
@@ -221,14 +220,14 @@ TEST_CASE("what the data set throws on the thread arrives at the batch that it c
             }
           }) == text);
     CHECK(steps == 8);
-    for (const std::size_t prefetch : {0U, 2U}) {  // asked again, it is no batch of old numbers
+    for (const std::size_t prefetch : {0U, 2U}) {  // asking again throws again
       PrefetchLoader loader(data, 4, false, stream, prefetch);
       PrefetchLoader::Epoch epoch = loader.over(some(23), 2);
       auto broken = epoch.begin();
       CHECK(error_of([&] { *broken; }) == text);
       CHECK(error_of([&] { *broken; }) == text);
     }
-    // The error of a batch that nobody takes harms nobody.
+    // The error of a batch that is never taken has no effect.
     for (const Batch& batch : ahead.over(some(23))) {
       CHECK(batch.rows() == 4);
       break;

@@ -1,4 +1,4 @@
-// Lesson 4: steps of several batches, one for each rank that a process plays.
+// Lesson 4: steps of several batches, one for each rank that a process simulates.
 #include "04_distributed_sampler/advanced/prefetch_loader.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "tests/support/lesson04.hpp"
@@ -72,8 +72,8 @@ TEST_CASE("every sample is in one batch, in the order of the list, whatever the 
 TEST_CASE("parts that do not fit are refused") {
   const TensorDataset data = numbered(10, 1);
   const Stream stream(Device{});
-  CHECK(error_of([] { BatchPlan(2, false, 0); }) == "DataLoader: steps of no parts");
-  const std::string uneven = "DataLoader: 10 samples do not divide into 4 parts";
+  CHECK(error_of([] { BatchPlan(2, false, 0); }) == "DataLoader: a step has no parts");
+  const std::string uneven = "DataLoader: cannot divide 10 samples into 4 equal parts";
   DataLoader plain(data, 2, false, stream, 4);
   PrefetchLoader ahead(data, 2, false, stream, 2, 4);
   CHECK(error_of([&] { plain.batches(10); }) == uneven);

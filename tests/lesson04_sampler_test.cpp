@@ -1,4 +1,4 @@
-// Lesson 4: which samples each rank takes. The indices are compared with real PyTorch's
+// Lesson 4: which samples each rank takes. The indices are compared with those of real PyTorch
 // (tests/golden).
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -76,11 +76,11 @@ TEST_CASE("the shards of all ranks cover the data, counted over the ranks themse
       std::vector<std::int32_t> taken(n, 0);
       for (const std::size_t i : sampler.indices()) {
         CHECK(i < n);
-        if (i < n) ++taken[i];  // no exception: the others wait for this rank below
+        if (i < n) ++taken[i];  // do not throw, because the others wait for this rank below
       }
       all_reduce<std::int32_t>(world(), taken, ReduceOp::sum);
 
-      // Seats are handed out in the order of the permutation, round and round.
+      // The seats are filled from the permutation, which repeats if it is too short.
       Generator generator(5 + 3);
       const Indices order = randperm(n, generator);
       const std::size_t seats = drop_last ? n / ranks * ranks : (n + ranks - 1) / ranks * ranks;
@@ -91,7 +91,7 @@ TEST_CASE("the shards of all ranks cover the data, counted over the ranks themse
       std::vector<std::int64_t> counts{static_cast<std::int64_t>(sampler.num_samples()),
                                        -static_cast<std::int64_t>(sampler.num_samples())};
       all_reduce<std::int64_t>(world(), counts, ReduceOp::max);
-      CHECK(counts[0] == -counts[1]);  // the largest is the smallest: all are equal
+      CHECK(counts[0] == -counts[1]);  // largest and smallest are equal, so all are
     }
   }
 }
@@ -102,7 +102,8 @@ TEST_CASE("a shard needs no message: one rank alone answers for all") {
     sampler.set_epoch(2);
     return sampler.indices();
   };
-  // What rank 0 works out for rank r, while the others do nothing, against rank r's own answer.
+  // Compares what rank 0 computes for rank r, while the others do nothing, with rank r's
+  // answer.
   const std::size_t each = of(0).size();
   std::vector<std::int64_t> table(each * static_cast<std::size_t>(world().size()), 0);
   std::vector<std::int64_t> predicted = table;
@@ -199,7 +200,7 @@ TEST_CASE("an epoch left on p ranks goes on, on q ranks, with the samples not ye
             for (const std::size_t i : mine) ++times[i];
             after += mine.size();
           }
-          // Padding alone repeats, dropping alone leaves out.
+          // Only padding repeats samples, and only dropping leaves some out.
           const auto never = static_cast<std::size_t>(std::ranges::count(times, 0));
           const auto twice = static_cast<std::size_t>(std::ranges::count(times, 2));
           CHECK(never == (drop_last ? rest - after : 0));

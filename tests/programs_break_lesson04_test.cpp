@@ -1,4 +1,4 @@
-// Lesson 4's experiments: every symptom that they promise appears, with its numbers.
+// Lesson 4's experiments: every promised symptom appears, with the promised numbers.
 #include "tests/support/broken_run.hpp"
 
 #include <cmath>
@@ -71,7 +71,7 @@ TEST_CASE("rank-seed repeats samples and leaves others out", "[break]") {
             100 * ranks);
     }
     CHECK(common["once"] == 100 * ranks);
-    if (ranks == 4) {  // what the README says
+    if (ranks == 4) {  // the README's numbers
       CHECK(own["again"] == 108);
       CHECK(own["never"] == 133);
     }

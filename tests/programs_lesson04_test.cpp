@@ -1,4 +1,4 @@
-// Lesson 4's program, as a reader runs it: its shards, its policies, its loaders.
+// Lesson 4's program as a reader runs it: shards, policies and loaders.
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "tests/support/program_checks.hpp"
 #include "tests/support/training_run.hpp"
@@ -24,7 +24,7 @@ TEST_CASE("distributed_sampler proves its partition", "[lesson04]") {
       const CommandResult result = mpirun(ranks, "distributed_sampler", flags);
       INFO(ranks << " ranks, " << flags << "\n" << result.out << result.err);
       CHECK(result.status == 0);
-      CHECK(result.says("verified: every sample was taken as often as it must be"));
+      CHECK(result.says("verified: every sample was taken as often as it should be"));
       CHECK(lines(result.out) <= 25);
     }
   }
@@ -114,5 +114,5 @@ TEST_CASE("distributed_sampler answers for a world that is not there", "[lesson0
 
 TEST_CASE("distributed_sampler refuses bad usage", "[lesson04]") {
   check_refused("distributed_sampler", "--rank 1 --num-replicas 4 --act policies",
-                "--rank: a world that is not here shows its shards only");
+                "--rank: works only with --act shards");
 }

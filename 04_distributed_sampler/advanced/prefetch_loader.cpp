@@ -1,15 +1,14 @@
-// Two sides, one ring of slots. With prefetch 2 on the CPU there are three:
+// Two threads share a ring of slots. With prefetch 2 on the CPU there are three slots:
 //
 //   batch   0     1     2     3     4
 //   slot    0     1     2     0     1
-//                 |     |     +---------- not yet: the step may still use its slot's batch 0
-//                 ... |     +---------------- the thread is at it
-//                 +---------------------- ready
-//           +---------------------------- ... until it asks for batch 1
+//                 |     |     +---------- waits: the step may still use batch 0 in this slot
+//                 |     +---------------- the thread is collecting it
+//                 +---------------------- ready for the next step
 //
-// The thread reads files and writes host memory, and no more: all MPI and CUDA calls stay with
-// the thread that uses the batches. So MPI_THREAD_FUNNELED is enough, and no second thread has
-// to be told which GPU is current.
+// The reading thread only reads files and writes host memory. All MPI and CUDA calls stay with
+// the thread that uses the batches, so MPI_THREAD_FUNNELED is enough and the reading thread
+// does not need to know which GPU is current.
 #include "04_distributed_sampler/advanced/prefetch_loader.hpp"
 
 #include "common/check.hpp"
@@ -22,12 +21,14 @@
 namespace dist {
 
 PrefetchChoice choose_prefetch(const Dataset& dataset, Device device) {
-  constexpr std::size_t kAhead = 2;  // one ready, one being collected; PyTorch's default too
+  constexpr std::size_t kAhead = 2;  // one ready, one being collected; also PyTorch's default
   if (!device.is_cpu()) return {kAhead, "the GPU computes while the host collects"};
-  if (dataset.reads_file()) return {kAhead, "the thread waits for the disk, the step does not"};
-  // Measured by --act loader: some microseconds of a step, and handing a batch from core to
-  // core takes as many. Where every core computes, the thread takes turns with the step.
-  return {0, "to collect from memory costs no more than to hand over"};
+  if (dataset.reads_file()) {
+    return {kAhead, "the thread waits for the disk instead of the step"};
+  }
+  // --act loader shows that collecting takes a few microseconds, and so does moving a batch
+  // from core to core. If every core computes, the thread and the step take turns.
+  return {0, "collecting from memory is as cheap as handing over a batch"};
 }
 
 PrefetchLoader::PrefetchLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
@@ -37,7 +38,7 @@ PrefetchLoader::PrefetchLoader(const Dataset& dataset, std::size_t batch_size, b
       plan_(batch_size, drop_last, parts),
       prefetch_(prefetch),
       delivery_(batch_size, dataset.features(), stream) {
-  // One in use, `prefetch` ahead of it; and one whose copy may still be under way to the GPU.
+  // One in use, `prefetch` ahead of it, and for a GPU one whose copy may still be in progress.
   const std::size_t slots = prefetch + (stream.device().is_cpu() ? 1 : 2);
   for (std::size_t i = 0; i < slots; ++i) {
     slots_.emplace_back(batch_size, dataset.features(), stream.device());
@@ -46,8 +47,8 @@ PrefetchLoader::PrefetchLoader(const Dataset& dataset, std::size_t batch_size, b
 }
 
 PrefetchLoader::~PrefetchLoader() {
-  // Pinned memory must not go while a copy reads it. An error here has been, or will be, thrown
-  // by the stream's next call.
+  // Pinned memory must not be freed while a copy reads it. The stream's next call throws any
+  // error again, so it can be ignored here.
   try {
     for (const Event& event : copied_) event.synchronize();
   } catch (const Error&) {
@@ -68,7 +69,7 @@ PrefetchLoader::Epoch::Epoch(PrefetchLoader& loader, std::vector<std::size_t> in
       last_(loader.plan_.batches(indices_.size())),
       taken_(first_batch) {
   loader.plan_.check_start(first_batch, indices_.size());
-  if (loader.in_use_) throw Error("PrefetchLoader: another epoch of this loader is not over");
+  if (loader.in_use_) throw Error("PrefetchLoader: the loader's last epoch still exists");
   loader.in_use_ = true;
 }
 
@@ -89,7 +90,7 @@ void PrefetchLoader::Epoch::stop() {
 
 PrefetchLoader::Epoch::Iterator PrefetchLoader::Epoch::begin() {
   stop();
-  // An earlier walk may have been left with its copies under way.
+  // An earlier walk may have been left while its copies were in progress.
   for (const Event& event : loader_.copied_) event.synchronize();
   taken_ = next_ = released_ = first_;
   current_ = kNone;
@@ -99,7 +100,7 @@ PrefetchLoader::Epoch::Iterator PrefetchLoader::Epoch::begin() {
     try {
       thread_ = std::thread([this] { read_ahead(); });
     } catch (const std::system_error& error) {
-      throw Error(fmt::format("DataLoader: no thread to read ahead with: {}", error.what()));
+      throw Error(fmt::format("DataLoader: cannot start a thread: {}", error.what()));
     }
   }
   return {*this, first_};
@@ -118,12 +119,12 @@ void PrefetchLoader::Epoch::read_ahead() {
     });
     if (stopping_ || next_ == last_) return;
     current_ = next_++;
-    lock.unlock();  // nobody else touches this slot now
+    lock.unlock();  // no other thread uses this slot now
     std::exception_ptr failure;
     try {
       collect(current_);
     } catch (...) {
-      // Thrown from here it would end the process: it is kept for whoever takes the batch.
+      // An exception that leaves a thread ends the process, so keep it for take().
       failure = std::current_exception();
     }
     lock.lock();
@@ -133,13 +134,16 @@ void PrefetchLoader::Epoch::read_ahead() {
   }
 }
 
-// With the lock held. Two threads can fail at two batches: the walk ends at the first.
+// Called with the lock held. Both threads can fail, at different batches; the walk ends at the
+// earlier one.
 void PrefetchLoader::Epoch::remember(std::exception_ptr failure, std::size_t position) {
   if (failure_ && failed_ < position) return;
   failure_ = std::move(failure);
   failed_ = position;
 }
 
+// 6. Where the two threads meet: if the reading thread has begun this batch, wait for it;
+// otherwise collect it here.
 void PrefetchLoader::Epoch::collect_or_wait(std::size_t position) {
   {
     std::unique_lock lock(mutex_);
@@ -148,7 +152,7 @@ void PrefetchLoader::Epoch::collect_or_wait(std::size_t position) {
       if (failure_ && failed_ <= position) std::rethrow_exception(failure_);
       return;
     }
-    next_ = position + 1;  // the thread goes on behind this one
+    next_ = position + 1;  // the thread continues after this batch
   }
   try {
     collect(position);
@@ -159,13 +163,13 @@ void PrefetchLoader::Epoch::collect_or_wait(std::size_t position) {
   }
 }
 
-// The step is at `position`: what it used before may be overwritten.
+// The step has reached `position`, so the batches before it may be overwritten.
 void PrefetchLoader::Epoch::release_slots_before(std::size_t position) {
   std::size_t free = position;
   if (!loader_.stream_.device().is_cpu() && position > first_) {
-    // The GPU may not have fetched the batch before yet, so its slot is left alone; the one
-    // before that has had a whole step. Without this wait a batch would be overwritten by a
-    // later one on its way to the GPU, now and then.
+    // The GPU may still be copying the previous batch, so keep its slot. The batch before that
+    // has had a whole step. Without the wait below, a later batch would sometimes overwrite it
+    // before the GPU has copied it.
     free = position - 1;
     if (free > first_) loader_.copied_[(free - 1) % loader_.slots_.size()].synchronize();
   }
@@ -177,7 +181,7 @@ void PrefetchLoader::Epoch::release_slots_before(std::size_t position) {
 }
 
 const Batch& PrefetchLoader::Epoch::take(std::size_t position) {
-  if (position < taken_) return batch_;  // the same batch, looked at again
+  if (position < taken_) return batch_;  // the same batch, requested again
   release_slots_before(position);
   collect_or_wait(position);
   const std::size_t slot = position % loader_.slots_.size();

@@ -1,8 +1,9 @@
-// What this file adds: the next batches are collected by a thread of their own while the
-// current one is used (torch.utils.data.DataLoader with a worker and pin_memory).
-// Builds on: batch; data_loader.hpp is the same loop without the thread, and the oracle.
-// Look at: Epoch::collect_or_wait, where the two sides meet, and choose_prefetch, which says
-// when reading ahead cannot pay.
+// What this file adds: a separate thread collects the next batches while the current one is
+// used (torch.utils.data.DataLoader with a worker and pin_memory).
+// Builds on: batch. data_loader.hpp is the same loop without the thread; the tests compare
+// with it.
+// Look at: Epoch::collect_or_wait, where the two threads meet, and choose_prefetch, which says
+// when reading ahead does not pay off.
 #pragma once
 
 #include "04_distributed_sampler/batch.hpp"
@@ -17,17 +18,18 @@
 
 namespace dist {
 
-// How many batches to read ahead where the reader of the course did not say.
+// How many batches to read ahead if the user did not specify it.
 struct PrefetchChoice {
   std::size_t prefetch;
-  std::string reason;  // half a sentence for the reader
+  std::string reason;  // a clause that can follow "because"
 };
 PrefetchChoice choose_prefetch(const Dataset& dataset, Device device);
 
 class PrefetchLoader {
  public:
-  // As DataLoader's, bit for bit, with up to `prefetch` batches collected in advance. With 0
-  // there is no thread. Memory: prefetch + 1 batches, on the way to a GPU one more.
+  // Delivers DataLoader's batches, bit for bit, and collects up to `prefetch` of them in
+  // advance. With 0 there is no thread. Holds prefetch + 1 batches in memory, and one more for
+  // a GPU.
   PrefetchLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
                  const Stream& stream, std::size_t prefetch = 2, std::size_t parts = 1);
   ~PrefetchLoader();
@@ -36,8 +38,8 @@ class PrefetchLoader {
 
   std::size_t batches(std::size_t samples) const { return plan_.batches(samples); }
 
-  // As DataLoader::over. One epoch at a time: a second one throws Error while the first lives,
-  // because both would write to the same memory. It must not outlive the loader.
+  // Like DataLoader::over. A second epoch throws Error while the first exists, because both
+  // would write to the same memory. An epoch must not outlive the loader.
   class Epoch;
   Epoch over(std::vector<std::size_t> indices, std::size_t first_batch = 0);
 
@@ -47,24 +49,23 @@ class PrefetchLoader {
   BatchPlan plan_;
   std::size_t prefetch_;
   std::vector<HostBatch> slots_;  // batch k is collected in slot k modulo their number
-  std::vector<Event> copied_;     // of each slot: its copy to the GPU is done
+  std::vector<Event> copied_;     // for each slot: its copy to the GPU is done
   BatchDelivery delivery_;
   bool in_use_ = false;
 };
 
-// One walk over the batches; walking again starts again. Lives where it is made. Leaving the
-// loop early is fine: the thread ends with the batch that it is at.
+// One walk over the batches; calling begin() again restarts it. It cannot be copied or moved.
+// You may leave the loop early: the thread then stops after its current batch.
 //
-// Data that takes long is not waited for without need: a batch that the thread has not begun
-// when it is asked for is collected by the one who asks. So on a machine without a core to
-// spare the loader falls back to the plain loop by itself, batch by batch.
+// If the thread has not begun a batch when it is requested, the caller collects it. So without
+// a spare core, the loader falls back to the plain loop automatically, batch by batch.
 class PrefetchLoader::Epoch {
  public:
   class Iterator {
    public:
     Iterator(Epoch& epoch, std::size_t position) : epoch_(epoch), position_(position) {}
-    // Waits for the batch if the thread is at it. Throws what the data set threw, on whichever
-    // thread; the batches before it have been delivered.
+    // Waits for the batch if the thread is collecting it. Rethrows what the data set threw, on
+    // either thread, after the earlier batches have been delivered.
     const Batch& operator*() const { return epoch_.take(position_); }
     Iterator& operator++() {
       ++position_;
@@ -93,7 +94,7 @@ class PrefetchLoader::Epoch {
   void collect(std::size_t position);
   void remember(std::exception_ptr failure, std::size_t position);
   void release_slots_before(std::size_t position);
-  void read_ahead();  // the thread
+  void read_ahead();  // runs on the thread
   void stop();
 
   PrefetchLoader& loader_;
@@ -105,12 +106,12 @@ class PrefetchLoader::Epoch {
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::size_t next_ = 0;      // the first batch that nobody has begun
-  std::size_t current_ = 0;   // the thread is at this batch; kNone: at none
-  std::size_t released_ = 0;  // the slots of batches below this one may be written again
+  std::size_t next_ = 0;      // the first batch that neither thread has begun
+  std::size_t current_ = 0;   // the batch that the thread is collecting, or kNone
+  std::size_t released_ = 0;  // slots of batches below this one may be overwritten
   bool stopping_ = false;
-  std::exception_ptr failure_;  // what was thrown ...
-  std::size_t failed_ = 0;      // ... at this batch: the walk ends here
+  std::exception_ptr failure_;  // what was thrown, if anything
+  std::size_t failed_ = 0;      // the batch at which it was thrown; the walk ends here
   std::thread thread_;
 };
 

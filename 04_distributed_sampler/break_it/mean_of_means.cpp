@@ -1,14 +1,14 @@
 // Belief:  averaging over ranks is always exact: the mean of the ranks' means is the mean.
-// Predict: every rank's accuracy, averaged over the ranks, in three cases: equal shards; rank 0
-//          has one sample more; the last rank has one sample and the others 100. One sample is
-//          answered wrongly, and it is on the rank with the odd count. How far off?
-// You see: equal shards: nothing. One sample more: 1.4 points on 4 ranks. One against 100:
-//          24.7 points. The weighted mean is exact each time.
+// Predict: how far is the mean of the ranks' accuracies from the true accuracy, if all shards
+//          are equal; if rank 0 has one extra sample; if the last rank has one sample and the
+//          others have 100? One sample is misclassified, on the rank with the odd count.
+// You see: no error for equal shards; 1.4 points on 4 ranks for one extra sample; 24.7 points
+//          for one against 100. The weighted mean is exact each time.
 // Why:     a mean of means gives every rank the same weight, so a sample on a rank with few
-//          samples counts for more. The same holds for gradients: averaging them equals one
-//          large batch only for equal local batches and a loss that is a mean over them.
-// In the wild: langfengQ/verl-agent#267: (35/124 + 1/1) / 2 = 64.1 % where 36 of 125 = 28.8 %
-//          were right.
+//          samples counts for more. The same is true of gradients: their average equals that
+//          of one large batch only for equal local batches and a mean loss.
+// In the wild: langfengQ/verl-agent#267 reported (35/124 + 1/1) / 2 = 64.1 %, where 36 of 125
+//          = 28.8 % were right.
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/break_it/experiments.hpp"
 #include "04_distributed_sampler/weighted_mean.hpp"
@@ -40,7 +40,7 @@ bool break_mean_of_means(const Program& program) {
     const char* name;
     std::uint64_t usual;
     std::uint64_t odd;
-    int odd_rank;  // has `odd` samples and the one wrong answer; the others have `usual`
+    int odd_rank;  // has `odd` samples and the one mistake; the others have `usual` samples
   };
   const Communicator& comm = program.comm;
   const std::array cases{Case{"3 on every rank", 3, 3, 0},

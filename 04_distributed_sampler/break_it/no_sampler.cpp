@@ -1,12 +1,11 @@
-// Belief:  DDP splits the data: it is given the model, and sees to the rest.
+// Belief:  DDP splits the data.
 // Predict: every rank shuffles the data with the same seed and loads batches of 8, without a
-//          sampler. How many different samples are in a step of 4 ranks? How many different
-//          gradients?
-// You see: 8 samples instead of 32, and one gradient on all ranks: the average of N equal
-//          gradients is each of them. An epoch takes every sample N times, so it is N times as
-//          long as with a sampler, and no step learns more than one rank alone would.
-// Why:     DDP averages gradients and knows nothing of data. Who divides the work is the
-//          sampler.
+//          sampler. How many different samples, and how many different gradients, does a step
+//          of 4 ranks have?
+// You see: 8 samples instead of 32, and one gradient on all ranks. The average of N equal
+//          gradients is that gradient, so a step learns no more than one rank alone would. An
+//          epoch takes every sample N times and so is N times as long as with a sampler.
+// Why:     DDP averages gradients and never sees the data. The sampler divides the work.
 // In the wild: Lightning-AI/pytorch-lightning#7813 (6 GPUs, as many batches as on 1),
 //          Parskatt/RoMa#32, PatrickHua/SimSiam#16.
 #include "02_broadcast/fingerprint.hpp"
@@ -28,8 +27,8 @@ namespace {
 
 constexpr std::size_t kBatch = 8;
 
-// Of a linear model that guesses a digit's value from its pixels, at its start, where it
-// guesses 0: the mean of -value * pixel.
+// The gradient of a linear model that guesses a digit's value from its pixels. The untrained
+// model guesses 0, so this is the mean of -value * pixel.
 std::vector<float> gradient_of(const Batch& batch) {
   const std::span<const float> pixels = batch.inputs.span();
   std::vector<float> gradient(pixels.size() / batch.rows());
@@ -45,14 +44,14 @@ std::vector<float> gradient_of(const Batch& batch) {
 struct Epoch {
   std::size_t steps = 0;
   std::size_t taken_in_step = 0, unique_in_step = 0;  // over all ranks, in the first step
-  std::size_t gradients = 0;                          // different ones, in the first step
+  std::size_t gradients = 0;                          // different gradients in the first step
   std::size_t taken = 0;                              // in the whole epoch
 };
 
 Epoch first_step(const Program& program, const Dataset& digits,
                  const std::vector<std::size_t>& mine) {
   const Communicator& comm = program.comm;
-  const Stream host{Device{}};  // where the shown numbers are read
+  const Stream host{Device{}};  // the CPU, whatever --device says
   DataLoader loader(digits, kBatch, false, host);
   DataLoader::Range range = loader.over(mine);
   const std::vector<float> gradient = gradient_of(*range.begin());
@@ -69,7 +68,7 @@ bool break_no_sampler(const Program& program) {
   const Communicator& comm = program.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
   const IdxDataset digits = digits_dataset(4 * kBatch * ranks, 0);
-  // What DataLoader(dataset, shuffle=True) takes after the same manual_seed on all ranks.
+  // What DataLoader(dataset, shuffle=True) takes if all ranks call manual_seed with one seed.
   const Epoch without =
       first_step(program, digits, DistributedSampler(digits.size(), 1, 0).indices());
   const Epoch sampled = first_step(
@@ -77,8 +76,8 @@ bool break_no_sampler(const Program& program) {
 
   program.console.line(
       fmt::format("{} digits on {} ranks, batches of {}", digits.size(), comm.size(), kBatch));
-  Table table(
-      {"", "a step takes", "of them different", "gradients", "steps per epoch", "epoch takes"});
+  Table table({"", "samples per step", "different", "gradients", "steps per epoch",
+               "samples per epoch"});
   for (const auto& [name, epoch] : {std::pair{"no sampler", without}, {"sampler", sampled}}) {
     table.add({name, std::to_string(epoch.taken_in_step), std::to_string(epoch.unique_in_step),
                std::to_string(epoch.gradients), std::to_string(epoch.steps),

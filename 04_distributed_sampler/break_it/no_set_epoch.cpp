@@ -1,9 +1,9 @@
-// Belief:  the sampler reshuffles by itself whenever an epoch begins, as shuffle=True does.
-// Predict: five epochs without set_epoch. How many different orders?
-// You see: one: the hash of this order is the same in every epoch, on every rank. With
-//          set_epoch, five.
-// Why:     the order is drawn anew from seed + epoch each time, and the epoch stays 0 until
-//          somebody says otherwise (distributed_sampler.cpp, indices_after).
+// Belief:  the sampler reshuffles automatically in every epoch, as shuffle=True does.
+// Predict: how many different orders do five epochs have without set_epoch?
+// You see: one. The hash of each rank's samples is the same in every epoch. With set_epoch
+//          there are five orders.
+// Why:     the order is drawn from seed + epoch, and the epoch stays 0 until set_epoch changes
+//          it (distributed_sampler.cpp, indices_after).
 // In the wild: pytorch/examples#1074.
 #include "02_broadcast/fingerprint.hpp"
 #include "04_distributed_sampler/break_it/experiments.hpp"

@@ -1,11 +1,11 @@
-// Belief:  the sampler gives each rank unique samples, so an accuracy over all ranks is that of
-//          the data set.
-// Predict: a model that knows 8 of 10 samples, evaluated on 4 ranks. 80 %?
-// You see: 12 samples counted. 83.33 % if the two samples that are counted twice are known,
-//          66.67 % if they are the two that are not. With exact shards 80 %, both times.
-// Why:     the sampler pads until all ranks have as many. That keeps a training step from
-//          hanging (see uneven); an evaluation needs no equal counts, and sums and counts from
-//          uneven shards add up to the truth.
+// Belief:  each rank sees unique samples, so the accuracy over all ranks is that of the data
+//          set.
+// Predict: a model gets 8 of 10 samples right. Does its evaluation on 4 ranks report 80 %?
+// You see: it counts 12 samples. It reports 83.33 % if the model gets the two repeated samples
+//          right, and 66.67 % if it gets them wrong. Exact shards give 80 % in both cases.
+// Why:     the sampler pads until all ranks have the same number of samples. This keeps a
+//          training step from hanging (uneven). An evaluation does not need equal counts: sums
+//          and counts from uneven shards add up to the truth.
 // In the wild: pytorch/pytorch#25162.
 #include "04_distributed_sampler/break_it/experiments.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMistakes = 2;
 
-// Ten, or the next number that leaves a remainder, and of which not all are repeated alike.
+// Ten, or the next number that leaves a remainder and repeats some samples more than others.
 std::size_t samples_for(std::size_t ranks) {
   std::size_t samples = 10;
   while (samples % ranks == 0 || ranks % samples == 0) ++samples;
@@ -39,7 +39,7 @@ bool break_pad_eval(const Program& program) {
   const std::vector<std::size_t> padded =
       DistributedSampler(samples, comm.size(), comm.rank(), {.shuffle = false}).indices();
   const std::vector<std::size_t> exact = exact_shard(samples, comm.size(), comm.rank());
-  // The model errs on kMistakes samples from `first` on.
+  // The model misclassifies kMistakes samples, beginning with sample `first`.
   const auto accuracy = [&](const std::vector<std::size_t>& mine, std::size_t first) {
     const auto right = std::ranges::count_if(
         mine, [&](std::size_t i) { return i < first || i >= first + kMistakes; });
@@ -49,9 +49,9 @@ bool break_pad_eval(const Program& program) {
   const Coverage counted = count_coverage(comm, samples, padded);
 
   program.console.line(
-      fmt::format("{} samples on {} ranks: {} counted; {} of them twice or more", samples,
+      fmt::format("{} samples on {} ranks: {} counted; {} samples more than once", samples,
                   comm.size(), counted.taken, counted.again));
-  Table table({"the model errs on", "true", "padded", "exact shards"});
+  Table table({"misclassified", "truth", "padded", "exact shards"});
   bool appeared = counted.taken > samples;
   for (const std::size_t first : {samples - kMistakes, std::size_t{0}}) {
     const double on_padded = accuracy(padded, first), on_exact = accuracy(exact, first);

@@ -1,11 +1,12 @@
-// Belief:  a remainder is harmless: one rank has a batch more, and the others are done earlier.
+// Belief:  a remainder is harmless: one rank has one batch more, and the others finish earlier.
 // Predict: every rank trains on its exact shard in batches of 2. One sample is left over, and
-//          rank 0 has it. What does rank 0 do in its last step?
-// You see: it hangs there, for ever, at the very end of the first epoch. The watch ends the job
-//          with 86: rank 0 is in all_reduce #4, and the others never entered it.
-// Why:     an all-reduce needs all ranks, and who has no batch does not call it. So training
-//          pads or drops until all have as many batches (DistributedSampler), or the ranks that
-//          are done answer the others' all-reduces (PyTorch's join).
+//          rank 0 takes it. What does rank 0 do in its last step?
+// You see: it hangs forever, at the very end of the first epoch. The watch ends the job with
+//          status 86: rank 0 is in all_reduce #4, and the others never entered it.
+// Why:     an all-reduce needs all ranks, but a rank without a batch does not call it. So
+//          training pads or drops until all ranks have the same number of batches
+//          (DistributedSampler), or finished ranks answer the others' all-reduces (PyTorch's
+//          join).
 // In the wild: pytorch/pytorch#33148.
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/break_it/experiments.hpp"
@@ -26,7 +27,7 @@ bool break_uneven(const Program& program) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   const IdxDataset digits = digits_dataset(kBatches * kBatch * ranks + 1, 0);
   const std::vector<std::size_t> mine = exact_shard(digits.size(), comm.size(), comm.rank());
-  const Stream host{Device{}};  // where the shown numbers are read
+  const Stream host{Device{}};  // the CPU, whatever --device says
   DataLoader loader(digits, kBatch, false, host);
 
   program.console.line(fmt::format(
@@ -42,7 +43,7 @@ bool break_uneven(const Program& program) {
   std::vector<float> gradient;
   for (const Batch& batch : loader.over(mine)) {
     const std::span<const float> pixels = batch.inputs.span();
-    // What a gradient would be here does not matter: one number per pixel.
+    // The values do not matter here; what matters is that there is one per pixel.
     gradient.assign(pixels.begin(),
                     pixels.begin() + static_cast<std::ptrdiff_t>(digits.features()));
     const CallScope scope("all_reduce", fmt::format("the gradients of step {}", ++step));

@@ -1,5 +1,5 @@
-// A signal handler may interrupt anything, so it takes no lock, allocates nothing, and reads a
-// table that is written before a mapping is used and cleared before it goes.
+// A signal handler may interrupt any code, so it takes no lock and allocates nothing. It reads
+// a table whose entry is written before a mapping is used and cleared before it is unmapped.
 #include "04_distributed_sampler/datasets/bus_error.hpp"
 
 #include "common/fatal.hpp"
@@ -20,12 +20,12 @@ namespace {
 struct Watched {
   std::atomic<std::uintptr_t> begin{0};  // 0: not in use; written last
   std::size_t size = 0;
-  std::array<char, 512> path{};  // cut off there
+  std::array<char, 512> path{};  // a longer path is cut off
 };
-std::array<Watched, 16> table;  // more mappings than this are not watched
-std::mutex table_mutex;         // between threads that map; the handler does not take it
+std::array<Watched, 16> table;  // further mappings are not watched
+std::mutex table_mutex;         // for the threads that map; the handler does not take it
 
-// Text put together without the heap.
+// Text built without the heap.
 struct Line {
   std::array<char, 800> text;
   std::size_t length = 0;
@@ -56,8 +56,8 @@ struct Line {
   line.add(address - file.begin.load());
   line.add(" is gone\n");
   static_cast<void>(!::write(STDERR_FILENO, line.text.data(), line.length));
-  // Not MPI_Abort, which is no function for a signal handler. The launcher ends the other ranks
-  // when one leaves without MPI_Finalize.
+  // A signal handler must not call MPI_Abort. The launcher ends the other ranks when one exits
+  // without MPI_Finalize.
   ::_exit(EXIT_FAILURE);
 }
 
@@ -69,14 +69,15 @@ void on_bus_error(int, siginfo_t* info, void*) {
       say_and_leave(file, address);
     }
   }
-  // None of ours: the access is repeated on return and ends the process as it would have.
+  // The address is in none of our files. On return the access is repeated, and the default
+  // action ends the process.
   std::signal(SIGBUS, SIG_DFL);
 }
 
 void install_once() {
   static const int status = [] {
-    // On a stack of its own, as every handler: a library may have pointed the stack register
-    // elsewhere for a while (stop_request.hpp in lesson 5).
+    // Every handler of ours has its own stack, because a library may use the stack register for
+    // something else for a while (stop_request.hpp in lesson 5).
     static std::array<char, 1 << 16> stack;
     const stack_t alternate{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
     ::sigaltstack(&alternate, nullptr);

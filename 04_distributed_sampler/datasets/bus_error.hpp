@@ -1,8 +1,9 @@
-// What happens when a mapped file gets shorter while it is in use.
+// Names the file when a mapped file gets shorter while it is in use.
 //
-// A page that lies past the end of its file cannot be read; the kernel says so by SIGBUS, whose
-// default is to end the process without a word. From the first mapping on, such a process says
-// which file it was: "[rank r] fatal: FILE: shortened while in use, byte N is gone", status 1.
+// A page past the end of its file cannot be read. The kernel then sends SIGBUS, which by
+// default ends the process without naming the file. Once a file is mapped, the process instead
+// prints
+// "[rank r] fatal: FILE: shortened while in use, byte N is gone" and ends with status 1.
 #pragma once
 
 #include <cstddef>

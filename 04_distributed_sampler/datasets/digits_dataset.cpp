@@ -1,10 +1,10 @@
-// Digits drawn by the program: the data set of every example that must run without a download.
+// Digits drawn by the program, the data set of all examples that must run without a download.
 //
-// A glyph is a few control points; each sample moves them, bends a curve along them, inks the
-// pixels near the curve and adds noise, with every random number from one dist::Generator.
-// Built on 02_broadcast/random.hpp and the IDX writer. Compiled with -ffp-contract=off and
-// restricted to operations that IEEE 754 rounds exactly (+ - * / sqrt): the bytes are the same
-// everywhere, so that a test can compare their hash. Look at kGlyphs, then at draw_digit.
+// A glyph is a few control points. Each sample moves them, bends a curve along them, inks the
+// pixels near the curve and adds noise. All random numbers come from one dist::Generator.
+// Builds on 02_broadcast/random.hpp and the IDX writer. It is compiled with -ffp-contract=off
+// and uses only operations that IEEE 754 rounds exactly (+ - * / sqrt). So the bytes are the
+// same everywhere, and a test compares their hash. Look at kGlyphs, then at draw_digit.
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 
 #include "02_broadcast/random.hpp"
@@ -23,8 +23,8 @@ constexpr std::size_t kSide = 28;  // pixels
 constexpr std::size_t kClasses = 10;
 
 // Each word is a control point "xy" on a grid of 0..9 by 0..9, y downwards; "--" lifts the pen.
-// The curve is pulled towards its points without meeting them, except at the two ends and where
-// a word stands twice: there it has a corner.
+// The points attract the curve. It passes through its two ends and through a point that is
+// repeated, where it has a corner.
 constexpr std::array<std::string_view, kClasses> kGlyphs = {
     "50 10 19 89 80 50",              // 0
     "33 50 50 59",                    // 1
@@ -38,17 +38,17 @@ constexpr std::array<std::string_view, kClasses> kGlyphs = {
     "82 80 10 15 75 81 81 69",        // 9
 };
 
-// What varies between samples. Wide enough that one epoch of a small network is not sufficient,
-// narrow enough that a person reads every sample.
+// How samples vary: enough that a small network needs more than one epoch, but so little that a
+// person can read every sample.
 constexpr float kJitter = 0.6F;           // grid units, of each control point
-constexpr float kGridToPixels = 2.1F;     // a digit is about 19 pixels high, as MNIST's are
-constexpr float kStretch = 0.2F;          // of width and height, each on its own
-constexpr float kShear = 0.3F;            // pixels to the side per pixel of height
-constexpr float kTanHalfAngle = 0.1317F;  // 15 degrees to either side
+constexpr float kGridToPixels = 2.1F;     // makes digits about 19 pixels high, like MNIST's
+constexpr float kStretch = 0.2F;          // of width and height independently
+constexpr float kShear = 0.3F;            // sideways pixels per pixel of height
+constexpr float kTanHalfAngle = 0.1317F;  // a rotation by up to 15 degrees either way
 constexpr float kShift = 2.5F;            // pixels
 constexpr float kThinnest = 0.7F;         // half the width of the pen, in pixels
 constexpr float kThickest = 1.5F;
-constexpr float kNoise = 40.0F;  // grey levels of 255, to either side
+constexpr float kNoise = 40.0F;  // up to this many of 255 grey levels either way
 
 struct Point {
   float x, y;
@@ -80,7 +80,7 @@ class Pose {
     constexpr float kImageCenter = (kSide - 1) * 0.5F;
     const float y = (grid.y - kGridCenter) * height_;
     const float x = (grid.x - kGridCenter) * width_ - shear_ * y;
-    // Cosine and sine from the tangent of half the angle: libm's differ between machines.
+    // Cosine and sine come from the tangent of half the angle, as libm's differ by machine.
     const float norm = 1 + tangent_ * tangent_;
     const float cosine = (1 - tangent_ * tangent_) / norm;
     const float sine = 2 * tangent_ / norm;
@@ -89,18 +89,18 @@ class Pose {
   }
 
  private:
-  // Drawn in this order: members are initialized in the order of their declaration.
+  // The random numbers are drawn in this order, in which C++ initializes the members.
   float width_, height_, shear_, tangent_, shift_x_, shift_y_;
 };
 
-// For each pixel the squared distance of its centre to the nearest line drawn so far. Distances
-// instead of ink: where two lines cross or meet, the nearer one counts and no blot appears.
+// For each pixel, the squared distance from its center to the nearest line drawn so far. It
+// stores distances instead of ink, so that no blot appears where two lines meet.
 class DistanceField {
  public:
   DistanceField() { squared_.fill(kFar); }
 
-  // The share of a pixel covered by a pen of half-width `pen`, taken to fall from 1 to 0 within
-  // the one pixel around the pen's edge.
+  // The share of a pixel that a pen of half-width `pen` covers. It falls from 1 to 0 within one
+  // pixel around the pen's edge.
   float ink(std::size_t pixel, float pen) const {
     const float edge = pen + 0.5F;
     const float covered = std::min(edge - std::sqrt(squared_[pixel]), 1.0F);
@@ -108,14 +108,14 @@ class DistanceField {
   }
 
   void add_segment(Point a, Point b) {
-    // Farther away a pixel stays black whatever the pen, see ink().
+    // A pixel farther away stays black with any pen (see ink).
     constexpr float kReach = kThickest + 0.5F;
     const auto pixel = [](float coordinate) {
       return static_cast<std::size_t>(std::clamp(coordinate, 0.0F, kSide - 1.0F));
     };
     const float dx = b.x - a.x;
     const float dy = b.y - a.y;
-    constexpr float kTiny = 1e-12F;  // a segment of no length must not divide by zero
+    constexpr float kTiny = 1e-12F;  // avoids a division by zero for a segment of length 0
     const float inverse = 1 / std::max(dx * dx + dy * dy, kTiny);
     const std::size_t right = pixel(std::max(a.x, b.x) + kReach);
     const std::size_t bottom = pixel(std::max(a.y, b.y) + kReach);
@@ -137,14 +137,14 @@ class DistanceField {
   std::array<float, kSide * kSide> squared_;
 };
 
-// One stroke: the quadratic B-spline of its control points. Point i bends one piece, from the
-// midpoint with its left neighbour to the midpoint with its right one:
+// One stroke is the quadratic B-spline of its control points. Point i bends one piece, which
+// goes from the midpoint with its left neighbor to the midpoint with its right neighbor:
 //
-//   p0 ----- m01 ..p1.. m12 ..p2.. m23 ----- p3      (the ends are their own neighbours)
+//   p0 ----- m01 ..p1.. m12 ..p2.. m23 ----- p3      (each end is its own neighbor)
 //
-// Neighbouring pieces share a midpoint and the direction there, hence no kink.
+// Neighboring pieces share a midpoint and the direction there, so the stroke has no kink.
 void add_stroke(std::span<const Point> points, DistanceField& field) {
-  constexpr int kSegments = 4;  // per piece: at worst a quarter of a pixel off the true curve
+  constexpr int kSegments = 4;  // per piece: at most a quarter of a pixel off the true curve
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Point control = points[i];
     const Point begin = midpoint(i == 0 ? control : points[i - 1], control);
@@ -161,6 +161,7 @@ void add_stroke(std::span<const Point> points, DistanceField& field) {
   }
 }
 
+// 8. Drawing a digit.
 void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& generator) {
   const Pose pose(generator);
   const float pen = uniform(kThinnest, kThickest, generator);
@@ -183,8 +184,8 @@ void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& gen
 
   constexpr float kWhite = 255.0F;
   constexpr float kMeanByte = 127.5F;
-  // One draw makes the noise of four pixels, a byte each; a draw for each would take longer
-  // than all the rest.
+  // One random number makes the noise of four pixels, one byte each. One number per pixel would
+  // take longer than everything else.
   std::array<std::uint8_t, kSide * kSide> noises;
   for (std::size_t pixel = 0; pixel < noises.size(); pixel += 4) {
     const std::uint32_t bits = generator.next_u32();
@@ -193,7 +194,7 @@ void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& gen
     }
   }
   std::array<std::uint8_t, kSide * kSide> greys;
-  for (std::size_t pixel = 0; pixel < noises.size(); ++pixel) {  // several at a time: no branch
+  for (std::size_t pixel = 0; pixel < noises.size(); ++pixel) {  // no branch, so it vectorizes
     const float noise = (static_cast<float>(noises[pixel]) - kMeanByte) * (kNoise / kMeanByte);
     const float grey = kWhite * field.ink(pixel, pen) + noise;
     greys[pixel] = static_cast<std::uint8_t>(std::min(std::max(grey, 0.0F), kWhite) + 0.5F);
@@ -209,7 +210,7 @@ DigitFiles render_digits(std::size_t count, std::uint64_t seed) {
   std::vector<std::uint8_t> labels(count);
   const std::vector<std::size_t> order = randperm(count, generator);
   for (std::size_t i = 0; i < count; ++i) {
-    // order holds 0 .. count - 1 once each: its remainders are the classes in equal parts.
+    // order holds 0 .. count - 1 once each, so its remainders give equally many of each class.
     const std::size_t digit = order[i] % kClasses;
     labels[i] = static_cast<std::uint8_t>(digit);
     draw_digit(digit, std::span(pixels).subspan(i * kSide * kSide, kSide * kSide), generator);

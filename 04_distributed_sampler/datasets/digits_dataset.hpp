@@ -1,5 +1,5 @@
-// A digit set that needs no download: ten glyphs drawn as strokes, each sample with a shift,
-// rotation, shear, thickness and noise of its own, 28 x 28 pixels like MNIST's.
+// Digits that need no download: ten glyphs drawn as strokes, 28 x 28 pixels like MNIST's. Each
+// sample has its own shift, rotation, shear, thickness and noise.
 #pragma once
 
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
@@ -9,16 +9,16 @@
 
 namespace dist {
 
-// `count` images and their labels (0 .. 9, in equal parts, in random order), as the bytes of
-// two IDX files. The same arguments give the same bytes on every machine: only exactly rounded
-// operations, no libm.
+// `count` images and their labels (0 .. 9, in equal numbers and random order), as the bytes of
+// two IDX files. The same arguments give the same bytes on every machine, because the code uses
+// only exactly rounded operations and no libm.
 struct DigitFiles {
   std::vector<std::uint8_t> images;
   std::vector<std::uint8_t> labels;
 };
 DigitFiles render_digits(std::size_t count, std::uint64_t seed);
 
-// The same as a data set in memory.
+// The same images and labels as a data set in memory.
 IdxDataset digits_dataset(std::size_t count, std::uint64_t seed);
 
 }  // namespace dist

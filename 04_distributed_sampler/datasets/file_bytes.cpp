@@ -1,8 +1,8 @@
-// Reading data that others wrote, compressed or not.
+// Reads data files, compressed or plain.
 //
-// A training run must not begin on half a data set, so every byte is accounted for: a gzip
-// stream must reach its checksum. Built on zlib's inflate rather than gzopen, which takes a
-// file that is not gzip, and whatever follows a stream, without a word.
+// A training run must not start with half a data set, so a gzip stream must reach its checksum.
+// This uses zlib's inflate, because gzopen silently accepts a file that is not gzip and ignores
+// what follows a stream.
 #define ZLIB_CONST  // next_in points to const
 #include "04_distributed_sampler/datasets/file_bytes.hpp"
 
@@ -38,7 +38,7 @@ bool is_gzip(std::span<const std::uint8_t> bytes) {
   return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
 }
 
-// For what cannot be mapped, such as a pipe.
+// Reads what cannot be mapped, such as a pipe.
 Bytes read_pipe(const std::string& path, PromisedLength promised) {
   const auto reason = [] { return std::generic_category().message(errno); };
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
@@ -57,10 +57,10 @@ Bytes read_pipe(const std::string& path, PromisedLength promised) {
 
 }  // namespace
 
-// One stream, or several one after the other, which is what `cat a.gz b.gz` makes.
+// Accepts several streams in a row, as `cat a.gz b.gz` writes them.
 std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed, const std::string& name,
                                  PromisedLength promised) {
-  constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib's way to say it
+  constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib's code for "gzip format only"
   z_stream stream{};
   if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw Error(name + ": cannot start zlib");
   const std::unique_ptr<z_stream, EndInflate> owner(&stream);
@@ -68,7 +68,7 @@ std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed, const std
   std::array<std::uint8_t, kBlock> block;
   bool complete = false;
   for (std::size_t used = 0; used < packed.size();) {
-    // In pieces, because zlib counts in 32 bits.
+    // Offer the input in pieces, because zlib counts in 32 bits.
     const std::size_t offered = std::min(packed.size() - used, kBlock);
     stream.next_in = packed.data() + used;
     stream.avail_in = static_cast<uInt>(offered);
@@ -82,7 +82,7 @@ std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed, const std
       throw Error(fmt::format("{}: corrupt gzip stream near byte {} of {}: {}", name, used,
                               packed.size(), stream.msg ? stream.msg : zError(status)));
     }
-    complete = status == Z_STREAM_END;  // checksum and length have been compared
+    complete = status == Z_STREAM_END;  // inflate has checked checksum and length
     if (complete) inflateReset(&stream);
   }
   if (!complete) {

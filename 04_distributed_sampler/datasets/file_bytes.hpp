@@ -1,5 +1,5 @@
-// What this file adds: the bytes of a file, mapped where that is possible, so that a file may
-// be larger than memory and the ranks of a host share one copy of it.
+// What this file adds: the bytes of a file. They are mapped if possible, so that a file may be
+// larger than memory and the ranks of a host share one copy of it.
 #pragma once
 
 #include "04_distributed_sampler/datasets/mapped_file.hpp"
@@ -12,7 +12,7 @@
 
 namespace dist {
 
-// Bytes in memory of their own, or in a mapping. Move-only; moving does not move the bytes.
+// Owns bytes in memory or in a mapping. Move-only; moving does not move the bytes.
 class FileBytes {
  public:
   explicit FileBytes(std::vector<std::uint8_t> loaded) : bytes_(std::move(loaded)) {}
@@ -28,18 +28,18 @@ class FileBytes {
   std::variant<std::vector<std::uint8_t>, MappedFile> bytes_;
 };
 
-// How long a file is according to the bytes that it begins with.
+// The length that a file should have according to its first bytes.
 using PromisedLength = std::uint64_t (*)(std::span<const std::uint8_t> begin);
 
-// A file's content: a plain file is mapped, one that begins with gzip's magic is decompressed
-// into memory, and so is read what cannot be mapped. Throws Error naming the file.
+// A file's content. A file that begins with gzip's magic number is decompressed into memory;
+// any other file is mapped if possible, and otherwise read. Throws Error naming the file.
 //
-// A megabyte of gzip can hold a gigabyte of zeros. What is longer than it promises is read a
-// little further than that, and no more: enough for whoever parses it to see.
+// A megabyte of gzip can hold a gigabyte of zeros. So reading stops soon after the promised
+// length; the extra bytes show the parser that the file is too long.
 FileBytes open_file(const std::string& path, PromisedLength promised);
 
-// Decompresses gzip; `name` stands in the error messages, with the offset. Throws Error unless
-// every stream is complete and its checksum right.
+// Decompresses gzip. Throws Error with `name` and the offset unless every stream is complete
+// and its checksum is right.
 std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed, const std::string& name,
                                  PromisedLength promised);
 

@@ -1,5 +1,5 @@
-// MNIST's file format, read with suspicion: a file must be as long as its header says, to the
-// byte. Look at check_length.
+// MNIST's file format. A file must have exactly the length that its header promises. Look at
+// check_length.
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 
 #include "common/check.hpp"
@@ -32,7 +32,7 @@ std::uint32_t get_u32(View bytes, std::size_t offset) {
 void put_u32(std::size_t value, Bytes& bytes) {
   if (value > std::numeric_limits<std::uint32_t>::max()) {
     throw Error(
-        fmt::format("{} does not fit an IDX header, whose numbers have 32 bits", value));
+        fmt::format("{} does not fit into an IDX header, whose numbers have 32 bits", value));
   }
   for (int shift = 24; shift >= 0; shift -= 8) {
     bytes.push_back(static_cast<std::uint8_t>(value >> shift));
@@ -41,11 +41,11 @@ void put_u32(std::size_t value, Bytes& bytes) {
 
 void check_header(View bytes, std::size_t header, std::uint32_t magic,
                   const std::string& name) {
-  // The magic first: for a short file of another kind it is the better explanation.
+  // Check the magic number first: it explains a short file of a different kind better.
   if (bytes.size() >= kWord && get_u32(bytes, 0) != magic) {
-    throw Error(fmt::format("{}: begins with {:#010x}, an IDX file of {} with {:#010x}", name,
-                            get_u32(bytes, 0), magic == kImagesMagic ? "images" : "labels",
-                            magic));
+    throw Error(fmt::format("{}: begins with {:#010x}, but an IDX file of {} with {:#010x}",
+                            name, get_u32(bytes, 0),
+                            magic == kImagesMagic ? "images" : "labels", magic));
   }
   if (bytes.size() < header) {
     throw Error(fmt::format("{}: truncated: the header takes {} bytes, the file has {}", name,
@@ -53,10 +53,11 @@ void check_header(View bytes, std::size_t header, std::uint32_t magic,
   }
 }
 
-// Compares the file's length with header + count * item. `item` is not 0.
+// 7. Never trust a header. Compares the file's length with header + count * item; `item` is not
+// 0.
 void check_length(View bytes, std::size_t header, std::uint64_t count, std::uint64_t item,
                   const std::string& name) {
-  // The product of the three numbers of a hostile header exceeds 64 bits; wrapped around, it
+  // The product of the three numbers of a hostile header may exceed 64 bits. Wrapped around, it
   // could match the file's length.
   const std::uint64_t most = (std::numeric_limits<std::uint64_t>::max() - header) / item;
   if (count > most) {
@@ -66,7 +67,7 @@ void check_length(View bytes, std::size_t header, std::uint64_t count, std::uint
   }
   const std::uint64_t promised = header + count * item;
   if (bytes.size() == promised) return;
-  // Of what is too long, not all may have been read.
+  // If the file is too long, not all of it may have been read.
   throw Error(bytes.size() < promised
                   ? fmt::format("{}: truncated: the header promises {} bytes, the file has {}",
                                 name, promised, bytes.size())
@@ -94,7 +95,7 @@ IdxImages parse_idx_images(std::span<const std::uint8_t> bytes, const std::strin
   const std::uint64_t rows = get_u32(bytes, 2 * kWord);
   const std::uint64_t columns = get_u32(bytes, 3 * kWord);
   if (count == 0 || rows == 0 || columns == 0) {
-    throw Error(fmt::format("{}: no pixels: the header promises {} images of {} x {}", name,
+    throw Error(fmt::format("{}: has no pixels: the header promises {} images of {} x {}", name,
                             count, rows, columns));
   }
   check_length(bytes, kImagesHeader, count, rows * columns, name);
@@ -129,8 +130,8 @@ std::vector<std::uint8_t> format_idx_labels(std::span<const std::uint8_t> labels
   return bytes;
 }
 
-// The windows stay right when the files move into their members: moving one does not move its
-// bytes.
+// The spans stay valid when the files are moved into their members, because moving a file does
+// not move its bytes.
 IdxDataset::IdxDataset(FileBytes images, FileBytes labels, const std::string& images_name,
                        const std::string& labels_name)
     : images_file_(std::move(images)),
@@ -147,13 +148,13 @@ IdxDataset::IdxDataset(FileBytes images, FileBytes labels, const std::string& im
 
 std::int32_t IdxDataset::get(std::size_t index, std::span<float> row) const {
   const View pixels = images_.pixels.subspan(index * features(), features());
-  // Divided, not multiplied by 1/255: the same floats as torchvision's ToTensor.
+  // Dividing gives the same floats as torchvision's ToTensor; multiplying by 1/255 does not.
   std::transform(pixels.begin(), pixels.end(), row.begin(),
                  [](std::uint8_t pixel) { return static_cast<float>(pixel) / 255.0F; });
   const std::int32_t label = labels_[index];
   if (static_cast<std::size_t>(label) >= classes_) {
-    throw Error(fmt::format("{}: changed while in use: label {} is now {}", labels_name_, index,
-                            label));
+    throw Error(fmt::format("{}: changed while in use: the label of sample {} is now {}",
+                            labels_name_, index, label));
   }
   return label;
 }

@@ -5,8 +5,7 @@
 //   images: magic 0x00000803, count, rows, columns, then count * rows * columns bytes
 //   labels: magic 0x00000801, count, then count bytes
 //
-// The format is described at the MNIST database's home page. Where a file's
-// bytes lie, mapped or loaded, is file_bytes' matter.
+// The home page of the MNIST database describes the format. file_bytes maps or loads the bytes.
 #pragma once
 
 #include "04_distributed_sampler/dataset.hpp"
@@ -19,8 +18,8 @@
 
 namespace dist {
 
-// The length that the header of an IDX file promises; 0 if it is not one, and no limit while
-// there is not yet enough of it to tell.
+// The length that the header of an IDX file promises. Returns 0 if the file is not an IDX file,
+// and the largest number while `begin` is too short to tell.
 std::uint64_t idx_length(std::span<const std::uint8_t> begin);
 
 struct IdxImages {
@@ -30,23 +29,23 @@ struct IdxImages {
   std::span<const std::uint8_t> pixels;  // count * rows * columns, row-major
 };
 
-// Find the images or labels in the bytes of an IDX file; nothing is copied, and the result is a
-// window on `bytes`. `name` stands in the error messages. Throw Error when the magic is wrong
-// or the header promises more, or fewer, bytes than there are: a lying header never leads to an
-// allocation, or to a read past the end.
+// These two find the images or labels in the bytes of an IDX file. They copy nothing; the
+// result refers to `bytes`. They throw Error with `name` if the magic number is wrong or the
+// header does not promise exactly bytes.size() bytes. So a wrong header never causes an
+// allocation or a read past the end.
 IdxImages parse_idx_images(std::span<const std::uint8_t> bytes, const std::string& name);
 std::span<const std::uint8_t> parse_idx_labels(std::span<const std::uint8_t> bytes,
                                                const std::string& name);
 
-// The bytes of such files: the inverse of the two functions above.
+// The bytes of an IDX file: the inverse of the two functions above.
 std::vector<std::uint8_t> format_idx_images(const IdxImages& images);
 std::vector<std::uint8_t> format_idx_labels(std::span<const std::uint8_t> labels);
 
-// Images scaled to 0 .. 1, each one row of rows * columns features. Owns the two files. Opening
-// one reads its header and the labels; the pixels of a mapped file are read when a sample is.
+// Images scaled to 0 .. 1, each a row of rows * columns features. Owns the two files. The
+// constructor reads the headers and labels; a mapped file's pixels are read sample by sample.
 class IdxDataset : public Dataset {
  public:
-  // Throws Error as above, and when there are not as many labels as images.
+  // Throws Error as above, and if the numbers of labels and images differ.
   IdxDataset(FileBytes images, FileBytes labels, const std::string& images_name,
              const std::string& labels_name);
 
@@ -54,15 +53,15 @@ class IdxDataset : public Dataset {
   std::size_t features() const override { return images_.rows * images_.columns; }
   std::size_t classes() const override { return classes_; }
   bool reads_file() const override { return images_file_.mapped(); }
-  // Throws Error for a label that was not there when the file was opened: a model has no output
-  // for it.
+  // Throws Error for a label above those found when the file was opened, because a model has no
+  // output for it.
   std::int32_t get(std::size_t index, std::span<float> row) const override;
 
  private:
   FileBytes images_file_;
   FileBytes labels_file_;
-  IdxImages images_;  // windows on the two
-  std::span<const std::uint8_t> labels_;
+  IdxImages images_;                      // refers to images_file_
+  std::span<const std::uint8_t> labels_;  // refers to labels_file_
   std::size_t classes_ = 0;
   std::string labels_name_;
 };

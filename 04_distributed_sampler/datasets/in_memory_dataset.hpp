@@ -1,4 +1,4 @@
-// Two small data sets made of others or of numbers: torch's TensorDataset and Subset.
+// Two small data sets, after PyTorch's TensorDataset and Subset.
 #pragma once
 
 #include "02_broadcast/random.hpp"
@@ -10,7 +10,7 @@
 
 namespace dist {
 
-// Numbers in memory: `inputs` is (labels.size(), features), row-major.
+// Numbers in memory. `inputs` is a (labels.size(), features) matrix, row-major.
 class TensorDataset : public Dataset {
  public:
   TensorDataset(std::vector<float> inputs, std::vector<std::int32_t> labels,
@@ -36,9 +36,8 @@ class TensorDataset : public Dataset {
   std::size_t classes_;
 };
 
-// `size` samples of noise with random labels, as the PyTorch lines
+// `size` samples of noise with random labels, drawn from `generator` as these PyTorch lines do:
 //   X = torch.randn(size, features);  y = torch.randint(0, classes, (size,))
-// draw them from `generator`.
 inline TensorDataset synthetic_dataset(std::size_t size, std::size_t features,
                                        std::size_t classes, Generator& generator) {
   std::vector<float> inputs(size * features);
@@ -51,7 +50,7 @@ inline TensorDataset synthetic_dataset(std::size_t size, std::size_t features,
   return {std::move(inputs), std::move(labels), features, classes};
 }
 
-// Samples begin .. begin + size - 1 of another data set, which must outlive this one.
+// Samples begin .. begin + size - 1 of `whole`, which must outlive this object.
 class Subset : public Dataset {
  public:
   Subset(const Dataset& whole, std::size_t begin, std::size_t size)

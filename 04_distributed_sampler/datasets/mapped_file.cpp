@@ -33,7 +33,7 @@ struct Descriptor {
 
 std::optional<MappedFile> MappedFile::open(const std::string& path) {
   struct stat about {};
-  // Looked at before it is opened: opening a pipe would wait for a writer.
+  // stat comes before open, because opening a pipe would wait for a writer.
   if (::stat(path.c_str(), &about) != 0) refuse(path, errno);
   if (S_ISDIR(about.st_mode)) refuse(path, EISDIR);
   if (!S_ISREG(about.st_mode)) return std::nullopt;
@@ -60,7 +60,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 MappedFile::~MappedFile() {
   if (bytes_.empty()) return;
   forget_mapping(bytes_.data());
-  // munmap takes no pointer to const, and writes nothing.
+  // munmap does not accept a pointer to const, although it writes nothing.
   ::munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size());
 }
 

@@ -1,5 +1,5 @@
-// A file as memory: pages are read when they are first touched, and are the same memory for all
-// processes of a host that map the file.
+// A file mapped into memory. A page is read when it is first accessed, and all processes of a
+// host that map the file share its pages.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace dist {
 // Read-only. Move-only; moving does not move the bytes.
 class MappedFile {
  public:
-  // nullopt for what cannot be mapped: a pipe, an empty file, a file system without mappings.
-  // Throws Error naming the file when it cannot be opened, or is a folder.
+  // Returns nullopt for what cannot be mapped: a pipe, an empty file, a file system without
+  // mappings. Throws Error naming the file if it cannot be opened or is a folder.
   //
-  // A file that another program shortens while it is mapped ends the process when a page that
-  // is gone is touched, with a sentence that names the file (bus_error).
+  // If another program shortens the file while it is mapped, accessing a lost page ends the
+  // process with a message that names the file (bus_error).
   static std::optional<MappedFile> open(const std::string& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

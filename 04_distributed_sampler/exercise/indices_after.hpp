@@ -1,5 +1,5 @@
-// Exercise: an epoch goes on where another run left it.
-// Check your code with ./learn check 4. For hints, run ./learn hint 4 one or more times.
+// Exercise: continue an epoch where an earlier run left it.
+// Check it with ./learn check 4; each ./learn hint 4 tells a little more.
 #pragma once
 
 #include "04_distributed_sampler/exercise/policy.hpp"
@@ -11,28 +11,27 @@
 
 namespace dist::exercise {
 
-// A run stopped in mid-epoch. Its ranks, however many they were, had taken turns along `order`
-// (my_indices.hpp) and were done with its first `taken` entries. Returns what is left for rank
-// `rank` of `num_replicas` ranks, which may be more or fewer than before: they go on taking
-// turns at the place where the order was left, the first of them rank 0.
+// A run stopped in mid-epoch. Its ranks, however many there were, had taken turns along `order`
+// (my_indices.hpp) and had finished its first `taken` entries. Returns the remaining samples of
+// rank `rank` of `num_replicas` ranks, which may be more or fewer than before. They continue to
+// take turns where the order was left, beginning with rank 0.
 //
 //   order, 10 samples    4 1 7   5 3 9   0 8 6   2
 //   3 ranks took         0 1 2   0 1 2  |                  6 entries, then the run stopped
-//   2 ranks go on                         0 1 0  1         rank 0: 0 6, rank 1: 8 2
+//   2 ranks continue                      0 1 0  1         rank 0: 0 6, rank 1: 8 2
 //
-// What does not divide among the new ranks is a matter of the policy, as in my_indices:
-//   pad      all take ceil(left / num_replicas), where `left` is how many entries are left;
-//   after
-//            the order's last entry comes its first, and so on, again and again
-//   drop     all take floor(left / num_replicas)
-//   exact    every entry that is left on one rank
-// So with `taken` = 0 this is my_indices, and on as many ranks as before it is what was left of
-// each rank's list, if all had taken as many.
+// As in my_indices, the policy decides about the remainder. With `left` entries left:
+//   pad      every rank takes ceil(left / num_replicas) samples. After the order's last entry
+//            comes its first again, as often as needed
+//   drop     every rank takes floor(left / num_replicas) samples
+//   exact    every entry that is left goes to exactly one rank
+// So with `taken` = 0 this is my_indices. On the same number of ranks as before, it is the rest
+// of each rank's list, provided that all had taken the same number.
 //
-// The padding of the run before counts as taken: `taken` may be larger than the order. Then
-// nothing is left, for nobody, whatever the policy.
+// The earlier run's padding counts as taken, so `taken` may be larger than the order. Then
+// nothing is left for any rank, whatever the policy.
 //
-// Of one rank, no messages; asked about ranks of worlds of any size.
+// Called on one rank, which sends no messages. The checks ask about worlds of any size.
 inline std::vector<std::size_t> indices_after(std::span<const std::size_t> order,
                                               std::size_t taken, int num_replicas, int rank,
                                               Policy policy) {

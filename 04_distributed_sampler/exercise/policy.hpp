@@ -1,12 +1,13 @@
-// What becomes of the samples that do not divide among the ranks. Given: nothing to fill in.
+// What happens to the remainder if the ranks do not divide the samples. There is nothing to
+// write in this file.
 #pragma once
 
 namespace dist::exercise {
 
 enum class Policy {
-  pad,    // the same number on every rank: samples from the order's beginning once more
-  drop,   // the same number on every rank: what does not divide is left out
-  exact,  // every sample on one rank, none twice: some ranks have one more than the others
+  pad,    // the same number on every rank: the order's first samples are repeated
+  drop,   // the same number on every rank: the remainder is left out
+  exact,  // every sample on exactly one rank: some ranks may have one more than the others
 };
 
 }  // namespace dist::exercise

@@ -1,5 +1,5 @@
 // Exercise: the mean over the samples of all ranks.
-// Check your code with ./learn check 4. For hints, run ./learn hint 4 one or more times.
+// Check it with ./learn check 4; each ./learn hint 4 tells a little more.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
@@ -9,15 +9,15 @@
 
 namespace dist::exercise {
 
-// Called on all ranks. `sum` is over this rank's `count` samples: right answers, say, or
-// losses. Returns the mean over the samples of all ranks, the same bits on all of them. Ranks
-// may hold different numbers of samples. One that holds none passes 0 and 0, and gets the mean
-// like the others. If nobody holds any, all get NaN.
+// Called on all ranks. `sum` is over this rank's `count` samples, for example of their losses
+// or of right answers. Returns the mean over the samples of all ranks, with the same bits on
+// every rank. The ranks may hold different numbers of samples. A rank without samples passes 0
+// and 0 and gets the same mean. If no rank has samples, all get NaN.
 //
-// Sums of whole numbers are exact, and counts are, up to 2^53.
+// Counts, and sums of whole numbers, are exact up to 2^53.
 //
-// Target: the messages of one all_reduce (03, all_reduce.hpp) of two numbers, by the algorithm
-// that it chooses itself:
+// Target: the messages of one all_reduce (03, all_reduce.hpp) of two numbers, with the
+// algorithm that it chooses:
 //   all_reduce<double>(comm, numbers, ReduceOp::sum);   // or avg, max
 inline double weighted_mean(const Communicator& comm, double sum, std::uint64_t count) {
   not_started();  // replace this line

@@ -1,5 +1,5 @@
-// What the program shows, act by act. Each act is called on all ranks, prints through the
-// console, and returns on all ranks whether everything it showed was right.
+// The acts that the program shows. Each act is called on all ranks, prints through the console,
+// and returns on all ranks whether everything it showed was right.
 #pragma once
 
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -18,27 +18,27 @@ struct SamplingOptions {
   std::uint64_t epoch = 0;
   std::size_t batch_size = 2;
 
-  // Adds the flags and the check that they fit each other.
+  // Adds the flags, and the check that they agree with each other.
   void declare(CommandLine& flags);
 };
 
-// Which samples each rank takes, batch by batch, and the proof that they cover the data set.
+// Shows which samples each rank takes, batch by batch, and proves that they cover the data set.
 bool show_shards(const SamplingOptions& options, const Console& console,
                  const Communicator& comm);
 
-// The same for one rank of a world that is not there. One process, no message.
+// Shows one rank's samples in a world that was not launched. One process, no messages.
 bool show_one_shard(const SamplingOptions& options, const Console& console);
 
-// What does not divide: padded, dropped, or shared out exactly; and the accuracy of one and the
-// same model that each of the three would report.
+// Shows the three policies for the remainder (pad, drop, exact) and the accuracy that each of
+// them reports for the same model.
 bool show_policies(const SamplingOptions& options, const Console& console,
                    const Communicator& comm);
 
-// How long a step waits for a batch of digits, with and without reading ahead, from memory and
-// from a mapped file; the slowest rank's.
+// Shows how long a step of the slowest rank waits for a batch of digits, with and without
+// reading ahead, from memory and from a mapped file.
 bool show_loader(std::size_t batch_size, const Console& console, const Communicator& comm);
 
-// This rank's first sample as the loader delivers it, in characters. One rank.
+// Draws this rank's first sample in characters, as the loader delivers it. Called on one rank.
 void show_picture(const SamplingOptions& options, const Console& console);
 
 }  // namespace dist

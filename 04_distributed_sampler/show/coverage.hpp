@@ -1,5 +1,5 @@
-// What this file adds: how often every sample was taken, counted over all ranks. The proof that
-// the shards cover the data set, and what padding and dropping cost.
+// What this file adds: it counts how often each sample was taken over all ranks. This proves
+// that the shards cover the data set, and shows what padding and dropping cost.
 // Builds on: 03, all_reduce.
 #pragma once
 
@@ -14,16 +14,16 @@
 namespace dist {
 
 struct Coverage {
-  std::size_t taken = 0;                       // by all ranks, repetitions counted
-  std::size_t fewest = 0, most = 0;            // taken by one rank
-  std::size_t once = 0, again = 0, never = 0;  // samples
-  // Every sample was taken as often as can be: `taken` seats for the samples, so each has
-  // floor or ceil of their ratio.
+  std::size_t taken = 0;                       // by all ranks, counting repetitions
+  std::size_t fewest = 0, most = 0;            // taken by any one rank
+  std::size_t once = 0, again = 0, never = 0;  // samples taken once, more than once, never
+  // Whether the samples were taken as evenly as possible: each of them floor or ceil of
+  // `taken` / size times.
   bool even = false;
 };
 
-// Called on all ranks; `mine` are this rank's samples of a data set of `size`. Every rank marks
-// its samples in a table of zeros, and lesson 3 adds the tables up.
+// 3. The proof. Called on all ranks; `mine` holds this rank's samples of a data set of `size`.
+// Every rank marks its samples in a table of zeros, and an all-reduce adds up the tables.
 inline Coverage count_coverage(const Communicator& comm, std::size_t size,
                                const std::vector<std::size_t>& mine) {
   std::vector<std::int32_t> times(size, 0);

@@ -25,14 +25,14 @@ namespace dist {
 namespace {
 
 constexpr std::size_t kDigits = 2048;
-constexpr std::size_t kCopies = 40;  // of the digits in the file: 64 MB, so that no batch
-                                     // brings all of it into memory
-// How many times a step reads its batch, about 4 us each: nothing, about ten times what
-// collecting from memory takes, and about what a disk takes.
+constexpr std::size_t kCopies = 40;  // of the digits in the file. It has 64 MB, so that no
+                                     // batch brings all of it into memory
+// How many times a step reads its batch, about 4 us each: never, about ten times as long as
+// collecting it from memory, and about as long as reading it from a disk.
 constexpr std::size_t kNoStep = 0, kShortStep = 40, kLongStep = 2000;
 
-// The digits in a plain IDX file of this host, gone with the object. Made, and dropped from
-// memory, by the host's first rank; used by all of them.
+// The digits in a plain IDX file on each host, deleted again by this object. The host's first
+// rank writes it and drops it from memory; all its ranks read it.
 class DigitFile {
  public:
   DigitFile(const Communicator& comm, const IdxImages& images) : comm_(comm) {
@@ -58,7 +58,7 @@ class DigitFile {
     comm.barrier();
     mapping_ = MappedFile::open(path_);
     comm.barrier();
-    if (comm.local_rank() == 0) std::filesystem::remove(path_);  // the mappings keep it
+    if (comm.local_rank() == 0) std::filesystem::remove(path_);  // the mappings keep its data
     if (!mapping_) throw Error(path_ + ": cannot be mapped");
     begin_ = const_cast<std::uint8_t*>(mapping_->bytes().data());
     size_ = mapping_->bytes().size();
@@ -69,15 +69,15 @@ class DigitFile {
   DigitFile(const DigitFile&) = delete;
   DigitFile& operator=(const DigitFile&) = delete;
 
-  // Once.
+  // May be called once.
   FileBytes bytes() { return FileBytes(*std::move(mapping_)); }
 
-  // Called on all ranks: the next access must go to the disk, page by page, as with data larger
-  // than memory. A page that any process maps stays in memory, so all ranks let go of theirs
-  // first.
+  // Called on all ranks. Afterwards each access goes to the disk, page by page, as with data
+  // larger than memory. A page that any process maps stays in memory, so all ranks release
+  // theirs first.
   void drop_from_memory() {
     ::madvise(begin_, size_, MADV_DONTNEED);
-    ::madvise(begin_, size_, MADV_RANDOM);  // nothing is read beside what is asked for
+    ::madvise(begin_, size_, MADV_RANDOM);  // read only what is requested
     comm_.barrier();
     if (descriptor_ >= 0) ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
     comm_.barrier();
@@ -109,11 +109,11 @@ bool show_loader(std::size_t batch_size, const Console& console, const Communica
 
   const unsigned cores = std::thread::hardware_concurrency();
   console.line(
-      fmt::format("{} digits from memory, {} from a file; {} rank{} at once, batches of {}, {} "
-                  "core{}; microseconds per batch",
+      fmt::format("{} digits in memory, {} in a file; {} rank{}, batches of {}, {} core{}; "
+                  "microseconds per batch",
                   loaded.size(), mapped.size(), comm.size(), comm.size() == 1 ? "" : "s",
                   batch_size, cores, cores == 1 ? "" : "s"));
-  Table table({"data", "step", "wait: plain", "ahead", "wait and step: plain", "ahead"});
+  Table table({"data", "step", "wait, plain", "wait, ahead", "total, plain", "total, ahead"});
   bool correct = true;
   const auto measure = [&](const char* name, const Dataset& data, std::size_t passes,
                            int rounds, const std::function<void()>& before_walk) {
@@ -153,8 +153,8 @@ bool show_loader(std::size_t batch_size, const Console& console, const Communica
   table.print(console);
   for (const auto& [name, data] : {std::pair{"in memory", &loaded}, {"mapped", &mapped}}) {
     const PrefetchChoice choice = choose_prefetch(*data, Device{});
-    console.line(
-        fmt::format("{}: read {} ahead, because {}", name, choice.prefetch, choice.reason));
+    console.line(fmt::format("{}: reads {} batches ahead, because {}", name, choice.prefetch,
+                             choice.reason));
   }
   return comm.all_agree(correct);
 }

@@ -20,10 +20,10 @@ double ns(Clock::duration time) {
   return std::chrono::duration<double, std::nano>(time).count();
 }
 
-// Stands for a step: reads the batch, and computes for a time that `passes` sets. Returns a
-// number that depends on every input, so that the compiler keeps the loop.
+// Imitates a step: reads the batch and computes for a time set by `passes`. Returns a number
+// that depends on every input, so that the compiler keeps the loop.
 float use(const Batch& batch, std::size_t passes) {
-  std::array<float, 16> lanes{};  // sums that do not wait for each other
+  std::array<float, 16> lanes{};  // independent sums, so that they can be vectorized
   const std::span<const float> inputs = batch.inputs.span();
   for (std::size_t pass = 0; pass < passes; ++pass) {
     const auto weight = static_cast<float>(pass + 1);
@@ -38,7 +38,7 @@ float use(const Batch& batch, std::size_t passes) {
 
 template <class Range>
 WalkTime walk(Range&& range, std::size_t passes) {
-  volatile float sink = 0;  // so that no sum is left out
+  volatile float sink = 0;  // so that the compiler keeps every sum
   Clock::duration waited{};
   std::size_t batches = 0;
   const auto begin = Clock::now();
@@ -93,13 +93,13 @@ LoaderTiming time_loaders(const Dataset& dataset, const std::vector<std::size_t>
   const Stream stream(Device{});
   DataLoader plain(dataset, batch_size, /*drop_last=*/false, stream);
   PrefetchLoader ahead(dataset, batch_size, /*drop_last=*/false, stream);
-  if (indices.empty()) throw Error("time_loaders: no batch to time");
+  if (indices.empty()) throw Error("time_loaders: there is no batch to time");
 
   LoaderTiming timing;
-  timing.same_bits = same_batches(plain, ahead, indices);  // and the first walk warms up
+  timing.same_bits = same_batches(plain, ahead, indices);  // also warms up both loaders
   std::vector<WalkTime> plain_walks, ahead_walks;
   for (int round = 0; round < rounds; ++round) {
-    // Turn by turn, so that whatever else the machine does meets both.
+    // Alternate, so that other load on the machine affects both.
     before_walk();
     plain_walks.push_back(walk(plain.over(indices), passes));
     before_walk();

@@ -16,7 +16,7 @@ struct Policy {
   std::vector<std::size_t> mine;
 };
 
-// An evaluation takes the samples in their order, unshuffled, as in PyTorch.
+// An evaluation takes the samples unshuffled, as is usual in PyTorch.
 std::array<Policy, 3> policies_of(const SamplingOptions& options) {
   const auto sampled = [&](bool drop_last) {
     return DistributedSampler(options.size, options.num_replicas, options.rank,
@@ -31,7 +31,7 @@ std::string percent(double fraction) {
   return fmt::format("{:.2f} %", 100 * fraction);
 }
 
-// "4", or "3 to 4" where ranks differ.
+// "4", or "3 to 4" if the ranks differ.
 std::string per_rank(const Coverage& coverage) {
   if (coverage.fewest == coverage.most) return std::to_string(coverage.most);
   return fmt::format("{} to {}", coverage.fewest, coverage.most);
@@ -41,8 +41,8 @@ std::string per_rank(const Coverage& coverage) {
 
 bool show_policies(const SamplingOptions& options, const Console& console,
                    const Communicator& comm) {
-  if (options.size == 0) return true;  // nothing to share out
-  // A model whose mistakes are known, so that every accuracy can be checked by hand.
+  if (options.size == 0) return true;  // nothing to distribute
+  // The model's mistakes are known, so that you can check every accuracy by hand.
   const std::size_t mistakes = std::clamp<std::size_t>(options.size / 4, 1, 2);
   const std::size_t first_wrong = options.size - mistakes;
   const auto right_among = [&](const std::vector<std::size_t>& samples) {
@@ -51,11 +51,10 @@ bool show_policies(const SamplingOptions& options, const Console& console,
   };
   const double truth = static_cast<double>(first_wrong) / static_cast<double>(options.size);
 
-  console.line(
-      fmt::format("three ways with what does not divide; a model that errs on the "
-                  "last {} sample{}, {} right, scores",
-                  mistakes, mistakes == 1 ? "" : "s", percent(truth)));
-  Table table({"policy", "taken", "per rank", "once", "again", "never", "accuracy"});
+  console.line(fmt::format(
+      "accuracy of a model that misclassifies the last {} (truth: {}), by policy",
+      mistakes == 1 ? "sample" : fmt::format("{} samples", mistakes), percent(truth)));
+  Table table({"policy", "taken", "per rank", "once", "repeated", "never", "accuracy"});
   bool correct = true;
   double weighted = 0, mean_of_means = 0;
   for (const Policy& policy : policies_of(options)) {
@@ -82,14 +81,14 @@ bool show_policies(const SamplingOptions& options, const Console& console,
     correct = correct && seen.even;
     if (policy.name == std::string("pad")) correct = correct && seen.never == 0;
     if (policy.name == std::string("drop")) correct = correct && seen.again == 0;
-    // Exact to the bit: sums of whole numbers.
+    // Equal to the bit, because sums of whole numbers are exact.
     if (policy.name == std::string("exact")) {
       correct = correct && seen.once == options.size && weighted == truth;
     }
   }
   table.print(console);
   console.line(
-      fmt::format("exact shards are uneven: the mean of the ranks' means is {}, "
+      fmt::format("on exact shards the mean of the ranks' means is {}, "
                   "weighted by their counts {}",
                   percent(mean_of_means), percent(weighted)));
   return comm.all_agree(correct);

@@ -35,7 +35,7 @@ std::string line_of(const SamplingOptions& options, const std::vector<std::size_
     };
     text += fmt::format(" [{}]", join(std::ranges::subrange(at(begin), at(end)), " "));
   }
-  if (indices.size() > shown) text += fmt::format(" ... {} in all", indices.size());
+  if (indices.size() > shown) text += fmt::format(" ... {} in total", indices.size());
   return text;
 }
 
@@ -50,19 +50,20 @@ DistributedSampler sampler_of(const SamplingOptions& options) {
 void SamplingOptions::declare(CommandLine& flags) {
   flags.number<std::size_t>("--size", size, 0, 100'000'000, "samples in the data set");
   flags.flag("--shuffle,!--no-shuffle", sampler.shuffle, "random order (default)");
-  flags.flag("--drop-last", sampler.drop_last, "drop what does not divide");
-  flags.number<std::uint64_t>("--epoch", epoch, 0, 1U << 31, "set_epoch's argument");
+  flags.flag("--drop-last", sampler.drop_last, "drop the remainder instead of padding");
+  flags.number<std::uint64_t>("--epoch", epoch, 0, 1U << 31, "epoch to show (set_epoch)");
   flags.number<std::size_t>("--batch-size", batch_size, 1, 1U << 20,
-                            "per rank; act loader: 64 if not given");
+                            "per rank; the default of --act loader is 64");
   flags.number("--num-replicas", num_replicas, 1, 1 << 20,
-               "with --rank: answer for a world that is not here");
+               "with --rank: show one rank of a world without launching it");
   flags.number("--rank", rank, 0, 1 << 20, "see --num-replicas");
   flags.check([this, &flags] {
     if (flags.given("--rank") != flags.given("--num-replicas")) {
-      throw Error("--rank: goes together with --num-replicas");
+      throw Error("--rank: must be given together with --num-replicas");
     }
     if (rank >= num_replicas) {
-      throw Error(fmt::format("--rank: there is no rank {} among {}", rank, num_replicas));
+      throw Error(
+          fmt::format("--rank: there is no rank {} in a world of {}", rank, num_replicas));
     }
   });
 }
@@ -72,14 +73,14 @@ bool show_shards(const SamplingOptions& options, const Console& console,
   const DistributedSampler sampler = sampler_of(options);
   const std::vector<std::size_t> indices = sampler.indices();
   console.line(
-      fmt::format("{} samples on {} rank{}, epoch {}: {} for each, {} in all; batches of {}",
+      fmt::format("{} samples on {} rank{}, epoch {}: {} per rank, {} in total; batches of {}",
                   options.size, comm.size(), comm.size() == 1 ? "" : "s", options.epoch,
                   sampler.num_samples(), sampler.total_size(), options.batch_size));
   lines_in_rank_order(console, comm, line_of(options, indices));
   rows_in_rank_order(console, comm, row_of(options, sampler));
 
   const Coverage coverage = count_coverage(comm, options.size, indices);
-  console.line(fmt::format("taken over all ranks: {} samples once, {} more than once, {} never",
+  console.line(fmt::format("over all ranks: {} samples taken once, {} more than once, {} never",
                            coverage.once, coverage.again, coverage.never));
   return comm.all_agree(coverage.even && coverage.taken == sampler.total_size() &&
                         coverage.fewest == coverage.most);
@@ -106,7 +107,7 @@ void show_picture(const SamplingOptions& options, const Console& console) {
                            batch.targets[0]));
   constexpr std::size_t kSide = 28;
   const std::span<const float> pixels = batch.inputs.span();
-  for (std::size_t row = 0; row < kSide; row += 2) {  // characters are twice as high as wide
+  for (std::size_t row = 0; row < kSide; row += 2) {  // a character is twice as high as wide
     std::string text = "  ";
     for (std::size_t column = 0; column < kSide; ++column) {
       const float ink = (pixels[row * kSide + column] + pixels[(row + 1) * kSide + column]) / 2;
