@@ -93,7 +93,7 @@ for name in all_reduce training buckets batch; do
   fi
 done
 
-refuses "bench: there is no 'speed'" speed
+refuses "bench: 'speed' is not one of" speed
 refuses 'unrecognized arguments: --max-bytes' --max-bytes 4096
 refuses "is not like 784-512-10:64" training --models 784,512
 refuses 'at least 1 rank' batch --ranks 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# ./learn check and hint give each answer they can: on a tree of its own, so that the reader's
-# exercises and progress stay untouched. Known solutions stand in for the reader's; nothing is
-# compiled, a stand-in for cmake says whether it would have been.
+# ./learn check and ./learn hint give every possible answer. The test uses a separate tree, so that
+# the reader's exercises and progress stay untouched. Known solutions replace the reader's. Nothing
+# is compiled: a fake cmake decides whether a build succeeds.
 # learn_check_test.sh SOURCE_DIR BUILD_DIR
 set -uo pipefail
 source=$1
@@ -23,7 +23,7 @@ cat >"$tree/03_all_reduce/exercise/exercises.txt" <<'LIST'
 ring_reduce_scatter base the first
 ring_all_reduce base the second
 LIST
-# The stubs as they are in a fresh clone, whatever the reader has made of them.
+# The stubs as in a fresh clone, whatever the reader has made of them.
 stub() {
   for name in ring_reduce_scatter ring_all_reduce; do
     echo '  not_started();  // replace this line' >"$tree/03_all_reduce/exercise/$name.hpp"
@@ -38,14 +38,14 @@ export PATH=$tree/path:$PATH
 unset LEARN_BUILD_DIR
 cd "$tree" || exit 1
 
-# solve EXERCISE SOLUTION: as if the reader had written that.
+# solve EXERCISE SOLUTION: acts as if the reader had written SOLUTION.
 solve() {
   echo "  // solved" >"03_all_reduce/exercise/$1.hpp"
   printf '#!/bin/sh\nexec %s --solution %s/%s "$@"\n' "$solutions" "$1" "$2" >"build/bin/exercise_03_$1"
   chmod +x "build/bin/exercise_03_$1"
 }
 
-# expect WHAT STATUS PATTERN COMMAND...: exit status and a line of the output.
+# expect WHAT STATUS PATTERN COMMAND...: checks the exit status and a line of the output.
 expect() {
   local what=$1 status=$2 pattern=$3 output got
   shift 3
@@ -93,8 +93,8 @@ solve ring_all_reduce mpi
 printf '#!/bin/sh\necho "ring_all_reduce.hpp:3:4: error: expected"\nexit 1\n' >path/cmake
 expect "what does not compile is wrong" 1 'wrong: it does not compile' ./learn check 3 ring_all_reduce
 expect "with the compiler's words" 1 'hpp:3:4: error: expected' ./learn check 3 ring_all_reduce
-expect "a lesson that is none" 2 'error: check: needs a lesson' ./learn check 6
-expect "an exercise that is none" 2 "error: check: lesson 3 has no exercise 'x'" ./learn check 3 x
-expect "a hint for none" 2 "error: hint: lesson 3 has no exercise 'x'" ./learn hint 3 x
+expect "an unknown lesson" 2 'error: check: needs a lesson' ./learn check 6
+expect "an unknown exercise" 2 "error: check: lesson 3 has no exercise 'x'" ./learn check 3 x
+expect "a hint for an unknown exercise" 2 "error: hint: lesson 3 has no exercise 'x'" ./learn hint 3 x
 if ./learn check 3 </dev/null 2>&1 | grep -q $'\e'; then echo "FAILED: colour in a pipe"; failed=1; fi
 exit $failed

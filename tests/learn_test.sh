@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# ./learn does what its help says, on a build that is there already.
+# ./learn does what its help says, with an existing build.
 set -uo pipefail
 root=$1
 export LEARN_BUILD_DIR=$2
 learn=$root/learn
 failed=0
 
-# expect WHAT STATUS PATTERN COMMAND...: exit status and a line of the output, both streams.
+# expect WHAT STATUS PATTERN COMMAND...: checks the exit status and a line of either output stream.
 expect() {
   local what=$1 status=$2 pattern=$3 output got
   shift 3
@@ -32,23 +32,27 @@ expect "flags after -- reach the program" 0 '"algorithm":"tree"' \
 expect "the program's exit status is learn's" 2 '^error: --root: rank 9 does not exist .number of ranks: 2.' \
   "$learn" 2 -n 2 -- --root 9
 expect "flags before -- are refused" 2 'error: --json: unknown' "$learn" 1 --json
-expect "a rank count that is none" 2 "error: -n: '0' is no number of ranks" "$learn" 1 -n 0
-expect "a rank count that is missing" 2 'error: -n: needs' "$learn" 1 -n
+expect "a wrong number of ranks" 2 "error: -n: must be a positive number of ranks, not '0'" "$learn" 1 -n 0
+expect "a missing number of ranks" 2 'error: -n: needs' "$learn" 1 -n
 expect "break lists experiments" 0 '^shared-variable +ranks share memory' "$learn" break 1
 expect "break runs one" 0 '^verified: the symptom appeared' "$learn" break 1 shared-variable -n 2
 expect "break passes flags on" 0 '^\{"break":"shared-variable"' "$learn" break 1 shared-variable -- --json
+<<<<<<< HEAD
 expect "an experiment that is none" 2 "error: NAME: 'x' is not one of" "$learn" break 1 x
+=======
+expect "an unknown experiment" 2 "error: NAME: 'x' is none of" "$learn" break 1 x
+>>>>>>> 742a4b5 (Say what ./learn, its doctor and the experiments' program print in plain English)
 expect "the doctor names Open MPI" 0 '^(ok|note) +.*Open MPI' "$learn" doctor
-expect "the doctor knows the way out of slots" 0 'packages: all|apt-get install' "$learn" doctor
+expect "the doctor examines the packages" 0 'packages: all|apt-get install' "$learn" doctor
 expect "an unknown command" 2 'error: 6: no such command' "$learn" 6
 cd /
 expect "it runs from any folder" 0 'verified' "$learn" 4 -n 2
 
-# Ctrl-C, as a terminal sends it: to everything that ./learn has started. Job control (set -m)
-# gives that a process group of its own, in which SIGINT is not ignored.
+# A terminal sends Ctrl-C to everything that ./learn has started. Job control (set -m) gives these
+# processes their own process group, in which SIGINT is not ignored.
 fifo=$(mktemp -u)
 mkfifo "$fifo"
-exec 3<>"$fifo"  # stays open: nobody shall end because nobody reads
+exec 3<>"$fifo"  # stays open, so that no process ends because its output is not read
 set -m
 "$learn" 5 -n 2 -- --epochs 1000 --seed 424242 >"$fifo" 2>&1 </dev/null &
 job=$!
@@ -60,14 +64,18 @@ set +m
 if pgrep -f 'ddp_training .*--seed 424242' >/dev/null; then
   echo "FAILED: Ctrl-C leaves ranks running"; pkill -KILL -f 'ddp_training .*--seed 424242'; failed=1
 elif [ "$status" -eq 0 ]; then
-  echo "FAILED: Ctrl-C came too late to be seen"; failed=1
+  echo "FAILED: Ctrl-C came too late to have an effect"; failed=1
 else
   echo "ok: Ctrl-C leaves nothing running"
 fi
 exec 3<&-
 rm -f "$fifo"
 
+<<<<<<< HEAD
 # docs/running.md, ./learn and CTest set the same variables.
+=======
+# The README's box, ./learn and CTest set the same variables.
+>>>>>>> 742a4b5 (Say what ./learn, its doctor and the experiments' program print in plain English)
 for variable in $(grep -oE '(OMPI|PRTE)_[A-Za-z_]+=[^ )]+' "$root/cmake/MpiLaunch.cmake"); do
   name=${variable%%=*}; value=${variable#*=}
   grep -q "^export $name=$value" "$root/docs/running.md" || { echo "FAILED: docs/running.md lacks export $variable"; failed=1; }

@@ -1,14 +1,15 @@
-# ./learn doctor: what this machine has, what is missing, and the line that mends it. Sourced by
-# learn, whose variables (root, build, packages, tests) and functions it uses. Changes nothing.
+# ./learn doctor: shows what this machine has, what is missing, and the command that fixes it. learn
+# sources this file, which uses its variables (root, build, packages, tests) and functions. It
+# changes nothing.
 problems=0
-# What the reader has set already, before learn sets it for itself.
+# The reader's own settings, saved before learn sets these variables for itself.
 readers_oversubscribe=${OMPI_MCA_rmaps_base_oversubscribe:-${PRTE_MCA_rmaps_default_mapping_policy:-}}
 readers_root=${OMPI_ALLOW_RUN_AS_ROOT:-}
 
 ok() { printf '%sok%s       %s\n' "$green" "$plain" "$1"; }
-note() { printf '%snote%s     %s\n' "$yellow" "$plain" "$1"; [ -z "${2:-}" ] || printf '         mend: %s\n' "$2"; }
+note() { printf '%snote%s     %s\n' "$yellow" "$plain" "$1"; [ -z "${2:-}" ] || printf '         fix: %s\n' "$2"; }
 problem() {
-  printf '%sproblem%s  %s\n         mend: %s\n' "$red" "$plain" "$1" "$2"
+  printf '%sproblem%s  %s\n         fix: %s\n' "$red" "$plain" "$1" "$2"
   problems=$((problems + 1))
 }
 
@@ -16,9 +17,9 @@ examine_packages() {
   local missing
   mapfile -t missing < <(missing_packages "$tests")
   if [ ${#missing[@]} -eq 0 ]; then
-    ok "packages: all ${#packages[@]} are here"
+    ok "packages: all ${#packages[@]} are installed"
   else
-    problem "packages missing: ${missing[*]}" "sudo apt-get install ${missing[*]}"
+    problem "missing packages: ${missing[*]}" "sudo apt-get install ${missing[*]}"
   fi
 }
 
@@ -39,12 +40,12 @@ examine_tools() {
   done
   case $version in
     2.* | 3.*) ok "Catch2 $version" ;;
-    "") note "Catch2 is not here: the programs build, the tests do not" "sudo apt-get install catch2" ;;
-    *) note "Catch2 $version: tried are 2.13 and 3" ;;
+    "") note "Catch2 is not installed: the programs build without it, the tests do not" "sudo apt-get install catch2" ;;
+    *) note "Catch2 $version: this course was tested with 2.13 and 3" ;;
   esac
 }
 
-# The folder in which the MPI library lies that FILE uses.
+# mpi_library_of FILE: prints the path of the MPI library that FILE uses.
 mpi_library_of() { ldd "$1" 2>/dev/null | sed -n 's/.*libmpi[^ ]* => \([^ ]*\) .*/\1/p' | head -n 1; }
 
 examine_mpi() {
@@ -54,44 +55,44 @@ examine_mpi() {
   launcher=$(readlink -f "$(command -v mpirun)")
   case $version in
     *"Open MPI"* | *"Open RTE"*) ok "$version ($launcher)" ;;
-    *) problem "mpirun is not Open MPI's: $version" "sudo update-alternatives --set mpirun /usr/bin/mpirun.openmpi" ;;
+    *) problem "this mpirun is not from Open MPI: $version" "sudo update-alternatives --set mpirun /usr/bin/mpirun.openmpi" ;;
   esac
   if [ -x "$build/bin/send_recv" ]; then
     set_mpi_environment
     local output
     output=$(timeout 60 mpirun -np 2 "$build/bin/send_recv" --act exchange </dev/null 2>&1 || true)
     if grep -q '^1 rank,' <<<"$output" || grep -q 'needs two ranks' <<<"$output"; then
-      problem "two MPIs are mixed: every process believes it is rank 0 of 1; $launcher starts it, $(mpi_library_of "$build/bin/send_recv") is inside" \
-        "rm -r ${build#"$PWD"/}   # then ./learn 1, with one MPI's mpirun and mpicxx first on the PATH"
+      problem "two MPIs are mixed, so every process believes it is rank 0 of 1: $launcher starts the programs, but they use $(mpi_library_of "$build/bin/send_recv")" \
+        "rm -r ${build#"$PWD"/}   # then ./learn 1, with mpirun and mpicxx of the same MPI first on the PATH"
     elif grep -q 'Read -1' <<<"$output"; then
-      problem "this container forbids ptrace: large messages print 'Read -1, expected'" \
+      problem "this container forbids ptrace, so large messages print 'Read -1, expected'" \
         "export OMPI_MCA_btl_vader_single_copy_mechanism=none"
     elif grep -q '^verified' <<<"$output"; then
-      ok "mpirun and the programs fit, and two ranks exchange large messages (ptrace is allowed, or not used)"
+      ok "mpirun matches the programs, and two ranks can exchange large messages (ptrace is allowed or not used)"
     else
-      problem "two ranks could not exchange messages; what was said: $(head -n 1 <<<"$output")" "mpirun -np 2 ${build#"$PWD"/}/bin/send_recv --act exchange   # and read on"
+      problem "two ranks could not exchange messages; the output begins: $(head -n 1 <<<"$output")" "mpirun -np 2 ${build#"$PWD"/}/bin/send_recv --act exchange   # shows all of it"
     fi
   else
-    note "whether mpirun and the programs fit is seen when lesson 1 is built" "./learn 1"
+    note "build lesson 1 to check whether mpirun matches the programs" "./learn 1"
   fi
   local cores
   cores=$(nproc)
   if [ "$cores" -lt 4 ] && [ -z "$readers_oversubscribe" ]; then
-    note "$cores cores: 'not enough slots' for 4 ranks, unless Open MPI may use more ranks than cores (./learn sets this by itself)" \
+    note "$cores cores: mpirun says 'not enough slots' for 4 ranks unless more ranks than cores are allowed (./learn does this automatically)" \
       "export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe"
   else
     ok "$cores cores"
   fi
   if [ "$(id -u)" -eq 0 ] && [ -z "$readers_root" ]; then
-    note "you are root: a plain mpirun refuses (./learn sets this by itself)" \
+    note "you are root, so a plain mpirun refuses to run (./learn sets these variables automatically)" \
       "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
   else
-    ok "mpirun starts for user $(id -un)"
+    ok "user $(id -un) may run mpirun"
   fi
   if command -v ompi_info >/dev/null 2>&1 && ompi_info --parsable --all 2>/dev/null | grep -q 'mpi_built_with_cuda_support:value:true'; then
-    ok "this Open MPI takes GPU memory (CUDA-aware)"
+    ok "this Open MPI accepts GPU memory (it is CUDA-aware)"
   else
-    note "this Open MPI takes no GPU memory (not CUDA-aware); the programs send through pinned host memory, and NCCL does not need it"
+    note "this Open MPI does not accept GPU memory (it is not CUDA-aware), so the programs send through pinned host memory; NCCL is not affected"
   fi
 }
 
@@ -99,9 +100,9 @@ examine_shared_memory() {
   local free
   free=$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1 | tr -d ' ' || true)
   if [ -z "$free" ] || [ ! -w /dev/shm ]; then
-    problem "/dev/shm is not there or not writable: ranks of one host have no memory in common" "mount -t tmpfs tmpfs /dev/shm"
+    problem "/dev/shm is missing or not writable, so the ranks of a host cannot share memory" "mount -t tmpfs tmpfs /dev/shm"
   elif [ "$free" -lt $((64 * 1024)) ]; then
-    problem "/dev/shm has $((free / 1024)) MiB free" "docker run --shm-size=1g ...   # or free some: ls -l /dev/shm"
+    problem "/dev/shm has $((free / 1024)) MiB free" "docker run --shm-size=1g ...   # or delete old files in /dev/shm"
   else
     ok "/dev/shm has $((free / 1024)) MiB free"
   fi
@@ -113,14 +114,14 @@ examine_gpus() {
   if [ "$gpus" -eq 0 ]; then
     note "no GPU: everything runs on the CPU"
   elif [ "$gpus" -lt 4 ]; then
-    note "$gpus GPU(s): with more ranks than that, several share one and gradients travel through host memory" "./learn 5 -n $gpus   # a GPU for every rank, and NCCL"
+    note "$gpus GPU(s): with more ranks than that, several ranks share a GPU and gradients travel through host memory" "./learn 5 -n $gpus   # one GPU per rank, with NCCL"
   else
     ok "$gpus GPUs"
   fi
   local nvcc
   nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
   if [ -n "$nvcc" ]; then ok "CUDA Toolkit $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
-  else note "no CUDA Toolkit: built for the CPU"; fi
+  else note "no CUDA Toolkit: the programs are built for the CPU"; fi
   local header version=""
   header=$(ls /usr/include/nccl.h /usr/local/cuda/include/nccl.h "${nvcc%/bin/nvcc}/include/nccl.h" 2>/dev/null | head -n 1 || true)
   if [ -z "$header" ]; then
@@ -131,9 +132,9 @@ examine_gpus() {
     if [ "$(printf '%s\n' 2.18 "$version" | sort -V | head -n 1)" = 2.18 ]; then ok "NCCL $version"
     else problem "NCCL $version is older than 2.18" "sudo apt-get install libnccl2 libnccl-dev"; fi
   elif [ "$gpus" -gt 0 ]; then
-    problem "no NCCL" "sudo apt-get install libnccl2 libnccl-dev   # NVIDIA's own repository has it"
+    problem "NCCL is not installed" "sudo apt-get install libnccl2 libnccl-dev   # from NVIDIA's repository"
   else
-    note "no NCCL: nothing here needs it without a GPU"
+    note "no NCCL: it is not needed without a GPU"
   fi
 }
 
@@ -144,5 +145,5 @@ run_doctor() {
   examine_shared_memory
   examine_gpus
   echo
-  if [ "$problems" -eq 0 ]; then echo "nothing is in the way"; else echo "$problems to mend"; return 1; fi
+  if [ "$problems" -eq 0 ]; then echo "no problems found"; else echo "problems to fix: $problems"; return 1; fi
 }

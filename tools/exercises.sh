@@ -1,7 +1,8 @@
-# The exercises' side of ./learn: check, hint, and what the map shows of them. Sourced by learn,
-# whose variables (root, build, folders, tests) and functions (fail, build_targets) it uses.
+# ./learn check, ./learn hint, and the exercises in the map. learn sources this file, which uses its
+# variables (root, build, folders, tests) and functions (fail, build_targets).
 #
-# Progress is a plain text file, a line each: "done 03/ring_all_gather", "hint 03/ring_all_gather 2".
+# Progress is a plain text file with lines like "done 03/ring_all_gather" and
+# "hint 03/ring_all_gather 2".
 progress=$state/progress
 
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
@@ -10,14 +11,14 @@ else
   green='' red='' yellow='' plain=''
 fi
 
-# exercises_of LESSON: "NAME KIND WHAT" per line.
+# exercises_of LESSON: prints "NAME KIND WHAT", one exercise per line.
 exercises_of() {
   grep -E '^[a-z]' "$root/${folders[$1]}/exercise/exercises.txt" 2>/dev/null || true
 }
 
 lesson_number() { echo "${folders[$1]:0:2}"; }
 
-# remember LINE: in place of what was remembered of the same thing before.
+# remember LINE: stores LINE in place of an earlier line about the same thing.
 remember() {
   mkdir -p "$state"
   forget "${1% *}" && forget "$1"
@@ -30,7 +31,7 @@ forget() {
 }
 is_done() { grep -qxF "done $1" "$progress" 2>/dev/null; }
 
-# count_exercises LESSON: "2/3", done of all.
+# count_exercises LESSON: prints for example "2/3" if 2 of 3 are done.
 count_exercises() {
   local name rest done_ones=0 all=0
   while read -r name rest; do
@@ -40,15 +41,16 @@ count_exercises() {
   echo "$done_ones/$all"
 }
 
-# Exercises of kind nccl are judged where stand-ins for CUDA and NCCL run on the CPU.
+# Exercises of kind nccl are checked in the emulated build, where CUDA and NCCL run on the CPU.
 emulated_build=${LEARN_EMULATED_BUILD_DIR:-$root/build-emulated}
 
-# check_exercise LESSON NAME KIND: prints the answer; 0 done, 1 wrong, 3 not started.
+# check_exercise LESSON NAME KIND: prints the answer and returns 0 (done), 1 (wrong) or 3 (not
+# started).
 check_exercise() {
   local number file target log answer status=0
   number=$(lesson_number "$1")
   file=$root/${folders[$1]}/exercise/$2.hpp
-  # As long as the stub's own line stands there, nothing needs to be built to know.
+  # If the stub's own line is still in the file, there is no need to build it.
   if grep -qE '^[[:space:]]*not_started\(\);' "$file"; then
     echo "not started"
     return 3
@@ -62,17 +64,17 @@ check_exercise() {
     grep -qE '\.hpp:[0-9]+:[0-9]+: (fatal )?error: ' "$log" 2>/dev/null || fail "$answer"
     echo "wrong: it does not compile"
     grep -E '(fatal )?error: ' "$log" | sed "s|$root/||; s|^[./]*||; s|^|  |" | head -n 3
-    echo "hint: mend the first error first; all of them stand in ${log#"$PWD"/}"
+    echo "hint: fix the first error first; all errors are in ${log#"$PWD"/}"
     return 1
   fi
   EXERCISE_LOG=$state/check.log "$root/tests/exercises/judge" "$build/bin/$target" || status=$?
-  if [ "$status" -eq 3 ]; then echo "something that it calls is not written yet"; fi
+  if [ "$status" -eq 3 ]; then echo "it calls a function that you have not written yet"; fi
   return $status
 }
 
 run_check() {
   local lesson=${1:-} wanted=${2:-} name kind what answer status worst=0 found=false
-  [[ $lesson =~ ^[1-5]$ ]] || fail "check: needs a lesson, 1 to 5"
+  [[ $lesson =~ ^[1-5]$ ]] || fail "check: needs a lesson from 1 to 5"
   local number
   number=$(lesson_number "$lesson")
   set_mpi_environment
@@ -97,11 +99,11 @@ run_check() {
       *) exit "$status" ;;
     esac
   done < <(exercises_of "$lesson")
-  $found || fail "check: lesson $lesson has no exercise '$wanted', only: $(exercises_of "$lesson" | cut -d ' ' -f 1 | paste -sd ' ')"
+  $found || fail "check: lesson $lesson has no exercise '$wanted'; its exercises are: $(exercises_of "$lesson" | cut -d ' ' -f 1 | paste -sd ' ')"
   return $worst
 }
 
-# hints_of LESSON NAME: one per line.
+# hints_of LESSON NAME: prints the hints, one per line.
 hints_of() {
   awk -v name="$2" '
     /^## / { inside = ($2 == name); next }
@@ -111,7 +113,7 @@ hints_of() {
     END { if (hint != "") print hint }' "$root/${folders[$1]}/exercise/hints.md"
 }
 
-# After an exercise is done: where the lesson's own solution is, if it has one.
+# After an exercise is done, names the lesson's own solution, if there is one.
 solution_of() {
   local last
   last=$(hints_of "$1" "$2" | tail -n 1)
@@ -120,7 +122,7 @@ solution_of() {
 
 run_hint() {
   local lesson=${1:-} wanted=${2:-} name rest
-  [[ $lesson =~ ^[1-5]$ ]] || fail "hint: needs a lesson, 1 to 5"
+  [[ $lesson =~ ^[1-5]$ ]] || fail "hint: needs a lesson from 1 to 5"
   local number
   number=$(lesson_number "$lesson")
   while read -r name rest; do
@@ -129,10 +131,10 @@ run_hint() {
     local shown all
     shown=$(sed -n "s|^hint $number/$name ||p" "$progress" 2>/dev/null || true)
     mapfile -t all < <(hints_of "$lesson" "$name")
-    [ ${#all[@]} -gt 0 ] || fail "hint: there is none for $name"
+    [ ${#all[@]} -gt 0 ] || fail "hint: there are no hints for $name"
     shown=$((${shown:-0} + 1))
     if [ "$shown" -gt ${#all[@]} ]; then
-      echo "$name: that was the last of ${#all[@]} hints; from the first again"
+      echo "$name: you have seen all ${#all[@]} hints; starting again with the first"
       shown=1
     fi
     remember "hint $number/$name $shown"
@@ -140,6 +142,6 @@ run_hint() {
     fold -s -w 96 <<<"${all[$((shown - 1))]}"
     return 0
   done < <(exercises_of "$lesson")
-  [ -z "$wanted" ] || fail "hint: lesson $lesson has no exercise '$wanted', only: $(exercises_of "$lesson" | cut -d ' ' -f 1 | paste -sd ' ')"
+  [ -z "$wanted" ] || fail "hint: lesson $lesson has no exercise '$wanted'; its exercises are: $(exercises_of "$lesson" | cut -d ' ' -f 1 | paste -sd ' ')"
   echo "lesson $lesson: every exercise is done (./learn check $lesson); ./learn hint $lesson NAME shows hints again"
 }

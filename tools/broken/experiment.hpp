@@ -1,6 +1,6 @@
-// Experiments that break something on purpose, so that its symptom has been seen once before it
-// comes uninvited: build/bin/broken/<program> NAME. Each lesson keeps its own in break_it/, one
-// file each.
+// Experiments that break something on purpose, so that you have seen the symptom before you
+// meet it in your own code: build/bin/broken/<program> NAME. Each lesson has its own in
+// break_it/, one file per experiment.
 #pragma once
 
 #include "common/program.hpp"
@@ -11,18 +11,19 @@
 namespace dist {
 
 struct Experiment {
-  const char* name;    // and of its file: break_it/NAME.cpp
-  const char* belief;  // what it tests, in a few words
-  // Called on all ranks. True, on all of them, if the symptom that the file promises was seen.
-  // One whose symptom is a hang does not return: the watch ends the job with status 86.
+  const char* name;    // also the name of its file: break_it/NAME.cpp
+  const char* belief;  // the belief that it tests, in a few words
+  // Called on all ranks. Returns true on all of them if the symptom that the file promises
+  // appeared. If the symptom is a hang, it does not return: the watch ends the job with
+  // status 86.
   bool (*show)(const Program&);
   int fewest_ranks = 2;
-  // Called on all ranks; the same answer on all: why this machine cannot show it. Empty if it
-  // can.
+  // Called on all ranks. Returns the same text on all of them: why this machine cannot show the
+  // symptom, or "" if it can.
   std::string (*obstacle)(const Program&) = nullptr;
 };
 
-// This program's, from break_it/experiments.cpp of its lesson.
+// The program's experiments, defined in its lesson's break_it/experiments.cpp.
 std::span<const Experiment> experiments();
 
 }  // namespace dist

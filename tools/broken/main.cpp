@@ -3,7 +3,7 @@
 //   mpirun -np 2 build/bin/broken/send_recv head-to-head
 //   build/bin/broken/send_recv list
 //
-// Exits 0 exactly when the symptom appeared, and 2 where this machine cannot show it.
+// Exits with 0 exactly when the symptom appeared, and with 2 if this machine cannot show it.
 #include "common/check.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/watch.hpp"
@@ -44,7 +44,8 @@ int run(const Experiment& experiment, const Program& program) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Who breaks something on purpose does not want to wait for a minute. The last one counts.
+  // An experiment should not take the usual minute to report its hang. If the reader gives
+  // --timeout as well, the last one counts.
   std::string timeout = "--timeout=2";
   std::vector<char*> arguments{argv[0]};
   if (watch_table() != nullptr) arguments.push_back(timeout.data());
@@ -58,10 +59,10 @@ int main(int argc, char** argv) {
   std::string name;
   std::vector<std::string> names{"list"};
   for (const Experiment& experiment : experiments()) names.emplace_back(experiment.name);
-  program.flags.choice("NAME", name, names, "which experiment; list: what there is");
+  program.flags.choice("NAME", name, names, "which experiment to run; list shows all");
   program.declare_common();
   program.flags.check([&] {
-    if (name.empty()) throw Error("NAME: which experiment? list names them");
+    if (name.empty()) throw Error("NAME: name an experiment; 'list' shows all");
     for (const Experiment& experiment : experiments()) {
       if (name == experiment.name && program.comm.size() < experiment.fewest_ranks) {
         throw Error(fmt::format("NAME: {} needs {} ranks", name, experiment.fewest_ranks));

@@ -1,11 +1,11 @@
-// What an exercise does until its reader has written it.
+// What an exercise does until you have written it.
 #pragma once
 
 namespace dist::exercise {
 
 struct NotStarted {};
 
-// Replace the line that calls this by your solution.
+// Replace the line that calls this with your solution.
 [[noreturn]] inline void not_started() {
   throw NotStarted{};
 }
