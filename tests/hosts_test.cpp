@@ -153,7 +153,7 @@ TEST_CASE("each host tells of its own ranks when a job hangs on both", "[hosts]"
   CHECK(
       result.says("rank 3 is in MPI_Allreduce #7 (4 B); rank 2 never entered it, last seen in "
                   "#6 (MPI_Barrier)\n"));
-  CHECK(result.says("hang: ranks on other hosts are told of by these hosts\n"));
+  CHECK(result.says("hang: the other hosts report about their own ranks\n"));
   CHECK(hosts_in(json::parse(content_of(folder / "t.json"))) ==
         std::map<int, std::string>{{0, "host-a"}, {1, "host-a"}});
   CHECK(hosts_in(json::parse(content_of(folder / "t.json.rank2"))) ==

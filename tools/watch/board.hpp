@@ -1,9 +1,9 @@
-// The board of a host: what each of its ranks is doing, in memory that all of them share.
+// The board of a host shows what each of its ranks is doing. All of them share its memory.
 //
-// A rank writes its own part and reads those of the others, without a lock and without their
-// help: a rank that is stopped, or spins for ever, still hangs on the board. All fields are
-// relaxed atomics. Nobody needs them to be consistent with each other while a rank moves: they
-// are read for a report only after nothing has moved for seconds.
+// A rank writes its own part and reads the others' parts without a lock and without their help,
+// so that it also sees a rank that is stopped or spins forever. All fields are relaxed atomics.
+// They need not be consistent with each other while a rank moves, because a report reads them
+// only after nothing has moved for seconds.
 #pragma once
 
 #include "tools/watch/call.hpp"
@@ -24,11 +24,12 @@ class Relaxed {
     return *this;
   }
   operator T() const { return value_.load(std::memory_order_relaxed); }
-  // For a field that one thread alone writes: no bus lock, unlike fetch_add.
+  // For a field that only one thread writes. Unlike fetch_add, this needs no bus lock.
   void increment() { *this = static_cast<T>(*this + 1); }
   T fetch_add(T more) { return value_.fetch_add(more, std::memory_order_relaxed); }
   bool claim(T from, T to) { return value_.compare_exchange_strong(from, to); }
-  // What was written before publish(value) is there for whoever reads this value by acquired().
+  // What was written before publish(value) is visible to a thread that reads it with
+  // acquired().
   void publish(T value) { value_.store(value, std::memory_order_release); }
   T acquired() const { return value_.load(std::memory_order_acquire); }
 
@@ -43,33 +44,33 @@ enum class OperationKind : std::uint8_t { send, receive, probe, collective, shar
 struct OperationFields {
   Relaxed<OperationKind> kind;
   Relaxed<Call> call;          // what started it
-  Relaxed<std::int32_t> peer;  // in MPI_COMM_WORLD; kAnyone, or kEverybody
+  Relaxed<std::int32_t> peer;  // in MPI_COMM_WORLD, or kAnyone, kEverybody, kNobody
   Relaxed<std::int32_t> tag;
   Relaxed<std::uint32_t> comm;
-  Relaxed<std::uint32_t> number;  // counted per channel, or per communicator; from 1
+  Relaxed<std::uint32_t> number;  // counted per channel or per communicator, from 1
   Relaxed<std::uint64_t> bytes;
 };
 
-constexpr std::int32_t kAnyone = -1;     // a receive from whoever comes
-constexpr std::int32_t kEverybody = -2;  // a wait for all others
+constexpr std::int32_t kAnyone = -1;     // a receive from any rank
+constexpr std::int32_t kEverybody = -2;  // a wait for all other ranks
 constexpr std::int32_t kNobody = -3;     // MPI_PROC_NULL
 constexpr std::int32_t kAnyTag = -1;
 
-// The call in which a thread is, or was last.
+// The current or last call of a thread.
 struct ThreadRecord {
-  static constexpr std::size_t kOperations = 8;  // what a wait for more requests does not show
+  static constexpr std::size_t kOperations = 8;  // a wait for more requests does not show all
 
   Relaxed<std::uint32_t> taken;
   Relaxed<std::uint32_t> name;        // label
-  Relaxed<std::uint64_t> moves;       // entered and left
-  Relaxed<std::uint64_t> left_at;     // heartbeat of this rank
+  Relaxed<std::uint64_t> moves;       // how often it has entered or left a call
+  Relaxed<std::uint64_t> left_at;     // heartbeat of this rank at that time
   Relaxed<std::uint64_t> entered_ns;  // with a trace only
   Relaxed<Call> call;
   Relaxed<bool> inside;
-  Relaxed<bool> polling;  // asked (MPI_Test), was told no, and has called nothing else since
+  Relaxed<bool> polling;  // MPI_Test or the like returned false, and no other call followed
   Relaxed<std::uint32_t> wait_label;
   Relaxed<std::uint32_t> scope;    // label: the operation that this call is part of
-  Relaxed<std::uint32_t> subject;  // label: on what
+  Relaxed<std::uint32_t> subject;  // label: what the operation works on
   Relaxed<std::uint32_t> scope_number;
   Relaxed<std::uint32_t> operation_count;
   std::array<OperationFields, kOperations> operations;
@@ -81,13 +82,13 @@ struct Channel {
   Relaxed<std::int32_t> peer;
   Relaxed<std::int32_t> tag;
   Relaxed<std::uint32_t> comm;
-  Relaxed<std::uint32_t> sends;     // started
-  Relaxed<std::uint32_t> receives;  // started
+  Relaxed<std::uint32_t> sends;     // that have been started
+  Relaxed<std::uint32_t> receives;  // that have been started
 };
 
 struct CommunicatorRecord {
   Relaxed<std::uint32_t> id;           // 0: free
-  Relaxed<std::uint32_t> collectives;  // started
+  Relaxed<std::uint32_t> collectives;  // that have been started
   Relaxed<Call> last;
 };
 
@@ -100,11 +101,11 @@ struct Label {
   std::string get() const;
 };
 
-// One line of the trace: a slice (a call or a scope), or an end of an arrow.
+// One line of the trace: a slice (a call or a scope) or one end of an arrow.
 struct PlainEvent {
   enum class Type : std::uint8_t { slice, departure, arrival };
 
-  std::int64_t begin_ns;  // on the board on its rank's clock, in a trace on rank 0's
+  std::int64_t begin_ns;  // its rank's clock on the board, rank 0's clock in a trace
   std::int64_t end_ns;
   std::uint64_t bytes;
   std::uint32_t number;
@@ -131,22 +132,22 @@ struct RankBoard {
   static constexpr std::size_t kLabels = 256;
 
   Relaxed<std::int32_t> rank;  // in MPI_COMM_WORLD
-  Relaxed<std::int32_t> pid;   // 0: this rank has not come to MPI_Init yet
-  Relaxed<bool> working;       // between MPI's start and its end
+  Relaxed<std::int32_t> pid;   // 0: this rank has not reached MPI_Init yet
+  Relaxed<bool> working;       // after MPI_Init and before MPI_Finalize
   std::array<char, 64> host_name;
-  Relaxed<std::uint64_t> heartbeat;       // ticks of its watch thread
-  Relaxed<std::uint64_t> computed_ns;     // by its main thread, outside waits, until it moved
-  Relaxed<std::uint64_t> overflow_moves;  // of threads beyond kThreads
+  Relaxed<std::uint64_t> heartbeat;    // ticks of its watch thread
+  Relaxed<std::uint64_t> computed_ns;  // by its main thread outside waits, up to its last move
+  Relaxed<std::uint64_t> overflow_moves;  // moves of threads beyond kThreads
   std::array<ThreadRecord, kThreads> threads;
   std::array<Channel, kChannels> channels;
   std::array<CommunicatorRecord, kCommunicators> communicators;
   std::array<Label, kLabels> labels;  // 0: no name
   Relaxed<std::uint32_t> label_count;
 
-  Relaxed<std::int64_t> clock_offset_ns;  // to be added for the clock of rank 0
+  Relaxed<std::int64_t> clock_offset_ns;  // added to this rank's clock, it gives rank 0's
   Relaxed<std::uint64_t> events_written;
   Relaxed<std::uint64_t> event_capacity;  // 0: no trace
-  // Events follow behind this struct.
+  // The events follow this struct in memory.
   TraceEvent* events() { return reinterpret_cast<TraceEvent*>(this + 1); }
   const TraceEvent* events() const { return reinterpret_cast<const TraceEvent*>(this + 1); }
 
@@ -155,8 +156,8 @@ struct RankBoard {
   void reset();
 };
 
-// The channel of this key, taken if it is new; nullptr when the board is full. Reports then
-// know less, nothing else is lost.
+// Returns the channel of this key, or a new one. Returns nullptr if the board is full; reports
+// are then less detailed, but nothing else is lost.
 Channel* find_channel(RankBoard& board, std::int32_t peer, std::int32_t tag,
                       std::uint32_t comm);
 CommunicatorRecord* find_communicator(RankBoard& board, std::uint32_t id);

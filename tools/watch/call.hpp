@@ -1,5 +1,5 @@
-// The calls that the watch sees, by number: processes share records of them, and a pointer to a
-// name means nothing in another process.
+// The calls that the watch sees. They are numbered because processes share records of them, and
+// a pointer to a name is meaningless in a different process.
 #pragma once
 
 #include <array>

@@ -14,7 +14,7 @@ std::string peer_text(std::int32_t peer) {
   return std::to_string(peer);
 }
 
-// "4 MiB" where that is a whole number, as a program's own tables do.
+// Uses the largest unit that gives a whole number ("4 MiB"), like the programs' tables.
 std::string text_of_bytes(std::uint64_t bytes) {
   constexpr std::array kUnits{" B", " KiB", " MiB", " GiB"};
   std::size_t unit = 0;
@@ -48,7 +48,7 @@ std::string details_of(const OperationView& operation) {
   return text.empty() ? "" : concat(" (", text, ")");
 }
 
-// An operation by its own call: what a wait waits for.
+// Describes an operation by the call that started it.
 std::string text_of(const OperationView& operation, bool details) {
   std::string text = name_of(operation.call);
   if (operation.kind == OperationKind::collective) {

@@ -15,7 +15,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::unordered_map<MPI_Comm, std::unique_ptr<CommunicatorInfo>> infos;
-  // Counts what was forgotten: a handle may come back as another communicator.
+  // Counts the freed communicators, because MPI may reuse a handle for a different one.
   std::atomic<std::uint64_t> generation{1};
 };
 
@@ -40,7 +40,7 @@ std::vector<int> world_ranks_of(MPI_Comm comm) {
   return world_ranks;
 }
 
-// FNV-1a, over whole numbers.
+// FNV-1a over whole numbers.
 std::uint32_t hash(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   std::uint32_t h = 2166136261U;
   for (const std::uint32_t word : {a, b, c}) {
@@ -59,7 +59,7 @@ CommunicatorInfo& insert(MPI_Comm comm, std::uint32_t parent, std::uint32_t chil
   info->id = comm == MPI_COMM_WORLD
                  ? kWorldId
                  : hash(parent, child, static_cast<std::uint32_t>(first)) | 0x80000000U;
-  // A rank is missed in a collective even if it has never taken part in one.
+  // Reports must name a rank that is missing in a collective even if it never entered one.
   if (RankBoard* const board = my_board()) find_communicator(*board, info->id);
   return *(registry().infos[comm] = std::move(info));
 }
@@ -86,7 +86,7 @@ CommunicatorInfo& info_of(MPI_Comm comm) {
   if (comm == last && generation == current) return *info;
   const std::lock_guard lock(all.mutex);
   const auto found = all.infos.find(comm);
-  // One that was made where the watch does not look has no parent.
+  // A communicator from a call that the watch does not see has no known parent.
   info = found != all.infos.end() ? found->second.get() : &insert(comm, 0, 0);
   last = comm;
   generation = current;

@@ -1,6 +1,6 @@
-// Communicators as all their ranks know them. MPI's handles mean nothing in another process, so
-// each communicator gets an id that its ranks compute alike, without a message: from its
-// parent's id, how many children the parent had, and its first rank.
+// Gives each communicator an id that is the same on all its ranks, because MPI's handles are
+// meaningless in a different process. The ranks compute it without a message from the parent's
+// id, the number of children that the parent had, and the communicator's first rank.
 #pragma once
 
 #include <mpi.h>
@@ -20,11 +20,12 @@ struct CommunicatorInfo {
   int rank_of(int world_rank) const;  // -1: not in it
 };
 
-// The info lives until the communicator is freed.
+// The info is valid until the communicator is freed.
 CommunicatorInfo& info_of(MPI_Comm comm);
 // The rank in MPI_COMM_WORLD of `rank` in the communicator with this id.
 int world_rank_in(std::uint32_t id, int rank);
-// Called on all ranks of `parent`, in the same order; `child` may be MPI_COMM_NULL here.
+// Called on all ranks of `parent`, in the same order. `child` may be MPI_COMM_NULL on this
+// rank.
 void register_child(MPI_Comm parent, MPI_Comm child);
 void forget(MPI_Comm comm);
 // Tells a new board which communicators this rank is a member of.

@@ -1,4 +1,4 @@
-// The flags of the watch, read before MPI starts.
+// The watch's flags, which are read before MPI starts.
 #pragma once
 
 #include "common/watch.hpp"
@@ -9,12 +9,12 @@
 namespace dist::watch {
 
 inline constexpr WatchFlag kTraceFlag{WatchFlag::Kind::output_file, "--trace",
-                                      "write what this run did as Chrome trace JSON"};
+                                      "write a Chrome trace (JSON) of this run"};
 inline constexpr WatchFlag kStrictFlag{WatchFlag::Kind::yes_or_no, "--strict",
-                                       "synchronous sends: no message is buffered by MPI"};
+                                       "send synchronously, so that MPI buffers no message"};
 inline constexpr WatchFlag kTimeoutFlag{
     WatchFlag::Kind::seconds, "--timeout",
-    "seconds without a move before a hang is reported; 0: never", /*initial=*/60,
+    "report a hang after this many seconds without progress; 0: never", /*initial=*/60,
     /*largest=*/1e6};
 inline constexpr std::array kFlags{kTraceFlag, kStrictFlag, kTimeoutFlag};
 
@@ -24,8 +24,8 @@ struct Flags {
   double timeout_s = kTimeoutFlag.initial;  // 0: never
 };
 
-// Reads "--flag value" and "--flag=value"; the last one wins. What is malformed is left out:
-// the program's own command line refuses it later, in words.
+// Reads "--flag value" and "--flag=value"; the last one wins. It ignores malformed values,
+// because the program's own command line reports them later.
 Flags read_flags(int argc, char** argv);
 
 }  // namespace dist::watch

@@ -1,6 +1,6 @@
-// Look at: is_met, which decides whether a wait is still a wait. Without it two ranks that
-// exchange messages would look like a cycle, although their messages are under way and a third
-// rank keeps both.
+// Look at: is_met, which decides whether a rank still waits for another. Without it, two ranks
+// that exchange messages would look like a cycle, even if their messages are on the way and a
+// third rank delays both.
 #include "tools/watch/hang_report.hpp"
 
 #include "common/slowest.hpp"
@@ -19,7 +19,7 @@ const RankView* find(const Ranks& ranks, int rank) {
   for (const RankView& view : ranks) {
     if (view.rank == rank) return &view;
   }
-  return nullptr;  // on another host
+  return nullptr;  // it is on a different host
 }
 
 const ChannelView* channel(const RankView& rank, int peer, int tag, std::uint32_t comm) {
@@ -42,11 +42,11 @@ bool accepts_from_anyone(const RankView& rank, const OperationView& send) {
   return false;
 }
 
-// Whether `peer` has done its half of what `rank` waits for: started the matching send, or
-// posted the matching receive. A stopped rank's half is never done.
+// Whether `peer` has done its half of what `rank` waits for: it has started the matching send
+// or posted the matching receive. A stopped rank's half is never done.
 bool is_met(const RankView& rank, const OperationView& waits, const RankView& peer) {
   if (peer.stopped) return false;
-  // The board had no room to count it: claim nothing.
+  // The board had no room to count this operation, so do not accuse anyone.
   const bool counted = waits.kind != OperationKind::shared_memory && waits.tag != kAnyTag;
   if (counted && waits.number == 0) return true;
   switch (waits.kind) {
@@ -94,7 +94,7 @@ std::vector<int> waits_for(const Ranks& ranks, const RankView& rank) {
   return {found.begin(), found.end()};
 }
 
-// Cycles of the wait-for graph that share no rank, each beginning with its lowest.
+// Finds cycles of the wait-for graph that share no rank. Each begins with its lowest rank.
 class CycleFinder {
  public:
   explicit CycleFinder(const Ranks& ranks) {
@@ -104,7 +104,7 @@ class CycleFinder {
   const std::vector<std::vector<int>>& cycles() const { return cycles_; }
 
  private:
-  // A rank that is done leads to no further cycle.
+  // A rank in done_ leads to no further cycle.
   void visit(int rank) {
     if (done_.count(rank) > 0) return;
     const auto on_path = std::find(path_.begin(), path_.end(), rank);
@@ -163,8 +163,8 @@ class Report {
   }
 
   void collectives() {
-    // By communicator and number; within these by call, for different ranks may have come with
-    // different ones.
+    // Group by communicator and number, then by call, because ranks may have entered different
+    // collectives.
     using Place = std::pair<std::uint32_t, std::uint32_t>;
     std::map<Place, std::map<std::string, std::vector<int>>> places;
     for (const RankView& rank : ranks_) {
@@ -211,7 +211,7 @@ class Report {
     }
   }
 
-  // The same for operations that CallScope names: those of ours, made of messages.
+  // The same for our own collectives, which are made of messages and named by CallScope.
   void scopes() {
     std::map<std::pair<std::string, std::uint32_t>, std::vector<int>> places;
     std::map<std::pair<std::string, std::uint32_t>, std::string> subjects;
@@ -243,7 +243,7 @@ class Report {
     }
   }
 
-  // Messages that were sent to a rank which waits for others from the same sender.
+  // Reports messages sent to a rank that waits for a different message from the same sender.
   void mismatches() {
     for (const RankView& rank : ranks_) {
       for (const CallView& call : rank.inside) {
@@ -282,7 +282,7 @@ std::string describe_hang(const std::vector<RankView>& ranks) {
 }
 
 std::string describe_slowest(const std::vector<RankView>& ranks) {
-  constexpr double kEnough_s = 1.0;  // what was sampled for less may be chance
+  constexpr double kEnough_s = 1.0;  // samples over a shorter time may be misleading
   std::vector<double> busy;
   for (const RankView& rank : ranks) busy.push_back(rank.computed_s);
   const std::optional<Slowest> found = slowest(busy);

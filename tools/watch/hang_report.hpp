@@ -1,4 +1,5 @@
-// Who waits for whom: a host's board, read into plain values and put into sentences.
+// Finds out which rank waits for which: reads a host's board into plain values and describes
+// them in sentences.
 #pragma once
 
 #include "tools/watch/board.hpp"
@@ -24,9 +25,9 @@ struct CallView {
   Call call = Call::none;
   bool polling = false;
   std::vector<OperationView> operations;
-  std::size_t more = 0;  // operations that the board had no place for
-  std::string wait;      // of a WaitScope: what it waits for
-  std::string scope;     // of a CallScope around it
+  std::size_t more = 0;  // operations that did not fit on the board
+  std::string wait;      // what a WaitScope waits for
+  std::string scope;     // the name of the CallScope around the call
   std::string subject;
   std::uint32_t scope_number = 0;
 };
@@ -49,21 +50,21 @@ struct RankView {
   bool stopped = false;
   double still_s = 0;
   double computed_s = 0;
-  std::vector<CallView> inside;  // by thread; more than one if several threads call MPI
-  CallView last;                 // of a rank that is in no call
+  std::vector<CallView> inside;  // current calls; more than one if several threads call MPI
+  CallView last;                 // the last call, if the rank is not in a call
   std::vector<ChannelView> channels;
-  std::map<std::uint32_t, CommunicatorView> communicators;  // that it is a member of
+  std::map<std::uint32_t, CommunicatorView> communicators;  // of which the rank is a member
   std::map<std::string, std::uint32_t> scopes;              // how often each was entered
 };
 
 RankView view_of(const RankBoard& board);
 
-// `ranks` are those of one host, ascending. One line "hang: ..." per finding: first cycles,
-// then collectives that not all entered, then every other rank, then messages whose tags or
-// communicators do not match.
+// `ranks` are the ranks of one host, in ascending order. Writes one line "hang: ..." per
+// finding: first cycles, then collectives that some ranks did not enter, then every other rank,
+// then messages whose tags or communicators do not match.
 std::string describe_hang(const std::vector<RankView>& ranks);
 
-// One more line if the others spent their time waiting for one of them, before the hang.
+// Writes one more line if, before the hang, the ranks spent their time waiting for one of them.
 std::string describe_slowest(const std::vector<RankView>& ranks);
 
 }  // namespace dist::watch

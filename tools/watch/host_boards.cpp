@@ -17,12 +17,12 @@
 namespace dist::watch {
 namespace {
 
-// For all ranks of a host together.
+// The budget of all ranks of a host together.
 constexpr std::size_t kTraceBytesPerHost = 24U << 20;
 constexpr std::size_t kMostEvents = 1U << 17;
 constexpr std::size_t kLine = 64;
-constexpr std::uint64_t kMark = 0x6863746177747364;  // which segments are ours: "dstwatch"
-void* const kNowhere = reinterpret_cast<void*>(-1);  // where shmat puts what it cannot attach
+constexpr std::uint64_t kMark = 0x6863746177747364;  // marks our segments: "dstwatch"
+void* const kNowhere = reinterpret_cast<void*>(-1);  // what shmat returns on failure
 
 std::string_view variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -34,8 +34,8 @@ int number_in(const char* name, int otherwise) {
   return text.empty() ? otherwise : std::atoi(text.data());
 }
 
-// A segment that nobody has attached belongs to a job that was killed before all of its ranks
-// had come, unless the rank that made it lives and is about to attach it.
+// A segment that no process has attached belongs to a job that was killed before all its ranks
+// had started, unless the rank that made it still lives and is about to attach it.
 void remove_leftovers() {
   shm_info kernel{};
   const int last = ::shmctl(0, SHM_INFO, reinterpret_cast<shmid_ds*>(&kernel));
@@ -65,8 +65,8 @@ Place place_of_this_process() {
   place.size = number_in("OMPI_COMM_WORLD_SIZE", local_size);
   place.local_rank = local_rank;
   place.local_size = local_size;
-  // The job's name, and the address of the daemon that started this host's part of it: two
-  // hosts may be two containers that share memory.
+  // The job's name and the address of the daemon that started its part on this host, because
+  // two "hosts" may be containers that share memory.
   for (const char* const part :
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMIX_SERVER_URI41", "PMIX_SERVER_URI2"}) {
     place.job += concat(variable(part), " ");
@@ -86,7 +86,7 @@ HostBoards::HostBoards(const Place& place, bool trace) {
   const auto local_rank = static_cast<std::size_t>(place.local_rank);
   bytes_ = kLine + ranks * board_bytes;
   if (ranks > 1 && local_rank == 0) remove_leftovers();
-  // A rank with another command line counts on another layout: it gets another segment.
+  // A rank with a different command line needs a different layout, so it gets its own segment.
   const bool shared = ranks > 1 && map_shared(concat(place.job, " ", ranks, " ", events));
   if (!shared) {
     bytes_ = kLine + board_bytes;
@@ -97,7 +97,7 @@ HostBoards::HostBoards(const Place& place, bool trace) {
   for (std::size_t r = 0; r < (shared ? ranks : 1); ++r) {
     all_.push_back(reinterpret_cast<RankBoard*>(begin + kLine + r * board_bytes));
   }
-  // Memory of zeros is an empty board, so nobody has to wait until it is made.
+  // Zeroed memory is an empty board, so no rank has to wait for its initialization.
   mine_ = all_[shared ? local_rank : 0];
   mine_->rank = place.rank;
   ::gethostname(mine_->host_name.data(), mine_->host_name.size() - 1);
@@ -112,7 +112,7 @@ HostBoards::~HostBoards() {
   ::munmap(memory_, bytes_);
 }
 
-// False where this host lends no such memory.
+// False if this host provides no such memory.
 bool HostBoards::map_shared(const std::string& layout) {
   const auto key = static_cast<key_t>(std::hash<std::string>()(layout) | 1);  // 0: not shared
   segment_ = ::shmget(key, bytes_, IPC_CREAT | S_IRUSR | S_IWUSR);

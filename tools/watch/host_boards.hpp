@@ -1,10 +1,11 @@
-// The boards of this host's ranks, in shared memory that they find without a message, so that
-// even MPI's start is watched.
+// The boards of this host's ranks, in a shared-memory segment. The ranks find it without a
+// message, so that the watch covers even MPI's start.
 //
-// The segment's name, a System V key, is made from what the launcher gives all ranks of a host
-// alike. It is gone as soon as all of them have attached it. If one never comes, the others
-// remove it when they leave; and what killed ranks have left behind, a later job removes. Such
-// memory is not taken from /dev/shm, of which a container may have next to nothing.
+// The segment's name, a System V key, is computed from variables that the launcher sets equally
+// on all ranks of a host. It is removed as soon as all of them have attached the segment. If a
+// rank never does, the others remove it when they exit, and a later job removes what killed
+// ranks left behind. System V memory does not come from /dev/shm, which may be tiny in a
+// container.
 #pragma once
 
 #include "tools/watch/board.hpp"
@@ -15,36 +16,36 @@
 
 namespace dist::watch {
 
-// This process in its job, as the launcher says: before MPI_Init nobody else knows.
+// This process's place in its job, as told by the launcher; MPI cannot tell before MPI_Init.
 struct Place {
   int rank = 0;
   int size = 1;
   int local_rank = 0;
   int local_size = 1;
-  std::string job;  // one job on one host; empty: started without a launcher
+  std::string job;  // identifies the job on this host; empty without a launcher
 };
 Place place_of_this_process();
 
-// What the ranks of a host have together.
+// What the ranks of a host share besides their boards.
 struct HostRecord {
   Relaxed<std::uint64_t> mark;
   Relaxed<std::int32_t> present;   // ranks that have attached the segment
-  Relaxed<std::int32_t> reporter;  // who reports a hang, + 1
+  Relaxed<std::int32_t> reporter;  // the rank that reports a hang, plus 1
 };
 
 class HostBoards {
  public:
-  // Where no memory can be shared, this rank has only its own board, and `all` no others.
+  // If no memory can be shared, `all` holds only this rank's own board.
   HostBoards(const Place& place, bool trace);
   ~HostBoards();
   HostBoards(const HostBoards&) = delete;
   HostBoards& operator=(const HostBoards&) = delete;
 
-  // By local rank. A rank that has not started yet has the pid 0.
+  // By local rank. The pid is 0 for a rank that has not started yet.
   const std::vector<RankBoard*>& all() const { return all_; }
   RankBoard& mine() const { return *mine_; }
   HostRecord& host() const { return *host_; }
-  // Nobody attaches it any more; the memory stays until the last rank leaves.
+  // No process can attach the segment any more; the memory exists until the last rank exits.
   void remove_name();
 
  private:

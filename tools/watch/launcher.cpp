@@ -15,11 +15,11 @@
 namespace dist::watch {
 namespace {
 
-// A daemon's time to answer.
+// How long a daemon may take to end after SIGTERM.
 constexpr int kAnswer_ms = 300;
 
-// The name of its program; empty if it cannot be read. Too short for the heap, as is all here:
-// there may be no memory.
+// The name of the process's program, or "" if it cannot be read. The string is too short to
+// need the heap, because there may be no memory left.
 std::string name_of_process(pid_t pid) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "/proc/%d/comm", pid);
@@ -34,13 +34,13 @@ bool is_one_of(std::initializer_list<std::string_view> names, const std::string&
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// A handle of a process: unlike its number it never means another one, and it can be waited
-// for.
+// Opens a handle of a process. Unlike a pid, it never refers to a different process later, and
+// one can wait for it.
 int open_process(pid_t pid) {
   return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
 }
 
-// The new process has this handle alone, as its file 0.
+// In the new process, file 0 is this handle, and no other file is open.
 bool has_ended(int milliseconds) {
   pollfd ended{.fd = 0, .events = POLLIN, .revents = 0};
   return ::poll(&ended, 1, milliseconds) > 0;
@@ -57,18 +57,19 @@ void end_launcher_after(std::chrono::milliseconds patience) {
   const std::string name = name_of_process(parent);
   const bool daemon = is_one_of({"orted", "prted"}, name);
   const bool launcher = is_one_of({"mpirun", "mpiexec", "orterun", "prterun", "prte"}, name);
-  // If it ended before it was opened, its number may be somebody else's, but not that of this
-  // process's parent.
+  // If the parent ended before it was opened, a different process may have its pid, but getppid
+  // then returns a different number.
   if (process < 0 || (!daemon && !launcher) || ::getppid() != parent) return;
   if (::fork() != 0) return;
-  // From here only calls that a signal handler may make. Nothing of the old process may stay
-  // open: the launcher reads its output to the end, and peers must see its connections close.
+  // From here on, use only calls that a signal handler may make. Close all files of the old
+  // process: the launcher reads its output to the end, and peers must see its connections
+  // close.
   ::setsid();
   ::dup2(process, 0);
   ::syscall(SYS_close_range, 1U, ~0U, 0);
   if (has_ended(static_cast<int>(patience.count()))) ::_exit(0);
-  // A daemon takes its ranks along when it is asked. mpirun, which is ending already, does not
-  // heed it (4.1.4 crashes, with a stack trace that looks like ours).
+  // On SIGTERM a daemon ends its ranks, too. mpirun is already ending and ignores SIGTERM
+  // (4.1.4 crashes with a stack trace that looks like ours).
   if (daemon) end_process(SIGTERM);
   if (!daemon || !has_ended(kAnswer_ms)) end_process(SIGKILL);
   ::_exit(0);

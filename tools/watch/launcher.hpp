@@ -1,8 +1,8 @@
-// What this file adds: an end for a launcher that cannot find its own.
+// What this file adds: it ends a launcher that cannot end on its own.
 //
-// When the link between two hosts is gone, ranks that hang leave with a report, but mpirun
-// waits for the answer of its daemon on the other side, which does not come before TCP gives
-// up: a quarter of an hour in which the job looks alive.
+// When the link between two hosts is lost, hanging ranks exit with a report. But mpirun then
+// waits for its daemon on the other side until TCP gives up, and the job seems to run for a
+// quarter of an hour more.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,10 @@
 namespace dist::watch {
 
 // Starts a process that outlives this one. If Open MPI's launcher or daemon, which started this
-// process, still runs after `patience`, it is killed (a daemon is asked before).
-// Another parent (a debugger, a batch system) is left alone. Allocates no memory in the new
-// process, so it may be called from any thread, whatever the others hold. Returns at once.
+// process, still runs after `patience`, the new process kills it (a daemon gets SIGTERM first).
+// It leaves any other parent alone, such as a debugger or a batch system. The new process
+// allocates no memory, so any thread may call this, whatever locks others hold. Returns at
+// once.
 void end_launcher_after(std::chrono::milliseconds patience);
 
 }  // namespace dist::watch

@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<RankBoard*> the_board{nullptr};
 
-// A thread's place on the board, given back when the thread ends.
+// A thread's place on the board, which it returns when it ends.
 struct ThreadPlace {
   RankBoard* board = nullptr;
   ThreadRecord* record = nullptr;
@@ -36,7 +36,7 @@ struct ThreadPlace {
     index = 0;
   }
   ~ThreadPlace() {
-    // The board may be gone by now.
+    // The board may no longer exist.
     if (record != nullptr && board == my_board()) record->taken = 0;
   }
 };
@@ -99,7 +99,7 @@ ThreadRecord* my_thread() {
 }
 
 std::uint64_t now_ns() {
-  // steady_clock is CLOCK_MONOTONIC, which counts from the start of the host.
+  // steady_clock is CLOCK_MONOTONIC, which counts from the host's start.
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                         std::chrono::steady_clock::now().time_since_epoch())
                                         .count());
@@ -143,7 +143,7 @@ Observation::Observation(Call call, std::span<const Operation> operations,
   begin_ns_ = asked ? std::uint64_t{record->entered_ns} : now_ns();
   if (record != nullptr) record->entered_ns = begin_ns_;
   for (const Operation& operation : operations) {
-    // A wait for a send is not where the message left.
+    // The message left in the call that started the send, not in a wait for it.
     if (operation.kind == OperationKind::send && operation.call == call) {
       trace_arrow(TraceEvent::Type::departure, begin_ns_, operation);
     }

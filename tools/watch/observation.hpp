@@ -1,8 +1,8 @@
-// What the wrappers of MPI's calls do before and after they forward: note on the board what
-// this thread is in, and write the trace. Process-wide state, as the profiling interface
-// demands: MPI_Send has no parameter for us.
+// What the wrappers of MPI's calls do before and after they forward: they note this thread's
+// call on the board and write the trace. The state is global to the process, because MPI_Send
+// has no parameter for it.
 //
-// A wrapper costs one relaxed load when nothing is switched on.
+// When nothing is switched on, a wrapper costs one relaxed load.
 #pragma once
 
 #include "tools/watch/board.hpp"
@@ -16,9 +16,9 @@ namespace dist::watch {
 
 // What is switched on, as bits.
 enum Mode : unsigned {
-  kBoard = 1,    // there is a board: for the watch or the trace
-  kTrace = 2,    // with events
-  kTraffic = 4,  // count_traffic runs
+  kBoard = 1,    // there is a board, for the watch or the trace
+  kTrace = 2,    // the board records events
+  kTraffic = 4,  // count_traffic is running
   kStrict = 8    // sends are synchronous
 };
 extern std::atomic<unsigned> mode;
@@ -35,13 +35,13 @@ inline bool strict() {
 
 // This rank's board, or nullptr. It stays mapped until MPI_Finalize.
 RankBoard* my_board();
-// Called before any other thread may call MPI, and with nullptr before the memory goes.
+// Called before any other thread may call MPI, and with nullptr before the memory is unmapped.
 void set_my_board(RankBoard* board);
 
-// Nanoseconds of a clock that all processes of a host share.
+// Nanoseconds on a clock that all processes of a host share.
 std::uint64_t now_ns();
 
-// From construction to destruction this thread is in `call`, for `operations`.
+// Notes that this thread is in `call` for `operations` until the object is destroyed.
 class Observation {
  public:
   Observation(Call call, std::span<const Operation> operations, std::uint32_t wait_label = 0);
@@ -59,16 +59,17 @@ class Observation {
   std::uint32_t wait_label_;
 };
 
-// This thread asked for `operations` without waiting and was told no. That is no move: a
-// program that only asks stands still. In the trace the call that gets a yes begins where the
-// asking began.
+// This thread tested `operations` without waiting, and they are not done. This does not count
+// as a move, because a program that only polls makes no progress. In the trace, the call that
+// succeeds begins where the polling began.
 void note_polling(Call call, std::span<const Operation> operations);
 
-// The name as a number on the board; 0 without a board, for "", or when the board is full.
+// The number of the name on the board. It is 0 without a board, for "", or if the board is
+// full.
 std::uint16_t intern(std::string_view name);
-// The record of this thread; nullptr without a board or when too many threads call MPI.
+// This thread's record, or nullptr without a board or if too many threads call MPI.
 ThreadRecord* my_thread();
-// An end of a message's arrow.
+// Records one end of a message's arrow.
 void trace_arrow(PlainEvent::Type type, std::uint64_t at_ns, const Operation& operation);
 void trace_slice(Call call, std::uint64_t begin_ns, std::uint16_t label, std::uint16_t subject,
                  std::uint32_t number);

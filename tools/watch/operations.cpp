@@ -63,7 +63,7 @@ Operation start_receive(Call call, int source, int tag, int count, MPI_Datatype 
   receive.number = 0;
   receive.log_id =
       log_if_on({LogEntry::Type::receive, receive.comm, receive.peer, tag, receive.bytes, 0});
-  if (receive.peer == kAnyone || receive.tag == kAnyTag) return receive;  // known by its end
+  if (receive.peer == kAnyone || receive.tag == kAnyTag) return receive;  // counted by finish()
   if (RankBoard* const board = my_board()) {
     if (Channel* const channel = find_channel(*board, receive.peer, tag, receive.comm)) {
       receive.number = channel->receives.fetch_add(1) + 1;

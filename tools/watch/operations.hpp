@@ -1,5 +1,5 @@
-// Messages and collectives that calls start and wait for: counted, and remembered by request
-// until they are done.
+// Counts the messages and collectives that calls start and wait for, and remembers them by
+// request until they are done.
 #pragma once
 
 #include "tools/watch/board.hpp"
@@ -14,7 +14,7 @@ namespace dist::watch {
 struct Operation {
   OperationKind kind;
   Call call;
-  std::int32_t peer;  // in MPI_COMM_WORLD; for a collective its root, or kEverybody
+  std::int32_t peer;  // in MPI_COMM_WORLD; for a collective, its root or kEverybody
   std::int32_t tag;
   std::uint32_t comm;
   std::uint32_t number;
@@ -22,27 +22,27 @@ struct Operation {
   std::uint64_t log_id;
 };
 
-// The root of a collective that has none.
+// Stands for the root of a collective without one.
 constexpr int kNoRoot = -1;
 
-// These count the operation, so each is called once per message, before MPI is.
+// These count the operation, so each is called once per message, before the MPI call.
 Operation start_send(Call call, int dest, int tag, int count, MPI_Datatype type, MPI_Comm comm);
 Operation start_receive(Call call, int source, int tag, int count, MPI_Datatype type,
                         MPI_Comm comm);
 Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int root);
-// The same by the communicator's id, which outlives its handle.
+// The same with the communicator's id, which outlives its handle.
 Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
                            std::int32_t root_in_world);
-// A probe is no message.
+// A probe does not count as a message.
 Operation probe(Call call, int source, int tag, MPI_Comm comm);
-// Bytes of `count` elements.
+// The size of `count` elements in bytes.
 std::uint64_t bytes_of_message(int count, MPI_Datatype type);
 
-// Called while the call that completes it has not returned yet. `status` is read for a receive.
+// Called before the call that completes the operation returns. A receive reads `status`.
 void finish(const Operation& operation, const MPI_Status& status);
 
-// Operations under way, by request. Open MPI hands out one and the same request for all sends
-// that are done at once, so a request may stand for several; the oldest comes first.
+// Unfinished operations by request. Open MPI returns the same request for all sends that
+// complete immediately, so a request may stand for several; the oldest comes first.
 void keep_request(MPI_Request request, const Operation& operation);
 std::optional<Operation> find_request(MPI_Request request);
 void forget_request(MPI_Request request);

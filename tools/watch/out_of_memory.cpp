@@ -1,9 +1,9 @@
-// What this file adds: last words for a rank that runs out of memory.
+// What this file adds: an error message from a rank that runs out of memory.
 //
-// malloc reports it by a null pointer, and not all libraries under a program (Open MPI, PMIx,
-// oneDNN) look at it: the rank dies of a bad address, or lives on without a part of MPI while
-// the others wait for it. So all requests of the process pass through here on their way to the
-// C library, and one that fails ends the rank. mpirun then ends the others.
+// malloc then returns a null pointer, which not all libraries below a program (Open MPI, PMIx,
+// oneDNN) check. The rank crashes, or continues without a part of MPI while the others wait for
+// it. So all requests of the process pass through this file on their way to the C library. If
+// one fails, the rank ends with a message, and mpirun ends the others.
 #include "tools/watch/launcher.hpp"
 
 #include <atomic>
@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__GLIBC__)  // whose own names of malloc are known
+#if defined(__GLIBC__)  // its internal names of malloc are known
 
 extern "C" {
 void* __libc_malloc(std::size_t size);
@@ -29,16 +29,16 @@ void* __libc_memalign(std::size_t alignment, std::size_t size);
 
 namespace {
 
-// No machine has this much. Such a request comes from a flag or a broken file, and whoever
-// makes it has a better sentence.
+// No machine has this much memory. Such a request comes from a flag or a broken file, and its
+// caller can print a better message.
 constexpr std::size_t kAbsurd = std::size_t{1} << 40;
 
-// For the launcher to end. It never does if this rank takes a lock along: PMIx has some in
-// memory that both share, and holds them while it asks for more.
+// The time for the launcher to end. It never ends if this rank exits while holding a lock: PMIx
+// has locks in memory shared with the launcher, and holds them while it requests memory.
 constexpr std::chrono::milliseconds kPatience{2500};
 std::atomic<bool> ending{false};
 
-// `what` is a format of one number.
+// `what` is a printf format for one number.
 [[noreturn]] void end_this_rank(const char* what, std::size_t number = 0) {
   const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
   char text[200];  // nothing here may allocate
@@ -88,8 +88,9 @@ DIST_EXPORTED int posix_memalign(void** memory, std::size_t alignment,
   return got == nullptr ? ENOMEM : 0;
 }
 
-// Segments that processes share, and code that oneDNN writes. Left alone is who can go on
-// without: by another address, without a reserve or huge pages; and the driver of a GPU.
+// Used for segments that processes share and for code that oneDNN generates. A failed call
+// returns normally if its caller can do without: if it asked for a certain address, a
+// reservation or huge pages, or is a GPU's driver.
 DIST_EXPORTED void* mmap(void* at, std::size_t size, int protection, int flags, int file,
                          off_t begin) noexcept {
   void* const memory =
@@ -109,7 +110,7 @@ DIST_EXPORTED int pthread_create(pthread_t* thread, const pthread_attr_t* attrib
   static const auto create =
       reinterpret_cast<decltype(&pthread_create)>(::dlsym(RTLD_NEXT, "pthread_create"));
   const int problem = create(thread, attributes, start, argument);
-  if (problem == EAGAIN) end_this_rank("another thread cannot be started, or too many run\n");
+  if (problem == EAGAIN) end_this_rank("cannot start a thread, or too many are running\n");
   return problem;
 }
 

@@ -11,7 +11,7 @@
 namespace dist::watch {
 namespace {
 
-// What a CallScope has replaced.
+// The state that a CallScope has replaced.
 struct Outer {
   bool active = false;
   std::uint32_t operation = 0;
@@ -32,7 +32,7 @@ std::deque<std::optional<Observation>>& waits() {
 
 std::int32_t world_peer(MPI_Comm comm, int peer) {
   if (comm == MPI_COMM_NULL) return kNobody;
-  // Which others those are is looked up when a report is written.
+  // A report looks up which ranks the others are.
   return peer == WaitScope::kAllOthers ? kEverybody : info_of(comm).world_rank(peer);
 }
 

@@ -1,5 +1,5 @@
 // The scopes of each thread, innermost last: CallScope and WaitScope of common/watch.hpp. They
-// end in the opposite order of their begins.
+// must end in the reverse of the order in which they began.
 #pragma once
 
 #include <mpi.h>

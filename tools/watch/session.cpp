@@ -33,7 +33,7 @@ struct Session {
 
 Session* session = nullptr;
 
-// For a program that leaves without MPI_Finalize.
+// For a program that exits without MPI_Finalize.
 void remove_name_at_exit() {
   if (session != nullptr) session->boards.remove_name();
 }
@@ -49,7 +49,7 @@ void begin_session(int argc, char** argv) {
   std::atexit(remove_name_at_exit);
   set_my_board(&session->boards.mine());
   mode |= session->flags.trace.empty() ? kBoard : kBoard | kTrace;
-  my_thread()->name = intern("main");  // and so this thread is the first of the trace
+  my_thread()->name = intern("main");  // also makes this thread the first one of the trace
   if (timeout_s > 0) {
     session->thread =
         std::make_unique<WatchThread>(session->boards, timeout_s, session->other_hosts);
@@ -73,14 +73,14 @@ void finish_recording() {
   if (session == nullptr) return;
   int traced = session->flags.trace.empty() ? 0 : 1;
   {
-    // From here this rank stands in MPI_Finalize for those who still wait for it.
+    // From here on, this rank counts as being in MPI_Finalize if others still wait for it.
     const Observation finalizing(Call::MPI_Finalize, std::span<const Operation>());
     PMPI_Allreduce(MPI_IN_PLACE, &traced, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     mode = 0;
   }
   session->boards.mine().working = false;
   if (traced == 0) return;
-  session->thread.reset();  // a large file is written without a move
+  session->thread.reset();  // nothing moves while a large file is written
   try {
     write_trace_of_all_ranks(session->flags.trace, session->boards.mine());
   } catch (const std::exception& error) {
@@ -100,7 +100,7 @@ void end_session() {
 void flags_are_read(bool accepted) {
   if (session == nullptr) return;
   if (accepted) {
-    // Start-up is the same in every program: numbers and the trace begin with its own calls.
+    // Start-up is the same in every program, so counts and the trace begin with its own calls.
     session->boards.mine().reset();
   } else {
     mode &= ~unsigned{kTrace};

@@ -1,4 +1,4 @@
-// What programs call (common/watch.hpp).
+// The functions that programs call (common/watch.hpp).
 #include "01_send_recv/advanced/atomic_file.hpp"
 #include "common/watch.hpp"
 #include "tools/watch/communicators.hpp"
@@ -27,7 +27,7 @@ void set_strict(bool on) {
 void keep_trace_if_possible() {
   try {
     keep_trace();
-  } catch (const std::exception&) {  // the failure that ends the program is the one to be told
+  } catch (const std::exception&) {  // report only the failure that ends the program
   }
 }
 

@@ -1,4 +1,4 @@
-// Sentences from their parts. A formatting library would take longer to compile than the rest
+// Builds sentences from parts. A formatting library would take longer to compile than the rest
 // of the watch.
 #pragma once
 
@@ -34,7 +34,7 @@ std::string join(const Range& parts, std::string_view between) {
   return text;
 }
 
-// `format` is printf's, of one double.
+// `format` is a printf format for one double.
 inline std::string format_number(const char* format, double value) {
   char text[64];
   std::snprintf(text, sizeof text, format, value);

@@ -16,7 +16,7 @@
 namespace dist::watch {
 namespace {
 
-// The call that `thread` is in, until now.
+// The call that `thread` is in, as an event that ends now.
 PlainEvent unfinished(const ThreadRecord& thread, std::size_t place, std::int64_t offset) {
   PlainEvent event{};
   event.begin_ns = static_cast<std::int64_t>(std::uint64_t{thread.entered_ns}) + offset;
@@ -60,7 +60,7 @@ RankTrace read_board(const RankBoard& board) {
     if (thread.moves == 0) continue;
     const std::string name = board.labels[thread.name % RankBoard::kLabels].get();
     trace.threads.emplace_back(static_cast<int>(t), name);
-    // What a thread is still in has no end yet, and is what a hang is about.
+    // A call that has not ended is not recorded yet, and may be the cause of a hang.
     if (thread.inside || thread.polling) trace.events.push_back(unfinished(thread, t, offset));
   }
   for (std::uint32_t i = 0; i <= board.label_count; ++i) {
@@ -69,7 +69,7 @@ RankTrace read_board(const RankBoard& board) {
   return trace;
 }
 
-// A board travels as it lies in memory: nobody writes to it any more.
+// A board is sent as it is in memory, because no thread writes to it any more.
 int bytes_of(const RankBoard& board) {
   const std::uint64_t events =
       std::min<std::uint64_t>(board.events_written, board.event_capacity);

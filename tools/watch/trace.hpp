@@ -1,4 +1,4 @@
-// The trace file: Chrome's trace events, which Perfetto (ui.perfetto.dev) opens.
+// Writes the trace file, with Chrome's trace events, which Perfetto (ui.perfetto.dev) opens.
 #pragma once
 
 #include "tools/watch/board.hpp"
@@ -8,13 +8,13 @@
 
 namespace dist::watch {
 
-// Called on all ranks when none records any more; collective. Rank 0 writes `file`, and says on
-// standard error what had no room.
+// Called on all ranks when none of them records any more. Rank 0 writes `file` and reports on
+// standard error what did not fit.
 void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine);
 
-// Called on one rank of a host, while the others may still run or be stopped; sends no message.
+// Called on one rank of a host, while the others may still run or be stopped. Sends no message.
 // Writes the host's part to `file`, or to "file.rankR" on a host without rank 0. Returns the
-// name of the written file.
+// name of the file.
 std::string write_trace_of_host(const std::string& file, const std::vector<RankBoard*>& boards);
 
 }  // namespace dist::watch

@@ -24,7 +24,7 @@ std::string quoted(std::string_view text) {
   return result + '"';
 }
 
-// A JSON object, written as its members come.
+// A JSON object, written member by member.
 class Object {
  public:
   Object& add(std::string_view key, std::string_view text) { return put(key, quoted(text)); }
@@ -32,7 +32,7 @@ class Object {
     return put(key, std::to_string(number));
   }
   Object& add(std::string_view key, const Object& object) { return put(key, object.text()); }
-  // Nanoseconds as microseconds, which is the format's unit.
+  // Writes nanoseconds as microseconds, the format's unit.
   Object& add_us(std::string_view key, std::int64_t ns) {
     return put(key, format_number("%.3f", static_cast<double>(ns) / 1e3));
   }
@@ -47,7 +47,7 @@ class Object {
   std::string members_;
 };
 
-// A message's name on both of its ends.
+// Identifies a message at both of its ends.
 struct MessageKey {
   std::int32_t source;
   std::int32_t dest;
@@ -112,7 +112,7 @@ class TraceWriter {
   static int communication_row(const PlainEvent& event) { return 2 * event.thread + 1; }
   static int phase_row(const PlainEvent& event) { return 2 * event.thread; }
 
-  // An arrow needs both ends; the ring may have dropped one.
+  // An arrow needs both ends, but the ring buffer may have dropped one.
   void mark_arrived() {
     for (const RankTrace& trace : traces_) {
       for (const PlainEvent& event : trace.events) {

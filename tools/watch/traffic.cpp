@@ -18,7 +18,7 @@ std::uint64_t count(const Log& log, LogEntry::Type type) {
       log.begin(), log.end(), [type](const LogEntry& entry) { return entry.type == type; }));
 }
 
-// How many of the log's sends and receives have no end in it.
+// How many of the log's sends and receives do not finish in it.
 std::uint64_t unfinished(const Log& log) {
   std::set<std::uint64_t> open;
   for (const LogEntry& entry : log) {
@@ -31,7 +31,7 @@ std::uint64_t unfinished(const Log& log) {
   return open.size();
 }
 
-// The most messages that a rank had sent beyond those that it had received, at any time.
+// The largest number, at any time, by which the messages sent exceeded those received.
 std::uint64_t most_ahead(const Log& log) {
   std::set<std::uint64_t> receives;
   std::int64_t ahead = 0;
@@ -44,7 +44,7 @@ std::uint64_t most_ahead(const Log& log) {
   return static_cast<std::uint64_t>(most);
 }
 
-// Each rank's log, by rank of `comm`, on all ranks.
+// Gives all ranks every rank's log, in the order of `comm`.
 int gather_logs(MPI_Comm comm, const Log& mine, std::vector<Log>& logs) {
   int size = 0;
   PMPI_Comm_size(comm, &size);
@@ -108,7 +108,7 @@ int end_count(MPI_Comm comm, Traffic* traffic) {
   mode &= ~unsigned{kTraffic};
   Log mine = stop_log();
   if (traffic == nullptr) return MPI_SUCCESS;
-  // Ranks as `comm` counts them.
+  // Replace ranks in MPI_COMM_WORLD with ranks in `comm`.
   const CommunicatorInfo& info = info_of(comm);
   for (LogEntry& entry : mine) {
     if (entry.peer >= 0) entry.peer = info.rank_of(entry.peer);

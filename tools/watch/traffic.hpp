@@ -1,4 +1,4 @@
-// count_traffic of common/watch.hpp.
+// Implements count_traffic of common/watch.hpp.
 #pragma once
 
 #include "common/watch.hpp"
@@ -7,10 +7,10 @@
 
 namespace dist::watch {
 
-// False if a count is running already.
+// Returns false if a count is already running.
 bool start_count();
-// Called on all ranks of `comm`, or with nullptr for `traffic` on any: then the count is
-// dropped. Returns MPI's status.
+// Called on all ranks of `comm`, or on any rank with nullptr for `traffic`, which discards the
+// count. Returns MPI's status.
 int end_count(MPI_Comm comm, Traffic* traffic);
 
 }  // namespace dist::watch

@@ -1,4 +1,4 @@
-// Look at: Replay, which finds the rounds by giving every rank a clock that counts messages.
+// Look at: Replay, which counts rounds by giving every rank a clock that counts messages.
 #include "tools/watch/traffic_log.hpp"
 
 #include <algorithm>
@@ -22,15 +22,16 @@ LogOfThisRank& the_log() {
   return *log;
 }
 
-// Rounds. Every message takes one round of its sender's sending side and one of its receiver's
-// receiving side. A rank's clock says in which round its next call begins:
+// Counts rounds. Every message takes one round of its sender's sending side and one of its
+// receiver's receiving side. A rank's clock tells in which round its next call begins:
 //
-//   send      takes the next free round of the sending side; the message has arrived one later
-//   receive   takes a round of the receiving side, at the latest when the message arrives
-//   finish    the clock goes on to the round in which the send or receive is done
+//   send      takes the next free round of the sending side; the message arrives one round
+//   later receive   takes a round of the receiving side, at the latest when the message arrives
+//   finish    advances the clock to the round in which the send or receive is done
 //
-// A blocking call is a start and at once its finish; a send_recv two starts and two finishes;
-// an isend's finish is its wait. The clock of the rank that ends last is the result.
+// A blocking call is a start followed by its finish, a send_recv is two starts and two
+// finishes, and an isend finishes in its wait. The result is the clock of the rank that ends
+// last.
 class Replay {
  public:
   explicit Replay(std::vector<std::vector<LogEntry>> logs)
@@ -54,8 +55,8 @@ class Replay {
  private:
   struct Started {
     LogEntry entry;
-    std::uint64_t at;       // of a receive: when it was posted; of a send: when it is done
-    std::uint64_t message;  // of a receive: which of its channel
+    std::uint64_t at;       // for a receive, when it was posted; for a send, when it is done
+    std::uint64_t message;  // for a receive, its message's number in the channel
   };
   using Channel = std::tuple<std::size_t, std::size_t, std::int32_t, std::uint32_t>;
   struct Rank {
@@ -66,7 +67,7 @@ class Replay {
     std::unordered_map<std::uint64_t, Started> started;
   };
 
-  // A receive from anyone learns at its end from whom it was.
+  // A receive from any rank learns its sender when it finishes.
   static void resolve_wildcards(std::vector<LogEntry>& log) {
     std::unordered_map<std::uint64_t, const LogEntry*> finishes;
     for (const LogEntry& entry : log) {
@@ -80,7 +81,7 @@ class Replay {
     }
   }
 
-  // False if the rank waits for a message that nobody has sent yet.
+  // Returns false if the rank waits for a message that has not been sent yet.
   bool step(std::size_t index) {
     Rank& rank = ranks_[index];
     const LogEntry& entry = logs_[index][rank.next];
@@ -102,7 +103,7 @@ class Replay {
       case LogEntry::Type::finish:
         if (!finish(index, rank, entry.id)) return false;
         break;
-      case LogEntry::Type::collective: break;  // MPI's own affair
+      case LogEntry::Type::collective: break;  // its messages are internal to MPI
     }
     ++rank.next;
     return true;

@@ -1,4 +1,4 @@
-// The messages of one rank in the order of its calls, while count_traffic runs.
+// Logs one rank's messages in the order of its calls while count_traffic is running.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct LogEntry {
   std::uint64_t id;  // of the operation that starts or finishes
 };
 
-// Starts with an empty log; false if one is being kept already.
+// Starts an empty log. Returns false if there is one already.
 bool start_log();
 std::vector<LogEntry> stop_log();
-// Appends; an entry without an id gets one, which is returned.
+// Appends an entry and returns its id. An entry with id 0 gets a new one.
 std::uint64_t append_to_log(LogEntry entry);
 
-// Plays the ranks' logs against each other and returns the number of rounds (see
-// common/watch.hpp). `logs` is indexed by rank in MPI_COMM_WORLD.
+// Replays the ranks' logs together and returns the number of rounds (common/watch.hpp). `logs`
+// is indexed by rank.
 std::uint64_t count_rounds(std::vector<std::vector<LogEntry>> logs);
 
 }  // namespace dist::watch

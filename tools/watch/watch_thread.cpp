@@ -17,34 +17,34 @@
 namespace dist::watch {
 namespace {
 
-// A watch that has not ticked for so long is that of a stopped process.
+// If a watch has not ticked for this long, its process is stopped.
 constexpr double kSilent_s = 1.0;
 
-// MPI's start and end are given this long, also where --timeout is shorter: the launcher starts
-// one rank after the other, and on a busy machine the first of them wait for seconds.
+// MPI's start and end may take this long, even if --timeout is shorter: the launcher starts the
+// ranks one by one, and on a busy machine the first ones wait for seconds.
 constexpr double kStart_s = 30;
 
-// After its report a host stays for so long, in a job that has others. They have stood still
-// for as long as it has, give or take a tick, and a launcher that sees one rank leave ends the
-// rest before they have spoken.
+// If there are other hosts, the reporting rank waits this long before it exits. The other hosts
+// have hung for about as long, but a launcher that sees one rank exit ends the rest, and they
+// could not report.
 constexpr std::chrono::milliseconds kOthersSpeak{500};
-// And the launcher gets so long to end: timeout + 5 s is what a link that dropped may take.
+// Then the launcher gets this long to end. A job whose link was lost may take timeout + 5 s.
 constexpr std::chrono::milliseconds kLauncherEnds{3500};
 
-// The process's state as Linux writes it: T stopped, t held by a debugger; 0 if it cannot be
-// read.
+// The process's state in Linux's notation: T if stopped, t if held by a debugger, 0 if it
+// cannot be read.
 char process_state(int pid) {
   std::FILE* const file = std::fopen(concat("/proc/", pid, "/stat").c_str(), "r");
   if (file == nullptr) return 0;
   std::string text(512, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file));
   std::fclose(file);
-  // "pid (name) S ...", and the name may hold anything, even a parenthesis.
+  // The text is "pid (name) S ...", and the name may contain anything, even a parenthesis.
   const std::size_t end = text.rfind(')');
   return end == std::string::npos || end + 2 >= text.size() ? '\0' : text[end + 2];
 }
 
-// Past stdio, whose lock another thread may hold: the report must come out, in one piece.
+// Bypasses stdio, whose lock another thread may hold. The report must come out in one piece.
 void write_to_standard_error(const std::string& text) {
   for (std::size_t begin = 0; begin < text.size();) {
     const ssize_t written = ::write(STDERR_FILENO, text.data() + begin, text.size() - begin);
@@ -99,9 +99,10 @@ void WatchThread::run() {
   }
 }
 
-// Adds up how long this rank computes, from samples: calls are not to pay for a clock. In
-// processor time, for on a busy machine a rank that is not running is not slow. What a rank
-// does until its next move counts when it moves: a hang is not work.
+// Adds up how long this rank computes. It samples, so that calls do not pay for reading a
+// clock. It counts processor time, because on a busy machine a rank that is not running is not
+// slow. The time since the last move counts only when the rank moves again, because a hang is
+// not work.
 void WatchThread::look_at_main_thread() {
   RankBoard& mine = boards_.mine();
   timespec now{};
@@ -129,23 +130,23 @@ void WatchThread::look(double seconds) {
   }
 }
 
-// MPI_Init returns when all ranks have come to it. A rank that has no board by then never will:
-// it runs another program.
+// MPI_Init returns when all ranks have called it. A rank without a board by then will never
+// have one, because it runs a different program.
 bool WatchThread::all_are_working() const {
   return std::ranges::all_of(
       boards_.all(), [](const RankBoard* board) { return board->pid == 0 || board->working; });
 }
 
 bool WatchThread::my_turn() const {
-  // The lowest rank whose watch still ticks.
+  // The lowest rank whose watch still ticks reports.
   for (std::size_t i = 0; boards_.all()[i] != &boards_.mine(); ++i) {
     if (boards_.all()[i]->pid != 0 && seen_[i].silent_s < kSilent_s) return false;
   }
-  // Somebody looks at one of the ranks with a debugger, and it may take as long as it takes.
+  // If a debugger holds one of the ranks, wait however long it takes.
   for (const RankBoard* board : boards_.all()) {
     if (board->pid != 0 && process_state(board->pid) == 't') return false;
   }
-  // Two ranks may think so at once, after one was stopped and went on.
+  // Two ranks may get here at once, after one was stopped and continued.
   return boards_.host().reporter.claim(0, boards_.mine().rank + 1);
 }
 
@@ -165,12 +166,12 @@ void WatchThread::report(double limit_s) {
     text = describe_hang(ranks) + describe_slowest(ranks);
     if (const std::size_t absent = seen_.size() - ranks.size(); absent > 0) {
       text += concat("hang: ", absent, " of the ", seen_.size(),
-                     all_are_working() ? " ranks of this host came without the watch\n"
+                     all_are_working() ? " ranks of this host started without the watch\n"
                                        : " ranks of this host never came to MPI_Init\n");
     }
     text += concat("hang: nothing has moved on this host for ", format_number("%g", limit_s),
                    limit_s == timeout_s_ ? " s (--timeout)\n" : " s, at MPI's start or end\n");
-    if (other_hosts_) text += "hang: ranks on other hosts are told of by these hosts\n";
+    if (other_hosts_) text += "hang: the other hosts report about their own ranks\n";
     write_to_standard_error(text);
     const std::string trace = keep_trace();
     if (!trace.empty()) write_to_standard_error("hang: the trace is in " + trace + "\n");
@@ -181,8 +182,8 @@ void WatchThread::report(double limit_s) {
     std::this_thread::sleep_for(kOthersSpeak);
     end_launcher_after(kLauncherEnds);
   }
-  // Not MPI_Abort, which may wait for what hangs. The launcher sees a process leave without
-  // MPI_Finalize and ends the others, also those that are stopped.
+  // MPI_Abort might hang as well. The launcher sees a process exit without MPI_Finalize and
+  // ends the others, including those that are stopped.
   boards_.remove_name();
   ::_exit(kHangStatus);
 }

@@ -1,4 +1,4 @@
-// The watch: a thread on each rank that looks whether anything moves on this host.
+// The watch: a thread on each rank that checks whether any rank of its host makes progress.
 #pragma once
 
 #include "tools/watch/host_boards.hpp"
@@ -13,26 +13,26 @@ namespace dist::watch {
 
 constexpr int kHangStatus = 86;
 
-// Calls no MPI: the program may have asked for a thread level that forbids it, and an MPI that
-// hangs is what this is about. When no rank of the host has moved for `timeout_s`, one rank
-// reports, keeps the trace and leaves with status 86; the launcher then ends the others.
+// It does not call MPI: the program's thread level may forbid that, and MPI itself may hang.
+// When no rank of the host has moved for `timeout_s`, one rank reports, saves the trace and
+// exits with status 86. The launcher then ends the others.
 //
-// With several hosts each reports for its own ranks: they share no memory, and the network may
-// be what is gone. A launcher that cannot end because of that is ended too (launcher.hpp).
+// With several hosts, each reports about its own ranks, because they share no memory and the
+// network may be down. If the launcher then cannot end, it is killed (launcher.hpp).
 //
-// Time is counted in this thread's own ticks, none longer than a tenth of the time-out: a
-// machine that was suspended, or a process that was stopped together with all others, has not
-// stood still for an hour when it wakes up.
+// Time is counted in ticks of this thread, each at most a tenth of the time-out. So when a
+// suspended machine wakes up, or all processes continue after a stop, the pause does not count
+// as a hang.
 class WatchThread {
  public:
-  // `boards` must outlive the watch. `other_hosts`: the job has ranks that are on none of them.
+  // `boards` must outlive the watch. `other_hosts`: the job also has ranks on other hosts.
   WatchThread(HostBoards& boards, double timeout_s, bool other_hosts);
   ~WatchThread();
   WatchThread(const WatchThread&) = delete;
   WatchThread& operator=(const WatchThread&) = delete;
 
  private:
-  // What this watch has seen of a rank, and for how long it has not changed.
+  // What this watch last saw of a rank, and for how long it has not changed.
   struct Seen {
     std::uint64_t moves = 0;
     double still_s = 0;
@@ -55,7 +55,7 @@ class WatchThread {
   clockid_t main_clock_{};  // processor time of the thread that makes the watch
   std::uint64_t main_ns_ = 0;
   std::uint64_t main_moves_ = 0;
-  std::uint64_t main_computes_ns_ = 0;  // since this rank has moved
+  std::uint64_t main_computes_ns_ = 0;  // since this rank's last move
   std::mutex mutex_;
   std::condition_variable stopped_;
   bool stop_ = false;

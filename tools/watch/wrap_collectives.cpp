@@ -6,12 +6,12 @@ using namespace dist::watch;
 
 namespace {
 
-// The size of one rank's share, whose type is not looked at where it stays in its place.
+// The size of one rank's share, or 0 with MPI_IN_PLACE, where MPI ignores the type.
 std::uint64_t share(const void* data, int count, MPI_Datatype type) {
   return data == MPI_IN_PLACE ? 0 : bytes_of_message(count, type);
 }
 
-// `size` is asked only when somebody listens.
+// Calls `size` only if something is switched on.
 template <class Size, class Forward>
 int observed(Call call, MPI_Comm comm, int root, Size size, Forward forward) {
   if (!observing()) return forward();

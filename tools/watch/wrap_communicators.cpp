@@ -1,5 +1,5 @@
-// Communicators and windows that come and go. All ranks make these calls together, so they are
-// numbered with the collectives of the communicator that they start from.
+// The creation and release of communicators. All ranks make these calls together, so they are
+// numbered with the collectives of the parent communicator.
 #include "tools/watch/communicators.hpp"
 #include "tools/watch/observation.hpp"
 
@@ -7,8 +7,8 @@ using namespace dist::watch;
 
 namespace {
 
-// The family is kept up to date even while nothing is switched on: a communicator made before a
-// count starts must have the same id on all ranks.
+// Children are registered even while nothing is switched on, because a communicator made before
+// a count starts must have the same id on all ranks.
 template <class Forward>
 int observed_birth(Call call, MPI_Comm parent, const MPI_Comm* child, Forward forward) {
   int result = MPI_SUCCESS;

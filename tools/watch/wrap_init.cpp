@@ -1,4 +1,4 @@
-// MPI's start and its end. The watch is there before MPI is, and leaves after it.
+// MPI's start and end. The watch starts before MPI and ends after it.
 #include "tools/watch/observation.hpp"
 #include "tools/watch/session.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 
 template <class Forward>
 int observed_start_of_mpi(const int* argc, char*** argv, Forward forward) {
-  const bool given = argc != nullptr && argv != nullptr;  // MPI does not ask for them
+  const bool given = argc != nullptr && argv != nullptr;  // MPI does not require them
   begin_session(given ? *argc : 0, given ? *argv : nullptr);
   int result = MPI_SUCCESS;
   {

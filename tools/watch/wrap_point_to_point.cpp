@@ -1,6 +1,6 @@
-// MPI's messages, observed and forwarded: the profiling interface (MPI standard, chapter "Tool
-// Support") gives every MPI_X a second name, PMPI_X, so that the first may be ours.
-// Look at: what --strict puts in the place of a send.
+// MPI's messages, observed and forwarded. The profiling interface (MPI standard, chapter "Tool
+// Support") gives every MPI_X a second name, PMPI_X, so that we may define the first.
+// Look at: what --strict uses instead of a send.
 #include "tools/watch/observation.hpp"
 
 #include <array>
@@ -9,7 +9,7 @@ using namespace dist::watch;
 
 namespace {
 
-// All blocking sends have one signature.
+// All blocking sends have the same signature.
 using SendFunction = int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm);
 
 int observed_send(Call call, SendFunction forward, const void* data, int count,
@@ -34,8 +34,8 @@ int observed_isend(Call call, StartFunction forward, const void* data, int count
   return result;
 }
 
-// MPI_Sendrecv for --strict: nothing is buffered, so each rank's send waits for its receive.
-// Both are under way before either is waited for, which is its promise.
+// MPI_Sendrecv for --strict. Nothing is buffered, so each send waits for its receive. As
+// MPI_Sendrecv promises, it starts both before it waits for either.
 int synchronous_sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest,
                          int out_tag, void* in, int in_count, MPI_Datatype in_type, int source,
                          int in_tag, MPI_Comm comm, MPI_Status* status) {
@@ -65,7 +65,8 @@ int MPI_Ssend(const void* data, int count, MPI_Datatype type, int dest, int tag,
   return observed_send(Call::MPI_Ssend, PMPI_Ssend, data, count, type, dest, tag, comm);
 }
 
-// Buffered on purpose, in memory of the program's own: strict mode leaves it alone.
+// This send is buffered on purpose, in the program's own memory, so strict mode does not change
+// it.
 int MPI_Bsend(const void* data, int count, MPI_Datatype type, int dest, int tag,
               MPI_Comm comm) {
   return observed_send(Call::MPI_Bsend, PMPI_Bsend, data, count, type, dest, tag, comm);
@@ -178,7 +179,7 @@ int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status
   return result;
 }
 
-// A matched probe takes the message: from here on it counts as received.
+// A matched probe takes the message, so it counts as received from here on.
 int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
   if (!observing()) return PMPI_Mprobe(source, tag, comm, message, status);
   MPI_Status own;

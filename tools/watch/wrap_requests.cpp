@@ -1,5 +1,5 @@
-// The ends of non-blocking calls. A request does not say what it was for, so the watch keeps
-// that from the start of the call to here.
+// The ends of non-blocking calls. A request does not tell what it was for, so the watch
+// remembers this from the start of the call until its end.
 #include "tools/watch/observation.hpp"
 
 #include <vector>
@@ -8,7 +8,8 @@ using namespace dist::watch;
 
 namespace {
 
-// What the requests of an array stand for. The array is copied: MPI clears what is done.
+// What the requests of an array stand for. It copies the array, because MPI clears the requests
+// that are done.
 class Pending {
  public:
   Pending(int count, const MPI_Request* requests)
@@ -37,7 +38,7 @@ class Pending {
   std::vector<Operation> operations_;
 };
 
-// A place for `count` statuses that the caller may not want.
+// A place for `count` statuses, which the caller may have chosen to ignore.
 class Statuses {
  public:
   Statuses(int count, MPI_Status* callers)
