@@ -32,12 +32,13 @@ struct Batch {
 };
 
 // How an epoch's samples are divided into batches of `size`. The last batch may be smaller;
-// `drop_last` leaves it out (the sampler's switch of that name is a different one).
+// `drop_last` leaves it out (this is not the sampler's `drop_last`).
 //
 // With `parts` above 1, a step takes that many batches of equal size, one for each of the
-// ranks that this process simulates (05, virtual_ranks). The list holds step after step, and
-// within a step part after part. In the last step, all parts may be equally smaller, or are
-// left out together. Ten samples in batches of 2, for two parts a and b of 5 samples each:
+// ranks that this process simulates (05, virtual_ranks). The list is ordered by step, and
+// within a step by part. In the last step, all parts may be smaller by the same number, or are
+// left out together. For example, ten samples in batches of 2, for parts a and b of 5 samples
+// each:
 //
 //   list    a a | b b | a a | b b | a | b
 //           step 0      step 1      step 2
@@ -50,7 +51,7 @@ struct BatchPlan {
   std::size_t parts;
   std::size_t accumulate;
 
-  // Throws Error for a size of 0, or no parts.
+  // Throws Error if any of the numbers is 0.
   BatchPlan(std::size_t batch_size, bool drop, std::size_t parts_of_step = 1,
             std::size_t batches_of_part = 1);
   // The number of batches for `samples` samples, a multiple of `parts`. Throws Error if

@@ -47,8 +47,8 @@ PrefetchLoader::PrefetchLoader(const Dataset& dataset, std::size_t batch_size, b
 }
 
 PrefetchLoader::~PrefetchLoader() {
-  // Pinned memory must not be freed while a copy reads it. The stream's next call throws any
-  // error again, so it can be ignored here.
+  // Pinned memory must not be freed while a copy reads it. An error can be ignored here,
+  // because another call of the stream's throws it, too.
   try {
     for (const Event& event : copied_) event.synchronize();
   } catch (const Error&) {
@@ -69,7 +69,8 @@ PrefetchLoader::Epoch::Epoch(PrefetchLoader& loader, std::vector<std::size_t> in
       last_(loader.plan_.batches(indices_.size())),
       taken_(first_batch) {
   loader.plan_.check_start(first_batch, indices_.size());
-  if (loader.in_use_) throw Error("PrefetchLoader: the loader's last epoch still exists");
+  if (loader.in_use_)
+    throw Error("PrefetchLoader: an earlier epoch of this loader still exists");
   loader.in_use_ = true;
 }
 

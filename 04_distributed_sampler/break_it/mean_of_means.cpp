@@ -1,7 +1,7 @@
 // Belief:  averaging over ranks is always exact: the mean of the ranks' means is the mean.
-// Predict: how far is the mean of the ranks' accuracies from the true accuracy, if all shards
-//          are equal; if rank 0 has one extra sample; if the last rank has one sample and the
-//          others have 100? One sample is misclassified, on the rank with the odd count.
+// Predict: one sample is misclassified, on the rank with the odd count. How far is the mean of
+//          the ranks' accuracies from the true accuracy if all shards are equal? If rank 0 has
+//          one extra sample? If the last rank has one sample and the others have 100?
 // You see: no error for equal shards; 1.4 points on 4 ranks for one extra sample; 24.7 points
 //          for one against 100. The weighted mean is exact each time.
 // Why:     a mean of means gives every rank the same weight, so a sample on a rank with few

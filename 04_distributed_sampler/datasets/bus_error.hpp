@@ -1,8 +1,7 @@
 // Names the file when a mapped file gets shorter while it is in use.
 //
 // A page past the end of its file cannot be read. The kernel then sends SIGBUS, which by
-// default ends the process without naming the file. Once a file is mapped, the process instead
-// prints
+// default ends the process without naming the file. With this handler the process prints
 // "[rank r] fatal: FILE: shortened while in use, byte N is gone" and ends with status 1.
 #pragma once
 

@@ -93,7 +93,7 @@ class Pose {
   float width_, height_, shear_, tangent_, shift_x_, shift_y_;
 };
 
-// For each pixel, the squared distance from its center to the nearest line drawn so far. It
+// For each pixel, the squared distance from its centre to the nearest line drawn so far. It
 // stores distances instead of ink, so that no blot appears where two lines meet.
 class DistanceField {
  public:
@@ -138,11 +138,11 @@ class DistanceField {
 };
 
 // One stroke is the quadratic B-spline of its control points. Point i bends one piece, which
-// goes from the midpoint with its left neighbor to the midpoint with its right neighbor:
+// goes from the midpoint with its left neighbour to the midpoint with its right neighbour:
 //
-//   p0 ----- m01 ..p1.. m12 ..p2.. m23 ----- p3      (each end is its own neighbor)
+//   p0 ----- m01 ..p1.. m12 ..p2.. m23 ----- p3      (each end is its own neighbour)
 //
-// Neighboring pieces share a midpoint and the direction there, so the stroke has no kink.
+// Neighbouring pieces share a midpoint and the direction there, so the stroke has no kink.
 void add_stroke(std::span<const Point> points, DistanceField& field) {
   constexpr int kSegments = 4;  // per piece: at most a quarter of a pixel off the true curve
   for (std::size_t i = 0; i < points.size(); ++i) {

@@ -53,8 +53,8 @@ void check_header(View bytes, std::size_t header, std::uint32_t magic,
   }
 }
 
-// 7. Never trust a header. Compares the file's length with header + count * item; `item` is not
-// 0.
+// 7. Never trust a header. Compares the file's length with header + count * item. `item` must
+// not be 0.
 void check_length(View bytes, std::size_t header, std::uint64_t count, std::uint64_t item,
                   const std::string& name) {
   // The product of the three numbers of a hostile header may exceed 64 bits. Wrapped around, it
