@@ -51,7 +51,7 @@ std::uint32_t hash(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
 
 constexpr std::uint32_t kWorldId = 1;
 
-// With the lock held.
+// Called with the lock held.
 CommunicatorInfo& insert(MPI_Comm comm, std::uint32_t parent, std::uint32_t child) {
   auto info = std::make_unique<CommunicatorInfo>();
   info->world_ranks = world_ranks_of(comm);

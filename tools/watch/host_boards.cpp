@@ -112,7 +112,7 @@ HostBoards::~HostBoards() {
   ::munmap(memory_, bytes_);
 }
 
-// False if this host provides no such memory.
+// Returns false if this host provides no such memory.
 bool HostBoards::map_shared(const std::string& layout) {
   const auto key = static_cast<key_t>(std::hash<std::string>()(layout) | 1);  // 0: not shared
   segment_ = ::shmget(key, bytes_, IPC_CREAT | S_IRUSR | S_IWUSR);
