@@ -21,17 +21,17 @@ int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
   const Communicator comm = Communicator::world();
 
-  // [2] One run, or N that only look like it? The ranks compare flags, data and program.
+  // [2] Are all ranks in the same run? They compare flags, data and program.
   ParallelSetup setup("ddp_training", comm);
   if (const auto exit = setup.read(argc, argv)) return *exit;
   const Stream& stream = setup.stream();
 
   Mlp model(setup.options.layers, setup.generator(), stream);
   const auto optimizer = make_optimizer(setup.options.optimizer, model.parameters(), stream);
-  // [3] Who carries messages between the replicas: ours, MPI or NCCL.
+  // [3] What carries the gradients between replicas: our own all-reduce, MPI or NCCL.
   const auto group = setup.make_group();
-  TrainingRun run(setup, model, *optimizer);  // starts or goes on, reports, saves, tests
-  // [4] Rank 0's parameters become everybody's (lesson 2); gradients become views of messages.
+  TrainingRun run(setup, model, *optimizer);  // starts or resumes, reports, saves, tests
+  // [4] Rank 0's parameters are broadcast (lesson 2), and gradients become views of buckets.
   const auto ddp = setup.make_data_parallel(model, *group);
 
   // [5] This rank's share of every epoch (lesson 4).
@@ -43,15 +43,15 @@ int main(int argc, char** argv) {
   while (const auto epoch = run.next_epoch()) {
     sampler.set_epoch(*epoch);
     for (const Batch& batch : loader.over(run.remaining(sampler))) {
-      // The step: predict, compare, find out who is to blame, move.
+      // One step: predict, compare with the labels, compute the gradients, update.
       const Tensor logits = ddp->forward(batch.inputs, stream);
       loss.forward(logits, batch, stream);
-      // [6] Each bucket's all-reduce (lesson 3) starts during backward, as soon as it is full.
-      // Every rank's gradients are now the mean over all ranks, so that the same optimizer step
-      // keeps the replicas equal. (A step of several batches sends after the last of them.)
+      // [6] Each bucket's all-reduce (lesson 3) starts during backward, as soon as the bucket
+      // is full. Afterwards every rank has the same mean gradients, so the same optimizer step
+      // keeps the replicas equal. (A step of several batches sends only after the last one.)
       if (!ddp->backward(loss.grad(), stream, batch.place.ends_step())) continue;
       optimizer->step(run.learning_rate(), stream);
-      // [7] Rank 0's own loss would be that of rank 0's samples.
+      // [7] Report the mean loss over all ranks: rank 0's own loss covers only its samples.
       if (!run.after_step(ddp->mean(run.outcome(loss), stream))) break;
     }
     run.after_epoch();

@@ -1,8 +1,8 @@
-// Lesson 5, before: a model trained by one process, without MPI.
+// Lesson 5's starting point: one process trains a model, without MPI.
 //
 //   build/bin/single_process
 //
-// The difference from main.cpp is what data parallelism adds:
+// The difference between this file and main.cpp is what data parallelism adds:
 //   diff 05_ddp_training/single_process.cpp 05_ddp_training/main.cpp
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/advanced/guards/stop_request.hpp"
@@ -21,16 +21,16 @@ int main(int argc, char** argv) {
   install_fatal_handler();
   const Communicator comm = Communicator::alone();
 
-  // Flags, device and data: read and checked.
+  // Read and check the flags, choose the device, load the data.
   Setup setup("single_process", comm);
   if (const auto exit = setup.read(argc, argv)) return *exit;
   const Stream& stream = setup.stream();
 
   Mlp model(setup.options.layers, setup.generator(), stream);
   const auto optimizer = make_optimizer(setup.options.optimizer, model.parameters(), stream);
-  TrainingRun run(setup, model, *optimizer);  // starts or goes on, reports, saves, tests
+  TrainingRun run(setup, model, *optimizer);  // starts or resumes, reports, saves, tests
 
-  // A sampler for a world of one: every sample is ours, in PyTorch's order.
+  // A sampler for one rank: it yields every sample, in PyTorch's order.
   DistributedSampler sampler(setup.train().size(), 1, 0, setup.options.sampler);
   DataLoader loader(setup.train(), setup.batches(), stream);
   CrossEntropyLoss loss;
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   while (const auto epoch = run.next_epoch()) {
     sampler.set_epoch(*epoch);
     for (const Batch& batch : loader.over(run.remaining(sampler))) {
-      // The step: predict, compare, find out who is to blame, move.
+      // One step: predict, compare with the labels, compute the gradients, update.
       const Tensor logits = model.forward(batch.inputs, stream);
       loss.forward(logits, batch, stream);
       model.backward(loss.grad(), stream);

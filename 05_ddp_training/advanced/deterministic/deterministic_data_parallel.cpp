@@ -41,13 +41,13 @@ void DeterministicDataParallel::point_gradients_at(std::size_t slot) {
   }
 }
 
-// A part of a step is here the batch of one of this process's ranks.
+// Here, a part of a step is the batch of one of this process's virtual ranks.
 void DeterministicDataParallel::backward_of_part(const Tensor& grad_logits,
                                                  Accumulate accumulate, const Stream& stream) {
-  // What would be added to, in the usual data parallelism, is here a leaf that is kept apart.
+  // Ordinary data parallelism would add to the gradients; here each part is a separate leaf.
   if (accumulate == Accumulate::no) next_ = 0;
   if (next_ == ranks_here_) {
-    throw Error(fmt::format("a step has {} batches on this process, and another one came",
+    throw Error(fmt::format("a step has {} batches on this process, but one more arrived",
                             ranks_here_));
   }
   const std::size_t leaf = next_++;
@@ -63,12 +63,12 @@ void DeterministicDataParallel::backward_and_average(const Tensor& grad_logits,
                                                      const Stream& stream) {
   backward_of_part(grad_logits, accumulate, stream);
   if (next_ != ranks_here_) {
-    throw Error(fmt::format("a step has {} batches on this process, and only {} came",
+    throw Error(fmt::format("a step has {} batches on this process, but only {} arrived",
                             ranks_here_, next_));
   }
   point_gradients_at(0);
   computed_ = stream.record_event();
-  stream.synchronize();  // or the time of the exchanges would hold backward's
+  stream.synchronize();  // otherwise the measured time would include backward
   const auto begin = std::chrono::steady_clock::now();
   const Communicator& comm = group_.comm();
   if (comm.size() > 1) {

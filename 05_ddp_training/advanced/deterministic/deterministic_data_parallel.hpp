@@ -1,12 +1,13 @@
-// What this file adds: data parallelism whose bits do not depend on the number of processes.
-// Builds on: virtual_ranks (who learns from what), tree_sum (in which order is added).
-// Look at: what it gives up for that: large matrix products, and an all-reduce that runs beside
-// backward.
+// What this file adds: data parallelism whose results are bitwise equal for any number of
+// processes.
+// Builds on: virtual_ranks (which rank learns from which samples), tree_sum (the order of
+// additions).
+// Look at: the price: no large matrix products, and no all-reduce that overlaps backward.
 //
-// Two things make the bits of an average depend on the number of ranks: how many rows a matrix
-// product has, because a library adds them up in blocks, and in which order the ranks'
-// gradients are added. Here every virtual rank has a backward pass of its own, with the same
-// few rows everywhere, and the gradients are added in one fixed tree.
+// Two things make the bits of an average depend on the number of ranks: the number of rows in a
+// matrix product, because libraries add them up in blocks, and the order in which the ranks'
+// gradients are added. Here every virtual rank has its own backward pass over the same few rows
+// everywhere, and the gradients are added in one fixed tree.
 #pragma once
 
 #include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
@@ -19,13 +20,13 @@
 
 namespace dist {
 
-// A step takes one batch of each of this process's ranks, in the order of VirtualRanks::local:
-// each but the last as a part of the step. Each batch's loss is its own mean, not divided
-// by their number: that is done once, at the end, where a rank's tiny gradients have met the
-// others' and are not rounded for themselves.
+// A step takes one batch of each of this process's ranks, in the order of VirtualRanks::local.
+// All batches but the last are passed as parts of the step. Each batch's loss is its own mean,
+// not divided by the number of batches: dividing once, after adding everything up, does not
+// round each rank's small gradients separately.
 class DeterministicDataParallel : public DataParallel {
  public:
-  // Called on all ranks of `group`, of which there are 1, 2, 4, 8, ... Replaces the grad of
+  // Called on all ranks of `group`, whose size must be a power of two. Replaces the grad of
   // every parameter of `module`.
   DeterministicDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                             const VirtualRanks& ranks);
@@ -42,17 +43,17 @@ class DeterministicDataParallel : public DataParallel {
 
   void point_gradients_at(std::size_t slot);
   std::size_t ranks_here_;
-  std::vector<Tensor> slots_;  // all gradients in a row, as often as tree_sum needs them
-  std::size_t next_ = 0;       // of this process's ranks
+  std::vector<Tensor> slots_;  // each holds all gradients; as many slots as tree_sum needs
+  std::size_t next_ = 0;       // index of the next of this process's ranks
   double exchanges_ms_ = 0;
 };
 
-// As the constructor.
+// Calls the constructor.
 std::unique_ptr<DataParallel> make_deterministic_data_parallel(Mlp& module, ProcessGroup& group,
                                                                const Stream& stream,
                                                                const VirtualRanks& ranks);
 
-// What it costs, in one line for the reader. `batch_size` is of one virtual rank.
+// The cost of determinism, as one line of output. `batch_size` is for one virtual rank.
 std::string cost_of_determinism(const VirtualRanks& ranks, std::size_t batch_size,
                                 const Mlp& model);
 

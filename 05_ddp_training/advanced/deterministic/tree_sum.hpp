@@ -1,20 +1,21 @@
 // What this file adds: a sum over virtual ranks that rounds the same way on any number of
 // processes.
 // Builds on: 01, send_recv; virtual_ranks.
-// Look at: the picture. 03's recursive doubling is the same tree turned upside down: it adds
-// neighbours first, and so another pair on 2 processes than on 4.
+// Look at: the picture. Lesson 3's recursive doubling is the same tree upside down: it adds
+// neighbours first, and so adds different pairs on 2 processes than on 4.
 //
-// Float addition is not associative: (a + b) + c and a + (b + c) differ in the last bit. So
-// which pairs are added is fixed, by the numbers of the ranks: those at distance 4, then the
-// results at distance 2, then at distance 1.
+// Float addition is not associative: (a + b) + c and a + (b + c) can differ in the last bit. So
+// the ranks' numbers fix which pairs are added: first ranks at distance 4, then the results at
+// distance 2, then those at distance 1.
 //
 //   rank        0   4   2   6   1   5   3   7
 //               +---+   +---+   +---+   +---+      distance 4
 //                 +-------+       +-------+        distance 2
 //                     +---------------+            distance 1
 //
-// In this order, that of VirtualRanks::local, a process of 1, 2, 4 or 8 holds neighbours, and
-// they are a whole subtree. It adds that up by itself; the levels above it take messages.
+// In this order, which is that of VirtualRanks::local, each of 1, 2, 4 or 8 processes holds
+// neighbours that form a whole subtree. A process adds up its subtree without messages; only
+// the levels above need them.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -29,9 +30,9 @@
 
 namespace dist {
 
-// Adding up a subtree while its leaves come one by one needs few slots: leaf i goes to
+// Adding up a subtree whose leaves arrive one by one needs only a few slots: leaf i goes to
 // slot_of(i), and then add_complete_pairs calls add(into, from) for each pair of slots that is
-// complete. After all leaves (1, 2, 4, 8, ...) the sum is in slot 0.
+// complete. After all leaves (their number is a power of two) the sum is in slot 0.
 //
 //   leaf        0     1     2     3
 //   slot 0      0    0+1   0+1   0+1+2+3
@@ -45,24 +46,24 @@ inline std::size_t slots_for(std::size_t leaves) {
 }
 template <class Add>
 void add_complete_pairs(std::size_t leaf, Add add) {
-  // Leaf 3 is the second of a pair of leaves, and that pair the second of a pair of pairs: as
-  // many additions as its number ends in ones.
+  // Leaf 3 is the second of a pair of leaves, and that pair is the second of a pair of pairs.
+  // The number of additions is the number of ones at the end of the leaf's binary number.
   for (std::size_t slot = slot_of(leaf); leaf % 2 == 1; leaf /= 2, --slot) add(slot - 1, slot);
 }
 
-// Throws Error unless `comm` has 1, 2, 4, 8, ... ranks.
+// Throws Error unless the number of ranks of `comm` is a power of two.
 inline void check_pairs(const Communicator& comm) {
   if (std::has_single_bit(static_cast<unsigned>(comm.size()))) return;
   throw Error("a tree of pairs over " + std::to_string(comm.size()) + " processes");
 }
 
-// Called on all ranks of `comm`, 1, 2, 4, 8, ... of them, with the sums of their subtrees.
-// Afterwards `data` is the sum of all, the same bits on all ranks.
+// Called on all ranks of `comm` (a power of two), with the sums of their subtrees. Afterwards
+// `data` is the sum over all ranks, bitwise equal everywhere.
 template <MpiScalar T>
 void tree_sum_over_processes(const Communicator& comm, std::span<T> data) {
   check_pairs(comm);
-  // Piece by piece, each up the whole tree: what has arrived is still in the cache when it is
-  // added, and the memory for it is small.
+  // Each piece goes up the whole tree before the next one starts. Arrived data is then still in
+  // the cache when it is added, and needs little memory.
   constexpr std::size_t kPiece = 1 << 16;
   std::vector<T> arrived(std::min(data.size(), kPiece));
   for (std::size_t begin = 0; begin < data.size(); begin += kPiece) {
@@ -71,14 +72,15 @@ void tree_sum_over_processes(const Communicator& comm, std::span<T> data) {
     for (int distance = comm.size() / 2; distance > 0; distance /= 2) {
       const int partner = comm.rank() ^ distance;
       send_recv<T>(comm, piece, partner, other, partner);
-      // One partner computes a + b and the other b + a, which are the same bits.
+      // One partner computes a + b and the other b + a, which are bitwise equal.
       for (std::size_t i = 0; i < piece.size(); ++i) piece[i] += other[i];
     }
   }
 }
 
-// Called on all ranks: the mean over all virtual ranks, the same bits on any number of
-// processes. `mine` are the numbers of this one's ranks, in the order of VirtualRanks::local.
+// Called on all ranks: the mean over all virtual ranks, bitwise equal for any number of
+// processes. `mine` holds one number for each of this process's virtual ranks, in the order of
+// VirtualRanks::local.
 inline double tree_mean(const Communicator& comm, std::span<const double> mine) {
   std::vector<double> slots(slots_for(mine.size()));
   for (std::size_t leaf = 0; leaf < mine.size(); ++leaf) {

@@ -16,7 +16,7 @@ VirtualRanks::VirtualRanks(int count, int processes, int process) : count_(count
     throw Error(fmt::format("{} virtual ranks cannot be played by process {} of {}", count,
                             process, processes));
   }
-  // Double what is there: every rank is followed by the one half as far as the last time.
+  // Double the list repeatedly, appending a copy shifted by half the previous distance.
   //
   //   0  ->  0 4  ->  0 4 2 6  ->  0 4 2 6 1 5 3 7
   local_.push_back(process);
@@ -29,7 +29,7 @@ VirtualRanks::VirtualRanks(int count, int processes, int process) : count_(count
 VirtualSampler::VirtualSampler(std::size_t dataset_size, const VirtualRanks& ranks,
                                std::size_t batch_size, SamplerOptions options)
     : batch_size_(batch_size) {
-  if (batch_size == 0) throw Error("sampler: a batch size of 0");
+  if (batch_size == 0) throw Error("sampler: the batch size is 0");
   for (const int rank : ranks.local()) {
     samplers_.emplace_back(dataset_size, ranks.count(), rank, options);
   }
@@ -53,7 +53,7 @@ std::vector<std::size_t> VirtualSampler::indices_after(std::size_t taken) const 
     of_rank.push_back(sampler.indices_after(taken));
   }
   if (of_rank.size() == 1) return of_rank[0];
-  // All lists are of one length, so that the last step has equal batches too.
+  // All lists have the same length, so the batches of the last step are equal in size as well.
   std::vector<std::size_t> in_step_order;
   const std::size_t length = of_rank[0].size();
   in_step_order.reserve(of_rank.size() * length);

@@ -1,4 +1,4 @@
-// Look at: explain(), which listens while DDP works. The step itself is in explained_step.cpp.
+// Look at: explain(), which observes DDP at work. The step itself is in explained_step.cpp.
 #include "05_ddp_training/advanced/explain/explain.hpp"
 
 #include "05_ddp_training/advanced/explain/explained_step.hpp"
@@ -21,21 +21,22 @@ namespace {
 // 2.bias and 2.weight are 24 bytes, 0.bias and 0.weight are 24 more: two buckets.
 constexpr BucketCaps kCaps{.first_bytes = 24, .bytes = 24};
 
-// A gradient when backward had finished it, and how many buckets had left by then.
+// A gradient just after backward finished it, and how many buckets had been sent by then.
 struct ReadyGradient {
   Snapshot gradient;
   std::size_t buckets_gone;
 };
 
-// What every rank has to say: for a reader lines in rank order, else rows in rank order. All of
-// it is called on all ranks.
+// Prints what each rank reports, in rank order: lines for a reader, or JSON rows. All members
+// are called on all ranks.
 class Report {
  public:
   Report(const Communicator& comm, const Console& console) : comm_(comm), console_(console) {}
 
   void heading(const std::string& text) const { console_.line(text); }
 
-  // As each rank made them ("made"), after DDP's broadcast, after the optimizer's step.
+  // `when` says which parameters these are: as each rank made them ("made"), after DDP's
+  // broadcast ("broadcast"), or after the optimizer's step ("step").
   void parameters(const std::string& when, const Snapshots& all) const {
     const std::string numbers = when == "step" ? "" : text_of(all) + "  ";
     say(fmt::format("  rank {} {}  {}hash {}", comm_.rank(), when == "made" ? "made" : "has ",
@@ -77,7 +78,7 @@ class Report {
       Json row{{"name", gradient.name}, {"values", gradient.values}, {"starts", nullptr}};
       text += fmt::format("{}  rank {}  {:8} {}", i == 0 ? "" : "\n", comm_.rank(),
                           gradient.name, gradient.text());
-      // What had left when the next gradient came, but not yet when this one did.
+      // Buckets that had been sent when the next gradient came, but not yet when this one did.
       const std::size_t later = i + 1 < ready.size() ? ready[i + 1].buckets_gone : buckets;
       for (std::size_t bucket = ready[i].buckets_gone; bucket < later; ++bucket) {
         text += fmt::format("  -> bucket {} is full, its all-reduce starts", bucket);
@@ -102,7 +103,7 @@ class Report {
          {"after", exchange.after}});
   }
 
-  // Of rank 0, as all are the same.
+  // Shows only rank 0's update, as all ranks' are equal.
   void update(const Snapshots& before, const ExplainedStep& step) const {
     for (std::size_t i = 0; i < before.size(); ++i) {
       heading(fmt::format("  {:8} {} - {:g} x {} = {}", before[i].name, before[i].text(),
@@ -138,7 +139,7 @@ class Report {
 
 int explain(const Communicator& comm, const Console& console, ProcessGroup& group,
             const Stream& stream, const std::string& device_reason) {
-  // The step, with an ear at every gradient and at every message.
+  // Take the step, and record every gradient and every message.
   Mlp model = make_explained_model(comm.rank(), stream);
   const Snapshots made = parameters_of(model, stream);
   RecordingProcessGroup recorder(group);
@@ -156,7 +157,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
   group.synchronize(stream);
   const double mean_loss = mean_over_ranks(comm, step.loss);
 
-  // The same by one process, which has all samples in one batch. Every rank is that process.
+  // Take the same step as one process that has all samples in one batch. Every rank does this.
   Mlp lone_model = make_explained_model(0, stream);
   const ExplainedStep alone = take_explained_step(
       lone_model, 1, 0, stream,
@@ -194,7 +195,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
       comm.all_agree(same && difference.empty()),
       fmt::format("{} ranks and one process took the same step, to the bit", comm.size()),
       difference.empty()
-          ? fmt::format("{} ranks took another step than one process", comm.size())
+          ? fmt::format("{} ranks took a different step than one process", comm.size())
           : fmt::format("the replicas differ, first in {}", difference));
 }
 

@@ -11,9 +11,9 @@
 namespace dist {
 namespace {
 
-// Features (s, 2 s). The model makes equal logits of them, so softmax is exactly 1/2, the loss
-// is ln 2, and every gradient is a short binary fraction, which no order of adding up changes.
-// Sample 3 does not pass the ReLU.
+// The features are (s, 2 s). The model turns them into equal logits, so softmax is exactly 1/2,
+// the loss is ln 2, and every gradient is a short binary fraction whose sum is exact in any
+// order. Sample 3 does not pass the ReLU.
 TensorDataset four_samples() {
   return {{1, 2, 2, 4, 3, 6, -1, -2}, {1, 0, 0, 0}, 2, 2};
 }
@@ -30,7 +30,7 @@ Mlp make_explained_model(int rank, const Stream& stream) {
     for (float& value : values) value += static_cast<float>(rank);
     const Tensor& parameter = model.parameters()[i].value;
     copy_bytes(stream, parameter.data(), values.data(), parameter.size_bytes());
-    stream.synchronize();  // `values` goes away
+    stream.synchronize();  // `values` must live until the copy is done
   }
   return model;
 }

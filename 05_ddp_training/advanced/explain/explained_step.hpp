@@ -1,5 +1,5 @@
-// What this file adds: the one step that --explain shows, small enough to check by hand, and
-// what is worth looking at afterwards.
+// What this file adds: the step that --explain shows, small enough to check by hand, and a
+// record of its intermediate results.
 #pragma once
 
 #include "05_ddp_training/checkpoint/snapshot.hpp"
@@ -14,8 +14,8 @@ namespace dist {
 constexpr double kExplainedLearningRate = 0.5;
 
 // Linear(2, 2), ReLU, Linear(2, 2) with numbers that make hidden = ReLU(x) and
-// logits = (2 hidden_0, hidden_1). Every other rank than 0 starts with numbers of its own,
-// which rank 0's must replace.
+// logits = (2 hidden_0, hidden_1). Ranks other than 0 start with different numbers, which rank
+// 0's must replace.
 Mlp make_explained_model(int rank, const Stream& stream);
 
 struct ExplainedStep {
@@ -25,12 +25,12 @@ struct ExplainedStep {
   Snapshot logits;
   double loss = 0;  // the mean over this rank's samples
   Snapshot grad_logits;
-  Snapshots gradients;   // what the optimizer saw
-  Snapshots parameters;  // after it
+  Snapshots gradients;   // as the optimizer received them
+  Snapshots parameters;  // after the optimizer's step
 };
 
-// One step of SGD on this rank's share of four samples, as one batch. `backward` is the model's
-// own or DDP's, and the only difference between one process and many.
+// One step of SGD on this rank's share of four samples, as one batch. `backward` is either the
+// model's or DDP's. It is the only difference between one process and many.
 ExplainedStep take_explained_step(
     Mlp& model, int ranks, int rank, const Stream& stream,
     const std::function<void(const Tensor& grad_logits)>& backward);

@@ -1,5 +1,5 @@
-// What this file adds: a process group that keeps what passes through it, for a reader who
-// wants to see the messages (explain).
+// What this file adds: a process group that records what passes through it, so that --explain
+// can show the messages.
 #pragma once
 
 #include "05_ddp_training/process_group/forwarding_process_group.hpp"
@@ -15,7 +15,7 @@ namespace dist {
 
 class RecordingProcessGroup : public ForwardingProcessGroup {
  public:
-  // One all-reduce: this rank's numbers when it started, and everybody's when it was done.
+  // One all-reduce: this rank's numbers before it, and the result.
   struct Exchange {
     std::vector<float> before;
     std::vector<float> after;

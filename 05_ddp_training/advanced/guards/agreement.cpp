@@ -1,5 +1,4 @@
-// Look at: what is compared are hashes, in one all-reduce; words travel only if there is
-// something to tell.
+// Look at: one all-reduce compares hashes. The texts themselves travel only if they differ.
 #include "05_ddp_training/advanced/guards/agreement.hpp"
 
 #include "02_broadcast/fingerprint.hpp"
@@ -33,8 +32,9 @@ std::string this_program() {
   return fmt::format("{:016x}", hash.value());
 }
 
-// Called on all ranks: the first index at which `hashes` are not the same on all, or their
-// number. As in replica_check: the largest must be the complement of the largest complement.
+// Called on all ranks: the first index at which `hashes` differ between ranks, or their number
+// if none differ. As in replica_check, the largest hash must be the complement of the largest
+// complement.
 std::size_t first_disagreement(const Communicator& comm,
                                const std::vector<std::uint64_t>& hashes) {
   std::vector<std::uint64_t> both;
@@ -48,7 +48,8 @@ std::size_t first_disagreement(const Communicator& comm,
   return i;
 }
 
-// Called on all ranks with what each has of `name`. Throws on all; rank 0 knows all the words.
+// Called on all ranks, each with its own value of `name`. Throws on all ranks; only rank 0
+// knows all the values.
 [[noreturn]] void report(const Communicator& comm, const std::string& name,
                          const std::string& mine) {
   const std::vector<std::string> all = gather_text(comm, mine);
@@ -58,18 +59,18 @@ std::size_t first_disagreement(const Communicator& comm,
     throw Error(fmt::format("{}: {} on rank 0, but {} on rank {}", name, word(all[0]),
                             word(all[rank]), rank));
   }
-  throw Error(name + ": is not the same on all ranks");
+  throw Error(name + ": not the same on all ranks");
 }
 
 }  // namespace
 
 void require_agreement(const Communicator& comm, std::vector<CommandLine::Value> values) {
-  // Alone first: another program may have other flags.
+  // The program comes first, because a different program may have different flags.
   const std::string program = this_program();
   if (first_disagreement(comm, {hash_of(program)}) == 0) {
     report(comm, "the program's file", program);
   }
-  // Hosts may keep the same data in different folders.
+  // Different hosts may keep the same data in different folders.
   std::erase_if(values, [](const CommandLine::Value& value) { return value.flag == "--data"; });
   std::vector<std::uint64_t> hashes;
   for (const auto& [flag, text] : values) hashes.push_back(hash_of(text));

@@ -1,6 +1,7 @@
-// What this file adds: what a run is protected from while it trains, in one place for the loop:
-// gradients that are not finite, replicas that part, and the end of the machine's time.
-// Builds on: the optimizer, which skips a step that is not finite; replica_check, stop_request.
+// What this file adds: one place where the training loop is protected from gradients that are
+// not finite, replicas that diverge, and the end of the machine's time.
+// Builds on: the optimizer, which skips a step whose gradients are not finite; replica_check;
+// stop_request.
 #pragma once
 
 #include "05_ddp_training/advanced/guards/stop_request.hpp"
@@ -14,8 +15,8 @@
 namespace dist {
 
 struct GuardOptions {
-  std::size_t check_replicas = 100;  // steps between two comparisons; 0: none
-  bool stop_on_signal = false;       // for a run that can go on later
+  std::size_t check_replicas = 100;  // steps between two comparisons; 0: no comparisons
+  bool stop_on_signal = false;       // for a run that can be resumed
 };
 
 class Guards {
@@ -26,20 +27,20 @@ class Guards {
   // Whether this rank was asked to stop.
   bool asked_to_stop() const { return options_.stop_on_signal && stop_signal_is_pending(); }
 
-  // Told of every step, in order, when its outcome has reached the host: what the optimizer
-  // did, and whether some rank was asked to stop. The same on all ranks. Returns the parameter
-  // that the step was skipped for; empty if it was taken.
+  // Called for every step, in order, once its outcome has reached the host: what the optimizer
+  // did, and whether any rank was asked to stop. Both are the same on all ranks. Returns the
+  // name of the parameter that made the optimizer skip the step; empty if it did not.
   std::string after_step(const UpdateState& update, bool anybody_asked);
 
-  // Whether the replicas are to be compared after so many steps.
+  // Whether the replicas are to be compared after this many steps.
   bool compares_after(std::size_t steps) const;
-  // Called on all ranks when they are.
+  // Called on all ranks if they are.
   void compare_replicas(std::size_t steps, const Stream& stream);
 
-  // Whether the run must end now: asked to, or because of a problem. The same on all ranks.
+  // Whether the run must end now, on request or because of a problem. The same on all ranks.
   bool must_stop() const { return stop_requested_ || !problem_.empty(); }
   bool stop_requested() const { return stop_requested_; }
-  // What makes going on senseless, as a sentence; empty if nothing does.
+  // Why training cannot continue, as a sentence; empty if it can.
   const std::string& problem() const { return problem_; }
 
  private:

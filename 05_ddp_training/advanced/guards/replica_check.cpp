@@ -15,10 +15,10 @@
 namespace dist {
 namespace {
 
-// Called on all ranks, each with its own hash: the ranks whose hash is not that of more than
-// half of them; all ranks if there is no such hash.
+// Called on all ranks, each with its own hash: the ranks that disagree with the majority, or
+// all ranks if no hash has a majority.
 std::vector<int> dissenters(const Communicator& comm, std::uint64_t hash) {
-  // Every rank writes into its own place of zeros, so the maximum of all is the list.
+  // Each rank fills in its own element and leaves zeros elsewhere: the maximum is the list.
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(comm.size()), 0);
   hashes[static_cast<std::size_t>(comm.rank())] = hash;
   all_reduce<std::uint64_t>(comm, hashes, ReduceOp::max,
@@ -35,8 +35,8 @@ std::vector<int> dissenters(const Communicator& comm, std::uint64_t hash) {
 
 std::string first_difference(const Communicator& comm, std::span<const Parameter> parameters,
                              const Stream& stream) {
-  // Equal on all ranks exactly if the largest hash is also the smallest, and the smallest is
-  // the complement of the largest complement: one all-reduce with max finds both.
+  // The hashes are equal exactly if the largest is also the smallest. The smallest is the
+  // complement of the largest complement, so one all-reduce with max finds both.
   std::vector<std::uint64_t> hashes;
   for (const Parameter& parameter : parameters) {
     const std::uint64_t hash =

@@ -1,5 +1,6 @@
-// What this file adds: are the replicas still one model? A hash of every parameter, compared
-// over the ranks. A flipped bit of memory, or a rank that took another step, shows in no loss.
+// What this file adds: a check that the replicas are still one model. It compares a hash of
+// every parameter over the ranks. The loss would not reveal a flipped bit, or a rank that took
+// a different step.
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -10,9 +11,9 @@
 
 namespace dist {
 
-// Called on all ranks. Empty if every parameter's bits are the same on all ranks; else which is
-// the first that is not and whose it is, such as "2.weight of rank 3", the same on all. The
-// rank is one that most others disagree with; where there is no majority all are named.
+// Called on all ranks. Empty if every parameter is bitwise equal on all ranks. Otherwise the
+// first parameter that differs and the ranks that disagree with the majority, such as "2.weight
+// of rank 3"; without a majority, all ranks. The result is the same on all ranks.
 std::string first_difference(const Communicator& comm, std::span<const Parameter> parameters,
                              const Stream& stream);
 
