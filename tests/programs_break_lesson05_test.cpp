@@ -92,7 +92,7 @@ TEST_CASE("average-parameters: momentum is as linear as SGD, Adam is not", "[bre
 TEST_CASE("all-save: the reader catches the torn file", "[break]") {
   for (const int ranks : {2, 4}) {
     const json row = symptom(ranks, kTrainer, "all-save");
-    CHECK(row["opened_again"] == "model.safetensors: of 0 bytes; not even a header's length");
+    CHECK(row["opened_again"] == "model.safetensors: has 0 bytes, too few for the length of a header");
     CHECK(row["second_whole"] == "whole, of step 11");
     CHECK(row["torn"] == "model.safetensors: damaged: its checksum is not that of its content");
     CHECK(row["unforced_failures"] == 0);

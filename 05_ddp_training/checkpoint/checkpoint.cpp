@@ -1,5 +1,5 @@
-// Look at: what is saved, and how little that is: no order of samples and no state of a random
-// number generator, because both are functions of the seed and the position.
+// Look at: how little is saved. The order of samples and the state of the random number generator
+// are missing, because both are functions of the seed and the position.
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 
 #include "common/check.hpp"
@@ -14,7 +14,7 @@
 namespace dist {
 namespace {
 
-// Of what this file means by its names. A later version that means something else counts on.
+// The version of the metadata's meaning. Increase it when that changes.
 constexpr const char* kVersion = "1";
 constexpr const char* kOptimizerPrefix = "optimizer.";
 constexpr const char* kSettingPrefix = "run ";
@@ -48,7 +48,7 @@ void save_checkpoint(const std::string& path, std::span<const Parameter> paramet
     tensors.push_back({kOptimizerPrefix + state.name, state.value});
   }
   std::map<std::string, std::string> metadata{
-      {"format", "pt"},  // what PyTorch's save_file says: Hugging Face's tools ask for it
+      {"format", "pt"},  // as PyTorch's save_file writes; Hugging Face's tools require it
       {"format_version", kVersion},
       {"step", std::to_string(position.step)},
       {"epoch", std::to_string(position.epoch)},
@@ -67,15 +67,15 @@ void Checkpoint::require_parameters(const std::vector<std::size_t>& widths) cons
   for (const auto& [name, tensor] : file_.tensors) found += !name.starts_with(kOptimizerPrefix);
   for (const auto& [name, shape] : wanted) {
     const Tensor* tensor = file_.find(name);
-    if (tensor == nullptr) throw Error(fmt::format("{}: there is no {} in it", path_, name));
+    if (tensor == nullptr) throw Error(fmt::format("{}: does not contain {}", path_, name));
     if (tensor->shape() != shape) {
-      throw Error(fmt::format("{}: {} is {}, the model's is {}", path_, name,
+      throw Error(fmt::format("{}: {} is {}, but the model's is {}", path_, name,
                               to_string(tensor->shape()), to_string(shape)));
     }
   }
   if (found > wanted.size()) {
     throw Error(
-        fmt::format("{}: holds {} parameters, the model has {}", path_, found, wanted.size()));
+        fmt::format("{}: holds {} parameters, but the model has {}", path_, found, wanted.size()));
   }
 }
 
@@ -83,36 +83,36 @@ std::size_t Checkpoint::number(const std::string& key) const {
   const auto entry = file_.metadata.find(key);
   if (entry == file_.metadata.end()) {
     throw Error(
-        fmt::format("{}: is no checkpoint of a run: there is no '{}' in it", path_, key));
+        fmt::format("{}: is not a checkpoint of a run: it has no '{}'", path_, key));
   }
   const std::string& text = entry->second;
   std::size_t value = 0;
   const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  constexpr std::size_t kMost = 1ULL << 53;  // whoever adds to such a number does not overflow
+  constexpr std::size_t kMost = 1ULL << 53;  // small enough to add to without overflow
   if (problem != std::errc{} || stop != text.data() + text.size() || value > kMost) {
     throw Error(
-        fmt::format("{}: its '{}' is '{}', which is no number up to 2^53", path_, key, text));
+        fmt::format("{}: its '{}' is '{}', not a number up to 2^53", path_, key, text));
   }
   return value;
 }
 
 Position Checkpoint::position(std::size_t samples) const {
   if (const std::size_t version = number("format_version"); version != 1) {
-    throw Error(fmt::format("{}: has format version {}, this program reads {}", path_, version,
-                            kVersion));
+    throw Error(fmt::format("{}: has format version {}, but this program reads version {}", path_,
+                            version, kVersion));
   }
-  // Ours have one. PyTorch's, which have none, do not say where a run stood either.
+  // Our files have a checksum. PyTorch's have none, but they do not hold a position either.
   if (!file_.has_checksum) {
-    throw Error(path_ + ": has no checksum, so nobody can tell whether it is whole");
+    throw Error(path_ + ": has no checksum, so it may be damaged");
   }
   const Position position{
       .step = number("step"), .epoch = number("epoch"), .taken = number("taken")};
   if (position.taken >= samples) {
-    throw Error(fmt::format("{}: its 'taken' is {}, of an epoch of {} samples", path_,
+    throw Error(fmt::format("{}: its 'taken' is {}, but an epoch has {} samples", path_,
                             position.taken, samples));
   }
   if (number("optimizer_steps") > position.step) {
-    throw Error(fmt::format("{}: its 'optimizer_steps' are more than its {} steps", path_,
+    throw Error(fmt::format("{}: its 'optimizer_steps' exceed its {} steps", path_,
                             position.step));
   }
   return position;
@@ -138,7 +138,7 @@ void Checkpoint::restore(Optimizer& optimizer, const Stream& stream) const {
   for (const Optimizer::State& state : optimizer.state()) {
     const Tensor* tensor = file_.find(kOptimizerPrefix + state.name);
     if (tensor == nullptr || tensor->shape() != state.value.shape()) {
-      throw Error(fmt::format("{}: there is no {}{} of shape {} in it", path_, kOptimizerPrefix,
+      throw Error(fmt::format("{}: does not contain {}{} of shape {}", path_, kOptimizerPrefix,
                               state.name, to_string(state.value.shape())));
     }
     overwrite(state.value, *tensor, stream);

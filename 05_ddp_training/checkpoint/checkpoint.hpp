@@ -1,9 +1,10 @@
-// What this file adds: a run on disk. The parameters stand under PyTorch's names, so that
-// safetensors.torch.load_file and load_state_dict read them as they are; the optimizer's memory
-// under "optimizer.", and in the metadata where the run stood and what run it was. That is all
-// that the next step depends on, so a run that goes on from here takes the very steps that it
-// would have taken.
-// Builds on: safetensors (whole or not at all), run_settings (which run).
+// What this file adds: a file that a run can be resumed from. The parameters have PyTorch's
+// names, so that safetensors.torch.load_file and load_state_dict can read them. The names of the
+// optimizer's state begin with "optimizer.". The metadata holds the position and the settings of
+// the run. The next step depends on nothing else, so a resumed run takes exactly the steps that
+// the original would have taken.
+// Builds on: safetensors (files are written whole or not at all), run_settings (which run it
+// is).
 #pragma once
 
 #include "05_ddp_training/checkpoint/safetensors.hpp"
@@ -19,39 +20,40 @@ namespace dist {
 
 // How far a run has come.
 struct Position {
-  std::size_t step = 0;   // steps done, those that a guard skipped included
+  std::size_t step = 0;   // steps done, including those skipped for gradients not finite
   std::size_t epoch = 0;  // the epoch of the next step
-  std::size_t taken = 0;  // samples of its common order that all ranks together are done with
+  std::size_t taken = 0;  // samples of this epoch that all ranks together have used
 
-  // One more step, over so many samples of all ranks.
+  // Counts one more step, over this many samples of all ranks together.
   void advance(std::size_t samples, bool epoch_is_done);
   void start_next_epoch();
 };
 
-// Called on one rank: rank 0's parameters and optimizer are everybody's, and two writers would
-// tear one file. Whole or not at all, as write_safetensors; throws Error naming the file.
+// Called on rank 0 only: its parameters and optimizer state equal everybody's, and two writers
+// would damage the file. Writes the whole file or nothing, like write_safetensors. Throws Error
+// naming the file.
 void save_checkpoint(const std::string& path, std::span<const Parameter> parameters,
                      const Optimizer& optimizer, const Position& position,
                      const RunSettings& settings, const Stream& stream);
 
-// A file that was read, whole, on one rank.
+// The content of a checkpoint file, read by one rank.
 class Checkpoint {
  public:
-  // Throws Error naming the file, as read_safetensors.
+  // Throws Error naming the file, like read_safetensors.
   explicit Checkpoint(std::string path);
 
-  // Throws Error naming the file unless it holds the parameters of an Mlp of these widths, by
-  // name and shape, and no others. PyTorch's save_file of such a state_dict passes.
+  // Throws Error naming the file unless the names and shapes of its parameters are exactly those
+  // of an Mlp of these widths. A file that PyTorch's save_file wrote from such a state_dict passes.
   void require_parameters(const std::vector<std::size_t>& widths) const;
-  // Where the run stood, whose epochs have `samples` samples. Throws Error naming the file if
-  // it says nothing of a run, or nothing that can be, or has no checksum.
+  // The position of the run, whose epochs have `samples` samples. Throws Error naming the file
+  // if the position is missing or impossible, or if the file has no checksum.
   Position position(std::size_t samples) const;
-  // What run it was; empty if it says nothing.
+  // The settings of the run; empty if the file has none.
   RunSettings settings() const;
 
-  // Writes the file's numbers over those of the model, which require_parameters has passed.
+  // Overwrites the model's parameters, which require_parameters has accepted.
   void restore(std::span<Parameter> parameters, const Stream& stream) const;
-  // The same for the optimizer's memory; throws Error naming the file if it has none of it.
+  // Overwrites the optimizer's state. Throws Error naming the file if a part of it is missing.
   void restore(Optimizer& optimizer, const Stream& stream) const;
 
  private:

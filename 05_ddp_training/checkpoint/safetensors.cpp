@@ -1,6 +1,6 @@
-// Look at: write_safetensors, which writes the checksum last, over its own zeros; and
-// parse_ranges, which believes nothing. How a file is replaced:
-// 01_send_recv/advanced/atomic_file, replace_file.
+// Look at: write_safetensors, which writes the checksum last, over placeholder zeros, and
+// parse_ranges, which trusts nothing in the header. For how a file is replaced, see replace_file
+// in 01_send_recv/advanced/atomic_file.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
 #include "01_send_recv/advanced/atomic_file.hpp"
@@ -23,7 +23,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
 
 constexpr std::size_t kChecksumDigits = 16;
-// A header's size in memory is a multiple of that in the file. Ours take some 110 bytes per
+// A parsed header takes several times its size in the file. Our headers take about 110 bytes per
 // tensor.
 constexpr std::uint64_t kLargestHeader = 16U << 20;
 constexpr std::size_t kMostTensors = 100'000;
@@ -46,7 +46,7 @@ std::string header_of(const std::vector<NamedTensor>& tensors,
   return text;
 }
 
-// Where in a header the checksum's digits stand; npos if it has none.
+// The position of the checksum's digits in a header; npos if it has no checksum.
 std::size_t checksum_position(const std::string& header) {
   const std::string key = fmt::format("\"{}\":\"", kChecksumKey);
   const std::size_t found = header.find(key);
@@ -61,22 +61,22 @@ struct Range {
 };
 
 std::size_t whole_number(const Json& value, const std::string& what) {
-  if (!value.whole_number()) throw Error(what + " is no whole number");
+  if (!value.whole_number()) throw Error(what + " is not a whole number");
   return *value.whole_number();
 }
 
-// The array under `key`; null if there is none.
+// The array under `key`; null if it does not exist.
 const Json::Array* elements(const Json& object, const char* key) {
   const Json* found = object.find(key);
   return found == nullptr ? nullptr : found->elements();
 }
 
-// The tensors that the header promises, in the order of their bytes, which must cover the
-// `data_bytes` behind the header exactly.
+// The tensors that the header declares, in the order of their bytes. Together they must cover
+// the `data_bytes` after the header exactly.
 std::vector<Range> parse_ranges(const Json& header, std::size_t data_bytes,
                                 const std::string& path) {
   if (header.members()->size() > kMostTensors) {
-    throw Error(fmt::format("{}: names {} tensors, {} are the most that are read", path,
+    throw Error(fmt::format("{}: declares {} tensors, more than the limit of {}", path,
                             header.members()->size(), kMostTensors));
   }
   std::vector<Range> ranges;
@@ -114,7 +114,7 @@ std::vector<Range> parse_ranges(const Json& header, std::size_t data_bytes,
   std::size_t next = 0;
   for (const Range& range : ranges) {
     if (range.begin != next) {
-      throw Error(fmt::format("{}: tensor {} begins at byte {}, the one before it ends at {}",
+      throw Error(fmt::format("{}: tensor {} begins at byte {}, but the one before it ends at {}",
                               path, range.name, range.begin, next));
     }
     next = range.end;
@@ -129,9 +129,9 @@ std::map<std::string, std::string> parse_metadata(const Json& header, const std:
   std::map<std::string, std::string> metadata;
   const Json* found = header.find("__metadata__");
   if (found == nullptr) return metadata;
-  if (found->members() == nullptr) throw Error(path + ": its metadata is no object");
+  if (found->members() == nullptr) throw Error(path + ": its metadata is not an object");
   for (const auto& [key, value] : *found->members()) {
-    if (!value.text()) throw Error(fmt::format("{}: metadata {} is no text", path, key));
+    if (!value.text()) throw Error(fmt::format("{}: metadata {} is not text", path, key));
     metadata[key] = *value.text();
   }
   return metadata;
@@ -170,15 +170,15 @@ SafetensorsFile read_safetensors(const std::string& path) {
   const std::size_t size = file.size();
   std::uint64_t header_bytes = 0;
   if (size < sizeof(header_bytes)) {
-    throw Error(fmt::format("{}: of {} bytes; not even a header's length", path, size));
+    throw Error(fmt::format("{}: has {} bytes, too few for the length of a header", path, size));
   }
   file.read(&header_bytes, sizeof(header_bytes));
   if (header_bytes > kLargestHeader) {
-    throw Error(fmt::format("{}: promises a header of {} bytes, {} is the most that is read",
+    throw Error(fmt::format("{}: declares a header of {} bytes, more than the limit of {}",
                             path, header_bytes, kLargestHeader));
   }
   if (header_bytes > size - sizeof(header_bytes)) {
-    throw Error(fmt::format("{}: promises a header of {} bytes, and has {} after byte 8", path,
+    throw Error(fmt::format("{}: declares a header of {} bytes, but has {} after byte 8", path,
                             header_bytes, size - sizeof(header_bytes)));
   }
   std::string text(header_bytes, '\0');

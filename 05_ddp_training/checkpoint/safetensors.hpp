@@ -1,9 +1,9 @@
 // What this file adds: named tensors on disk, in the safetensors format, so that PyTorch's
 // safetensors.torch.load_file reads what we write, and we read what its save_file writes.
 //
-// The layout (huggingface/safetensors, "Format"): the length of the header as a little-endian
-// 64-bit number, a JSON header that gives every tensor's type, shape and byte range, then the
-// raw numbers:
+// The layout (huggingface/safetensors, "Format") is the length of the header as a little-endian
+// 64-bit number, a JSON header with every tensor's type, shape and byte range, and then the raw
+// numbers:
 //
 //   | n, 8 bytes | {"__metadata__":{...},"0.weight":{"dtype":"F32","shape":[512,784],
 //   "data_offsets":[0,1605632]},...} , n bytes | numbers |
@@ -22,30 +22,31 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// Our files carry a checksum in their metadata under this key: XXH3 of header and numbers, as
-// 16 hexadecimal digits, computed while the 16 digits are zeros.
+// The key in the metadata of our files' checksum: XXH3 of header and numbers, as 16 hexadecimal
+// digits, computed with zeros in place of these digits.
 inline constexpr const char* kChecksumKey = "xxh3_64";
 
-// Writes `tensors` and `metadata` to `path`. Called on one rank. Whoever reads `path` at any
-// moment finds the old file or the new one, whole: it is written under another name, brought to
-// the disk, and then renamed. Throws Error naming the file; the old one is kept then.
+// Writes `tensors` and `metadata` to `path`. Called on one rank. A reader of `path` always finds
+// either the whole old file or the whole new one, because the new one is written under a
+// different name, flushed to the disk, and then renamed. On failure, throws Error naming the
+// file and keeps the old one.
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata,
                        const Stream& stream);
 
 struct SafetensorsFile {
   std::map<std::string, std::string> metadata;
-  bool has_checksum = false;         // and it is right
+  bool has_checksum = false;         // it has been verified
   std::vector<NamedTensor> tensors;  // float32, on the CPU, in the order of their bytes
 
-  // Null if there is none.
+  // Null if no tensor has this name.
   const Tensor* find(const std::string& name) const;
 };
 
-// Throws Error naming the file, and the byte where that helps, for whatever is not a whole
-// safetensors file of float32 tensors: cut off, with a lying header, with ranges that overlap
-// or leave holes, with a name twice, or with a checksum that is not that of its content. Never
-// allocates more than the file holds. A file without a checksum (PyTorch's) is read.
+// Throws Error naming the file, and the byte where that helps, unless it is a complete
+// safetensors file of float32 tensors. It rejects a file that is cut off, a wrong header, ranges
+// that overlap or leave gaps, a name used twice, and a checksum that does not match. Never
+// allocates more than the file's size. Accepts a file without a checksum, such as PyTorch's.
 SafetensorsFile read_safetensors(const std::string& path);
 
 }  // namespace dist

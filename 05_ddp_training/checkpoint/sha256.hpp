@@ -1,4 +1,4 @@
-// A fingerprint that other programs can compute.
+// A fingerprint of data that other programs can compute as well.
 #pragma once
 
 #include <span>

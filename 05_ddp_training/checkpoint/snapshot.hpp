@@ -1,4 +1,4 @@
-// Tensors as they were at one moment, in words (explain).
+// Copies of tensors at one moment, and their text form (for --explain).
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -10,7 +10,7 @@
 
 namespace dist {
 
-// "[1 0; 0 1]": rows of so many columns. A vector is one row.
+// As text, "[1 0; 0 1]": rows of `columns` numbers each. A vector is one row.
 std::string text_of(const std::vector<float>& values, std::size_t columns);
 inline std::string text_of(const std::vector<float>& values) {
   return text_of(values, values.size());
@@ -29,14 +29,14 @@ using Snapshots = std::vector<Snapshot>;
 
 // Waits for the stream.
 Snapshot snapshot(const std::string& name, const Tensor& tensor, const Stream& stream);
-// Of every parameter, in registration order.
+// Snapshots of every parameter, in registration order.
 Snapshots parameters_of(const Mlp& model, const Stream& stream);
 Snapshots gradients_of(const Mlp& model, const Stream& stream);
 
-// "0.weight [1 0; 0 1]  0.bias [0 0]".
+// As text: "0.weight [1 0; 0 1]  0.bias [0 0]".
 std::string text_of(const Snapshots& all);
 Json json_of(const Snapshots& all);
-// Of all their numbers, as 16 hexadecimal digits.
+// A hash of all their numbers, as 16 hexadecimal digits.
 std::string hash_of(const Snapshots& all);
 
 }  // namespace dist

@@ -11,8 +11,9 @@ namespace dist {
 void StartingPoint::declare(CommandLine& command_line) {
   command_line.advanced();
   command_line.text("--init", init_, "safetensors file whose parameters training starts from");
-  command_line.flag("--resume", resume_, "go on where --checkpoint says that a run stood");
-  command_line.flag("--evaluate", evaluate_, "test the parameters of --init or --resume only");
+  command_line.flag("--resume", resume_, "continue the run that wrote --checkpoint");
+  command_line.flag("--evaluate", evaluate_,
+                    "only test the parameters of --init or --resume");
 }
 
 void StartingPoint::check(const TrainingOptions& options, const RunSettings& settings,
@@ -23,7 +24,7 @@ void StartingPoint::check(const TrainingOptions& options, const RunSettings& set
     throw Error("--evaluate: needs the parameters of --init FILE or --resume");
   }
   if (evaluate_ && options.dataset == "synthetic") {
-    throw Error("--evaluate: the synthetic data have no test set");
+    throw Error("--evaluate: the synthetic data set has no test set");
   }
   if (!reads || (!resume_ && init_.empty())) return;
 

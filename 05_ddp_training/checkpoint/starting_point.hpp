@@ -1,5 +1,5 @@
-// What this file adds: where training begins: with drawn parameters, with those of a file
-// (--init), or where an earlier run stood when it wrote its checkpoint (--resume).
+// What this file adds: the point where training begins: with random parameters, with those of a
+// file (--init), or where an earlier run wrote its checkpoint (--resume).
 // Builds on: checkpoint, run_settings.
 #pragma once
 
@@ -17,22 +17,21 @@ class StartingPoint {
   // Adds --init, --resume and --evaluate.
   void declare(CommandLine& command_line);
 
-  // For a check of the command line, when `options` fit the data, of `samples` samples. With
-  // `reads` (one rank) reads the file and compares it with this run: `settings`, where
-  // `any_ranks` says that the number of ranks changes nothing. Throws Error naming the flag or
-  // the file.
+  // Checks the flags, after `options` were fitted to the data, which has `samples` samples. With
+  // `reads` (on one rank), reads the file and compares it with this run's `settings`; with
+  // `any_ranks`, the number of ranks may differ. Throws Error naming the flag or the file.
   void check(const TrainingOptions& options, const RunSettings& settings, std::size_t samples,
              bool reads, bool any_ranks = false);
 
-  // On the rank that read: the file's numbers in place of the drawn ones, and where the run
-  // stands. On the others, and without a file, changes nothing.
+  // On the rank that read the file, replaces the random parameters by the file's and sets the
+  // position. On other ranks, and without a file, changes nothing.
   Position restore(std::span<Parameter> parameters, Optimizer& optimizer,
                    const Stream& stream) const;
 
   bool resumed() const { return resume_; }
-  // Test the parameters, train nothing.
+  // Whether the parameters are only tested, not trained.
   bool evaluates_only() const { return evaluate_; }
-  // What the reader should know of it, a sentence each.
+  // What to tell the reader about it, one sentence each.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:

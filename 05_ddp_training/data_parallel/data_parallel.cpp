@@ -26,7 +26,8 @@ bool DataParallel::backward(const Tensor& grad_logits, const Stream& stream, boo
   if (std::exchange(counts_next_, false)) {
     const auto traffic = count_traffic(
         group_.comm(), [&] { backward_and_average(grad_logits, accumulate, stream); });
-    // No message of ours: numbers that went through shared memory, MPI's collectives or NCCL.
+    // No messages were counted: the numbers went through shared memory, MPI's collectives or
+    // NCCL.
     if (traffic && traffic->messages_per_rank > 0) bytes_sent_ = traffic->bytes_per_rank;
   } else {
     backward_and_average(grad_logits, accumulate, stream);
@@ -49,7 +50,7 @@ std::function<CommunicationTimes()> DataParallel::take_times() {
   const auto marks = std::make_shared<Marks>(std::move(computed_), std::move(averaged_));
   return [marks, durations = take_durations(), overlaps = group_.overlaps()] {
     const auto [total, hideable] = durations(marks->computed);
-    // Without a thread or a stream of its own, communication takes its time from backward.
+    // Communication without its own thread or stream runs inside backward and adds to its time.
     return CommunicationTimes{
         .total = total,
         .exposed = overlaps ? elapsed_ms(marks->computed, marks->averaged) : total,

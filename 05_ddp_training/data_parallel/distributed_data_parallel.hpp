@@ -1,5 +1,5 @@
-// What this file adds: data parallelism as PyTorch does it: gradients lie in buckets, and a
-// bucket's all-reduce runs beside the rest of backward.
+// What this file adds: data parallelism as PyTorch does it. Gradients are in buckets, and a
+// bucket's all-reduce runs while backward computes the other gradients.
 // Builds on: reducer.
 #pragma once
 
@@ -14,14 +14,15 @@ namespace dist {
 
 class DistributedDataParallel : public DataParallel {
  public:
-  // Called on all ranks. Replaces the grad of every parameter of `module` by a window.
+  // Called on all ranks. Replaces the grad of every parameter of `module` by a view of its
+  // bucket.
   DistributedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                           BucketCaps caps = {});
 
   const Reducer& reducer() const { return reducer_; }
 
-  // Told of every gradient that is ready, just before the reducer is: the gradient is this
-  // rank's own still (explain).
+  // `observer` is called for every gradient that is ready, before the reducer is told: the
+  // gradient is still this rank's own (used by --explain).
   void observe(GradReadyHook observer) { observer_ = std::move(observer); }
 
  private:

@@ -1,4 +1,4 @@
-// Look at: what it costs to ask for the average of each parameter alone.
+// Look at: the cost of averaging each parameter separately.
 #include "05_ddp_training/data_parallel/naive_data_parallel.hpp"
 
 #include "common/watch.hpp"
@@ -13,7 +13,7 @@ void NaiveDataParallel::backward_and_average(const Tensor& grad_logits, Accumula
   }
   computed_ = stream.record_event();
   works_.clear();
-  // A bias of ten numbers costs a whole message, and its latency, like a weight of a million.
+  // Even a bias of ten numbers costs an all-reduce with its full latency.
   for (const Parameter& parameter : module_.parameters()) {
     works_.push_back(group_.all_reduce(parameter.grad, ReduceOp::avg, stream, parameter.name));
     works_.back()->wait(stream);

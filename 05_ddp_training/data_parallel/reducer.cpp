@@ -1,4 +1,4 @@
-// Look at: start_full_buckets, whose loop keeps the order.
+// Look at: start_full_buckets, whose loop starts the buckets in order.
 #include "05_ddp_training/data_parallel/reducer.hpp"
 
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"
@@ -29,8 +29,8 @@ Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCap
       bucket.parameters.push_back(last - i);
       count += parameters[last - i].value.numel();
     }
-    // The windows take these gradients' place; while both were there, a rank would hold its
-    // largest gradients twice.
+    // Free these gradients before allocating their bucket. Otherwise a rank would briefly hold
+    // them twice.
     for (const std::size_t index : bucket.parameters) parameters[index].grad = Tensor();
     bucket.message = group.allocate({count});
     bucket.missing = bucket.parameters.size();
@@ -70,7 +70,7 @@ void Reducer::finalize(const Stream& compute) {
   if (never != ready_.end()) {
     throw Error("the gradient of " +
                 parameters_[static_cast<std::size_t>(never - ready_.begin())].name +
-                " never became ready: its bucket, and all after it, were never sent");
+                " never became ready: its bucket and all later ones were never sent");
   }
   for (Bucket& bucket : buckets_) {
     bucket.work->wait(compute);

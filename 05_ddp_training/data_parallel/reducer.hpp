@@ -1,16 +1,17 @@
-// What this file adds: gradients averaged over the ranks while backward still computes others.
-// Builds on: bucket_plan (who travels together), process_group (who carries).
+// What this file adds: averaging gradients over the ranks while backward still computes others,
+// as PyTorch's Reducer does.
+// Builds on: bucket_plan (which gradients travel together), process_group (what carries them).
 //
-// Backward finishes the last layer's gradients first. As soon as the last gradient of a bucket
-// is there, the bucket's all-reduce starts, and backward goes on. PyTorch's Reducer:
+// Backward finishes the last layer's gradients first. As soon as a bucket has all its gradients,
+// its all-reduce starts, and backward continues:
 //
 //   time ->
 //   compute        | layer 3 | layer 2 | layer 1 | wait | optimizer
 //   communication            | bucket 0 | bucket 1 | bucket 2 |
 //
-// Buckets start strictly in order, even if a later one is full first: collectives match by the
+// Buckets start strictly in order, even if a later one is full first. Collectives match by the
 // order of the calls, not by name, so ranks that started them in different orders would add up
-// gradients of different layers.
+// the gradients of different layers.
 #pragma once
 
 #include "05_ddp_training/data_parallel/overlap_bound.hpp"
@@ -26,28 +27,28 @@
 namespace dist {
 
 struct BucketCaps {
-  std::size_t first_bytes = 1 << 20;  // PyTorch's
+  std::size_t first_bytes = 1 << 20;  // PyTorch's default
   std::size_t bytes = 1 << 20;        // PyTorch's 25 MiB would hold our whole default model
 };
 
 class Reducer {
  public:
-  // Called on all ranks. Replaces the grad of every parameter by a window on its bucket: what
-  // backward writes there is already in the message, nothing is copied in or out. `parameters`
-  // and `group` must outlive the reducer.
+  // Called on all ranks. Replaces the grad of every parameter by a view of its bucket, so
+  // backward writes directly into the message and nothing is copied in or out. `parameters` and
+  // `group` must outlive the reducer.
   Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCaps caps);
 
-  // The gradient of parameters[index] has been queued on `compute`. Once per parameter and
-  // backward pass; throws Error naming a parameter that comes twice.
+  // Call this when the gradient of parameters[index] has been queued on `compute`, once per
+  // parameter and backward pass. Throws Error naming a parameter that is marked twice.
   void mark_ready(std::size_t index, const Stream& compute);
-  // After backward: every gradient is the mean over the ranks, for work queued on `compute`
-  // from now on. Throws Error naming a parameter that never became ready.
+  // Call this after backward. Every gradient is then the mean over the ranks, as seen by work
+  // queued on `compute` from now on. Throws Error naming a parameter that never became ready.
   void finalize(const Stream& compute);
 
   std::size_t buckets() const { return buckets_.size(); }
   // The parameters' names in each bucket, in the order of their all-reduces.
   std::vector<std::vector<std::string>> names() const;
-  // The last step's all-reduces, for their times. Empty if they were taken already.
+  // The last step's all-reduces, to read their times. Empty if they were taken already.
   ReducedStep take_step();
 
  private:
@@ -56,7 +57,7 @@ class Reducer {
     std::vector<std::size_t> parameters;
     std::string name;         // "bucket 2: 2.bias, 2.weight"
     std::size_t missing = 0;  // gradients that backward has not finished
-    Event full;               // when none was missing any more
+    Event full;               // when the last one was finished
     std::shared_ptr<Work> work;
   };
   void start_full_buckets(const Stream& compute);
@@ -64,9 +65,9 @@ class Reducer {
   std::span<Parameter> parameters_;
   ProcessGroup& group_;
   std::vector<Bucket> buckets_;
-  std::vector<std::size_t> bucket_of_;  // of each parameter
-  std::vector<bool> ready_;             // of each parameter
-  std::size_t next_ = 0;                // the bucket whose turn it is
+  std::vector<std::size_t> bucket_of_;  // for each parameter
+  std::vector<bool> ready_;             // for each parameter
+  std::size_t next_ = 0;                // the next bucket to start
 };
 
 }  // namespace dist
