@@ -92,7 +92,8 @@ TEST_CASE("average-parameters: momentum is as linear as SGD, Adam is not", "[bre
 TEST_CASE("all-save: the reader catches the torn file", "[break]") {
   for (const int ranks : {2, 4}) {
     const json row = symptom(ranks, kTrainer, "all-save");
-    CHECK(row["opened_again"] == "model.safetensors: has 0 bytes, too few for the length of a header");
+    CHECK(row["opened_again"] ==
+          "model.safetensors: has 0 bytes, too few for the length of a header");
     CHECK(row["second_whole"] == "whole, of step 11");
     CHECK(row["torn"] == "model.safetensors: damaged: its checksum is not that of its content");
     CHECK(row["unforced_failures"] == 0);
@@ -176,7 +177,7 @@ TEST_CASE("memory: a rank's bytes do not depend on the number of ranks", "[break
 }
 
 TEST_CASE("wrong-stream: the all-reduce takes what was there before", "[break][gpu]") {
-  if (!can_run(2, kTrainer, "wrong-stream", "on a CPU nothing is queued")) return;
+  if (!can_run(2, kTrainer, "wrong-stream", "nothing is queued on a CPU")) return;
   for (const int ranks : {2, 4}) {
     for (const json& row : symptoms(ranks, kTrainer, "wrong-stream")) {
       CHECK(row["first_wrong"].get<int>() > 2);
@@ -186,7 +187,7 @@ TEST_CASE("wrong-stream: the all-reduce takes what was there before", "[break][g
 }
 
 TEST_CASE("no-sync: the host reads before the copy is there", "[break][gpu]") {
-  if (!can_run(2, kTrainer, "no-sync", "on a CPU nothing is queued")) return;
+  if (!can_run(2, kTrainer, "no-sync", "nothing is queued on a CPU")) return;
   for (const int ranks : {2, 4}) {
     for (const json& row : symptoms(ranks, kTrainer, "no-sync"))
       CHECK(row["stale"].get<int>() > 0);

@@ -39,7 +39,7 @@ TEST_CASE("training refuses bad usage, and writes nothing", "[failures]") {
   check_refused(program, "--betas 0.9,", "--betas: '' is not a number");
   check_refused(program, "--betas 0.9,x", "--betas: 'x' is not a number");
   check_refused(program, "--betas -0.1,0.999", "--betas: -0.1 is not between");
-  check_refused(program, "--betas 1,0.999", "--betas: 1 is not below 1");
+  check_refused(program, "--betas 1,0.999", "--betas: must be below 1");
   check_refused(program, "--momentum 0.9", "--momentum: is for --optimizer sgd, not for adam");
   check_refused(program, "--optimizer adamw --momentum 0",
                 "--momentum: is for --optimizer sgd");

@@ -1,14 +1,15 @@
 // Belief:  replicas are equal, so every rank may save the checkpoint.
-// Predict: rank 0 writes a checkpoint; rank 1, one step further by its own clock, writes the
-//          same file. What is in it while both are at it, and what at the end?
-// You see: when rank 1 opens the file it is empty: even equal bytes are lost if the job is
-//          killed now. At the end it is half of one and half of the other, and the reader's
-//          checksum says so. A file without one would load.
-// Why:     opening a file to write empties it, and each writer has a position of its own in
-//          it. The schedule is forced by messages, so that it shows every time; every step of
-//          it is one that an operating system may choose. With write_safetensors each saver
-//          writes a file of its own beside it and then renames: the last line lets all ranks
-//          try, unforced. The file is whole, but whose it is, is chance.
+// Predict: rank 0 writes a checkpoint, and rank 1, which is one step ahead, writes the same
+// file.
+//          What does the file contain while both are writing, and at the end?
+// You see: when rank 1 opens the file, it becomes empty, so a job killed at this moment loses
+//          even equal bytes. At the end the file is half rank 0's and half rank 1's, which its
+//          checksum reveals. Without a checksum it would load.
+// Why:     opening a file for writing empties it, and each writer has its own position in it.
+//          Messages force this order, so that the symptom appears every time, but an operating
+//          system could choose the same order. write_safetensors lets each rank write its own
+//          file and then rename it. In the last line all ranks do that at once, in any order.
+//          The file is then whole, but which rank wrote it is chance.
 // In the wild: NVIDIA/apex#886 (one saver per node), Lightning-AI/pytorch-lightning#19970.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
@@ -28,7 +29,7 @@
 namespace dist {
 namespace {
 
-// A folder that all ranks of one host see, gone at the end.
+// A folder that all ranks of one host see. It is removed at the end.
 class CommonFolder {
  public:
   explicit CommonFolder(const Communicator& comm) : comm_(comm) {
@@ -42,7 +43,7 @@ class CommonFolder {
     }
     broadcast<char>(comm, name, 0);
     path_ = name.data();
-    if (path_.empty()) throw Error("no folder can be made for temporary files");
+    if (path_.empty()) throw Error("cannot create a folder for temporary files");
   }
   ~CommonFolder() {
     std::error_code ignored;
@@ -60,7 +61,7 @@ std::string bytes_of_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What a reader of the file gets, in words: the lesson's own reader.
+// What this lesson's reader says about the file.
 std::string read_by_reader(const std::string& path) {
   try {
     return fmt::format("whole, of step {}", Checkpoint(path).position(/*samples=*/1).step);
@@ -91,7 +92,7 @@ bool break_all_save(const Program& program) {
     job.model().backward(job.grad(), program.stream);
     job.optimizer().step(job.lr(), program.stream);
   };
-  // The two files as a saver would write them that knows of no other.
+  // The two files as each rank would write them if it were the only one.
   std::string mine;
   take_step();
   if (comm.rank() == 1) take_step();
@@ -107,7 +108,7 @@ bool break_all_save(const Program& program) {
   };
   const std::size_t half = mine.size() / 2;
   std::array<std::string, 4> seen;
-  // Each turn is one rank's; rank 0 reads after it.
+  // In each turn one rank acts, and then rank 0 reads the file.
   const auto turn = [&](std::size_t number, int rank, auto act) {
     if (comm.rank() == rank) act();
     comm.barrier();

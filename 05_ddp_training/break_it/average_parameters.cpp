@@ -1,16 +1,16 @@
-// Belief:  DDP averages parameters, or might as well: a mean is a mean.
+// Belief:  DDP averages parameters, or might as well, because a mean is a mean.
 // Predict: every rank takes a step along its own gradient, with its own optimizer, and then the
-//          parameters are averaged. SGD, SGD with momentum, Adam: which of them end where DDP
-//          does? And if the average comes only in every 4th step?
+//          parameters are averaged. Which of SGD, SGD with momentum and Adam give the same
+//          result as DDP? And what if the ranks average only in every 4th step?
 // You see: averaged after every step, SGD gives DDP's parameters up to rounding, and so does
-//          SGD with momentum, contrary to what is often said. Adam does not. With every 4th
-//          step none does. And momentum's memory is another on every rank, so rank 0's
-//          checkpoint is no longer everybody's.
+//          SGD with momentum, contrary to what is often said. Adam does not. With an average in
+//          every 4th step, none of them does. And each rank has a different momentum buffer, so
+//          rank 0's checkpoint no longer describes all ranks.
 // Why:     a step of SGD is linear in the gradients of all steps so far, and so is momentum:
-//          the mean of the steps is the step of the mean. Adam divides by a root. Over several
-//          steps the gradients themselves are taken at different places.
-// In the wild: horovod/horovod#651 asks just this. pytorch/pytorch#59699 has both ways side
-//          by side, and blames momentum, which needs the longer interval.
+//          the mean of the steps is the step of the mean. Adam divides by a square root. Over
+//          several steps the ranks also compute their gradients at different parameters.
+// In the wild: horovod/horovod#651 asks exactly this. pytorch/pytorch#59699 compares both ways
+//          and blames momentum, which matters only with the longer interval.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
@@ -23,7 +23,7 @@
 namespace dist {
 namespace {
 
-// How far from DDP's parameters an optimizer ends that averages its own every so many steps.
+// The distance from DDP's parameters if the ranks average their parameters every `every` steps.
 double distance(const Program& program, const IdxDataset& digits, ProcessGroup& group,
                 const OptimizerOptions& optimizer, std::size_t every) {
   const SmallJob small{.optimizer = optimizer};
@@ -51,7 +51,7 @@ double distance(const Program& program, const IdxDataset& digits, ProcessGroup& 
 bool break_average_parameters(const Program& program) {
   const auto group = small_group(program);
   const IdxDataset digits = small_digits(program);
-  constexpr double kRounding = 1e-5;  // of 12 steps; more than ever was seen
+  constexpr double kRounding = 1e-5;  // over 12 steps; more than was ever observed
   Table table({"optimizer", "averaged every step", "every 4th step"});
   std::map<std::string, std::pair<double, double>> seen;
   for (const auto& [name, options] :

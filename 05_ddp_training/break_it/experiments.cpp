@@ -8,22 +8,22 @@ namespace dist {
 namespace {
 
 constexpr std::array kExperiments{
-    Experiment{"no-all-reduce", "N models that learn are one model", break_no_all_reduce},
+    Experiment{"no-all-reduce", "N ranks that learn train one model", break_no_all_reduce},
     Experiment{"skip-parameter", "one bias will not matter", break_skip_parameter},
     Experiment{"gradient-noise", "randomness makes replicas diverge", break_gradient_noise},
-    Experiment{"update-noise", "a little noise after the average is as good",
+    Experiment{"update-noise", "a little noise after the average is harmless",
                break_update_noise},
     Experiment{"average-parameters", "DDP averages parameters, or might as well",
                break_average_parameters},
     Experiment{"all-save", "replicas are equal, so every rank may save", break_all_save, 2,
                no_common_folder},
     Experiment{"rank0-loss", "rank 0's loss is the loss", break_rank0_loss},
-    Experiment{"lr", "N ranks, so the learning rate times N", break_lr},
+    Experiment{"lr", "with N ranks, multiply the learning rate by N", break_lr},
     Experiment{"no-wait", "overlap is free", break_no_wait},
     Experiment{"tiny-model", "N ranks are N times as fast", break_tiny_model},
     Experiment{"memory", "data parallelism saves memory", break_memory},
-    Experiment{"wrong-stream", "work queued is work done", break_wrong_stream, 2, no_queue},
-    Experiment{"no-sync", "a copy that was asked for is there", break_no_sync, 2, no_queue},
+    Experiment{"wrong-stream", "queued work is finished work", break_wrong_stream, 2, no_queue},
+    Experiment{"no-sync", "a copy is done when the call returns", break_no_sync, 2, no_queue},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The experiments of lesson 5, each in the file of its name: build/bin/broken/ddp_training
-// NAME.
+// The experiments of lesson 5, each in a file of the same name. Run one with
+// build/bin/broken/ddp_training NAME.
 #pragma once
 
 #include "common/program.hpp"
@@ -22,9 +22,9 @@ bool break_memory(const Program& program);
 bool break_wrong_stream(const Program& program);
 bool break_no_sync(const Program& program);
 
-// Why there is no one file that all ranks could write (all-save).
+// Why all-save cannot run here: the ranks share no folder. Empty if it can.
 std::string no_common_folder(const Program& program);
-// Why nothing is queued here (wrong-stream, no-sync).
+// Why wrong-stream and no-sync cannot run here: nothing is queued. Empty if they can.
 std::string no_queue(const Program& program);
 
 }  // namespace dist

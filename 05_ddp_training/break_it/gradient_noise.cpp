@@ -1,12 +1,15 @@
 // Belief:  randomness on one rank makes the replicas diverge.
-// Predict: every rank adds noise of its own to every gradient: as large as the gradients
-//          themselves, before the average. When do the replicas part?
-// You see: never. The hashes are equal after every step, and the model is another one than
-//          without noise: noise is averaged like everything else, and all get the same result.
-// Why:     a replica knows of the other ranks only what the average says, and the average is
-//          the same numbers on all ranks. Dropout, augmentation and kernels that add in any
-//          order need no common seed.
-// In the wild: different dropout masks on all ranks are wanted, and equal ones cost quality:
+// Predict: before the average, every rank adds different noise to every gradient, as large as
+//          the gradients themselves. When do the replicas diverge?
+// You see: never. The hashes are equal after every step, although the model differs from the
+// one
+//          trained without noise. The noise is averaged with the gradients, and all ranks get
+//          the same result.
+// Why:     a replica receives only the average from the other ranks, and the average is the
+// same
+//          on all ranks. So dropout, augmentation and kernels that add in any order need no
+//          common seed.
+// In the wild: different dropout masks on each rank are desirable, and equal ones cost quality:
 //          huggingface/transformers#31412. Compare update-noise.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
@@ -25,7 +28,7 @@ bool break_gradient_noise(const Program& program) {
   DistributedDataParallel ddp(job.model(), *group, program.stream);
   DistributedDataParallel quiet_ddp(quiet.model(), *group, program.stream);
   Generator noise(program.common.seed + 1 + static_cast<std::uint64_t>(program.comm.rank()));
-  // Just before its bucket leaves: the gradient is this rank's own still.
+  // Called before the gradient's bucket is sent, while the gradient is still this rank's own.
   ddp.observe([&](std::size_t parameter) {
     add_noise(job.model().parameters()[parameter].grad, kNoise, noise, program.stream);
   });
@@ -42,7 +45,7 @@ bool break_gradient_noise(const Program& program) {
   }
   const double moved = largest_difference(job.model(), quiet.model(), program.stream);
   program.console.line(
-      fmt::format("  noise of {} in every local gradient, another one on every rank, {} steps",
+      fmt::format("  noise of {} in every local gradient, different on every rank, {} steps",
                   kNoise, kSmallSteps));
   program.console.line(fmt::format(
       "  the noise moved a parameter by up to {:.4f}; the replicas {}", moved, parting.text()));

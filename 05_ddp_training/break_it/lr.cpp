@@ -1,14 +1,15 @@
-// Belief:  N ranks, so the learning rate times N: always.
-// Predict: four epochs on N ranks are N times fewer steps than on one. What makes up for that:
-//          N times the rate, or N times with a warm-up of one epoch? For SGD? For Adam?
-// You see: it depends on the rate that one rank had. From a small one, N times is far better
-//          than the same rate; from a large one it is far worse, SGD and Adam alike, and a
-//          warm-up does not save it. The table says which is which on this run.
-// Why:     fewer steps must each go farther, but how far a step may go is the loss's matter,
-//          not the batch's: beyond that the parameters jump about. "N times" is a rule for the
-//          rates in between, found for SGD (lr_schedule.hpp has the source); for Adam, whose
-//          steps do not grow with the gradient, it is a habit.
-// In the wild: 3 times the rate for 3 times the GPUs, and accuracy 0: facebookresearch/detr#48.
+// Belief:  with N ranks, always multiply the learning rate by N.
+// Predict: four epochs on N ranks take N times fewer steps than on one rank. What makes up for
+//          that: N times the rate, or N times the rate after a warm-up of one epoch? For SGD?
+//          For Adam?
+// You see: it depends on the rate for one rank. If that was small, N times the rate is far
+//          better than the same rate. If it was large, N times is far worse for both SGD and
+//          Adam, and a warm-up does not help. The table shows which is which in this run.
+// Why:     fewer steps must each go farther, but the loss limits the length of a step, not the
+//          batch; with longer steps the parameters jump about. "N times" is a rule for the
+//          rates in between. It was found for SGD (lr_schedule.hpp names the source). For Adam,
+//          whose steps do not grow with the gradient, it is only a habit.
+// In the wild: 3 times the rate on 3 times the GPUs gave accuracy 0: facebookresearch/detr#48.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 constexpr std::size_t kEpochs = 4;
 
-// The loss on the whole set after kEpochs.
+// The loss on the whole data set after kEpochs epochs.
 double one_rank(const Program& program, const IdxDataset& digits, const SmallJob& small) {
   SmallTraining job = SmallTraining::alone(program, digits, small);
   const std::size_t steps = kEpochs * job.steps_per_epoch();

@@ -1,9 +1,9 @@
-// Belief:  data parallelism saves memory: each rank has only 1/N of the work.
-// Predict: a model with Adam on 1, 2, 4 ranks. How many bytes does a rank hold?
-// You see: the same number, whatever N is, so all ranks together hold N times as much. Only the
-//          activations shrink, and only if the batch of all ranks together stays the same.
-// Why:     each rank has the whole model, all gradients and the whole optimizer state; what is
-//          divided is the data. The README's section on memory has the ways that divide more.
+// Belief:  data parallelism saves memory, because each rank does only 1/N of the work.
+// Predict: a model is trained with Adam on 1, 2 and 4 ranks. How many bytes does a rank hold?
+// You see: the same number for every N, so all ranks together hold N times as much. Only the
+//          activations shrink, and only if the global batch stays the same.
+// Why:     each rank has the whole model, all gradients and the whole optimizer state. Only the
+//          data is divided. Sharding (ZeRO, FSDP) divides the rest as well.
 // In the wild: "distributed training can not help save memory", open-mmlab/mmengine#1504.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
@@ -15,7 +15,7 @@
 namespace dist {
 namespace {
 
-// Called on all ranks of `group`: what one of them holds after a step with so many samples.
+// Called on all ranks of `group`: what one rank holds after a step of `batch_size` samples.
 TrainingMemory after_a_step(const Program& program, const Communicator& group,
                             std::size_t batch_size) {
   const IdxDataset digits =
@@ -23,7 +23,8 @@ TrainingMemory after_a_step(const Program& program, const Communicator& group,
   SmallTraining job = SmallTraining::among(
       group, program, digits,
       {.layers = {784, 128, 10}, .optimizer = {.name = "adam"}, .batch_size = batch_size});
-  // Lesson 3's, with --device cuda too: part of the ranks is no group for NCCL.
+  // Use lesson 3's all-reduce even with --device cuda, because NCCL has no group for only some
+  // of the ranks.
   const auto carrier = make_process_group(Backend::ours, group, program.stream.device(),
                                           AllReduceAlgorithm::ring);
   DistributedDataParallel ddp(job.model(), *carrier, program.stream);

@@ -1,12 +1,12 @@
-// Belief:  N ranks, each of which learns, train one model.
+// Belief:  N ranks that learn train one model.
 // Predict: all start with the same parameters, and each takes steps along its own gradients.
 //          Does a rank's loss fall? Are the models equal after the first step?
-// You see: every rank's loss falls, about as fast as with DDP. The hashes of the parameters
-//          are all different from step 1 on: N models, each of 1/N of the data.
-// Why:     backward of the model itself knows of no ranks. Messages come from backward of the
-//          object that wraps it, and nothing in the loss says which of the two was called.
-// In the wild: a model moved to the CPU and back after it was wrapped trains on without a
-//          message, pytorch/pytorch#104336.
+// You see: every rank's loss falls, about as fast as with DDP. But from step 1 on the hashes of
+//          the parameters all differ: these are N models, each trained on 1/N of the data.
+// Why:     the model's own backward knows nothing about ranks. Only backward of the object that
+//          wraps it sends messages, and the loss does not show which of the two was called.
+// In the wild: a model moved to the CPU and back after it was wrapped trains without any
+//          messages, pytorch/pytorch#104336.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/checkpoint/snapshot.hpp"

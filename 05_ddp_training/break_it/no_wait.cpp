@@ -1,15 +1,15 @@
-// Belief:  overlap is free: the all-reduces run by themselves, and the optimizer may step.
-// Predict: every bucket's all-reduce was started, and nobody waited for the last one. What
-//          does the optimizer find in that bucket?
-// You see: this rank's own gradients. The replicas part in the one parameter whose bucket was
-//          late, 0.weight, after step 1, and the parameters are no longer those of one process
-//          with the whole batch: thousands of times farther away than rounding.
-// Why:     between the start of an all-reduce and wait() the tensor belongs to the process
-//          group. It may be done at once, or only at the wait, and a test on a fast machine
-//          sees the first. So that it shows every time, this experiment's process group is as
-//          late as it may be: an all-reduce ends when the next one starts, or at its wait().
-//          The last bucket's has no next one.
-// In the wild: async_op=True and no wait, OpenNMT/OpenNMT-py#2295.
+// Belief:  overlap is free: the all-reduces run in the background, and the optimizer may step.
+// Predict: every bucket's all-reduce was started, but nobody waited for the last one. What does
+//          the optimizer find in that bucket?
+// You see: this rank's own gradients. After step 1 the replicas differ in 0.weight, the
+//          parameter whose bucket was late. The difference from one process with the whole
+//          batch is thousands of times larger than rounding.
+// Why:     between the start of an all-reduce and wait(), the tensor belongs to the process
+//          group. The all-reduce may finish at once or only in wait(), and on a fast machine a
+//          test sees only the former. To show the symptom every time, this experiment's process
+//          group finishes as late as it may: when the next all-reduce starts, or in wait().
+//          The last bucket has no next one.
+// In the wild: async_op=True without a wait, OpenNMT/OpenNMT-py#2295.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
@@ -24,7 +24,7 @@
 namespace dist {
 namespace {
 
-// Another group's collectives, one behind: a schedule that the contract allows.
+// Delays each collective of another group until the next one starts, as the contract allows.
 class LateProcessGroup : public ForwardingProcessGroup {
  public:
   using ForwardingProcessGroup::ForwardingProcessGroup;
@@ -59,7 +59,7 @@ class LateProcessGroup : public ForwardingProcessGroup {
     if (const auto late = std::exchange(late_, nullptr)) late(stream);
   }
 
-  std::function<void(const Stream&)> late_;  // the one that has not run
+  std::function<void(const Stream&)> late_;  // the collective that has not run yet
   std::size_t started_ = 0;
 };
 

@@ -1,12 +1,12 @@
 // Belief:  rank 0's loss is the loss.
-// Predict: four ranks, each with a batch of 16 of its own. How far is what rank 0 sees from the
-//          loss of the whole batch of 64?
-// You see: in single steps 10 to 50 %, and in some of them rank 0's loss rises while the
-//          whole batch's falls. The mean over all ranks is the one process's loss, up to
-//          rounding.
-// Why:     rank 0's loss is that of rank 0's samples: an unbiased guess, with sqrt(N) times the
-//          noise of the mean. Early stopping, or a schedule that waits for a plateau, on one
-//          rank's guess: each rank decides something else.
+// Predict: each of four ranks has a batch of 16. How far is rank 0's loss from the loss of the
+//          whole batch of 64?
+// You see: in single steps 10 to 50 %, and in some steps rank 0's loss rises while that of the
+//          whole batch falls. The mean over all ranks equals the loss of one process with the
+//          whole batch, up to rounding.
+// Why:     rank 0's loss covers only its samples. It is an unbiased estimate with sqrt(N) times
+//          the noise of the mean. If each rank uses its own loss for early stopping, or for a
+//          schedule that waits for a plateau, the ranks decide differently.
 // In the wild: "is the logged value averaged?", Lightning-AI/pytorch-lightning#4702;
 //          KellerJordan/modded-nanogpt#2.
 #include "05_ddp_training/break_it/experiments.hpp"
@@ -26,12 +26,12 @@ bool break_rank0_loss(const Program& program) {
   const IdxDataset digits = small_digits(program);
   SmallTraining job(program, digits, kQuickJob);
   DistributedDataParallel ddp(job.model(), *group, program.stream);
-  // Its model takes no steps of its own: it gets the replicas' parameters in every step.
+  // This model takes no steps itself. It gets the replicas' parameters in every step.
   SmallTraining whole = SmallTraining::twin(program, digits, kQuickJob);
   Table table({"step", "rank 0", "mean", "one process"});
-  std::size_t misled = 0;  // steps in which rank 0 saw the other direction
-  double farthest = 0;     // relative distance of rank 0's loss from the mean
-  double off = 0;          // of the mean from the one process's loss
+  std::size_t misled = 0;  // steps in which rank 0's loss changed in the other direction
+  double farthest = 0;     // largest relative distance of rank 0's loss from the mean
+  double off = 0;          // largest relative distance of the mean from the one process's loss
   double last_mine = 0;
   double last_mean = 0;
   for (std::size_t step = 0; step < kSmallSteps; ++step) {

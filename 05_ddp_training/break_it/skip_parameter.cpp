@@ -1,13 +1,14 @@
 // Belief:  one bias of ten numbers will not matter.
-// Predict: the gradient of the last layer's bias is left out of the average; all others are
-//          averaged. Do the other parameters stay equal? Does the loss tell?
-// You see: the check of the replicas names the layer and the step: 2.bias, after step 1. All
-//          others stay equal to the bit, and the loss is the right one's in its first two or
-//          three digits.
-// Why:     each rank has a bias of its own, so no rank's gradients are those of a common model.
-//          Averaged they are equal all the same: ranks that agree need not be right.
-// In the wild: parameters that only some passes use stay out of step,
-//          pytorch/pytorch#69031 and #128949.
+// Predict: all gradients are averaged except that of the last layer's bias. Do the other
+//          parameters stay equal? Does the loss reveal it?
+// You see: the replica check names the parameter and the step: 2.bias, after step 1. All others
+//          stay bitwise equal, and the loss agrees with the right one in its first two or three
+//          digits.
+// Why:     each rank has a different bias, so the ranks' gradients are not those of one common
+//          model. Their average is nevertheless equal on all ranks: agreement is not
+//          correctness.
+// In the wild: parameters that only some passes use get out of step, pytorch/pytorch#69031 and
+//          #128949.
 #include "05_ddp_training/advanced/guards/replica_check.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"

@@ -1,6 +1,6 @@
-// What this lesson's experiments share: a job of some milliseconds, made of the lesson's own
-// parts. There is no training loop in it: each experiment writes its own, because that is where
-// it breaks something.
+// What this lesson's experiments share: a training job of a few milliseconds, made of the
+// lesson's own parts. It has no training loop. Each experiment writes its own loop, because
+// that is where it breaks something.
 #pragma once
 
 #include "04_distributed_sampler/data_loader.hpp"
@@ -23,17 +23,17 @@ namespace dist {
 struct SmallJob {
   std::vector<std::size_t> layers{784, 24, 10};
   OptimizerOptions optimizer{.name = "sgd", .lr = 0.2};
-  std::size_t batch_size = 16;  // of one rank
+  std::size_t batch_size = 16;  // per rank
 };
-// The same with an optimizer that learns most of it in kSmallSteps.
+// The same with an optimizer that learns quickly enough for kSmallSteps.
 inline const SmallJob kQuickJob{.optimizer = {.name = "adam", .lr = 0.005}};
-// Some epochs, on any number of ranks.
+// A few epochs, on any number of ranks.
 inline constexpr std::size_t kSmallSteps = 48;
 
-// What is learned: each rank draws all of it, from --seed.
+// The data. Each rank draws all of it, from --seed.
 IdxDataset small_digits(const Program& program, std::size_t samples = 1024);
 
-// One rank's model, its share of the data, and what moves it. All ranks start with the same
+// One rank's model, its optimizer, and its share of the data. All ranks start with the same
 // parameters, drawn from --seed.
 class SmallTraining {
  public:
@@ -42,8 +42,8 @@ class SmallTraining {
   SmallTraining(const SmallTraining&) = delete;  // its parts point to each other
   SmallTraining& operator=(const SmallTraining&) = delete;
 
-  // The same job on part of the ranks; by one process alone; and by one whose batches are those
-  // of all ranks together.
+  // The same job on some of the ranks, by one process alone, and by one process whose batches
+  // are those of all ranks together.
   static SmallTraining among(const Communicator& group, const Program& program,
                              const IdxDataset& digits, const SmallJob& job);
   static SmallTraining alone(const Program& program, const IdxDataset& digits,
@@ -56,13 +56,13 @@ class SmallTraining {
   double lr() const { return job_.optimizer.lr; }
   std::size_t steps_per_epoch() const { return loader_.batches(sampler_.num_samples()); }
 
-  // The next batch through the model, and its loss. Epoch follows epoch.
+  // Runs forward on the next batch, including the loss. A new epoch starts when one ends.
   void forward();
-  // The mean over that batch; waits for it.
+  // The mean loss over that batch; waits for it.
   double loss() const { return loss_.value(program_.stream); }
-  // What backward begins with.
+  // The gradient that backward starts from.
   const Tensor& grad() const { return loss_.grad(); }
-  // The mean over the whole data set.
+  // The mean loss over the whole data set.
   double loss_on_all();
 
  private:
@@ -79,24 +79,24 @@ class SmallTraining {
   DataLoader loader_;
   std::size_t epoch_ = 0;
   std::optional<DataLoader::Range> batches_;  // of this epoch
-  std::size_t batch_ = 0;                     // the next of them
+  std::size_t batch_ = 0;                     // index of the next batch
   CrossEntropyLoss loss_;
 };
 
-// Called on all ranks: who carries gradients between them, as the trainer itself chooses it.
-// Nothing runs beside backward.
+// Called on all ranks. A process group with the backend that the trainer would choose, without
+// overlap.
 std::unique_ptr<ProcessGroup> small_group(const Program& program);
 
-// The largest distance between two models' parameters, on this rank; infinite if one is no
-// number.
+// The largest distance between two models' parameters, on this rank; infinite if one of them is
+// NaN.
 double largest_difference(const Mlp& a, const Mlp& b, const Stream& stream);
 
-// Normal noise of deviation `size` onto every number.
+// Adds normal noise with standard deviation `size` to every number.
 void add_noise(const Tensor& tensor, double size, Generator& generator, const Stream& stream);
 
-// When the replicas parted, and in which parameter of whom; the same on all ranks.
+// When the replicas diverged, in which parameter and on which rank; the same on all ranks.
 struct Parting {
-  std::size_t step = 0;    // the first after which they differed, from 1; 0: never
+  std::size_t step = 0;    // the first step after which they differed, from 1; 0: never
   std::string difference;  // "2.bias of rank 3"
 
   // Called on all ranks after every step.

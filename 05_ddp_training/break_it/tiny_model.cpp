@@ -1,14 +1,15 @@
 // Belief:  N ranks are N times as fast.
-// Predict: a model of 108 numbers and a batch that divides among the ranks. From three times
-//          measured beforehand, what will the speed-up be: of one process's step with the whole
-//          batch, of its step with one rank's share, and alpha, of a message of a few bytes
-//          that all ranks pass to the right?
+// Predict: a model has 108 numbers, and its batch is divided among the ranks. Three times are
+//          measured beforehand: one process's step with the whole batch, its step with one
+//          rank's share, and alpha, the time in which all ranks pass a small message to the
+//          right. What speed-up do they predict?
 // You see: a speed-up below 1, predicted before it is measured: N ranks are slower than one.
-//          Times depend on the machine and on what else it does; if yours shows a speed-up of
-//          1 or more, the program says that the symptom did not appear.
-// Why:     a ring sends 2 (N - 1) messages after each other, each at least alpha. A share of a
-//          small batch takes nearly as long as all of it, so there is nothing to win for that.
-// In the wild: no speed-up from 2 GPUs, Lightning-AI/pytorch-lightning#5276.
+//          Times depend on the machine and its load. If yours shows a speed-up of 1 or more,
+//          the program says that the symptom did not appear.
+// Why:     a ring sends 2 (N - 1) messages one after another, and each takes at least alpha. A
+//          share of a small batch takes nearly as long as the whole batch, so the ranks save
+//          almost no computation.
+// In the wild: 2 GPUs are no faster than one, Lightning-AI/pytorch-lightning#5276.
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
@@ -27,7 +28,7 @@ namespace {
 
 constexpr std::size_t kRowsPerRank = 4;
 
-// A step over random samples, on the CPU: its own gradients, or those of `ddp`.
+// Takes steps over random samples on the CPU, with its own gradients or averaged by `ddp`.
 class TinyJob {
  public:
   TinyJob(std::uint64_t seed, std::size_t rows, const Stream& stream)
@@ -70,7 +71,7 @@ class TinyJob {
   CrossEntropyLoss loss_;
 };
 
-// Called on all ranks: what rank 0 measures while the others wait without using their cores.
+// Called on all ranks. Rank 0 measures while the others wait without using their cores.
 struct Alone {
   double whole_us;
   double share_us;
@@ -89,7 +90,8 @@ Alone measured_alone(const Program& program, const Stream& stream) {
   return {times[0], times[1]};
 }
 
-// Called on all ranks: one of many steps after each other in which all pass on one number.
+// Called on all ranks: the time for all ranks to pass one number to the right, as the average
+// over many such steps.
 double measured_alpha_us(const Communicator& comm) {
   constexpr int kSteps = 16;
   std::array<float, 1> out{};

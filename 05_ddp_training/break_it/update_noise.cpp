@@ -1,11 +1,13 @@
 // Belief:  noise that is harmless before the average is harmless after it.
-// Predict: the average is equal on all ranks; then every rank adds noise of its own to it, so
-//          small that nobody would see it in a gradient. When do the replicas part?
-// You see: after step 1, and their distance grows step by step. No loss shows it.
-// Why:     what comes after the average is never averaged again: the difference stays in the
-//          parameters. So everything between the all-reduce and the next one must be the same
-//          computation on all ranks: clipping, the learning rate, weight decay, a skipped step.
-// In the wild: a gradient scaler with another scale per rank changes the averaged gradients,
+// Predict: the average is equal on all ranks. Then every rank adds different noise to it, too
+//          small to notice in a gradient. When do the replicas diverge?
+// You see: after step 1, and the distance between them grows with every step. The loss does not
+//          show it.
+// Why:     changes made after the average are never averaged again, so the difference stays in
+//          the parameters. All ranks must therefore do the same computation between one
+//          all-reduce and the next: clipping, learning rate, weight decay, skipping a step.
+// In the wild: a gradient scaler with a different scale per rank changes the averaged
+// gradients,
 //          pytorch/pytorch#136009. Compare gradient-noise.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
@@ -60,8 +62,8 @@ bool break_update_noise(const Program& program) {
     if (step == 1) early = spread(program, job.model());
   }
   const double late = spread(program, job.model());
-  program.console.line(fmt::format(
-      "  noise of {} in the averaged gradients, another one on every rank", kNoise));
+  program.console.line(
+      fmt::format("  noise of {} in the averaged gradients, different on every rank", kNoise));
   program.console.line("  the replicas " + parting.text());
   program.console.line(
       fmt::format("  from rank 0's parameters up to {:.1e} after step 1, {:.1e} after step {}",

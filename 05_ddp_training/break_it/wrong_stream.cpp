@@ -1,14 +1,16 @@
-// Belief:  work queued is work done: the gradient was computed in the line before.
-// Predict: the all-reduce of a bucket is told that its gradients come from another stream than
-//          the one on which backward queues its work. That stream is idle. What is averaged?
-// You see: what was in the bucket before: the last step's gradients. The parameters leave those
-//          of the right run, in the first such step or one of the next. Mostly the old average
-//          comes last, and all replicas are wrong together, equal to the bit: their hashes tell
-//          nothing. Sometimes backward writes this rank's own gradients over it, and they
-//          part. With emulated CUDA it shows every time, on a GPU whenever backward takes
-//          longer than the call.
-// Why:     the call waits for an event of the stream that it is given. An idle stream's event
-//          is done already. No error, no hang: only the numbers know.
+// Belief:  queued work is finished work: the line before computed the gradient.
+// Predict: the all-reduce of a bucket is given a different stream than the one on which
+// backward
+//          queues its work, and that stream is idle. What does it average?
+// You see: what the bucket contained before, namely the last step's gradients. In the first
+// such
+//          step or a few steps later, the parameters leave those of the right run. Usually the
+//          old average is written last, and all replicas are wrong but bitwise equal, so their
+//          hashes reveal nothing. Sometimes backward overwrites it with this rank's own
+//          gradients, and the replicas diverge. With emulated CUDA the symptom appears every
+//          time; on a GPU, whenever backward takes longer than the call.
+// Why:     the call waits for an event of the stream that it is given, and an idle stream's
+//          event is already done. There is no error and no hang. Only the numbers are wrong.
 // In the wild: pytorch/pytorch#18465, a bug of the same kind in DDP itself.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
@@ -20,7 +22,7 @@ namespace dist {
 
 std::string no_queue(const Program& program) {
   if (!program.stream.device().is_cpu()) return "";
-  return "on a CPU nothing is queued: it needs --device cuda, on a GPU or with "
+  return "nothing is queued on a CPU: this needs --device cuda, on a GPU or with "
          "-DDIST_CUDA=EMULATED";
 }
 
@@ -33,7 +35,7 @@ bool break_wrong_stream(const Program& program) {
   Reducer reducer(job.model().parameters(), *group, {});
   SmallTraining right(program, digits, small);
   DistributedDataParallel ddp(right.model(), *group, program.stream);
-  constexpr std::size_t kRightSteps = 2;  // the buckets hold gradients
+  constexpr std::size_t kRightSteps = 2;  // afterwards the buckets hold gradients
   constexpr std::size_t kSteps = 12;
   std::size_t first_wrong = 0;
   double distance = 0;

@@ -1,5 +1,5 @@
-// Look at: how little is saved. The order of samples and the state of the random number generator
-// are missing, because both are functions of the seed and the position.
+// Look at: how little is saved. The order of samples and the state of the random number
+// generator are missing, because both are functions of the seed and the position.
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 
 #include "common/check.hpp"
@@ -74,32 +74,30 @@ void Checkpoint::require_parameters(const std::vector<std::size_t>& widths) cons
     }
   }
   if (found > wanted.size()) {
-    throw Error(
-        fmt::format("{}: holds {} parameters, but the model has {}", path_, found, wanted.size()));
+    throw Error(fmt::format("{}: holds {} parameters, but the model has {}", path_, found,
+                            wanted.size()));
   }
 }
 
 std::size_t Checkpoint::number(const std::string& key) const {
   const auto entry = file_.metadata.find(key);
   if (entry == file_.metadata.end()) {
-    throw Error(
-        fmt::format("{}: is not a checkpoint of a run: it has no '{}'", path_, key));
+    throw Error(fmt::format("{}: is not a checkpoint of a run: it has no '{}'", path_, key));
   }
   const std::string& text = entry->second;
   std::size_t value = 0;
   const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   constexpr std::size_t kMost = 1ULL << 53;  // small enough to add to without overflow
   if (problem != std::errc{} || stop != text.data() + text.size() || value > kMost) {
-    throw Error(
-        fmt::format("{}: its '{}' is '{}', not a number up to 2^53", path_, key, text));
+    throw Error(fmt::format("{}: its '{}' is '{}', not a number up to 2^53", path_, key, text));
   }
   return value;
 }
 
 Position Checkpoint::position(std::size_t samples) const {
   if (const std::size_t version = number("format_version"); version != 1) {
-    throw Error(fmt::format("{}: has format version {}, but this program reads version {}", path_,
-                            version, kVersion));
+    throw Error(fmt::format("{}: has format version {}, but this program reads version {}",
+                            path_, version, kVersion));
   }
   // Our files have a checksum. PyTorch's have none, but they do not hold a position either.
   if (!file_.has_checksum) {
@@ -112,8 +110,8 @@ Position Checkpoint::position(std::size_t samples) const {
                             position.taken, samples));
   }
   if (number("optimizer_steps") > position.step) {
-    throw Error(fmt::format("{}: its 'optimizer_steps' exceed its {} steps", path_,
-                            position.step));
+    throw Error(
+        fmt::format("{}: its 'optimizer_steps' exceed its {} steps", path_, position.step));
   }
   return position;
 }

@@ -1,10 +1,9 @@
 // What this file adds: a file that a run can be resumed from. The parameters have PyTorch's
-// names, so that safetensors.torch.load_file and load_state_dict can read them. The names of the
-// optimizer's state begin with "optimizer.". The metadata holds the position and the settings of
-// the run. The next step depends on nothing else, so a resumed run takes exactly the steps that
-// the original would have taken.
-// Builds on: safetensors (files are written whole or not at all), run_settings (which run it
-// is).
+// names, so that safetensors.torch.load_file and load_state_dict can read them. The names of
+// the optimizer's state begin with "optimizer.". The metadata holds the position and the
+// settings of the run. The next step depends on nothing else, so a resumed run takes exactly
+// the steps that the original would have taken. Builds on: safetensors (files are written whole
+// or not at all), run_settings (which run it is).
 #pragma once
 
 #include "05_ddp_training/checkpoint/safetensors.hpp"
@@ -42,8 +41,9 @@ class Checkpoint {
   // Throws Error naming the file, like read_safetensors.
   explicit Checkpoint(std::string path);
 
-  // Throws Error naming the file unless the names and shapes of its parameters are exactly those
-  // of an Mlp of these widths. A file that PyTorch's save_file wrote from such a state_dict passes.
+  // Throws Error naming the file unless the names and shapes of its parameters are exactly
+  // those of an Mlp of these widths. A file that PyTorch's save_file wrote from such a
+  // state_dict passes.
   void require_parameters(const std::vector<std::size_t>& widths) const;
   // The position of the run, whose epochs have `samples` samples. Throws Error naming the file
   // if the position is missing or impossible, or if the file has no checksum.

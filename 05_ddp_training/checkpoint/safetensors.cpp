@@ -1,6 +1,6 @@
 // Look at: write_safetensors, which writes the checksum last, over placeholder zeros, and
-// parse_ranges, which trusts nothing in the header. For how a file is replaced, see replace_file
-// in 01_send_recv/advanced/atomic_file.
+// parse_ranges, which trusts nothing in the header. For how a file is replaced, see
+// replace_file in 01_send_recv/advanced/atomic_file.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
 #include "01_send_recv/advanced/atomic_file.hpp"
@@ -23,8 +23,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
 
 constexpr std::size_t kChecksumDigits = 16;
-// A parsed header takes several times its size in the file. Our headers take about 110 bytes per
-// tensor.
+// A parsed header takes several times its size in the file. Our headers take about 110 bytes
+// per tensor.
 constexpr std::uint64_t kLargestHeader = 16U << 20;
 constexpr std::size_t kMostTensors = 100'000;
 
@@ -114,8 +114,9 @@ std::vector<Range> parse_ranges(const Json& header, std::size_t data_bytes,
   std::size_t next = 0;
   for (const Range& range : ranges) {
     if (range.begin != next) {
-      throw Error(fmt::format("{}: tensor {} begins at byte {}, but the one before it ends at {}",
-                              path, range.name, range.begin, next));
+      throw Error(
+          fmt::format("{}: tensor {} begins at byte {}, but the one before it ends at {}", path,
+                      range.name, range.begin, next));
     }
     next = range.end;
   }
@@ -170,7 +171,8 @@ SafetensorsFile read_safetensors(const std::string& path) {
   const std::size_t size = file.size();
   std::uint64_t header_bytes = 0;
   if (size < sizeof(header_bytes)) {
-    throw Error(fmt::format("{}: has {} bytes, too few for the length of a header", path, size));
+    throw Error(
+        fmt::format("{}: has {} bytes, too few for the length of a header", path, size));
   }
   file.read(&header_bytes, sizeof(header_bytes));
   if (header_bytes > kLargestHeader) {

@@ -26,8 +26,8 @@ struct NamedTensor {
 // digits, computed with zeros in place of these digits.
 inline constexpr const char* kChecksumKey = "xxh3_64";
 
-// Writes `tensors` and `metadata` to `path`. Called on one rank. A reader of `path` always finds
-// either the whole old file or the whole new one, because the new one is written under a
+// Writes `tensors` and `metadata` to `path`. Called on one rank. A reader of `path` always
+// finds either the whole old file or the whole new one, because the new one is written under a
 // different name, flushed to the disk, and then renamed. On failure, throws Error naming the
 // file and keeps the old one.
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
@@ -44,9 +44,10 @@ struct SafetensorsFile {
 };
 
 // Throws Error naming the file, and the byte where that helps, unless it is a complete
-// safetensors file of float32 tensors. It rejects a file that is cut off, a wrong header, ranges
-// that overlap or leave gaps, a name used twice, and a checksum that does not match. Never
-// allocates more than the file's size. Accepts a file without a checksum, such as PyTorch's.
+// safetensors file of float32 tensors. It rejects a file that is cut off, a wrong header,
+// ranges that overlap or leave gaps, a name used twice, and a checksum that does not match.
+// Never allocates more than the file's size. Accepts a file without a checksum, such as
+// PyTorch's.
 SafetensorsFile read_safetensors(const std::string& path);
 
 }  // namespace dist

@@ -12,8 +12,7 @@ void StartingPoint::declare(CommandLine& command_line) {
   command_line.advanced();
   command_line.text("--init", init_, "safetensors file whose parameters training starts from");
   command_line.flag("--resume", resume_, "continue the run that wrote --checkpoint");
-  command_line.flag("--evaluate", evaluate_,
-                    "only test the parameters of --init or --resume");
+  command_line.flag("--evaluate", evaluate_, "only test the parameters of --init or --resume");
 }
 
 void StartingPoint::check(const TrainingOptions& options, const RunSettings& settings,

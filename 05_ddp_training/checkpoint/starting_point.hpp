@@ -17,8 +17,8 @@ class StartingPoint {
   // Adds --init, --resume and --evaluate.
   void declare(CommandLine& command_line);
 
-  // Checks the flags, after `options` were fitted to the data, which has `samples` samples. With
-  // `reads` (on one rank), reads the file and compares it with this run's `settings`; with
+  // Checks the flags, after `options` were fitted to the data, which has `samples` samples.
+  // With `reads` (on one rank), reads the file and compares it with this run's `settings`; with
   // `any_ranks`, the number of ranks may differ. Throws Error naming the flag or the file.
   void check(const TrainingOptions& options, const RunSettings& settings, std::size_t samples,
              bool reads, bool any_ranks = false);

@@ -29,8 +29,8 @@ class DataParallel {
   bool backward(const Tensor& grad_logits, const Stream& stream, bool ends_step = true);
 
   // Called on all ranks after each step. Averages the loss of `outcome` over the ranks, because
-  // rank 0's own loss covers only its samples, and finds out whether any rank was asked to stop.
-  // Does not wait; StepOutcome::wait does.
+  // rank 0's own loss covers only its samples, and finds out whether any rank was asked to
+  // stop. Does not wait; StepOutcome::wait does.
   StepOutcome mean(StepOutcome outcome, const Stream& stream);
 
   // Counts the messages of the next step (common/watch); that step's mean() reports them.

@@ -2,8 +2,8 @@
 // as PyTorch's Reducer does.
 // Builds on: bucket_plan (which gradients travel together), process_group (what carries them).
 //
-// Backward finishes the last layer's gradients first. As soon as a bucket has all its gradients,
-// its all-reduce starts, and backward continues:
+// Backward finishes the last layer's gradients first. As soon as a bucket has all its
+// gradients, its all-reduce starts, and backward continues:
 //
 //   time ->
 //   compute        | layer 3 | layer 2 | layer 1 | wait | optimizer

@@ -14,11 +14,11 @@ Adam::Adam(std::span<Parameter> parameters, const OptimizerOptions& options,
 void Adam::update(double lr, const UpdateState* update, const Stream& stream) {
   const auto [beta1, beta2] = options_.betas;
   const double decay = options_.weight_decay;
-  // Adam adds the decay to the gradient, where the division by the root undoes most of it for
-  // parameters with large gradients. AdamW takes it off the parameter itself, "decoupled"
+  // Adam adds the decay to the gradient. Dividing by the root then cancels most of it where
+  // gradients are large. AdamW subtracts it from the parameter itself: the decay is "decoupled"
   // (Loshchilov and Hutter, 2019).
   const bool decoupled = options_.name == "adamw";
-  // What depends on the number of steps taken is in *update.
+  // The factors that depend on the number of steps taken are in *update.
   const AdamFactors factors{
       .beta1 = static_cast<float>(beta1),
       .one_minus_beta1 = static_cast<float>(1.0 - beta1),

@@ -1,5 +1,6 @@
-// What this file adds: torch.optim.Adam and torch.optim.AdamW, which differ in what weight
-// decay does. Builds on: update_kernels, adam_step.
+// What this file adds: torch.optim.Adam and torch.optim.AdamW, which differ in how they apply
+// weight decay.
+// Builds on: update_kernels, adam_step.
 #pragma once
 
 #include "05_ddp_training/model/optimizer.hpp"
@@ -8,7 +9,7 @@ namespace dist {
 
 class Adam : public Optimizer {
  public:
-  // AdamW if `options` say so.
+  // AdamW if options.name is "adamw".
   Adam(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream);
 
  private:

@@ -32,7 +32,7 @@ Extents fit(Transpose transpose_a, Transpose transpose_b, const Tensor& a, const
             const Tensor& c) {
   for (const Tensor& matrix : {a, b, c}) {
     if (matrix.shape().size() != 2) {
-      throw Error(fmt::format("gemm: {} is no matrix", to_string(matrix.shape())));
+      throw Error(fmt::format("gemm: {} is not a matrix", to_string(matrix.shape())));
     }
   }
   const auto row = [](Transpose t) -> std::size_t { return t == Transpose::no ? 0 : 1; };
@@ -47,10 +47,10 @@ Extents fit(Transpose transpose_a, Transpose transpose_b, const Tensor& a, const
 }
 
 #if DIST_WITH_ONEDNN
-// c = a b^T by oneDNN's matmul, which packs a transposed b better than dnnl_sgemm does: a
-// layer's forward product takes 10 to 35 % less time (AVX-512). The other three kinds of
-// product are faster by dnnl_sgemm, and so are small ones, as this call is prepared anew each
-// time (5 us).
+// c = a b^T with oneDNN's matmul, which packs a transposed b better than dnnl_sgemm does: a
+// layer's forward product takes 10 to 35 % less time (AVX-512). dnnl_sgemm is faster for the
+// other three kinds of product, and for small ones, because each matmul call takes 5 us to
+// prepare.
 bool is_for_matmul(Transpose transpose_a, Transpose transpose_b, float alpha, float beta,
                    const Extents& e) {
   constexpr std::size_t kSmallest = std::size_t{1} << 22;  // multiplications
@@ -93,13 +93,13 @@ void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose tra
 #if DIST_WITH_ONEDNN
   const Extents e = fit(transpose_a, transpose_b, a, b, c);
   if (e.m == 0 || e.n == 0) return;
-  if (e.k == 0) {  // oneDNN refuses an empty sum, or leaves c as it was
+  if (e.k == 0) {  // oneDNN rejects an empty sum, or leaves c unchanged
     gemm_reference(transpose_a, transpose_b, alpha, a, b, beta, c);
     return;
   }
 #if defined(_OPENMP)
-  // Set on every call: the number belongs to the calling thread, and oneDNN may be called from
-  // a thread that main never touched.
+  // Set it on every call: the number of threads belongs to the calling thread, which may be one
+  // that main knows nothing about.
   omp_set_num_threads(threads);
 #endif
   if (is_for_matmul(transpose_a, transpose_b, alpha, beta, e)) {
@@ -126,7 +126,7 @@ void check_cublas(cublasStatus_t status, const char* call) {
   throw Error(fmt::format("{}: {}", cublasGetStatusString(status), call));
 }
 
-// Bound to the stream, made on first use: making one takes milliseconds.
+// A handle bound to the stream. It is created on first use, because that takes milliseconds.
 cublasHandle_t handle_of(const Stream& stream) {
   std::shared_ptr<void>& kept = stream.companion();
   if (!kept) {
@@ -146,9 +146,9 @@ void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_
   const auto operation = [](Transpose t) {
     return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T;
   };
-  // cuBLAS reads column-major, that is, it sees every matrix of ours transposed. As
-  // (a b)^T = b^T a^T, asking it for b times a writes a b as we store it. A leading dimension
-  // may not be 0, even where there is nothing to read.
+  // cuBLAS is column-major, so it sees each of our matrices transposed. As (a b)^T = b^T a^T,
+  // asking it for b times a writes a b in our layout. A leading dimension must not be 0, even
+  // if there is nothing to read.
   const auto leading = [](const Tensor& x) { return std::max(1, mpi_count(x.dim(1))); };
   check_cublas(cublasSgemm(handle_of(stream), operation(transpose_b), operation(transpose_a),
                            mpi_count(e.n), mpi_count(e.m), mpi_count(e.k), &alpha, b.data(),
@@ -179,7 +179,7 @@ void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, c
   };
   std::vector<float> sums(e.n);
   for (std::size_t i = 0; i < e.m; ++i) {
-    // Row i of c grows by one row of op(b) at a time, so that the inner loop walks memory in
+    // Add one row of op(b) at a time to row i of c, so that the inner loop reads memory in
     // order.
     sums.assign(e.n, 0.0F);
     for (std::size_t k = 0; k < e.k; ++k) {

@@ -7,14 +7,14 @@ namespace dist {
 
 enum class Transpose { no, yes };
 
-// op(a) is (m, k), op(b) is (k, n), c is (m, n), where op(x) is x or its transpose; all three
-// on the stream's device. With beta 0, c is written without being read. oneDNN on the CPU (the
-// plain loop where it is not installed), cuBLAS on CUDA. Throws Error when the shapes do not
-// fit.
+// op(a) is (m, k), op(b) is (k, n), c is (m, n), where op(x) is x or its transpose. All three
+// are on the stream's device. With beta 0, c is written without being read. Uses oneDNN on the
+// CPU (the plain loop where it is not installed) and cuBLAS on CUDA. Throws Error if the shapes
+// do not fit.
 void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
           const Tensor& a, const Tensor& b, float beta, const Tensor& c);
 
-// The plain loop, on the CPU: the oracle that the libraries are tested against.
+// The plain loop, on the CPU. The tests compare the libraries with it.
 void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, const Tensor& a,
                     const Tensor& b, float beta, const Tensor& c);
 

@@ -1,8 +1,8 @@
-// Each operation is a struct, which says what one index reads and writes, and a function that
+// Each operation is a struct that defines what one index reads and writes, and a function that
 // runs it over all indices.
 //
-// Compiled by nvcc in a CUDA build, by the C++ compiler otherwise, and without contraction in
-// both (no a * b + c in one rounding), so that only what is written as std::fma is fused.
+// This file is compiled by nvcc in a CUDA build and by the C++ compiler otherwise. Neither may
+// contract a * b + c into one rounding; only std::fma does that.
 #include "05_ddp_training/model/kernels.hpp"
 
 #include "05_ddp_training/model/parallel_for.hpp"
@@ -40,7 +40,7 @@ struct ReluBackward {
 };
 
 // One index owns `width` neighbouring columns and adds each from the first row to the last, so
-// the width cannot show in the sums.
+// the width does not affect the sums.
 struct ColumnSums {
   static constexpr std::size_t kWidest = 16;
   std::size_t width, rows, columns;
@@ -80,7 +80,7 @@ struct SoftmaxCrossEntropy {
   float* gradient;
   DIST_HOST_DEVICE void operator()(std::size_t r) const {
     const float* row = logits + r * classes;
-    // Less the largest, so that exp cannot overflow; it cancels in the quotient.
+    // Subtract the largest logit, so that exp cannot overflow. It cancels in the quotient.
     float largest = row[0];
     for (std::size_t c = 1; c < classes; ++c) largest = row[c] > largest ? row[c] : largest;
     float sum = 0.0F;
@@ -95,7 +95,7 @@ struct SoftmaxCrossEntropy {
   }
 };
 
-// One index adds all: they are as many as a batch has rows.
+// One index adds all numbers, since there are only as many as rows in a batch.
 struct MeanOfFloats {
   std::size_t count;
   const float* x;
@@ -156,8 +156,8 @@ void relu_backward(const Stream& stream, std::size_t count, const float* output,
 
 void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
                  float* sums, bool add) {
-  // A CPU core reads a cache line at a time: 16 columns for the price of one. On a GPU
-  // neighbouring threads share it, and there are never enough threads.
+  // A CPU core reads a whole cache line at a time, so 16 columns cost as much as one. On a GPU
+  // neighbouring threads share the line, and one column per index gives more threads.
   const std::size_t width = stream.device().is_cpu() ? ColumnSums::kWidest : 1;
   parallel_for(stream, (columns + width - 1) / width,
                ColumnSums{width, rows, columns, x, sums, add});

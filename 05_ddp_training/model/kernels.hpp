@@ -1,9 +1,9 @@
-// The arithmetic of forward, backward and loss that is not a matrix product, one function per
-// operation. (That of the optimizers: update_kernels.hpp.)
+// The arithmetic of forward, backward and loss, apart from matrix products: one function per
+// operation. The optimizers' arithmetic is in update_kernels.hpp.
 //
 // Every function queues its work on `stream` and takes pointers into that stream's device. Each
-// is one source for both devices (parallel_for.hpp); one index owns one output and adds
-// in a fixed order, so that a run repeats to the bit.
+// has one source for both devices (parallel_for.hpp). One index owns one output and adds in a
+// fixed order, so a repeated run gives bitwise equal results.
 #pragma once
 
 #include "common/stream.hpp"
@@ -13,17 +13,17 @@
 
 namespace dist {
 
-// x[r][c] += bias[c], x (rows, columns).
+// x[r][c] += bias[c], where x is (rows, columns).
 void add_bias(const Stream& stream, std::size_t rows, std::size_t columns, const float* bias,
               float* x);
-// The same, then ReLU: negative becomes 0.
+// The same, then ReLU: negative numbers become 0.
 void add_bias_relu(const Stream& stream, std::size_t rows, std::size_t columns,
                    const float* bias, float* x);
 // gradient[i] = 0 where the ReLU's output was 0.
 void relu_backward(const Stream& stream, std::size_t count, const float* output,
                    float* gradient);
-// sums[c] = sum over r of x[r][c], x (rows, columns): the gradient of a bias. With `add`, on
-// top of what is there.
+// sums[c] = sum over r of x[r][c], where x is (rows, columns): the gradient of a bias. With
+// `add`, adds to the existing sums.
 void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
                  float* sums, bool add = false);
 
@@ -32,11 +32,11 @@ void add_to(const Stream& stream, std::size_t count, const float* x, float* into
 // x[i] *= factor.
 void scale(const Stream& stream, std::size_t count, float factor, float* x);
 
-// Softmax and cross entropy, forward and backward at once. For each row of logits (rows,
-// classes):
+// Softmax and cross entropy, forward and backward at once. For each row of logits, which are
+// (rows, classes):
 //   losses[r]       = -log softmax(logits[r])[targets[r]]
 //   gradient[r][c]  = (softmax(logits[r])[c] - (c == targets[r])) * scale
-// so with `scale` 1 / rows, `gradient` is that of the mean loss.
+// With `scale` 1 / rows, `gradient` is the gradient of the mean loss.
 void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
                            const float* logits, const std::int32_t* targets, float* losses,
                            float* gradient, float scale);
@@ -46,7 +46,7 @@ void mean(const Stream& stream, std::size_t count, const float* x, double* resul
 void mean(const Stream& stream, std::size_t count, const double* x, double* result);
 // x[i] = value.
 void fill(const Stream& stream, std::size_t count, double value, double* x);
-// hits[r] = 1 if the largest of logits[r] (the first of several) stands at targets[r], else 0.
+// hits[r] = 1 if the largest of logits[r] (the first of equal ones) is at targets[r], else 0.
 void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
                 const float* logits, const std::int32_t* targets, float* hits);
 

@@ -1,4 +1,4 @@
-// What this file adds: softmax cross entropy over a batch, and counting right answers.
+// What this file adds: softmax cross entropy over a batch, and a count of correct predictions.
 #pragma once
 
 #include "04_distributed_sampler/batch.hpp"
@@ -10,25 +10,28 @@
 
 namespace dist {
 
-// torch.nn.CrossEntropyLoss: the mean over this rank's batch. Keeps its memory between steps.
+// Equals torch.nn.CrossEntropyLoss: the mean over this rank's batch. Keeps its memory between
+// steps.
 class CrossEntropyLoss {
  public:
-  // logits (rows, classes), targets (rows) in the same device's memory. Computes the loss and
-  // its gradient at once; the gradient is of loss / parts, for one of several parts of a batch.
+  // `logits` are (rows, classes), `targets` (rows), both in the same device's memory. Computes
+  // the loss and its gradient at once. The gradient is that of loss / parts, for a batch that
+  // is one of several parts of a step.
   void forward(const Tensor& logits, std::span<const std::int32_t> targets,
                const Stream& stream, std::size_t parts = 1);
-  // The same for a batch of a loader, which knows what part of a step it is. The step's mean
-  // losses stay on the device, so that nobody needs to wait for them.
+  // The same for a loader's batch, which knows what part of a step it is. The mean losses of
+  // the step stay on the device, so no wait is needed.
   void forward(const Tensor& logits, const Batch& batch, const Stream& stream);
 
-  // (rows, classes), valid until the next forward.
+  // The gradient, (rows, classes), valid until the next forward.
   const Tensor& grad() const { return grad_; }
   // The mean loss of the last forward; waits for it.
   double value(const Stream& stream) const;
 
-  // Of the step so far: the mean loss of each of its batches, in the device's memory.
+  // The mean loss of each batch of the step so far, in the device's memory.
   std::span<const double> means() const { return {means_.data(), place_.part + 1}; }
-  // How many samples it took, what was waited for them, and whether the epoch ends with it.
+  // The step's number of samples, the time spent waiting for them, and whether it ends the
+  // epoch.
   std::size_t samples() const { return samples_; }
   double waited_ms() const { return waited_ms_; }
   bool ends_epoch() const { return place_.ends_epoch; }
@@ -43,7 +46,8 @@ class CrossEntropyLoss {
   double waited_ms_ = 0;
 };
 
-// How many rows of logits (rows, classes) are largest at their target; waits for the result.
+// The number of rows of `logits`, (rows, classes), that are largest at their target. Waits for
+// the result.
 std::size_t correct_answers(const Tensor& logits, std::span<const std::int32_t> targets,
                             const Stream& stream);
 

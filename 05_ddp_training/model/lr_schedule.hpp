@@ -1,5 +1,5 @@
-// What this file adds: the learning rate of every step, a pure function of the step's number,
-// so that a run that goes on from a checkpoint needs to keep nothing.
+// What this file adds: the learning rate of every step. It is a pure function of the step's
+// number, so a checkpoint does not need to store it.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace dist {
 //             |   |
 //     step    0   warmup_steps
 //
-// Step 0 takes `start`, step warmup_steps and all later ones take `end`.
+// Step 0 uses `start`. Step warmup_steps and all later ones use `end`.
 struct LrSchedule {
   double start;
   double end;
@@ -23,16 +23,16 @@ struct LrSchedule {
   double at(std::size_t step) const;
 };
 
-// `lr`, warmed up from 0: the first step moves nothing. Hugging Face's
-// get_linear_schedule_with_warmup does the same. (torch.optim.lr_scheduler.LinearLR refuses to
+// `lr`, warmed up from 0, so the first step changes nothing. Hugging Face's
+// get_linear_schedule_with_warmup does the same. (torch.optim.lr_scheduler.LinearLR cannot
 // start from 0.)
 LrSchedule warmed_up(double lr, std::size_t warmup_steps);
 
-// The linear scaling rule: N ranks take steps over N times as many samples, so there are N
-// times fewer of them, and each goes N times as far: `ranks` * `lr`. Early on, when the
-// parameters change fast, that is too far; so the warm-up starts from the rate of one rank,
-// `lr`. Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017,
-// sections 2.1 and 2.2. Derived and measured for SGD; for Adam it is a habit at best.
+// The linear scaling rule: each step of N ranks uses N times as many samples, so there are N
+// times fewer steps, and each goes N times as far: `ranks` * `lr`. That is too far early on,
+// when the parameters change fast, so the warm-up starts from the rate of one rank, `lr`. See
+// Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017,
+// sections 2.1 and 2.2. The rule was derived and measured for SGD; for Adam it is only a habit.
 LrSchedule linearly_scaled(double lr, int ranks, std::size_t warmup_steps);
 
 }  // namespace dist

@@ -1,6 +1,7 @@
 // Forward and backward of a chain of linear layers, as matrix products.
-// Builds on: 05_ddp_training/model/gemm; kernels, for all that is no product.
-// Look at: the shapes beside each gemm, and which layer's gradients are finished first.
+// Builds on: 05_ddp_training/model/gemm, and kernels for everything that is not a matrix
+// product. Look at: the shapes beside each gemm, and which layer's gradients are finished
+// first.
 #include "05_ddp_training/model/mlp.hpp"
 
 #include "05_ddp_training/model/gemm.hpp"
@@ -14,7 +15,7 @@ namespace dist {
 std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& widths) {
   std::vector<ParameterShape> shapes;
   for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
-    // Linear and ReLU take turns in the nn.Sequential, so layer l is its module 2 l.
+    // Linear and ReLU alternate in the nn.Sequential, so layer l is its module 2 l.
     const std::string module = std::to_string(2 * layer);
     shapes.push_back({module + ".weight", {widths[layer + 1], widths[layer]}});
     shapes.push_back({module + ".bias", {widths[layer + 1]}});
@@ -37,7 +38,7 @@ Mlp::Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& st
     init_linear(initial_weight.span(), initial_bias.span(), widths_[layer], generator);
     copy(stream, weight.value, initial_weight);
     copy(stream, bias.value, initial_bias);
-    stream.synchronize();  // the host's copies go away
+    stream.synchronize();  // the host's copies must live until then
   }
 }
 
@@ -92,7 +93,7 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
       ready(2 * layer + 1);
       ready(2 * layer);
     }
-    if (layer == 0) break;  // nobody asks for the gradient of the data
+    if (layer == 0) break;  // the gradient of the data is not needed
     const Tensor grad_input = output_grads_[layer - 1].rows(rows);
     // (rows, out) * (out, in) -> (rows, in)
     gemm(stream, Transpose::no, Transpose::no, 1.0F, grad, weight.value, 0.0F, grad_input);

@@ -1,6 +1,6 @@
-// What this file adds: a multi-layer perceptron, forward and backward: PyTorch's
-// nn.Sequential(Linear, ReLU, Linear, ..., Linear), with the same names and initial numbers.
-// It knows nothing of ranks. Data parallelism is added from outside
+// What this file adds: a multi-layer perceptron with forward and backward. It is PyTorch's
+// nn.Sequential(Linear, ReLU, Linear, ..., Linear), with the same names and initial numbers. It
+// knows nothing about ranks. Data parallelism is added from outside
 // (distributed_data_parallel).
 #pragma once
 
@@ -18,21 +18,20 @@ namespace dist {
 struct Parameter {
   std::string name;  // PyTorch's: "0.weight", "0.bias", "2.weight", ...; 1 is the ReLU
   Tensor value;
-  Tensor grad;  // of the same shape; may be a window on a message (distributed_data_parallel)
+  Tensor grad;  // of the same shape; may be a view of a bucket (distributed_data_parallel)
 };
 
-// What the parameters of an Mlp of these widths are called, and their shapes, in registration
-// order.
+// The names and shapes of the parameters of an Mlp of these widths, in registration order.
 struct ParameterShape {
   std::string name;
   Shape shape;
 };
 std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& widths);
 
-// Told, during backward, that the gradient of parameters()[index] has been queued.
+// Called during backward, when the gradient of parameters()[index] has been queued.
 using GradReadyHook = std::function<void(std::size_t index)>;
 
-// Whether backward adds to the gradients that are there or replaces them.
+// Whether backward adds to the existing gradients or replaces them.
 enum class Accumulate { no, yes };
 
 class Mlp {
@@ -42,22 +41,22 @@ class Mlp {
   // widths.
   Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& stream);
 
-  // input (rows, widths.front()) -> logits (rows, widths.back()). Both `input` and the result
-  // must stay as they are until backward is done.
+  // Turns `input`, (rows, widths.front()), into logits, (rows, widths.back()). Neither of them
+  // may change until backward is done.
   Tensor forward(const Tensor& input, const Stream& stream);
 
-  // Writes every parameter's grad, given grad_logits (rows, widths.back()), the loss's gradient
-  // with respect to what the last forward returned. The last layer's gradients are finished
-  // first.
+  // Writes every parameter's grad, given grad_logits, (rows, widths.back()): the gradient of
+  // the loss with respect to the logits of the last forward. The last layer's gradients are
+  // finished first.
   void backward(const Tensor& grad_logits, const Stream& stream,
                 Accumulate accumulate = Accumulate::no, const GradReadyHook& ready = {});
 
-  // In registration order, each layer's weight before its bias.
+  // The parameters in registration order, each layer's weight before its bias.
   std::span<Parameter> parameters() { return parameters_; }
   std::span<const Parameter> parameters() const { return parameters_; }
 
-  // Of what forward keeps for backward and what backward hands down: it grows with the batch,
-  // and stays as large as the largest batch needed it.
+  // The size of what forward keeps for backward and what backward passes from layer to layer.
+  // It grows with the batch, and never shrinks below what the largest batch so far needed.
   std::size_t activation_bytes() const;
 
  private:
@@ -66,7 +65,7 @@ class Mlp {
 
   std::vector<std::size_t> widths_;
   std::vector<Parameter> parameters_;
-  // Kept from step to step; a smaller batch uses their first rows.
+  // These are kept from step to step. A smaller batch uses their first rows.
   std::vector<Tensor> outputs_;       // outputs_[l]: (rows, widths[l + 1]), after bias and ReLU
   std::vector<Tensor> output_grads_;  // the same shapes
   std::vector<Tensor> inputs_;        // what each layer read in the last forward

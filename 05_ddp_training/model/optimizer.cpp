@@ -67,7 +67,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
   if (options.name == "adam" || options.name == "adamw") {
     return std::make_unique<Adam>(parameters, options, stream);
   }
-  throw Error("--optimizer: there is none called " + options.name);
+  throw Error("--optimizer: unknown optimizer " + options.name);
 }
 
 }  // namespace dist

@@ -1,14 +1,16 @@
-// What this file adds: the step of an optimizer, and the choice between them.
-// Builds on: Parameter (mlp). Look at: sgd.cpp and adam.cpp, which say what is the same for all
-// elements of a step; the arithmetic of one element is in update_kernels.cpp.
+// What this file adds: the step of an optimizer, and the choice of an optimizer.
+// Builds on: Parameter (mlp).
+// Look at: sgd.cpp and adam.cpp, which compute the factors that all elements share in a step.
+// The arithmetic of one element is in update_kernels.cpp.
 //
-// An optimizer's state is local to its rank. Replicas that start equal and see equal gradients
-// keep equal states, without a message.
+// An optimizer's state is local to its rank. Replicas that start equal and get equal gradients
+// keep equal states without any messages.
 //
-// A single number that is not finite, on one rank, in one gradient, would be in every parameter
-// of every rank after the next step. So a step with such a gradient is skipped. Asked of the
-// averaged gradients this needs no message: a sum is not finite if one of its terms is not, and
-// all ranks have the same sums. And it needs no host: the device decides (update_kernels).
+// A single number that is not finite, in one gradient of one rank, could spread to the
+// parameters of all ranks. So a step with such a gradient is skipped. Testing the averaged
+// gradients needs no messages: a sum is not finite if one of its terms is not, and all ranks
+// have the same sums. It does not need the host either, because the device decides
+// (update_kernels).
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -27,24 +29,24 @@ namespace dist {
 class Optimizer {
  public:
   struct State {
-    std::string name;  // PyTorch's, then the parameter's: "exp_avg.0.weight"
+    std::string name;  // PyTorch's name, then the parameter's: "exp_avg.0.weight"
     Tensor value;      // of the parameter's shape
   };
 
   virtual ~Optimizer() = default;
 
-  // Moves every parameter along its gradient, in place, as far as the learning rate `lr` says;
-  // does nothing if a gradient holds a NaN or an infinity.
+  // Moves every parameter along its gradient, in place, with the learning rate `lr`. Does
+  // nothing if a gradient contains a NaN or an infinity.
   void step(double lr, const Stream& stream);
 
-  // What became of the last step, once the work queued on its stream is done. Host memory,
-  // valid until the step after the next.
+  // The outcome of the last step, once the work queued on its stream is done. It is in host
+  // memory and valid until the step after the next.
   const UpdateState& outcome() const { return outcomes_.data()[calls_ % kOutcomes]; }
-  // Where the last step's own work began.
+  // Marks where the last step's own work began.
   Event take_begin() { return std::move(begin_); }
 
-  // With the parameters, these are all that a run must keep to go on where it stopped: how many
-  // steps were taken, and the tensors that remember them. Both wait for the stream.
+  // Together with the parameters, the number of steps taken and the state tensors are all that
+  // is needed to resume. steps and set_steps wait for the stream.
   std::size_t steps(const Stream& stream) const;
   void set_steps(std::size_t steps, const Stream& stream);
   std::span<const State> state() const { return state_; }
@@ -53,10 +55,10 @@ class Optimizer {
   // `parameters` must outlive the optimizer.
   Optimizer(std::span<Parameter> parameters, OptimizerOptions options, const Stream& stream);
 
-  // The step itself, for every parameter: each kernel asks `update` whether it is taken.
+  // Takes the step for every parameter. Each kernel asks `update` whether to do anything.
   virtual void update(double lr, const UpdateState* update, const Stream& stream) = 0;
 
-  // A zeroed tensor beside each parameter.
+  // Adds a zeroed state tensor for each parameter.
   void remember(const std::string& name, const Stream& stream);
 
   std::span<Parameter> parameters_;
@@ -64,17 +66,18 @@ class Optimizer {
   std::vector<State> state_;  // all tensors of one name, then all of the next
 
  private:
-  static constexpr std::size_t kOutcomes = 2;  // of the last step and of the one before
+  static constexpr std::size_t kOutcomes = 2;  // for the last step and the one before
 
-  Buffer<double> squares_;        // on the device: of each parameter's gradient, ...
-  Buffer<double> scratch_;        // ... and what adding them up takes
-  Buffer<UpdateState> update_;    // on the device, one
-  Buffer<UpdateState> outcomes_;  // copies of it on the host
+  Buffer<double> squares_;        // on the device: each gradient's sum of squares
+  Buffer<double> scratch_;        // on the device: memory for computing these sums
+  Buffer<UpdateState> update_;    // on the device: one element
+  Buffer<UpdateState> outcomes_;  // on the host: copies of update_
   std::size_t calls_ = 0;
   Event begin_;
 };
 
-// The one that `options` name; throws Error if there is none. `parameters` must outlive it.
+// The optimizer that `options` name. Throws Error if the name is unknown. `parameters` must
+// outlive it.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::span<Parameter> parameters,
                                           const Stream& stream);

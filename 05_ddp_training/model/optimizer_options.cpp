@@ -7,29 +7,29 @@
 namespace dist {
 
 void OptimizerOptions::declare(CommandLine& command_line) {
-  command_line.choice("--optimizer", name, {"sgd", "adam", "adamw"}, "how parameters move");
-  command_line.number("--lr", lr, 0.0, 1e6, "learning rate; sgd 0.01 by default");
+  command_line.choice("--optimizer", name, {"sgd", "adam", "adamw"}, "optimizer");
+  command_line.number("--lr", lr, 0.0, 1e6, "learning rate; default for sgd: 0.01");
 }
 
 void OptimizerOptions::declare_advanced(CommandLine& command_line) {
   command_line.number("--weight-decay", weight_decay, 0.0, 1e6,
-                      "pull of parameters towards 0; adamw 0.01 by default");
+                      "pulls parameters towards 0; default for adamw: 0.01");
   command_line.number("--momentum", momentum, 0.0, 1.0,
-                      "of sgd: what a step keeps of the last");
+                      "sgd: fraction of the last step that a step keeps");
   command_line.number("--dampening", dampening, 0.0, 1.0,
-                      "of sgd: what momentum leaves out of a gradient");
-  command_line.flag("--nesterov", nesterov, "of sgd: momentum that looks one step ahead");
+                      "sgd: fraction of a gradient that momentum ignores");
+  command_line.flag("--nesterov", nesterov, "sgd: momentum that looks one step ahead");
   command_line.numbers("--betas", betas, 0.0, 1.0,
-                       "of adam, adamw: what the running means keep per step");
-  command_line.number("--eps", eps, 0.0, 1e6, "of adam, adamw: added to the divisor");
+                       "adam, adamw: fraction that the running means keep per step");
+  command_line.number("--eps", eps, 0.0, 1e6, "adam, adamw: added to the divisor");
   command_line.number<std::size_t>("--warmup-steps", warmup_steps, 0, 1U << 30,
-                                   "the learning rate rises linearly over so many steps");
+                                   "the learning rate rises linearly over this many steps");
 
   command_line.check([this, &command_line] {
     const bool sgd = name == "sgd";
     if (!command_line.given("--lr") && sgd) lr = 0.01;
     if (!command_line.given("--weight-decay") && name == "adamw") weight_decay = 0.01;
-    // torch.optim.Adam has no argument momentum either. Ignored, it would seem to work.
+    // Like torch.optim.Adam, reject momentum. If it were ignored, it would seem to work.
     for (const char* flag : {"--momentum", "--dampening", "--nesterov"}) {
       if (!sgd && command_line.given(flag)) {
         throw Error(fmt::format("{}: is for --optimizer sgd, not for {}", flag, name));
@@ -46,8 +46,8 @@ void OptimizerOptions::declare_advanced(CommandLine& command_line) {
       throw Error("--dampening: needs --momentum above 0");
     }
     for (const double beta : betas) {
-      // A running mean that takes in nothing stays 0, and so does what corrects it: 0 / 0.
-      if (beta == 1.0) throw Error("--betas: 1 is not below 1");
+      // With beta 1 the running mean and its correction both stay 0, which gives 0 / 0.
+      if (beta == 1.0) throw Error("--betas: must be below 1");
     }
   });
 }

@@ -1,4 +1,4 @@
-// The flags of the optimizer: PyTorch's names, meanings and defaults, and its refusals.
+// The flags of the optimizer, with PyTorch's names, meanings, defaults and restrictions.
 #pragma once
 
 #include "common/command_line.hpp"
@@ -11,8 +11,8 @@ namespace dist {
 
 struct OptimizerOptions {
   std::string name = "adam";
-  double lr = 1e-3;           // what the schedule (lr_schedule) starts from
-  double weight_decay = 0.0;  // adam and sgd: on the gradient; adamw: on the parameter
+  double lr = 1e-3;           // the base rate of the schedule (lr_schedule)
+  double weight_decay = 0.0;  // adam, sgd: acts on the gradient; adamw: on the parameter
 
   // SGD
   double momentum = 0.0;
@@ -27,8 +27,8 @@ struct OptimizerOptions {
 
   // Adds --optimizer and --lr, for the short help.
   void declare(CommandLine& command_line);
-  // Adds the others, and a check of those that must fit each other. It also puts in place the
-  // defaults that depend on the optimizer.
+  // Adds the other flags, and a check that they are consistent, which also sets the defaults
+  // that depend on the optimizer.
   void declare_advanced(CommandLine& command_line);
 };
 

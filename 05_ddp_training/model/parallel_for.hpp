@@ -1,8 +1,8 @@
-// One loop for both devices: body(i) for every i, each i on its own.
+// One loop for both devices: body(i) for every i, independently of each other.
 //
-// On a CPU stream it is a loop, which the compiler may run several indices at a time; on a CUDA
-// stream a grid-stride kernel. The contract is the same: one index owns what it writes, so the
-// order of the indices cannot show, and results repeat bit for bit.
+// On a CPU stream it is a loop, which the compiler may vectorise. On a CUDA stream it is a
+// grid-stride kernel. The contract is the same: one index owns what it writes, so the order of
+// the indices has no effect, and results repeat bit for bit.
 //
 //   struct Axpy {
 //     float a;
@@ -12,10 +12,9 @@
 //   };
 //   parallel_for(stream, n, Axpy{a, x, y});
 //
-// Why a struct, where a lambda would be shorter: what it holds is copied to the GPU, and a
-// struct says what that is; and nvcc calls a lambda made for both devices through a pointer
-// when it runs on the CPU, so that nothing is vectorised there (Adam's step took six times as
-// long).
+// Why a struct, although a lambda would be shorter? A struct shows what is copied to the GPU.
+// And on the CPU, nvcc calls a lambda made for both devices through a pointer, so nothing is
+// vectorised (Adam's step took six times as long).
 #pragma once
 
 #include "common/stream.hpp"
@@ -42,7 +41,7 @@ namespace dist {
 #if DIST_WITH_CUDA
 namespace detail {
 
-// A matrix as one row of indices.
+// Maps the indices of a matrix to one range.
 template <class Body>
 struct ByRowAndColumn {
   Body body;
@@ -55,7 +54,7 @@ struct ByRowAndColumn {
 
 namespace detail {
 
-// A body that runs whatever happened before.
+// A body that always runs.
 template <class Body>
 struct Always {
   Body body;
@@ -94,7 +93,7 @@ __global__ void for_each_index(std::size_t n, Prepare prepare) {
 
 template <class Prepare>
 void launch(const Stream& stream, std::size_t n, const Prepare& prepare) {
-  // Enough blocks to fill any GPU; beyond that each thread takes several indices.
+  // Enough blocks to fill any GPU. With more indices, each thread takes several.
   constexpr std::size_t kMostBlocks = 4096;
   const std::size_t wanted = (n + kThreadsPerBlock - 1) / kThreadsPerBlock;
   const auto blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
@@ -116,7 +115,7 @@ void parallel_for(const Stream& stream, std::size_t n, Body body) {
     return;
   }
 #endif
-  if (stream.threads() == 1) {  // apart, as even a team of one costs more than a small loop
+  if (stream.threads() == 1) {  // even a team of one thread costs more than a small loop
 #pragma omp simd
     for (std::size_t i = 0; i < n; ++i) body(i);
     return;
@@ -125,9 +124,9 @@ void parallel_for(const Stream& stream, std::size_t n, Body body) {
   for (std::size_t i = 0; i < n; ++i) body(i);
 }
 
-// The same for a body that depends on what earlier work on `stream` has decided: prepare() runs
-// where the body does and returns a std::optional of it; empty, and no index runs. So the host
-// need not wait for the decision.
+// The same for a body that depends on a result of earlier work on `stream`. prepare() runs on
+// the device and returns a std::optional of the body; if it is empty, no index runs. The host
+// does not have to wait for the result.
 template <class Prepare>
 void parallel_for_if(const Stream& stream, std::size_t n, Prepare prepare) {
   if (n == 0) return;
@@ -141,7 +140,7 @@ void parallel_for_if(const Stream& stream, std::size_t n, Prepare prepare) {
 }
 
 // The same over a matrix: body(row, column). On the CPU a whole row runs in one inner loop,
-// which spares a division per element.
+// which saves a division per element.
 template <class Body>
 void parallel_for(const Stream& stream, std::size_t rows, std::size_t columns, Body body) {
   if (rows == 0 || columns == 0) return;

@@ -1,5 +1,6 @@
 // What this file adds: torch.optim.SGD, with momentum, dampening, Nesterov's variant and weight
-// decay. Builds on: update_kernels, sgd_step and sgd_momentum_step.
+// decay.
+// Builds on: update_kernels, sgd_step and sgd_momentum_step.
 #pragma once
 
 #include "05_ddp_training/model/optimizer.hpp"

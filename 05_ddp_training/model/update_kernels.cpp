@@ -1,4 +1,4 @@
-// One struct per operation, as in kernels.cpp, and compiled in the same way.
+// There is one struct per operation, as in kernels.cpp, and the file is compiled the same way.
 // Look at: IfOpen, which makes a step depend on a number that only the device knows.
 #include "05_ddp_training/model/update_kernels.hpp"
 
@@ -9,9 +9,9 @@
 namespace dist {
 namespace {
 
-// PyTorch leaves a part out when its factor is 0, and so do we: with an infinite parameter,
-// 0 times it is not 0. A condition that is the same for all indices costs nothing, as the
-// compiler decides it outside the loop or for a whole vector at once.
+// Like PyTorch, leave a term out if its factor is 0, because 0 times an infinite parameter is
+// not 0. A condition that is the same for all indices costs nothing: the compiler evaluates it
+// outside the loop, or for a whole vector at once.
 struct SgdStep {
   SgdFactors f;
   const float* gradient;
@@ -55,16 +55,16 @@ struct AdamStep {
         f.gradient_decay == 0.0F ? gradient[i] : std::fma(p, f.gradient_decay, gradient[i]);
     m[i] = std::fma(g, f.one_minus_beta1, m[i] * f.beta1);
     v[i] = std::fma(f.one_minus_beta2 * g, g, v[i] * f.beta2);
-    // eps after the correction and the root, as in PyTorch; inside the root it is another
-    // method.
+    // Add eps after the correction and the root, as PyTorch does. Inside the root it would have
+    // a different effect.
     const float denominator = std::sqrt(v[i]) / f.root_correction + f.eps;
     parameter[i] = p + (-f.step_size * m[i]) / denominator;
   }
 };
 
-// A sum as a tree: one index adds a block, the next pass adds the blocks' sums, until one is
-// left. Which element goes where depends on nothing but `count`. Eight sums side by side, so
-// that a CPU adds them in one instruction instead of waiting for each.
+// Adds up a tree: one index adds a block, and further passes add the blocks' sums until one is
+// left. The order of additions depends only on `count`. Each index keeps eight sums, so that a
+// CPU adds to all of them in one instruction instead of waiting for each addition.
 struct SumBlock {
   static constexpr std::size_t kSize = 256;
   static constexpr std::size_t kLanes = 8;
@@ -76,7 +76,7 @@ struct SumBlock {
   DIST_HOST_DEVICE double term(std::size_t i) const {
     if (squared == nullptr) return plain[i];
     const double x = squared[i];
-    return x * x;  // of no float more than a double holds
+    return x * x;  // a double holds the square of any float
   }
   DIST_HOST_DEVICE void operator()(std::size_t block) const {
     const std::size_t end = count - block * kSize < kSize ? count : (block + 1) * kSize;
@@ -96,7 +96,7 @@ std::size_t sum_blocks(std::size_t count) {
   return count <= 1 ? 1 : (count + SumBlock::kSize - 1) / SumBlock::kSize;
 }
 
-// One index decides for all.
+// A single index decides for the whole step.
 struct Decide {
   std::size_t parameters;
   const double* squares;
@@ -104,10 +104,10 @@ struct Decide {
   UpdateState* state;
   DIST_HOST_DEVICE void operator()(std::size_t) const {
     UpdateState& s = *state;
-    if (s.skipped_in_a_row >= UpdateState::kMostSkippedInARow) return;  // for good
+    if (s.skipped_in_a_row >= UpdateState::kMostSkippedInARow) return;  // stay closed for good
     s.culprit = -1;
     for (std::size_t p = parameters; p-- > 0;) {
-      // Not finite; a NaN compares as false with everything.
+      // True if it is not finite: a NaN compares as false with everything.
       if (!(squares[p] <= 1.7976931348623157e308)) s.culprit = static_cast<std::int64_t>(p);
     }
     if (!s.is_open()) {
@@ -121,7 +121,7 @@ struct Decide {
   }
 };
 
-// The body of a step, made when its turn comes: nothing if the step is skipped.
+// Makes the body of a step when its turn comes, or nothing if the step is skipped.
 template <class Step>
 struct IfOpen {
   Step step;

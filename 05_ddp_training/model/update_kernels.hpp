@@ -1,8 +1,8 @@
 // The arithmetic of the optimizers, and the decision whether a step is taken at all.
 //
-// As in kernels.hpp every function queues its work on `stream` and takes pointers into that
-// stream's device. The decision stays on the device too: a host that waited for it could not
-// queue the next step meanwhile.
+// As in kernels.hpp, every function queues its work on `stream` and takes pointers into that
+// stream's device. The decision also stays on the device. If the host waited for it, it could
+// not queue the next step meanwhile.
 #pragma once
 
 #include "common/stream.hpp"
@@ -12,31 +12,31 @@
 
 namespace dist {
 
-// What an optimizer remembers of its steps, in the memory of its device. PyTorch's fused
-// optimizers get the same as `found_inf` and a step count on the device.
+// An optimizer's record of its steps, in its device's memory. PyTorch's fused optimizers use
+// `found_inf` and a step count on the device for the same purpose.
 struct UpdateState {
-  // After this many steps in a row without a finite gradient it takes none any more: that is no
-  // accident.
+  // After this many consecutive steps without finite gradients, no more steps are taken: the
+  // cause is not a single accident.
   static constexpr std::int64_t kMostSkippedInARow = 10;
 
-  std::int64_t steps = 0;             // taken
-  std::int64_t skipped_in_a_row = 0;  // up to now
-  std::int64_t culprit = -1;          // the parameter that the last step was skipped for; or -1
-  // Adam's factors for the step to be taken (AdamFactors).
+  std::int64_t steps = 0;             // steps taken
+  std::int64_t skipped_in_a_row = 0;  // steps skipped since the last one taken
+  std::int64_t culprit = -1;          // the parameter that made the last step be skipped, or -1
+  // Adam's factors for the current step (AdamFactors).
   float step_size = 0;
   float root_correction = 1;
 
   bool is_open() const { return culprit < 0; }
 };
 
-// Decides about the next step: squares[p] is parameter p's sum_of_squares of the gradient. The
+// Decides about the next step. squares[p] is the sum_of_squares of parameter p's gradient. The
 // step is taken if all of them are finite. `lr`, `beta1` and `beta2` are Adam's.
 void decide_update(const Stream& stream, std::size_t parameters, const double* squares,
                    double lr, double beta1, double beta2, UpdateState* state);
 
 // The steps of the optimizers, each in one pass over memory. Their factors are computed in
-// double, as PyTorch does, and rounded once. With a `state`, the step is taken if it is open,
-// and Adam's step_size and root_correction are the state's.
+// double and rounded once, as in PyTorch. With a `state`, the step is taken only if the state
+// is open, and Adam's step_size and root_correction come from the state.
 
 // SGD (torch/optim/sgd.py; Sutskever et al., 2013, for the momentum):
 //   g = g + weight_decay p
@@ -48,9 +48,9 @@ struct SgdFactors {
   float momentum = 0.0F;
   float one_minus_dampening = 1.0F;
   bool nesterov = false;
-  bool first_step = false;  // with a state: its first
+  bool first_step = false;  // ignored with a state, which knows its first step
 };
-// Without momentum there is no buffer, and p = p - lr g.
+// Without momentum, there is no buffer and p = p - lr g.
 void sgd_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
               const float* gradient, float* parameter, const UpdateState* state = nullptr);
 void sgd_momentum_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
@@ -68,16 +68,16 @@ struct AdamFactors {
   float step_size = 0.0F;        // lr / (1 - beta1^t), t the step from 1
   float root_correction = 1.0F;  // sqrt(1 - beta2^t)
   float eps;
-  float gradient_decay = 0.0F;   // weight decay of Adam
-  float parameter_scale = 1.0F;  // 1 - lr * weight decay of AdamW
+  float gradient_decay = 0.0F;   // Adam's weight decay
+  float parameter_scale = 1.0F;  // AdamW's 1 - lr * weight decay
 };
 void adam_step(const Stream& stream, std::size_t count, const AdamFactors& factors,
                const float* gradient, float* parameter, float* m, float* v,
                const UpdateState* state = nullptr);
 
-// The sum over i of x[i]^2, in double, so that it is finite exactly if every x[i] is. `sums` is
-// scratch of sum_of_squares_size(count) numbers on the stream's device; the result goes to
-// *result, there too.
+// *result = the sum over i of x[i]^2, in double, so that it is finite exactly if every x[i] is.
+// `sums` is scratch memory for sum_of_squares_size(count) numbers. Both are on the stream's
+// device.
 std::size_t sum_of_squares_size(std::size_t count);
 void sum_of_squares(const Stream& stream, std::size_t count, const float* x, double* sums,
                     double* result);

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Linux's struct sched_attr, which glibc has no name for before 2.41.
+// Linux's struct sched_attr, which glibc does not declare before 2.41.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes);
   std::uint32_t policy = 0;  // SCHED_OTHER
@@ -27,18 +27,18 @@ struct SchedulingAttributes {
   std::uint64_t period = 0;
 };
 
-// This thread runs shortly and often. From Linux 6.12 on a thread that asks for short turns may
-// interrupt one that has longer ones; before that nothing happens, and nothing is lost.
+// This thread runs often, and only briefly each time. From Linux 6.12 on, a thread that asks
+// for short turns may interrupt one with longer turns. On older kernels this has no effect.
 void ask_for_short_turns() {
   SchedulingAttributes attributes;
   if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
   constexpr std::chrono::nanoseconds kTurn = 500us;
-  if (attributes.policy != 0) return;  // somebody has other plans with this thread
+  if (attributes.policy != 0) return;  // somebody has chosen a different policy
   attributes.runtime = static_cast<std::uint64_t>(kTurn.count());
   ::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-// What the two threads share of one job.
+// What the two threads share about one job.
 struct Outcome {
   std::mutex mutex;
   std::condition_variable changed;
@@ -50,7 +50,7 @@ struct Outcome {
 class ThreadWork : public Work {
  public:
   explicit ThreadWork(std::shared_ptr<Outcome> outcome) : outcome_(std::move(outcome)) {}
-  // Work that is forgotten is waited for: its tensor may go away after this.
+  // Wait even if nobody called wait(), because the tensor may be freed after this.
   ~ThreadWork() override { until_done(); }
 
   bool is_completed() override {
@@ -100,8 +100,8 @@ std::unique_ptr<Work> CommunicationThread::submit(std::function<void()> job) {
       failure = std::current_exception();
     }
     const auto end = std::chrono::steady_clock::now();
-    // The tensor that it holds must not be given back by this thread, after everybody else's: a
-    // GPU's memory goes back only when all streams are idle.
+    // Release the job's tensor before the job counts as done. Otherwise this thread could be
+    // the last to hold it, and would free GPU memory, which waits until all streams are idle.
     job = nullptr;
     const std::lock_guard lock(outcome->mutex);
     outcome->milliseconds = std::chrono::duration<double, std::milli>(end - begin).count();
@@ -118,8 +118,8 @@ std::unique_ptr<Work> CommunicationThread::submit(std::function<void()> job) {
 void CommunicationThread::run(Device device) {
   make_current(device);
   name_this_thread("all-reduces");
-  // Its waits for messages are patient ones (01, patient_wait). Otherwise Linux adds up to 50
-  // us to each of their pauses, to wake several threads at once.
+  // This thread waits for messages with short pauses (lesson 1, patient_wait). By default Linux
+  // lengthens each pause by up to 50 us, in order to wake several threads at once.
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   ask_for_short_turns();
   for (;;) {

@@ -1,10 +1,10 @@
-// What this file adds: a thread of its own for collectives, so that they run beside the
-// computation (PyTorch's ProcessGroupMPI works so).
+// What this file adds: a separate thread for collectives, so that they run during the
+// computation, as in PyTorch's ProcessGroupMPI.
 //
-// Why a thread and not MPI_Iallreduce: Open MPI moves a non-blocking collective only while the
-// program is inside some MPI call, and backward makes none (process_group/
-// nonblocking_mpi_process_group shows it). A blocking call on a second thread needs nobody's
-// help.
+// Why a thread and not MPI_Iallreduce? Open MPI advances a non-blocking collective only while
+// the program is inside an MPI call, and backward makes none (see
+// process_group/nonblocking_mpi_process_group). A blocking call on a second thread advances
+// independently.
 #pragma once
 
 #include "05_ddp_training/process_group/process_group.hpp"
@@ -18,18 +18,18 @@
 
 namespace dist {
 
-// Runs what it is given, one after the other, in the order given. While work of its is
-// unfinished, no other thread may call MPI (MPI_THREAD_SERIALIZED).
+// Runs the jobs that it is given, one after another in that order. While it has unfinished
+// work, no other thread may call MPI (MPI_THREAD_SERIALIZED).
 class CommunicationThread {
  public:
-  // Work runs with `device` as the thread's current one.
+  // Jobs run with `device` as the thread's current device.
   explicit CommunicationThread(Device device);
-  // Finishes what it was given.
+  // Finishes all jobs first.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
-  // An exception of `job` comes out of the Work's wait().
+  // If `job` throws, the Work's wait() throws the same exception.
   std::unique_ptr<Work> submit(std::function<void()> job);
 
  private:
@@ -39,7 +39,7 @@ class CommunicationThread {
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
   bool closing_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last, because it uses all of the above
 };
 
 }  // namespace dist

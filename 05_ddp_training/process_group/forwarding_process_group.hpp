@@ -1,5 +1,5 @@
-// What this file adds: a process group that hands every call on to another one. Whoever wants
-// to see messages pass, or to hold them up, overrides only the calls in question.
+// What this file adds: a process group that forwards every call to another one. Derived classes
+// that record or delay messages override only the calls they need.
 #pragma once
 
 #include "05_ddp_training/process_group/process_group.hpp"

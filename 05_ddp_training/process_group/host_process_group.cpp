@@ -37,8 +37,8 @@ HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, De
 }
 
 Tensor HostProcessGroup::allocate(Shape shape) {
-  // Only host memory can be shared between processes; a GPU's tensors are staged anyway. One
-  // rank alone shares with nobody, and Linux gives ordinary memory on larger pages.
+  // Only host memory can be shared between processes, and a GPU's tensors are staged anyway.
+  // One rank alone has nothing to share, and ordinary memory comes on larger pages.
   if (reducer_ && device_.is_cpu() && comm_.size() > 1)
     return reducer_->allocate(std::move(shape));
   return {std::move(shape), device_};
@@ -52,8 +52,7 @@ std::unique_ptr<Work> HostProcessGroup::run(const Tensor& tensor, const Stream& 
 }
 
 std::unique_ptr<Work> HostProcessGroup::run(std::function<void()> job, const Stream& producer) {
-  // The copy to the host starts when the tensor has been computed, and nobody waits for that
-  // here.
+  // The copy to the host starts once the tensor has been computed; this call does not wait.
   stream_.wait(producer.record_event());
   if (thread_) return thread_->submit(std::move(job));
   const auto begin = std::chrono::steady_clock::now();
@@ -92,7 +91,7 @@ std::unique_ptr<Work> HostProcessGroup::mean(std::span<double> numbers,
         const CallScope scope("mean of the loss");
         copy_bytes(stream_, result.data(), numbers.data(), numbers.size_bytes());
         stream_.synchronize();
-        // Few numbers: latency is all that counts.
+        // For these few numbers only latency counts.
         dist::all_reduce<double>(messages_, result, ReduceOp::avg,
                                  AllReduceAlgorithm::recursive_doubling);
       },

@@ -1,4 +1,4 @@
-// The backends ours and mpi: collectives that the host runs, from lessons 2 and 3.
+// The backends `ours` and `mpi`: collectives that run on the host, from lessons 2 and 3.
 #pragma once
 
 #include "03_all_reduce/advanced/all_reducer.hpp"
@@ -10,12 +10,12 @@
 
 namespace dist {
 
-// Tensors on a GPU are staged through pinned host memory. With `overlap` collectives run on a
-// thread of their own; without it they are done when the call returns.
+// Tensors on a GPU are staged through pinned host memory. With `overlap`, collectives run on a
+// separate thread; otherwise they are done when the call returns.
 class HostProcessGroup : public ProcessGroup {
  public:
-  // Called on all ranks. `backend` is ours or mpi; `algorithm` is for ours. `comm` must outlive
-  // the group.
+  // Called on all ranks. `backend` is `ours` or `mpi`; only `ours` uses `algorithm`. `comm`
+  // must outlive the group.
   HostProcessGroup(Backend backend, const Communicator& comm, Device device,
                    AllReduceAlgorithm algorithm, bool overlap);
 
@@ -32,21 +32,22 @@ class HostProcessGroup : public ProcessGroup {
   std::string description() const override;
 
  private:
-  // operate(std::span<float>) on the host's view of `tensor`, after what `producer` has queued.
+  // Calls operate on the host's copy of `tensor`, after the work queued on `producer`.
   std::unique_ptr<Work> run(const Tensor& tensor, const Stream& producer,
                             std::function<void(std::span<float>)> operate);
-  // Now, or on the thread.
+  // Runs `job` now, or on the thread.
   std::unique_ptr<Work> run(std::function<void()> job, const Stream& producer);
 
   Backend backend_;
   const Communicator& comm_;
-  // Of the group's own messages. A thread's waits are patient: otherwise they take turns with
-  // backward, and each message is so late that next to nothing is hidden.
+  // For the group's own messages. On the separate thread they wait with short pauses. Busy
+  // waiting would compete with backward for cores and delay each message so much that almost
+  // nothing would be hidden.
   Communicator messages_;
   Device device_;
   AllReduceAlgorithm algorithm_;
-  std::optional<AllReducer> reducer_;  // ours
-  Stream stream_;                      // of the copies to and from the host
+  std::optional<AllReducer> reducer_;  // for the backend `ours`
+  Stream stream_;                      // for the copies to and from the host
   std::optional<CommunicationThread> thread_;
 };
 

@@ -21,7 +21,7 @@ BackendChoice choose_backend(const std::string& request, const Communicator& com
   if (request == "ours") return {Backend::ours, "asked for"};
   if (request == "mpi") return {Backend::mpi, "asked for"};
   if (request == "mpi-nonblocking") {
-    if (!device.is_cpu()) throw Error("--backend: mpi-nonblocking: for tensors on the CPU");
+    if (!device.is_cpu()) throw Error("--backend: mpi-nonblocking: needs tensors on the CPU");
     return {Backend::mpi_nonblocking, "asked for"};
   }
   const std::string obstacle = why_no_nccl(comm, device);

@@ -12,7 +12,7 @@
 namespace dist {
 namespace {
 
-// Done when the communication stream has passed `end`.
+// The work is done when the communication stream has passed `end_`.
 class NcclWork : public Work {
  public:
   NcclWork(NcclCommunicator& nccl, Event begin, Event end)
@@ -56,8 +56,8 @@ std::unique_ptr<Work> NcclProcessGroup::all_reduce(const Tensor& tensor, ReduceO
                                                    const Stream& producer,
                                                    const std::string& name) {
   const CallScope scope("all_reduce", name);
-  // `tensor` is still being written by kernels queued on `producer`. The event makes our stream
-  // start after them without stopping the host, which is busy queueing what comes next.
+  // Kernels queued on `producer` are still writing `tensor`. The event makes our stream start
+  // after them without stopping the host, which can queue further work.
   stream_.wait(producer.record_event());
   Event begin = stream_.record_event();
   all_reduce_nccl(nccl_, tensor, op, stream_);

@@ -1,4 +1,4 @@
-// The backend nccl: collectives on a GPU stream of their own, beside the computation.
+// The backend `nccl`: collectives on a separate GPU stream, concurrent with the computation.
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
@@ -8,7 +8,7 @@ namespace dist {
 
 class NcclProcessGroup : public ProcessGroup {
  public:
-  // Called on all ranks, each with a GPU of its own. `comm` must outlive the group.
+  // Called on all ranks, each with its own GPU. `comm` must outlive the group.
   NcclProcessGroup(const Communicator& comm, Device device);
 
   Tensor allocate(Shape shape) override;

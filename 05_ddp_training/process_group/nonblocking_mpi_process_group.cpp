@@ -16,7 +16,8 @@ namespace {
 
 class RequestWork : public Work {
  public:
-  // `finish` runs once, when the request is done. The wait is what can hang, and has the name.
+  // `finish` runs once, when the request is done. The name belongs to the wait, as only that
+  // can hang.
   RequestWork(MPI_Request request, std::string operation, std::string name,
               std::function<void()> finish)
       : request_(request),
@@ -41,8 +42,8 @@ class RequestWork : public Work {
     MPI_CHECK(MPI_Wait(&request_, MPI_STATUS_IGNORE));
     finish_();
   }
-  // From the call to the end of the wait most of the time nothing is sent, and MPI does not
-  // tell when something was.
+  // Between the call and the end of the wait, nothing is sent most of the time, and MPI does
+  // not tell when something is.
   double elapsed_ms() override { return std::numeric_limits<double>::quiet_NaN(); }
 
  private:

@@ -1,8 +1,8 @@
-// The counter-example: MPI_Iallreduce per bucket, which looks like overlap and is little.
+// A counter-example: one MPI_Iallreduce per bucket looks like overlap but hides very little.
 //
-// MPI allows a non-blocking collective to move forward only inside MPI calls, and Open MPI's do
-// just that: between the call and the wait, while backward computes, next to nothing is sent
-// (open-mpi/ompi#8436). Compare the exposed communication of
+// MPI permits a non-blocking collective to advance only inside MPI calls, and Open MPI makes
+// use of that: between the call and the wait, while backward computes, almost nothing is sent
+// (open-mpi/ompi#8436). Compare the exposed communication of these two runs:
 //
 //   mpirun -np 2 build/bin/ddp_training --backend mpi-nonblocking
 //   mpirun -np 2 build/bin/ddp_training --backend mpi --overlap

@@ -9,7 +9,7 @@
 namespace dist {
 namespace {
 
-// The cores that this process may run on: what mpirun bound it to, or all.
+// The number of cores that this process may run on: those mpirun bound it to, or all.
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -26,7 +26,7 @@ OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
   if (request) return {*request, *request ? "on a thread of its own" : "asked for"};
   const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int cores = usable_cores();
-  // Bound ranks have their cores for themselves, the others share what there is.
+  // Ranks that are bound have their cores to themselves; others share all cores.
   const bool is_free = cores < all ? cores > threads : cores > comm.local_size() * threads;
   if (comm.all_agree(is_free)) return {true, "on a thread of its own"};
   return {false, fmt::format("no core is free for it: {} ranks on {} cores", comm.local_size(),

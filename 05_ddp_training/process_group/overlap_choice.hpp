@@ -1,6 +1,6 @@
-// Whether collectives get a thread of their own. Overlap needs something that is free while the
-// computation runs: where the ranks of a host use all of its cores, a further thread only takes
-// time from them.
+// Whether collectives get their own thread. Overlap needs a core that is free during the
+// computation. If the ranks of a host use all of its cores, another thread only takes time from
+// them.
 #pragma once
 
 #include "05_ddp_training/process_group/process_group.hpp"
@@ -16,8 +16,8 @@ struct OverlapChoice {
   std::string reason;  // for the reader, such as "no core is free for it: 2 ranks on 2 cores"
 };
 
-// Called on all ranks, the same on all. `request` unset: where each rank has more cores than
-// the `threads` it computes with.
+// Called on all ranks, with the same result on all. If `request` is unset, collectives overlap
+// if each rank has more cores than the `threads` it computes with.
 OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
                              const Communicator& comm, int threads);
 

@@ -1,11 +1,11 @@
-// What this file adds: collectives on tensors, whoever carries them (torch.distributed's
-// ProcessGroup and Work).
+// What this file adds: an interface for collectives on tensors, for every backend (like
+// ProcessGroup and Work in torch.distributed).
 //
-// The two streams are the ordering facts of a GPU, written into the types. `producer` is where
-// the tensor is still being computed: the collective starts after that work. `consumer` is
-// where the result is used: work queued there starts after the collective. On the CPU both are
-// no-ops. Collectives match by the order of the calls, so all ranks must make the same calls in
-// the same order.
+// The two stream parameters define the order of work on a GPU. `producer` is the stream that
+// still computes the tensor: the collective starts after its work. `consumer` is the stream
+// that uses the result: work queued there starts after the collective. On the CPU both do
+// nothing. Collectives match by the order of the calls, so all ranks must make the same calls
+// in the same order.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
@@ -18,18 +18,18 @@
 
 namespace dist {
 
-// A collective under way. Its tensor belongs to the process group until wait().
+// A collective in progress. Its tensor belongs to the process group until wait().
 class Work {
  public:
   virtual ~Work() = default;
   virtual bool is_completed() = 0;
-  // What is queued on `consumer` from now on sees the result. On a GPU the host does not wait.
-  // On the CPU the host does, and an exception of the collective comes out here.
+  // Work queued on `consumer` from now on sees the result. On a GPU the host does not wait. On
+  // the CPU the host waits, and an exception of the collective is thrown here.
   virtual void wait(const Stream& consumer) = 0;
-  // The host waits for the end. An exception of the collective comes out here too.
+  // The host waits for the end. Throws the collective's exception, if there was one.
   virtual void synchronize() = 0;
-  // From its start to its end, in milliseconds; the host waits for the end. NaN where nobody
-  // can see it.
+  // The time from start to end, in milliseconds; the host waits for the end. NaN if it cannot
+  // be measured.
   virtual double elapsed_ms() = 0;
 };
 
@@ -37,33 +37,33 @@ class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
 
-  // A tensor from memory that this group moves best; contents undefined. Called on all ranks,
-  // with the same shapes in the same order, while no collective is under way. It may go away on
-  // each rank by itself.
+  // A tensor in the memory that this group moves fastest; its contents are undefined. Called on
+  // all ranks, with the same shapes in the same order, while no collective is in progress. Each
+  // rank may free it independently.
   virtual Tensor allocate(Shape shape) = 0;
-  // The reduction over all ranks, in place; the same bits on all of them. `name` is for the
-  // trace and for a hang report.
+  // Reduces over all ranks, in place; the results are bitwise equal. `name` is for the trace
+  // and for hang reports.
   [[nodiscard]] virtual std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
                                                          const Stream& producer,
                                                          const std::string& name = {}) = 0;
-  // Root's numbers on all ranks, in place.
+  // Copies root's numbers to all ranks, in place.
   [[nodiscard]] virtual std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                                         const Stream& producer) = 0;
 
-  // The mean over all ranks of a few numbers in double precision, such as a step's loss:
-  // numbers, in the device's memory and lost, becomes result, in pinned host memory. Both must
-  // stay until the work is done.
+  // Computes the mean over all ranks of a few numbers in double precision, such as a step's
+  // loss. `numbers` is in the device's memory and is overwritten; `result` is in pinned host
+  // memory. Both must live until the work is done.
   [[nodiscard]] virtual std::unique_ptr<Work> mean(std::span<double> numbers,
                                                    std::span<double> result,
                                                    const Stream& producer) = 0;
 
-  // Its ranks.
+  // The ranks of this group.
   virtual const Communicator& comm() const = 0;
-  // The host waits until `stream` is done; throws Error if the collectives queued before that
-  // point failed, or if a rank they need has not come for too long.
+  // The host waits until `stream` is done. Throws Error if a collective queued before that
+  // failed, or if a rank that it needs did not arrive in time.
   virtual void synchronize(const Stream& stream) = 0;
 
-  // Whether collectives run beside the caller's own work.
+  // Whether collectives run concurrently with the caller's own work.
   virtual bool overlaps() const = 0;
   virtual std::string description() const = 0;  // "ours (ring)", for the reader
 };
@@ -77,14 +77,14 @@ struct BackendChoice {
   std::string reason;  // one sentence for the reader
 };
 
-// `request` is auto, ours, mpi, mpi-nonblocking or nccl; auto is nccl with one GPU per rank,
-// else ours. Called on all ranks, the same on all. Throws Error, on all ranks, naming --backend
-// if nccl cannot be had.
+// Called on all ranks, with the same result on all. `request` is auto, ours, mpi,
+// mpi-nonblocking or nccl; auto is nccl with one GPU per rank, else ours. If nccl is requested
+// but unavailable, throws Error on all ranks, naming --backend.
 BackendChoice choose_backend(const std::string& request, const Communicator& comm,
                              Device device);
 
-// Called on all ranks. `algorithm` is for ours, `overlap` for ours and mpi. `comm` must outlive
-// the group.
+// Called on all ranks. Only `ours` uses `algorithm`; only `ours` and `mpi` use `overlap`.
+// `comm` must outlive the group.
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
                                                  Device device, AllReduceAlgorithm algorithm,
                                                  bool overlap = false);

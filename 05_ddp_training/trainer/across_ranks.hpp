@@ -1,5 +1,5 @@
-// What this file adds: what no rank knows alone, by lesson 2's broadcast and lesson 3's
-// all-reduce.
+// What this file adds: results that need all ranks, computed with lesson 2's broadcast and
+// lesson 3's all-reduce.
 #pragma once
 
 #include "01_send_recv/gpu/host_copy.hpp"
@@ -19,15 +19,15 @@
 
 namespace dist {
 
-// Called on all ranks: the mean of their numbers, the same on all.
+// Called on all ranks: the mean of their numbers, equal on all of them.
 inline double mean_over_ranks(const Communicator& comm, double number) {
   std::array mean{number};
   all_reduce<double>(comm, mean, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
   return mean[0];
 }
 
-// Called on all ranks, when rank 0 has read a checkpoint: where the run stood and what the
-// optimizer remembers become everybody's. (The parameters are DataParallel's matter.)
+// Called on all ranks, after rank 0 has read a checkpoint. Broadcasts the run's position and
+// the optimizer's state. (DataParallel broadcasts the parameters.)
 inline void share_progress(const Communicator& comm, Position& position, Optimizer& optimizer,
                            const Stream& stream) {
   std::array<std::uint64_t, 4> numbers{position.step, position.epoch, position.taken,
@@ -41,7 +41,7 @@ inline void share_progress(const Communicator& comm, Position& position, Optimiz
   }
 }
 
-// Called on all ranks: the largest of their numbers, the same on all.
+// Called on all ranks: the largest of their numbers, equal on all of them.
 inline std::size_t largest_over_ranks(const Communicator& comm, std::size_t value) {
   std::array<std::uint64_t, 1> largest{value};
   all_reduce<std::uint64_t>(comm, largest, ReduceOp::max,
@@ -49,19 +49,20 @@ inline std::size_t largest_over_ranks(const Communicator& comm, std::size_t valu
   return largest[0];
 }
 
-// Called on all ranks, each with how long it computed in a step: the rank that the others had
-// to wait for, if there is one; the same on all.
+// Called on all ranks, each with its time of computation per step. Returns the rank that the
+// others had to wait for, if there is one; the same on all ranks.
 inline std::optional<Slowest> slowest_over_ranks(const Communicator& comm, double busy_ms) {
-  // Every rank writes into its own place of zeros, so the sum of all is the list.
+  // Each rank fills in its own element and leaves zeros elsewhere, so the sum is the whole
+  // list.
   std::vector<double> all(static_cast<std::size_t>(comm.size()), 0.0);
   all[static_cast<std::size_t>(comm.rank())] = busy_ms;
   all_reduce<double>(comm, all, ReduceOp::sum, AllReduceAlgorithm::recursive_doubling);
   return slowest(all);
 }
 
-// Called on all ranks: the fraction of `test` that the model gets right, the same on all. Every
-// rank tests its own part of the set, no sample twice, and the counts are added up; so the
-// result does not depend on the number of ranks.
+// Called on all ranks: the fraction of `test` that the model classifies correctly, equal on all
+// ranks. Every rank tests its own part of the set, no sample is tested twice, and the counts
+// are added up. So the result does not depend on the number of ranks.
 inline double test_accuracy(const Communicator& comm, const VirtualRanks& ranks, Mlp& model,
                             const Dataset& test, const Stream& stream) {
   std::array<std::uint64_t, 1> correct{0};

@@ -1,4 +1,4 @@
-// What this file adds: how many samples a model gets right.
+// What this file adds: a count of the samples that a model classifies correctly.
 #pragma once
 
 #include "04_distributed_sampler/data_loader.hpp"
@@ -11,7 +11,7 @@
 
 namespace dist {
 
-// Right answers among the samples that `indices` names. One rank; no message.
+// The number of correct predictions among the samples that `indices` names. Sends no messages.
 inline std::size_t count_correct(Mlp& model, const Dataset& dataset,
                                  std::vector<std::size_t> indices, const Stream& stream) {
   constexpr std::size_t kBatch = 250;  // any size gives the same count

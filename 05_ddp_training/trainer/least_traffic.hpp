@@ -1,4 +1,4 @@
-// What this file adds: the least that a rank must send in a step, whatever the all-reduce.
+// What this file adds: the least that a rank must send in a step with any all-reduce algorithm.
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -7,7 +7,7 @@
 
 namespace dist {
 
-// What each of `ranks` ranks must send at least, on average: 2 (N - 1) / N of the gradients'
+// The least that each of `ranks` ranks must send on average: 2 (N - 1) / N of the gradients'
 // bytes (Patarasuk and Yuan, 2009).
 inline double least_bytes_per_rank(std::span<const Parameter> parameters, int ranks) {
   double bytes = 0;

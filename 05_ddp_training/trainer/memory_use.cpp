@@ -11,7 +11,7 @@ namespace dist {
 MemoryUse memory_use() {
   std::map<std::string, std::size_t> bytes;
   std::ifstream status("/proc/self/status");
-  // "VmHWM:     1940 kB"; lines without a number are passed over.
+  // Parse lines such as "VmHWM:     1940 kB", and ignore lines without a number.
   for (std::string key; status >> key;) {
     std::size_t kib = 0;
     if (status >> kib) bytes[key] = 1024 * kib;
@@ -22,7 +22,7 @@ MemoryUse memory_use() {
                 .own = bytes["RssAnon:"],
                 .files = bytes["RssFile:"],
                 .shared = bytes["RssShmem:"]};
-  // The kernel brings its peak up to date now and then only.
+  // The kernel updates its peak only from time to time.
   use.peak = std::max(use.peak, use.own + use.files + use.shared);
   return use;
 }

@@ -14,8 +14,8 @@
 namespace dist {
 namespace {
 
-// The lines of `path` that tell of steps before `first_step`. One that was torn when the run
-// was killed is no JSON, and of a later step.
+// The lines of `path` for steps before `first_step`. A line that was cut off when the run was
+// killed is not JSON, and belongs to a later step.
 std::string lines_before(const std::string& path, std::size_t first_step) {
   std::ifstream file(path);
   std::string kept;
@@ -42,7 +42,7 @@ void MetricsFile::append(const Json& row) {
   file_ << row.dump() << '\n' << std::flush;
   if (file_) return;
   problem_ = fmt::format("--metrics: {}: cannot be written: {}", path_, std::strerror(errno));
-  fmt::print(stderr, "error: {}; training goes on without it\n", printable(problem_));
+  fmt::print(stderr, "error: {}; training continues without it\n", printable(problem_));
 }
 
 }  // namespace dist

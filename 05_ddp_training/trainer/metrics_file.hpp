@@ -1,5 +1,5 @@
-// What this file adds: --metrics, a file of JSON lines, one per step, that a run which goes on
-// continues as if it had never stopped.
+// What this file adds: --metrics, a file of JSON lines, one per step. A resumed run continues
+// it as if it had never stopped.
 #pragma once
 
 #include "common/console.hpp"
@@ -12,16 +12,16 @@ namespace dist {
 
 class MetricsFile {
  public:
-  // Called on one rank. Keeps the lines of steps before `first_step`: what an interrupted run
-  // wrote after its last checkpoint is written again. Nothing is kept for 0. Throws Error
+  // Called on one rank. Keeps the lines for steps before `first_step`, because the steps after
+  // the last checkpoint are repeated and written again. With 0, keeps nothing. Throws Error
   // naming the file.
   MetricsFile(std::string path, std::size_t first_step);
 
-  // One line, with a number under "step"; with the system when this returns. A full disk is no
-  // reason to lose a run: the first line that cannot be written is told on standard error, and
-  // it is the last.
+  // Writes one line, which has a number under "step", and hands it to the operating system. A
+  // full disk must not end the run: the first line that cannot be written is reported on
+  // standard error, and nothing is written after it.
   void append(const Json& row);
-  // What went wrong, as a sentence; empty if nothing did.
+  // What went wrong, as a sentence; empty if nothing went wrong.
   const std::string& problem() const { return problem_; }
 
  private:

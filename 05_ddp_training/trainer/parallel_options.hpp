@@ -1,4 +1,4 @@
-// The flags of training that only several processes need.
+// The training flags that only several processes need.
 #pragma once
 
 #include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
@@ -12,24 +12,24 @@
 namespace dist {
 
 struct ParallelOptions {
-  std::size_t global_batch = 0;  // 0: --batch-size rules
+  std::size_t global_batch = 0;  // 0: use --batch-size
   std::string backend = "auto";
   std::string algorithm = "ring";
   std::string data_parallel = "ddp";
   bool scale_lr = false;
   double first_bucket_mb = 1.0;
   double bucket_cap_mb = 1.0;
-  std::optional<bool> overlap;       // unset: where a core is free for it
+  std::optional<bool> overlap;       // unset: if a core is free for it
   std::size_t accumulate = 1;        // batches per optimizer step
-  std::size_t check_replicas = 100;  // steps between two comparisons; 0: none
+  std::size_t check_replicas = 100;  // steps between two comparisons; 0: no comparisons
   bool deterministic = false;
   bool explain = false;
 
-  // Adds the flags, and checks. One of them divides --global-batch into `training`'s batch
-  // size.
+  // Adds the flags and their checks. One check divides --global-batch by the number of ranks,
+  // and stores the result as the batch size of `training`.
   void declare(CommandLine& command_line, TrainingOptions& training, const Communicator& comm);
 
-  // Who plays which ranks.
+  // Which ranks each process plays.
   VirtualRanks ranks(const Communicator& comm) const;
   BucketCaps bucket_caps() const {
     constexpr double kMiB = 1024.0 * 1024.0;
@@ -38,7 +38,7 @@ struct ParallelOptions {
   }
 
  private:
-  // What --deterministic rules out, and what it chooses where the reader said nothing.
+  // Rejects flags that contradict --deterministic, and sets the defaults that it needs.
   void settle_deterministic(const CommandLine& command_line, const TrainingOptions& training,
                             const Communicator& comm);
 

@@ -1,5 +1,6 @@
-// What this file adds: what several processes settle beside a Setup: whether they are in one
-// run, who carries their messages, and how their gradients become one.
+// What this file adds: what several processes need in addition to a Setup: a check that they
+// are in the same run, the backend for their messages, and the way their gradients are
+// averaged.
 #pragma once
 
 #include "05_ddp_training/data_parallel/data_parallel.hpp"
@@ -21,10 +22,10 @@ class ParallelSetup : public Setup {
   // Also answers --explain.
   std::optional<int> read(int argc, char** argv) override;
 
-  // Called on all ranks: who carries gradients, as the flags say: ours, MPI or NCCL.
+  // Called on all ranks: the process group that the flags choose: ours, MPI or NCCL.
   std::unique_ptr<ProcessGroup> make_group();
-  // Called on all ranks: `model`, data-parallel as the flags say: in buckets, parameter by
-  // parameter, or in an order that gives the same bits on any number of processes.
+  // Called on all ranks: makes `model` data-parallel, as the flags say: with buckets, parameter
+  // by parameter, or in an order that gives equal bits on any number of processes.
   std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group) const;
 
   VirtualRanks ranks() const override { return parallel_.ranks(comm()); }

@@ -1,4 +1,4 @@
-// How far the run is, for whoever watches it.
+// A progress bar for long runs.
 #pragma once
 
 #include "common/console.hpp"
@@ -8,8 +8,8 @@
 
 namespace dist {
 
-// A bar on standard error for work of `total` steps. Drawn only when a person looks at it,
-// which under mpirun only the launcher can know: ./learn sets LEARN_TERMINAL=1 then.
+// Draws a bar on standard error for `total` steps, but only on a terminal. Under mpirun only
+// the launcher can know whether there is one: if so, ./learn sets LEARN_TERMINAL=1.
 class ProgressBar {
  public:
   ProgressBar(const Console& console, std::string label, std::size_t total);
@@ -18,7 +18,7 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   void advance();
-  // Takes the bar off the screen, so that a line can be printed in its place.
+  // Removes the bar from the screen, so that a line can be printed in its place.
   void clear();
 
  private:

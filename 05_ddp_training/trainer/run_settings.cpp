@@ -11,14 +11,14 @@
 namespace dist {
 namespace {
 
-// Neither of these changes a number that is computed. The data are compared by their content,
+// None of these changes a computed number by itself. The data is compared by its content, and
 // the batch by the samples per step.
 constexpr std::array<std::string_view, 19> kFree{
     "--data",    "--batch-size",     "--global-batch",     "--epochs", "--max-steps",
     "--init",    "--checkpoint",     "--checkpoint-every", "--resume", "--evaluate",
     "--metrics", "--check-replicas", "--overlap",          "--json",   "--trace",
     "--strict",  "--timeout",        "--explain",          "test data"};
-// These change the order in which a sum is rounded, and so the last bits.
+// These change the order of additions, and so the last bits of the results.
 constexpr std::array<std::string_view, 7> kRounding{
     "--device",        "--threads",       "--backend",        "--algorithm",
     "--data-parallel", "--bucket-cap-mb", "--first-bucket-mb"};
@@ -59,17 +59,18 @@ std::vector<std::string> require_same_run(const RunSettings& before, const RunSe
     const std::string was = value_in(before, name);
     if (was == value || name == kRanks) continue;
     if (contains(kRounding, name)) {
-      notes.push_back(fmt::format("{}: {} instead of {}: sums are rounded otherwise from here",
-                                  name, value, was));
+      notes.push_back(fmt::format(
+          "{}: {} instead of {}: sums are rounded differently from here", name, value, was));
     } else if (name != kSamplesPerStep || !other_ranks || any_ranks) {
-      throw Error(fmt::format("{}: {}, but {} is of a run with {}", name, value, file, was));
+      throw Error(fmt::format("{}: {}, but {} is from a run with {}", name, value, file, was));
     }
   }
   if (other_ranks && !any_ranks) {
-    notes.push_back(fmt::format(
-        "{} ranks instead of {}: other batches from here, {} samples per step instead of {}",
-        value_in(now, kRanks), value_in(before, kRanks), value_in(now, kSamplesPerStep),
-        value_in(before, kSamplesPerStep)));
+    notes.push_back(
+        fmt::format("{} ranks instead of {}: different batches from here, {} samples per step "
+                    "instead of {}",
+                    value_in(now, kRanks), value_in(before, kRanks),
+                    value_in(now, kSamplesPerStep), value_in(before, kSamplesPerStep)));
   }
   return notes;
 }

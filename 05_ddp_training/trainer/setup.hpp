@@ -1,6 +1,6 @@
-// What this file adds: everything that a training program settles before its first step: flags,
-// device, data, and where training begins. single_process needs no more; what several processes
-// add is in parallel_setup.hpp.
+// What this file adds: everything that a training program decides before its first step: flags,
+// device, data, and where training begins. This is enough for single_process;
+// parallel_setup.hpp adds what several processes need.
 #pragma once
 
 #include "04_distributed_sampler/batch.hpp"
@@ -25,29 +25,29 @@ class Setup {
   Setup(const Setup&) = delete;
   Setup& operator=(const Setup&) = delete;
 
-  // Called on all ranks, first of all. Reads the flags and the data and checks them, on all
-  // ranks together. Returns the exit status if there is nothing to train: --help, bad usage.
+  // Called first, on all ranks. Reads and checks the flags and the data, on all ranks together.
+  // Returns the exit status if there is nothing to train, as with --help or wrong flags.
   virtual std::optional<int> read(int argc, char** argv);
 
   const Communicator& comm() const { return comm_; }
   const Console& console() const { return *console_; }
   const Stream& stream() const { return *stream_; }
-  // One generator for the model and then the data, in this order: PyTorch's numbers depend on
-  // it.
+  // One generator for the model and then the data. This order is needed to get PyTorch's random
+  // numbers.
   Generator& generator() { return *generator_; }
   const Dataset& train() const { return data.train(); }
 
-  // What data parallelism changes about a run.
+  // These functions are what data parallelism changes about a run.
   virtual VirtualRanks ranks() const { return {1, 1, 0}; }
   virtual std::size_t accumulate() const { return 1; }
   virtual LrSchedule schedule() const;
   virtual std::size_t check_replicas() const { return 0; }  // steps; 0: never
   virtual RunDescription description() const;
-  // How the run begins, for the reader, and what its end promises.
+  // The lines that introduce the run, and what its last line promises.
   virtual std::vector<std::string> opening(const Mlp& model) const;
   virtual std::string promise() const { return "all parameters are finite"; }
 
-  // How this process's samples make batches and steps.
+  // How this process's samples are divided into batches and steps.
   BatchPlan batches() const;
 
   TrainingOptions options;
@@ -55,17 +55,20 @@ class Setup {
   StartingPoint start;
   RunSettings settings;
   DeviceChoice device;
-  std::size_t memory_before = 0;  // there was a model, in bytes
+  std::size_t memory_before = 0;  // memory in use before the model was made, in bytes
 
  protected:
-  virtual std::string title() const { return "Lesson 5, before: one process trains alone."; }
-  // Whether the number of processes changes nothing about a run (--deterministic).
+  virtual std::string title() const {
+    return "Lesson 5's starting point: one process trains alone.";
+  }
+  // Whether the number of processes has no effect on the results (--deterministic).
   virtual bool fixed_ranks() const { return false; }
-  // What all ranks must agree on: flags, and data by their content.
+  // What all ranks must agree on: the flags, and the content of the data.
   const std::vector<CommandLine::Value>& values() const { return values_; }
-  // Between the other flags: adds its own, and checks of how they fit.
+  // Adds further flags between the others, and checks that they are consistent.
   virtual void declare(CommandLine&) {}
-  // Called on all ranks when each of them has passed its own checks. Throws Error on all.
+  // Called on all ranks after each of them has passed its own checks. Throws Error on all
+  // ranks.
   virtual void check_together() {}
 
  private:

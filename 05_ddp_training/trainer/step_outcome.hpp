@@ -1,5 +1,5 @@
-// What this file adds: what one step has to tell, on its way to the host. It is read while the
-// next step runs, so that no step waits for its own answer.
+// What this file adds: the outcome of one step, on its way to the host. It is read while the
+// next step runs, so that no step waits for its own outcome.
 #pragma once
 
 #include "05_ddp_training/process_group/process_group.hpp"
@@ -13,29 +13,29 @@
 
 namespace dist {
 
-// Of one step, in milliseconds.
+// Times of one step, in milliseconds.
 struct CommunicationTimes {
-  double total = 0;     // what the all-reduces took, one after the other
+  double total = 0;     // the sum over all all-reduces
   double exposed = 0;   // the part during which nothing was computed
   double hideable = 0;  // the part that backward could have hidden (overlap_bound.hpp)
 };
 
 struct StepOutcome {
-  std::span<const double> means;  // this rank's batches' losses, in the device's memory
-  std::span<double> numbers;      // there too: their mean, and 1 if this rank was asked to stop
-  // The same two, over all ranks if a collective was asked for them, in host memory.
+  std::span<const double> means;  // the losses of this rank's batches, on the device
+  std::span<double> numbers;      // on the device: their mean, and 1 if this rank must stop
+  // The same two numbers in host memory, as means over all ranks if there is a collective.
   std::span<double> result;
-  Event copied{};                      // they are there ...
-  std::shared_ptr<Work> collective{};  // ... and so are the other ranks'
+  Event copied{};                      // this rank's numbers have arrived
+  std::shared_ptr<Work> collective{};  // their mean over all ranks has arrived
 
-  std::size_t samples = 0;  // of this rank
-  double waited_ms = 0;     // for its batches
+  std::size_t samples = 0;  // on this rank
+  double waited_ms = 0;     // waiting for its batches
   bool ends_epoch = false;
   std::function<CommunicationTimes()> times{};  // empty: nothing was sent
-  // The most that a rank sent, if it was counted in this step.
+  // The most bytes that any rank sent, if they were counted in this step.
   std::optional<std::uint64_t> bytes_sent{};
 
-  // The host waits for this step, and no longer.
+  // The host waits for this step, but not for later ones.
   void wait() const {
     copied.synchronize();
     if (collective) collective->synchronize();

@@ -10,7 +10,7 @@
 namespace dist {
 namespace {
 
-// What remains of a short run is half of it.
+// At least half of a short run is kept.
 std::size_t steps_left_out(std::size_t steps) {
   return std::min<std::size_t>(5, steps / 2);
 }

@@ -1,4 +1,4 @@
-// What this file adds: where a step's time goes.
+// What this file adds: a record of how long each part of a step takes.
 #pragma once
 
 #include <cstddef>
@@ -7,24 +7,23 @@
 
 namespace dist {
 
-// Of one step, in milliseconds.
+// Times of one step, in milliseconds.
 struct StepTimes {
   double step = 0;
   double data = 0;           // waiting for the batch
-  double communication = 0;  // all-reduces, one after the other
+  double communication = 0;  // the sum over all all-reduces
   double exposed = 0;        // the part of them during which nothing was computed
   double hideable = 0;       // the part of them that backward could have hidden
   double optimizer = 0;
   double compute() const { return step - data - exposed - optimizer; }  // forward, backward
   double busy() const { return step - exposed; }  // not waiting for other ranks
 
-  // How much of the communication was hidden, from 0 to 1. NaN if nobody knows how long it
-  // took.
+  // The fraction of the communication that was hidden, from 0 to 1. NaN if its time is unknown.
   double hidden() const;
 };
 
-// All steps of a run. The first ones are left out of the figures: they allocate memory and warm
-// caches up.
+// All steps of a run. The figures leave out the first steps, which allocate memory and warm up
+// caches.
 class StepTimeline {
  public:
   void add(const StepTimes& times, std::size_t samples);

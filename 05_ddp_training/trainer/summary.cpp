@@ -15,7 +15,7 @@ namespace {
 std::string communication_line(const StepTimes& times, const std::string& how) {
   const double hidden = times.hidden();
   if (!std::isfinite(times.communication)) {
-    return fmt::format("communication: how much of it was hidden, nobody can see ({})", how);
+    return fmt::format("communication: how much of it was hidden cannot be measured ({})", how);
   }
   std::string text = fmt::format("communication: {:.2f} ms per step, {:.0f} % of it hidden",
                                  times.communication, 100 * hidden);
@@ -26,7 +26,7 @@ std::string communication_line(const StepTimes& times, const std::string& how) {
   return text + fmt::format(" ({})", how);
 }
 
-// Communication that is no message has been seen by nobody.
+// Communication without messages, such as through shared memory, cannot be counted.
 std::string traffic_line(const Summary& run) {
   constexpr double kMiB = 1024.0 * 1024.0;
   const std::string least =
@@ -42,7 +42,7 @@ Json nullable(const std::string& text) {
   return text.empty() ? Json() : Json(text);
 }
 
-// By name; `finite` becomes false if a number is not.
+// Describes each parameter by name. Sets `finite` to false if a number is not finite.
 Json described(std::span<const Parameter> parameters, const Stream& stream, bool& finite) {
   Json all = Json::object();
   for (const Parameter& parameter : parameters) {

@@ -1,5 +1,5 @@
-// What a run says at its end: where the time went, what was sent, what memory was needed, and
-// the parameters, so that two runs can be compared.
+// What a run reports at its end: where the time went, what was sent, how much memory was
+// needed, and the parameters, so that two runs can be compared.
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -16,7 +16,7 @@
 
 namespace dist {
 
-// Who trained, and how gradients travelled.
+// The ranks and the device of a run, and how its gradients travelled.
 struct RunDescription {
   std::string device;
   std::string backend{};    // null in the row if empty
@@ -31,12 +31,12 @@ struct Summary {
   std::size_t skipped = 0;
   bool replicas_identical = true;
   std::optional<double> test_accuracy{};
-  std::optional<std::uint64_t> bytes_sent{};  // by a rank in a step; nothing if in no message
-  double least_bytes = 0;                     // the least that it must send
+  std::optional<std::uint64_t> bytes_sent{};  // by a rank in a step; unset if not in messages
+  double least_bytes = 0;                     // the least that a rank must send
   TrainingMemory memory{};
   std::optional<Slowest> slowest{};  // the rank that the others waited for
 
-  // Prints lines or the last row. Returns false if a parameter is not finite any more.
+  // Prints lines, or the last JSON row. Returns false if a parameter is not finite.
   bool print(const Console& console, const StepTimeline& times,
              std::span<const Parameter> parameters, const Stream& stream) const;
 };

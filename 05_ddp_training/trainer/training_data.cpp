@@ -16,7 +16,7 @@
 namespace dist {
 namespace {
 
-// 8000 + 2000, as many as the MNIST set that the tests use.
+// The same sizes as the MNIST subset that the tests use.
 constexpr std::size_t kTrainDigits = 8000;
 constexpr std::size_t kTestDigits = 2000;
 
@@ -41,7 +41,7 @@ std::vector<std::string> find_image_files(const std::string& folder) {
     }
   }
   if (problem) throw Error(fmt::format("--data: {}: {}", folder, problem.message()));
-  if (found.empty()) throw Error(fmt::format("--data: {}: no *{}[.gz] there", folder, kMiddle));
+  if (found.empty()) throw Error(fmt::format("--data: {}: has no *{}[.gz]", folder, kMiddle));
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -67,11 +67,11 @@ void check_widths(TrainingOptions& options, std::size_t features, std::size_t cl
     options.layers.back() = classes;
   }
   if (options.layers.front() != features) {
-    throw Error(fmt::format("--layers: the input width is {}, a sample has {} features",
+    throw Error(fmt::format("--layers: the input width is {}, but a sample has {} features",
                             options.layers.front(), features));
   }
   if (options.layers.back() != classes) {
-    throw Error(fmt::format("--layers: the output width is {}, the data has {} classes",
+    throw Error(fmt::format("--layers: the output width is {}, but the data has {} classes",
                             options.layers.back(), classes));
   }
 }
@@ -87,7 +87,7 @@ std::string fingerprint(const std::string& name, const Dataset& data) {
   return fmt::format("{}, {} samples, {:016x}", name, data.size(), hash.value());
 }
 
-// Each of `processes` plays `here` ranks, which share its batch.
+// Each of the `processes` plays `here` ranks, which share its batch.
 void check_counts(const TrainingOptions& options, std::size_t samples, int processes,
                   std::size_t here) {
   const int ranks = processes * static_cast<int>(here);
@@ -97,12 +97,12 @@ void check_counts(const TrainingOptions& options, std::size_t samples, int proce
                             here > 1 ? " virtual" : ""));
   }
   if (batch_size > samples) {
-    throw Error(fmt::format("--batch-size: {} per rank, the whole training set has {}",
+    throw Error(fmt::format("--batch-size: {} per rank, but the whole training set has {}",
                             batch_size, samples));
   }
   const DistributedSampler sampler(samples, ranks, 0, options.sampler);
   if (options.loader_drop_last && sampler.num_samples() < batch_size) {
-    throw Error(fmt::format("--loader-drop-last: leaves no batch, a rank has only {} samples",
+    throw Error(fmt::format("--loader-drop-last: leaves no batch: a rank has only {} samples",
                             sampler.num_samples()));
   }
 }
@@ -110,7 +110,7 @@ void check_counts(const TrainingOptions& options, std::size_t samples, int proce
 }  // namespace
 
 void TrainingData::load_digits() {
-  // Seeds of their own: the digits are the same whatever --seed the model gets.
+  // These seeds are fixed, so that the digits do not depend on --seed.
   train_ = std::make_unique<IdxDataset>(digits_dataset(kTrainDigits, 1));
   test_ = std::make_unique<IdxDataset>(digits_dataset(kTestDigits, 2));
 }

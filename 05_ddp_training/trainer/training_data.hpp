@@ -1,4 +1,4 @@
-// Which data a run trains and tests on, by its flags.
+// The data that a run trains and tests on, as its flags say.
 #pragma once
 
 #include "02_broadcast/random.hpp"
@@ -12,24 +12,24 @@ namespace dist {
 
 class TrainingData {
  public:
-  // Reads or renders what --dataset names, fits --layers to it if the reader gave none, and
-  // checks what must fit: widths, batch size, and the ranks against the number of samples: each
-  // of `processes` plays `ranks_per_process`. Throws Error naming the flag or the file. The
-  // synthetic set is not drawn yet.
+  // Reads or renders what --dataset names, and adapts the default --layers to it. Checks the
+  // widths, the batch size, and the number of ranks, which is `processes` times
+  // `ranks_per_process`. Throws Error naming the flag or the file. Does not draw the synthetic
+  // set yet.
   void load(TrainingOptions& options, int processes, std::size_t ranks_per_process = 1);
 
-  // The sets by their content, for comparing with other ranks' and other runs': name, size and
-  // a hash of every number, such as "digits, 8000 samples, 1f2e...". The synthetic set is its
-  // flags. Called "training data" and "test data". Reads all of both.
+  // Fingerprints named "training data" and "test data", for comparison with other ranks and
+  // other runs: name, size and a hash of all numbers, such as "digits, 8000 samples, 1f2e...".
+  // The synthetic set is described by its flags instead. Reads all the data.
   std::vector<CommandLine::Value> fingerprints(const TrainingOptions& options) const;
 
-  // How many samples there are to train on, also before they are drawn.
+  // The number of training samples, known even before they are drawn.
   std::size_t size(const TrainingOptions& options) const {
     return train_ ? train_->size() : options.samples;
   }
 
-  // Draws the synthetic set; does nothing for the others. PyTorch's program draws the model
-  // first, from the same generator, so this comes after the model.
+  // Draws the synthetic set; does nothing for the others. Call it after making the model,
+  // because the PyTorch program draws the model first, from the same generator.
   void draw(const TrainingOptions& options, Generator& generator);
 
   const Dataset& train() const { return *train_; }
@@ -39,7 +39,7 @@ class TrainingData {
   void load_digits();
   void load_idx(const TrainingOptions& options);
 
-  std::unique_ptr<Dataset> whole_;  // what train_ and test_ are parts of, if they are
+  std::unique_ptr<Dataset> whole_;  // set if train_ and test_ are parts of one data set
   std::unique_ptr<Dataset> train_;
   std::unique_ptr<Dataset> test_;
 };

@@ -59,7 +59,7 @@ void TrainingLog::tested(std::optional<double> test_accuracy) {
 
 void TrainingLog::stopped(const std::string& checkpoint) {
   progress_.clear();
-  console_.line(fmt::format("stopped after step {} of {}, as asked; --resume goes on from {}",
+  console_.line(fmt::format("stopped after step {} of {}, as asked; --resume continues from {}",
                             steps_, total_steps_, checkpoint));
   console_.row({{"stopped", true}, {"steps", steps_}, {"checkpoint", checkpoint}});
 }

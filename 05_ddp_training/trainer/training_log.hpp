@@ -1,4 +1,4 @@
-// What a run says while it trains: a row per step, a line per epoch.
+// What a run prints while it trains: a JSON row per step, or a line per epoch.
 #pragma once
 
 #include "05_ddp_training/trainer/metrics_file.hpp"
@@ -14,26 +14,26 @@ namespace dist {
 
 class TrainingLog {
  public:
-  // `console` must outlive the log. The run begins after `steps_before` steps of an earlier one
-  // and ends after `total_steps`. Opens --metrics on the process that speaks; throws Error if
-  // it cannot.
+  // `console` must outlive the log. The run continues after `steps_before` steps of an earlier
+  // one and ends after `total_steps`. Opens --metrics on the process that prints; throws Error
+  // if that fails.
   TrainingLog(const Console& console, const TrainingOptions& options, std::size_t steps_before,
               std::size_t total_steps);
 
-  // One row: the loss before the step, averaged over ranks, and the learning rate it took. A
-  // step that was skipped names the parameter whose gradient was not finite.
+  // Prints one row: the loss before the step, averaged over ranks, and its learning rate. For a
+  // skipped step, `not_finite` names the parameter whose gradient was not finite.
   void step(std::size_t epoch, double loss, double lr, const std::string& not_finite);
-  // After each epoch. No accuracy for data without a test set.
+  // Called after each epoch. The accuracy is unset for data without a test set.
   void epoch(std::size_t epoch, std::optional<double> test_accuracy);
-  // Instead, when nothing was trained.
+  // Called instead if nothing was trained.
   void tested(std::optional<double> test_accuracy);
-  // The run ends before its end because it was asked to; `checkpoint` holds it.
+  // The run stops early on request; `checkpoint` is the file to resume from.
   void stopped(const std::string& checkpoint);
 
-  // Why --metrics does not hold every step; empty if it does.
+  // Why the file of --metrics lacks steps; empty if it has all of them.
   std::string problem() const { return metrics_ ? metrics_->problem() : ""; }
 
-  // Told of so far, an earlier run's steps included.
+  // The number of steps so far, including those of an earlier run.
   std::size_t steps() const { return steps_; }
   std::size_t skipped() const { return skipped_; }
 

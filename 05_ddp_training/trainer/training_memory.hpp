@@ -1,5 +1,5 @@
-// What this file adds: where a rank's memory goes. Every rank of data parallelism holds a whole
-// model, its gradients and its optimizer state, however many ranks there are.
+// What this file adds: where a rank's memory goes. In data parallelism every rank holds a whole
+// model, its gradients and its optimizer state, whatever the number of ranks.
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -17,19 +17,19 @@ struct TrainingMemory {
   std::size_t gradients = 0;
   std::size_t optimizer_state = 0;
   std::size_t activations = 0;
-  // Measured (memory_use): what the process had at most after the first step, and what before
-  // there was a model, which is the program with its libraries, MPI, and the data set. 0 where
-  // it cannot be measured.
+  // Measured (memory_use): the peak after the first step, and the memory before the model was
+  // made, which is the program with its libraries, MPI, and the data set. 0 if it cannot be
+  // measured.
   std::size_t peak = 0;
   std::size_t before = 0;
 
   std::size_t counted() const { return parameters + gradients + optimizer_state + activations; }
 };
 
-// The counted part, of one rank. The same on all of them.
+// The counted part of one rank's memory, which is the same on all ranks.
 TrainingMemory count_memory(const Mlp& model, const Optimizer& optimizer);
 
-// One line for the reader. Tensors on a GPU take no memory of the host.
+// One line for the reader. Tensors on a GPU use no host memory.
 std::string describe(const TrainingMemory& memory, const std::string& device);
 Json json_of(const TrainingMemory& memory);
 

@@ -1,4 +1,4 @@
-// The flags that training has, on one process or on many.
+// The training flags for one process or many.
 #pragma once
 
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -18,7 +18,7 @@ struct TrainingOptions {
   std::string data;            // folder of IDX files
   std::size_t samples = 1000;  // of the synthetic set
   std::size_t classes = 10;    // of the synthetic set
-  double test_fraction = 0.2;  // of a single pair of IDX files
+  double test_fraction = 0.2;  // part of a single pair of IDX files that is used for testing
 
   std::vector<std::size_t> layers{784, 512, 512, 512, 10};
   bool layers_given = false;
@@ -34,12 +34,12 @@ struct TrainingOptions {
   std::size_t checkpoint_every = 0;  // steps; 0: at the end only
   std::string metrics;               // empty: none
 
-  // Adds the flags, and a check of those that must fit each other. With `writes` (one rank),
-  // also checks that the files named can be written.
+  // Adds the flags, and a check that they are consistent. With `writes` (on one rank), also
+  // checks that the output files can be written.
   void declare(CommandLine& command_line, bool writes);
 
-  // How many steps training has when it ends: `done` before this run, `left` in the epoch that
-  // it begins in (number `epoch`, from 0), `per_epoch` in each later one.
+  // The total number of steps at the end of training: `done` before this run, `left` in its
+  // first epoch (number `epoch`, from 0), and `per_epoch` in each later one.
   std::size_t total_steps(std::size_t done, std::size_t epoch, std::size_t left,
                           std::size_t per_epoch) const;
 };

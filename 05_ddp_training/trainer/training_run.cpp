@@ -11,8 +11,8 @@
 namespace dist {
 namespace {
 
-constexpr std::size_t kNumbers = 2;  // of a step: its loss, and whether to stop
-constexpr std::size_t kSteps = 2;    // under way
+constexpr std::size_t kNumbers = 2;  // per step: its loss, and whether to stop
+constexpr std::size_t kSteps = 2;    // steps in progress
 
 }  // namespace
 
@@ -37,7 +37,7 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
                                setup.options.sampler);
   const std::size_t per_epoch = plan.steps(sampler.num_samples());
   std::size_t left = plan.steps(sampler.indices_after(position_.taken).size());
-  if (left == 0) {  // on other ranks, what an epoch has left may not make a batch
+  if (left == 0) {  // with other numbers of ranks, the rest of an epoch may not fill a batch
     position_.start_next_epoch();
     left = per_epoch;
   }
@@ -58,7 +58,7 @@ std::optional<std::size_t> TrainingRun::next_epoch() {
     if (!trained) log_->tested(test_accuracy());
     return std::nullopt;
   }
-  start_clock();  // what came before is not part of a step
+  start_clock();  // do not count anything earlier as part of a step
   return position_.epoch;
 }
 
@@ -89,7 +89,7 @@ bool TrainingRun::after_step(StepOutcome outcome) {
   start_clock();
   position_.advance(now.outcome.samples * static_cast<std::size_t>(setup_.comm().size()),
                     now.outcome.ends_epoch);
-  // The step before this one: by now it is done, and what it says the same on all ranks.
+  // Read the outcome of the previous step, which is done by now and equal on all ranks.
   drain();
   pending_ = std::move(now);
 
@@ -126,8 +126,8 @@ void TrainingRun::read(Pending& step) {
     times.hideable = communication.hideable;
   }
   if (outcome.bytes_sent) summary_.bytes_sent = outcome.bytes_sent;
-  // The first all-reduce has touched what the ranks share; only from there on can it be told
-  // apart from the peak (MemoryUse::peak_share).
+  // Only after the first all-reduce has touched the shared memory can it be separated from the
+  // rest of the peak (MemoryUse::peak_share).
   if (times_.steps() == 0) restart_peak();
   times_.add(times, outcome.samples * static_cast<std::size_t>(setup_.comm().size()));
   log_->step(step.epoch, outcome.loss(), step.lr,
@@ -159,7 +159,7 @@ int TrainingRun::verdict() {
 
   summary_.slowest = slowest_over_ranks(comm, times_.typical().busy());
 
-  // N models or one? Every parameter of every rank is compared.
+  // Are the N models still one? Compare every parameter of every rank.
   const std::string difference = first_difference(comm, model_.parameters(), stream_);
   summary_.replicas_identical = difference.empty();
   const bool finite = summary_.print(console, times_, model_.parameters(), stream_);
@@ -171,7 +171,7 @@ int TrainingRun::verdict() {
 
 void TrainingRun::save() {
   if (setup_.comm().rank() != 0)
-    return;  // all replicas are equal; two writers would tear one file
+    return;  // all replicas are equal, and two writers would damage the file
   save_checkpoint(setup_.options.checkpoint, model_.parameters(), optimizer_, position_,
                   setup_.settings, stream_);
 }
