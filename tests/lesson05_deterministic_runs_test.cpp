@@ -1,5 +1,5 @@
-// Lesson 5: whole runs with --deterministic, on GPUs too where there are some: after every step
-// 1, 2, 4 and 8 processes have the same bits, and they train as without it.
+// Lesson 5: whole runs with --deterministic, on the CPU and on any GPUs. After every step 1, 2,
+// 4 and 8 processes have the same bits, and the flag does not change what is learned.
 #include "02_broadcast/fingerprint.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
@@ -31,19 +31,19 @@ struct Job {
   std::string optimizer;
 };
 
-// What a run leaves behind: of each step the fingerprint of all parameters, and the loss.
+// The record of a run: for each step the fingerprint of all parameters, and the loss.
 struct Trajectory {
   std::vector<std::uint64_t> parameters;
   std::vector<double> losses;
-  std::vector<std::size_t> rows;  // of all ranks
+  std::vector<std::size_t> rows;  // over all ranks
   double accuracy = 0;
   bool operator==(const Trajectory&) const = default;
 };
 
-// Three epochs, as main.cpp has them.
+// Three epochs with the same loop as main.cpp.
 Trajectory train(const Communicator& comm, bool deterministic, const Job& job, Device device) {
   const Stream stream(device);
-  Generator generator(100 + static_cast<std::uint64_t>(comm.rank()));  // 0's is everybody's
+  Generator generator(100 + static_cast<std::uint64_t>(comm.rank()));  // rank 0's model counts
   const std::vector<std::size_t> widths{20, 33, 17, 5};
   Mlp model(widths, generator, stream);
   Generator of_data(7);
@@ -102,8 +102,8 @@ TEST_CASE("after every step 1, 2, 4 and 8 processes have the same bits",
     for (const std::string optimizer : {"adam", "sgd"}) {
       for (const bool drop_last : {false, true}) {
         for (const bool loader_drop_last : {false, true}) {
-          // 203 samples are 26 or 25 for each virtual rank; in batches of 3 or 5 the last one
-          // of an epoch is short, or there is none.
+          // Each virtual rank gets 26 or 25 of the 203 samples. With batches of 3 or 5 the last
+          // batch of an epoch is short or dropped.
           for (const std::size_t global_batch : {24U, 40U}) {
             const SamplerOptions sampler{.shuffle = true, .seed = 2, .drop_last = drop_last};
             const Job job{203, global_batch, sampler, loader_drop_last, optimizer};
@@ -136,7 +136,7 @@ TEST_CASE("after every step 1, 2, 4 and 8 processes have the same bits",
 }
 
 TEST_CASE("--deterministic trains as usual, but for the bits", "[deterministic]") {
-  // 200 samples and batches of 40 divide by everything, so that all learn from the same.
+  // 200 samples and batches of 40 divide evenly, so that both runs learn from the same samples.
   const Job job{200, 40, {.shuffle = true, .seed = 2}, false, "sgd"};
   Trajectory usual, fixed;
   in_groups_of(1, [&](const Communicator& self) {
@@ -148,7 +148,7 @@ TEST_CASE("--deterministic trains as usual, but for the bits", "[deterministic]"
     CHECK(std::abs(usual.losses[i] - fixed.losses[i]) < 1e-5);
   }
   CHECK(usual.accuracy == fixed.accuracy);
-  // And without it the bits do depend on the number of ranks: the test above can fail.
+  // Without the flag the bits do depend on the number of ranks, so the test above can fail.
   for (const int size : group_sizes()) {
     if (size == 1) continue;
     in_groups_of(size, [&](const Communicator& group) {

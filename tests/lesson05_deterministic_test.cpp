@@ -1,5 +1,5 @@
-// Lesson 5, --deterministic: in which order is added, on any number of processes. That whole
-// runs do not depend on it is shown by programs_deterministic_test.cpp.
+// Lesson 5, --deterministic: the order of additions on any number of processes. For whole runs
+// see programs_deterministic_test.cpp.
 #include "02_broadcast/fingerprint.hpp"
 #include "05_ddp_training/advanced/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/advanced/deterministic/tree_sum.hpp"
@@ -31,7 +31,8 @@ using dist::test::played_by;
 using dist::test::upload;
 using dist::test::world;
 
-// `count` numbers of virtual rank `rank`, whose sum rounds differently in every order.
+// `count` numbers of virtual rank `rank`. Their sum over ranks rounds differently in every
+// order.
 Floats leaf(int rank, std::size_t count, float magnitude = 1.0F) {
   Generator generator(500 + static_cast<std::uint64_t>(rank));
   Floats values(count);
@@ -40,7 +41,7 @@ Floats leaf(int rank, std::size_t count, float magnitude = 1.0F) {
   return values;
 }
 
-// The tree, written out.
+// The sum in the order of the tree, written out.
 template <class T>
 T sum_of_eight(const std::array<T, 8>& x) {
   const T left = (x[0] + x[4]) + (x[2] + x[6]);
@@ -99,7 +100,7 @@ TEST_CASE("the tree over processes goes on where the one within them ends", "[de
       const Floats more = leaf(rank, count);
       for (std::size_t i = 0; i < count; ++i) in_order[i] += more[i];
     }
-    if (count > 1) CHECK_FALSE(same_bits(in_order, wanted));  // so the order shows
+    if (count > 1) CHECK_FALSE(same_bits(in_order, wanted));  // the order matters
     for (const int size : group_sizes()) {
       in_groups_of(size, [&](const Communicator& group) {
         const VirtualRanks ranks = played_by(group);
@@ -121,7 +122,7 @@ TEST_CASE("the tree over processes goes on where the one within them ends", "[de
   const std::array losses{1.0, 1e16, 3.0, -1e16, 6.0, 7e15, 12.0, 13.0};
   const double neighbours_first = ((losses[0] + losses[1]) + (losses[2] + losses[3])) +
                                   ((losses[4] + losses[5]) + (losses[6] + losses[7]));
-  CHECK(neighbours_first != sum_of_eight(losses));  // so the order shows
+  CHECK(neighbours_first != sum_of_eight(losses));  // the order matters
   for (const int size : group_sizes()) {
     in_groups_of(size, [&](const Communicator& group) {
       std::vector<double> mine;
@@ -149,11 +150,11 @@ TEST_CASE("a number of processes that makes no pairs is refused", "[deterministi
 
 namespace {
 
-// One Linear(1, count), whose bias gets exactly the gradient that backward is given for a batch
-// of one row: so any numbers can be had as gradients.
+// One Linear(1, count). With a batch of one row, its bias gets exactly the gradient that is
+// passed to backward, so gradients can have any values.
 struct Funnel {
-  Floats wanted;     // mean over the virtual ranks
-  Floats too_early;  // every rank's own share of the mean, added up in the same tree
+  Floats wanted;     // the mean over the virtual ranks, divided after adding
+  Floats too_early;  // divided before adding, in the same tree
   bool ok = true;
 
   void run(const Communicator& group, const Stream& stream, std::size_t count,
@@ -165,7 +166,7 @@ struct Funnel {
     const VirtualRanks ranks = played_by(group);
     const auto parallel = make_deterministic_data_parallel(model, *carrier, stream, ranks);
     const Tensor input = upload(stream, {1.0F}, {1, 1});
-    for (int step = 0; step < 2; ++step) {  // the second must not see the first one's sums
+    for (int step = 0; step < 2; ++step) {  // the second step must not see the first one's sums
       for (std::size_t i = 0; i < ranks.per_process(); ++i) {
         parallel->forward(input, stream);
         const Tensor gradient =
@@ -175,7 +176,7 @@ struct Funnel {
       const CommunicationTimes times = parallel->communication_times(stream);
       ok = ok && times.total >= 0.0 && times.exposed == times.total;
       ok = ok && same_bits(to_host(stream, model.parameters()[1].grad), wanted);
-      if (magnitude == 1.0F) {  // 1 times the gradient; a library may flush subnormals here
+      if (magnitude == 1.0F) {  // with subnormal gradients, a library may flush this one to 0
         ok = ok && same_bits(to_host(stream, model.parameters()[0].grad), wanted);
       }
     }
@@ -192,7 +193,7 @@ TEST_CASE("gradients are the tree's sum, divided once, also where they are subno
     Funnel funnel{.wanted = sum_of_leaves(kCount, magnitude),
                   .too_early = sum_of_leaves(kCount, magnitude / 8)};
     for (float& value : funnel.wanted) value /= 8;
-    // What is tested can fail: shares divided before the sum are other numbers.
+    // Show that this test can fail: dividing before adding gives different numbers.
     CHECK(same_bits(funnel.too_early, funnel.wanted) == (magnitude == 1.0F));
     for (const Device device : devices()) {
       for (const int size : group_sizes()) {
@@ -222,10 +223,10 @@ TEST_CASE("a step with a batch too few or too many is refused", "[deterministic]
       const std::string batches = std::to_string(kRanks / size);
       parallel->forward(input, stream);
       CHECK(error_of([&] { parallel->backward(gradient, stream); }) ==
-            "a step has " + batches + " batches on this process, and only 1 came");
+            "a step has " + batches + " batches on this process, but only 1 arrived");
       CHECK(error_of([&] {
               for (int i = 0; i <= kRanks; ++i) parallel->backward(gradient, stream, false);
-            }) == "a step has " + batches + " batches on this process, and another one came");
+            }) == "a step has " + batches + " batches on this process, but one more arrived");
     });
   }
 }

@@ -1,4 +1,4 @@
-// Lesson 5: what a file of parameters holds, and what a write that fails leaves behind.
+// Lesson 5: the content of a file of parameters, and what a failed write leaves behind.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/lesson05.hpp"
@@ -25,8 +25,8 @@ std::ptrdiff_t entries(const TemporaryFolder& folder) {
   return std::distance(std::filesystem::directory_iterator(folder.path()), {});
 }
 
-// Reads a checkpoint by hand: the length of the header, the header, and then every parameter's
-// bytes at the place that the header gives, without gaps.
+// Parses a checkpoint here: the length of the header, the header, and then every parameter's
+// bytes at the position that the header gives, without gaps.
 void check_checkpoint(const std::string& path, const Mlp& model,
                       const std::map<std::string, std::string>& metadata) {
   const std::string bytes = content_of(path);
@@ -81,7 +81,7 @@ TEST_CASE("a file holds every parameter to the bit, and a failing write harms no
 
   save(path, large, metadata, stream);
   check_checkpoint(path, large, metadata);
-  // Overwritten by a shorter one: nothing of it may stand behind it.
+  // Overwrite it with a shorter file: nothing of the old one may follow.
   save(path, small, {{"step", "13"}}, stream);
   check_checkpoint(path, small, {{"step", "13"}});
   CHECK(entries(folder) == 1);
@@ -106,5 +106,5 @@ TEST_CASE("a file holds every parameter to the bit, and a failing write harms no
   }
   const bool untouched = content_of(path) == before;
   CHECK(untouched);
-  CHECK(entries(folder) == 1);  // no temporary file is left
+  CHECK(entries(folder) == 1);  // no temporary files are left
 }

@@ -1,4 +1,4 @@
-// Lesson 5: the flags of a training program against its data.
+// Lesson 5: checks of a training program's flags against its data.
 #include "02_broadcast/random.hpp"
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "05_ddp_training/trainer/training_data.hpp"
@@ -19,12 +19,12 @@ using namespace dist::test;
 
 namespace {
 
-// A training program's flags, read as its main does.
+// A training program's flags, read the same way as in its main.
 struct Program {
   TrainingOptions options;
   TrainingData data;
 
-  // What it says to these flags before it leaves; empty if it goes on.
+  // What the program prints about these flags before it exits; empty if it accepts them.
   std::string answer(std::vector<std::string> arguments, int ranks) {
     CommandLine command_line("lesson05_test", "a training program");
     options.declare(command_line, /*writes=*/true);

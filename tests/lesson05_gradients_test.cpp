@@ -1,5 +1,4 @@
-// Lesson 5: every backend carries gradients, the mean of which all ranks get, with the same
-// bits.
+// Lesson 5: with every backend all ranks get the mean of the gradients, with the same bits.
 #include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/all_reduce.hpp"
@@ -23,7 +22,8 @@ using namespace dist::test;
 
 namespace {
 
-// Called on all ranks: each rank's list, all of one length, by MPI's own means.
+// Called on all ranks: gathers each rank's list with MPI's own collective. All lists must have
+// the same length.
 std::vector<Floats> gather(const Floats& mine) {
   Floats all(mine.size() * ranks());
   const int count = mpi_count(mine.size());
@@ -103,7 +103,7 @@ TEST_CASE("after backward every gradient is the mean over the ranks, with the sa
   for (const Device device : devices()) {
     const Stream stream(device);
     for (const Carrier& carrier : carriers(device)) {
-      Mlp alone = make_model(100, stream);  // what rank 0's model becomes everywhere
+      Mlp alone = make_model(100, stream);  // rank 0's model, which all ranks get
       Mlp bucketed = make_model(100 + rank(), stream);
       Mlp separate = make_model(100 + rank(), stream);
       const auto ddp = wrap(false, bucketed, *carrier.group, stream);
@@ -128,7 +128,7 @@ TEST_CASE("after backward every gradient is the mean over the ranks, with the sa
         const Floats one_by_one = flat(separate, &Parameter::grad, stream);
         CHECK(largest_error(one_by_one, mean) < 1e-6);
         CHECK(same_bits_everywhere(one_by_one));
-        // Two numbers have one sum; three have several, by the order of adding.
+        // Two numbers have only one sum, but the sum of three depends on the order.
         CHECK(largest_error(in_bucket, one_by_one) <= (ranks() <= 2 ? 0.0 : 1e-6));
       }
     }
@@ -142,7 +142,7 @@ TEST_CASE("the gradients of DistributedDataParallel are windows of one bucket") 
   Mlp model = make_model(100 + rank(), stream);
   const DistributedDataParallel ddp(model, *group, stream);
   CHECK(ddp.reducer().buckets() == 1);
-  const float* next = model.parameters().back().grad.data();  // the first to be finished
+  const float* next = model.parameters().back().grad.data();  // the gradient finished first
   for (std::size_t i = model.parameters().size(); i-- > 0;) {
     const Parameter& parameter = model.parameters()[i];
     CAPTURE(parameter.name);

@@ -1,5 +1,5 @@
-// Lesson 5: the kernels one by one, against plain loops in double precision. Every rank draws
-// its own numbers, so that more ranks mean more cases.
+// Lesson 5: each kernel compared with plain loops in double precision. Every rank draws
+// different numbers, so more ranks mean more cases.
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/model/update_kernels.hpp"
 #include "common/buffer.hpp"
@@ -57,7 +57,7 @@ TEST_CASE("column sums are right for widths around a block of columns", "[gpu]")
     for (const std::size_t columns : {1U, 15U, 16U, 17U, 100U}) {
       CAPTURE(rows, columns);
       const Floats x = noise(rows * columns, columns);
-      const float untouched = -12345.0F;  // stands behind the sums
+      const float untouched = -12345.0F;  // follows the sums
       const Floats got = everywhere([&](const Stream& stream) {
         const Tensor sums = upload(stream, Floats(columns + 1, untouched));
         column_sums(stream, rows, columns, upload(stream, x).data(), sums.data());
@@ -92,8 +92,8 @@ TEST_CASE("a sum of squares is right at every size, and finite exactly if all ar
     double want = 0;
     for (const float number : x) want += static_cast<double>(number) * number;
     CHECK(largest_error(everywhere(sum(x)), Numbers{want}) < 1e-12);
-    // The largest float is finite and so is its square; one infinity or NaN among the last
-    // shows.
+    // The largest float's square is finite in double. A single infinity or NaN near the end
+    // must make the sum not finite.
     if (count == 0) continue;
     Floats other = x;
     other.back() = std::numeric_limits<float>::max();
@@ -110,7 +110,7 @@ TEST_CASE("a sum of squares is right at every size, and finite exactly if all ar
 }
 
 TEST_CASE("a kernel reaches every element when one thread must take several", "[gpu]") {
-  // More than 4096 blocks of 256 threads.
+  // More elements than 4096 blocks of 256 threads.
   const std::size_t count = 2'500'003;
   const Floats before = noise(count, 60);
   const Floats gradient = noise(count, 61);
@@ -130,7 +130,8 @@ TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula", "
   const std::size_t count = 100;
   const Floats before = noise(count, 7);
   Floats gradient = noise(count, 8);
-  // So small that eps decides; beside the root and under it are then very different places.
+  // The gradients are so small that eps matters: beside the root and inside it, its effect
+  // differs greatly.
   for (std::size_t i = 0; i < count; i += 3) gradient[i] *= 1e-8F;
 
   SECTION("SGD") {

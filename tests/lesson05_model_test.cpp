@@ -1,6 +1,6 @@
-// Lesson 5: the loss and the model. The oracles are plain loops in double precision and numbers
-// that PyTorch printed (tests/golden). Every rank draws its own numbers, so that more ranks
-// mean more cases.
+// Lesson 5: the loss and the model, compared with plain loops in double precision and with
+// numbers that PyTorch printed (tests/golden). Every rank draws different numbers, so more
+// ranks mean more cases.
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
@@ -30,7 +30,7 @@ Targets random_targets(std::size_t count, std::size_t classes, std::uint64_t see
   return {drawn.begin(), drawn.end()};
 }
 
-// Labels in the device's memory, as a DataLoader hands them out.
+// Labels in the device's memory, as a DataLoader provides them.
 Buffer<std::int32_t> upload_targets(const Stream& stream, const Targets& targets) {
   Buffer<std::int32_t> labels(targets.size(), stream.device());
   copy_bytes(stream, labels.data(), targets.data(), labels.size_bytes());
@@ -39,8 +39,8 @@ Buffer<std::int32_t> upload_targets(const Stream& stream, const Targets& targets
 }
 
 struct CrossEntropy {
-  Numbers losses;    // of each row
-  Numbers gradient;  // of their mean
+  Numbers losses;    // one per row
+  Numbers gradient;  // of the mean loss
 };
 
 CrossEntropy cross_entropy(const Numbers& logits, const Targets& targets) {
@@ -79,7 +79,7 @@ struct PlainMlp {
     }
   }
 
-  // The input, then what each layer puts out; the last are the logits.
+  // The input, then each layer's output; the last one contains the logits.
   std::vector<Numbers> forward(const Numbers& input) const {
     std::vector<Numbers> all{input};
     const std::size_t rows = input.size() / widths[0];
@@ -257,7 +257,8 @@ TEST_CASE("an Mlp agrees with plain loops, its gradients with finite differences
     Mlp model(widths, generator, stream);
     PlainMlp plain(widths, model, stream);
     CrossEntropyLoss loss;
-    // Smaller after larger and the reverse: nothing of an earlier batch may be left.
+    // A smaller batch after a larger one, and the reverse: nothing of an earlier batch may be
+    // left.
     for (const std::size_t rows : {4U, 9U, 2U, 1U, 9U}) {
       CAPTURE(to_string(device), rows);
       const Floats input = noise(rows * widths.front(), 30 + rows);

@@ -1,5 +1,5 @@
-// Lesson 5: the optimizers and the schedule of their learning rate. The oracles are the
-// formulas in double precision and what PyTorch printed (tests/golden/optim.json).
+// Lesson 5: the optimizers and the learning rate schedule, compared with the formulas in double
+// precision and with PyTorch's output (tests/golden/optim.json).
 #include "05_ddp_training/model/lr_schedule.hpp"
 #include "05_ddp_training/model/optimizer.hpp"
 #include "common/check.hpp"
@@ -18,7 +18,7 @@ using namespace dist::test;
 
 namespace {
 
-// What the papers' formulas give, as PyTorch's documentation writes them.
+// The papers' formulas, as PyTorch's documentation writes them.
 class PlainOptimizer {
  public:
   PlainOptimizer(OptimizerOptions options, const Floats& parameters)
@@ -105,8 +105,7 @@ OptimizerOptions options_of(const nlohmann::json& its) {
           .eps = its.value("eps", defaults.eps)};
 }
 
-// Two parameters, one of `split` elements and one of the rest, each of which needs a state of
-// its own.
+// Two parameters, one of `split` elements and one of the rest. Each needs its own state.
 std::vector<Parameter> two_parameters(const Tensor& value, const Tensor& grad,
                                       std::size_t split) {
   const std::size_t rest = value.numel() - split;
@@ -232,7 +231,7 @@ TEST_CASE("an optimizer that is given another's state goes on with its bits", "[
       CHECK(to_host(stream, its_value) == to_host(stream, value));
     }
   }
-  // PyTorch's names; SGD remembers nothing without momentum.
+  // The state has PyTorch's names. SGD without momentum has no state.
   const Stream stream(Device{});
   std::vector<Parameter> parameters{{"0.weight", Tensor({2}, {}), Tensor({2}, {})},
                                     {"0.bias", Tensor({1}, {}), Tensor({1}, {})}};
@@ -259,11 +258,11 @@ TEST_CASE("the learning rate rises linearly, then stays") {
   CHECK(rates(warmed_up(0.1, 0), 3) == Numbers{0.1, 0.1, 0.1});
   CHECK(largest_error(rates(warmed_up(0.1, 4), 6), Numbers{0.0, 0.025, 0.05, 0.075, 0.1, 0.1}) <
         1e-15);
-  // From one rank's rate to that of all.
+  // It rises from the rate for one rank to the rate for all.
   CHECK(rates(linearly_scaled(0.125, 4, 0), 2) == Numbers{0.5, 0.5});
   CHECK(rates(linearly_scaled(0.125, 4, 3), 5) == Numbers{0.125, 0.25, 0.375, 0.5, 0.5});
   CHECK(rates(linearly_scaled(0.1, 1, 5), 7) == Numbers(7, 0.1));
-  // Whatever the length, no step lies above the end, and the end is met exactly.
+  // For any length, no step exceeds the final rate, and the final rate is reached exactly.
   const LrSchedule odd = linearly_scaled(1e-3, 7, 997);
   for (std::size_t step = 1; step < 1100; ++step) {
     CHECK(odd.at(step) >= odd.at(step - 1));

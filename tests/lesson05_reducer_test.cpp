@@ -1,5 +1,5 @@
-// Lesson 5, what makes DDP fast: which gradients travel together, in which order, and what the
-// reducer says when a gradient is missing.
+// Lesson 5, what makes DDP fast: which gradients travel together, in which order, and the error
+// if a gradient is missing.
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"
@@ -31,7 +31,7 @@ using Buckets = std::vector<std::vector<std::size_t>>;
 
 const std::vector<std::size_t> kFourWidths{6, 9, 8, 5};
 
-// A process group that carries nothing and writes down what it is asked.
+// A process group that sends nothing and records the calls.
 class Recorder : public ProcessGroup {
  public:
   Tensor allocate(Shape shape) override { return {std::move(shape), Device{}}; }
@@ -51,7 +51,7 @@ class Recorder : public ProcessGroup {
   bool overlaps() const override { return false; }
   std::string description() const override { return "recorder"; }
 
-  std::vector<std::size_t> reduced;  // the elements of each all-reduce, in order
+  std::vector<std::size_t> reduced;  // the number of elements of each all-reduce, in order
 
  private:
   struct Nothing : Work {
@@ -74,7 +74,7 @@ TEST_CASE("buckets are PyTorch's") {
     const std::size_t cap = example.at("bucket_cap_mb").get<std::size_t>() * kMiB;
     CHECK(plan_buckets(bytes, kMiB, cap) ==
           example.at("registration_order_limits").get<Buckets>());
-    // From the second step on PyTorch takes the order in which gradients became ready.
+    // From the second step on, PyTorch uses the order in which gradients became ready.
     std::reverse(bytes.begin(), bytes.end());
     Buckets reversed = plan_buckets(bytes, kMiB, cap);
     for (auto& bucket : reversed) {
@@ -106,7 +106,7 @@ TEST_CASE("buckets start in order, whichever is full first") {
   const std::size_t parameters = model.parameters().size();
   CHECK(reducer.buckets() == parameters);
   for (std::size_t i = 0; i < parameters;
-       ++i) {  // the first layer's first: the wrong way round
+       ++i) {  // starts with the first layer, against the order of backward
     reducer.mark_ready(i, stream);
     CHECK(group.reduced.empty() == (i + 1 < parameters));
   }
@@ -145,13 +145,13 @@ TEST_CASE("any bucket size, with or without a thread, gives the same mean gradie
                                             AllReduceAlgorithm::recursive_doubling, overlap);
       Mlp model = make_model(7, stream, kFourWidths);
       DistributedDataParallel ddp(model, *group, stream, {.first_bytes = cap, .bytes = cap});
-      for (int step = 0; step < 3; ++step) {  // also with buckets that have been used
+      for (int step = 0; step < 3; ++step) {  // later steps reuse the buckets
         for (const Batch& batch : loader.over({0, 1, 2, 3, 4, 5, 6, 7})) {
           loss.forward(ddp.forward(batch.inputs, stream), batch.targets, stream);
           ddp.backward(loss.grad(), stream);
         }
         if (wanted.empty()) wanted = flat(model, &Parameter::grad, stream);
-        // Recursive doubling adds each element in the same order wherever it lies.
+        // Recursive doubling adds each element in the same order, wherever it is in a message.
         CHECK(largest_error(flat(model, &Parameter::grad, stream), wanted) == 0.0);
       }
       const CommunicationTimes times = ddp.communication_times(stream);
@@ -182,7 +182,7 @@ TEST_CASE("batches taken in parts give the gradients of the whole batch") {
     Mlp parts = make_model(7, stream, kFourWidths);
     const auto in_parts = make_data_parallel(naive ? "naive" : "ddp", parts, *group, stream);
     DataLoader small(dataset, BatchPlan(4, false, 1, /*batches_of_part=*/3), stream);
-    for (int step = 0; step < 2; ++step) {  // the second must not see the first one's sums
+    for (int step = 0; step < 2; ++step) {  // the second step must not see the first one's sums
       for (const Batch& batch : small.over(all)) {
         loss.forward(in_parts->forward(batch.inputs, stream), batch, stream);
         in_parts->backward(loss.grad(), stream, batch.place.ends_step());
@@ -192,7 +192,7 @@ TEST_CASE("batches taken in parts give the gradients of the whole batch") {
                           flat(whole, &Parameter::grad, stream)) < 1e-6);
     }
   }
-  // And they are sent once.
+  // The gradients are sent only once per step.
   Mlp model = make_model(7, stream, kFourWidths);
   DistributedDataParallel ddp(model, counter, stream, {.first_bytes = 0, .bytes = 0});
   DataLoader small(dataset, BatchPlan(4, false, 1, 3), stream);
@@ -208,7 +208,7 @@ TEST_CASE("batches taken in parts give the gradients of the whole batch") {
 TEST_CASE("the parts of a step are counted, also where the epoch does not divide") {
   const Stream stream(Device{});
   const TensorDataset dataset = make_dataset(10, 3);
-  DataLoader loader(dataset, BatchPlan(2, false, 1, 2), stream);  // 5 batches, 2 a step
+  DataLoader loader(dataset, BatchPlan(2, false, 1, 2), stream);  // 5 batches, 2 per step
   CrossEntropyLoss loss;
   Mlp model = make_model(7, stream);
   std::vector<std::size_t> parts;
@@ -233,7 +233,7 @@ TEST_CASE("the mean of a few numbers is taken in double, by every group") {
       CAPTURE(to_string(backend), overlap);
       const auto group =
           make_process_group(backend, world(), Device{}, AllReduceAlgorithm::ring, overlap);
-      // 2^40 + rank: a float would lose the rank.
+      // A float could not represent the rank in 2^40 + rank.
       std::array<double, 2> mine{0x1p40 + world().rank(), world().rank() == 0 ? 1.0 : 0.0};
       std::array<double, 2> all{};
       const auto work = group->mean(mine, all, stream);
@@ -262,7 +262,7 @@ TEST_CASE("the communication thread keeps the order, and hands exceptions to the
     CHECK(error_of([&] { failing->wait(stream); }) == "the network is gone");
     CHECK(failing->is_completed());
     for (const auto& work : works) work->wait(stream);
-    works.push_back(thread.submit([&] { order.push_back(50); }));  // not waited for
+    works.push_back(thread.submit([&] { order.push_back(50); }));  // nobody waits for this one
   }
   CHECK(order.size() == 51);
   CHECK(std::is_sorted(order.begin(), order.end()));

@@ -1,4 +1,4 @@
-// Lesson 5: replicas that train as one process would, and their evaluation.
+// Lesson 5: replicas train like one process with the whole batch, and are evaluated together.
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/advanced/guards/replica_check.hpp"
@@ -28,7 +28,7 @@ TEST_CASE("N ranks with batches of B train the model that one process trains wit
   const Stream stream(Device{});
   const auto group =
       make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::automatic);
-  // Per epoch two whole batches and half a batch on each rank.
+  // Each rank has two whole batches and half a batch per epoch.
   const TensorDataset dataset = make_dataset(ranks() * (2 * batch + batch / 2), 300);
   for (const std::string optimizer : {"sgd", "adam"}) {
     const OptimizerOptions options{.name = optimizer};
@@ -78,7 +78,7 @@ TEST_CASE("N ranks with batches of B train the model that one process trains wit
       CHECK(steps == 6);
       const Floats at_last = flat(model, &Parameter::value, stream);
       CHECK(largest_error(at_last, flat(twin, &Parameter::value, stream)) < 1e-5);
-      CHECK(largest_error(at_last, at_first) > 1e-3);  // they did train
+      CHECK(largest_error(at_last, at_first) > 1e-3);  // training changed the parameters
       CHECK(first_difference(world(), model.parameters(), stream).empty());
     }
   }
@@ -87,7 +87,7 @@ TEST_CASE("N ranks with batches of B train the model that one process trains wit
 TEST_CASE("right answers counted by all ranks are those that one rank counts") {
   const Stream stream(Device{});
   Mlp model = make_model(100, stream);
-  // More than one of the evaluation's batches; and fewer samples than ranks.
+  // Test more than one batch of the evaluation, and fewer samples than ranks.
   for (const std::size_t samples : {std::size_t{1003}, std::size_t{5}}) {
     CAPTURE(samples);
     const TensorDataset dataset = make_dataset(samples, 400);

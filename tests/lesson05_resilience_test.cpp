@@ -1,4 +1,4 @@
-// Lesson 5: what a run is protected from. (That a flipped bit is found: faults/07.)
+// Lesson 5: how a run is protected. (For a flipped bit, see faults/07.)
 #include "05_ddp_training/advanced/guards/agreement.hpp"
 #include "05_ddp_training/advanced/guards/guards.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
@@ -46,7 +46,8 @@ void set(const Tensor& tensor, std::size_t index, float value, const Stream& str
   stream.synchronize();
 }
 
-// An optimizer that is asked for one step: the parameter it skipped the step for, or nothing.
+// Takes single steps of an optimizer. Each returns the parameter that made it skip the step, or
+// nothing.
 class Asked {
  public:
   Asked(Mlp& model, const Stream& stream)
@@ -99,7 +100,7 @@ TEST_CASE("one bad number on one rank stops the step on all, and is named") {
           CHECK(optimizer.step() == parameter.name);
           CHECK(optimizer.steps() == taken);
 
-          fill_gradients(model, stream);  // and the next one is taken
+          fill_gradients(model, stream);  // the next step is taken
           CHECK(optimizer.step().empty());
           CHECK(optimizer.steps() == ++taken);
           CHECK(!optimizer.guards().must_stop());
@@ -133,14 +134,14 @@ TEST_CASE("ten skipped steps in a row end the run") {
   };
   for (int i = 0; i < 9; ++i) skip();
   fill_gradients(model, stream);
-  CHECK(optimizer.step().empty());  // the count begins anew
+  CHECK(optimizer.step().empty());  // the count starts again at 0
   for (int i = 0; i < 9; ++i) skip();
   CHECK(!optimizer.guards().must_stop());
   skip();
   CHECK(optimizer.guards().must_stop());
   CHECK(optimizer.guards().problem() ==
         "10 steps in a row had to be skipped: the gradient of 2.weight is not finite");
-  // The host knows this a step late, so the device refuses what has been queued by then.
+  // The host learns this one step late, so the device must skip what has been queued by then.
   fill_gradients(model, stream);
   CHECK(!optimizer.step().empty());
 }
@@ -174,7 +175,7 @@ TEST_CASE("a signal to one rank stops all ranks after the same step") {
     Guards guards(world(), model.parameters(), {.check_replicas = 0, .stop_on_signal = true});
     const int asked = world().size() - 1;
     for (std::size_t step = 1; step <= 3; ++step) {
-      // As the trainer asks: the question travels with the loss.
+      // As in the trainer, the request travels with the loss.
       std::array<double, 2> mine{static_cast<double>(world().rank()),
                                  guards.asked_to_stop() ? 1.0 : 0.0};
       std::array<double, 2> all{};
@@ -182,11 +183,11 @@ TEST_CASE("a signal to one rank stops all ranks after the same step") {
       CHECK(all[0] == 0.5 * (world().size() - 1));
       guards.after_step(taken, all[1] > 0);
       CHECK(guards.stop_requested() == (step == 3));
-      // Twice is once.
+      // A second signal has no further effect.
       if (step == 2 && world().rank() == asked) std::raise(signal), std::raise(signal);
     }
     CHECK(guards.problem().empty());
-    // Taken back: the next guards start anew.
+    // Discard the signal, so that the next guards start fresh.
     sigset_t pending;
     int taken_back = 0;
     sigemptyset(&pending);
@@ -208,7 +209,7 @@ TEST_CASE("what is not the same on all ranks is named with its values") {
     if (world().size() == 1) return std::string("nothing thrown");
     return world().rank() == 0
                ? words
-               : words.substr(0, words.find(':')) + ": is not the same on all ranks";
+               : words.substr(0, words.find(':')) + ": not the same on all ranks";
   };
   const int last = world().size() - 1;
   CHECK(answer({{"--lr", "1"}, {"--seed", "0"}}, "abc") == "nothing thrown");
@@ -220,7 +221,7 @@ TEST_CASE("what is not the same on all ranks is named with its values") {
         expected(fmt::format("--init: nothing on rank 0, but x on rank {}", last)));
   CHECK(answer({{"--lr", "1"}}, last_rank("abc", "abd")) ==
         expected(fmt::format("training data: abc on rank 0, but abd on rank {}", last)));
-  // The same data in other folders are the same.
+  // The same data may be in different folders.
   CHECK(answer({{"--data", last_rank("/a", "/b")}}, "abc") == "nothing thrown");
 }
 

@@ -1,4 +1,4 @@
-// Lesson 5: a run on disk, and the same run going on from it.
+// Lesson 5: checkpoints, and runs resumed from them.
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "05_ddp_training/trainer/metrics_file.hpp"
 #include "05_ddp_training/trainer/run_settings.hpp"
@@ -50,7 +50,7 @@ void step_with_noise(Mlp& model, Optimizer& optimizer, std::uint64_t seed,
   optimizer.step(0.01, stream);
 }
 
-// Every bit that the next step depends on.
+// All the data that the next step depends on.
 std::vector<Floats> numbers_of(const Mlp& model, const Optimizer& optimizer,
                                const Stream& stream) {
   std::vector<Floats> all;
@@ -84,7 +84,8 @@ TEST_CASE("a run that goes on from its checkpoint takes the same steps to the bi
 
       Mlp other = make_small_model(2, stream);
       const auto other_optimizer = make_optimizer(options, other.parameters(), stream);
-      step_with_noise(other, *other_optimizer, 7, stream);  // nothing of this may stay
+      step_with_noise(other, *other_optimizer, 7,
+                      stream);  // loading must overwrite all of this
       const Checkpoint checkpoint(path);
       checkpoint.require_parameters(kSmallWidths);
       checkpoint.restore(other.parameters(), stream);
@@ -118,20 +119,20 @@ TEST_CASE("a file that is not this model's, or no run's, is refused by name") {
     return error_of([&] { checkpoint.require_parameters(widths); });
   };
   CHECK(refusal(kSmallWidths) == "nothing thrown");
-  CHECK(contains(refusal({5, 8, 3}), path + ": 0.weight is (7, 5), the model's is (8, 5)"));
-  CHECK(contains(refusal({5, 7, 3, 2}), path + ": there is no 4.weight in it"));
-  CHECK(contains(refusal({5, 7}), "holds 4 parameters, the model has 2"));
+  CHECK(contains(refusal({5, 8, 3}), path + ": 0.weight is (7, 5), but the model's is (8, 5)"));
+  CHECK(contains(refusal({5, 7, 3, 2}), path + ": does not contain 4.weight"));
+  CHECK(contains(refusal({5, 7}), "holds 4 parameters, but the model has 2"));
 
-  // Saved without an optimizer's memory, wanted with it.
+  // The file has no optimizer state, but Adam needs it.
   const auto adam = make_optimizer(options_of("adam"), model.parameters(), stream);
   CHECK(contains(error_of([&] { checkpoint.restore(*adam, stream); }),
-                 path + ": there is no optimizer.exp_avg.0.weight of shape (7, 5)"));
+                 path + ": does not contain optimizer.exp_avg.0.weight of shape (7, 5)"));
 
   const auto with_metadata = [&](const std::map<std::string, std::string>& metadata) {
     write_safetensors(path, {{"0.weight", Tensor({7, 5}, Device{})}}, metadata, stream);
     return error_of([&] { Checkpoint(path).position(100); });
   };
-  CHECK(contains(with_metadata({}), path + ": is no checkpoint of a run"));
+  CHECK(contains(with_metadata({}), path + ": is not a checkpoint of a run"));
   CHECK(contains(with_metadata({{"format_version", "2"}, {"step", "1"}}), "format version 2"));
   CHECK(contains(with_metadata({{"format_version", "1"}, {"step", "1"}, {"epoch", "x"}}),
                  "its 'epoch' is 'x'"));
@@ -148,9 +149,9 @@ TEST_CASE("a file that is not this model's, or no run's, is refused by name") {
     now[key] = value;
     return with_metadata(now);
   };
-  CHECK(contains(changed("step", "18446744073709551615"), "which is no number up to 2^53"));
-  CHECK(contains(changed("taken", "100"), "its 'taken' is 100, of an epoch of 100 samples"));
-  CHECK(contains(changed("optimizer_steps", "4"), "'optimizer_steps' are more than its 3"));
+  CHECK(contains(changed("step", "18446744073709551615"), "not a number up to 2^53"));
+  CHECK(contains(changed("taken", "100"), "its 'taken' is 100, but an epoch has 100 samples"));
+  CHECK(contains(changed("optimizer_steps", "4"), "'optimizer_steps' exceed its 3"));
 }
 
 TEST_CASE("another run is refused by what differs, and other rounding is told") {
@@ -168,15 +169,16 @@ TEST_CASE("another run is refused by what differs, and other rounding is told") 
     return error_of([&] { require_same_run(run, now, "FILE", any_ranks); });
   };
   CHECK(require_same_run(run, run, "FILE", false).empty());
-  CHECK(refusal(with({{"--lr", "0.02"}})) == "--lr: 0.02, but FILE is of a run with 0.01");
+  CHECK(refusal(with({{"--lr", "0.02"}})) == "--lr: 0.02, but FILE is from a run with 0.01");
   CHECK(contains(refusal(with({{"training data", "abd"}})), "training data: abd"));
   CHECK(contains(refusal(with({{"samples per step", "32"}})), "samples per step: 32"));
   CHECK(contains(refusal(with({{"--new-flag", "1"}})),
-                 "--new-flag: 1, but FILE is of a run with"));
+                 "--new-flag: 1, but FILE is from a run with"));
 
   CHECK(refusal(with({{"--backend", "mpi"}})) == "nothing thrown");
   CHECK(require_same_run(run, with({{"--backend", "mpi"}}), "FILE", false).size() == 1);
-  // Other ranks, other batches: told; unless nothing may change at all.
+  // A different number of ranks and different batches are permitted with a note, unless nothing
+  // may change.
   const RunSettings two_ranks = with({{"ranks", "2"}, {"samples per step", "32"}});
   const auto notes = require_same_run(run, two_ranks, "FILE", false);
   REQUIRE(notes.size() == 1);
@@ -184,7 +186,7 @@ TEST_CASE("another run is refused by what differs, and other rounding is told") 
   CHECK(contains(refusal(two_ranks, /*any_ranks=*/true), "samples per step"));
   CHECK(require_same_run(run, with({{"ranks", "2"}}), "FILE", true).empty());
 
-  // Only flags that decide numbers are kept.
+  // Only flags that determine results are kept.
   const RunSettings kept = run_settings(
       {{"--lr", "1"}, {"--timeout", "3"}, {"training data", "abc"}, {"test data", "x"}}, "cpu",
       4, 64);
@@ -209,12 +211,12 @@ TEST_CASE("how many steps are left, of a new run and of one that goes on") {
   options.epochs = 3;
   CHECK(options.total_steps(0, 0, 10, 10) == 30);
   CHECK(options.total_steps(14, 1, 6, 10) == 30);
-  CHECK(options.total_steps(14, 1, 12, 20) == 46);  // on fewer ranks there are more
-  CHECK(options.total_steps(30, 3, 10, 10) == 30);  // complete
+  CHECK(options.total_steps(14, 1, 12, 20) == 46);  // fewer ranks take more steps
+  CHECK(options.total_steps(30, 3, 10, 10) == 30);  // already complete
   options.max_steps = 17;
   CHECK(options.total_steps(0, 0, 10, 10) == 17);
   CHECK(options.total_steps(14, 1, 6, 10) == 17);
-  CHECK(options.total_steps(20, 2, 10, 10) == 20);  // more than asked for already
+  CHECK(options.total_steps(20, 2, 10, 10) == 20);  // already more than requested
 }
 
 TEST_CASE("the metrics of a run that goes on are those of one that never stopped") {
@@ -228,9 +230,9 @@ TEST_CASE("the metrics of a run that goes on are those of one that never stopped
     MetricsFile metrics(path, 2);
     CHECK(content_of(path) == line(0) + line(1));
     metrics.append({{"step", 2}, {"loss", 0.5}});
-    CHECK(content_of(path) == line(0) + line(1) + line(2));  // at once
+    CHECK(content_of(path) == line(0) + line(1) + line(2));  // written at once
   }
-  { MetricsFile metrics(folder / "new.jsonl", 2); }  // a run that had none before
+  { MetricsFile metrics(folder / "new.jsonl", 2); }  // the earlier run wrote no metrics
   CHECK(content_of(folder / "new.jsonl").empty());
   { MetricsFile metrics(path, 0); }
   CHECK(content_of(path).empty());

@@ -1,4 +1,5 @@
-// Lesson 5, tensors on disk: what is written is read to the bit, and nothing damaged is read.
+// Lesson 5, tensors on disk: what was written is read back bit for bit, and damaged files are
+// rejected.
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "tests/support/error_of.hpp"
@@ -35,7 +36,7 @@ void write_text(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// A file with this header and so many bytes of numbers.
+// A file with this header and this many bytes of numbers.
 std::string file_of(const std::string& header, std::size_t data_bytes) {
   const std::uint64_t length = header.size();
   std::string text(8, '\0');
@@ -43,7 +44,7 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
   return text + header + std::string(data_bytes, '\x01');
 }
 
-// What the reader says to a file; ours are accepted with a checksum only.
+// The reader's error for a file. A file without a checksum counts as an error here.
 std::string refusal(const std::string& path) {
   bool has_checksum = true;
   const std::string error =
@@ -124,30 +125,31 @@ TEST_CASE("a header that lies is refused, whatever it says") {
   says(R"({"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}})", 4, "not F32");
   says(R"({"a":{"dtype":"F32"}})", 4, "has no dtype, shape");
   says(R"({"a":[]})", 4, "has no dtype, shape");
-  says(R"({"__metadata__":{"step":3}})", 0, "no text");
-  says(R"({"__metadata__":[]})", 0, "no object");
+  says(R"({"__metadata__":{"step":3}})", 0, "not text");
+  says(R"({"__metadata__":[]})", 0, "not an object");
   says("{\"a\":", 0, "not JSON");
   says("[1]", 0, "not JSON");
   says("", 0, "not JSON");
-  // 2^32 * 2^32 elements are no elements in 64 bits; the file must not have 0 bytes' worth.
+  // 2^32 * 2^32 overflows to 0 in 64 bits; the reader must not accept 0 bytes for it.
   write_text(path, file_of(header({tensor("a", "[4294967296,4294967296]", "[0,0]")}), 0));
   CHECK(refusal(path) != "nothing thrown");
-  // Nesting that would end the stack, and more names than any model has.
+  // Nesting that would overflow the stack, and more names than any model has.
   says("{\"a\":" + std::string(100'000, '['), 0, "nests too deep");
   std::string names;
   for (int i = 0; i < 100'001; ++i) names += fmt::format(",\"t{}\":0", i);
-  says(fmt::format("{{{}}}", names.substr(1)), 0, "names 100001 tensors, 100000 are the most");
-  says(fmt::format("{{{:17825792}}}", ""), 0, "promises a header of 17825794 bytes");
+  says(fmt::format("{{{}}}", names.substr(1)), 0,
+       "declares 100001 tensors, more than the limit of 100000");
+  says(fmt::format("{{{:17825792}}}", ""), 0, "declares a header of 17825794 bytes");
   std::string lying = file_of("{}", 0);
   lying[7] = '\x7f';
   write_text(path, lying);
-  CHECK(refusal(path).find("promises a header of") != std::string::npos);
+  CHECK(refusal(path).find("declares a header of") != std::string::npos);
   CHECK(refusal(folder / "missing").find("cannot be opened") != std::string::npos);
   CHECK(refusal(folder.path().string()).find(folder.path().string()) == 0);
 }
 
 TEST_CASE("many tensors are read in time that grows with their number alone") {
-  // Ninety thousand took minutes when each name was compared with all before it.
+  // This many took minutes when each name was compared with all earlier ones.
   if (world().rank() != 0) return;
   const TemporaryFolder folder;
   std::string header;

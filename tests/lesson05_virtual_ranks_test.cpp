@@ -1,4 +1,4 @@
-// Lesson 5, --deterministic: who plays which of the virtual ranks, and what its sampler deals.
+// Lesson 5, --deterministic: which process plays which virtual ranks, and with which samples.
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
 #include "tests/support/lesson04.hpp"
@@ -31,7 +31,7 @@ TEST_CASE("virtual ranks are shared out so that neighbours are pairs of the tree
   CHECK(local(8, 4, 0) == List{0, 4});
   CHECK(local(8, 4, 3) == List{3, 7});
   CHECK(local(8, 8, 5) == List{5});
-  CHECK(local(7, 7, 6) == List{6});  // no virtual ranks at all
+  CHECK(local(7, 7, 6) == List{6});  // without virtual ranks
   CHECK(local(1, 1, 0) == List{0});
   const VirtualRanks usual(world());
   CHECK(usual.count() == world().size());
@@ -76,7 +76,7 @@ TEST_CASE("the virtual sampler deals what eight samplers deal, in the order of t
             }
             CHECK(as_dealt);
 
-            // Going on in mid-epoch: the rest of the list, wherever a step of all ends.
+            // Resume in mid-epoch, after any step: the rest of the list remains.
             for (std::size_t step = 0; step <= steps; ++step) {
               const std::size_t taken = std::min(step * batch * kRanks, sampler.total_size());
               const auto done =

@@ -165,7 +165,7 @@ TEST_CASE("--deterministic is refused where it cannot be had", "[lesson05]") {
     std::string flags, message;
   };
   const std::vector<Refusal> refusals{
-      {3, "", "--deterministic: 3 ranks; 8 virtual ranks are shared out to 1, 2, 4 or 8"},
+      {3, "", "--deterministic: 3 ranks; the 8 virtual ranks need 1, 2, 4 or 8 processes"},
       {7, "", "--deterministic: 7 ranks"},
       {16, "", "--deterministic: 16 ranks"},
       {2, "--batch-size 6",
@@ -175,25 +175,28 @@ TEST_CASE("--deterministic is refused where it cannot be had", "[lesson05]") {
        "--deterministic: a batch of 20 over all ranks (--global-batch) does not divide by 8"},
       {4, "--global-batch 30", "--global-batch: 30 does not divide by 4 ranks"},
       {2, "--backend mpi",
-       "--deterministic: adds gradients in a tree of its own, not by --backend mpi"},
+       "--deterministic: adds gradients in its own fixed tree, not with --backend mpi"},
       {2, "--device cpu --backend mpi-nonblocking",
-       "--deterministic: adds gradients in a tree of its own, not by --backend "
+       "--deterministic: adds gradients in its own fixed tree, not with --backend "
        "mpi-nonblocking"},
       {2, "--backend nccl",
-       "--deterministic: adds gradients in a tree of its own, not by --backend nccl"},
+       "--deterministic: adds gradients in its own fixed tree, not with --backend nccl"},
       {2, "--algorithm ring",
-       "--deterministic: adds all gradients at once, in a tree of its own: no --algorithm"},
+       "--deterministic: adds all gradients at once in its own fixed tree, without "
+       "--algorithm"},
       {2, "--algorithm auto", "--deterministic: adds all gradients at once"},
       {2, "--bucket-cap-mb 4",
-       "--deterministic: adds all gradients at once, in a tree of its own: no --bucket-cap-mb"},
+       "--deterministic: adds all gradients at once in its own fixed tree, without "
+       "--bucket-cap-mb"},
       {2, "--data-parallel naive", "--deterministic: and --data-parallel naive exclude"},
-      {2, "--overlap", "--deterministic: sends nothing before backward's end: no --overlap"},
+      {2, "--overlap",
+       "--deterministic: sends only after backward, so it cannot use --overlap"},
       {2, "--accumulate 2", "--deterministic: and --accumulate above 1 exclude each other"},
       {2, "--threads 2", "--deterministic: needs --threads 1"},
       {2, "--dataset synthetic --samples 7 --batch-size 4",
        "--dataset: 7 samples for 8 virtual ranks"},
       {2, "--dataset synthetic --samples 30 --batch-size 20 --loader-drop-last",
-       "--loader-drop-last: leaves no batch, a rank has only 4 samples"}};
+       "--loader-drop-last: leaves no batch: a rank has only 4 samples"}};
   for (const auto& [ranks, flags, message] : refusals) {
     check_refused("ddp_training", "--json --deterministic " + flags, message, ranks);
   }

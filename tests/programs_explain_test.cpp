@@ -1,4 +1,4 @@
-// ddp_training --explain: the numbers that a reader gets by hand, worked out here once more.
+// Compares the output of ddp_training --explain with numbers worked out by hand.
 #include "tests/support/catch.hpp"
 #include "tests/support/run_command.hpp"
 
@@ -14,7 +14,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-// The rows of one part, in the order in which they were printed.
+// The rows of one part of the output, in the order in which they were printed.
 std::vector<json> rows_of(const CommandResult& result, const std::string& part) {
   std::vector<json> found;
   for (const json& row : result.rows()) {
@@ -23,18 +23,19 @@ std::vector<json> rows_of(const CommandResult& result, const std::string& part) 
   return found;
 }
 
-// By hand. The hidden layer passes x on, unless it is negative, and the second layer makes
-// (2 x_0, x_1) of it: x = (s, 2 s) has logits (2 s, 2 s), softmax (1/2, 1/2) and loss ln 2. The
-// loss's gradient is softmax minus one-hot, over a batch of two: -1/4 at the label, else 1/4.
+// The numbers by hand: the hidden layer passes x on unless it is negative, and the second layer
+// turns it into (2 x_0, x_1). So x = (s, 2 s) gives logits (2 s, 2 s), softmax (1/2, 1/2) and
+// loss ln 2. The gradient of the loss is softmax minus one-hot, divided by the batch size of
+// two: -1/4 at the label, else 1/4.
 //
 //   rank  sample  x        label  dloss/dlogits   dloss/dhidden = (2 g_0, g_1)
 //   0     0       ( 1  2)  1      ( 1/4 -1/4)     ( 1/2 -1/4)
-//   0     3       (-1 -2)  0      (-1/4  1/4)     (0 0), as the ReLU was closed
+//   0     3       (-1 -2)  0      (-1/4  1/4)     (0 0), because the ReLU's output was 0
 //   1     1       ( 2  4)  0      (-1/4  1/4)     (-1/2  1/4)
 //   1     2       ( 3  6)  0      (-1/4  1/4)     (-1/2  1/4)
 //
-// A bias's gradient is the sum of its column, a weight's the sum of the products with its
-// input.
+// The gradient of a bias is the sum of its column. The gradient of a weight is the sum of the
+// products with its input.
 const std::vector<std::vector<std::size_t>> kSamples{{0, 3}, {1, 2}};
 const std::vector<Numbers> kInputs{{1, 2, -1, -2}, {2, 4, 3, 6}};
 const std::vector<Numbers> kLogits{{2, 2, 0, 0}, {4, 4, 6, 6}};
@@ -53,7 +54,8 @@ const json kEnd{{"0.weight", {1.5, 1, -.25, .5}},
                 {"2.weight", {2.25, .5, -.25, .5}},
                 {"2.bias", {.125, -.125}}};
 
-// First the biases, then the weights, as backward finishes them.
+// The gradients in the order in which backward finishes them: each layer's bias, then its
+// weight.
 Numbers bucket(const std::vector<Numbers>& gradients, std::size_t number) {
   Numbers joined = gradients[2 * number];
   const Numbers& weight = gradients[2 * number + 1];
@@ -73,7 +75,7 @@ void check_explanation(const CommandResult& result) {
     if (i != 1) CHECK(parameters[i]["values"] == (i < 4 ? kStart : kEnd));
   }
   CHECK(parameters[1]["values"] !=
-        kStart);  // rank 1's own numbers, which the broadcast replaces
+        kStart);  // rank 1's own numbers, before the broadcast replaces them
   const auto hash = [&](std::size_t i) { return parameters[i]["hash"]; };
   CHECK(hash(0) != hash(1));
   CHECK(hash(0) == hash(2));
@@ -97,7 +99,7 @@ void check_explanation(const CommandResult& result) {
     for (std::size_t i = 0; i < 4; ++i) {
       CHECK(backward["ready"][i]["name"] == kReadyOrder[i]);
       CHECK(backward["ready"][i]["values"] == kGradients[rank][i]);
-      // A layer's weight comes last and fills its bucket.
+      // A layer's weight comes last and completes its bucket.
       CHECK(backward["ready"][i]["starts"] == (i % 2 == 0 ? json() : json(i / 2)));
     }
   }
@@ -156,10 +158,10 @@ TEST_CASE("--explain wants two ranks, and a step of its own", "[explain]") {
     CHECK(result.err.find("error: --explain: " + message) != std::string::npos);
     CHECK(result.err.find("error: ", result.err.find("error: ") + 1) == std::string::npos);
   };
-  check_refused(1, "", "shows one step of 2 ranks, here are 1");
-  check_refused(3, "--json", "shows one step of 2 ranks, here are 3");
+  check_refused(1, "", "needs 2 ranks, not 1");
+  check_refused(3, "--json", "needs 2 ranks, not 3");
   for (const std::string flag : {"--layers 784,10", "--lr 0.1", "--drop-last", "--accumulate 2",
                                  "--checkpoint x.safetensors"}) {
-    check_refused(2, flag, "has a step of its own, without " + flag.substr(0, flag.find(' ')));
+    check_refused(2, flag, "cannot be combined with " + flag.substr(0, flag.find(' ')));
   }
 }

@@ -1,4 +1,4 @@
-// Lesson 5's programs: what they refuse, and how they fail.
+// Lesson 5's programs: the flags that they reject, and how they fail.
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "tests/support/program_checks.hpp"
 
@@ -56,7 +56,7 @@ TEST_CASE("training refuses bad usage, and writes nothing", "[failures]") {
   check_refused(program, sgd + "--dampening 0.5", "--dampening: needs --momentum above 0");
   check_refused(program, sgd + "--momentum 0.9 --dampening 2", "--dampening: 2 is not between");
   check_refused(program, "--warmup-steps -1", "--warmup-steps: -1 is not between");
-  check_refused(program, "--scale-lr --global-batch 60", "--scale-lr: --global-batch is the");
+  check_refused(program, "--scale-lr --global-batch 60", "--scale-lr: --global-batch does not");
   check_refused(program, "--layers 784,9", "--layers: the output width is 9");
   check_refused(program, "--dataset synthetic --samples 9 --batch-size 4 --loader-drop-last",
                 "--loader-drop-last: leaves no batch");
@@ -64,9 +64,9 @@ TEST_CASE("training refuses bad usage, and writes nothing", "[failures]") {
   check_refused(program, idx + (folder / "cut"),
                 "--data: " + (folder / "cut/x-images-idx3-ubyte: truncated"));
   check_refused(program, idx + (folder / "whole") + " --layers 784,10",
-                "--layers: the input width is 784, a sample has 6 features");
+                "--layers: the input width is 784, but a sample has 6 features");
   check_refused(program, "--backend nccl --device cpu", "--backend: nccl: ");
   check_refused(program, "--algorithm ring --backend mpi",
-                "--algorithm: is for the backend ours");
+                "--algorithm: needs the backend ours");
   check_refused(program, "--checkpoint-every 5", "--checkpoint-every: needs --checkpoint");
 }

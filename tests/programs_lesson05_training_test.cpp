@@ -1,5 +1,5 @@
-// Lesson 5's programs learn what PyTorch, one process and every backend learn, and write it
-// down.
+// Lesson 5's programs: they learn the same as PyTorch, as one process, and with every backend,
+// and write it to files.
 #include "tests/support/program_checks.hpp"
 #include "tests/support/training_run.hpp"
 
@@ -87,7 +87,8 @@ TEST_CASE("the rows carry the learning rate of their step", "[lesson05]") {
   CHECK(trained(run_command(PROGRAM_DIR "/single_process " + warm)).rates == from_zero);
   CHECK(trained({0, content_of(folder / "steps.jsonl"), ""}).rates == from_zero);
 
-  // It is the rate that the step took: one step with 0 leaves the loss of the whole set alone.
+  // The row shows the rate that the step used: a step with rate 0 leaves the loss of the whole
+  // set unchanged.
   const std::string whole =
       "--json --dataset synthetic --samples 16 --layers 6,5,3 --classes 3 --batch-size 16 "
       "--max-steps 3 --warmup-steps 2 --lr 0.1 --optimizer sgd --no-shuffle";
@@ -129,8 +130,8 @@ TEST_CASE("MNIST's own files are learned to 94 % in 10 epochs", "[lesson05]") {
 
 TEST_CASE("accuracy is that of the whole test set, whatever the number of ranks",
           "[lesson05]") {
-  // One rank's 0.97 may be another count than 7 ranks' 0.97: only exact shards give equal
-  // fractions of one denominator. With lr 0 the model is the same everywhere.
+  // Only if every sample is tested exactly once are the fractions equal for any number of
+  // ranks. With lr 0 the model is the same in all runs.
   std::set<double> accuracies;
   for (const int ranks : {1, 3, 7}) {
     accuracies.insert(trained(mpirun(ranks, "ddp_training", "--json --max-steps 1 --lr 0"))
@@ -158,7 +159,7 @@ TEST_CASE("checkpoint and metrics are written by rank 0 alone", "[lesson05]") {
 }
 
 TEST_CASE("what a step sends is counted, and stands beside the least", "[lesson05]") {
-  // 111 numbers in one bucket, 444 bytes: a ring of 3 sends 2 (3 - 1) chunks of 37.
+  // One bucket has 111 numbers, 444 bytes. A ring of 3 ranks sends 2 (3 - 1) chunks of 37.
   const std::string flags =
       "--json --device cpu --dataset synthetic --samples 96 --layers 8,9,3 --classes 3 "
       "--batch-size 8 --max-steps 2 ";
@@ -169,6 +170,6 @@ TEST_CASE("what a step sends is counted, and stands beside the least", "[lesson0
   CHECK(ring["bytes_sent_per_step"] == 592);
   CHECK(ring["least_bytes_per_step"] == 592);
   CHECK(final("--algorithm ring --overlap")["bytes_sent_per_step"] == 592);
-  CHECK(final("--algorithm naive")["bytes_sent_per_step"] == 2 * 444);  // rank 0, to two others
+  CHECK(final("--algorithm naive")["bytes_sent_per_step"] == 2 * 444);  // rank 0 to two others
   CHECK(final("--backend mpi")["bytes_sent_per_step"].is_null());
 }

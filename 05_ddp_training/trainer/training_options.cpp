@@ -43,7 +43,7 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
     layers_given = command_line.given("--layers");
     if (layers.size() < 2) throw Error("--layers: needs at least an input and an output width");
     if ((dataset == "idx") != command_line.given("--data")) {
-      throw Error("--data: needs --dataset idx, and --dataset idx needs --data");
+      throw Error("--data: goes together with --dataset idx");
     }
     if (command_line.given("--checkpoint-every") && checkpoint.empty()) {
       throw Error("--checkpoint-every: needs --checkpoint FILE");

@@ -19,9 +19,9 @@ TEST_CASE("on other ranks a run goes on from the same sample, and says so", "[fa
   const CommandResult resumed = mpirun(2, "ddp_training", flags + "--epochs 1 --resume");
   INFO(resumed.out << resumed.err);
   CHECK(resumed.status == 0);
-  CHECK(
-      resumed.says("2 ranks instead of 4: other batches from here, 52 samples per step instead "
-                   "of 104"));
+  CHECK(resumed.says(
+      "2 ranks instead of 4: different batches from here, 52 samples per step instead "
+      "of 104"));
   // 3001 - 1040 samples are left, 981 per rank: 76 batches, so 38 steps.
   const std::string metrics = content_of(folder / "run.jsonl");
   CHECK(lines(metrics) == 48);

@@ -24,7 +24,7 @@ TEST_CASE("a full disk under --metrics costs the metrics, not the run", "[fault1
     INFO(result.err);
     CHECK(result.status == 1);
     const std::string words = "--metrics: " + log + ": cannot be written: File too large";
-    CHECK(result.says("error: " + words + "; training goes on without it\n"));
+    CHECK(result.says("error: " + words + "; training continues without it\n"));
     CHECK(result.says("WRONG: " + words));
   }
   const CommandResult rest = mpirun(

@@ -58,7 +58,7 @@ TEST_CASE("what cannot be gone on from is refused, and nothing is touched", "[fa
   refused(with("taken", "64"), "--resume: " + (folder / "changed.st") + ": its 'taken' is 64");
   refused(with("optimizer_steps", "4"), "--resume: " + (folder / "changed.st"));
   refused(with("run --lr", "\x1b[2J"), "--resume: --lr: 0.001, but " + (folder / "changed.st") +
-                                           " is of a run with \\x1b[2J");
+                                           " is from a run with \\x1b[2J");
   std::string unchecked = checkpoint;
   unchecked.replace(unchecked.find("xxh3_64"), 7, "xxh3_46");
   std::ofstream(folder / "unchecked.st", std::ios::binary) << unchecked;
