@@ -1,5 +1,5 @@
-// Exercise: a batch too large for the memory, taken in parts: K backward passes, one message.
-// Check your code with ./learn check 5. For hints, run ./learn hint 5 one or more times.
+// Exercise: split a batch that does not fit into memory into K backward passes, and average
+// once. Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
@@ -13,16 +13,16 @@
 namespace dist::exercise {
 
 // Called on all ranks with the same `parts` (at least 1) and the same lengths, which may be 0.
-// `backward(k)` runs forward and backward for micro-batch k of this rank: it overwrites all of
-// `gradients` with the mean gradient of that micro-batch. It must be called once for each
+// `backward(k)` runs forward and backward for micro-batch k of this rank. It overwrites all of
+// `gradients` with the mean gradient of that micro-batch. Call it once for each
 // k = 0 .. parts - 1, in this order.
 //
-// Afterwards `gradients` hold the mean over all micro-batches of all ranks (they are equally
-// large), the same bits on all ranks.
+// Afterwards `gradients` hold the mean over all micro-batches of all ranks, with equal bits on
+// all ranks. All micro-batches have the same size.
 //
-// Target: nothing is sent before the last backward has returned; then one ring all-reduce of
-// all elements together, as in sync_gradients: 2 (comm.size() - 1) messages per rank and
-// 2 (N - 1) / N of the elements, whatever `parts` is.
+// Target: send nothing before the last backward has returned. Then run one ring all-reduce of
+// all elements together, as in sync_gradients: 2 (comm.size() - 1) messages per rank and 2 (N -
+// 1) / N of the elements, for any `parts`.
 inline void accumulate(const Communicator& comm, std::size_t parts,
                        const std::vector<std::span<float>>& gradients,
                        const std::function<void(std::size_t k)>& backward) {

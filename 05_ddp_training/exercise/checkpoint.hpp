@@ -1,5 +1,5 @@
-// Exercise: a run that can be interrupted.
-// Check your code with ./learn check 5. For hints, run ./learn hint 5 one or more times.
+// Exercise: save a run to a file, and load it on all ranks.
+// Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
 #pragma once
 
 #include "02_broadcast/broadcast.hpp"
@@ -15,25 +15,26 @@
 
 namespace dist::exercise {
 
-// One checkpoint on the disk of rank 0's host. The other ranks may be on other hosts: `path`
-// may lead nowhere there, or to a file that has nothing to do with this run.
+// One checkpoint on the disk of rank 0's host. The other ranks may be on different hosts, where
+// `path` may not exist, or may name an unrelated file.
 class StateFile : public CheckpointFile {
  public:
-  // Called on all ranks; `comm` outlives this object.
+  // Called on all ranks. `comm` outlives this object.
   StateFile(const Communicator& comm, std::string path) { not_started(); }
 
-  // Called on all ranks with the same state. When it has returned on any rank, the file is
-  // there. Only rank 0 writes, and whoever looks sees the old file or the whole new one, also
-  // if the job ends half-way: write a temporary file beside it, then rename that
-  // (std::filesystem::rename replaces the old file at one stroke). No other file is left
-  // behind. If rank 0 cannot write (no such folder), all ranks throw Error (common/check.hpp).
+  // Called on all ranks with the same state. Once it has returned on any rank, the file exists.
+  // Only rank 0 writes. Readers always see either the old file or the whole new one, even if
+  // the job is killed meanwhile: write a temporary file in the same folder and then rename it,
+  // as std::filesystem::rename replaces the old file atomically. Leave no other file behind. If
+  // rank 0 cannot write (for example, no such folder), all ranks throw Error
+  // (common/check.hpp).
   void save(const TrainingState& state) override { not_started(); }
 
-  // Called on all ranks. Returns what was saved, to the bit, on all of them: rank 0 reads, and
-  // lesson 2's broadcast carries it. The caller does not know the lengths; either may be 0.
-  // If there is no such file, if it is torn (shorter or longer than it was written), or if it
-  // is none of yours (text, say, or zeros: begin your file with a number of your choice), all
-  // ranks throw Error.
+  // Called on all ranks. Returns exactly what was saved, on all of them: rank 0 reads it, and
+  // lesson 2's broadcast distributes it. The caller does not know the two lengths, and either
+  // may be 0. All ranks throw Error if the file does not exist, if it is shorter or longer than
+  // it was written, or if it is not one of yours, such as text or zeros. (Begin your file with
+  // a number of your choice.)
   TrainingState load() override { not_started(); }
 };
 

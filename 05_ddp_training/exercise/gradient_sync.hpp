@@ -1,4 +1,4 @@
-// What `overlap` is given and what it returns. Given: nothing to fill in.
+// What `overlap` receives and what it returns. This file is complete.
 #pragma once
 
 #include "05_ddp_training/process_group/process_group.hpp"
@@ -11,23 +11,23 @@
 
 namespace dist::exercise {
 
-// A parameter's gradient, in memory of the model's own.
+// A parameter's gradient, in the model's own memory.
 struct Gradient {
   std::string name;         // "2.weight"
   std::span<float> values;  // on the CPU
 };
 
-// Which gradients travel together: the indices of each bucket's, bucket 0 first. Every gradient
-// is in one bucket, and no bucket is empty.
+// Which gradients travel together: the indices of each bucket's gradients, bucket 0 first.
+// Every gradient is in exactly one bucket, and no bucket is empty.
 using BucketPlan = std::vector<std::vector<std::size_t>>;
 
-// Gradients that are averaged over the ranks while backward still computes others.
+// Averages gradients over the ranks while backward still computes others.
 class GradientSync {
  public:
   virtual ~GradientSync() = default;
-  // Backward calls it once per step for each gradient, as soon as that is complete.
+  // Backward calls it once per step for each gradient, as soon as the gradient is complete.
   virtual void mark_ready(std::size_t index) = 0;
-  // Called after backward; when it returns, every gradient is the average over the ranks.
+  // Called after backward. When it returns, every gradient is the average over the ranks.
   virtual void finalize() = 0;
 };
 

@@ -1,6 +1,6 @@
-// Exercise: an average by NCCL beside the computation. Built where CUDA is emulated:
+// Exercise: average with NCCL while the computation goes on. It is built with emulated CUDA:
 //   cmake --preset emulated
-// Check your code with ./learn check 5. For hints, run ./learn hint 5 one or more times.
+// Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
 #pragma once
 
 #include "01_send_recv/gpu/check_nccl.hpp"
@@ -12,12 +12,12 @@
 
 namespace dist::exercise {
 
-// Called on all ranks with the same length. `tensor` lies on this rank's GPU. Work that is
-// queued on `compute` writes it, and work that the caller queues on `compute` afterwards reads
-// it: between the two it becomes the average over all ranks, in place.
+// Called on all ranks with the same length. `tensor` is on this rank's GPU. Work already queued
+// on `compute` writes it, and work that the caller queues on `compute` afterwards reads it. In
+// between, it becomes the average over all ranks, in place.
 //
-// The all-reduce runs on `communication`, so that whatever else is queued on `compute` need not
-// be in its stream's way; and the host only queues: nothing here waits for the GPU.
+// Run the all-reduce on `communication`, so that it does not occupy `compute`. The host only
+// queues work here and must not wait for the GPU.
 //
 // Use ncclAllReduce(from, to, count, ncclFloat, op, nccl.get(), stream.get()) in
 // NCCL_CHECK(nccl, ...), and Stream's record_event() and wait(event) (common/stream.hpp), or

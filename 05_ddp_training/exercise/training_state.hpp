@@ -1,4 +1,4 @@
-// What `checkpoint` saves, and the interface that it implements. Given: nothing to fill in.
+// What `checkpoint` saves, and the interface that it implements. This file is complete.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace dist::exercise {
 
-// All that the next step of a small training depends on.
+// Everything that the next step of a small training run depends on.
 struct TrainingState {
   std::vector<float> parameters;
-  std::vector<float> momentum;  // the optimizer's memory
+  std::vector<float> momentum;  // the optimizer's state
   std::uint64_t step = 0;       // steps done
 };
 
