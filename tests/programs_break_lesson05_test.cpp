@@ -109,7 +109,7 @@ TEST_CASE("rank0-loss: rank 0 sees another loss, the mean is the one process's",
     CHECK(number(row, "mean_off") < 1e-5);
     CHECK(row["misled"].get<int>() > 0);
   }
-  check_text(4, kTrainer, "rank0-loss", "it saw the other direction");
+  check_text(4, kTrainer, "rank0-loss", "its loss moved the other way");
 }
 
 TEST_CASE("lr: N times the rate helps a small one and ruins a large one", "[break]") {

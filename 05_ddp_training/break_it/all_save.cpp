@@ -1,7 +1,6 @@
 // Belief:  replicas are equal, so every rank may save the checkpoint.
 // Predict: rank 0 writes a checkpoint, and rank 1, which is one step ahead, writes the same
-// file.
-//          What does the file contain while both are writing, and at the end?
+//          file. What does the file contain while both are writing, and at the end?
 // You see: when rank 1 opens the file, it becomes empty, so a job killed at this moment loses
 //          even equal bytes. At the end the file is half rank 0's and half rank 1's, which its
 //          checksum reveals. Without a checksum it would load.

@@ -4,8 +4,7 @@
 // You see: to an earlier step, usually the one before, as the count shows. With emulated CUDA
 //          this happens every time; on a GPU, whenever the step takes longer than queueing it.
 // Why:     the call queues the copy behind the step and returns. Only stream.synchronize() or
-// an
-//          event tells when it is done. Until then the host finds the buffer's old content:
+//          an event tells when it is done. Until then the host finds the buffer's old content:
 //          plausible numbers, one step late.
 // In the wild: to("cpu", non_blocking=True), pytorch/pytorch#86264 and #127612.
 #include "05_ddp_training/break_it/experiments.hpp"
@@ -41,7 +40,7 @@ bool break_no_sync(const Program& program) {
   }
   lines_in_rank_order(
       program.console, program.comm,
-      fmt::format("  rank {}  {} of {} reads were stale, {} of them wholly the step before's",
+      fmt::format("  rank {}  {} of {} reads were stale, {} of them exactly those of the step before",
                   program.comm.rank(), stale, kSteps, last_step));
   rows_in_rank_order(program.console, program.comm,
                      {{"break", "no-sync"},

@@ -60,10 +60,10 @@ bool break_rank0_loss(const Program& program) {
   }
   table.print(program.console);
   program.console.line(fmt::format(
-      "rank 0 is off by up to {:.0f} %, and in {} of {} steps it saw the other direction",
+      "rank 0 is off by up to {:.0f} %, and in {} of {} steps its loss moved the other way",
       100 * farthest, misled, kSmallSteps - 1));
   program.console.line(
-      fmt::format("the mean and the one process are up to {:.0e} of the loss apart", off));
+      fmt::format("the mean differs from the one process's loss by at most {:.0e} of it", off));
   program.console.row({{"break", "rank0-loss"},
                        {"steps", kSmallSteps},
                        {"rank0_off", significant(farthest)},

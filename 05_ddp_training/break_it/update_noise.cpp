@@ -7,8 +7,7 @@
 //          the parameters. All ranks must therefore do the same computation between one
 //          all-reduce and the next: clipping, learning rate, weight decay, skipping a step.
 // In the wild: a gradient scaler with a different scale per rank changes the averaged
-// gradients,
-//          pytorch/pytorch#136009. Compare gradient-noise.
+//          gradients, pytorch/pytorch#136009. Compare gradient-noise.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"

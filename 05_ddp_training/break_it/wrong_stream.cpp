@@ -1,12 +1,10 @@
 // Belief:  queued work is finished work: the line before computed the gradient.
 // Predict: the all-reduce of a bucket is given a different stream than the one on which
-// backward
-//          queues its work, and that stream is idle. What does it average?
+//          backward queues its work, and that stream is idle. What does it average?
 // You see: what the bucket contained before, namely the last step's gradients. In the first
-// such
-//          step or a few steps later, the parameters leave those of the right run. Usually the
-//          old average is written last, and all replicas are wrong but bitwise equal, so their
-//          hashes reveal nothing. Sometimes backward overwrites it with this rank's own
+//          such step or a few steps later, the parameters leave those of the right run. Usually
+//          the old average is written last, and all replicas are wrong but bitwise equal, so
+//          their hashes reveal nothing. Sometimes backward overwrites it with this rank's own
 //          gradients, and the replicas diverge. With emulated CUDA the symptom appears every
 //          time; on a GPU, whenever backward takes longer than the call.
 // Why:     the call waits for an event of the stream that it is given, and an idle stream's

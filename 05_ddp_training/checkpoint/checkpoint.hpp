@@ -2,8 +2,9 @@
 // names, so that safetensors.torch.load_file and load_state_dict can read them. The names of
 // the optimizer's state begin with "optimizer.". The metadata holds the position and the
 // settings of the run. The next step depends on nothing else, so a resumed run takes exactly
-// the steps that the original would have taken. Builds on: safetensors (files are written whole
-// or not at all), run_settings (which run it is).
+// the steps that the original would have taken.
+// Builds on: safetensors (files are written whole or not at all), run_settings (which run it
+// is).
 #pragma once
 
 #include "05_ddp_training/checkpoint/safetensors.hpp"

@@ -21,8 +21,8 @@ namespace dist::exercise {
 // all ranks. All micro-batches have the same size.
 //
 // Target: send nothing before the last backward has returned. Then run one ring all-reduce of
-// all elements together, as in sync_gradients: 2 (comm.size() - 1) messages per rank and 2 (N -
-// 1) / N of the elements, for any `parts`.
+// all elements together, as in sync_gradients. For any `parts` that is 2 (comm.size() - 1)
+// messages per rank, with 2 (N - 1) / N of the elements.
 inline void accumulate(const Communicator& comm, std::size_t parts,
                        const std::vector<std::span<float>>& gradients,
                        const std::function<void(std::size_t k)>& backward) {

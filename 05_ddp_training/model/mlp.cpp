@@ -1,7 +1,6 @@
 // Forward and backward of a chain of linear layers, as matrix products.
-// Builds on: 05_ddp_training/model/gemm, and kernels for everything that is not a matrix
-// product. Look at: the shapes beside each gemm, and which layer's gradients are finished
-// first.
+// Builds on: 05_ddp_training/model/gemm, and kernels for everything but matrix products.
+// Look at: the shapes beside each gemm, and which layer's gradients are finished first.
 #include "05_ddp_training/model/mlp.hpp"
 
 #include "05_ddp_training/model/gemm.hpp"
