@@ -210,7 +210,7 @@ TEST_CASE("gradients are the tree's sum, divided once, also where they are subno
 TEST_CASE("a step with a batch too few or too many is refused", "[deterministic]") {
   const Stream stream(Device{});
   for (const int size : group_sizes()) {
-    if (size == 8) continue;  // one batch is the whole step
+    if (size == 8) continue;  // a single batch is the whole step
     in_groups_of(size, [&](const Communicator& group) {
       Generator generator(1);
       Mlp model({1, 2}, generator, stream);

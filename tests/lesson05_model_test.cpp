@@ -144,9 +144,9 @@ TEST_CASE("softmax cross entropy is exact and does not overflow", "[gpu]") {
     logits[2 * classes + c] -= 3000.0F;  // ... or zero
     logits[3 * classes + c] *= 30.0F;
   }
-  logits[4 * classes + 9] = 500.0F;  // sure, and wrong: the loss itself is large
+  logits[4 * classes + 9] = 500.0F;  // confident but wrong, so the loss is large
   targets[4] = 0;
-  logits[5 * classes + 2] = 500.0F;  // sure, and right
+  logits[5 * classes + 2] = 500.0F;  // confident and right
   targets[5] = 2;
   const Floats got = everywhere(
       [&](const Stream& stream) {

@@ -40,8 +40,9 @@ bool break_no_sync(const Program& program) {
   }
   lines_in_rank_order(
       program.console, program.comm,
-      fmt::format("  rank {}  {} of {} reads were stale, {} of them exactly those of the step before",
-                  program.comm.rank(), stale, kSteps, last_step));
+      fmt::format(
+          "  rank {}  {} of {} reads were stale, {} of them exactly those of the step before",
+          program.comm.rank(), stale, kSteps, last_step));
   rows_in_rank_order(program.console, program.comm,
                      {{"break", "no-sync"},
                       {"rank", program.comm.rank()},
