@@ -31,7 +31,7 @@ using dist::test::played_by;
 using dist::test::upload;
 using dist::test::world;
 
-// `count` numbers of virtual rank `rank`. Their sum over ranks rounds differently in every
+// `count` numbers of virtual rank `rank`, whose sum over ranks rounds differently in every
 // order.
 Floats leaf(int rank, std::size_t count, float magnitude = 1.0F) {
   Generator generator(500 + static_cast<std::uint64_t>(rank));

@@ -22,8 +22,7 @@ using namespace dist::test;
 
 namespace {
 
-// Called on all ranks: gathers each rank's list with MPI's own collective. All lists must have
-// the same length.
+// Called on all ranks: gathers all lists, which have equal lengths, with MPI's own collective.
 std::vector<Floats> gather(const Floats& mine) {
   Floats all(mine.size() * ranks());
   const int count = mpi_count(mine.size());

@@ -130,8 +130,7 @@ TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula", "
   const std::size_t count = 100;
   const Floats before = noise(count, 7);
   Floats gradient = noise(count, 8);
-  // The gradients are so small that eps matters: beside the root and inside it, its effect
-  // differs greatly.
+  // With such small gradients it matters whether eps is beside the root or inside it.
   for (std::size_t i = 0; i < count; i += 3) gradient[i] *= 1e-8F;
 
   SECTION("SGD") {

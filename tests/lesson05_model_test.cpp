@@ -257,8 +257,7 @@ TEST_CASE("an Mlp agrees with plain loops, its gradients with finite differences
     Mlp model(widths, generator, stream);
     PlainMlp plain(widths, model, stream);
     CrossEntropyLoss loss;
-    // A smaller batch after a larger one, and the reverse: nothing of an earlier batch may be
-    // left.
+    // Smaller batches after larger ones, and the reverse: nothing of the earlier may be left.
     for (const std::size_t rows : {4U, 9U, 2U, 1U, 9U}) {
       CAPTURE(to_string(device), rows);
       const Floats input = noise(rows * widths.front(), 30 + rows);

@@ -46,8 +46,7 @@ void set(const Tensor& tensor, std::size_t index, float value, const Stream& str
   stream.synchronize();
 }
 
-// Takes single steps of an optimizer. Each returns the parameter that made it skip the step, or
-// nothing.
+// Takes single steps, and returns the parameter for which the optimizer skipped it, or nothing.
 class Asked {
  public:
   Asked(Mlp& model, const Stream& stream)

@@ -177,8 +177,7 @@ TEST_CASE("another run is refused by what differs, and other rounding is told") 
 
   CHECK(refusal(with({{"--backend", "mpi"}})) == "nothing thrown");
   CHECK(require_same_run(run, with({{"--backend", "mpi"}}), "FILE", false).size() == 1);
-  // A different number of ranks and different batches are permitted with a note, unless nothing
-  // may change.
+  // Different ranks and batches are permitted with a note, unless nothing may change.
   const RunSettings two_ranks = with({{"ranks", "2"}, {"samples per step", "32"}});
   const auto notes = require_same_run(run, two_ranks, "FILE", false);
   REQUIRE(notes.size() == 1);

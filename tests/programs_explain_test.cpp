@@ -54,8 +54,7 @@ const json kEnd{{"0.weight", {1.5, 1, -.25, .5}},
                 {"2.weight", {2.25, .5, -.25, .5}},
                 {"2.bias", {.125, -.125}}};
 
-// The gradients in the order in which backward finishes them: each layer's bias, then its
-// weight.
+// The gradients as backward finishes them: each layer's bias, then its weight.
 Numbers bucket(const std::vector<Numbers>& gradients, std::size_t number) {
   Numbers joined = gradients[2 * number];
   const Numbers& weight = gradients[2 * number + 1];

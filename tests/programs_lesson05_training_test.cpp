@@ -87,8 +87,7 @@ TEST_CASE("the rows carry the learning rate of their step", "[lesson05]") {
   CHECK(trained(run_command(PROGRAM_DIR "/single_process " + warm)).rates == from_zero);
   CHECK(trained({0, content_of(folder / "steps.jsonl"), ""}).rates == from_zero);
 
-  // The row shows the rate that the step used: a step with rate 0 leaves the loss of the whole
-  // set unchanged.
+  // The row shows the rate that the step used: with rate 0 the loss of the whole set stays.
   const std::string whole =
       "--json --dataset synthetic --samples 16 --layers 6,5,3 --classes 3 --batch-size 16 "
       "--max-steps 3 --warmup-steps 2 --lr 0.1 --optimizer sgd --no-shuffle";

@@ -2,11 +2,10 @@
 // Predict: before the average, every rank adds different noise to every gradient, as large as
 //          the gradients themselves. When do the replicas diverge?
 // You see: never. The hashes are equal after every step, although the model differs from the
-//          one trained without noise. The noise is averaged with the gradients, and all ranks
-//          get the same result.
-// Why:     a replica receives only the average from the other ranks, and the average is the
-//          same on all ranks. So dropout, augmentation and kernels that add in any order need
-//          no common seed.
+//          one trained without noise. All ranks get the same average, including the noise.
+// Why:     a replica learns about the other ranks only from the average, which is equal on all
+//          ranks. So dropout, augmentation and kernels that add in any order need no common
+//          seed.
 // In the wild: different dropout masks on each rank are desirable, and equal ones cost quality:
 //          huggingface/transformers#31412. Compare update-noise.
 #include "05_ddp_training/break_it/experiments.hpp"

@@ -1,7 +1,6 @@
 // Belief:  with N ranks, always multiply the learning rate by N.
 // Predict: four epochs on N ranks take N times fewer steps than on one rank. What makes up for
-//          that: N times the rate, or N times the rate after a warm-up of one epoch? For SGD?
-//          For Adam?
+//          that with SGD and with Adam: N times the rate, or that after a warm-up of one epoch?
 // You see: it depends on the rate for one rank. If that was small, N times the rate is far
 //          better than the same rate. If it was large, N times is far worse for both SGD and
 //          Adam, and a warm-up does not help. The table shows which is which in this run.

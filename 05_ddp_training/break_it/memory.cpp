@@ -23,8 +23,7 @@ TrainingMemory after_a_step(const Program& program, const Communicator& group,
   SmallTraining job = SmallTraining::among(
       group, program, digits,
       {.layers = {784, 128, 10}, .optimizer = {.name = "adam"}, .batch_size = batch_size});
-  // Use lesson 3's all-reduce even with --device cuda, because NCCL has no group for only some
-  // of the ranks.
+  // Use lesson 3's all-reduce even with CUDA, as our NCCL group always has all ranks.
   const auto carrier = make_process_group(Backend::ours, group, program.stream.device(),
                                           AllReduceAlgorithm::ring);
   DistributedDataParallel ddp(job.model(), *carrier, program.stream);

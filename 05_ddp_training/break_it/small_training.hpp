@@ -83,12 +83,10 @@ class SmallTraining {
   CrossEntropyLoss loss_;
 };
 
-// Called on all ranks. A process group with the backend that the trainer would choose, without
-// overlap.
+// Called on all ranks: a process group as the trainer would choose it, but without overlap.
 std::unique_ptr<ProcessGroup> small_group(const Program& program);
 
-// The largest distance between two models' parameters, on this rank; infinite if one of them is
-// NaN.
+// The largest distance between two models' parameters on this rank; infinite if one is NaN.
 double largest_difference(const Mlp& a, const Mlp& b, const Stream& stream);
 
 // Adds normal noise with standard deviation `size` to every number.

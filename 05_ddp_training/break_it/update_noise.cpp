@@ -1,8 +1,7 @@
 // Belief:  noise that is harmless before the average is harmless after it.
 // Predict: the average is equal on all ranks. Then every rank adds different noise to it, too
 //          small to notice in a gradient. When do the replicas diverge?
-// You see: after step 1, and the distance between them grows with every step. The loss does not
-//          show it.
+// You see: after step 1. The distance between them grows with every step, unseen in the loss.
 // Why:     changes made after the average are never averaged again, so the difference stays in
 //          the parameters. All ranks must therefore do the same computation between one
 //          all-reduce and the next: clipping, learning rate, weight decay, skipping a step.

@@ -3,8 +3,7 @@
 // the optimizer's state begin with "optimizer.". The metadata holds the position and the
 // settings of the run. The next step depends on nothing else, so a resumed run takes exactly
 // the steps that the original would have taken.
-// Builds on: safetensors (files are written whole or not at all), run_settings (which run it
-// is).
+// Builds on: safetensors (writes files whole or not at all), run_settings (which run it is).
 #pragma once
 
 #include "05_ddp_training/checkpoint/safetensors.hpp"
@@ -29,9 +28,9 @@ struct Position {
   void start_next_epoch();
 };
 
-// Called on rank 0 only: its parameters and optimizer state equal everybody's, and two writers
-// would damage the file. Writes the whole file or nothing, like write_safetensors. Throws Error
-// naming the file.
+// Called on rank 0 only, as all ranks' parameters are equal and two writers would damage the
+// file. Like write_safetensors, writes the whole file or nothing, and throws Error naming the
+// file.
 void save_checkpoint(const std::string& path, std::span<const Parameter> parameters,
                      const Optimizer& optimizer, const Position& position,
                      const RunSettings& settings, const Stream& stream);
@@ -43,8 +42,7 @@ class Checkpoint {
   explicit Checkpoint(std::string path);
 
   // Throws Error naming the file unless the names and shapes of its parameters are exactly
-  // those of an Mlp of these widths. A file that PyTorch's save_file wrote from such a
-  // state_dict passes.
+  // those of an Mlp of these widths. PyTorch's save_file of such a state_dict passes.
   void require_parameters(const std::vector<std::size_t>& widths) const;
   // The position of the run, whose epochs have `samples` samples. Throws Error naming the file
   // if the position is missing or impossible, or if the file has no checksum.

@@ -23,8 +23,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
 
 constexpr std::size_t kChecksumDigits = 16;
-// A parsed header takes several times its size in the file. Our headers take about 110 bytes
-// per tensor.
+// Parsing takes several times this size. Our headers have about 110 bytes per tensor.
 constexpr std::uint64_t kLargestHeader = 16U << 20;
 constexpr std::size_t kMostTensors = 100'000;
 

@@ -1,9 +1,8 @@
 // What this file adds: named tensors on disk, in the safetensors format, so that PyTorch's
 // safetensors.torch.load_file reads what we write, and we read what its save_file writes.
 //
-// The layout (huggingface/safetensors, "Format") is the length of the header as a little-endian
-// 64-bit number, a JSON header with every tensor's type, shape and byte range, and then the raw
-// numbers:
+// The layout (huggingface/safetensors, "Format"): the header's length as a little-endian 64-bit
+// number, a JSON header with every tensor's type, shape and byte range, and the raw numbers.
 //
 //   | n, 8 bytes | {"__metadata__":{...},"0.weight":{"dtype":"F32","shape":[512,784],
 //   "data_offsets":[0,1605632]},...} , n bytes | numbers |
@@ -45,9 +44,8 @@ struct SafetensorsFile {
 
 // Throws Error naming the file, and the byte where that helps, unless it is a complete
 // safetensors file of float32 tensors. It rejects a file that is cut off, a wrong header,
-// ranges that overlap or leave gaps, a name used twice, and a checksum that does not match.
-// Never allocates more than the file's size. Accepts a file without a checksum, such as
-// PyTorch's.
+// ranges that overlap or leave gaps, a name used twice, and a wrong checksum; a missing
+// checksum is accepted, as in PyTorch's files. Never allocates more than the file's size.
 SafetensorsFile read_safetensors(const std::string& path);
 
 }  // namespace dist

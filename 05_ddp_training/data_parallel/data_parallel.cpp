@@ -26,8 +26,7 @@ bool DataParallel::backward(const Tensor& grad_logits, const Stream& stream, boo
   if (std::exchange(counts_next_, false)) {
     const auto traffic = count_traffic(
         group_.comm(), [&] { backward_and_average(grad_logits, accumulate, stream); });
-    // No messages were counted: the numbers went through shared memory, MPI's collectives or
-    // NCCL.
+    // No messages were counted: shared memory, MPI's collectives or NCCL carried the numbers.
     if (traffic && traffic->messages_per_rank > 0) bytes_sent_ = traffic->bytes_per_rank;
   } else {
     backward_and_average(grad_logits, accumulate, stream);

@@ -14,8 +14,7 @@ namespace dist {
 
 class DistributedDataParallel : public DataParallel {
  public:
-  // Called on all ranks. Replaces the grad of every parameter of `module` by a view of its
-  // bucket.
+  // Called on all ranks. Replaces every grad of `module` by a view of its bucket.
   DistributedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                           BucketCaps caps = {});
 

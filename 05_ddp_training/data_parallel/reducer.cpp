@@ -29,8 +29,7 @@ Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCap
       bucket.parameters.push_back(last - i);
       count += parameters[last - i].value.numel();
     }
-    // Free these gradients before allocating their bucket. Otherwise a rank would briefly hold
-    // them twice.
+    // Free these gradients before allocating their bucket, so that a rank never holds both.
     for (const std::size_t index : bucket.parameters) parameters[index].grad = Tensor();
     bucket.message = group.allocate({count});
     bucket.missing = bucket.parameters.size();

@@ -25,9 +25,9 @@ class StateFile : public CheckpointFile {
   // Called on all ranks with the same state. Once it has returned on any rank, the file exists.
   // Only rank 0 writes. Readers always see either the old file or the whole new one, even if
   // the job is killed meanwhile: write a temporary file in the same folder and then rename it,
-  // as std::filesystem::rename replaces the old file atomically. Leave no other file behind. If
-  // rank 0 cannot write (for example, no such folder), all ranks throw Error
-  // (common/check.hpp).
+  // as std::filesystem::rename replaces the old file atomically. Leave no other file behind.
+  // All ranks throw Error (common/check.hpp) if rank 0 cannot write, for example into no such
+  // folder.
   void save(const TrainingState& state) override { not_started(); }
 
   // Called on all ranks. Returns exactly what was saved, on all of them: rank 0 reads it, and

@@ -17,8 +17,7 @@ namespace dist::exercise {
 // Allocate the messages with `group.allocate({count})` in the constructor. `span()` of such a
 // Tensor gives its elements. `group.all_reduce(message, ReduceOp::avg, compute)` starts an
 // all-reduce and returns a Work at once. Until work->wait(compute) has returned, the message
-// belongs to the group: neither read nor write it. On the CPU `compute` does nothing; just pass
-// it on.
+// belongs to the group: neither read nor write it. On the CPU `compute` has no effect.
 class BucketedSync : public GradientSync {
  public:
   // Called on all ranks with the same names, lengths and plan. `group`, `compute` and the
@@ -37,11 +36,9 @@ class BucketedSync : public GradientSync {
   // elements. mark_ready does not wait for the all-reduces that it starts.
   void mark_ready(std::size_t index) override { not_started(); }
 
-  // Waits for all buckets and writes the averages into the gradients. Then this object is ready
-  // for the next step.
+  // Waits for all buckets, writes the averages into the gradients, and prepares the next step.
   // If a gradient never became ready, because backward left out a layer, throws Error
-  // (common/check.hpp) with that gradient's name in its text. All ranks throw, and the object
-  // is not used again.
+  // (common/check.hpp) with its name in the text. Then all ranks throw, and discard the object.
   void finalize() override { not_started(); }
 };
 

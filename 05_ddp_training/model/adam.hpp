@@ -1,5 +1,4 @@
-// What this file adds: torch.optim.Adam and torch.optim.AdamW, which differ in how they apply
-// weight decay.
+// What this file adds: torch.optim.Adam and torch.optim.AdamW, which differ in weight decay.
 // Builds on: update_kernels, adam_step.
 #pragma once
 

@@ -49,8 +49,7 @@ Extents fit(Transpose transpose_a, Transpose transpose_b, const Tensor& a, const
 #if DIST_WITH_ONEDNN
 // c = a b^T with oneDNN's matmul, which packs a transposed b better than dnnl_sgemm does: a
 // layer's forward product takes 10 to 35 % less time (AVX-512). dnnl_sgemm is faster for the
-// other three kinds of product, and for small ones, because each matmul call takes 5 us to
-// prepare.
+// other three kinds of product, and for small ones, as each matmul call needs 5 us to prepare.
 bool is_for_matmul(Transpose transpose_a, Transpose transpose_b, float alpha, float beta,
                    const Extents& e) {
   constexpr std::size_t kSmallest = std::size_t{1} << 22;  // multiplications
@@ -179,8 +178,7 @@ void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, c
   };
   std::vector<float> sums(e.n);
   for (std::size_t i = 0; i < e.m; ++i) {
-    // Add one row of op(b) at a time to row i of c, so that the inner loop reads memory in
-    // order.
+    // Add one row of op(b) at a time to row i of c: the inner loop then reads memory in order.
     sums.assign(e.n, 0.0F);
     for (std::size_t k = 0; k < e.k; ++k) {
       const float factor = at(a, transpose_a, i, k);

@@ -8,9 +8,8 @@ namespace dist {
 enum class Transpose { no, yes };
 
 // op(a) is (m, k), op(b) is (k, n), c is (m, n), where op(x) is x or its transpose. All three
-// are on the stream's device. With beta 0, c is written without being read. Uses oneDNN on the
-// CPU (the plain loop where it is not installed) and cuBLAS on CUDA. Throws Error if the shapes
-// do not fit.
+// are on the stream's device. With beta 0, c is not read. Uses cuBLAS on CUDA, and on the CPU
+// oneDNN, or a plain loop if it is not installed. Throws Error if the shapes do not fit.
 void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
           const Tensor& a, const Tensor& b, float beta, const Tensor& c);
 

@@ -10,8 +10,7 @@
 
 namespace dist {
 
-// Equals torch.nn.CrossEntropyLoss: the mean over this rank's batch. Keeps its memory between
-// steps.
+// torch.nn.CrossEntropyLoss: the mean over this rank's batch. Keeps its memory between steps.
 class CrossEntropyLoss {
  public:
   // `logits` are (rows, classes), `targets` (rows), both in the same device's memory. Computes
@@ -30,8 +29,7 @@ class CrossEntropyLoss {
 
   // The mean loss of each batch of the step so far, in the device's memory.
   std::span<const double> means() const { return {means_.data(), place_.part + 1}; }
-  // The step's number of samples, the time spent waiting for them, and whether it ends the
-  // epoch.
+  // The step's number of samples, the time it waited for them, and whether it ends the epoch.
   std::size_t samples() const { return samples_; }
   double waited_ms() const { return waited_ms_; }
   bool ends_epoch() const { return place_.ends_epoch; }
@@ -46,8 +44,7 @@ class CrossEntropyLoss {
   double waited_ms_ = 0;
 };
 
-// The number of rows of `logits`, (rows, classes), that are largest at their target. Waits for
-// the result.
+// The number of rows of `logits` that are largest at their target. Waits for the result.
 std::size_t correct_answers(const Tensor& logits, std::span<const std::int32_t> targets,
                             const Stream& stream);
 

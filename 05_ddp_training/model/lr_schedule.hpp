@@ -23,9 +23,8 @@ struct LrSchedule {
   double at(std::size_t step) const;
 };
 
-// `lr`, warmed up from 0, so the first step changes nothing. Hugging Face's
-// get_linear_schedule_with_warmup does the same. (torch.optim.lr_scheduler.LinearLR cannot
-// start from 0.)
+// `lr`, warmed up from 0, so the first step changes nothing. This equals Hugging Face's
+// get_linear_schedule_with_warmup; torch.optim.lr_scheduler.LinearLR cannot start from 0.
 LrSchedule warmed_up(double lr, std::size_t warmup_steps);
 
 // The linear scaling rule: each step of N ranks uses N times as many samples, so there are N

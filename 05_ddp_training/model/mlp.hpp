@@ -37,7 +37,7 @@ enum class Accumulate { no, yes };
 class Mlp {
  public:
   // Layers of these widths: {784, 512, 10} is Linear(784, 512), ReLU, Linear(512, 10). Draws
-  // the initial weights from `generator` as PyTorch would. Throws Error with fewer than two
+  // the initial weights from `generator` as PyTorch would. Throws Error for fewer than two
   // widths.
   Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& stream);
 
@@ -45,9 +45,8 @@ class Mlp {
   // may change until backward is done.
   Tensor forward(const Tensor& input, const Stream& stream);
 
-  // Writes every parameter's grad, given grad_logits, (rows, widths.back()): the gradient of
-  // the loss with respect to the logits of the last forward. The last layer's gradients are
-  // finished first.
+  // Writes every parameter's grad, starting with the last layer's. `grad_logits` is the
+  // gradient of the loss with respect to the logits of the last forward.
   void backward(const Tensor& grad_logits, const Stream& stream,
                 Accumulate accumulate = Accumulate::no, const GradReadyHook& ready = {});
 

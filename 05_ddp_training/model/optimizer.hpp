@@ -9,8 +9,7 @@
 // A single number that is not finite, in one gradient of one rank, could spread to the
 // parameters of all ranks. So a step with such a gradient is skipped. Testing the averaged
 // gradients needs no messages: a sum is not finite if one of its terms is not, and all ranks
-// have the same sums. It does not need the host either, because the device decides
-// (update_kernels).
+// have the same sums. The device decides, without the host (update_kernels).
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -76,8 +75,7 @@ class Optimizer {
   Event begin_;
 };
 
-// The optimizer that `options` name. Throws Error if the name is unknown. `parameters` must
-// outlive it.
+// The optimizer named by `options`; throws Error if unknown. `parameters` must outlive it.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::span<Parameter> parameters,
                                           const Stream& stream);

@@ -1,5 +1,4 @@
-// What this file adds: torch.optim.SGD, with momentum, dampening, Nesterov's variant and weight
-// decay.
+// What this file adds: torch.optim.SGD with momentum, dampening, Nesterov and weight decay.
 // Builds on: update_kernels, sgd_step and sgd_momentum_step.
 #pragma once
 

@@ -55,8 +55,7 @@ struct AdamStep {
         f.gradient_decay == 0.0F ? gradient[i] : std::fma(p, f.gradient_decay, gradient[i]);
     m[i] = std::fma(g, f.one_minus_beta1, m[i] * f.beta1);
     v[i] = std::fma(f.one_minus_beta2 * g, g, v[i] * f.beta2);
-    // Add eps after the correction and the root, as PyTorch does. Inside the root it would have
-    // a different effect.
+    // Like PyTorch, add eps after the correction and the root, not inside the root.
     const float denominator = std::sqrt(v[i]) / f.root_correction + f.eps;
     parameter[i] = p + (-f.step_size * m[i]) / denominator;
   }

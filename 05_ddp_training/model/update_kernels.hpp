@@ -76,8 +76,7 @@ void adam_step(const Stream& stream, std::size_t count, const AdamFactors& facto
                const UpdateState* state = nullptr);
 
 // *result = the sum over i of x[i]^2, in double, so that it is finite exactly if every x[i] is.
-// `sums` is scratch memory for sum_of_squares_size(count) numbers. Both are on the stream's
-// device.
+// `sums` is scratch memory for sum_of_squares_size(count) numbers. Both are on the device.
 std::size_t sum_of_squares_size(std::size_t count);
 void sum_of_squares(const Stream& stream, std::size_t count, const float* x, double* sums,
                     double* result);

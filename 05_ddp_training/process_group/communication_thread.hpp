@@ -3,8 +3,7 @@
 //
 // Why a thread and not MPI_Iallreduce? Open MPI advances a non-blocking collective only while
 // the program is inside an MPI call, and backward makes none (see
-// process_group/nonblocking_mpi_process_group). A blocking call on a second thread advances
-// independently.
+// nonblocking_mpi_process_group). A blocking call on a second thread advances independently.
 #pragma once
 
 #include "05_ddp_training/process_group/process_group.hpp"

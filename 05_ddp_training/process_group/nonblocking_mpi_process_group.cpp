@@ -16,8 +16,7 @@ namespace {
 
 class RequestWork : public Work {
  public:
-  // `finish` runs once, when the request is done. The name belongs to the wait, as only that
-  // can hang.
+  // `finish` runs once, when the request is done. `name` is for the wait, which may hang.
   RequestWork(MPI_Request request, std::string operation, std::string name,
               std::function<void()> finish)
       : request_(request),

@@ -1,6 +1,6 @@
 // Whether collectives get their own thread. Overlap needs a core that is free during the
-// computation. If the ranks of a host use all of its cores, another thread only takes time from
-// them.
+// computation. If the ranks of a host use all of its cores, another thread only slows them
+// down.
 #pragma once
 
 #include "05_ddp_training/process_group/process_group.hpp"

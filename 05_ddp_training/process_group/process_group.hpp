@@ -28,8 +28,7 @@ class Work {
   virtual void wait(const Stream& consumer) = 0;
   // The host waits for the end. Throws the collective's exception, if there was one.
   virtual void synchronize() = 0;
-  // The time from start to end, in milliseconds; the host waits for the end. NaN if it cannot
-  // be measured.
+  // Milliseconds from start to end; the host waits for the end. NaN if it cannot be measured.
   virtual double elapsed_ms() = 0;
 };
 

@@ -52,8 +52,7 @@ inline std::size_t largest_over_ranks(const Communicator& comm, std::size_t valu
 // Called on all ranks, each with its time of computation per step. Returns the rank that the
 // others had to wait for, if there is one; the same on all ranks.
 inline std::optional<Slowest> slowest_over_ranks(const Communicator& comm, double busy_ms) {
-  // Each rank fills in its own element and leaves zeros elsewhere, so the sum is the whole
-  // list.
+  // Each rank fills in its own element and leaves zeros elsewhere: the sum is the list.
   std::vector<double> all(static_cast<std::size_t>(comm.size()), 0.0);
   all[static_cast<std::size_t>(comm.rank())] = busy_ms;
   all_reduce<double>(comm, all, ReduceOp::sum, AllReduceAlgorithm::recursive_doubling);

@@ -12,9 +12,8 @@ namespace dist {
 
 class MetricsFile {
  public:
-  // Called on one rank. Keeps the lines for steps before `first_step`, because the steps after
-  // the last checkpoint are repeated and written again. With 0, keeps nothing. Throws Error
-  // naming the file.
+  // Called on one rank. Keeps only the lines for steps before `first_step`, because later steps
+  // are repeated and written again. Throws Error naming the file.
   MetricsFile(std::string path, std::size_t first_step);
 
   // Writes one line, which has a number under "step", and hands it to the operating system. A

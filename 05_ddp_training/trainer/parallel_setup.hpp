@@ -1,6 +1,5 @@
-// What this file adds: what several processes need in addition to a Setup: a check that they
-// are in the same run, the backend for their messages, and the way their gradients are
-// averaged.
+// What this file adds: what several processes need beyond a Setup, namely a check that they are
+// in the same run, a backend for messages, and a way to average gradients.
 #pragma once
 
 #include "05_ddp_training/data_parallel/data_parallel.hpp"

@@ -32,8 +32,7 @@ class Setup {
   const Communicator& comm() const { return comm_; }
   const Console& console() const { return *console_; }
   const Stream& stream() const { return *stream_; }
-  // One generator for the model and then the data. This order is needed to get PyTorch's random
-  // numbers.
+  // One generator for the model and then the data: this order gives PyTorch's random numbers.
   Generator& generator() { return *generator_; }
   const Dataset& train() const { return data.train(); }
 
@@ -67,8 +66,7 @@ class Setup {
   const std::vector<CommandLine::Value>& values() const { return values_; }
   // Adds further flags between the others, and checks that they are consistent.
   virtual void declare(CommandLine&) {}
-  // Called on all ranks after each of them has passed its own checks. Throws Error on all
-  // ranks.
+  // Called on all ranks after each has passed its own checks. Throws Error on all of them.
   virtual void check_together() {}
 
  private:

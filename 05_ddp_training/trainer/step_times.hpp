@@ -22,8 +22,7 @@ struct StepTimes {
   double hidden() const;
 };
 
-// All steps of a run. The figures leave out the first steps, which allocate memory and warm up
-// caches.
+// All steps of a run. Figures leave out the first steps, which allocate memory and fill caches.
 class StepTimeline {
  public:
   void add(const StepTimes& times, std::size_t samples);

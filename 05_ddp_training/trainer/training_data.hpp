@@ -13,9 +13,8 @@ namespace dist {
 class TrainingData {
  public:
   // Reads or renders what --dataset names, and adapts the default --layers to it. Checks the
-  // widths, the batch size, and the number of ranks, which is `processes` times
-  // `ranks_per_process`. Throws Error naming the flag or the file. Does not draw the synthetic
-  // set yet.
+  // widths, the batch size, and the number of ranks, `processes` times `ranks_per_process`.
+  // Does not draw the synthetic set yet. Throws Error naming the flag or the file.
   void load(TrainingOptions& options, int processes, std::size_t ranks_per_process = 1);
 
   // Fingerprints named "training data" and "test data", for comparison with other ranks and

@@ -15,8 +15,8 @@ namespace dist {
 class TrainingLog {
  public:
   // `console` must outlive the log. The run continues after `steps_before` steps of an earlier
-  // one and ends after `total_steps`. Opens --metrics on the process that prints; throws Error
-  // if that fails.
+  // one and ends after `total_steps`. Opens --metrics on the process that prints, or throws
+  // Error.
   TrainingLog(const Console& console, const TrainingOptions& options, std::size_t steps_before,
               std::size_t total_steps);
 

@@ -2,8 +2,7 @@
 // what it prints, when it saves, tests and compares replicas, and when it ends.
 // Look at: after_step, which reads a step's outcome while the next one runs.
 //
-// These functions send messages only at the start, for checks, tests and checkpoints, and at
-// the end.
+// It sends messages only at the start, for checks, tests and checkpoints, and at the end.
 #pragma once
 
 #include "05_ddp_training/advanced/guards/guards.hpp"
@@ -38,13 +37,11 @@ class TrainingRun {
 
   // This rank's loss of the step, and whether it was asked to stop. Does not wait.
   StepOutcome outcome(const CrossEntropyLoss& loss);
-  // Called on all ranks after each step. Returns false if the run has taken all its steps or
-  // must stop.
+  // Called on all ranks after each step. Returns false if the run is over or must stop.
   bool after_step(StepOutcome outcome);
   // Called on all ranks after each epoch.
   void after_epoch();
-  // Called on all ranks at the end. Saves, compares replicas, prints the summary, and returns
-  // the exit status.
+  // Called on all ranks at the end: saves, compares, reports. Returns the exit status.
   int verdict();
 
  private:

@@ -1,7 +1,5 @@
-// What this file adds: data parallelism whose results are bitwise equal for any number of
-// processes.
-// Builds on: virtual_ranks (which rank learns from which samples), tree_sum (the order of
-// additions).
+// What this file adds: data parallelism with bitwise equal results on any number of processes.
+// Builds on: virtual_ranks (who learns from which samples), tree_sum (the order of additions).
 // Look at: the price: no large matrix products, and no all-reduce that overlaps backward.
 //
 // Two things make the bits of an average depend on the number of ranks: the number of rows in a

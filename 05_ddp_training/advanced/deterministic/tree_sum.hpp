@@ -1,5 +1,4 @@
-// What this file adds: a sum over virtual ranks that rounds the same way on any number of
-// processes.
+// What this file adds: a sum over virtual ranks that rounds equally on any number of processes.
 // Builds on: 01, send_recv; virtual_ranks.
 // Look at: the picture. Lesson 3's recursive doubling is the same tree upside down: it adds
 // neighbours first, and so adds different pairs on 2 processes than on 4.
@@ -78,8 +77,8 @@ void tree_sum_over_processes(const Communicator& comm, std::span<T> data) {
   }
 }
 
-// Called on all ranks: the mean over all virtual ranks, bitwise equal for any number of
-// processes. `mine` holds one number for each of this process's virtual ranks, in the order of
+// Called on all ranks: the mean over all virtual ranks, bitwise equal on any number of
+// processes. `mine` has one number per virtual rank of this process, in the order of
 // VirtualRanks::local.
 inline double tree_mean(const Communicator& comm, std::span<const double> mine) {
   std::vector<double> slots(slots_for(mine.size()));

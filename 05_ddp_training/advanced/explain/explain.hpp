@@ -1,5 +1,4 @@
-// What this file adds: --explain, one step of two ranks in numbers that a reader can check by
-// hand.
+// What this file adds: --explain, one step of two ranks that a reader can check by hand.
 // Builds on: the classes of an ordinary training run. They take the step, and every number
 // printed is read from them.
 #pragma once

@@ -14,8 +14,7 @@ namespace dist {
 constexpr double kExplainedLearningRate = 0.5;
 
 // Linear(2, 2), ReLU, Linear(2, 2) with numbers that make hidden = ReLU(x) and
-// logits = (2 hidden_0, hidden_1). Ranks other than 0 start with different numbers, which rank
-// 0's must replace.
+// logits = (2 hidden_0, hidden_1). Other ranks start with numbers that rank 0's must replace.
 Mlp make_explained_model(int rank, const Stream& stream);
 
 struct ExplainedStep {

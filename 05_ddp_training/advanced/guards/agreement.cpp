@@ -32,9 +32,8 @@ std::string this_program() {
   return fmt::format("{:016x}", hash.value());
 }
 
-// Called on all ranks: the first index at which `hashes` differ between ranks, or their number
-// if none differ. As in replica_check, the largest hash must be the complement of the largest
-// complement.
+// Called on all ranks: the first index at which `hashes` differ between ranks, or their number.
+// As in replica_check, the largest hash must be the complement of the largest complement.
 std::size_t first_disagreement(const Communicator& comm,
                                const std::vector<std::uint64_t>& hashes) {
   std::vector<std::uint64_t> both;

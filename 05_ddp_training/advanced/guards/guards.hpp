@@ -1,7 +1,6 @@
 // What this file adds: one place where the training loop is protected from gradients that are
 // not finite, replicas that diverge, and the end of the machine's time.
-// Builds on: the optimizer, which skips a step whose gradients are not finite; replica_check;
-// stop_request.
+// Builds on: the optimizer, which skips such a step; replica_check; stop_request.
 #pragma once
 
 #include "05_ddp_training/advanced/guards/stop_request.hpp"

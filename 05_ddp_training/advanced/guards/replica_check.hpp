@@ -1,6 +1,5 @@
-// What this file adds: a check that the replicas are still one model. It compares a hash of
-// every parameter over the ranks. The loss would not reveal a flipped bit, or a rank that took
-// a different step.
+// What this file adds: a check that the replicas are still one model, by hashes of all
+// parameters. The loss would not reveal a flipped bit, or a rank that took a different step.
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"

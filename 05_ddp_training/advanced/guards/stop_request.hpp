@@ -14,8 +14,7 @@ namespace dist {
 // sysexits.h: "the user is invited to retry").
 inline constexpr int kStoppedOnRequest = 75;
 
-// Called first in main, because threads that start later inherit the signal mask. From here on
-// the signals wait.
+// Makes the signals wait. Called first in main, because later threads inherit the signal mask.
 void hold_stop_signals();
 // For a run that could not be resumed: from here on these signals end it as they end any
 // program, and at once if one is already waiting.
