@@ -138,7 +138,7 @@ bool break_all_save(const Program& program) {
   const auto failures = static_cast<int>(failed[0]);
   const std::string result = comm.rank() == 0 ? read_by_reader(path) : "";
   program.console.line(fmt::format(
-      "  all {} at once, unforced, each with a rename at the end: {} failed; the file: {}",
+      "  all {} at once, in any order, each with a rename at the end: {} failed; the file: {}",
       comm.size(), failures, result));
   program.console.row({{"break", "all-save"},
                        {"half_written", seen[0]},

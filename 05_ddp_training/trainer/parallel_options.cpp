@@ -31,9 +31,9 @@ void check_explain(const CommandLine& command_line, const Communicator& comm) {
 void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& training,
                               const Communicator& comm) {
   command_line.number<std::size_t>("--global-batch", global_batch, 1, 1U << 30,
-                                   "samples per step over all ranks, for --batch-size");
+                                   "samples per step over all ranks, instead of --batch-size");
   command_line.number<std::size_t>("--accumulate", accumulate, 1, 1U << 20,
-                                   "batches per optimizer step, averaged; one all-reduce");
+                                   "batches per optimizer step, averaged with one all-reduce");
   command_line.choice("--backend", backend, {"auto", "ours", "mpi", "mpi-nonblocking", "nccl"},
                       "what carries gradients; auto: nccl with a GPU per rank, else ours");
   command_line.choice("--algorithm", algorithm,
