@@ -157,7 +157,7 @@ TEST_CASE("ddp_training refuses every nonsense in one sentence, and writes nothi
        {"--layers 784,99999999999999999999,10", "--layers: 99999999999999999999 is not"},
        {"--layers 783,10", "--layers: the input width is 783"},
        {"--batch-size 0", "--batch-size: 0 is not between"},
-       {"--batch-size 1000000", "--batch-size: 1000000 per rank, the whole training set"},
+       {"--batch-size 1000000", "--batch-size: 1000000 per rank, but the whole training set"},
        {"--global-batch 3", "--global-batch: 3 does not divide by 2 ranks"},
        {"--global-batch 4 --batch-size 2", "--global-batch: and --batch-size exclude"},
        {"--epochs 0", "--epochs: 0 is not between"},
