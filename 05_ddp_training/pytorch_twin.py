@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lesson 5's main.cpp, written in PyTorch. These two commands train the same model on the same data:
+"""Lesson 5's main.cpp in PyTorch. These two commands train the same model on the same data:
 
   torchrun --nproc_per_node 2 05_ddp_training/pytorch_twin.py
   mpirun -np 2 build/bin/ddp_training --dataset synthetic --json
