@@ -1,5 +1,5 @@
 // Exercise: fit alpha and beta, the cost of a message, to measured times.
-// Check your code with ./learn check 1. For hints, run ./learn hint 1 one or more times.
+// Check it with ./learn check 1. Each ./learn hint 1 gives one more hint.
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"  // CostPoint {bytes, seconds}; LinkCost

@@ -1,5 +1,5 @@
 // Exercise: how long does one message take?
-// Check your code with ./learn check 1. For hints, run ./learn hint 1 one or more times.
+// Check it with ./learn check 1. Each ./learn hint 1 gives one more hint.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"  // send, recv; send<char> takes a vector<char>

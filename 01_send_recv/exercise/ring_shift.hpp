@@ -1,5 +1,5 @@
 // Exercise: one step of a ring.
-// Check your code with ./learn check 1. For hints, run ./learn hint 1 one or more times.
+// Check it with ./learn check 1. Each ./learn hint 1 gives one more hint.
 #pragma once
 
 #include "common/check.hpp"         // MPI_CHECK(MPI_...(...)); mpi_count(size): a size as int

@@ -1,5 +1,5 @@
 // Exercise: the broadcast in which every rank that has the data helps to pass it on.
-// Check your code with ./learn check 2. For hints, run ./learn hint 2 one or more times.
+// Check it with ./learn check 2. Each ./learn hint 2 gives one more hint.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"  // send, recv

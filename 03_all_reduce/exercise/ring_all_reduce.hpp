@@ -1,5 +1,5 @@
 // Exercise: the ring all-reduce.
-// Check your code with ./learn check 3. For hints, run ./learn hint 3 one or more times.
+// Check it with ./learn check 3. Each ./learn hint 3 gives one more hint.
 #pragma once
 
 #include "03_all_reduce/exercise/ring_all_gather.hpp"

@@ -1,5 +1,5 @@
 // Exercise: the first half of the ring all-reduce.
-// Check your code with ./learn check 3. For hints, run ./learn hint 3 one or more times.
+// Check it with ./learn check 3. Each ./learn hint 3 gives one more hint.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

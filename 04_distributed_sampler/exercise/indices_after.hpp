@@ -1,5 +1,5 @@
 // Exercise: continue an epoch where an earlier run left it.
-// Check it with ./learn check 4; each ./learn hint 4 tells a little more.
+// Check it with ./learn check 4. Each ./learn hint 4 gives one more hint.
 #pragma once
 
 #include "04_distributed_sampler/exercise/policy.hpp"

@@ -1,5 +1,5 @@
 // Exercise: which samples are this rank's?
-// Check your code with ./learn check 4. For hints, run ./learn hint 4 one or more times.
+// Check it with ./learn check 4. Each ./learn hint 4 gives one more hint.
 #pragma once
 
 #include "04_distributed_sampler/exercise/policy.hpp"

@@ -1,5 +1,5 @@
 // Exercise: the mean over the samples of all ranks.
-// Check it with ./learn check 4; each ./learn hint 4 tells a little more.
+// Check it with ./learn check 4. Each ./learn hint 4 gives one more hint.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

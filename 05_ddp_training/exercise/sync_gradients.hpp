@@ -1,5 +1,5 @@
 // Exercise: after backward, the ranks' gradients become their average, in one message.
-// Check your code with ./learn check 5. For hints, run ./learn hint 5 one or more times.
+// Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
