@@ -81,8 +81,9 @@ def problem_with_test(test):
 
 
 def wrap(text):
-    return textwrap.fill(" ".join(text.split()), 110, initial_indent="- ", subsequent_indent="  ",
-                         break_long_words=False, break_on_hyphens=False)
+    """A list entry. No line begins with a pipe of the shell: it would begin a table."""
+    return textwrap.fill(" ".join(text.split()).replace(" |", "\0|"), 110, initial_indent="- ", subsequent_indent="  ",
+                         break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
 
 def entry(claim):

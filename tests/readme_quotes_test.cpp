@@ -126,6 +126,6 @@ TEST_CASE("the READMEs' links lead to files, and to what is named behind them", 
         CHECK(content_of(path).find((*found)[4].str()) != std::string::npos);
       }
     }
-    CHECK((links >= 5 || name == "CONTRIBUTING.md"));
+    CHECK((links >= 5 || !name.ends_with("README.md")));
   }
 }
