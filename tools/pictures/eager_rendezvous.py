@@ -1,0 +1,67 @@
+"""An eager send and a rendezvous send, one byte apart: is the send complete before its receive?"""
+import svg
+
+COMMAND = "mpirun -np 2 build/bin/send_recv --act eager --trace eager.json"
+TRIAL = 1  # the tag of the messages that are tried (01_send_recv/advanced/eager_limit.cpp)
+LEFT, RIGHT, TOP, PANEL, ROW, BAR = 130, 820, 84, 138, 42, 28
+
+
+def record(programs):
+    """The largest eager message and the one that is a byte longer: when each call began and ended,
+    in microseconds since the send began. A `test` is there if MPI_Test found the send complete."""
+    calls = {"MPI_Isend": [], "MPI_Recv": [], "MPI_Wait": [], "MPI_Test": []}
+    for event in programs.trace(COMMAND):
+        if event["name"] in calls and event["args"].get("tag", TRIAL) == TRIAL:
+            calls[event["name"]].append(event)
+    trials = {}
+    for send, wait, receive in zip(calls["MPI_Isend"], calls["MPI_Wait"], calls["MPI_Recv"]):
+        named = {"send": send, "wait": wait, "receive": receive}
+        named.update(("test", test) for test in calls["MPI_Test"] if send["ts"] < test["ts"] < wait["ts"])
+        trials[send["args"]["bytes"]] = {
+            name: [round(time - send["ts"], 2) for time in (event["ts"], event["ts"] + event["dur"])]
+            for name, event in named.items()}
+    limit = max(size for size, trial in trials.items() if "test" in trial)
+    return {"command": COMMAND, "eager": {"bytes": limit, **trials[limit]},
+            "rendezvous": {"bytes": limit + 1, **trials[limit + 1]}}
+
+
+def complete(trial):
+    """When the sender learned that its send was complete."""
+    return trial.get("test", trial["wait"])[1]
+
+
+def draw_trial(trial, words, top, x):
+    end, (came, left) = complete(trial), trial["receive"]
+    known = "MPI_Test: complete" if "test" in trial else "MPI_Wait: complete"
+    y = [top + 16, top + 16 + ROW]
+    parts = [svg.text(0, top, words[0], font_weight="bold") + svg.text(LEFT + 60, top, words[1])]
+    for rank, name in enumerate(["sender", "receiver"]):
+        parts.append(svg.text(0, y[rank] + 19, f"rank {rank}, {name}", "m")
+                     + svg.rect(LEFT, y[rank], RIGHT - LEFT, BAR, rx=4, class_="p"))
+    parts.append(svg.rect(x(0), y[0], x(end) - x(0), BAR, rx=4, fill=svg.BLUE)
+                 + svg.text(x(0) + 10, y[0] + 19, "MPI_Isend", None, fill="#ffffff", font_weight="bold")
+                 + svg.text(x(end) - 10, y[0] + 19, known, None, fill="#ffffff", font_weight="bold",
+                            text_anchor="end"))
+    parts.append(svg.rect(x(came), y[1], max(5.0, x(left) - x(came)), BAR, rx=3, fill=svg.ORANGE)
+                 + svg.line(x(came), y[0] - 6, x(came), y[1] + BAR + 6, class_="k", stroke_dasharray="5 4", stroke_width=2)
+                 + svg.text(x(came) - 10, y[1] + 19, "MPI_Recv is called", "t", text_anchor="end"))
+    return parts
+
+
+def draw(run):
+    eager, rendezvous = run["eager"], run["rendezvous"]
+    last = 1.04 * max(trial[name][1] for trial in (eager, rendezvous) for name in ("receive", "wait"))
+    x = lambda time: LEFT + (RIGHT - LEFT) * time / last
+    parts = [svg.text(0, 42, "MPI_Send does what MPI_Isend and MPI_Wait do: it returns when the send is "
+                      "complete.", "m")]
+    parts += draw_trial(eager, (f"{eager['bytes']} bytes: eager", "MPI keeps a copy. The send is complete before "
+                                "the receive is called."), TOP, x)
+    parts += draw_trial(rendezvous, (f"{rendezvous['bytes']} bytes: rendezvous", "The send is complete only after the "
+                                     "receive is called."), TOP + PANEL, x)
+    bottom = TOP + 2 * PANEL
+    parts.append(svg.time_axis(x, bottom - 2, last, "µs"))
+    return svg.document(bottom + 10, "One byte more, and a send waits for its receive",
+                        f"{eager['bytes']} bytes: complete after {complete(eager):.0f} microseconds, received from "
+                        f"{eager['receive'][0]:.0f}. {rendezvous['bytes']} bytes: received from "
+                        f"{rendezvous['receive'][0]:.0f}, complete after {complete(rendezvous):.0f}. "
+                        f"Drawn from {run['command']}", parts)

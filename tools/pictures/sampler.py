@@ -1,0 +1,54 @@
+"""Which samples each rank reads in two epochs, and which of them are padding."""
+import svg
+
+SIZE, RANKS = 10, 4
+COMMANDS = [f"mpirun -np {RANKS} build/bin/distributed_sampler --size {SIZE} --epoch {epoch} --json"
+            for epoch in (0, 1)]
+LEFT, TOP, CELL, ROW, PANEL = 128, 88, 46, 32, 208
+
+
+def record(programs):
+    """indices[epoch][rank]."""
+    return {"command": "; ".join(COMMANDS),
+            "indices": [[row["indices"] for row in programs.rows(command)] for command in COMMANDS]}
+
+
+def sample(x, y, number, rank, again):
+    """Padding has a dashed edge: these samples are read a second time."""
+    if again:
+        style, ink = {"class_": "p", "stroke": svg.RANK_FILL[rank], "stroke_dasharray": "5 3"}, {}
+    else:
+        style = {"fill": svg.RANK_FILL[rank], "stroke": svg.RANK_FILL[rank]}
+        ink = {"class_": None, "fill": svg.RANK_INK[rank]}
+    return (svg.rect(x + 3, y + 3, CELL - 6, ROW - 6, rx=4, stroke_width=2, **style)
+            + svg.middle(x + CELL / 2, y + ROW / 2 + 5, str(number), font_weight="bold", **ink))
+
+
+def draw_epoch(epoch, indices, top):
+    places = range(sum(map(len, indices)))
+    end = LEFT + len(places) * CELL
+    parts = [svg.text(0, top + 21, f"epoch {epoch}", font_weight="bold")
+             + svg.text(end + 10, top + 21, "the shuffled order", "m")]
+    y = lambda rank: top + ROW * (rank + 1) + 10
+    for rank in range(RANKS):
+        parts.append(svg.text(0, y(rank) + 21, f"rank {rank} reads", "m")
+                     + svg.line(LEFT, y(rank) + ROW / 2, end, y(rank) + ROW / 2, stroke_opacity=0.4))
+    for place in places:  # rank r's first sample is at place r, its next one RANKS places on
+        rank, x = place % RANKS, LEFT + place * CELL
+        what = (indices[rank][place // RANKS], rank, place >= SIZE)
+        parts.append(sample(x, top, *what) + sample(x, y(rank), *what))
+    return parts
+
+
+def draw(run):
+    padded = RANKS * len(run["indices"][0][0])
+    parts = [svg.text(0, 42, f"{SIZE} samples on {RANKS} ranks. Seed and epoch give all ranks the same "
+                      f"order; each takes every {RANKS}th place of it.", "m"),
+             svg.text(0, 62, f"{SIZE} does not divide by {RANKS}: the first samples fill the order up to "
+                      f"{padded} places, and are read twice (dashed).", "m")]
+    told = []
+    for epoch, indices in enumerate(run["indices"]):
+        parts += draw_epoch(epoch, indices, TOP + epoch * PANEL)
+        told += [f"Epoch {epoch}, rank {rank}: {', '.join(map(str, share))}." for rank, share in enumerate(indices)]
+    return svg.document(TOP + 2 * PANEL - 28, "Every rank finds its own samples, in a new order each epoch",
+                        f"{' '.join(told)} Drawn from {run['command']}", parts)

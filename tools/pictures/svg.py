@@ -1,0 +1,77 @@
+"""Elements of an SVG file as text, and the colours and sizes that all pictures share.
+
+A picture is 830 units wide, about what GitHub gives it, so a font size is what a reader sees. Fills
+of class t (text), m (muted text), p (plates) and d (dots) follow the reader's light or dark theme.
+"""
+from xml.sax.saxutils import escape, quoteattr
+
+WIDTH = 830
+# Okabe and Ito's colours, which colour-blind readers can tell apart, and ink to write on them.
+BLUE, ORANGE, GREEN, PINK = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
+RANK_FILL = [BLUE, ORANGE, GREEN, PINK]
+RANK_INK = ["#ffffff", "#111111", "#111111", "#111111"]
+STYLE = """
+text{font-family:sans-serif;font-size:14px}
+.t{fill:#1f2328}.m{fill:#59636e}.p{fill:#e3e8ee}.d{fill:#0072b2}.k{stroke:#1f2328}
+.l{stroke:#818b98;fill:none}.h{fill:#818b98}
+@media(prefers-color-scheme:dark){.t{fill:#f0f6fc}.m{fill:#9da7b3}.p{fill:#2a313c}.d{fill:#56b4e9}.k{stroke:#f0f6fc}}
+""".strip()
+ARROW = ('<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="11" markerHeight="11" markerUnits="userSpaceOnUse" '
+         'orient="auto"><path class="h" d="M0 0L8 4L0 8z"/></marker>')
+
+
+def number(value):
+    """At most one digit behind the point: a tenth of a pixel."""
+    return f"{value:.1f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def element(name, content="", **attributes):
+    """class_ and the like lose their underscore at the end; others become hyphens."""
+    text = "".join(f" {key.rstrip('_').replace('_', '-')}={quoteattr(number(value))}"
+                   for key, value in attributes.items() if value is not None)
+    return f"<{name}{text}>{content}</{name}>" if content else f"<{name}{text}/>"
+
+
+def text(x, y, words, class_="t", **attributes):
+    return element("text", escape(words), class_=class_, x=x, y=y, **attributes)
+
+
+def middle(x, y, words, class_="t", **attributes):
+    return text(x, y, words, class_, text_anchor="middle", **attributes)
+
+
+def rect(x, y, width, height, **attributes):
+    return element("rect", x=x, y=y, width=width, height=height, **attributes)
+
+
+def path(d, **attributes):
+    return element("path", d=d, **{"class_": "l", **attributes})
+
+
+def line(x1, y1, x2, y2, **attributes):
+    return path(f"M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}", **attributes)
+
+
+def arrow(x1, y1, x2, y2, **attributes):
+    return line(x1, y1, x2, y2, marker_end="url(#arrow)", **attributes)
+
+
+def time_axis(x, y, last, unit):
+    """Ticks from 0 to `last` and a little space between them; x gives the place of a time."""
+    step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if last / step <= 8)
+    return "".join(middle(x(time), y, f"{time} {unit}", "m") for time in range(0, int(last) + 1, step))
+
+
+def group(elements, **attributes):
+    return element("g", "".join(elements), **attributes)
+
+
+def document(height, title, description, parts, style=""):
+    """`parts` become a line each. The title is also drawn, at the top."""
+    head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+            f'width="{WIDTH}" height="{height}" role="img" aria-labelledby="title desc">')
+    return "\n".join([
+        head, element("title", escape(title), id="title"),
+        element("desc", escape(description), id="desc"), f"<style>{STYLE}{style}</style>",
+        f"<defs>{ARROW}</defs>",
+        text(0, 20, title, style="font-size:18px;font-weight:bold"), *parts, "</svg>\n"])

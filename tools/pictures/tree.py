@@ -1,0 +1,74 @@
+"""The binomial tree broadcast: who sends to whom in which round."""
+import math
+
+import svg
+
+COMMAND = ("mpirun -np 8 build/bin/broadcast --algorithm tree --min-bytes 4096 --max-bytes 4096 "
+           "--iterations 1 --trace tree.json")
+LEFT, PITCH, TOP, ROW, RADIUS = 128, 76, 84, 84, 17
+
+
+def record(programs):
+    """sends[rank]: to whom a rank sends the tensor, in this order."""
+    sends = [[] for _ in range(8)]
+    for event in programs.trace(COMMAND):
+        if event["name"] == "MPI_Send" and event["args"]["bytes"] == 4096:
+            peers = sends[event["pid"]]
+            if event["args"]["to"] not in peers:  # the program broadcasts more than once
+                peers.append(event["args"]["to"])
+    return {"command": COMMAND, "sends": sends}
+
+
+def rounds(sends):
+    """The round in which each rank receives, and (round, from, to) of each message. A rank sends
+    one message per round, beginning with the round after it received."""
+    received, messages, have = {0: 0}, [], [0]
+    for rank in have:
+        for turn, peer in enumerate(sends[rank], received[rank] + 1):
+            received[peer] = turn
+            messages.append((turn, rank, peer))
+            have.append(peer)
+    return received, messages
+
+
+def node(x, y, age, radius=RADIUS, label=""):
+    """age: rounds since the rank received the tensor; negative if it does not have it yet."""
+    fill, ink = (None, None) if age < 0 else (svg.BLUE, "#ffffff") if age else (svg.ORANGE, "#111111")
+    return (svg.element("circle", cx=x, cy=y, r=radius, fill=fill, class_=None if fill else "p")
+            + svg.middle(x, y + 5, label, None if ink else "m", fill=ink,
+                         font_weight="bold" if ink else None))
+
+
+def message(x1, y1, x2, y2):
+    """An arrow between the edges of two nodes."""
+    length = math.hypot(x2 - x1, y2 - y1)
+    dx, dy = (x2 - x1) / length, (y2 - y1) / length
+    near, far = RADIUS + 2, length - RADIUS - 2
+    return svg.arrow(x1 + near * dx, y1 + near * dy, x1 + far * dx, y1 + far * dy, stroke_width=2)
+
+
+def draw(run):
+    received, messages = rounds(run["sends"])
+    size, last = len(run["sends"]), max(received.values())
+    x = lambda rank: LEFT + rank * PITCH
+    y = lambda turn: TOP + turn * ROW
+    bottom = y(last) + 48
+    parts = [svg.text(0, 42, "Binomial tree, as it ran: in each round, every rank that has the tensor "
+                      "sends it to one that does not.", "m"),
+             "".join(svg.line(x(rank), y(0), x(rank), y(last), stroke_opacity=0.35)
+                     for rank in range(size))]
+    parts += [message(x(sender), y(turn - 1), x(peer), y(turn)) for turn, sender, peer in messages]
+    for turn in range(last + 1):
+        ages = [turn - received[rank] for rank in range(size)]
+        parts.append(
+            svg.text(0, y(turn) + 5, f"round {turn}" if turn else "at first", font_weight="bold")
+            + svg.text(x(size - 1) + 30, y(turn) + 5, f"{sum(age >= 0 for age in ages)} of {size} have it", "m")
+            + "".join(node(x(rank), y(turn), age, label=str(rank)) for rank, age in enumerate(ages)))
+    for dx, age, words in ((0, 0, "has just received it"), (180, 1, "has it"), (270, -1, "waits for it")):
+        parts.append(node(LEFT + dx, bottom - 5, age, 8) + svg.text(LEFT + dx + 14, bottom, words, "m"))
+    parts.append(svg.text(x(size - 1) + 17, bottom, f"{len(messages)} messages in {last} rounds", "m",
+                          text_anchor="end"))
+    told = " ".join(f"Round {turn}: " + ", ".join(f"rank {sender} to {peer}" for when, sender, peer in messages
+                                                  if when == turn) + "." for turn in range(1, last + 1))
+    return svg.document(bottom + 14, f"A tree broadcast reaches {size} ranks in {last} rounds",
+                        f"{told} Drawn from {run['command']}", parts)
