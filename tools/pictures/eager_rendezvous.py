@@ -30,20 +30,22 @@ def complete(trial):
     return trial.get("test", trial["wait"])[1]
 
 
-def draw_trial(trial, words, top, x):
+def draw_trial(trial, name, words, top, x):
     end, (came, left) = complete(trial), trial["receive"]
     known = "MPI_Test: complete" if "test" in trial else "MPI_Wait: complete"
     y = [top + 16, top + 16 + ROW]
-    parts = [svg.text(0, top, words[0], font_weight="bold") + svg.text(LEFT + 60, top, words[1])]
-    for rank, name in enumerate(["sender", "receiver"]):
-        parts.append(svg.text(0, y[rank] + 19, f"rank {rank}, {name}", "m")
+    parts = [svg.text(0, top, f"{trial['bytes']} bytes: {name}", font_weight="bold")
+             + svg.text(LEFT + 75, top, words)]
+    for rank, role in enumerate(["sender", "receiver"]):
+        parts.append(svg.text(0, y[rank] + 19, f"rank {rank}, {role}", "m")
                      + svg.rect(LEFT, y[rank], RIGHT - LEFT, BAR, rx=4, class_="p"))
     parts.append(svg.rect(x(0), y[0], x(end) - x(0), BAR, rx=4, fill=svg.BLUE)
                  + svg.text(x(0) + 10, y[0] + 19, "MPI_Isend", None, fill="#ffffff", font_weight="bold")
                  + svg.text(x(end) - 10, y[0] + 19, known, None, fill="#ffffff", font_weight="bold",
                             text_anchor="end"))
     parts.append(svg.rect(x(came), y[1], max(5.0, x(left) - x(came)), BAR, rx=3, fill=svg.ORANGE)
-                 + svg.line(x(came), y[0] - 6, x(came), y[1] + BAR + 6, class_="k", stroke_dasharray="5 4", stroke_width=2)
+                 + svg.line(x(came), y[0] - 6, x(came), y[1] + BAR + 6, class_="k",
+                            stroke_dasharray="5 4", stroke_width=2)
                  + svg.text(x(came) - 10, y[1] + 19, "MPI_Recv is called", "t", text_anchor="end"))
     return parts
 
@@ -54,14 +56,13 @@ def draw(run):
     x = lambda time: LEFT + (RIGHT - LEFT) * time / last
     parts = [svg.text(0, 42, "MPI_Send does what MPI_Isend and MPI_Wait do: it returns when the send is "
                       "complete.", "m")]
-    parts += draw_trial(eager, (f"{eager['bytes']} bytes: eager", "MPI keeps a copy. The send is complete before "
-                                "the receive is called."), TOP, x)
-    parts += draw_trial(rendezvous, (f"{rendezvous['bytes']} bytes: rendezvous", "The send is complete only after the "
-                                     "receive is called."), TOP + PANEL, x)
+    parts += draw_trial(eager, "eager", "MPI keeps a copy. The send is complete before the receive is "
+                        "called.", TOP, x)
+    parts += draw_trial(rendezvous, "rendezvous", "The send is complete only after the receive is called.",
+                        TOP + PANEL, x)
     bottom = TOP + 2 * PANEL
     parts.append(svg.time_axis(x, bottom - 2, last, "µs"))
+    told = " ".join(f"{trial['bytes']} bytes: complete after {complete(trial):.0f} microseconds, received "
+                    f"from {trial['receive'][0]:.0f} on." for trial in (eager, rendezvous))
     return svg.document(bottom + 10, "One byte more, and a send waits for its receive",
-                        f"{eager['bytes']} bytes: complete after {complete(eager):.0f} microseconds, received from "
-                        f"{eager['receive'][0]:.0f}. {rendezvous['bytes']} bytes: received from "
-                        f"{rendezvous['receive'][0]:.0f}, complete after {complete(rendezvous):.0f}. "
-                        f"Drawn from {run['command']}", parts)
+                        told, run["command"], parts)

@@ -74,4 +74,4 @@ def draw(run):
                  + svg.text(LEFT + 52, legend + 29, f"fitted: alpha + n x beta (r2 = {run['fit']['r2']:.3f})"))
     told = ", ".join(f"{size_text(size)} {time:.3g}" for size, time in points)
     return svg.document(BOTTOM + 56, "What a message costs: alpha + n x beta",
-                        f"Microseconds by size: {told}. Drawn from {run['command']}", parts)
+                        f"Microseconds by size: {told}.", run["command"], parts)

@@ -13,10 +13,11 @@ def steps_of(events):
     phases = [event for event in events if event.get("cat") == "phase" and event["pid"] == 0]
     starts = [event["ts"] for event in phases if event["name"] == "forward"]
     for begin, end in zip(starts, starts[1:]):
-        steps = [[event["args"].get("tensor", event["name"]).split(":")[0],
-                  round((event["ts"] - begin) / 1000, 2), round((event["ts"] + event["dur"] - begin) / 1000, 2)]
-                 for event in phases if begin <= event["ts"] < end and event["name"] != "mean of the loss"]
-        yield steps + [["step", 0, round((end - begin) / 1000, 2)]]
+        ms = lambda time: round((time - begin) / 1000, 2)
+        yield [[event["args"].get("tensor", event["name"]).split(":")[0], ms(event["ts"]),
+                ms(event["ts"] + event["dur"])] for event in phases
+               if begin <= event["ts"] < end and event["name"] != "mean of the loss"
+               ] + [["step", 0, ms(end)]]
 
 
 def record(programs):
@@ -29,12 +30,12 @@ def record(programs):
             **{way: min(found, key=lambda step: step[-1][2]) for way, found in steps.items()}}
 
 
-def draw_way(step, words, top, x):
+def draw_way(step, overlaps, top, x):
     parts = {name: (begin, end) for name, begin, end in step}
     buckets = [part for part in step if part[0].startswith("bucket")]
     computed, waited = parts["backward"][1], parts["wait for all-reduces"][1]
     # Without overlap backward stands still while a bucket travels.
-    still = [time for _, begin, end in buckets if waited - computed < 0.5 for time in (begin, end)]
+    still = [time for _, begin, end in buckets if not overlaps for time in (begin, end)]
     edges = [parts["backward"][0], *still, computed]
     pieces = list(zip(edges[::2], edges[1::2]))
     waiting = waited - computed + sum(still[1::2]) - sum(still[::2])
@@ -45,7 +46,7 @@ def draw_way(step, words, top, x):
         return (svg.rect(x(begin) + 0.5, rows[row], max(1.0, x(end) - x(begin) - 1), BAR, rx=3, fill=fill)
                 + (svg.middle(x((begin + end) / 2), rows[row] + 20, label, None, fill=ink) if fits else ""))
 
-    drawn = [svg.text(0, top, words, font_weight="bold")
+    drawn = [svg.text(0, top, f"{'With' if overlaps else 'Without'} overlap:", font_weight="bold")
              + svg.text(LEFT + 110, top, f"{parts['step'][1]:.0f} ms a step, {waiting:.0f} ms of them "
                         "waiting for all-reduces")]
     for row, name in enumerate(["computation", "all-reduces"]):
@@ -62,16 +63,16 @@ def draw(run):
     last = max(run[way][-1][2] for way in WAYS)
     x = lambda time: LEFT + (RIGHT - LEFT) * time / last
     bottom = TOP + 2 * PANEL
-    parts = [svg.text(0, 42, "One training step as rank 0 saw it: two ranks on two hosts, and a cable of "
+    parts = [svg.text(0, 42, "Rank 0's fastest step of each run: two ranks on two hosts, and a cable of "
                       "1 Gbit/s between them.", "m")]
-    parts += draw_way(run["without"], "Without overlap:", TOP, x)
-    parts += draw_way(run["with"], "With overlap:", TOP + PANEL, x)
+    parts += draw_way(run["without"], False, TOP, x)
+    parts += draw_way(run["with"], True, TOP + PANEL, x)
     parts.append(svg.time_axis(x, bottom - 16, last, "ms"))
-    for dx, fill, words in ((0, svg.BLUE, "forward and backward"), (190, svg.GREEN, "optimizer"),
-                            (300, svg.ORANGE, "all-reduce of a bucket of gradients"), (580, None, "waits")):
+    for dx, fill, words in ((0, svg.BLUE, "forward and backward"), (175, svg.GREEN, "optimizer, mean loss"),
+                            (345, svg.ORANGE, "all-reduce of a bucket of gradients"), (610, None, "waits")):
         parts.append(svg.rect(LEFT + dx, bottom + 5, 14, 14, rx=3, fill=fill, class_=None if fill else "p")
                      + svg.text(LEFT + dx + 20, bottom + 17, words, "m"))
-    told = " ".join(f"{way} overlap: " + ", ".join(f"{name} {begin:.0f} to {end:.0f}" for name, begin, end in run[way])
-                    + "." for way in WAYS)
+    told = " ".join(f"{way.capitalize()} overlap: " + ", ".join(
+        f"{name} {begin:.0f} to {end:.0f}" for name, begin, end in run[way]) + "." for way in WAYS)
     return svg.document(bottom + 30, "Overlap: buckets travel while backward still computes",
-                        f"In milliseconds, {told} Drawn from {run['command']}", parts)
+                        f"In milliseconds. {told}", run["command"], parts)

@@ -150,4 +150,4 @@ def draw(run):
         bottom + 104, "One step of data-parallel training: four gradients become one sum",
         f"Four ranks in a ring hold four chunks each. In {half} steps chunks move to the right and "
         f"collect every rank's share. In {half} more steps the finished chunks move on, until all "
-        f"ranks hold the whole sum. Drawn from {run['command']}", parts, animation(count))
+        "ranks hold the whole sum.", run["command"], parts, animation(count))

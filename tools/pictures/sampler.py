@@ -49,6 +49,7 @@ def draw(run):
     told = []
     for epoch, indices in enumerate(run["indices"]):
         parts += draw_epoch(epoch, indices, TOP + epoch * PANEL)
-        told += [f"Epoch {epoch}, rank {rank}: {', '.join(map(str, share))}." for rank, share in enumerate(indices)]
+        told += [f"Epoch {epoch}, rank {rank}: {', '.join(map(str, share))}."
+                 for rank, share in enumerate(indices)]
     return svg.document(TOP + 2 * PANEL - 28, "Every rank finds its own samples, in a new order each epoch",
-                        f"{' '.join(told)} Drawn from {run['command']}", parts)
+                        " ".join(told), run["command"], parts)

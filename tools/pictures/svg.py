@@ -14,10 +14,11 @@ STYLE = """
 text{font-family:sans-serif;font-size:14px}
 .t{fill:#1f2328}.m{fill:#59636e}.p{fill:#e3e8ee}.d{fill:#0072b2}.k{stroke:#1f2328}
 .l{stroke:#818b98;fill:none}.h{fill:#818b98}
-@media(prefers-color-scheme:dark){.t{fill:#f0f6fc}.m{fill:#9da7b3}.p{fill:#2a313c}.d{fill:#56b4e9}.k{stroke:#f0f6fc}}
+@media(prefers-color-scheme:dark){.t{fill:#f0f6fc}.m{fill:#9da7b3}.p{fill:#2a313c}.d{fill:#56b4e9}
+.k{stroke:#f0f6fc}}
 """.strip()
-ARROW = ('<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="11" markerHeight="11" markerUnits="userSpaceOnUse" '
-         'orient="auto"><path class="h" d="M0 0L8 4L0 8z"/></marker>')
+ARROW = ('<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="11" '
+         'markerHeight="11" markerUnits="userSpaceOnUse" orient="auto"><path class="h" d="M0 0L8 4L0 8z"/></marker>')
 
 
 def number(value):
@@ -66,12 +67,12 @@ def group(elements, **attributes):
     return element("g", "".join(elements), **attributes)
 
 
-def document(height, title, description, parts, style=""):
-    """`parts` become a line each. The title is also drawn, at the top."""
+def document(height, title, description, command, parts, style=""):
+    """The title is also drawn, at the top. The description is for those who hear the page."""
     head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'width="{WIDTH}" height="{height}" role="img" aria-labelledby="title desc">')
     return "\n".join([
         head, element("title", escape(title), id="title"),
-        element("desc", escape(description), id="desc"), f"<style>{STYLE}{style}</style>",
-        f"<defs>{ARROW}</defs>",
-        text(0, 20, title, style="font-size:18px;font-weight:bold"), *parts, "</svg>\n"])
+        element("desc", escape(f"{description} Drawn from the output of {command}"), id="desc"),
+        f"<style>{STYLE}{style}</style>", f"<defs>{ARROW}</defs>",
+        text(0, 20, title, style="font-size:18px;font-weight:bold") + "".join(parts), "</svg>\n"])

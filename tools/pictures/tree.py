@@ -62,13 +62,13 @@ def draw(run):
         ages = [turn - received[rank] for rank in range(size)]
         parts.append(
             svg.text(0, y(turn) + 5, f"round {turn}" if turn else "at first", font_weight="bold")
-            + svg.text(x(size - 1) + 30, y(turn) + 5, f"{sum(age >= 0 for age in ages)} of {size} have it", "m")
+            + svg.text(x(size - 1) + 30, y(turn) + 5,
+                       f"{sum(age >= 0 for age in ages)} of {size} have it", "m")
             + "".join(node(x(rank), y(turn), age, label=str(rank)) for rank, age in enumerate(ages)))
     for dx, age, words in ((0, 0, "has just received it"), (180, 1, "has it"), (270, -1, "waits for it")):
         parts.append(node(LEFT + dx, bottom - 5, age, 8) + svg.text(LEFT + dx + 14, bottom, words, "m"))
     parts.append(svg.text(x(size - 1) + 17, bottom, f"{len(messages)} messages in {last} rounds", "m",
                           text_anchor="end"))
-    told = " ".join(f"Round {turn}: " + ", ".join(f"rank {sender} to {peer}" for when, sender, peer in messages
-                                                  if when == turn) + "." for turn in range(1, last + 1))
+    told = ", ".join(f"rank {sender} to {peer} in round {turn}" for turn, sender, peer in messages)
     return svg.document(bottom + 14, f"A tree broadcast reaches {size} ranks in {last} rounds",
-                        f"{told} Drawn from {run['command']}", parts)
+                        f"Messages: {told}.", run["command"], parts)
