@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Draws the pictures of the READMEs, docs/pictures/*.svg, from what the course's programs said.
+"""Draws the pictures of the READMEs, docs/pictures/*.svg, from runs of the course's programs.
 
-draw.py                   draws from the recorded runs in docs/pictures/runs; the same bytes each time
-draw.py --record BUILD    runs the programs of this build and records them first
+draw.py                   draws the runs recorded in docs/pictures/runs; the same bytes each time
+draw.py --record BUILD    first runs the programs of this build and records them
 draw.py -o FOLDER         draws into another folder
-draw.py NAME...           these pictures alone
+draw.py NAME...           draws only these pictures
 
-Each picture is a module: record(programs) runs and returns what it keeps, draw(run) returns SVG.
+Each picture is a module: record(programs) returns the run to be kept, draw(run) returns the SVG.
 """
 import argparse
 import pathlib

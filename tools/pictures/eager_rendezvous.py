@@ -7,8 +7,8 @@ LEFT, RIGHT, TOP, PANEL, ROW, BAR = 130, 820, 84, 138, 42, 28
 
 
 def record(programs):
-    """The largest eager message and the one that is a byte longer: when each call began and ended,
-    in microseconds since the send began. A `test` is there if MPI_Test found the send complete."""
+    """For the largest eager message and one that is a byte longer: when each call began and ended,
+    in microseconds since the send began. `test` is present if MPI_Test found the send complete."""
     calls = {"MPI_Isend": [], "MPI_Recv": [], "MPI_Wait": [], "MPI_Test": []}
     for event in programs.trace(COMMAND):
         if event["name"] in calls and event["args"].get("tag", TRIAL) == TRIAL:

@@ -1,4 +1,4 @@
-"""What a message costs, measured: time against size, and the line that fits."""
+"""What a message costs: measured times against sizes, and the fitted line."""
 import math
 
 import svg
@@ -9,8 +9,8 @@ LEFT, RIGHT, TOP, BOTTOM = 84, 806, 60, 396
 
 
 def record(programs):
-    """Bytes and microseconds, and the line that send_recv fits. Of several runs the one with the
-    best fit: whatever else the machine did disturbed it least."""
+    """Bytes and microseconds, and the line that send_recv fits. Of several runs, the one with the
+    best fit is kept: it was disturbed least by whatever else the machine did."""
     turns = [programs.rows(COMMAND) for _ in range(TURNS)]
     fit_of = lambda rows: next(row for row in rows if row["act"] == "fit")
     rows = max(turns, key=lambda rows: fit_of(rows)["r2"])

@@ -21,7 +21,7 @@ def steps_of(events):
 
 
 def record(programs):
-    """The fastest step of each way: whatever else the machine does can only make a step longer."""
+    """The fastest step of each way, since whatever else the machine does only makes steps longer."""
     steps = {way: [] for way in WAYS}
     for _ in range(TURNS):
         for way, flag in WAYS.items():
@@ -34,7 +34,7 @@ def draw_way(step, overlaps, top, x):
     parts = {name: (begin, end) for name, begin, end in step}
     buckets = [part for part in step if part[0].startswith("bucket")]
     computed, waited = parts["backward"][1], parts["wait for all-reduces"][1]
-    # Without overlap backward stands still while a bucket travels.
+    # Without overlap, backward pauses while a bucket travels.
     still = [time for _, begin, end in buckets if not overlaps for time in (begin, end)]
     edges = [parts["backward"][0], *still, computed]
     pieces = list(zip(edges[::2], edges[1::2]))

@@ -1,4 +1,4 @@
-"""The ring all-reduce, animated: who holds whose share of each chunk, step by step."""
+"""The ring all-reduce, animated: whose shares each chunk holds, step by step."""
 import re
 
 import svg
@@ -8,20 +8,20 @@ SLOT, HEIGHT, GAP = 29, 34, 44  # of a share, of a chunk, between two ranks
 CELL = 4 * SLOT + 8
 PITCH = CELL + GAP
 LEFT, TOP, ROW = 120, 122, 44
-# Seconds: how long the picture rests before it starts, moves in a step, rests after it, rests
-# between the halves, and shows the result.
+# Seconds: the rest before the first step, a step's motion, the rest after it, the extra rest between
+# the two halves, and how long the result is shown.
 BEFORE, MOVE, REST, BETWEEN, AFTER = 2.0, 1.0, 0.5, 1.0, 4.0
 
 
 def record(programs):
-    """steps[rank][step] is "chunk:shares", as the program prints it."""
+    """steps[rank][step] is "chunk:shares", as printed by the program."""
     lines = re.findall(r"^ *rank (\d+) +(\d+:[a-z]+\b.*)$", programs.output(COMMAND), flags=re.M)
     return {"command": COMMAND, "steps": [re.findall(r"\d+:[a-z]+", line) for _, line in lines]}
 
 
 def follow(steps):
     """What each rank holds of each chunk at first, and the moves: (step, from, to, chunk, shares
-    that travel, shares that the receiver then holds)."""
+    that travel, shares that the receiver holds afterwards)."""
     size = len(steps)
     first = {(rank, chunk): "abcd"[rank] for rank in range(size) for chunk in range(size)}
     now, moves = dict(first), []
@@ -43,14 +43,14 @@ def clock(steps):
 
 
 def animation(steps):
-    """CSS: class s3 appears after step 3, m3 moves in step 3, n3 is lit during it, and f0 to f3 are lit
-    in the four phases. Whoever prefers no motion sees the state after the first half."""
+    """CSS: with steps counted from 0, class s3 appears after step 3, m3 moves and n3 is lit during
+    it; f0 to f3 are lit in the four phases. Without motion, the state after the first half is shown."""
     starts, total = clock(steps)
     half = steps // 2
     frames, classes = [], []
 
     def animate(name, *keys):
-        """keys: seconds or a list of seconds, and what holds then."""
+        """keys: pairs of a list of seconds and the CSS that holds at them."""
         css = "".join(",".join(f"{100 * max(0, s) / total:.2f}%".replace(".00", "") for s in seconds)
                       + "{" + what + "}" for seconds, what in keys)
         frames.append(f"@keyframes {name}{{{css}}}")
@@ -77,7 +77,7 @@ def animation(steps):
 
 
 def shapes():
-    """A chunk at 0,0: its plate, its edge, and the shares a to d at their places in it."""
+    """A chunk at 0,0: its plate, its edge, and the shares a to d in their places."""
     parts = [svg.rect(0, 0, CELL, HEIGHT, rx=5, class_="p", id="plate"),
              svg.rect(0, 0, CELL, HEIGHT, rx=5, class_="l", stroke_width=2, id="edge")]
     for rank, letter in enumerate("abcd"):
@@ -90,7 +90,7 @@ def shapes():
 
 
 def put(names, rank, chunk):
-    """The shapes of these names, in the place of a rank's chunk."""
+    """The shapes with these names, drawn at a rank's chunk."""
     return "".join(svg.element("use", href=f"#{name}", x=LEFT + rank * PITCH, y=TOP + chunk * ROW)
                    for name in names)
 
@@ -99,8 +99,8 @@ def draw(run):
     steps = run["steps"]
     size, count = len(steps), len(steps[0])
     first, moves = follow(steps)
-    parts = [shapes(), svg.text(0, 42, "Ring all-reduce on 4 ranks, as it ran: a rank sends to its right "
-                      "neighbour only, and all of them at the same time.", "m")]
+    parts = [shapes(), svg.text(0, 42, "Ring all-reduce on 4 ranks, drawn from a run: every rank sends to "
+                                "its right neighbour, all at the same time.", "m")]
     for rank in range(size):
         x, y = LEFT + rank * PITCH, 78
         parts.append(svg.rect(x, y, CELL, 30, rx=15, fill=svg.RANK_FILL[rank])
@@ -125,15 +125,15 @@ def draw(run):
     parts.append('<clipPath id="board">' + svg.rect(LEFT - 40, TOP - 2, end - LEFT + 80, size * ROW)
                  + '</clipPath><g clip-path="url(#board)">')
     for step, sender, to, chunk, travels, _ in moves:
-        # Beyond the last rank a chunk leaves at the right and comes in again at the left.
+        # A chunk that leaves the last rank on the right enters again on the left.
         parts += [svg.element("g", put([*travels, "edge"], place, chunk), class_=f"m{step}")
                   for place in sorted({sender, to - 1})]
     parts.append("</g>")
     half = count // 2
-    phases = ["Backward has left a gradient of its own on each rank, here in four chunks.",
+    phases = ["After backward, each rank has its own gradient, cut into four chunks.",
               "Reduce-scatter: each chunk moves right and collects every rank's share.",
               "All-gather: the finished chunks move on until every rank has them all.",
-              "All ranks hold the same sum. A quarter of it is the average for the optimizer."]
+              "All ranks hold the same sum. Divided by 4, it is the average gradient."]
     bottom = TOP + size * ROW + 24
     for phase, sentence in enumerate(phases):
         y = bottom + 24 * phase

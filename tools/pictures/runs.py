@@ -1,4 +1,4 @@
-"""Starts the course's programs as a reader would, and keeps what a picture needs of what they say."""
+"""Runs the course's programs as a reader would, and stores what the pictures need."""
 import json
 import pathlib
 import shlex
@@ -11,13 +11,13 @@ RUNS = ROOT / "docs" / "pictures" / "runs"
 
 
 class Programs:
-    """Commands are written as in the READMEs: build/bin/NAME, tests/support/NAME."""
+    """Takes commands as the READMEs write them: build/bin/NAME, tests/support/NAME."""
 
     def __init__(self, build):
         self.build = pathlib.Path(build).resolve()
 
     def output(self, command):
-        """In an empty folder, so that nothing that is kept in .learn/ is used or changed."""
+        """Runs in an empty folder, so that .learn/ is neither read nor changed."""
         with tempfile.TemporaryDirectory() as folder:
             return self.output_in(folder, command)
 
@@ -25,7 +25,7 @@ class Programs:
         return [json.loads(line) for line in self.output(command).splitlines() if line[:1] == "{"]
 
     def trace(self, command):
-        """The events of a command that ends with --trace FILE, in the order in which they began."""
+        """The events of a command that ends in --trace FILE, in order of their start."""
         with tempfile.TemporaryDirectory() as folder:
             self.output_in(folder, command)
             file = pathlib.Path(folder) / command.split()[-1]
@@ -51,7 +51,7 @@ def load(name):
 
 
 def save(name, run):
-    """A line for each part, so that a file stays short and a change of it can be read."""
+    """One line per part: short files, and readable diffs."""
     lines = (f"{json.dumps(key)}:{json.dumps(value, separators=(',', ':'))}"
              for key, value in run.items())
     RUNS.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ def record(programs):
 
 
 def sample(x, y, number, rank, again):
-    """Padding has a dashed edge: these samples are read a second time."""
+    """Padding, which reads a sample a second time, has a dashed edge."""
     if again:
         style, ink = {"class_": "p", "stroke": svg.RANK_FILL[rank], "stroke_dasharray": "5 3"}, {}
     else:

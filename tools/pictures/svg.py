@@ -1,12 +1,13 @@
-"""Elements of an SVG file as text, and the colours and sizes that all pictures share.
+"""SVG elements as text, and the colours and sizes that all pictures share.
 
-A picture is 830 units wide, about what GitHub gives it, so a font size is what a reader sees. Fills
-of class t (text), m (muted text), p (plates) and d (dots) follow the reader's light or dark theme.
+A picture is 830 units wide, which is about the width of a page on GitHub, so readers see font sizes
+as they are written here. The classes t (text), m (muted text), p (plates), d (dots) and k (strong
+lines) follow the reader's light or dark theme.
 """
 from xml.sax.saxutils import escape, quoteattr
 
 WIDTH = 830
-# Okabe and Ito's colours, which colour-blind readers can tell apart, and ink to write on them.
+# Okabe and Ito's colours, which colour-blind readers can tell apart, and the ink on them.
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
 RANK_FILL = [BLUE, ORANGE, GREEN, PINK]
 RANK_INK = ["#ffffff", "#111111", "#111111", "#111111"]
@@ -22,12 +23,12 @@ ARROW = ('<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="11
 
 
 def number(value):
-    """At most one digit behind the point: a tenth of a pixel."""
+    """At most one decimal: a tenth of a pixel is enough."""
     return f"{value:.1f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def element(name, content="", **attributes):
-    """class_ and the like lose their underscore at the end; others become hyphens."""
+    """A trailing underscore of an attribute is dropped (class_), others become hyphens."""
     text = "".join(f" {key.rstrip('_').replace('_', '-')}={quoteattr(number(value))}"
                    for key, value in attributes.items() if value is not None)
     return f"<{name}{text}>{content}</{name}>" if content else f"<{name}{text}/>"
@@ -58,7 +59,7 @@ def arrow(x1, y1, x2, y2, **attributes):
 
 
 def time_axis(x, y, last, unit):
-    """Ticks from 0 to `last` and a little space between them; x gives the place of a time."""
+    """At most nine labels from 0 to `last`; x maps a time to its place."""
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if last / step <= 8)
     return "".join(middle(x(time), y, f"{time} {unit}", "m") for time in range(0, int(last) + 1, step))
 
@@ -68,7 +69,7 @@ def group(elements, **attributes):
 
 
 def document(height, title, description, command, parts, style=""):
-    """The title is also drawn, at the top. The description is for those who hear the page."""
+    """The title is also drawn, at the top. The description is for screen readers."""
     head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'width="{WIDTH}" height="{height}" role="img" aria-labelledby="title desc">')
     return "\n".join([

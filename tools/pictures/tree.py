@@ -9,7 +9,7 @@ LEFT, PITCH, TOP, ROW, RADIUS = 128, 76, 84, 84, 17
 
 
 def record(programs):
-    """sends[rank]: to whom a rank sends the tensor, in this order."""
+    """sends[rank]: the ranks to which it sends the tensor, in order."""
     sends = [[] for _ in range(8)]
     for event in programs.trace(COMMAND):
         if event["name"] == "MPI_Send" and event["args"]["bytes"] == 4096:
@@ -32,7 +32,7 @@ def rounds(sends):
 
 
 def node(x, y, age, radius=RADIUS, label=""):
-    """age: rounds since the rank received the tensor; negative if it does not have it yet."""
+    """age: rounds since the rank received the tensor; negative before that."""
     fill, ink = (None, None) if age < 0 else (svg.BLUE, "#ffffff") if age else (svg.ORANGE, "#111111")
     return (svg.element("circle", cx=x, cy=y, r=radius, fill=fill, class_=None if fill else "p")
             + svg.middle(x, y + 5, label, None if ink else "m", fill=ink,
@@ -53,7 +53,7 @@ def draw(run):
     x = lambda rank: LEFT + rank * PITCH
     y = lambda turn: TOP + turn * ROW
     bottom = y(last) + 48
-    parts = [svg.text(0, 42, "Binomial tree, as it ran: in each round, every rank that has the tensor "
+    parts = [svg.text(0, 42, "Binomial tree, drawn from a run: in each round, every rank that has the tensor "
                       "sends it to one that does not.", "m"),
              "".join(svg.line(x(rank), y(0), x(rank), y(last), stroke_opacity=0.35)
                      for rank in range(size))]
@@ -61,7 +61,7 @@ def draw(run):
     for turn in range(last + 1):
         ages = [turn - received[rank] for rank in range(size)]
         parts.append(
-            svg.text(0, y(turn) + 5, f"round {turn}" if turn else "at first", font_weight="bold")
+            svg.text(0, y(turn) + 5, f"round {turn}" if turn else "start", font_weight="bold")
             + svg.text(x(size - 1) + 30, y(turn) + 5,
                        f"{sum(age >= 0 for age in ages)} of {size} have it", "m")
             + "".join(node(x(rank), y(turn), age, label=str(rank)) for rank, age in enumerate(ages)))
