@@ -4,8 +4,8 @@ import svg
 COMMAND = ("tests/support/two_hosts.sh --rate 1gbit build/bin/ddp_training {} --batch-size 1024 "
            "--max-steps 20 --trace overlap.json")
 WAYS = {"without": "--no-overlap", "with": "--overlap"}
-TURNS = 3
-LEFT, RIGHT, TOP, PANEL, ROW, BAR = 110, 820, 84, 132, 40, 30
+TURNS = 5
+LEFT, RIGHT, TOP, PANEL, ROW, BAR = 110, 804, 84, 132, 40, 30
 
 
 def steps_of(events):
