@@ -2,6 +2,7 @@
 
 #include "tests/support/run_command.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <filesystem>
@@ -62,7 +63,14 @@ bool has_number(const std::string& text, const std::string& number) {
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  for (std::string line; std::getline(stream, line);) {
+    while (line.starts_with("<!-- ") && !line.ends_with("-->")) {  // a comment of several lines
+      std::string more;
+      if (!std::getline(stream, more)) break;
+      line += " " + more.substr(std::min(more.size(), more.find_first_not_of(' ')));
+    }
+    lines.push_back(line);
+  }
   return lines;
 }
 
