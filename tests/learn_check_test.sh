@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# ./learn check and ./learn hint give every possible answer. The test uses a separate tree, so that
-# the reader's exercises and progress stay untouched. Known solutions replace the reader's. Nothing
-# is compiled: a fake cmake decides whether a build succeeds.
+# Tests every answer of ./learn check and hint, on a separate tree, so that the reader's exercises and
+# progress stay untouched. Known solutions replace the reader's. Nothing is compiled: a fake cmake
+# says whether compilation would have succeeded.
 # learn_check_test.sh SOURCE_DIR BUILD_DIR
 set -uo pipefail
 source=$1
@@ -23,7 +23,7 @@ cat >"$tree/03_all_reduce/exercise/exercises.txt" <<'LIST'
 ring_reduce_scatter base the first
 ring_all_reduce base the second
 LIST
-# The stubs as in a fresh clone, whatever the reader has made of them.
+# The stubs as in a fresh clone, whatever the reader has changed.
 stub() {
   for name in ring_reduce_scatter ring_all_reduce; do
     echo '  not_started();  // replace this line' >"$tree/03_all_reduce/exercise/$name.hpp"
@@ -38,7 +38,7 @@ export PATH=$tree/path:$PATH
 unset LEARN_BUILD_DIR
 cd "$tree" || exit 1
 
-# solve EXERCISE SOLUTION: acts as if the reader had written SOLUTION.
+# solve EXERCISE SOLUTION: as if the reader had written this solution.
 solve() {
   echo "  // solved" >"03_all_reduce/exercise/$1.hpp"
   printf '#!/bin/sh\nexec %s --solution %s/%s "$@"\n' "$solutions" "$1" "$2" >"build/bin/exercise_03_$1"
@@ -73,7 +73,7 @@ expect "and its solution is named" 3 'compare with the lesson.s own: ring_reduce
 expect "the map counts it" 0 ' exercises 1/2 ' ./learn
 expect "hints go on with the next exercise" 0 '^ring_all_reduce, hint 2 of 3:' ./learn hint 3
 solve ring_all_reduce own-again
-expect "a wrong one is named" 1 '^ring_all_reduce +base +wrong: on 4 ranks it does not hold that .* \[shares\]$' ./learn check 3
+expect "a wrong one is named" 1 '^ring_all_reduce +base +wrong: on 4 ranks, this check fails: .* \[shares\]$' ./learn check 3
 solve ring_all_reduce reference
 expect "all are done" 0 '^ring_all_reduce +base +done$' ./learn check 3
 expect "no more hints" 0 '^lesson 3: every exercise is done' ./learn hint 3

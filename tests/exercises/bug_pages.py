@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""bug_pages.py [--check] BUILD: writes tests/exercises/NN_x/bugs.md, the mistakes that each
-lesson's checks know.
+"""bug_pages.py [--check] BUILD: writes tests/exercises/NN_x/bugs.md, which lists the mistakes that
+each lesson's checks recognise.
 
-Made of solutions.txt beside it (which wrong solution fails which check) and of what the judge
-says there (BUILD/tests/solutions_NN --list). With --check nothing is written, and a page that is
-not up to date is a mistake: exit status 1.
+Each page is made from the solutions.txt in its folder (which wrong solution fails which check) and
+from the judge's texts (BUILD/tests/solutions_NN --list). With --check nothing is written, and the
+exit status is 1 if a page is out of date.
 
-A build without emulated GPUs does not have the hints of NCCL exercises: their sections are left
-as they are.
+A build without emulated GPUs lacks the hints of the NCCL exercises, so their sections are left
+unchanged.
 """
 
 import pathlib
@@ -44,22 +44,22 @@ def wrap(text, first="", rest=""):
 
 
 def section_of(exercise, solutions, checks):
-    """The exercise's mistakes, those with the same check and hint together."""
+    """The exercise's mistakes, grouped by check and hint."""
     groups = {}
     for _, name, check, words, ones, bug in solutions:
         if (exercise, check) not in checks:
-            raise SystemExit(f"{exercise}/{name}: there is no check '{check}'")
+            raise SystemExit(f"{exercise}/{name}: the exercise has no check '{check}'")
         must, *hints = checks[exercise, check]
         fitting = [hint for hint in hints if words in hint]
         if not fitting:
             raise SystemExit(f"{exercise}/{name}: the hint of '{check}' lacks '{words}'")
-        missed = "; a test with ones misses it" if ones == "yes" else ""
+        missed = "; a test with all-ones data misses it" if ones == "yes" else ""
         groups.setdefault((check, must, fitting[0]), []).append(f"{bug} (*{name}*){missed}")
     lines = [f"## {exercise}", ""]
     for (check, must, hint), bugs in groups.items():
         lines += [wrap(f"**{check}**: {must}.".replace("..", ".")), ""]
         lines += [wrap(bug, "- ", "  ") for bug in bugs]
-        lines += ["", wrap(f"Hint: {hint}", "> ", "> "), ""]
+        lines += ["", wrap(f"Hint: {hint}.", "> ", "> "), ""]
     return "\n".join(lines)
 
 
@@ -69,9 +69,9 @@ def page_of(lesson, checks, present):
     for solution in wrong_solutions(HERE / lesson / "solutions.txt"):
         solutions.setdefault(solution[0], []).append(solution)
     judged = {exercise for exercise, _ in checks}
-    page = f"# {lesson}: mistakes that the checks know\n\n" + wrap(
-        "This page gives the answers away. Each mistake is a test: the check named above it must "
-        "find it, with this hint.") + "\n\n"
+    page = f"# {lesson}: mistakes that the checks recognise\n\n" + wrap(
+        "This page gives the answers away. Each mistake is a test case: the check named above it "
+        "must find it and give this hint.") + "\n\n"
     for exercise, wrong in solutions.items():
         if exercise in judged:
             page += section_of(exercise, wrong, checks)
@@ -95,8 +95,8 @@ def main():
         if page == present:
             print(f"ok: {folder.name}/bugs.md")
         elif check:
-            print(f"FAILED: {folder.name}/bugs.md is not up to date: run "
-                  "tests/exercises/bug_pages.py BUILD, on an emulated build if you can")
+            print(f"FAILED: {folder.name}/bugs.md is out of date: run "
+                  "tests/exercises/bug_pages.py BUILD, with an emulated build if you can")
             failed = True
         else:
             file.write_text(page)

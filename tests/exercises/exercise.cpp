@@ -29,7 +29,7 @@ float Trial::value(int rank, std::size_t index) const {
 }
 
 void Trial::wrong(const std::string& what) {
-  if (mistake_.empty()) mistake_ = what;  // an empty `what` is no mistake
+  if (mistake_.empty()) mistake_ = what;  // an empty `what` means no mistake
 }
 
 void Trial::expect(bool ok, const std::function<std::string()>& what) {
@@ -46,7 +46,7 @@ class Verdict {
   Verdict(std::string file, const Communicator& world)
       : file_(std::move(file)), world_(world) {}
 
-  // Replaces what stands in the file, at one stroke: several ranks may have something to say.
+  // Replaces the file's content atomically, because several ranks may write a verdict.
   void write(const std::string& text) const {
     if (file_.empty()) {
       std::fputs(text.c_str(), stdout);
@@ -59,12 +59,12 @@ class Verdict {
 
   std::string wrong(const Check& check, const std::string& what,
                     const std::string& hint) const {
-    return fmt::format("wrong: on {} rank{} it does not hold that {} [{}]\n  {}\nhint: {}\n",
+    return fmt::format("wrong: on {} rank{}, this check fails: {} [{}]\n  {}\nhint: {}.\n",
                        world_.size(), world_.size() == 1 ? "" : "s", check.must, check.name,
                        what, hint);
   }
 
-  // Of one rank alone; the others may wait in a message that never comes.
+  // Called by one rank alone, while the others may be waiting for a message that never comes.
   [[noreturn]] void end_job(const std::string& text, int status) const {
     write(text);
     std::fflush(nullptr);
@@ -77,7 +77,7 @@ class Verdict {
   const Communicator& world_;
 };
 
-// A message that a check left behind, described; empty if there is none.
+// Describes a message that a check left behind; empty if there is none.
 std::string left_over(const Communicator& comm) {
   comm.barrier();
   for (int attempt = 0; attempt < 3; ++attempt) {
@@ -88,19 +88,19 @@ std::string left_over(const Communicator& comm) {
     int bytes = 0;
     MPI_CHECK(MPI_Get_count(&status, MPI_BYTE, &bytes));
     return fmt::format(
-        "a message of {} bytes from rank {} (tag {}) was sent and never received", bytes,
+        "a message of {} bytes from rank {} (tag {}) was sent but never received", bytes,
         status.MPI_SOURCE, status.MPI_TAG);
   }
   return "";
 }
 
-// Called on all ranks. True on all if the check passed on all.
+// Called on all ranks. True on all of them if the check passed on all of them.
 bool passes(const Check& check, const Communicator& world, bool ones, const Verdict& verdict) {
   const bool root = world.rank() == 0;
   if (root) {
     const std::string& hint =
         check.hint_if_it_hangs.empty() ? check.hint : check.hint_if_it_hangs;
-    verdict.write(verdict.wrong(check, "it did not come to an end", hint));
+    verdict.write(verdict.wrong(check, "it did not finish", hint));
   }
   const Communicator comm = world.split(0, world.rank());
   Trial trial(comm, ones);
@@ -117,7 +117,7 @@ bool passes(const Check& check, const Communicator& world, bool ones, const Verd
   } catch (const std::exception& error) {
     verdict.end_job(
         verdict.wrong(check, fmt::format("rank {} threw: {}", world.rank(), error.what()),
-                      "unless these words are your own: " + check.hint),
+                      "unless you threw this yourself, " + check.hint),
         kWrong);
   }
   const std::vector<std::string> mistakes = gather_text(world, trial.mistake());
@@ -131,8 +131,8 @@ bool passes(const Check& check, const Communicator& world, bool ones, const Verd
   return world.all_agree(trial.mistake().empty());
 }
 
-// Each exercise's checks, one in a line: exercise, name, must, hint and hint if it hangs, with
-// tabs between.
+// Prints each exercise's checks, one per line: exercise, name, must, hint and hint_if_it_hangs,
+// separated by tabs.
 void list_checks(const std::vector<Solution>& solutions) {
   std::set<std::string> listed;
   for (const Solution& solution : solutions) {
@@ -160,22 +160,20 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
   std::string wanted = names.front();
   std::string data = "tracers";
   std::string file;
-  CommandLine command_line("exercise", "Judges a solution of an exercise.");
-  command_line.choice("--solution", wanted, names, "which");
-  command_line.choice("--data", data, {"tracers", "ones"}, "ones: data that lie");
-  command_line.text("--verdict", file, "where the verdict is written; else standard output");
+  CommandLine command_line("exercise", "Judges a solution to an exercise.");
+  command_line.choice("--solution", wanted, names, "the solution to judge");
+  command_line.choice("--data", data, {"tracers", "ones"}, "ones: data that hides mistakes");
+  command_line.text("--verdict", file, "file for the verdict (default: standard output)");
   command_line.check([] {
     if (watch_table() != nullptr) return;
-    throw Error(
-        "the checks count messages, which needs the watch: configure with "
-        "-DDIST_WATCH=ON");
+    throw Error("the checks use the watch to count messages: configure with -DDIST_WATCH=ON");
   });
   if (const auto exit = parse(command_line, world, argc, argv)) return *exit;
 
   const Verdict verdict(file, world);
   const auto index = static_cast<std::size_t>(std::ranges::find(names, wanted) - names.begin());
   for (const Check& check : solutions[index].checks) {
-    // Data of ones are there to show what a test of values with them lets through.
+    // All-ones data is for one purpose: to show which mistakes a test of values would miss.
     if (data == "ones" && check.name != "values") continue;
     if (!passes(check, world, data == "ones", verdict)) return kWrong;
   }

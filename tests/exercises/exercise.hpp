@@ -1,12 +1,13 @@
-// The judge of exercises: what a solution must do, as named checks, each with the hint that its
-// failure deserves. The reader's code, the reference, other right solutions and typical wrong
-// ones all meet the same checks.
+// The judge of the exercises. It holds what a solution must do, as named checks, each with a
+// hint for the reader who fails it. The reader's code, the reference, and other known
+// solutions, right and wrong, all run the same checks.
 //
-// Whatever a solution does, the reader gets an answer. A wrong number: the check says which. A
-// write outside of what was given: guard zones (guarded.hpp). An exception: its text. A message
-// too many: found after the check. A deadlock: the watch's report. A crash: which check it was.
-// The last two end the process, so before each check the verdict that would be due stands in
-// the file --verdict already; `judge` (beside this file) reads it there.
+// Whatever a solution does, the reader gets an answer. A check reports a wrong number. Guard
+// zones (guarded.hpp) find writes out of bounds. An exception is shown with its text. Messages
+// left over are found after the check. A deadlock is reported by the watch. A crash is reported
+// with the check in which it happened. Deadlocks and crashes end the process, so the verdict
+// for them is written to the --verdict file before each check, and `judge` (in this folder)
+// reads it from there.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -18,22 +19,23 @@
 
 namespace dist::exercise {
 
-// What one check has to work with on this rank.
+// What one check works with on this rank.
 class Trial {
  public:
   Trial(const Communicator& comm, bool ones) : comm_(comm), ones_(ones) {}
 
-  // Made for this check: no message of an earlier one can arrive here.
+  // Made for this check alone, so no message of an earlier check can arrive here.
   const Communicator& comm() const { return comm_; }
   int rank() const { return comm_.rank(); }
   int size() const { return comm_.size(); }
 
-  // Element `index` of rank `rank`'s data: a number that says where it comes from
-  // (01_send_recv/show/tracer_numbers.hpp). With --data ones it is 1, which is how tests lie.
+  // Element `index` of rank `rank`'s data: a number that tells where it came from
+  // (01_send_recv/show/tracer_numbers.hpp). With --data ones it is always 1, which hides
+  // mistakes.
   float value(int rank, std::size_t index) const;
 
-  // This rank saw a mistake. The first one counts. Does not end the check: the other ranks
-  // would wait.
+  // Reports a mistake on this rank; only the first one counts. The check goes on, because the
+  // other ranks would wait for this one.
   void wrong(const std::string& what);
   // Calls wrong(what()) unless `ok`.
   void expect(bool ok, const std::function<std::string()>& what);
@@ -47,11 +49,11 @@ class Trial {
 };
 
 struct Check {
-  std::string name;  // "values": what mutants are killed by
-  std::string must;  // what a right solution does, as a sentence without a full stop
-  std::string hint;  // for the mistake that most likely fails it
+  std::string name;  // for example "values"
+  std::string must;  // what a right solution does: a sentence without a full stop
+  std::string hint;  // for the most likely mistake, without the last full stop
   std::function<void(Trial&)> run;  // called on all ranks
-  std::string hint_if_it_hangs;     // empty: `hint`
+  std::string hint_if_it_hangs;     // if empty, `hint` is used
 };
 
 struct Solution {
@@ -61,8 +63,8 @@ struct Solution {
 };
 
 // main() of a program that holds `solutions`: runs the checks of one of them (--solution
-// EXERCISE/NAME; not needed where there is but one) on all ranks. Exit status 0: right so far,
-// on this number of ranks; 1: wrong; 3: not started; else it hung or crashed. With --list alone
+// EXERCISE/NAME, by default the first) on all ranks. Exit status 0: right so far, on this
+// number of ranks; 1: wrong; 3: not started; any other: it hung or crashed. With --list alone
 // it prints all checks instead, for bug_pages.py.
 int run(int argc, char** argv, const std::vector<Solution>& solutions);
 

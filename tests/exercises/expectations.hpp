@@ -1,5 +1,5 @@
-// What most checks of messages do: fill guarded memory with tracers, and say which element is
-// wrong.
+// Shared by most checks of messages: fill guarded memory with tracers, and report which element
+// is wrong.
 #pragma once
 
 #include "tests/exercises/exercise.hpp"
@@ -27,14 +27,14 @@ void expect_values(Trial& trial, std::span<const float> data, const std::string&
   for (std::size_t i = 0; i < data.size(); ++i) {
     const double want = expected(i);
     if (static_cast<double>(data[i]) == want) continue;
-    return trial.wrong(fmt::format("{}{} elements: element {} is {}, must be {}", where,
+    return trial.wrong(fmt::format("{}{} elements: element {} is {}, expected {}", where,
                                    data.size(), i, data[i], want));
   }
 }
 
 inline void expect_intact(Trial& trial, const Guarded& data, const std::string& where) {
   trial.expect(data.intact(), [&] {
-    return fmt::format("{}{} elements: something was written outside of them", where,
+    return fmt::format("{}{} elements: something was written out of bounds", where,
                        data.span().size());
   });
 }

@@ -1,5 +1,5 @@
-// Memory with guard zones: a solution that writes past its end, or before its beginning, is
-// told so instead of crashing something else later.
+// Memory with guard zones: a solution that writes out of bounds is told so, instead of crashing
+// something else later.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace dist::exercise {
 
-// `count` floats between two zones of a number that no solution computes. Not NaN, which stays
-// NaN when something is added to it.
+// `count` floats between two zones that hold a number which no solution computes. It is not
+// NaN, because NaN stays NaN when something is added to it.
 class Guarded {
  public:
   explicit Guarded(std::size_t count, float fill = 0.0F)
@@ -21,7 +21,7 @@ class Guarded {
   std::span<float> span() { return std::span(memory_).subspan(kZone, count_); }
   std::span<const float> span() const { return std::span(memory_).subspan(kZone, count_); }
 
-  // Whether nobody wrote into the zones.
+  // True if nothing was written into the zones.
   bool intact() const {
     const auto untouched = [](float value) { return value == kMark; };
     const std::span<const float> all(memory_);

@@ -1,6 +1,6 @@
-// Which ranks' shares a sum holds, and how often: rank r's share is 8^r, so that the sum is a
-// number in base 8 with a digit for each rank. Exact in float for up to 7 ranks, also where a
-// share is counted up to seven times.
+// Which ranks' shares a sum contains, and how often: rank r's share is 8^r, so the sum is a
+// number in base 8 with one digit per rank. It is exact in float for up to 7 ranks, even if
+// shares are counted up to seven times.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,10 @@ inline float all_shares(int ranks) {
   return sum;
 }
 
-// "rank 2's share is missing, rank 0's counted 2 times"; empty if every share is there once.
+// "rank 2's share is missing, rank 0's counted 2 times"; empty if every share is counted
+// exactly once.
 inline std::string what_is_off(float sum, int ranks) {
-  if (!(sum >= 0 && sum < 2 * share_of(7))) return "that is no sum of the ranks' shares";
+  if (!(sum >= 0 && sum < 2 * share_of(7))) return "this is not a sum of the ranks' shares";
   std::string text;
   auto rest = static_cast<std::uint32_t>(sum);
   for (int rank = 0; rank < ranks; ++rank, rest >>= 3U) {

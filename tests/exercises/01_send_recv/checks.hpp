@@ -1,4 +1,4 @@
-// What lesson 1's exercises must do.
+// The checks of lesson 1's exercises.
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"

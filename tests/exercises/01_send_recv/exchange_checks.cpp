@@ -1,5 +1,5 @@
-// Two partners swap: values, also of different lengths and with oneself, messages, and that
-// nothing is left under way.
+// Checks of two partners that swap: values, different lengths, a rank as its own peer,
+// messages, and that nothing is still in progress at the end.
 #include "tests/exercises/01_send_recv/checks.hpp"
 #include "tests/exercises/expectations.hpp"
 #include "tests/support/counted.hpp"
@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::size_t kLarge = 1 << 20;
 
-// What follows `out` in memory is not the guard zones' mark: a solution that sends too much,
-// and receives it, would overwrite one mark by another.
+// What follows `out` in memory is not the guard zones' mark. Otherwise a solution that sends
+// and receives too much would overwrite the mark with itself.
 constexpr std::size_t kMore = 4000;
 
-// Of a pair the lower rank has `lower` elements, the higher one `higher`.
+// In a pair, the lower rank has `lower` elements and the higher rank `higher`.
 struct Lengths {
   std::size_t lower;
   std::size_t higher;
@@ -26,16 +26,16 @@ struct Lengths {
   std::size_t of(int rank, int peer) const { return rank <= peer ? lower : higher; }
 };
 
-// Lengths that stay within a guard zone even where elements are taken for bytes.
+// Lengths that stay within a guard zone even if elements are mistaken for bytes.
 const std::vector<Lengths> kSmall{{4, 4}, {0, 0}, {0, 5}, {5, 0}, {1, 7}, {7, 1}};
 
-// The peer in round `round`, of comm.size() rounds in which everybody meets everybody, and
-// oneself, once: the two ranks of a pair add up to the round, modulo the size.
+// The peer in round `round`. In comm.size() rounds every rank meets every rank, including
+// itself, once: the two ranks of a pair add up to the round, modulo the size.
 int peer_in(const Trial& trial, int round) {
   return (round - trial.rank() + trial.size()) % trial.size();
 }
 
-// The solution once, in round `round`; judge(in, where) afterwards.
+// Runs the solution once, in round `round`, and then judge(in, where).
 template <class Judge>
 void swap_once(Trial& trial, const Exchange& solution, const Lengths& lengths, int peer,
                const Judge& judge) {
@@ -44,10 +44,10 @@ void swap_once(Trial& trial, const Exchange& solution, const Lengths& lengths, i
   const Guarded more = tracers(trial, rank, count + kMore);
   Guarded in(lengths.of(peer, rank), -1.0F);
   solution(trial.comm(), peer, more.span().first(count), in.span());
-  judge(in, fmt::format("with rank {}, {} elements out, in ", peer, count));
+  judge(in, fmt::format("with rank {}, sending {} elements and receiving ", peer, count));
 }
 
-// In all rounds; with oneself only where `own`, and with others only where not.
+// In all rounds: if `own`, only with the rank itself; otherwise only with others.
 template <class Judge>
 void swap_with_all(Trial& trial, const Exchange& solution, const std::vector<Lengths>& sizes,
                    bool own, const Judge& judge) {
@@ -71,27 +71,27 @@ void check_values(Trial& trial, const Exchange& solution, const std::vector<Leng
 }
 
 const std::string kHangHint =
-    "the report says where each rank waits. Both in MPI_Recv: nobody has sent yet, one must "
-    "send first or both do both at once. In MPI_Send: it may wait until the peer has come to "
-    "its receive, which two ranks that both send first never do. For a tag that the message "
-    "does not have: both sides must name the same. For a rank that is not the peer: `peer` is "
-    "both destination and source";
+    "the report says where each rank waits. If both are in MPI_Recv, nobody has sent yet: one "
+    "must send first, or both must do both at once. If both are in MPI_Send, each may be "
+    "waiting for the other to receive. If a rank waits for a tag that the message does not "
+    "have, use the same tag on both sides. If it waits for the wrong rank, remember that "
+    "`peer` is both destination and source";
 
 }  // namespace
 
 std::vector<Check> checks_of_exchange(const Exchange& solution) {
   return {
-      {"four-numbers", "each partner has the other's four numbers",
-       "`out` goes to `peer` and `in` comes from `peer`: destination and source are both the "
-       "argument, whoever that is, and both sides name the same tag. MPI_ERR_TRUNCATE: more "
-       "came than the receive has room for; counts are elements, not bytes",
+      {"four-numbers", "each partner receives the other's four numbers",
+       "`out` goes to `peer` and `in` comes from `peer`: use the argument as both destination "
+       "and source, whatever its value, and the same tag on both sides. MPI_ERR_TRUNCATE means "
+       "that more arrived than the receive had room for; counts are elements, not bytes",
        [=](Trial& trial) {
          check_values(trial, solution, {{4, 4}}, false);
        },
        kHangHint},
-      {"guard-zones", "nothing is written outside of `in`",
-       "the count of a message is in elements of its type, not in bytes: with MPI_FLOAT it is "
-       "in.size() on receiving and out.size() on sending; the two may differ",
+      {"guard-zones", "nothing is written outside `in`",
+       "the count of a message is a number of elements, not of bytes: with MPI_FLOAT it is "
+       "in.size() for the receive and out.size() for the send, which may differ",
        [=](Trial& trial) {
          swap_with_all(trial, solution, kSmall, false,
                        [&](int, const Guarded& in, const std::string& where) {
@@ -99,8 +99,8 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
                        });
        },
        kHangHint},
-      {"values", "each partner has the other's numbers, however many there are",
-       "partners may have different lengths, 0 included: send out.size() elements and receive "
+      {"values", "each partner receives the other's numbers, however many",
+       "partners may have different lengths, including 0: send out.size() elements and receive "
        "in.size()",
        [=](Trial& trial) {
          std::vector<Lengths> sizes = kSmall;
@@ -110,16 +110,17 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
        },
        kHangHint},
       {"own-rank", "a rank that is its own peer gets its own numbers",
-       "with yourself as the peer nobody else sends or receives first: both must be under way "
-       "before either is waited for, as in MPI_Sendrecv, or the numbers are copied",
-       // On one rank alone this would be the first to see mistakes that have another name.
+       "if the peer is the rank itself, no other rank can send or receive first. Start both "
+       "before you wait for either, as MPI_Sendrecv does, or copy the numbers",
+       // On one rank, this check would come first and report mistakes that belong to other
+       // checks.
        [=](Trial& trial) {
          if (trial.size() > 1) check_values(trial, solution, {{4, 4}, {0, 0}, {97, 97}}, true);
        },
        ""},
       {"messages", "each partner sends one message, of out.size() floats",
-       "in.size() says already how much comes, so nothing has to be asked or announced: one "
-       "message there and one back, and no collective",
+       "in.size() already says how much arrives, so the length need not be announced. One "
+       "message in each direction, and no collective",
        [=](Trial& trial) {
          const Lengths lengths{5, 1000};
          const int peer = peer_in(trial, trial.size() - 1);  // 0 and N - 1, 1 and N - 2, ...
@@ -129,20 +130,20 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
            swap_once(trial, solution, lengths, peer, [](const auto&, const auto&) {});
          });
          trial.expect(traffic.messages == 2 * pairs, [&] {
-           return fmt::format("{} pair(s) sent {} messages, must be {}", pairs,
+           return fmt::format("{} pair(s) sent {} messages, expected {}", pairs,
                               traffic.messages, 2 * pairs);
          });
          trial.expect(traffic.collectives == 0, [] { return "a collective was called"; });
          const std::uint64_t bytes = pairs == 0 ? 0 : lengths.higher * sizeof(float);
          trial.expect(traffic.bytes_per_rank == bytes, [&] {
-           return fmt::format("{} floats are {} bytes, sent were {}", lengths.higher, bytes,
+           return fmt::format("{} floats are {} bytes, but {} were sent", lengths.higher, bytes,
                               traffic.bytes_per_rank);
          });
        },
        kHangHint},
-      {"waits", "nothing is under way any more when the call returns",
-       "MPI_Isend and MPI_Irecv only start: until MPI_Wait (or MPI_Waitall) has come back, "
-       "`out` belongs to MPI, and the caller will write to it",
+      {"waits", "no send or receive is still in progress when the call returns",
+       "MPI_Isend and MPI_Irecv only start an operation. Until MPI_Wait (or MPI_Waitall) has "
+       "returned, `out` belongs to MPI, but the caller will write to it",
        [=](Trial& trial) {
          const int peer = peer_in(trial, trial.size() - 1);
          const Traffic traffic = counted(trial.comm(), [&] {
@@ -150,12 +151,12 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
            swap_once(trial, solution, {8, 9}, peer, [](const auto&, const auto&) {});
          });
          trial.expect(traffic.unfinished == 0, [&] {
-           return fmt::format("{} sends or receives were started and not waited for",
+           return fmt::format("{} sends or receives were started but not waited for",
                               traffic.unfinished);
          });
        },
        kHangHint},
-      {"large", "it works for messages that MPI does not copy",
+      {"large", "it works for messages too large for MPI to buffer",
        "send all of out.size() elements and receive all of in.size(), in one message",
        [=](Trial& trial) {
          const int peer = peer_in(trial, trial.size() - 1);
@@ -166,8 +167,8 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
                                    [&](std::size_t i) { return trial.value(peer, i); });
                    });
        },
-       "MPI_Send may wait until the peer has come to its receive. Small messages went well "
-       "because MPI copied them. One of the two must receive first, or both do both at once: "
+       "MPI_Send may wait until the peer is ready to receive. Small messages worked because "
+       "MPI buffered them. Either let one partner receive first, or do both at once: use "
        "MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
   };
 }

@@ -1,4 +1,5 @@
-// The fit: exact where that is possible, each size alike, and one bad time.
+// Checks of the fit: points on a line, the order of the points, equal weight for all sizes, and
+// one bad time.
 #include "tests/exercises/01_send_recv/checks.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +29,7 @@ std::vector<CostPoint> points_on(const Line& line) {
   return points;
 }
 
-// The fitted line may be off by `tolerance` at the points of `line`.
+// The fitted line may differ from `line` by `tolerance` at the points.
 void expect_line(Trial& trial, const FitAlphaBeta& solution,
                  const std::vector<CostPoint>& points, const Line& line, double tolerance,
                  const std::string& where) {
@@ -36,11 +37,11 @@ void expect_line(Trial& trial, const FitAlphaBeta& solution,
   const Line got{fit.alpha_s, fit.beta_s_per_byte};
   for (const CostPoint& point : points) {
     const double must = line.at(point.bytes);
-    // Written so that NaN is wrong.
+    // Written so that NaN fails.
     if (std::abs(got.at(point.bytes) / must - 1) <= tolerance) continue;
     return trial.wrong(fmt::format(
-        "{}alpha {:.4g} s, beta {:.4g} s per byte, which makes {:.4g} s of {} bytes; alpha "
-        "{:.4g}, beta {:.4g} make {:.4g} s",
+        "{}alpha {:.4g} s and beta {:.4g} s per byte predict {:.4g} s for {} bytes; expected "
+        "alpha {:.4g} and beta {:.4g}, which predict {:.4g} s",
         where, got.alpha, got.beta, got.at(point.bytes), point.bytes, line.alpha, line.beta,
         must));
   }
@@ -50,9 +51,10 @@ void expect_line(Trial& trial, const FitAlphaBeta& solution,
 
 std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
   return {
-      {"exact", "points on a line give that line",
-       "two points tell the line: beta is the difference of their times by that of their "
-       "bytes, alpha what is left of a time without its bytes. Seconds, and seconds per byte",
+      {"exact", "points on a line give exactly that line",
+       "two points determine the line: beta is the difference of their times divided by the "
+       "difference of their bytes, and alpha is what remains of a time after its bytes. The "
+       "units are seconds, and seconds per byte",
        [=](Trial& trial) {
          for (const Line& line :
               {kTypical, Line{5e-7, 1e-9}, Line{1e-4, 2e-11}, Line{0, 3e-10}, Line{7e-6, 0}}) {
@@ -62,10 +64,10 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
                      {3e-6 - 8e-10, 1e-10}, 1e-6, "three points: ");
        },
        ""},
-      {"any-order", "the order of the points does not matter, nor a size that is there twice",
-       "do not take the first point for the smallest. Two points of the same size tell no "
-       "line: leave such pairs out. And bytes are unsigned: 4 - 16 of them is a huge number, "
-       "so turn them into double before you subtract",
+      {"any-order", "points may come in any order, and sizes may repeat",
+       "do not assume that the first point is the smallest. Two points of the same size do not "
+       "determine a line, so skip such pairs. And sizes are unsigned: 4 - 16 is a huge number, "
+       "so convert them to double before you subtract",
        [=](Trial& trial) {
          std::vector<CostPoint> points = points_on(kTypical);
          std::ranges::reverse(points);
@@ -73,13 +75,14 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
          points.insert(points.begin() + 3, points.back());
          points.push_back(points.front());
          points.push_back({0, kTypical.at(0)});
-         expect_line(trial, solution, points, kTypical, 1e-6, "two sizes twice, and 0 bytes: ");
+         expect_line(trial, solution, points, kTypical, 1e-6,
+                     "two sizes repeated, and 0 bytes: ");
        },
        ""},
-      {"every-size-alike", "no size counts more than another",
-       "4 MiB take two hundred times as long as 4 bytes, so a hundredth of the one outweighs "
-       "all of the other, and alpha is lost in it. Compare by ratios: log(line / time), or "
-       "(line - time) / time",
+      {"every-size-alike", "every size counts equally",
+       "4 MiB take two hundred times as long as 4 bytes, so an error of 1 % in the large time "
+       "outweighs the whole small time, and alpha is lost. Compare by ratios: log(line / "
+       "time), or (line - time) / time",
        [=](Trial& trial) {
          for (unsigned pattern = 0; pattern < 1U << 11U; pattern += 13) {
            std::vector<CostPoint> points = points_on(kTypical);
@@ -90,19 +93,19 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
          }
        },
        ""},
-      {"outlier", "one bad time does not spoil the line",
-       "squares let the one point that is far off rule, and so does a line drawn through it. "
-       "Try the line through every two points, and keep the one with the least sum of "
-       "|log(line / time)|: like a median, it stays with the majority",
+      {"outlier", "one bad time does not change the line much",
+       "squared errors let a single point far from the line dominate, and so does a line drawn "
+       "through that point. Try the line through every two points, and keep the one with the "
+       "smallest sum of |log(line / time)|: like a median, it follows the majority",
        [=](Trial& trial) {
          for (const double factor : {50.0, 1 / 50.0}) {
            std::vector<CostPoint> points = points_on(kTypical);
            for (std::size_t i = 0; i < points.size(); ++i) {
              const double right = points[i].seconds;
              points[i].seconds *= factor;
-             expect_line(
-                 trial, solution, points, kTypical, 0.05,
-                 fmt::format("the time of {} bytes times {}: ", points[i].bytes, factor));
+             expect_line(trial, solution, points, kTypical, 0.05,
+                         fmt::format("the time of {} bytes multiplied by {}: ", points[i].bytes,
+                                     factor));
              points[i].seconds = right;
            }
          }

@@ -1,6 +1,6 @@
-// The reference: the line through two of the points whose ratios to all times are nearest to 1,
-// by the sum of their logarithms' absolute values. A line that is best by absolute values
-// passes through two points, as a median is one of the values.
+// The reference: of all lines through two of the points, the one with the smallest sum of
+// |log(line / time)| over all points. A line that minimises a sum of absolute values passes
+// through two of the points, just as a median is one of the values.
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"
@@ -17,13 +17,13 @@ inline LinkCost fit_alpha_beta(std::span<const CostPoint> points) {
   double least = std::numeric_limits<double>::infinity();
   for (const CostPoint& p : points) {
     for (const CostPoint& q : points) {
-      if (p.bytes >= q.bytes) continue;  // each pair once, and none of equal sizes
+      if (p.bytes >= q.bytes) continue;  // each pair once, without pairs of equal size
       LinkCost line;
       line.beta_s_per_byte = (q.seconds - p.seconds) / static_cast<double>(q.bytes - p.bytes);
       line.alpha_s = p.seconds - line.beta_s_per_byte * static_cast<double>(p.bytes);
       double sum = 0;
       for (const CostPoint& point : points) {
-        // The logarithm of a negative number is NaN, which is never less.
+        // The logarithm of a negative number is NaN, and `sum < least` is then false.
         sum += std::abs(std::log(line.line_seconds(point.bytes) / point.seconds));
       }
       if (!(sum < least)) continue;

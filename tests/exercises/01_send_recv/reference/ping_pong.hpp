@@ -1,4 +1,4 @@
-// The reference: one clock around all of it.
+// The reference: one clock around the whole exchange.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

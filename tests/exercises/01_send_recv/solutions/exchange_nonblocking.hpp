@@ -1,4 +1,4 @@
-// Right: both are started, then both are waited for.
+// Right: starts both operations, then waits for both.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -1,4 +1,4 @@
-// Right and wrong fits of alpha and beta by other ways than the reference.
+// Right and wrong fits of alpha and beta, by methods other than the reference's.
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"
@@ -30,7 +30,8 @@ inline LinkCost through(const CostPoint& p, const CostPoint& q) {
   return line(p.seconds - beta * n_of(p), beta);
 }
 
-// Right: the median of all slopes (Theil and Sen), then that of what is left.
+// Right: beta is the median of all slopes (Theil and Sen), and alpha the median of what remains
+// of the times.
 inline LinkCost median_of_slopes(std::span<const CostPoint> points) {
   std::vector<double> slopes;
   for (const CostPoint& p : points) {
@@ -44,7 +45,7 @@ inline LinkCost median_of_slopes(std::span<const CostPoint> points) {
   return line(median(rest), beta);
 }
 
-// The closed form of the least sum of weight * (line - seconds)^2.
+// The closed form of the line with the least sum of weight * (line - seconds)^2.
 inline LinkCost weighted_squares(std::span<const CostPoint> points,
                                  const std::function<double(const CostPoint&)>& weight) {
   double w = 0;
@@ -73,7 +74,7 @@ inline LinkCost squares_of_ratios(std::span<const CostPoint> points) {
                           [](const CostPoint& p) { return 1 / (p.seconds * p.seconds); });
 }
 
-// Right: squares of ratios without one of the points, whichever is best left out.
+// Right: squares of ratios, without the one point whose omission helps most.
 inline LinkCost leaves_one_out(std::span<const CostPoint> points) {
   LinkCost best;
   double least = std::numeric_limits<double>::infinity();
@@ -100,20 +101,20 @@ inline LinkCost smallest_and_largest(std::span<const CostPoint> points) {
   return through(*low, *high);
 }
 
-// Time by bytes of the largest is beta; and alpha?
+// Takes the largest message's time per byte for beta; only alpha comes from another point.
 inline LinkCost bandwidth_of_largest(std::span<const CostPoint> points) {
   const auto largest = std::ranges::max_element(points, {}, &CostPoint::bytes);
   const auto least = std::ranges::min_element(points, {}, &CostPoint::seconds);
   return line(least->seconds, largest->seconds / n_of(*largest));
 }
 
-// The lesson's, which takes sizes that ascend.
+// The lesson's own function, which requires ascending sizes.
 inline LinkCost lessons_own(std::span<const CostPoint> points) {
   return fit_link_cost({points.begin(), points.end()});
 }
 
-// The median of slopes between neighbours: one bad time spoils two of them, and the noise of
-// small sizes is larger than their differences.
+// The median of the slopes between neighbours. One bad time spoils two of them, and for small
+// sizes the noise exceeds the differences.
 inline LinkCost slopes_of_neighbours(std::span<const CostPoint> points) {
   std::vector<CostPoint> sorted(points.begin(), points.end());
   std::ranges::sort(sorted, {}, &CostPoint::bytes);

@@ -1,4 +1,4 @@
-// Right, differently written.
+// Right, but written differently.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -26,7 +26,7 @@ inline void there_and_back(const Communicator& comm, std::span<char> data, int p
   }
 }
 
-// Right: a clock around every trip, MPI's own; the trips are added up.
+// Right: times every round trip with MPI's clock and adds up the times.
 inline double sum_of_trips(const Communicator& comm, std::size_t bytes, int repeats) {
   if (!plays(comm)) return 0;
   std::vector<char> data(bytes);
@@ -39,7 +39,7 @@ inline double sum_of_trips(const Communicator& comm, std::size_t bytes, int repe
   return comm.rank() == 0 ? seconds / repeats / 2 : 0;
 }
 
-// Right: started and waited for, the answer's receive posted before the message leaves.
+// Right: uses non-blocking calls, and rank 0 posts the receive for the answer before it sends.
 inline double nonblocking(const Communicator& comm, std::size_t bytes, int repeats) {
   if (!plays(comm)) return 0;
   std::vector<char> out(bytes);

@@ -1,4 +1,4 @@
-// Steps that ask more of the others than they need.
+// Steps that involve more ranks than necessary.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -12,7 +12,7 @@
 
 namespace dist::exercise {
 
-// Everybody hears everybody and keeps what the left one said.
+// Every rank hears from every rank and keeps what its left neighbour sent.
 inline void to_everybody(const Communicator& comm, std::span<const float> out,
                          std::span<float> in) {
   std::vector<float> other(in.size());
