@@ -133,7 +133,7 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
            return fmt::format("{} pair(s) sent {} messages, expected {}", pairs,
                               traffic.messages, 2 * pairs);
          });
-         trial.expect(traffic.collectives == 0, [] { return "a collective was called"; });
+         trial.expect(traffic.collectives == 0, [] { return "an MPI collective was called"; });
          const std::uint64_t bytes = pairs == 0 ? 0 : lengths.higher * sizeof(float);
          trial.expect(traffic.bytes_per_rank == bytes, [&] {
            return fmt::format("{} floats are {} bytes, but {} were sent", lengths.higher, bytes,

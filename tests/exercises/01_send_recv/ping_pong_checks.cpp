@@ -154,7 +154,8 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
              return fmt::format("{} repeats: {} messages, expected {} in each direction",
                                 game.repeats, traffic.messages, each);
            });
-           trial.expect(traffic.collectives == 0, [] { return "a collective was called"; });
+           trial.expect(traffic.collectives == 0,
+                        [] { return "an MPI collective was called"; });
          }
        },
        kHangHint},

@@ -91,7 +91,7 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
            return fmt::format("200 floats are 800 bytes, but {} were sent",
                               traffic.bytes_per_rank);
          });
-         trial.expect(traffic.collectives == 0, [] { return "a collective was called"; });
+         trial.expect(traffic.collectives == 0, [] { return "an MPI collective was called"; });
        },
        kHangHint},
       {"waits", "no send or receive is still in progress when the call returns",

@@ -1,4 +1,4 @@
-// What the checks of lesson 2's two broadcasts, and of its reduction, share.
+// Shared by the checks of lesson 2's two broadcasts and its reduction.
 #pragma once
 
 #include "tests/exercises/02_broadcast/checks.hpp"
@@ -17,7 +17,7 @@ namespace dist::exercise {
 
 inline constexpr std::size_t kLarge = 1 << 20;
 
-// All below what MPI copies, so that only the check "large" depends on it.
+// All small enough for MPI to buffer, so that only the check "large" depends on it.
 inline std::vector<std::size_t> sizes(const Trial& trial) {
   const auto n = static_cast<std::size_t>(trial.size());
   return {n, 0, 1, n - 1, n + 1, 97};
@@ -31,7 +31,7 @@ inline std::string from_root(int root) {
   return fmt::format("root {}, ", root);
 }
 
-// One broadcast: every rank has its own numbers before, and the root's afterwards.
+// One broadcast: every rank has its own numbers before it, and the root's afterwards.
 inline void check_broadcast(Trial& trial, const Broadcast& solution, std::size_t count,
                             int root) {
   Guarded data = tracers(trial, trial.rank(), count);
@@ -40,11 +40,11 @@ inline void check_broadcast(Trial& trial, const Broadcast& solution, std::size_t
                 [&](std::size_t i) { return trial.value(root, i); });
 }
 
-// What follows the root's data in memory is not the guard zones' mark: a solution that sends
-// too much, and receives it, would overwrite one mark by another.
+// What follows the root's data in memory is not the guard zones' mark. Otherwise a solution
+// that sends and receives too much would overwrite the mark with itself.
 inline Check guard_check(const Broadcast& solution, const std::string& hint,
                          const std::string& hang_hint) {
-  return {"guard-zones", "nothing is written outside of the data", hint,
+  return {"guard-zones", "nothing is written outside the data", hint,
           [=](Trial& trial) {
             const int root = trial.size() - 1;
             for (const std::size_t count : sizes(trial)) {
@@ -59,22 +59,21 @@ inline Check guard_check(const Broadcast& solution, const std::string& hint,
 }
 
 inline void expect_no_collective(Trial& trial, const Traffic& traffic) {
-  trial.expect(traffic.collectives == 0, [] { return "a collective of MPI was called"; });
+  trial.expect(traffic.collectives == 0, [] { return "an MPI collective was called"; });
 }
 
 inline void expect_finished(Trial& trial, const Traffic& traffic) {
   trial.expect(traffic.unfinished == 0, [&] {
-    return fmt::format("{} sends or receives were started and not waited for",
+    return fmt::format("{} sends or receives were started but not waited for",
                        traffic.unfinished);
   });
 }
 
 inline const std::string kCollectiveHint =
-    "the messages are to be yours: MPI's own collectives stay out of it, they do what is to be "
-    "written here";
+    "build it from single messages: MPI's own collectives would do the exercise for you";
 
 inline const std::string kWaitsHint =
-    "isend and irecv only start: wait() for each before you return, since the caller goes on "
-    "with the data";
+    "isend and irecv only start an operation: wait() for each before you return, because the "
+    "caller goes on using the data";
 
 }  // namespace dist::exercise

@@ -1,4 +1,4 @@
-// What lesson 2's exercises must do.
+// The checks of lesson 2's exercises.
 #pragma once
 
 #include "tests/exercises/exercise.hpp"

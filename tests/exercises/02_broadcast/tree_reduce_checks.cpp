@@ -1,4 +1,5 @@
-// The tree backwards: every rank's share once, values at every root, messages, rounds.
+// Checks of the tree run backwards: every rank's share once, values at every root, messages,
+// rounds.
 #include "tests/exercises/02_broadcast/broadcasts.hpp"
 #include "tests/exercises/provenance.hpp"
 #include "tests/support/counted.hpp"
@@ -7,8 +8,9 @@ namespace dist::exercise {
 namespace {
 
 const std::string kHangHint =
-    "the report says where each rank waits. The tree of the broadcast, backwards: the largest "
-    "distance comes first, who received there sends here, and a seat that has sent is done";
+    "the report says where each rank waits. Run the broadcast's tree backwards: start with the "
+    "largest distance, reverse the direction of every message, and let a seat that has sent do "
+    "nothing more";
 
 double sum_over_ranks(const Trial& trial, std::size_t index) {
   double sum = 0;
@@ -16,7 +18,7 @@ double sum_over_ranks(const Trial& trial, std::size_t index) {
   return sum;
 }
 
-// Every rank's share once, in two elements, at `root`.
+// Expects every rank's share exactly once at `root`, in two elements.
 void check_shares(Trial& trial, const Reduce& solution, int root) {
   const std::vector<float> data(2, share_of(trial.rank()));
   Guarded sum(2);
@@ -49,22 +51,22 @@ Traffic traffic_of(const Trial& trial, const Reduce& solution, int root) {
 
 std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
   return {
-      {"shares", "rank 0 as the root has every rank's share once",
-       "start with your own share in `sum`, add what comes, and send only when everything that "
-       "you are to collect is in it: the largest distance first, then half of it, down to 1. "
-       "Receive into a buffer of its own, then add",
+      {"shares", "the sum at root 0 contains every rank's share exactly once",
+       "start with your own share in `sum`, add what arrives, and send only when everything "
+       "that you collect has been added: the largest distance first, then half of it, down to "
+       "1. Receive into a separate buffer, then add",
        [=](Trial& trial) { check_shares(trial, solution, 0); }, kHangHint},
-      {"every-root", "any root has every rank's share once",
-       "think in seats counted from the root: seat = (rank - root + size) % size decides who "
-       "sends and receives, and rank = (seat + root) % size to whom and from whom",
+      {"every-root", "the sum at every root contains every rank's share exactly once",
+       "count seats from the root: seat = (rank - root + size) % size decides who sends and "
+       "receives, and (seat + root) % size is the rank on that seat",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) check_shares(trial, solution, root);
        },
-       "seats and ranks are two numbers: seat = (rank - root + size) % size decides what a "
-       "rank does, and (seat + root) % size is the rank to name in send and recv. The report "
-       "says who waits for whom"},
-      {"guard-zones", "nothing is written outside of `sum`, nor into `data`",
-       "`sum` and every buffer that you receive into have data.size() elements",
+       "do not confuse seats and ranks: seat = (rank - root + size) % size decides what a rank "
+       "does, and (seat + root) % size is the rank to pass to send and recv. The report says "
+       "who waits for whom"},
+      {"guard-zones", "nothing is written outside `sum` or into `data`",
+       "`sum` and every buffer that you receive into must have data.size() elements",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) {
            const Guarded data = tracers(trial, trial.rank(), count);
@@ -72,13 +74,13 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
            solution(trial.comm(), data.span(), sum.span(), trial.size() - 1);
            expect_intact(trial, sum, from_root(trial.size() - 1));
            expect_intact(trial, data, from_root(trial.size() - 1));
-           expect_values(trial, data.span(), "afterwards, of `data`'s ",
+           expect_values(trial, data.span(), "afterwards, `data`'s ",
                          [&](std::size_t i) { return trial.value(trial.rank(), i); });
          }
        },
        kHangHint},
-      {"values", "the root has the sum, whatever the length",
-       "add all data.size() elements, which may be 0",
+      {"values", "the root has the sum, for every length",
+       "add all data.size() elements; there may be 0",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
            for (const std::size_t count : sizes(trial)) {
@@ -87,46 +89,46 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
          }
        },
        kHangHint},
-      {"no-collective", "it is made of single messages", kCollectiveHint,
+      {"no-collective", "it uses single messages, not collectives", kCollectiveHint,
        [=](Trial& trial) { expect_no_collective(trial, traffic_of(trial, solution, 0)); },
        kHangHint},
-      {"messages", "N - 1 messages are sent in all",
-       "every rank but the root sends once, to one rank, when it has collected its part. Only "
-       "the root is to have the sum: nothing goes back",
+      {"messages", "N - 1 messages are sent in total",
+       "every rank but the root sends once, when it has collected its part. Only the root "
+       "needs the sum: nothing is sent back",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
            const auto must = static_cast<std::uint64_t>(trial.size() - 1);
            const Traffic traffic = traffic_of(trial, solution, root);
            trial.expect(traffic.messages == must, [&] {
-             return fmt::format("{}{} messages, must be {}", from_root(root), traffic.messages,
+             return fmt::format("{}{} messages, expected {}", from_root(root), traffic.messages,
                                 must);
            });
          }
        },
        kHangHint},
       {"rounds", "it takes ceil(log2 N) rounds",
-       "half of those that still have something to give do so in every round. A root that "
-       "receives from everybody, or a chain, takes N - 1 rounds. And who has the most to "
-       "collect must be waited for last",
+       "in every round, half of the ranks that still hold a part send it. If the root receives "
+       "from every rank, or the ranks form a chain, it takes N - 1 rounds. And receive last "
+       "from the rank that collects the most",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
            const std::uint64_t must = ceil_log2(trial.size());
            const Traffic traffic = traffic_of(trial, solution, root);
            trial.expect(traffic.rounds == must, [&] {
-             return fmt::format("{}{} rounds, must be {}", from_root(root), traffic.rounds,
+             return fmt::format("{}{} rounds, expected {}", from_root(root), traffic.rounds,
                                 must);
            });
          }
        },
        kHangHint},
-      {"waits", "nothing is under way any more when the call returns", kWaitsHint,
+      {"waits", "no send or receive is still in progress when the call returns", kWaitsHint,
        [=](Trial& trial) { expect_finished(trial, traffic_of(trial, solution, 0)); },
        kHangHint},
-      {"large", "it works for messages that MPI does not copy",
-       "send and receive all of data.size() elements",
+      {"large", "it works for messages too large for MPI to buffer",
+       "send and receive all data.size() elements",
        [=](Trial& trial) { check_values(trial, solution, kLarge, trial.size() - 1); },
-       "send may wait until the receiver has come: two ranks that both send to each other "
-       "first wait for ever"},
+       "send may wait until the receiver is ready: if two ranks both send to each other first, "
+       "both wait for ever"},
   };
 }
 

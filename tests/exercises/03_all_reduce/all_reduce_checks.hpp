@@ -1,4 +1,4 @@
-// What the checks of all-reduces are made of: sizes, data, and what to expect of them.
+// Shared by the checks of all-reduces: sizes, data, and expectations.
 #pragma once
 
 #include "02_broadcast/chunks.hpp"
@@ -50,12 +50,12 @@ void expect_values(Trial& trial, std::span<const float> data, ChunkRange range,
   for (std::size_t i = range.begin; i < range.begin + range.count; ++i) {
     const double want = expected(i);
     if (std::abs(data[i] - want) <= tolerance * std::abs(want)) continue;
-    return trial.wrong(fmt::format("{} elements: element {} is {}, must be {}", data.size(), i,
+    return trial.wrong(fmt::format("{} elements: element {} is {}, expected {}", data.size(), i,
                                    data[i], want));
   }
 }
 
-// Every rank's share once, and once only, in elements [range).
+// Expects every rank's share exactly once in elements [range).
 inline void expect_shares(Trial& trial, std::span<const float> data, ChunkRange range,
                           float factor) {
   for (std::size_t i = range.begin; i < range.begin + range.count; ++i) {
@@ -67,8 +67,7 @@ inline void expect_shares(Trial& trial, std::span<const float> data, ChunkRange 
 
 inline void expect_guards(Trial& trial, const Guarded& data) {
   trial.expect(data.intact(), [&] {
-    return fmt::format("{} elements: something was written outside of them",
-                       data.span().size());
+    return fmt::format("{} elements: something was written out of bounds", data.span().size());
   });
 }
 
@@ -76,7 +75,7 @@ enum class Side { left, right };
 
 struct Costs {
   std::uint64_t messages;  // per rank
-  std::uint64_t chunks;    // sent per rank: bytes are this many times 1/N of the tensor
+  std::uint64_t chunks;    // sent per rank; the bytes are this many times 1/N of the tensor
 };
 
 inline Costs half_of(const Trial& trial) {
@@ -98,33 +97,34 @@ inline void expect_traffic(Trial& trial, const OnSpan& solution, const Costs& co
     const Traffic traffic = counted(trial.comm(), [&] { solution(trial.comm(), data); });
     if (!bytes) {
       trial.expect(traffic.messages_per_rank == costs.messages, [&] {
-        return fmt::format("{} elements: {} messages, must be {}", data.size(),
+        return fmt::format("{} elements: {} messages, expected {}", data.size(),
                            traffic.messages_per_rank, costs.messages);
       });
-      trial.expect(traffic.collectives == 0, [] { return "a collective of MPI was called"; });
+      trial.expect(traffic.collectives == 0, [] { return "an MPI collective was called"; });
       trial.expect(
           traffic.peers == (n == 1 ? std::vector<int>{} : std::vector<int>{peer}), [&] {
-            return fmt::format("rank 0 sends to another rank than {}, the one on its {}", peer,
+            return fmt::format("rank 0 sends to a rank other than {}, its {} neighbour", peer,
                                side == Side::right ? "right" : "left");
           });
     } else {
       const std::uint64_t must = costs.chunks * chunk * sizeof(float);
       trial.expect(traffic.bytes_per_rank == must, [&] {
-        return fmt::format("{} elements: {} bytes sent, must be {}", data.size(),
+        return fmt::format("{} elements: {} bytes sent, expected {}", data.size(),
                            traffic.bytes_per_rank, must);
       });
     }
   }
 }
 
-// Called on all ranks: their `data`, compared with rank 0's bit by bit.
+// Called on all ranks: compares their `data` with rank 0's, bit by bit.
 inline void expect_same_bits(Trial& trial, std::span<const float> data) {
   std::vector<float> of_rank_0(data.begin(), data.end());
   MPI_CHECK(MPI_Bcast(of_rank_0.data(), static_cast<int>(data.size()), MPI_FLOAT, 0,
                       trial.comm().get()));
   for (std::size_t i = 0; i < data.size(); ++i) {
     trial.expect(data[i] == of_rank_0[i], [&] {
-      return fmt::format("element {} is {:.9g}, on rank 0 {:.9g}", i, data[i], of_rank_0[i]);
+      return fmt::format("element {} is {:.9g} here, but {:.9g} on rank 0", i, data[i],
+                         of_rank_0[i]);
     });
   }
 }
@@ -139,14 +139,13 @@ inline std::vector<float> inexact_numbers(const Trial& trial, std::size_t count)
 }
 
 inline const std::string kSendRecvHint =
-    "MPI_Send may wait until the receiver has come; when everybody sends first, nobody "
-    "receives. It went well for small messages because MPI copied them. Use send_recv, which "
-    "does both at once.";
+    "MPI_Send may wait until the receiver is ready. If every rank sends first, none receives. "
+    "Small messages worked because MPI buffered them. Use send_recv, which does both at once";
 
 inline Check guard_check(const OnSpan& solution) {
-  return {"guard-zones", "nothing is written outside of the data",
-          "receive exactly as many elements as the chunk that comes has, to where it begins; "
-          "the last are shorter than the first when N does not divide the length, or empty",
+  return {"guard-zones", "nothing is written outside the data",
+          "receive exactly as many elements as the arriving chunk has, at its place. If N does "
+          "not divide the length, the last chunks are shorter than the first, or empty",
           [=](Trial& trial) {
             for (const std::size_t count : sizes(trial)) {
               Guarded data = tracers(trial, count);
@@ -158,7 +157,7 @@ inline Check guard_check(const OnSpan& solution) {
 }
 
 inline Check large_check(const OnSpan& solution) {
-  return {"large", "it works for messages that MPI does not copy", kSendRecvHint,
+  return {"large", "it works for messages too large for MPI to buffer", kSendRecvHint,
           [=](Trial& trial) {
             Guarded data = tracers(trial, kLarge);
             solution(trial.comm(), data.span());

@@ -1,4 +1,4 @@
-// What lesson 3's exercises must do.
+// The checks of lesson 3's exercises.
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
@@ -23,11 +23,11 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution);
 // leftward_checks.cpp
 std::vector<Check> checks_of_leftward_ring(const OnSpan& solution);
 
-// choice_checks.cpp. Bytes, ranks, alpha, beta, gamma.
+// choice_checks.cpp. The arguments are bytes, ranks, alpha, beta, gamma.
 using Choice = std::function<AllReduceAlgorithm(double, int, double, double, double)>;
 std::vector<Check> checks_of_choose_all_reduce(const Choice& solution);
 
-// nccl_checks.cpp; in the emulated build only. `out`, `in`.
+// nccl_checks.cpp, in the emulated build only. The tensors are `out` and `in`.
 using NcclShift =
     std::function<void(NcclCommunicator&, const Tensor&, const Tensor&, const Stream&)>;
 std::vector<Check> checks_of_nccl_ring_shift(const NcclShift& solution);

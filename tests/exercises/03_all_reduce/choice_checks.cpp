@@ -1,5 +1,5 @@
-// The choice between ring and recursive doubling, held against the lesson's cost model, which
-// the tests of lesson 3 hold against the README's formulas.
+// Checks of the choice between ring and recursive doubling, compared with the lesson's cost
+// model. The tests of lesson 3 compare that model with the README's formulas.
 #include "03_all_reduce/advanced/cost_model.hpp"
 #include "tests/exercises/03_all_reduce/checks.hpp"
 
@@ -34,7 +34,7 @@ double difference(double bytes, int ranks, const Link& link) {
          seconds(AllReduceAlgorithm::recursive_doubling, bytes, ranks, link);
 }
 
-// Where the two take the same time; nothing where one of them is always faster.
+// The size at which both take the same time; empty if one of them is always faster.
 std::optional<double> crossover_bytes(int ranks, const Link& link) {
   const double at_0 = difference(0, ranks, link);
   const double per_byte = (difference(1e9, ranks, link) - at_0) / 1e9;
@@ -46,21 +46,21 @@ void expect_faster(Trial& trial, const Choice& solution, double bytes, int ranks
                    const Link& link) {
   const double ring_loses_by = difference(bytes, ranks, link);
   const double of = seconds(AllReduceAlgorithm::ring, bytes, ranks, link);
-  if (std::abs(ring_loses_by) <= 1e-9 * of) return;  // as good as equal
+  if (std::abs(ring_loses_by) <= 1e-9 * of) return;  // practically equal
   const auto must =
       ring_loses_by < 0 ? AllReduceAlgorithm::ring : AllReduceAlgorithm::recursive_doubling;
   const AllReduceAlgorithm chosen =
       solution(bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte);
   trial.expect(chosen == must, [&] {
     return fmt::format(
-        "{:.0f} bytes on {} ranks, alpha {:g} s, beta {:g} and gamma {:g} s per byte: the "
-        "ring takes {:.4g} us, recursive doubling {:.4g} us, and {} was chosen",
+        "{:.0f} bytes on {} ranks, alpha {:g} s, beta {:g} and gamma {:g} s per byte: the ring "
+        "takes {:.4g} us, recursive doubling {:.4g} us, but {} was chosen",
         bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte, 1e6 * of,
         1e6 * (of - ring_loses_by), to_string(chosen));
   });
 }
 
-// 1 % on either side of where the curves cross; and far from it.
+// Sizes 1 % on either side of the crossover, and far from it.
 void expect_right_around_the_crossover(Trial& trial, const Choice& solution,
                                        std::span<const int> ranks, const Link& link) {
   for (const int n : ranks) {
@@ -77,8 +77,8 @@ constexpr std::array kPowersOfTwo{2, 4, 8, 64, 1024};
 
 std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
   return {
-      {"one-rank", "a single rank gets one of the two answers",
-       "with one rank nobody sends anything: both formulas give 0, and either answer will do, "
+      {"one-rank", "a single rank gets one of the two algorithms",
+       "one rank sends nothing, so both formulas give 0. Either of the two algorithms will do, "
        "but no third one",
        [=](Trial& trial) {
          const AllReduceAlgorithm chosen = solution(1000, 1, 1e-6, 1e-10, 1e-11);
@@ -87,38 +87,39 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
                       [&] { return to_string(chosen) + " was chosen"; });
        },
        ""},
-      {"nothing-to-send", "for 0 bytes the one with fewer messages is chosen",
-       "with no bytes only alpha is left: 2 (N - 1) messages of the ring against log2 N of "
-       "recursive doubling, which are always fewer",
+      {"nothing-to-send", "for 0 bytes, the algorithm with fewer messages is chosen",
+       "without bytes, only alpha counts: the ring sends 2 (N - 1) messages, and recursive "
+       "doubling log2 N, which is always fewer",
        [=](Trial& trial) {
          for (const int ranks : kPowersOfTwo) {
            expect_faster(trial, solution, 0, ranks, kNoAdding);
          }
        },
        ""},
-      {"no-latency", "where messages cost nothing but their bytes, the fewer bytes are chosen",
-       "the ring sends 2 (N - 1) chunks of n / N bytes, in all less than 2 n; recursive "
-       "doubling sends log2 N times the whole tensor. In C++ (N - 1) / N is 0 when both are "
-       "whole numbers, and n / N of whole numbers is rounded down",
+      {"no-latency", "without latency, the algorithm that sends fewer bytes is chosen",
+       "the ring sends 2 (N - 1) chunks of n / N bytes, less than 2 n in total. Recursive "
+       "doubling sends the whole tensor log2 N times. In C++, (N - 1) / N is 0 if both are "
+       "integers, and n / N is rounded down",
        [=](Trial& trial) {
          for (const int ranks : {4, 8, 64, 1024}) {
            expect_faster(trial, solution, 1e6, ranks, {0, 2e-10, 0});
          }
        },
        ""},
-      {"crossover", "the choice changes at the size where the formulas cross",
-       "set 2 (N - 1) alpha + 2 (N - 1) / N n beta equal to log2 N (alpha + n beta): the n of "
-       "that is where the choice must change. It depends on N, alpha and beta, and n is in "
-       "bytes. In C++ (N - 1) / N is 0 when both are whole numbers",
+      {"crossover", "the choice changes at the size where the two formulas are equal",
+       "set 2 (N - 1) alpha + 2 (N - 1) / N n beta equal to log2 N (alpha + n beta) and solve "
+       "for n: at that size the choice must change. It depends on N, alpha and beta, and n is "
+       "in bytes. In C++, (N - 1) / N is 0 if both are integers",
        [=](Trial& trial) {
          for (const Link& link : {kNoAdding, Link{1e-6, 1e-10, 0}, Link{5e-5, 1e-8, 0}}) {
            expect_right_around_the_crossover(trial, solution, kPowersOfTwo, link);
          }
        },
        ""},
-      {"adding", "the time for adding is in it",
-       "adding costs gamma per byte: in recursive doubling log2 N times the whole tensor, in "
-       "the ring one chunk in each of the first N - 1 steps, (N - 1) / N of the tensor",
+      {"adding", "the time for adding is included",
+       "adding costs gamma per byte: recursive doubling adds the whole tensor log2 N times, "
+       "and the ring adds one chunk in each of the first N - 1 steps, (N - 1) / N of the "
+       "tensor in total",
        [=](Trial& trial) {
          for (const Link& link :
               {Link{3e-6, 2e-10, 2e-9}, Link{3e-6, 2e-10, 5e-11}, Link{1e-6, 0, 1e-10}}) {
@@ -126,10 +127,10 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
          }
        },
        ""},
-      {"surplus-ranks", "it is right for numbers of ranks that are no power of two",
-       "recursive doubling works among the largest power of two of ranks, std::bit_floor(N); "
-       "the others hand over their tensor first and get the result in the end: "
-       "2 (alpha + n beta) + n gamma more, whatever N is",
+      {"surplus-ranks", "the choice is right if the number of ranks is not a power of two",
+       "recursive doubling runs on the largest power of two of ranks, std::bit_floor(N). The "
+       "other ranks send their tensor first and receive the result at the end, which adds 2 "
+       "(alpha + n beta) + n gamma, whatever N is",
        [=](Trial& trial) {
          for (const Link& link : {kNoAdding, Link{3e-6, 2e-10, 2e-9}}) {
            expect_right_around_the_crossover(

@@ -1,5 +1,5 @@
-// The ring that runs to the left: the same checks, the other way round, and one that tells
-// where a chunk was finished.
+// Checks of the ring that runs to the left: the ring's own checks in the other direction, and
+// one that shows where a chunk was finished.
 #include "tests/exercises/03_all_reduce/all_reduce_checks.hpp"
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 namespace dist::exercise {
 namespace {
 
-// In chunk c rank c holds 1, and the others hold large numbers whose sum is 0, whatever their
-// order. Next to a large number a 1 is lost: it survives only if it is added last.
+// In chunk c, rank c holds 1, and the others hold large numbers whose sum is 0 in any order.
+// Added to a large number, the 1 is lost, so it survives only if it is added last.
 //
 //   chunk 1, size 4:   rank 0 ----> rank 3 ----> rank 2 ----> rank 1
 //            share     b            b            -2 b         1
@@ -18,7 +18,7 @@ void fill_so_that_the_own_share_must_come_last(const Trial& trial, std::span<flo
   const int n = trial.size();
   for (int c = 0; c < n; ++c) {
     const auto chunk = window(data, chunk_of(trial, data.size(), c));
-    const int moves = (c - trial.rank() + n) % n;  // chunk c's, until it comes here
+    const int moves = (c - trial.rank() + n) % n;  // of chunk c, until it arrives here
     float value = kLargeNumber;
     if (moves == 0) value = 1;
     if (moves == n - 1) value = -kLargeNumber * static_cast<float>(n - 2);
@@ -30,10 +30,10 @@ void fill_so_that_the_own_share_must_come_last(const Trial& trial, std::span<flo
 
 std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
   return {
-      {"shares", "the sum holds every rank's share once",
-       "follow one chunk: chunk c begins at rank c - 1, is added to at c - 2, c - 3, ... and "
-       "at last at c. At step s rank r sends chunk r + 1 + s and receives chunk r + 2 + s; in "
-       "the second half it sends chunk r + s",
+      {"shares", "the sum contains every rank's share exactly once",
+       "follow one chunk: chunk c starts at rank c - 1, then ranks c - 2, c - 3, ... add their "
+       "shares, and finally rank c. In step s, rank r sends chunk r + 1 + s and receives chunk "
+       "r + 2 + s; in the second half, it sends chunk r + s",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t count : {n, 2 * n}) {
@@ -43,9 +43,10 @@ std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
          }
        },
        kSendRecvHint},
-      {"values", "every element is the sum over all ranks, whatever the length",
-       "what comes from the right at step s is chunk r + 2 + s, so add it to that one; and it "
-       "has that chunk's length, not that of the one you send: ask chunk_range for each",
+      {"values", "every element is the sum over all ranks, for every length",
+       "in step s, chunk r + 2 + s arrives from the right, so add it to your chunk r + 2 + s. "
+       "The receive buffer needs that chunk's length, not the length of the chunk that you "
+       "send: call chunk_range for each",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) {
            Guarded data = tracers(trial, count);
@@ -56,42 +57,43 @@ std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
        },
        kSendRecvHint},
       guard_check(solution),
-      {"messages", "every rank sends 2 (N - 1) messages, all to the left",
-       "N - 1 messages for each half, all to comm.left(), and received from comm.right()",
+      {"messages", "every rank sends 2 (N - 1) messages, all to its left",
+       "send N - 1 messages in each half, all to comm.left(), and receive from comm.right()",
        [=](Trial& trial) {
          expect_traffic(trial, solution, whole_of(trial), false, Side::left);
        },
        kSendRecvHint},
-      {"bytes", "every message is one chunk",
-       "2 (N - 1) / N of the tensor per rank: one chunk per message",
+      {"bytes", "every message is exactly one chunk",
+       "each rank must send 2 (N - 1) / N of the tensor: one chunk per message",
        [=](Trial& trial) {
          expect_traffic(trial, solution, whole_of(trial), true, Side::left);
        },
        kSendRecvHint},
-      {"same-bits", "all ranks hold the same bits",
-       "each chunk must be finished by one rank and then copied: where everybody adds for "
-       "himself, ranks may round differently",
+      {"same-bits", "all ranks get the same bits",
+       "one rank must finish each chunk, and the others must copy it: if every rank adds for "
+       "itself, their rounding may differ",
        [=](Trial& trial) {
          std::vector<float> data = inexact_numbers(trial, 997);
          solution(trial.comm(), data);
          expect_same_bits(trial, data);
        },
        kSendRecvHint},
-      {"finished-at-home", "chunk r is finished by rank r, whose own share is added last",
-       "the sums are right, but the chunks rest one seat too early or too late: chunk c must "
-       "begin at rank c - 1, so that it has been everywhere else when it comes to rank c. (The "
-       "data here are large numbers that cancel out, and a 1 at rank c, which gets lost unless "
-       "it comes last.)",
+      {"finished-at-home", "rank r finishes chunk r by adding its own share last",
+       "the sums are right, but the chunks end one rank too early or too late. Chunk c must "
+       "start at rank c - 1, so that it has visited all other ranks when it reaches rank c. "
+       "The data of this check is large numbers that cancel out, and a 1 on rank c that is "
+       "lost unless it is added last",
        [=](Trial& trial) {
-         if (trial.size() < 3) return;  // a + b is b + a
+         if (trial.size() < 3) return;  // because a + b is b + a
          std::vector<float> data(3 * static_cast<std::size_t>(trial.size()));
          fill_so_that_the_own_share_must_come_last(trial, data);
          solution(trial.comm(), data);
          for (int c = 0; c < trial.size(); ++c) {
            const ChunkRange chunk = chunk_of(trial, data.size(), c);
            trial.expect(data[chunk.begin] == 1, [&] {
-             return fmt::format("chunk {} is {}, and 1 only if rank {}'s share comes last", c,
-                                data[chunk.begin], c);
+             return fmt::format(
+                 "chunk {} is {}; it would be 1 if rank {}'s share were added last", c,
+                 data[chunk.begin], c);
            });
          }
        },

@@ -1,4 +1,5 @@
-// A shift in NCCL, on emulated GPUs: values, and that it is queued, in the right place.
+// Checks of a shift in NCCL, on emulated GPUs: values, and that it is queued on the right
+// stream.
 #include "common/check_cuda.hpp"
 #include "tests/exercises/03_all_reduce/checks.hpp"
 
@@ -18,14 +19,14 @@
 namespace dist::exercise {
 namespace {
 
-// This rank's GPU, with a stream and NCCL.
+// This rank's GPU, with a stream and an NCCL communicator.
 struct Gpu {
   explicit Gpu(const Trial& trial)
       : device(choose_device("cuda", trial.comm().local_rank()).device),
         stream(device),
         nccl(connect_nccl(trial.comm(), device)) {}
 
-  // Until everything is done that was queued anywhere on this GPU.
+  // Waits until all work queued anywhere on this GPU is done.
   void finish() {
     nccl.wait_for_call();
     CUDA_CHECK(cudaStreamSynchronize(nullptr));
@@ -37,12 +38,12 @@ struct Gpu {
   NcclCommunicator nccl;
 };
 
-// Work on a stream that does not end before open(): what is queued behind it waits.
+// Work on a stream that does not end before open(), so that everything queued behind it waits.
 class Gate {
  public:
   explicit Gate(const Stream& stream) {
     emulation::enqueue(stream.get(), [open = open_] {
-      const WaitScope wait("the work that is queued before the shift");
+      const WaitScope wait("the work queued before the shift");
       open->wait(false);
     });
   }
@@ -75,8 +76,7 @@ void expect_numbers_of(Trial& trial, int rank, const char* what,
   for (std::size_t i = 0; i < data.size(); ++i) {
     if (data[i] == trial.value(rank, i)) continue;
     return trial.wrong(
-        fmt::format("{} elements: element {} of `{}` is {}, must be {}, rank "
-                    "{}'s",
+        fmt::format("{} elements: element {} of `{}` is {}, expected {} from rank {}",
                     data.size(), i, what, data[i], trial.value(rank, i), rank));
   }
 }
@@ -86,9 +86,9 @@ int left_of(const Trial& trial, int seats = 1) {
 }
 
 const std::string kGroupHint =
-    "each rank's stream stands in its send and waits for the neighbour's receive, which is "
-    "queued behind that one's send: put both between ncclGroupStart and ncclGroupEnd, which "
-    "make one piece of work of them";
+    "on each rank's stream, the send waits for the neighbour's receive, which is queued behind "
+    "the neighbour's own send. Put both calls between ncclGroupStart and ncclGroupEnd, which "
+    "combine them into one piece of work";
 
 void check_values(Trial& trial, const NcclShift& solution) {
   Gpu gpu(trial);
@@ -137,7 +137,7 @@ void check_stream_order(Trial& trial, const NcclShift& solution) {
   Gate gate(gpu.stream);
   copy_bytes(gpu.stream, out.data(), mine.data(), out.size_bytes());
   solution(gpu.nccl, out, in, gpu.stream);
-  CUDA_CHECK(cudaStreamSynchronize(nullptr));  // what stands on another stream comes too early
+  CUDA_CHECK(cudaStreamSynchronize(nullptr));  // work on a different stream runs too early
   trial.comm().barrier();
   gate.open();
   gpu.finish();
@@ -161,25 +161,25 @@ void check_two_in_a_row(Trial& trial, const NcclShift& solution) {
 
 std::vector<Check> checks_of_nccl_ring_shift(const NcclShift& solution) {
   return {
-      {"values", "`in` holds what the left neighbour had in `out`",
+      {"values", "`in` receives what the left neighbour had in `out`",
        "send to the right, (rank + 1) % size, and receive from the left, (rank + size - 1) % "
        "size; the count is in elements",
        [=](Trial& trial) { check_values(trial, solution); }, kGroupHint},
-      {"out-unchanged", "`out` is what it was",
-       "receive straight into `in`: the neighbour's numbers have no business in `out`",
+      {"out-unchanged", "`out` does not change",
+       "receive directly into `in`: the neighbour's numbers must never be in `out`",
        [=](Trial& trial) { check_out(trial, solution); }, kGroupHint},
-      {"host-goes-on", "it returns although the stream has not come so far",
-       "NCCL's calls only queue work, and the stream keeps the order: do not synchronize "
-       "anything here. Who needs the result on the host waits for it later",
+      {"host-goes-on", "the call returns before the stream has done the work",
+       "NCCL's calls only queue work, and the stream keeps it in order: do not synchronize "
+       "anything here. Code that needs the result on the host waits for it later",
        [=](Trial& trial) { check_that_the_host_goes_on(trial, solution); }, ""},
-      {"stream-order", "it sends what `out` holds when the stream comes to it",
-       "both calls must be queued on the stream that was given, stream.get(): on another one, "
-       "nullptr is one, too, they run before the work that fills `out`",
+      {"stream-order", "the shift sends what `out` holds when the stream reaches it",
+       "queue both calls on the stream that you were given, stream.get(). On a different "
+       "stream, including nullptr, they run before the work that fills `out`",
        [=](Trial& trial) { check_stream_order(trial, solution); }, kGroupHint},
-      {"two-in-a-row", "a second shift may be queued right behind the first",
-       "the communicator is non-blocking: a call may be in progress still when it returns, and "
-       "the next one is then refused. NCCL_CHECK(nccl, ...) around each call waits for that, "
-       "and throws if something is refused",
+      {"two-in-a-row", "a second shift can be queued directly behind the first",
+       "the communicator is non-blocking: a call may still be in progress when it returns, and "
+       "NCCL then refuses the next one. NCCL_CHECK(nccl, ...) around each call waits for it, "
+       "and throws if a call is refused",
        [=](Trial& trial) { check_two_in_a_row(trial, solution); }, kGroupHint},
   };
 }

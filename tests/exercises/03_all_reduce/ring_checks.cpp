@@ -1,4 +1,4 @@
-// The ring: values, shares, messages and bytes of its two halves and of the whole.
+// Checks of the ring's two halves and of the whole: values, shares, messages and bytes.
 #include "03_all_reduce/ring.hpp"
 #include "tests/exercises/03_all_reduce/all_reduce_checks.hpp"
 
@@ -8,11 +8,11 @@
 namespace dist::exercise {
 std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
   return {
-      {"shares", "chunk r of rank r holds every rank's share once",
-       "follow one chunk. It leaves rank c + 1, is added to at every rank on its way, and "
-       "rests at rank c. Only two shares there: what came was not added, or not passed on. A "
-       "share twice: a step too many, which one rank alone shows. The sum in a neighbour's "
-       "chunk: the walk begins one chunk off",
+      {"shares", "chunk r on rank r contains every rank's share exactly once",
+       "follow one chunk. It leaves rank c + 1, every rank on its way adds its share, and it "
+       "ends at rank c. If it has only two shares, what arrived was not added or not passed "
+       "on. If it has a share twice, there was a step too many. If the sum is in a neighbour's "
+       "chunk, the walk starts one chunk off",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t count : {n, 2 * n}) {
@@ -23,8 +23,8 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
        },
        kSendRecvHint},
       guard_check(solution),
-      {"values", "chunk r of rank r is the sum, whatever the length",
-       "chunks differ in length by one when N does not divide the number of elements: ask "
+      {"values", "chunk r on rank r is the sum, for every length",
+       "if N does not divide the number of elements, chunks differ in length by one: call "
        "chunk_range for each, do not compute with length / N",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) {
@@ -35,13 +35,13 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
          }
        },
        kSendRecvHint},
-      {"messages", "every rank sends N - 1 messages, all to the right",
-       "one send_recv per step, N - 1 steps; the chunk that rests here is not sent again",
+      {"messages", "every rank sends N - 1 messages, all to its right",
+       "use one send_recv per step, for N - 1 steps; a rank's finished chunk is not sent again",
        [=](Trial& trial) { expect_traffic(trial, solution, half_of(trial), false); },
        kSendRecvHint},
-      {"bytes", "every message is one chunk",
-       "send one chunk per step, not the whole tensor: that would be right, too, and N times "
-       "as expensive, which is how many ring all-reduces are written",
+      {"bytes", "every message is exactly one chunk",
+       "send one chunk per step, not the whole tensor. That would give the right result at N "
+       "times the cost; many published ring all-reduces make this mistake",
        [=](Trial& trial) { expect_traffic(trial, solution, half_of(trial), true); },
        kSendRecvHint},
       large_check(solution),
@@ -49,7 +49,7 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
 }
 
 std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
-  // Chunk r of rank r is finished; nothing else is.
+  // Only chunk r of rank r is finished.
   const auto before = [](const Trial& trial, std::size_t count) {
     Guarded data(count, -1.0F);
     const ChunkRange own = chunk_of(trial, count, trial.rank());
@@ -66,9 +66,9 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
     return 0;
   };
   return {
-      {"values", "all ranks have every finished chunk",
-       "at step s rank r sends chunk r - s, the one it received in the step before, and "
-       "receives chunk r - 1 - s straight to its place; nothing is added any more",
+      {"values", "all ranks get every finished chunk",
+       "in step s, rank r sends chunk r - s, which it received in the step before, and "
+       "receives chunk r - 1 - s directly into its place; nothing is added any more",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) {
            Guarded data = before(trial, count);
@@ -79,12 +79,12 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
        },
        kSendRecvHint},
       guard_check(solution),
-      {"messages", "every rank sends N - 1 messages, all to the right",
-       "one send_recv per step, N - 1 steps: after N - 1 steps every chunk has been everywhere",
+      {"messages", "every rank sends N - 1 messages, all to its right",
+       "use one send_recv per step, for N - 1 steps, after which every rank has every chunk",
        [=](Trial& trial) { expect_traffic(trial, solution, half_of(trial), false); },
        kSendRecvHint},
-      {"bytes", "every message is one chunk",
-       "pass on the chunk that has just come, not everything that you have so far",
+      {"bytes", "every message is exactly one chunk",
+       "pass on only the chunk that has just arrived, not everything that you have so far",
        [=](Trial& trial) { expect_traffic(trial, solution, half_of(trial), true); },
        kSendRecvHint},
       large_check(solution),
@@ -93,9 +93,9 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
 
 std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
   return {
-      {"shares", "the average holds every rank's share once",
-       "every rank must add its share to what has just come and pass that on; and each chunk "
-       "is divided by the number of ranks once, after its last share was added",
+      {"shares", "the average contains every rank's share exactly once",
+       "every rank must add its share to what has just arrived and pass on the result. Each "
+       "chunk is divided by the number of ranks once, after its last share was added",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t count : {n, 2 * n}) {
@@ -106,7 +106,7 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
        },
        kSendRecvHint},
       guard_check(solution),
-      {"values", "every element is the average over all ranks, whatever the length",
+      {"values", "every element is the average over all ranks, for every length",
        "sum first, then multiply by 1.0F / comm.size(), once",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) {
@@ -118,28 +118,27 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
          }
        },
        kSendRecvHint},
-      {"messages", "every rank sends 2 (N - 1) messages, all to the right",
-       "N - 1 of the reduce-scatter and N - 1 of the all-gather",
+      {"messages", "every rank sends 2 (N - 1) messages, all to its right",
+       "send N - 1 messages in the reduce-scatter and N - 1 in the all-gather",
        [=](Trial& trial) { expect_traffic(trial, solution, whole_of(trial), false); },
        kSendRecvHint},
-      {"bytes", "every message is one chunk",
-       "2 (N - 1) / N of the tensor per rank: one chunk per message",
+      {"bytes", "every message is exactly one chunk",
+       "each rank must send 2 (N - 1) / N of the tensor: one chunk per message",
        [=](Trial& trial) { expect_traffic(trial, solution, whole_of(trial), true); },
        kSendRecvHint},
-      {"same-bits", "all ranks hold the same bits",
-       "each chunk must be finished (summed and divided) by one rank and then copied: where "
-       "everybody adds or divides by himself, ranks may round differently",
+      {"same-bits", "all ranks get the same bits",
+       "one rank must finish each chunk (sum and divide), and the others must copy it: if "
+       "every rank adds or divides for itself, their rounding may differ",
        [=](Trial& trial) {
          std::vector<float> data = inexact_numbers(trial, 997);
          solution(trial.comm(), data);
          expect_same_bits(trial, data);
        },
        kSendRecvHint},
-      {"bits", "every element is the sum, then multiplied by 1 / N",
+      {"bits", "every element is the sum, multiplied by 1 / N afterwards",
        "add first; then the rank that has finished a chunk multiplies it by 1.0F / "
-       "comm.size(). "
-       "Dividing each share first, or dividing by N instead of multiplying by 1 / N, rounds "
-       "differently, and ./learn mine compares bits",
+       "comm.size(). Dividing each share first, or dividing by N instead of multiplying by 1 / "
+       "N, rounds differently, and ./learn mine compares bits",
        [=](Trial& trial) {
          std::vector<float> data = inexact_numbers(trial, 997), expected = data;
          solution(trial.comm(), data);

@@ -1,4 +1,4 @@
-// What lesson 4's exercises must do.
+// The checks of lesson 4's exercises.
 #pragma once
 
 #include "04_distributed_sampler/exercise/policy.hpp"

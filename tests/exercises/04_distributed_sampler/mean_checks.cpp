@@ -1,4 +1,5 @@
-// The mean over all samples: even shards, uneven ones, empty ones, and what it may cost.
+// Checks of the mean over all samples: even, uneven and empty shards, and the number of
+// messages.
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/check.hpp"
 #include "tests/exercises/04_distributed_sampler/checks.hpp"
@@ -16,7 +17,8 @@ namespace {
 
 using CountOf = std::function<std::uint64_t(int rank)>;
 
-// Rank r holds count_of(r) samples, tracers. Their sums are exact, so the mean is one rounding.
+// Rank r holds count_of(r) samples, which are tracers. Their sums are exact, so the mean is
+// rounded only once.
 void expect_mean(Trial& trial, const WeightedMean& solution, const CountOf& count_of) {
   double mine = 0;
   double sum = 0;
@@ -32,30 +34,31 @@ void expect_mean(Trial& trial, const WeightedMean& solution, const CountOf& coun
   const double got = solution(trial.comm(), mine, count_of(trial.rank()));
   const double must = sum / static_cast<double>(all);
   trial.expect(std::abs(got - must) <= 1e-12 * must, [&] {
-    return fmt::format("{} of {} samples are here: the mean is {:.12g}, must be {:.12g}",
-                       count_of(trial.rank()), all, got, must);
+    return fmt::format(
+        "{} of {} samples are on this rank: the mean is {:.12g}, expected {:.12g}",
+        count_of(trial.rank()), all, got, must);
   });
 }
 
 const std::string kEveryRankHint =
-    "a rank that returns before the all-reduce leaves the others waiting in it: one without "
-    "samples adds 0 and 0, like any other numbers";
+    "a rank that returns before the all-reduce leaves the others waiting in it. A rank without "
+    "samples must also take part, with 0 and 0";
 
 }  // namespace
 
 std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
   return {
-      {"even", "it is the sum over all samples by the number of all samples",
-       "add up the sums of all ranks, add up their counts, and divide one by the other, as "
-       "doubles. The divisor is the number of samples, not of ranks",
+      {"even", "the result is the sum of all samples divided by their number",
+       "add up the sums of all ranks, add up their counts, and divide one by the other as "
+       "doubles. Divide by the number of samples, not of ranks",
        [=](Trial& trial) {
          expect_mean(trial, solution, [](int) { return 4; });
          expect_mean(trial, solution, [](int) { return 1; });
        },
        kEveryRankHint},
-      {"uneven", "a sample weighs the same on a rank with few as on a rank with many",
-       "the mean of the ranks' means gives samples on small shards more weight: 3 right of 4 "
-       "and 3 right of 3 are 6 of 7 = 0.857, not (0.75 + 1) / 2. Exchange sum and count, and "
+      {"uneven", "every sample has the same weight, however many samples its rank has",
+       "the mean of the ranks' means gives samples on small shards more weight: 3 of 4 right "
+       "and 3 of 3 right are 6 of 7 = 0.857, not (0.75 + 1) / 2. Exchange sum and count, and "
        "divide afterwards",
        [=](Trial& trial) {
          expect_mean(trial, solution,
@@ -64,15 +67,16 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
                      [](int rank) { return static_cast<std::uint64_t>(rank == 0 ? 30 : 2); });
        },
        kEveryRankHint},
-      {"values", "it is the mean over all samples", "sum / count, over all ranks",
+      {"values", "the result is the mean over all samples",
+       "compute sum / count, each added up over all ranks",
        [=](Trial& trial) {
          expect_mean(trial, solution,
                      [](int rank) { return static_cast<std::uint64_t>(7 + 5 * rank); });
        },
        kEveryRankHint},
-      {"empty-rank", "a rank without samples gets the mean, and does not spoil it",
-       "divide after the exchange, once: this rank's own sum / count is 0 / 0 = NaN where it "
-       "has no samples, and NaN stays NaN in every sum",
+      {"empty-rank", "a rank without samples gets the mean and does not affect it",
+       "divide once, after the exchange: on a rank without samples, its own sum / count is 0 / "
+       "0 = NaN, and a sum that includes NaN is NaN",
        [=](Trial& trial) {
          const int size = trial.size();
          if (size == 1) return;
@@ -81,17 +85,18 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
                      [=](int rank) { return rank == size - 1 ? 5 : std::uint64_t{0}; });
        },
        kEveryRankHint},
-      {"no-samples", "without any sample it is NaN, on all ranks",
-       "0 / 0 in double is NaN by itself, and says the truth: 0 would look like a result",
+      {"no-samples", "without any samples, the result is NaN on all ranks",
+       "0 / 0 in double already gives NaN, which is the right answer: 0 would look like a "
+       "result",
        [=](Trial& trial) {
          const double got = solution(trial.comm(), 0, 0);
-         trial.expect(std::isnan(got), [&] { return fmt::format("it is {}", got); });
+         trial.expect(std::isnan(got), [&] { return fmt::format("the result is {}", got); });
        },
        kEveryRankHint},
       {"large-counts", "counts and whole sums are exact up to 2^53",
-       "float ends being exact at 2^24 = 16,777,216: let sum and count travel as double",
+       "float is exact only up to 2^24 = 16,777,216: exchange sum and count as double",
        [=](Trial& trial) {
-         // 2^24 + 1 right answers of 2^24 + 1 on rank 0, and one of 3 on every other rank.
+         // Rank 0 has 2^24 + 1 right answers of 2^24 + 1, every other rank has 1 of 3.
          const std::uint64_t many = (std::uint64_t{1} << 24U) + 1;
          const std::uint64_t count = trial.rank() == 0 ? many : 3;
          const double sum = trial.rank() == 0 ? static_cast<double>(many) : 1;
@@ -100,34 +105,34 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
              (static_cast<double>(many) + others) / (static_cast<double>(many) + 3 * others);
          const double got = solution(trial.comm(), sum, count);
          trial.expect(got == must, [&] {
-           return fmt::format("the mean is {:.17g}, must be {:.17g}", got, must);
+           return fmt::format("the mean is {:.17g}, expected {:.17g}", got, must);
          });
          const double small = solution(trial.comm(), trial.rank() == 0 ? 1 : 0, count);
          const double want = 1 / (static_cast<double>(many) + 3 * others);
          trial.expect(small == want, [&] {
-           return fmt::format("1 by all samples is {:.17g}, must be {:.17g}", small, want);
+           return fmt::format("1 / (all samples) is {:.17g}, expected {:.17g}", small, want);
          });
        },
        kEveryRankHint},
       {"same-bits", "all ranks get the same bits",
-       "all_reduce gives the same bits to all. Where each rank adds up what it was sent in an "
-       "order of its own, the sums are rounded differently, and ranks may disagree about the "
-       "best epoch",
+       "all_reduce gives all ranks the same bits. If each rank adds what it receives in its "
+       "own order, the sums are rounded differently, and the ranks may disagree about which "
+       "epoch is best",
        [=](Trial& trial) {
-         for (int salt = 0; salt < 20; ++salt) {  // no sum of these is exact
+         for (int salt = 0; salt < 20; ++salt) {  // no sum of these numbers is exact
            const double sum = 1.0 / (3 * trial.rank() + 7 + salt) + 0.1 * salt;
            const double got = solution(trial.comm(), sum, 3);
            std::array<double, 1> of_rank_0{got};
            MPI_CHECK(MPI_Bcast(of_rank_0.data(), 1, MPI_DOUBLE, 0, trial.comm().get()));
            trial.expect(got == of_rank_0[0], [&] {
-             return fmt::format("{:.17g} here, {:.17g} on rank 0", got, of_rank_0[0]);
+             return fmt::format("{:.17g} here, but {:.17g} on rank 0", got, of_rank_0[0]);
            });
          }
        },
        kEveryRankHint},
-      {"messages", "it costs one all_reduce of two numbers",
+      {"messages", "the exchange is one all_reduce of two numbers",
        "sum and count fit into one message: an array of two doubles, one all_reduce. A second "
-       "one would cost another alpha per round (lesson 1), for eight bytes",
+       "all_reduce would cost one more alpha per round (lesson 1) for eight bytes",
        [=](Trial& trial) {
          const Traffic one = counted(trial.comm(), [&] {
            std::array both{1.0, 2.0};
@@ -135,10 +140,10 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
          });
          const Traffic yours = counted(trial.comm(), [&] { solution(trial.comm(), 1.0, 2); });
          trial.expect(yours.messages_per_rank <= one.messages_per_rank, [&] {
-           return fmt::format("{} messages per rank, must be {}", yours.messages_per_rank,
+           return fmt::format("{} messages per rank, expected {}", yours.messages_per_rank,
                               one.messages_per_rank);
          });
-         trial.expect(yours.collectives == 0, [] { return "a collective of MPI was called"; });
+         trial.expect(yours.collectives == 0, [] { return "an MPI collective was called"; });
        },
        kEveryRankHint},
   };

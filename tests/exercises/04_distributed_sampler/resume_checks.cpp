@@ -1,5 +1,5 @@
-// Resuming: first on as many ranks as before, then on others, then where little or nothing is
-// left.
+// Checks of resuming: on the same number of ranks, on other numbers, and when little or nothing
+// is left.
 #include "tests/exercises/04_distributed_sampler/checks.hpp"
 #include "tests/exercises/04_distributed_sampler/shards.hpp"
 
@@ -12,7 +12,7 @@ void expect_rest(Trial& trial, const IndicesAfter& solution, std::span<const std
     const Indices got = solution(order, taken, ranks, rank, policy);
     const Indices must = expected_shard(order, taken, ranks, rank, policy);
     if (got == must) continue;
-    return trial.wrong(fmt::format("{}, after {}: order {}, you take {}, must be {}",
+    return trial.wrong(fmt::format("{}, after {}: for order {} you take {}, expected {}",
                                    which(order.size(), ranks, rank, policy), taken, show(order),
                                    show(got), show(must)));
   }
@@ -22,9 +22,9 @@ void expect_rest(Trial& trial, const IndicesAfter& solution, std::span<const std
 
 std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
   return {
-      {"same-ranks", "on as many ranks as before, each goes on in its own list",
-       "after k turns of N ranks `taken` is k N, not k: of a rank's own list the first "
-       "taken / N are done, and the rest is still in turns",
+      {"same-ranks", "on the same number of ranks, each rank continues its own list",
+       "after k turns of N ranks, `taken` is k N, not k: the first taken / N entries of a "
+       "rank's own list are done. The ranks still take turns on what is left",
        [=](Trial& trial) {
          for (const int ranks : {4, 1, 2, 3, 7}) {
            const auto n = static_cast<std::size_t>(ranks);
@@ -35,9 +35,9 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
          }
        },
        ""},
-      {"other-ranks", "on another number of ranks nothing is lost and nothing comes twice",
-       "the old lists are of no use to a new number of ranks. Go on at place `taken` of the "
-       "order itself: rank r takes places taken + r, taken + r + N, ...",
+      {"other-ranks", "on a different number of ranks, nothing is lost and nothing repeats",
+       "the old lists do not fit a new number of ranks. Continue at place `taken` of the order "
+       "itself: rank r takes places taken + r, taken + r + N, ...",
        [=](Trial& trial) {
          for (const std::size_t before : {3, 4, 7, 2, 1}) {
            for (const int ranks : {2, 4, 3, 7}) {
@@ -49,9 +49,10 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
          }
        },
        ""},
-      {"policies", "the policy is applied to what is left",
-       "count what is left, order.size() - taken, and pad or drop that: all take ceil or floor "
-       "of left / N. Padding begins with the order's first entry, order[place % n]",
+      {"policies", "the policy applies to what is left",
+       "count what is left, order.size() - taken, and pad or drop that: every rank takes "
+       "ceil(left / N) or floor(left / N). Padding starts with the order's first entry, "
+       "order[place % n]",
        [=](Trial& trial) {
          for (const Policy policy : kPolicies) {
            for (const std::size_t taken : {6, 0, 1, 8, 9}) {
@@ -64,9 +65,9 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
          }
        },
        ""},
-      {"nothing-left", "when everything is taken, nothing is left for anybody",
-       "padding may have made `taken` larger than the order. order.size() - taken is then no "
-       "negative number but a very large one: compare before you subtract",
+      {"nothing-left", "when everything has been taken, nothing is left for any rank",
+       "padding may have made `taken` larger than the order. order.size() - taken is then not "
+       "negative but very large: compare before you subtract",
        [=](Trial& trial) {
          for (const Policy policy : kPolicies) {
            for (const std::size_t n : {10, 3, 0}) {
@@ -79,9 +80,9 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
          }
        },
        ""},
-      {"few-samples", "it holds where fewer are left than there are ranks",
-       "1 entry left of 3 on 8 ranks is padded to 8 places, and the order comes round more "
-       "than once: p % n, not p - n",
+      {"few-samples", "it works if fewer entries are left than there are ranks",
+       "if 1 entry of 3 is left for 8 ranks, it is padded to 8 places, so the order wraps "
+       "around more than once: use p % n, not p - n",
        [=](Trial& trial) {
          for (const Policy policy : kPolicies) {
            for (const std::size_t n : {3, 1, 5}) {
@@ -94,7 +95,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
          }
        },
        ""},
-      {"values", "each rank takes what is its own of the rest",
+      {"values", "each rank takes its own entries of what is left",
        "rank r takes places taken + r, taken + r + N, ... of the order",
        [=](Trial& trial) {
          std::vector<std::size_t> order(101);

@@ -1,5 +1,5 @@
-// The sampler's rule: first where it divides, then what becomes of the rest, then PyTorch's
-// own.
+// Checks of the sampler's rule: when the ranks divide the samples, what happens to the
+// remainder, and PyTorch's own indices.
 #include "02_broadcast/random.hpp"
 #include "tests/exercises/04_distributed_sampler/checks.hpp"
 #include "tests/exercises/04_distributed_sampler/shards.hpp"
@@ -11,20 +11,21 @@
 namespace dist::exercise {
 namespace {
 
-// Asked of one rank at a time, about worlds of any size: no rank of this job is needed.
+// Asks about one rank at a time. The number of ranks may be any; those of this job do not
+// matter.
 void expect_shard(Trial& trial, const MyIndices& solution, std::span<const std::size_t> order,
                   int ranks, Policy policy) {
   for (int rank = 0; rank < ranks; ++rank) {
     const Indices got = solution(order, ranks, rank, policy);
     const Indices must = expected_shard(order, 0, ranks, rank, policy);
     if (got == must) continue;
-    return trial.wrong(fmt::format("{}: order {}, you take {}, must be {}",
+    return trial.wrong(fmt::format("{}: for order {} you take {}, expected {}",
                                    which(order.size(), ranks, rank, policy), show(order),
                                    show(got), show(must)));
   }
 }
 
-// How often each sample is taken by the ranks of one world.
+// How often each sample is taken, over all ranks.
 std::map<std::size_t, int> times_taken(const MyIndices& solution,
                                        std::span<const std::size_t> order, int ranks) {
   std::map<std::size_t, int> times;
@@ -57,7 +58,8 @@ void expect_pytorch(Trial& trial, const MyIndices& solution) {
               : test::hash_of(std::vector<std::int64_t>(got.begin(), got.end())) ==
                     entry.at("sha256_i64").at(r).get<std::string>();
       trial.expect(same, [&] {
-        return which(n, ranks, rank, policy) + ": PyTorch takes others than " + show(got);
+        return which(n, ranks, rank, policy) +
+               ": these are not PyTorch's indices: " + show(got);
       });
     }
   }
@@ -67,8 +69,8 @@ void expect_pytorch(Trial& trial, const MyIndices& solution) {
 
 std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
   return {
-      {"from-the-order", "what is returned are entries of the order",
-       "a rank's places are 1, 5, 9, ...: return what stands there in the order, order[place], "
+      {"from-the-order", "all returned numbers are entries of the order",
+       "a rank's places are 1, 5, 9, ...: return the entries at those places, order[place], "
        "not the places. Otherwise no epoch is shuffled",
        [=](Trial& trial) {
          const std::vector<std::size_t> order = shuffled(12);
@@ -82,9 +84,10 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          }
        },
        ""},
-      {"once", "where the ranks divide the samples, every sample is taken once",
-       "all ranks must walk along the same order: a shuffle of a rank's own, such as one with "
-       "seed + rank, makes ranks take the same samples and leave others to nobody",
+      {"once", "if the ranks divide the samples, every sample is taken once",
+       "all ranks must walk along the same order: if each rank shuffles for itself, for "
+       "example with seed + rank, ranks take some of the same samples, and other samples are "
+       "never taken",
        [=](Trial& trial) {
          for (const int ranks : {4, 1, 2, 3, 7}) {
            const std::vector<std::size_t> order =
@@ -99,8 +102,8 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        },
        ""},
       {"turns", "the ranks take turns along the order",
-       "rank r takes places r, r + N, r + 2 N, ...: turns, not a block each. Batch k of all "
-       "ranks together is then block k of the order, as one process would have taken it",
+       "rank r takes places r, r + N, r + 2 N, ...: turns, not one block each. Batch k of all "
+       "ranks together is then block k of the order, as in a run on one process",
        [=](Trial& trial) {
          for (const int ranks : {4, 1, 2, 3, 7}) {
            expect_shard(trial, solution, shuffled(3 * static_cast<std::size_t>(ranks)), ranks,
@@ -108,10 +111,10 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          }
        },
        ""},
-      {"pad", "padding goes on from the order's beginning",
+      {"pad", "padding continues from the beginning of the order",
        "after the order's last entry comes its first: place p holds order[p % n]. Every rank "
-       "takes ceil(n / N), so the last turn is filled up, and that by the order's own "
-       "beginning",
+       "takes ceil(n / N) entries, so the last turn is filled up from the beginning of the "
+       "order",
        [=](Trial& trial) {
          for (const std::size_t n : {10, 9, 11, 13, 997}) {
            for (const int ranks : {4, 2, 3, 7}) {
@@ -120,9 +123,9 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          }
        },
        ""},
-      {"drop", "dropping leaves out the turn that is not for everybody, and no other",
-       "every rank takes floor(n / N): integer division rounds down by itself. If the ranks "
-       "divide the samples, nothing is dropped",
+      {"drop", "dropping leaves out only the last, incomplete turn",
+       "every rank takes floor(n / N) entries, and integer division already rounds down. If "
+       "the ranks divide the samples, nothing is dropped",
        [=](Trial& trial) {
          for (const std::size_t n : {10, 12, 9, 11, 3, 997}) {
            for (const int ranks : {4, 1, 2, 3, 7}) {
@@ -131,9 +134,9 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          }
        },
        ""},
-      {"exact", "exact gives every sample to one rank, and none to two",
-       "exact neither pads nor drops: rank r walks r, r + N, ... while the place is less than "
-       "n. Some ranks end one sample sooner",
+      {"exact", "exact gives every sample to exactly one rank",
+       "exact neither pads nor drops: rank r takes r, r + N, ... while the place is less than "
+       "n. Some ranks get one sample less",
        [=](Trial& trial) {
          for (const std::size_t n : {10, 12, 9, 11, 3, 997}) {
            for (const int ranks : {4, 1, 2, 3, 7}) {
@@ -142,9 +145,10 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          }
        },
        ""},
-      {"few-samples", "it holds for fewer samples than ranks, and for none",
-       "3 samples on 8 ranks are padded to 8 places: the order comes round more than once, so "
-       "p % n, not p - n. No samples are none for everybody, and n is then no divisor",
+      {"few-samples", "it works for fewer samples than ranks, and for none",
+       "3 samples on 8 ranks are padded to 8 places, so the order wraps around more than once: "
+       "use p % n, not p - n. Without samples every rank gets none, and you must not divide by "
+       "n",
        [=](Trial& trial) {
          for (const std::size_t n : {3, 1, 5, 0}) {
            for (const int ranks : {8, 4, 16, 2}) {
@@ -155,7 +159,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          }
        },
        ""},
-      {"values", "each rank takes the samples that are its own",
+      {"values", "each rank takes its own samples",
        "rank r takes the entries at places r, r + N, r + 2 N, ... of the order",
        [=](Trial& trial) {
          std::vector<std::size_t> order(101);
@@ -170,8 +174,8 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        },
        ""},
       {"pytorch", "the indices are PyTorch's",
-       "pad and drop are DistributedSampler's drop_last=False and True: the indices of all "
-       "ranks of the 27 worlds in tests/golden/sampler.json are what PyTorch printed",
+       "pad and drop are DistributedSampler's drop_last=False and True. Your indices must "
+       "match PyTorch's for all ranks of the 27 cases in tests/golden/sampler.json",
        [=](Trial& trial) {
          if (trial.rank() == 0) expect_pytorch(trial, solution);
        },

@@ -1,4 +1,4 @@
-// Orders whose entries cannot be mistaken for places, and what a rank must take of them.
+// Orders whose entries cannot be mistaken for places, and the entries that a rank must take.
 #pragma once
 
 #include "04_distributed_sampler/exercise/policy.hpp"
@@ -22,16 +22,16 @@ inline std::string to_string(Policy policy) {
   return policy == Policy::pad ? "pad" : policy == Policy::drop ? "drop" : "exact";
 }
 
-// `n` entries, all different, in no order, none of them less than 10000.
+// `n` different entries in shuffled order, all at least 10000.
 inline std::vector<std::size_t> shuffled(std::size_t n) {
   std::vector<std::size_t> order(n);
   for (std::size_t place = 0; place < n; ++place) {
-    order[place] = 10000 + (place * 7919 + 31) % 99991;  // a prime: no entry comes twice
+    order[place] = 10000 + (place * 7919 + 31) % 99991;  // 99991 is prime, so no entry repeats
   }
   return order;
 }
 
-// By counting seats one by one, from the words of the contract.
+// Counts seats one by one, following the wording of the contract.
 inline std::vector<std::size_t> expected_shard(std::span<const std::size_t> order,
                                                std::size_t taken, int num_replicas, int rank,
                                                Policy policy) {

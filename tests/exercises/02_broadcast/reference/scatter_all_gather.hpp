@@ -1,4 +1,5 @@
-// The reference: the chunks dealt out one by one, then round the ring to the left.
+// The reference: the root sends each rank its chunk, then the chunks go around the ring to the
+// left.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -1,4 +1,4 @@
-// The reference: binomial_tree.hpp's rounds in reverse.
+// The reference: the rounds of binomial_tree.hpp in reverse.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -20,7 +20,7 @@ inline void tree_reduce(const Communicator& comm, std::span<const float> data,
   const auto rank_of = [&](int s) { return (s + root) % size; };
   std::ranges::copy(data, sum.begin());
   std::vector<float> coming(sum.size());
-  // The largest power of two below size; none for one rank.
+  // Start from the largest power of two below size; with one rank there is none.
   for (auto d = static_cast<int>(std::bit_floor(static_cast<unsigned>(size - 1))); d > 0;
        d /= 2) {
     if (seat >= d) return send<float>(comm, sum, rank_of(seat - d));

@@ -1,4 +1,4 @@
-// Broadcasts in chunks, right and wrong, that are no edits of the reference.
+// Right and wrong broadcasts in chunks that are not edits of the reference.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -13,7 +13,7 @@ inline std::span<float> chunk(const Communicator& comm, std::span<float> data, i
   return window(data, chunk_range(data.size(), comm.size(), index));
 }
 
-// The ring to the left, whose first chunk to send is rank + first; right with 0.
+// The ring to the left; rank + first is the first chunk to send. It is right if `first` is 0.
 inline void gather_from(const Communicator& comm, std::span<float> data, int first, int steps) {
   for (int step = 0; step < steps; ++step) {
     send_recv<float>(comm, chunk(comm, data, comm.rank() + first + step), comm.left(),
@@ -21,7 +21,7 @@ inline void gather_from(const Communicator& comm, std::span<float> data, int fir
   }
 }
 
-// Right: non-blocking, and empty chunks stay at home.
+// Right: non-blocking, and does not send empty chunks.
 inline void nonblocking(const Communicator& comm, std::span<float> data, int root) {
   std::vector<Request> sends;
   for (int step = 1; comm.rank() == root && step < comm.size(); ++step) {
@@ -41,7 +41,7 @@ inline void nonblocking(const Communicator& comm, std::span<float> data, int roo
   for (Request& request : sends) request.wait();
 }
 
-// Right: seat s, counted from the root, has chunk s.
+// Right: seat s, counted from the root, gets chunk s.
 inline void by_seats(const Communicator& comm, std::span<float> data, int root) {
   const int size = comm.size();
   const int seat = (comm.rank() - root + size) % size;
@@ -52,7 +52,7 @@ inline void by_seats(const Communicator& comm, std::span<float> data, int root) 
   gather_from(comm, data, seat - comm.rank(), size - 1);
 }
 
-// The lesson's own goes to the right, after a tree.
+// The lesson's own function, which goes to the right, after a tree.
 inline void lessons_own(const Communicator& comm, std::span<float> data, int root) {
   broadcast_scatter_all_gather<float>(comm, data, root);
 }

@@ -1,4 +1,4 @@
-// Trees, right and wrong, that are no edits of the lesson's.
+// Right and wrong trees that are not edits of the reference.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -9,7 +9,7 @@
 
 namespace dist::exercise {
 
-// Ranks in the order in which they are counted from the root.
+// The ranks, counted from the root.
 struct Seats {
   Seats(const Communicator& comm, int from)
       : size(comm.size()), root(from), mine((comm.rank() - from + size) % size) {}
@@ -19,8 +19,8 @@ struct Seats {
   int mine;
 };
 
-// Right: receive first, from the seat without my lowest bit; then give to the seats that have
-// one bit more below it, the farthest first.
+// Right: receives first, from the seat without its own lowest bit. Then it sends to the seats
+// that add one bit below that, the farthest first.
 inline void by_lowest_bit(const Communicator& comm, std::span<float> data, int root) {
   const Seats seats(comm, root);
   int bit = 1;
@@ -33,7 +33,8 @@ inline void by_lowest_bit(const Communicator& comm, std::span<float> data, int r
   }
 }
 
-// The same tree, the nearest first: the farthest, who has most to pass on, gets it last.
+// The same tree, the nearest seat first: the farthest, which has the most to pass on, gets the
+// data last.
 inline void nearest_first(const Communicator& comm, std::span<float> data, int root) {
   const Seats seats(comm, root);
   int lowest = 1;
@@ -44,7 +45,8 @@ inline void nearest_first(const Communicator& comm, std::span<float> data, int r
   }
 }
 
-// Right: who has the data gives the upper half of its seats to the first of them.
+// Right: a rank that has the data for a range of seats sends it to the first seat of the upper
+// half.
 inline void halve(const Communicator& comm, std::span<float> data, const Seats& seats,
                   int begin, int end) {
   if (end - begin < 2) return;
@@ -63,7 +65,7 @@ inline void by_halves(const Communicator& comm, std::span<float> data, int root)
   halve(comm, data, seats, 0, seats.size);
 }
 
-// Right: what is to be sent is started round by round and waited for in the end.
+// Right: starts its sends round by round, and waits for all of them at the end.
 inline void nonblocking(const Communicator& comm, std::span<float> data, int root) {
   const Seats seats(comm, root);
   std::vector<Request> sends;
@@ -78,7 +80,7 @@ inline void nonblocking(const Communicator& comm, std::span<float> data, int roo
 }
 
 inline void to_everybody(const Communicator& comm, std::span<float> data, int root) {
-  // Root's round first; then everybody gives what it has to everybody.
+  // First the root sends to every rank; then every rank sends what it has to every other.
   broadcast_flat<float>(comm, data, root);
   std::vector<float> other(data.size());
   for (int step = 1; step < comm.size(); ++step) {

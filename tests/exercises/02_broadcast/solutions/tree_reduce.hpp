@@ -1,4 +1,4 @@
-// Reductions, right and wrong, that are no edits of another.
+// Right and wrong reductions that are not edits of another solution.
 #pragma once
 
 #include "tests/exercises/02_broadcast/reference/tree_reduce.hpp"
@@ -16,7 +16,7 @@ inline void receive_and_add(const Communicator& comm, std::span<float> sum, int 
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += coming[i];
 }
 
-// The same tree, the farthest first: whose part takes longest, and the others wait with it.
+// The same tree, the farthest seat first: its part takes longest, and the others wait for it.
 inline void farthest_first(const Communicator& comm, std::span<const float> data,
                            std::span<float> sum, int root) {
   const int size = comm.size();
@@ -30,7 +30,7 @@ inline void farthest_first(const Communicator& comm, std::span<const float> data
   if (seat > 0) send<float>(comm, sum, (seat - lowest + root) % size);
 }
 
-// Right: collects the sum of seats begin to end - 1 at seat begin.
+// Right: collects the sum of seats begin to end - 1 on seat begin.
 inline void collect(const Communicator& comm, std::span<float> sum, int root, int begin,
                     int end) {
   if (end - begin < 2) return;
@@ -69,7 +69,7 @@ inline void chain(const Communicator& comm, std::span<const float> data, std::sp
   if (seat > 0) send<float>(comm, sum, comm.left());
 }
 
-// Everybody has the sum in the end: nobody asked for that.
+// In the end every rank has the sum, which the exercise does not ask for.
 inline void gives_back(const Communicator& comm, std::span<const float> data,
                        std::span<float> sum, int root) {
   tree_reduce(comm, data, sum, root);

@@ -1,4 +1,5 @@
-// Right: seats that are a multiple of 2d receive from the seat at distance d, d from 1 on.
+// Right: seats that are multiples of 2d receive from the seat at distance d, for d = 1, 2, 4,
+// ...
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

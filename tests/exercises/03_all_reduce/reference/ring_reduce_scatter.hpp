@@ -1,4 +1,4 @@
-// The reference, written out; most of the wrong ones are edits of this.
+// The reference, written out. Most wrong solutions are edits of it.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -1,4 +1,4 @@
-// Right, differently written: solved for the size at which the lines cross.
+// Right, but written differently: solved for the size at which the two costs are equal.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

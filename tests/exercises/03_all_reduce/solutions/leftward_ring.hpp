@@ -1,4 +1,4 @@
-// Rings to the left that are no edits of the reference.
+// Rings to the left that are not edits of the reference.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -9,7 +9,7 @@
 
 namespace dist::exercise {
 
-// Right, differently written: by arrival, with requests and a running index.
+// Right, but written from the receiver's side, with requests and a running index.
 inline void by_arrival(const Communicator& comm, std::span<float> data) {
   const int n = comm.size();
   std::vector<float> landing(data.size() / static_cast<std::size_t>(n) + 1);
@@ -26,7 +26,7 @@ inline void by_arrival(const Communicator& comm, std::span<float> data) {
   }
 }
 
-// The second half passes on all that has come so far, in messages that grow.
+// The second half passes on everything that has arrived so far, so its messages grow.
 inline void growing_messages(const Communicator& comm, std::span<float> data) {
   const auto chunk = [&](int index) {
     return window(data, chunk_range(data.size(), comm.size(), index));

@@ -1,4 +1,4 @@
-// Right: calls the lesson's own function; some of the wrong ones are edits of this.
+// Right: calls the lesson's own function. Some wrong solutions are edits of this file.
 #pragma once
 
 #include "03_all_reduce/ring.hpp"

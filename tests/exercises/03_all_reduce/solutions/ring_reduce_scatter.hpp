@@ -1,4 +1,4 @@
-// Right, differently written: by what arrives, with a running index and one spare buffer.
+// Right, but written from the receiver's side, with a running index and one spare buffer.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

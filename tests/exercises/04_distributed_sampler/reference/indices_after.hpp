@@ -1,4 +1,4 @@
-// The reference: one loop, whose end is the policy's matter.
+// The reference: one loop, whose end depends on the policy.
 #pragma once
 
 #include "04_distributed_sampler/exercise/policy.hpp"

@@ -1,4 +1,4 @@
-// Other ways to go on in mid-epoch.
+// Right and wrong ways to continue in mid-epoch.
 #pragma once
 
 #include "tests/exercises/04_distributed_sampler/reference/my_indices.hpp"
@@ -10,13 +10,14 @@
 
 namespace dist::exercise {
 
-// What is left of `list` without its first `count`.
+// `list` without its first `count` entries.
 inline std::vector<std::size_t> without_first(const std::vector<std::size_t>& list,
                                               std::size_t count) {
   return {list.begin() + static_cast<std::ptrdiff_t>(std::min(count, list.size())), list.end()};
 }
 
-// Right, differently written: the rest of the order, with its padding, is dealt like cards.
+// Right, but written differently: deals out the rest of the order, padded or shortened, like
+// cards.
 inline std::vector<std::size_t> deals(std::span<const std::size_t> order, std::size_t taken,
                                       int num_replicas, int rank, Policy policy) {
   const auto ranks = static_cast<std::size_t>(num_replicas);
@@ -34,14 +35,15 @@ inline std::vector<std::size_t> deals(std::span<const std::size_t> order, std::s
   return mine;
 }
 
-// `taken` entries of this rank's own list: it stands for all ranks together.
+// Skips `taken` entries of this rank's own list, although `taken` counts the entries of all
+// ranks.
 inline std::vector<std::size_t> skips_too_many(std::span<const std::size_t> order,
                                                std::size_t taken, int num_replicas, int rank,
                                                Policy policy) {
   return without_first(my_indices(order, num_replicas, rank, policy), taken);
 }
 
-// Right as long as the number of ranks stays, and divides.
+// Right only if the number of ranks stays the same and divides the samples.
 inline std::vector<std::size_t> own_list(std::span<const std::size_t> order, std::size_t taken,
                                          int num_replicas, int rank, Policy policy) {
   return without_first(my_indices(order, num_replicas, rank, policy),

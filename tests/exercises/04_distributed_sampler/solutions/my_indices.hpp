@@ -1,4 +1,4 @@
-// A padded or shortened copy, as PyTorch does it in Python.
+// Right: pads or shortens a copy, as PyTorch does in Python.
 #pragma once
 
 #include "04_distributed_sampler/exercise/policy.hpp"
