@@ -96,7 +96,7 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
       {"large-counts", "counts and whole sums are exact up to 2^53",
        "float is exact only up to 2^24 = 16,777,216: exchange sum and count as double",
        [=](Trial& trial) {
-         // Rank 0 has 2^24 + 1 right answers of 2^24 + 1, every other rank has 1 of 3.
+         // Rank 0 has 2^24 + 1 right answers of 2^24 + 1; every other rank has 1 of 3.
          const std::uint64_t many = (std::uint64_t{1} << 24U) + 1;
          const std::uint64_t count = trial.rank() == 0 ? many : 3;
          const double sum = trial.rank() == 0 ? static_cast<double>(many) : 1;

@@ -11,8 +11,7 @@
 namespace dist::exercise {
 namespace {
 
-// Asks about one rank at a time. The number of ranks may be any; those of this job do not
-// matter.
+// Asks about one rank at a time; `ranks` need not be the number of ranks in this job.
 void expect_shard(Trial& trial, const MyIndices& solution, std::span<const std::size_t> order,
                   int ranks, Policy policy) {
   for (int rank = 0; rank < ranks; ++rank) {
@@ -136,7 +135,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        ""},
       {"exact", "exact gives every sample to exactly one rank",
        "exact neither pads nor drops: rank r takes r, r + N, ... while the place is less than "
-       "n. Some ranks get one sample less",
+       "n. Some ranks get one sample fewer",
        [=](Trial& trial) {
          for (const std::size_t n : {10, 12, 9, 11, 3, 997}) {
            for (const int ranks : {4, 1, 2, 3, 7}) {

@@ -1,4 +1,5 @@
-// A batch in parts: every part counts, all weigh the same, and one message is sent.
+// Checks of a batch in parts: every part counts, all have the same weight, and one message is
+// sent.
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
 #include "tests/support/counted.hpp"
@@ -8,8 +9,9 @@ namespace {
 
 using Lengths = std::vector<std::size_t>;
 
-// Calls the solution with a backward that writes value(k, g, i) over everything, and returns
-// the order in which its parts were asked for. What an earlier step left lies in the gradients.
+// Calls the solution with a backward that overwrites all gradients with value(k, g, i), and
+// returns the order in which it was called for the parts. Beforehand, the gradients hold
+// leftovers of an earlier step.
 template <class Value>
 std::vector<std::size_t> step(Trial& trial, const Accumulates& solution, std::size_t parts,
                               GradientSet& gradients, const Value& value) {
@@ -43,18 +45,18 @@ void expect_mean(Trial& trial, const Accumulates& solution, std::size_t parts,
 }
 
 const std::string kHangHint =
-    "all ranks must call the same all-reduces: as many, of the same lengths, in the same order";
+    "all ranks must call the same all-reduces, in the same order and with the same lengths";
 
 const std::string kMessagesHint =
-    "the first K - 1 backward passes end without a message (PyTorch: no_sync): add up on this "
-    "rank, and average over the ranks once, after the last";
+    "the first K - 1 backward passes must end without a message (no_sync in PyTorch): add up "
+    "on this rank, and average over the ranks once, after the last pass";
 
 }  // namespace
 
 std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
   return {
       {"backward-calls", "backward runs once for every micro-batch, in order",
-       "for (k = 0; k < parts; ++k) backward(k), and what it leaves in the gradients is used "
+       "for (k = 0; k < parts; ++k) backward(k), and use what it leaves in the gradients "
        "before the next call",
        [=](Trial& trial) {
          for (const std::size_t parts : {4, 1, 2}) {
@@ -62,19 +64,19 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
            const std::vector<std::size_t> calls =
                step(trial, solution, parts, gradients, [](auto...) { return 1.0F; });
            trial.expect(calls.size() == parts, [&] {
-             return fmt::format("{} micro-batches: {} calls", parts, calls.size());
+             return fmt::format("{} micro-batches, but {} calls", parts, calls.size());
            });
            for (std::size_t k = 0; k < std::min(parts, calls.size()); ++k) {
              trial.expect(calls[k] == k, [&] {
-               return fmt::format("call {} was of micro-batch {}", k, calls[k]);
+               return fmt::format("call {} was for micro-batch {}", k, calls[k]);
              });
            }
          }
        },
        kHangHint},
-      {"adds-up", "every micro-batch leaves its trace in the gradients",
-       "backward overwrites what the micro-batch before it left: after each call, add the "
-       "gradients to sums of your own, and put the result back in the end",
+      {"adds-up", "every micro-batch contributes to the gradients",
+       "backward overwrites the result of the micro-batch before: after each call, add the "
+       "gradients to your own sums, and copy the result back at the end",
        [=](Trial& trial) {
          for (std::size_t only = 0; only < 3; ++only) {
            GradientSet gradients({3, 1});
@@ -82,15 +84,15 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
                 [&](std::size_t k, auto...) { return k == only ? 600.0F : 0.0F; });
            trial.expect(gradients.at(0)[0] != 0, [&] {
              return fmt::format(
-                 "micro-batch {} of 3 is lost: it alone had a gradient, and all is 0", only);
+                 "micro-batch {} of 3 is lost: only it had a gradient, but the result is 0",
+                 only);
            });
          }
        },
        kHangHint},
-      {"mean", "gradients that are all 1 have the mean 1",
-       "begin with sums of 0, and divide by K once and by N once, by N * K in all: "
-       "ReduceOp::avg divides by N. (Or give each micro-batch the weight 1 / K when you add "
-       "it)",
+      {"mean", "if all gradients are 1, their mean is 1",
+       "start with sums of 0, and divide once by K and once by N: ReduceOp::avg divides by N. "
+       "Alternatively, multiply each micro-batch by 1 / K when you add it",
        [=](Trial& trial) {
          for (const std::size_t parts : {4, 1, 2, 8}) {
            GradientSet gradients({3, 0, 1});
@@ -99,9 +101,9 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
          }
        },
        kHangHint},
-      {"values", "every micro-batch of every rank weighs the same",
-       "add up all K micro-batches first, the last one too, each with the same weight; then "
-       "average over the ranks. What is added after the message belongs to this rank alone",
+      {"values", "every micro-batch of every rank has the same weight",
+       "first add up all K micro-batches, including the last, with the same weight; then "
+       "average over the ranks. Anything added after the message counts on this rank only",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t parts : {3, 1, 4}) {
@@ -112,7 +114,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
          }
        },
        kHangHint},
-      {"messages", "every rank sends 2 (N - 1) messages, whatever the number of parts",
+      {"messages", "every rank sends 2 (N - 1) messages, for any number of parts",
        kMessagesHint,
        [=](Trial& trial) {
          const auto n = static_cast<std::uint64_t>(trial.size());
@@ -122,16 +124,16 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
              step(trial, solution, parts, gradients, [](auto...) { return 1.0F; });
            });
            trial.expect(traffic.messages_per_rank == 2 * (n - 1), [&] {
-             return fmt::format("{} parts, 3 gradients: {} messages, must be {}", parts,
+             return fmt::format("{} parts, 3 gradients: {} messages, expected {}", parts,
                                 traffic.messages_per_rank, 2 * (n - 1));
            });
            trial.expect(traffic.collectives == 0,
-                        [] { return "a collective of MPI was called"; });
+                        [] { return "an MPI collective was called"; });
          }
        },
        kHangHint},
       {"bytes", "every rank sends 2 (N - 1) / N of the elements",
-       "one number per element travels, the sum: not one for each micro-batch",
+       "send one number per element, the sum, not one per micro-batch",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          GradientSet gradients({10 * n, n});
@@ -140,18 +142,18 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
          });
          const std::uint64_t must = 2 * (n - 1) * 11 * sizeof(float);
          trial.expect(traffic.bytes_per_rank == must, [&] {
-           return fmt::format("{} bytes sent, must be {}", traffic.bytes_per_rank, must);
+           return fmt::format("{} bytes sent, expected {}", traffic.bytes_per_rank, must);
          });
        },
        kHangHint},
-      {"same-bits", "all ranks hold the same bits",
-       "what all_reduce returns is the same on all ranks: copy it back as it is, or do the "
-       "same arithmetic to it everywhere",
+      {"same-bits", "all ranks get the same bits",
+       "all_reduce gives all ranks the same bits: copy its result back unchanged, or process "
+       "it the same way on every rank",
        [=](Trial& trial) {
          GradientSet gradients({331, 7});
          step(trial, solution, 3, gradients, [&](std::size_t k, std::size_t g, std::size_t i) {
            return 1.0F / static_cast<float>(3 * trial.rank() + 7) +
-                  0.1F * static_cast<float>(i + g + k);  // no sum of these is exact
+                  0.1F * static_cast<float>(i + g + k);  // no sum of these numbers is exact
          });
          gradients.expect_same_bits(trial);
        },

@@ -1,4 +1,5 @@
-// A checkpoint: who writes, what comes back, what is refused, and the steps that follow.
+// Checks of a checkpoint: who writes it, what is loaded, what is refused, and the steps after
+// it.
 #include "tests/exercises/05_ddp_training/checkpoint_host.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 
@@ -14,7 +15,7 @@
 namespace dist::exercise {
 namespace {
 
-// Rank 0 comes late: whoever returns from save before it, knows nothing of a file.
+// Rank 0 saves late: a rank that returns from save before that did not wait for the file.
 void expect_all_wait(Trial& trial, const Checkpoints& solution) {
   const Communicator own = trial.comm().split(0, trial.rank());
   Host host(trial, solution);
@@ -31,14 +32,14 @@ void expect_all_wait(Trial& trial, const Checkpoints& solution) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   trial.expect(early == 0,
-               [] { return "another rank returned from save before rank 0 had begun"; });
+               [] { return "another rank returned from save before rank 0 had started"; });
   host.save(state);
   for (int rank = 1; rank < trial.size(); ++rank) {
     MPI_CHECK(MPI_Recv(nullptr, 0, MPI_BYTE, rank, 0, own.get(), MPI_STATUS_IGNORE));
   }
 }
 
-// SGD with momentum, whose gradient depends on the step.
+// SGD with momentum; the gradient depends on the step.
 void train(TrainingState& state, int steps) {
   for (int i = 0; i < steps; ++i, ++state.step) {
     for (std::size_t p = 0; p < state.parameters.size(); ++p) {
@@ -51,45 +52,45 @@ void train(TrainingState& state, int steps) {
 }
 
 const std::string kSaveHangHint =
-    "rank 0 threw an Error alone, or one rank waits for a message that none sends: agree first "
-    "(comm.all_agree(ok) is true on all ranks or on none), then all throw or none";
+    "only rank 0 threw an Error, or a rank waits for a message that none sends: agree first "
+    "(comm.all_agree(ok) returns the same on all ranks), then throw on all ranks or on none";
 const std::string kLoadHangHint =
-    "rank 0 knows alone that the file is bad: tell the others before anything else is sent "
-    "(comm.all_agree(ok)), and let all of them throw; else they wait for a broadcast";
+    "only rank 0 knows that the file is bad, and the others wait for a broadcast: tell them "
+    "before anything else is sent (comm.all_agree(ok)), and throw on all ranks";
 
 }  // namespace
 
 std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
   return {
-      {"rank-0-alone", "rank 0 writes the file, and nobody else does",
-       "all ranks hold the same bits: one writer is enough, and several writers of one file "
-       "tear it. if (comm.rank() == 0) ...",
+      {"rank-0-alone", "only rank 0 writes the file",
+       "all ranks hold the same bits, so one writer is enough, and several writers would "
+       "corrupt the file: if (comm.rank() == 0) ...",
        [=](Trial& trial) {
          Host host(trial, solution);
          host.save(state_of(trial, 10, 1));
          const bool there = std::filesystem::exists(host.path());
          trial.expect(there == (trial.rank() == 0), [&] {
-           return there ? "it wrote a file, too" : "there is no file after save";
+           return there ? "this rank also wrote a file" : "no file exists after save";
          });
        },
        kSaveHangHint},
-      {"everywhere", "all ranks load what rank 0's host holds",
-       "the file is on rank 0's disk alone: rank 0 reads, and broadcast (02) carries the "
-       "numbers. "
-       "The others do not know the lengths: broadcast these first, so that they can resize",
+      {"everywhere", "all ranks load what is on rank 0's host",
+       "the file is only on rank 0's disk: let rank 0 read it, and broadcast (02) the numbers. "
+       "The other ranks do not know the lengths: broadcast these first, so that they can "
+       "resize",
        [=](Trial& trial) {
          Host host(trial, solution);
          const TrainingState saved = state_of(trial, 10, 3);
          const TrainingState loaded = host.there_and_back(saved);
          trial.expect(loaded.parameters.size() == 10, [&] {
-           return fmt::format("{} parameters came back, 10 were saved",
+           return fmt::format("{} parameters were loaded, but 10 were saved",
                               loaded.parameters.size());
          });
        },
        kLoadHangHint},
-      {"values", "the parameters come back, to the bit",
-       "write the bytes themselves, in binary: reinterpret_cast<const char*>(values.data()) "
-       "and size() * sizeof(float). Printed numbers are rounded to six digits",
+      {"values", "the loaded parameters are the saved ones, bit for bit",
+       "write the raw bytes, in binary: reinterpret_cast<const char*>(values.data()) and "
+       "size() * sizeof(float). Printed numbers are rounded to six digits",
        [=](Trial& trial) {
          Host host(trial, solution);
          for (const std::size_t count : {997, 1, 0, 10}) {
@@ -101,9 +102,9 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
                       strange_state().parameters);
        },
        kLoadHangHint},
-      {"momentum", "the momentum comes back, to the bit, on all ranks",
-       "the next step depends on the optimizer's memory too: save it and broadcast it. Without "
-       "it the run goes on, with other numbers than it would have had",
+      {"momentum", "the loaded momentum is the saved one, bit for bit, on all ranks",
+       "the next step also depends on the optimizer's memory: save it and broadcast it. "
+       "Without it, the run continues with different numbers",
        [=](Trial& trial) {
          Host host(trial, solution);
          const TrainingState saved = state_of(trial, 20, 5);
@@ -112,60 +113,60 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
                       strange_state().momentum);
        },
        kLoadHangHint},
-      {"step", "the step comes back on all ranks",
-       "learning rates and the order of samples depend on it: it is part of the state, 8 "
-       "bytes, and has to be broadcast as well",
+      {"step", "all ranks load the step that was saved",
+       "learning rates and the order of samples depend on the step, so it is part of the "
+       "state. Save its 8 bytes and broadcast them",
        [=](Trial& trial) {
          Host host(trial, solution);
          for (const std::uint64_t step : {std::uint64_t{41}, strange_state().step}) {
            const TrainingState loaded = host.there_and_back(state_of(trial, 3, step));
            trial.expect(loaded.step == step, [&] {
-             return fmt::format("the step is {}, {} was saved", loaded.step, step);
+             return fmt::format("the step is {}, but {} was saved", loaded.step, step);
            });
          }
        },
        kLoadHangHint},
-      {"at-once", "the old file is whole until the new one takes its place",
-       "write to a temporary file beside it and rename that to the path when it is complete. "
-       "Who opens the file itself for writing has, for a moment, no checkpoint at all",
+      {"at-once", "the old file stays complete until the new one replaces it",
+       "write to a temporary file in the same folder, and rename it to the path when it is "
+       "complete. If you write to the path itself, there is no checkpoint at all for a moment",
        [=](Trial& trial) {
          Host host(trial, solution);
          host.save(state_of(trial, 50, 1));
          std::string before;
          if (trial.rank() == 0) {
            before = bytes_of_file(host.path());
-           // Another name of the same file: it sees what is written into it.
+           // A second name for the same file, which shows whether anything is written into it.
            std::filesystem::create_hard_link(host.path(), host.folder().file("old"));
          }
          host.save(state_of(trial, 60, 2));
          if (trial.rank() == 0) {
            trial.expect(bytes_of_file(host.folder().file("old")) == before,
-                        [] { return "the old file was written into"; });
+                        [] { return "something was written into the old file"; });
          }
        },
        kSaveHangHint},
-      {"one-file", "save leaves one file, the checkpoint",
-       "the temporary file is gone when it was renamed, and rename replaces the old file by "
-       "itself: there is nothing to move away first",
+      {"one-file", "save leaves exactly one file, the checkpoint",
+       "renaming removes the temporary file and replaces the old file, so there is no need to "
+       "move anything first",
        [=](Trial& trial) {
          Host host(trial, solution);
          host.save(state_of(trial, 5, 1));
          host.save(state_of(trial, 5, 2));
          if (trial.rank() == 0) {
            trial.expect(host.folder().names() == std::vector<std::string>{"state.ckpt"}, [&] {
-             return fmt::format("there are: {}", fmt::join(host.folder().names(), ", "));
+             return fmt::format("the folder contains: {}",
+                                fmt::join(host.folder().names(), ", "));
            });
          }
        },
        kSaveHangHint},
-      {"there-on-return", "when save has returned on any rank, the file is there",
-       "the other ranks wait in save until rank 0 is done: comm.all_agree(ok), which tells "
-       "them whether it could write, does that too",
+      {"there-on-return", "when save has returned on any rank, the file exists",
+       "the other ranks must wait in save until rank 0 is done: comm.all_agree(ok), which "
+       "tells them whether it could write, also makes them wait",
        [=](Trial& trial) { expect_all_wait(trial, solution); }, kSaveHangHint},
       {"no-folder", "all ranks throw when rank 0 cannot write",
-       "a stream that could not open or write says so by `!file`; make an Error of it on all "
-       "ranks, by comm.all_agree(ok). A checkpoint that was silently not written is worse than "
-       "none",
+       "if a stream could not open or write, `!file` is true: call comm.all_agree(ok), and "
+       "throw an Error on all ranks. A save that fails silently is worse than no checkpoint",
        [=](Trial& trial) {
          Host host(trial, solution);
          host.expect_error("a folder that does not exist", [&] {
@@ -175,16 +176,16 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        },
        kSaveHangHint},
       {"no-file", "all ranks throw when there is nothing to load",
-       "rank 0 finds out, and the others must hear of it: comm.all_agree(ok) before the "
-       "broadcasts, then all throw Error",
+       "rank 0 finds out first and must tell the others: call comm.all_agree(ok) before the "
+       "broadcasts, then throw Error on all ranks",
        [=](Trial& trial) {
          Host host(trial, solution);
          host.expect_error("no file", [&] { host.load(); });
        },
        kLoadHangHint},
-      {"torn", "a file that is shorter or longer than it was written is refused",
-       "the file says at its beginning how many numbers follow: compare that with its size "
-       "(std::filesystem::file_size), before you read and before you resize anything",
+      {"torn", "a file that is shorter or longer than what was written is refused",
+       "store at the beginning of the file how many numbers follow, and compare that with the "
+       "file's size (std::filesystem::file_size) before you read or resize anything",
        [=](Trial& trial) {
          Host host(trial, solution);
          host.save(state_of(trial, 7, 1));
@@ -200,9 +201,10 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          host.expect_refused("four bytes too many", whole + std::string(4, '\0'));
        },
        kLoadHangHint},
-      {"foreign", "a file of somebody else's is refused",
-       "begin your file with a number of your choice (not 0) and refuse one that begins "
-       "otherwise: its first bytes are no lengths, and resizing by them may take all memory",
+      {"foreign", "a file from a different program is refused",
+       "start your file with a number of your choice (not 0), and refuse a file that starts "
+       "differently: its first bytes are not lengths, and resizing by them may use up all "
+       "memory",
        [=](Trial& trial) {
          Host host(trial, solution);
          for (const std::size_t length : {8, 16, 20, 24, 28, 32, 40, 48, 56, 64, 200}) {
@@ -214,9 +216,9 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          host.expect_refused("a text", "3 parameters: 1 2 3\nstep 5\n");
        },
        kLoadHangHint},
-      {"resume", "a run that goes on takes the very steps that it would have taken",
+      {"resume", "a resumed run takes exactly the steps that it would have taken",
        "compare parameters, momentum and step before save and after load, bit by bit: one of "
-       "them is not the same",
+       "them differs",
        [=](Trial& trial) {
          TrainingState whole = state_of(trial, 33, 0);
          TrainingState cut = whole;

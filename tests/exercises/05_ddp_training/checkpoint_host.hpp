@@ -1,4 +1,4 @@
-// What the checks of a checkpoint save, and where.
+// The states that the checks of a checkpoint save, and where they save them.
 #pragma once
 
 #include "common/check.hpp"
@@ -17,7 +17,7 @@
 
 namespace dist::exercise {
 
-// `count` parameters and as many of momentum; every number says where it belongs.
+// `count` parameters and `count` numbers of momentum; every number tells where it belongs.
 inline TrainingState state_of(const Trial& trial, std::size_t count, std::uint64_t step) {
   TrainingState state;
   for (std::size_t i = 0; i < count; ++i) {
@@ -28,7 +28,7 @@ inline TrainingState state_of(const Trial& trial, std::size_t count, std::uint64
   return state;
 }
 
-// What text and comparisons lose.
+// Values that are lost in text or by comparison.
 inline TrainingState strange_state() {
   using Limits = std::numeric_limits<float>;
   return {.parameters = {1.0F / 3.0F, -0.0F, Limits::denorm_min(), Limits::max(), 16777217.0F,
@@ -45,17 +45,18 @@ inline bool same_bits(std::span<const float> a, std::span<const float> b) {
 inline void expect_equal(Trial& trial, const std::string& what, std::span<const float> got,
                          std::span<const float> must) {
   trial.expect(got.size() == must.size(), [&] {
-    return fmt::format("{} {} came back, {} were saved", got.size(), what, must.size());
+    return fmt::format("{}: {} elements were loaded, but {} were saved", what, got.size(),
+                       must.size());
   });
   for (std::size_t i = 0; i < std::min(got.size(), must.size()); ++i) {
     trial.expect(same_bits(got.subspan(i, 1), must.subspan(i, 1)), [&] {
-      return fmt::format("{}: element {} is {:.9g}, {:.9g} was saved", what, i, got[i],
+      return fmt::format("{}: element {} is {:.9g}, but {:.9g} was saved", what, i, got[i],
                          must[i]);
     });
   }
 }
 
-// A checkpoint in a folder of this rank's own: only rank 0's holds the file.
+// A checkpoint in this rank's own folder: only rank 0's folder holds the file.
 class Host {
  public:
   Host(Trial& trial, const Checkpoints& solution) : trial_(trial), solution_(solution) {}
@@ -64,14 +65,14 @@ class Host {
   const ScratchFolder& folder() const { return folder_; }
 
   void save(const TrainingState& state) { solution_(trial_.comm(), path())->save(state); }
-  // By another object: a new process would have no other.
+  // Loads with a new object, as a new process would.
   TrainingState load() { return solution_(trial_.comm(), path())->load(); }
   TrainingState there_and_back(const TrainingState& state) {
     save(state);
     return load();
   }
 
-  // Rank 0's file gets these bytes; all ranks must then refuse to load it.
+  // Writes these bytes to rank 0's file; all ranks must then refuse to load it.
   void expect_refused(const std::string& what, const std::string& bytes) {
     if (trial_.rank() == 0) write_bytes(path(), bytes);
     expect_error(what, [&] { load(); });
@@ -79,10 +80,11 @@ class Host {
   void expect_error(const std::string& what, const std::function<void()>& call) {
     try {
       call();
-      trial_.wrong(what + ": it returned as if all were well");
+      trial_.wrong(what + ": the call returned without an error");
     } catch (const Error&) {
     } catch (const std::exception& other) {
-      trial_.wrong(fmt::format("{}: it threw what is no dist::Error: {}", what, other.what()));
+      trial_.wrong(
+          fmt::format("{}: the exception is not a dist::Error: {}", what, other.what()));
     }
   }
 

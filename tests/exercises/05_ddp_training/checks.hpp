@@ -1,4 +1,4 @@
-// What lesson 5's exercises must do.
+// The checks of lesson 5's exercises.
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
@@ -37,7 +37,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution);
 std::vector<Check> checks_of_overlap(const Overlaps& solution);
 // checkpoint_checks.cpp
 std::vector<Check> checks_of_checkpoint(const Checkpoints& solution);
-// nccl_checks.cpp; in the emulated build only
+// nccl_checks.cpp, in the emulated build only
 std::vector<Check> checks_of_nccl_average(const NcclAverages& solution);
 
 }  // namespace dist::exercise

@@ -1,6 +1,6 @@
-// A process group that writes down what it is asked, and does the work as late as it may: what
-// was started is averaged when somebody waits for it, in the order in which it was started. In
-// between the tensor is of no use to anybody: it holds NaN.
+// A process group that records each call and does the work as late as allowed: an all-reduce
+// runs when it is waited for, in the order in which all were started. Until then its tensor
+// holds NaN, so that nobody can use it.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
@@ -30,10 +30,10 @@ class DeferredProcessGroup : public ProcessGroup {
     return std::make_unique<DeferredWork>(*this, started_.size() - 1);
   }
   std::unique_ptr<Work> broadcast(const Tensor&, int, const Stream&) override {
-    throw Error("an all-reduce is wanted here, not a broadcast");
+    throw Error("this exercise needs an all-reduce, not a broadcast");
   }
   std::unique_ptr<Work> mean(std::span<double>, std::span<double>, const Stream&) override {
-    throw Error("an all-reduce is wanted here, not the mean of a loss");
+    throw Error("this exercise needs an all-reduce, not the mean of a loss");
   }
   const Communicator& comm() const override { return comm_; }
   void synchronize(const Stream&) override {
@@ -42,13 +42,13 @@ class DeferredProcessGroup : public ProcessGroup {
   bool overlaps() const override { return true; }
   std::string description() const override { return "deferred"; }
 
-  // The elements of each all-reduce, in the order in which they were started.
+  // The number of elements of each all-reduce, in the order in which they were started.
   std::vector<std::size_t> sizes() const {
     std::vector<std::size_t> all;
     for (const Started& started : started_) all.push_back(started.tensor.numel());
     return all;
   }
-  // How many nobody has waited for.
+  // How many of them nobody has waited for.
   std::size_t not_waited_for() const {
     return static_cast<std::size_t>(std::ranges::count(started_, false, &Started::waited));
   }

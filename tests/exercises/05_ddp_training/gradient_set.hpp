@@ -1,4 +1,4 @@
-// A model's gradients for checks: several spans, each between guard zones of its own.
+// A model's gradients for checks: several spans, each with its own guard zones.
 #pragma once
 
 #include "common/check.hpp"
@@ -41,7 +41,7 @@ class GradientSet {
     }
   }
 
-  // Every element must be expected(g, i), up to rounding.
+  // Every element must be expected(g, i), within rounding.
   template <class Expected>
   void expect(Trial& trial, const Expected& expected, double tolerance = 1e-6) {
     for (std::size_t g = 0; g < count(); ++g) {
@@ -49,14 +49,14 @@ class GradientSet {
         const double want = expected(g, i);
         if (std::abs(at(g)[i] - want) <= tolerance * std::abs(want)) continue;
         return trial.wrong(
-            fmt::format("{}: element {} is {}, must be {}", name(g), i, at(g)[i], want));
+            fmt::format("{}: element {} is {}, expected {}", name(g), i, at(g)[i], want));
       }
     }
   }
   void expect_guards(Trial& trial) {
     for (std::size_t g = 0; g < count(); ++g) {
       trial.expect(gradients_[g].intact(),
-                   [&] { return name(g) + ": something was written outside of it"; });
+                   [&] { return name(g) + ": something was written out of bounds"; });
     }
   }
   // All ranks must hold rank 0's bits.
@@ -67,8 +67,8 @@ class GradientSet {
                           trial.comm().get()));
       for (std::size_t i = 0; i < of_rank_0.size(); ++i) {
         trial.expect(at(g)[i] == of_rank_0[i], [&] {
-          return fmt::format("{}: element {} is {:.9g}, on rank 0 {:.9g}", name(g), i, at(g)[i],
-                             of_rank_0[i]);
+          return fmt::format("{}: element {} is {:.9g} here, but {:.9g} on rank 0", name(g), i,
+                             at(g)[i], of_rank_0[i]);
         });
       }
     }

@@ -1,6 +1,6 @@
-// An average beside the computation: is it right, does the host go on, and what waits for what?
-// Where two pieces of work must be ordered, a gate holds the first up, so that whatever does
-// not wait for it comes out of order every time.
+// Checks of an average that overlaps with computation: is it right, does the host continue, and
+// what waits for what? When work must wait for other work, a gate delays the latter, so a
+// missing wait shows up every time.
 #include "tests/exercises/05_ddp_training/checks.hpp"
 
 #if DIST_CUDA_EMULATED
@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Holds a stream up until the host opens it; at last opens by itself.
+// Holds up a stream until the host opens the gate, or until a time limit.
 class Gate {
  public:
   void hold(const Stream& stream) {
@@ -33,7 +33,7 @@ class Gate {
       }
     });
   }
-  // False if the stream has waited in vain until now.
+  // False if the stream has reached the time limit.
   bool open() {
     const std::lock_guard lock(state_->mutex);
     state_->open = true;
@@ -51,12 +51,12 @@ class Gate {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// The judge sets up as many (EMULATED_GPUS).
+// The judge provides one GPU per rank (EMULATED_GPUS).
 Device gpu_of(const Trial& trial) {
   return {DeviceType::cuda, trial.rank()};
 }
 
-// A rank's GPU: two streams, and a tensor that the first one computes.
+// A rank's GPU: two streams, and a tensor that the compute stream computes.
 class Bench {
  public:
   Bench(Trial& trial, const NcclAverages& solution, std::size_t count = 500)
@@ -73,7 +73,7 @@ class Bench {
 
   void call() { solution_(nccl_, tensor_, compute_, communication_); }
 
-  // What backward does: queued on `compute`.
+  // Queues on `compute` what backward does.
   void compute_gradients() {
     std::vector<float> values(tensor_.numel());
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = trial_.value(trial_.rank(), i);
@@ -81,7 +81,7 @@ class Bench {
       std::memcpy(to, values.data(), values.size() * sizeof(float));
     });
   }
-  // What the optimizer does: queued on `compute`, and looked at later.
+  // Queues on `compute` what the optimizer does; the result is examined later.
   std::shared_ptr<std::vector<float>> read_gradients() {
     auto seen = std::make_shared<std::vector<float>>(tensor_.numel());
     emulation::enqueue(compute_.get(), [seen, from = tensor_.data()] {
@@ -90,7 +90,7 @@ class Bench {
     return seen;
   }
 
-  // Gives work on `stream` that should wait the time to be done without waiting.
+  // Gives work on `stream` that ought to wait the time to run without waiting.
   bool finishes_early(const Stream& stream) {
     const auto limit = std::chrono::steady_clock::now() + 200ms;
     while (std::chrono::steady_clock::now() < limit) {
@@ -111,7 +111,7 @@ class Bench {
       for (int rank = 0; rank < trial_.size(); ++rank) sum += trial_.value(rank, i);
       const double must = sum / trial_.size();
       if (std::abs(seen[i] - must) <= 1e-6 * must) continue;
-      return trial_.wrong(fmt::format("{} elements: {} {} in element {}, must be {}",
+      return trial_.wrong(fmt::format("{} elements: {} {} in element {}, expected {}",
                                       seen.size(), who, seen[i], i, must));
     }
   }
@@ -126,7 +126,7 @@ class Bench {
   Tensor tensor_;
 };
 
-// Calls the solution while `held` stands still, and expects the call to return all the same.
+// Calls the solution while one stream is held up; the call must return anyway.
 void expect_host_goes_on(Trial& trial, const NcclAverages& solution, bool hold_compute) {
   Bench bench(trial, solution);
   Gate gate;
@@ -135,47 +135,47 @@ void expect_host_goes_on(Trial& trial, const NcclAverages& solution, bool hold_c
   bench.call();
   const bool in_time = gate.open();
   trial.expect(in_time, [&] {
-    return fmt::format("{} stood still, and the call did not return before it went on",
+    return fmt::format("the call did not return while the {} stream was held up",
                        hold_compute ? "compute" : "communication");
   });
   bench.finish();
 }
 
 const std::string kHangHint =
-    "every rank calls ncclAllReduce once, and no stream waits for an event that comes behind "
-    "it";
+    "every rank must call ncclAllReduce once, and no stream may wait for an event that is "
+    "queued behind the wait";
 
 }  // namespace
 
 std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
   return {
       {"values", "the tensor becomes the average over the ranks",
-       "ncclAvg divides by the number of ranks; after ncclSum the tensor holds N times the "
+       "ncclAvg divides by the number of ranks; after ncclSum, the tensor holds N times the "
        "average",
        [=](Trial& trial) {
          for (const std::size_t count : {997, 1, 4096}) {
            Bench bench(trial, solution, count);
            bench.compute_gradients();
-           bench.compute().synchronize();  // nothing to be ordered yet
+           bench.compute().synchronize();  // no ordering needed yet
            bench.call();
            bench.finish();
            const auto seen = bench.read_gradients();
            bench.finish();
-           bench.expect_average(*seen, "it is");
+           bench.expect_average(*seen, "the result is");
          }
        },
        kHangHint},
-      {"host-goes-on", "the host queues, and does not wait",
-       "synchronize() keeps the host waiting, which should queue the next layer's backward: "
-       "every result stays right, and the overlap is lost. An event makes one stream wait for "
-       "another and the host for nobody",
+      {"host-goes-on", "the host queues the work and does not wait",
+       "synchronize() keeps the host waiting instead of queueing the next layer's backward. "
+       "The results are still right, but the overlap is lost. With an event, one stream waits "
+       "for the other, and the host does not wait",
        [=](Trial& trial) {
          expect_host_goes_on(trial, solution, true);
          expect_host_goes_on(trial, solution, false);
        },
        kHangHint},
       {"after-compute", "the all-reduce waits for the work queued on compute",
-       "the tensor may still be computed when ncclAllReduce is queued on another stream: "
+       "another stream may still be computing the tensor when ncclAllReduce runs: call "
        "communication.wait(compute.record_event()) before it",
        [=](Trial& trial) {
          Bench bench(trial, solution);
@@ -188,12 +188,12 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
          bench.finish();
          const auto seen = bench.read_gradients();
          bench.finish();
-         bench.expect_average(*seen, "backward was slow, and there is");
+         bench.expect_average(*seen, "backward was slow, and the result is");
        },
        kHangHint},
-      {"before-compute", "work queued on compute afterwards waits for the all-reduce",
+      {"before-compute", "work queued on compute after the call waits for the all-reduce",
        "the optimizer's kernels are queued on compute and may run before the all-reduce is "
-       "done: compute.wait(communication.record_event()), recorded after it was queued",
+       "done: call compute.wait(communication.record_event()) after ncclAllReduce",
        [=](Trial& trial) {
          if (trial.size() == 1) return;
          Bench bench(trial, solution);
@@ -209,9 +209,8 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
        },
        kHangHint},
       {"communication-stream", "the all-reduce runs on the communication stream",
-       "the last argument of ncclAllReduce is the stream on which it runs: "
-       "communication.get(). On "
-       "compute it is in order by itself, and nothing can be computed beside it",
+       "the last argument of ncclAllReduce is its stream: pass communication.get(). On compute "
+       "the order is right without any waits, but nothing can be computed at the same time",
        [=](Trial& trial) {
          if (trial.size() == 1) return;
          Bench bench(trial, solution);
@@ -223,7 +222,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
          gate.open();
          bench.finish();
          trial.expect(!early, [] {
-           return "compute was done with the all-reduce while communication stood still";
+           return "the all-reduce ran on compute while communication was held up";
          });
        },
        kHangHint},

@@ -1,4 +1,5 @@
-// Buckets: what starts when, whether it is waited for, and what the next step finds.
+// Checks of buckets: when each one starts, whether it is waited for, and the state for the next
+// step.
 #include "common/stream.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/deferred_process_group.hpp"
@@ -20,7 +21,7 @@ const BucketPlan kPlan{{4, 3}, {2, 1}, {0}};
 const Order kSizes{4, 6, 7};
 const Order kBackward{4, 3, 2, 1, 0};
 
-// One model, and a solution at work on it.
+// A model and a solution that works on it.
 class Bench {
  public:
   Bench(Trial& trial, const Overlaps& solution)
@@ -57,14 +58,14 @@ class Bench {
     gradients_.expect_guards(trial_);
   }
 
-  // Marks the gradients ready in this order, and expects so many all-reduces after each call.
+  // Marks the gradients ready in this order, and expects started[i] all-reduces after call i.
   void expect_started(const Order& order, const Order& started) {
     for (std::size_t call = 0; call < order.size(); ++call) {
       sync_->mark_ready(order[call]);
       trial_.expect(group_.sizes().size() == started[call], [&] {
         return fmt::format(
-            "with {} ready, {} of the buckets [4.weight 2.bias] [2.weight 0.bias] "
-            "[0.weight] are under way, must be {}",
+            "with {} ready, {} of the buckets [4.weight 2.bias] [2.weight 0.bias] [0.weight] "
+            "have started, expected {}",
             ready(order, call), group_.sizes().size(), started[call]);
       });
     }
@@ -83,7 +84,7 @@ class Bench {
   std::unique_ptr<GradientSync> sync_;
 };
 
-// What finalize says when gradient `missing` was never ready: nullopt if it says nothing.
+// What finalize throws if gradient `missing` was never ready: nullopt if it throws nothing.
 std::optional<std::string> complaint(Bench& bench, std::size_t missing) {
   for (const std::size_t index : kBackward) {
     if (index != missing) bench.sync().mark_ready(index);
@@ -93,12 +94,12 @@ std::optional<std::string> complaint(Bench& bench, std::size_t missing) {
   } catch (const Error& error) {
     return error.what();
   } catch (const std::exception& other) {
-    return fmt::format("an exception that is no dist::Error: {}", other.what());
+    return fmt::format("the exception is not a dist::Error: {}", other.what());
   }
   return std::nullopt;
 }
 
-// Through the lesson's own group, whose thread works while this one goes on.
+// Uses the lesson's own process group, whose thread works while this one continues.
 void expect_real(Trial& trial, const Overlaps& solution) {
   const Stream stream(Device{});
   const auto group =
@@ -130,9 +131,9 @@ const std::string kHangHint =
 
 std::vector<Check> checks_of_overlap(const Overlaps& solution) {
   return {
-      {"one-per-bucket", "a step is one all-reduce per bucket, of all its elements",
-       "the gradients of a bucket travel in one message: allocate it in the constructor, as "
-       "long as its gradients together",
+      {"one-per-bucket", "a step makes one all-reduce per bucket, of all its elements",
+       "a bucket's gradients share one message: allocate it in the constructor, long enough "
+       "for all of them",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
@@ -140,33 +141,34 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          Order sizes = bench.group().sizes();
          std::ranges::sort(sizes);
          trial.expect(sizes == kSizes, [&] {
-           return fmt::format("all-reduces of {} elements, must be of 4, 6 and 7",
+           return fmt::format("all-reduces of {} elements, expected 4, 6 and 7",
                               fmt::join(sizes, ", "));
          });
        },
        kHangHint},
-      {"complete", "no bucket leaves before the last of its gradients is ready",
-       "count for each bucket how many gradients are missing; its message is complete when "
-       "none is. What is written into it later does not travel",
+      {"complete", "no bucket starts before its last gradient is ready",
+       "count for each bucket how many gradients are missing, and start it when that is 0. "
+       "Anything written into its message later is not sent",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          bench.sync().mark_ready(4);
          trial.expect(bench.group().sizes().empty(), [] {
-           return "4.weight alone is ready, and its bucket, with 2.bias in it, is under way";
+           return "only 4.weight is ready, but its bucket, which also contains 2.bias, has "
+                  "started";
          });
        },
        kHangHint},
-      {"in-backward", "a bucket leaves in the call that completes it",
-       "start the all-reduce in mark_ready. In finalize backward is over, and there is nothing "
-       "left to hide it behind: the result is right and the overlap is lost",
+      {"in-backward", "a bucket starts in the call that completes it",
+       "start the all-reduce in mark_ready. By the time of finalize, backward is over, and "
+       "nothing is left to hide it behind: the result is right, but the overlap is lost",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          bench.expect_started(kBackward, {0, 1, 1, 2, 3});
        },
        kHangHint},
       {"goes-on", "mark_ready does not wait for what it starts",
-       "all_reduce returns a Work at once: keep it, and return to backward. Who waits for it "
-       "here has no overlap, only smaller messages",
+       "all_reduce returns a Work at once: keep it, and return to backward. If you wait here, "
+       "there is no overlap, only smaller messages",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
@@ -178,9 +180,9 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        },
        kHangHint},
       {"in-order", "buckets start strictly in order, whichever is full first",
-       "a full bucket waits for its predecessors: keep the number of the next bucket to start, "
-       "and start no other. Another rank may be ready in another order, and would add up "
-       "gradients of different layers",
+       "a full bucket waits for the buckets before it: keep the index of the next bucket to "
+       "start, and start no other. Gradients may become ready in a different order on another "
+       "rank, and then gradients of different layers would be added together",
        [=](Trial& trial) {
          for (const Order& order :
               {Order{0, 1, 2, 3, 4}, Order{2, 1, 4, 3, 0}, Order{4, 0, 3, 2, 1}}) {
@@ -192,17 +194,17 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
                                                         std::min(sizes.size(), kSizes.size()))),
                           [&] {
                             return fmt::format(
-                                "{} was ready, and buckets of {} elements left, "
-                                "in this order; bucket 0 has 4, 1 has 6, 2 has 7",
+                                "when {} became ready, buckets of {} elements had started, in "
+                                "this order; the buckets have 4, 6 and 7 elements",
                                 kNames[index], fmt::join(sizes, ", "));
                           });
            }
          }
        },
        kHangHint},
-      {"catches-up", "a bucket that others waited for takes them with it",
-       "one call may complete several buckets: while the next bucket is full, start it. With "
-       "`if` the ones behind it wait for a call that may never come",
+      {"catches-up", "a bucket that completes also starts the full buckets that waited for it",
+       "one call may allow several buckets to start: start the next bucket while it is full. "
+       "With `if` instead of `while`, the ones behind it wait for a call that may never come",
        [=](Trial& trial) {
          {
            Bench bench(trial, solution);
@@ -213,9 +215,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        },
        kHangHint},
       {"waited-for", "finalize waits for every bucket",
-       "keep the Work of every bucket and call wait(compute) for each of them in finalize, "
-       "before you read its message: without it the optimizer eats buckets that nobody has "
-       "averaged yet",
+       "keep the Work of every bucket, and in finalize call wait(compute) for each before you "
+       "read its message. Otherwise the optimizer uses buckets that have not been averaged yet",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
@@ -227,13 +228,12 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        },
        kHangHint},
       {"values", "every gradient becomes the average over the ranks",
-       "copy gradients into the bucket's message before its all-reduce starts, and back into "
-       "the "
-       "gradients after the wait, each at the offset where it was put; ReduceOp::avg divides",
+       "copy the gradients into the bucket's message before its all-reduce starts, and back "
+       "into the gradients after the wait, each at its own offset; ReduceOp::avg divides",
        [=](Trial& trial) {
          for (std::size_t turn = 0; turn < kBackward.size(); ++turn) {
            Bench bench(trial, solution);
-           Order order = kBackward;  // another one on every rank
+           Order order = kBackward;  // a different one on every rank
            std::ranges::rotate(
                order, order.begin() +
                           static_cast<std::ptrdiff_t>(
@@ -244,9 +244,9 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          }
        },
        kHangHint},
-      {"next-step", "the next step begins as the first did",
-       "finalize sets everything back: which gradients are ready, how many each bucket misses, "
-       "and that bucket 0 is the next to start",
+      {"next-step", "the next step starts like the first",
+       "finalize must reset everything: which gradients are ready, how many each bucket is "
+       "missing, and that bucket 0 is the next to start",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          for (std::size_t step = 0; step < 3; ++step) {
@@ -258,31 +258,31 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          }
        },
        kHangHint},
-      {"missing", "a gradient that never became ready is named by an Error",
+      {"missing", "an Error names the gradient that never became ready",
        "remember for each gradient whether it was marked. If one was not, its bucket and all "
-       "after it were never sent, and the model would learn without them: throw Error with its "
-       "name, before waiting",
+       "after it were never sent, and the model would train without them: throw an Error with "
+       "its name before you wait",
        [=](Trial& trial) {
          for (std::size_t missing = 0; missing < kNames.size(); ++missing) {
            Bench bench(trial, solution);
            const auto text = complaint(bench, missing);
            trial.expect(text.has_value(), [&] {
              return fmt::format(
-                 "{} was never marked ready, and finalize returned as if it had been",
+                 "{} was never marked ready, but finalize returned without an error",
                  kNames[missing]);
            });
            trial.expect(!text || text->find(kNames[missing]) != std::string::npos, [&] {
-             return fmt::format("{} is missing, and finalize threw: {}", kNames[missing],
+             return fmt::format("{} is missing, but finalize threw: {}", kNames[missing],
                                 *text);
            });
-           trial.expect(!text || text->find("no dist::Error") == std::string::npos,
+           trial.expect(!text || text->find("not a dist::Error") == std::string::npos,
                         [&] { return *text; });
          }
        },
        kHangHint},
-      {"real-group", "it works with a group that works beside it",
-       "between the start of an all-reduce and the end of its wait the message belongs to the "
-       "group: do not touch it. Gradients may be empty, and buckets of any length",
+      {"real-group", "it works with a process group that runs in a thread of its own",
+       "from the start of an all-reduce to the end of its wait, the message belongs to the "
+       "group: do not touch it. Gradients may be empty, and buckets may have any length",
        [=](Trial& trial) { expect_real(trial, solution); }, kHangHint},
   };
 }

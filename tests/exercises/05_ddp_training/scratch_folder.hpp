@@ -1,5 +1,5 @@
-// A folder of this rank's own, which goes away with the object (and with the judge, if the
-// program is ended before).
+// A folder of this rank's own, which is deleted with the object, or by the judge if the program
+// ends before that.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace dist::exercise {
 class ScratchFolder {
  public:
   ScratchFolder() {
-    const char* const given = std::getenv("EXERCISE_SCRATCH");  // by judge
+    const char* const given = std::getenv("EXERCISE_SCRATCH");  // set by judge
     const std::filesystem::path base = given != nullptr
                                            ? std::filesystem::path(given)
                                            : std::filesystem::temp_directory_path();

@@ -1,5 +1,5 @@
-// One message for all gradients: whether it comes back, whether it is the average, what it
-// costs.
+// Checks of one message for all gradients: whether it is copied back, whether it is the
+// average, and what it costs.
 #include "03_all_reduce/all_reduce.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using Lengths = std::vector<std::size_t>;
 
-// Models: weights and biases, with and without empty ones, down to no parameter at all.
+// Models: weights and biases, with and without empty ones, and models without parameters.
 std::vector<Lengths> models(const Trial& trial) {
   const auto n = static_cast<std::size_t>(trial.size());
   return {{12, 3, 6, 2}, {n, 1}, {1}, {0, 5, 0, 0, 7, 0}, {n - 1, n + 1, 997}, {0, 0}, {}};
@@ -22,7 +22,7 @@ void fill_tracers(Trial& trial, GradientSet& gradients) {
       [&](std::size_t g, std::size_t i) { return trial.value(trial.rank(), 100 * g + i); });
 }
 
-// No sum of these is exact.
+// No sum of these numbers is exact.
 void fill_inexact(const Trial& trial, GradientSet& gradients) {
   gradients.fill([&](std::size_t g, std::size_t i) {
     const float scale = trial.rank() % 2 == 0 ? 0.001F : 7.0F;
@@ -42,8 +42,8 @@ Traffic traffic_of(Trial& trial, const SyncGradients& solution, const Lengths& l
   return counted(trial.comm(), [&] { solution(trial.comm(), gradients.spans()); });
 }
 
-// Rank r holds its share (8^r) in every element; expects the mean of all in gradients [first,
-// end).
+// Rank r holds its share (8^r) in every element; expects the mean of all shares in gradients
+// [first, end).
 void expect_shares(Trial& trial, const SyncGradients& solution, std::size_t first,
                    std::size_t end) {
   GradientSet gradients({12, 3, 6, 2});
@@ -58,7 +58,7 @@ void expect_shares(Trial& trial, const SyncGradients& solution, std::size_t firs
   }
 }
 
-// With more than one rank, an average differs from what every rank had before.
+// With more than one rank, the average differs from each rank's own share.
 void expect_change(Trial& trial, const SyncGradients& solution, bool last) {
   GradientSet gradients({12, 3, 6, 2});
   gradients.fill([&](std::size_t, std::size_t) { return share_of(trial.rank()); });
@@ -72,28 +72,28 @@ void expect_change(Trial& trial, const SyncGradients& solution, bool last) {
 }
 
 const std::string kHangHint =
-    "all ranks must call the same all-reduces of the same lengths, whatever their gradients "
-    "hold, and empty ones too";
+    "all ranks must call the same all-reduces with the same lengths, whatever their gradients "
+    "hold, and also for empty gradients";
 
 }  // namespace
 
 std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
   return {
-      {"copied-back", "the averages are where the gradients were",
-       "the all-reduce worked on the flat message. The optimizer reads the gradients: copy the "
-       "averages back into them",
+      {"copied-back", "the gradients receive the averages",
+       "the all-reduce changed only the flat message, but the optimizer reads the gradients: "
+       "copy the averages back into them",
        [=](Trial& trial) { expect_change(trial, solution, false); }, kHangHint},
       {"every-gradient", "no gradient is left out",
-       "the message must be as long as all gradients together, from the first to the last. A "
-       "single bias that is not averaged makes the replicas part, while every loss still falls",
+       "the message must contain all gradients, from the first to the last. If a single bias "
+       "is not averaged, the replicas diverge, while every loss still falls",
        [=](Trial& trial) { expect_change(trial, solution, true); }, kHangHint},
-      {"shares", "every element holds every rank's share once, as an average",
-       "a sum is N times the gradient, as if the learning rate were N times as large: "
-       "ReduceOp::avg divides, once; nobody needs to divide again",
+      {"shares", "every element is the average of every rank's share, counted once",
+       "a sum is N times the average, as if the learning rate were N times as large. "
+       "ReduceOp::avg already divides: do not divide again",
        [=](Trial& trial) { expect_shares(trial, solution, 0, 4); }, kHangHint},
-      {"values", "every gradient gets its own averages back, whatever the lengths",
-       "gradient k begins in the message where gradient k - 1 ends, on the way in as on the "
-       "way back: walk over them twice in the same order with one offset",
+      {"values", "every gradient gets its own averages back, for all lengths",
+       "in the message, gradient k starts where gradient k - 1 ends, both when you pack and "
+       "when you unpack: loop over the gradients twice in the same order, with one offset",
        [=](Trial& trial) {
          for (const Lengths& lengths : models(trial)) {
            GradientSet gradients(lengths);
@@ -104,8 +104,8 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
          }
        },
        kHangHint},
-      {"guard-zones", "nothing is written outside of the gradients",
-       "copy exactly gradients[k].size() elements back into gradient k, which may be none",
+      {"guard-zones", "nothing is written outside the gradients",
+       "copy exactly gradients[k].size() elements back into gradient k; there may be 0",
        [=](Trial& trial) {
          for (const Lengths& lengths : models(trial)) {
            GradientSet gradients(lengths);
@@ -115,41 +115,40 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
          }
        },
        kHangHint},
-      {"messages", "every rank sends 2 (N - 1) messages, all to the right",
-       "one all-reduce for each gradient costs 2 (N - 1) messages for each: copy all gradients "
-       "behind each other into one vector and reduce that, with AllReduceAlgorithm::ring",
+      {"messages", "every rank sends 2 (N - 1) messages, all to its right",
+       "one all-reduce per gradient costs 2 (N - 1) messages each: copy all gradients one "
+       "after the other into one vector, and reduce that with AllReduceAlgorithm::ring",
        [=](Trial& trial) {
          const auto n = static_cast<std::uint64_t>(trial.size());
          for (const Lengths& lengths :
               {Lengths{12, 3, 6, 2}, Lengths{40}, Lengths{0, 5, 0, 0, 7, 0}}) {
            const Traffic traffic = traffic_of(trial, solution, lengths);
            trial.expect(traffic.messages_per_rank == 2 * (n - 1), [&] {
-             return fmt::format("{} gradients: {} messages, must be {}", lengths.size(),
+             return fmt::format("{} gradients: {} messages, expected {}", lengths.size(),
                                 traffic.messages_per_rank, 2 * (n - 1));
            });
            trial.expect(traffic.collectives == 0,
-                        [] { return "a collective of MPI was called"; });
-           trial.expect(
-               traffic.peers == (n == 1 ? std::vector<int>{} : std::vector<int>{1}),
-               [] { return "rank 0 sends to another rank than the one on its right"; });
+                        [] { return "an MPI collective was called"; });
+           trial.expect(traffic.peers == (n == 1 ? std::vector<int>{} : std::vector<int>{1}),
+                        [] { return "rank 0 sends to a rank other than its right neighbour"; });
          }
        },
        kHangHint},
       {"bytes", "every rank sends 2 (N - 1) / N of the elements",
-       "the message holds each element once and nothing else: no gradient padded to the length "
-       "of another",
+       "the message must hold each element once and nothing else: do not pad a gradient to the "
+       "length of another",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          const Traffic traffic = traffic_of(trial, solution, {10 * n, n, 3 * n, 0});
          const std::uint64_t must = 2 * (n - 1) * 14 * sizeof(float);
          trial.expect(traffic.bytes_per_rank == must, [&] {
-           return fmt::format("{} elements: {} bytes sent, must be {}", 14 * n,
+           return fmt::format("{} elements: {} bytes sent, expected {}", 14 * n,
                               traffic.bytes_per_rank, must);
          });
        },
        kHangHint},
-      {"same-bits", "all ranks hold the same bits",
-       "what all_reduce returns is the same on all ranks: copy it back as it is",
+      {"same-bits", "all ranks get the same bits",
+       "all_reduce gives all ranks the same bits: copy its result back unchanged",
        [=](Trial& trial) {
          GradientSet gradients({331, 7, 128, 1});
          fill_inexact(trial, gradients);
@@ -158,9 +157,9 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        },
        kHangHint},
       {"order", "the message holds the gradients in the given order",
-       "gradient 0 comes first in the message, then gradient 1, and so on, and ReduceOp::avg "
-       "makes the average: where an element lies, and when it is divided, decides how the ring "
-       "rounds it, and ./learn mine compares bits",
+       "put gradient 0 first in the message, then gradient 1, and so on, and use "
+       "ReduceOp::avg. How the ring rounds an element depends on its place in the message and "
+       "on when it is divided, and ./learn mine compares bits",
        [=](Trial& trial) {
          GradientSet gradients({331, 7, 128, 1});
          fill_inexact(trial, gradients);
@@ -175,14 +174,16 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
            for (const float value : gradients.at(g)) {
              const float must = *expected++;
              trial.expect(value == must, [&] {
-               return fmt::format("{}: {:.9g}, must be {:.9g}", gradients.name(g), value, must);
+               return fmt::format("{}: {:.9g}, expected {:.9g}", gradients.name(g), value,
+                                  must);
              });
            }
          }
        },
        kHangHint},
       {"large", "it works for a model of a million parameters",
-       "the copies must be as long as the gradients, and the message as long as all of them",
+       "the copies must be as long as the gradients, and the message as long as all of them "
+       "together",
        [=](Trial& trial) {
          GradientSet gradients({1 << 19, 1024, 1 << 19, 10});
          fill_tracers(trial, gradients);

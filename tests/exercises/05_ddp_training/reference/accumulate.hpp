@@ -1,4 +1,4 @@
-// The reference: sums in one flat message, which then travels once.
+// The reference: the sums are in one flat message, which is averaged once.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

@@ -1,6 +1,6 @@
-// The reference: four numbers, then the values. The lesson's own
-// (05_ddp_training/checkpoint/checkpoint.hpp) writes safetensors with a checksum, which PyTorch
-// can read.
+// The reference: four numbers, then the values. The lesson's own checkpoint
+// (05_ddp_training/checkpoint/checkpoint.hpp) is a safetensors file with a checksum, which
+// PyTorch can read.
 #pragma once
 
 #include "02_broadcast/broadcast.hpp"
@@ -24,13 +24,13 @@ class StateFile : public CheckpointFile {
 
   void save(const TrainingState& state) override {
     const bool written = comm_.rank() != 0 || write(state);
-    if (!comm_.all_agree(written)) throw Error(path_ + ": cannot be written");
+    if (!comm_.all_agree(written)) throw Error(path_ + " cannot be written");
   }
 
   TrainingState load() override {
     TrainingState state;
     const bool whole = comm_.rank() != 0 || read(state);
-    if (!comm_.all_agree(whole)) throw Error(path_ + ": is no whole checkpoint");
+    if (!comm_.all_agree(whole)) throw Error(path_ + " is not a complete checkpoint");
     Numbers numbers = numbers_of(state);
     broadcast<std::uint64_t>(comm_, numbers, 0);
     state.parameters.resize(numbers[1]);
@@ -42,7 +42,7 @@ class StateFile : public CheckpointFile {
   }
 
  private:
-  using Numbers = std::array<std::uint64_t, 4>;  // whose file this is, two lengths, the step
+  using Numbers = std::array<std::uint64_t, 4>;  // a mark, two lengths, the step
   static constexpr std::uint64_t kMark = 0x31304354504b4344;
 
   static Numbers numbers_of(const TrainingState& state) {
@@ -71,7 +71,8 @@ class StateFile : public CheckpointFile {
     file.read(reinterpret_cast<char*>(numbers.data()), sizeof(numbers));
     if (!file || numbers[0] != kMark) return false;
     const std::uint64_t rest = std::filesystem::file_size(path_) - sizeof(numbers);
-    const std::uint64_t most = rest / sizeof(float);  // no sum of lengths up to it wraps round
+    // The sum of two lengths up to this cannot overflow.
+    const std::uint64_t most = rest / sizeof(float);
     if (numbers[1] > most || numbers[2] > most) return false;
     if ((numbers[1] + numbers[2]) * sizeof(float) != rest) return false;
     state.parameters.resize(numbers[1]);

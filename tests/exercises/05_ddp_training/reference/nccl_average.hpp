@@ -1,4 +1,5 @@
-// The reference: lesson 5's NcclProcessGroup::all_reduce and its Work's wait, in one.
+// The reference: lesson 5's NcclProcessGroup::all_reduce and the wait of its Work in one
+// function.
 #pragma once
 
 #include "01_send_recv/gpu/check_nccl.hpp"

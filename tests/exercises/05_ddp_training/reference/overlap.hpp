@@ -1,5 +1,5 @@
-// The reference. The lesson's Reducer differs in where the gradients lie: there they are
-// windows on the messages, and nothing is copied.
+// The reference. In the lesson's Reducer, the gradients are views of the messages, so nothing
+// is copied.
 #pragma once
 
 #include "05_ddp_training/exercise/gradient_sync.hpp"
@@ -72,7 +72,7 @@ class BucketedSync : public GradientSync {
   std::vector<Tensor> messages_;
   std::vector<bool> ready_;
   std::vector<std::unique_ptr<Work>> works_;
-  std::size_t next_{0};  // the bucket whose turn it is
+  std::size_t next_{0};  // the next bucket to start
 };
 
 inline std::unique_ptr<GradientSync> overlap(ProcessGroup& group,

@@ -1,4 +1,4 @@
-// Right and wrong ways to take a batch in parts that are no edits of the reference.
+// Right and wrong ways to process a batch in parts that are not edits of the reference.
 #pragma once
 
 #include "tests/exercises/05_ddp_training/reference/accumulate.hpp"
@@ -11,7 +11,7 @@
 
 namespace dist::exercise {
 
-// Sums of the gradients' shape, and what is done with them.
+// Sums with the same lengths as the gradients.
 class Sums {
  public:
   explicit Sums(const std::vector<std::span<float>>& gradients) : gradients_(gradients) {
@@ -37,7 +37,7 @@ inline float over(std::size_t parts) {
   return 1.0F / static_cast<float>(parts);
 }
 
-// Right, differently written: sums of the gradients' own shape, then the base exercise.
+// Right, but written differently: one sum per gradient, then the base exercise.
 inline void by_sync(const Communicator& comm, std::size_t parts,
                     const std::vector<std::span<float>>& gradients,
                     const std::function<void(std::size_t k)>& backward) {
@@ -50,7 +50,7 @@ inline void by_sync(const Communicator& comm, std::size_t parts,
   sync_gradients(comm, gradients);
 }
 
-// One message, but the last micro-batch is not in it.
+// One message, but without the last micro-batch.
 inline void before_the_last(const Communicator& comm, std::size_t parts,
                             const std::vector<std::span<float>>& gradients,
                             const std::function<void(std::size_t k)>& backward) {
@@ -69,7 +69,8 @@ inline void before_the_last(const Communicator& comm, std::size_t parts,
   all.put_back(over(parts));
 }
 
-// The mean of the mean so far and the next: the last micro-batch weighs a half.
+// The mean of the previous mean and the next micro-batch: the last one has a weight of one
+// half.
 inline void running_mean(const Communicator& comm, std::size_t parts,
                          const std::vector<std::span<float>>& gradients,
                          const std::function<void(std::size_t k)>& backward) {
@@ -84,7 +85,7 @@ inline void running_mean(const Communicator& comm, std::size_t parts,
   sync_gradients(comm, gradients);
 }
 
-// Keeps all micro-batches, and sends them all in one message.
+// Keeps all micro-batches and sends them in one message.
 inline void sends_all(const Communicator& comm, std::size_t parts,
                       const std::vector<std::span<float>>& gradients,
                       const std::function<void(std::size_t k)>& backward) {

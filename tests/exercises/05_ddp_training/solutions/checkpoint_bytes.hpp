@@ -1,4 +1,4 @@
-// A checkpoint that is right; the wrong ones are edits of it.
+// Right, but written differently. The wrong solutions are edits of this file.
 #pragma once
 
 #include "01_send_recv/advanced/atomic_file.hpp"
@@ -23,8 +23,7 @@ namespace dist::exercise {
 using Numbers = std::array<std::uint64_t, 4>;
 constexpr std::uint64_t kMark = 20240117;
 
-// Right, differently written: the file's bytes travel, and every rank reads them for itself; so
-// all of them find the same mistakes.
+// Broadcasts the file's bytes, and every rank parses them, so all ranks find the same mistakes.
 class BytesFile : public CheckpointFile {
  public:
   BytesFile(const Communicator& comm, std::string path) : comm_(comm), path_(std::move(path)) {}
@@ -38,7 +37,7 @@ class BytesFile : public CheckpointFile {
         written = false;
       }
     }
-    if (!comm_.all_agree(written)) throw Error(path_ + ": cannot be written");
+    if (!comm_.all_agree(written)) throw Error(path_ + " cannot be written");
   }
   TrainingState load() override { return unpacked(fetch()); }
 
@@ -56,22 +55,22 @@ class BytesFile : public CheckpointFile {
   }
   TrainingState unpacked(const std::string& bytes) const {
     const Numbers numbers = numbers_of(bytes);
-    if (numbers[0] != kMark) throw Error(path_ + ": is none of ours");
+    if (numbers[0] != kMark) throw Error(path_ + " is not one of our files");
     const std::uint64_t most = bytes.size();
     if (numbers[1] > most || numbers[2] > most ||
         sizeof(numbers) + (numbers[1] + numbers[2]) * sizeof(float) != bytes.size()) {
-      throw Error(path_ + ": is torn");
+      throw Error(path_ + " is torn");
     }
     return state_of(numbers, bytes);
   }
 
   Numbers numbers_of(const std::string& bytes) const {
     Numbers numbers{};
-    if (bytes.size() < sizeof(numbers)) throw Error(path_ + ": is no checkpoint");
+    if (bytes.size() < sizeof(numbers)) throw Error(path_ + " is not a checkpoint");
     std::memcpy(numbers.data(), bytes.data(), sizeof(numbers));
     return numbers;
   }
-  // What is not in `bytes` stays 0.
+  // Values that are not in `bytes` stay 0.
   static TrainingState state_of(const Numbers& numbers, const std::string& bytes) {
     TrainingState state;
     state.parameters.resize(numbers[1]);
@@ -86,7 +85,7 @@ class BytesFile : public CheckpointFile {
     }
     return state;
   }
-  // Rank 0's bytes on all ranks; none if it cannot read any.
+  // Rank 0's bytes on all ranks; empty if it cannot read any.
   std::string fetch() const {
     std::string bytes = comm_.rank() == 0 ? bytes_of_file(path_) : "";
     std::array<std::uint64_t, 1> length{bytes.size()};

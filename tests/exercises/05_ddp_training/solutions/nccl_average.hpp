@@ -1,4 +1,4 @@
-// Right, differently written.
+// The average, written differently.
 #pragma once
 
 #include "01_send_recv/gpu/check_nccl.hpp"
@@ -9,7 +9,7 @@
 
 namespace dist::exercise {
 
-// Right, differently written: CUDA's own calls, and one event for both.
+// Right: calls CUDA directly, and uses one event for both waits.
 inline void cuda_events(NcclCommunicator& nccl, const Tensor& tensor, const Stream& compute,
                         const Stream& communication) {
   cudaEvent_t event = nullptr;

@@ -1,5 +1,5 @@
-// Right, differently written: counts what each bucket misses, and fills a message as gradients
-// come.
+// Right, but written differently: counts the gradients that each bucket is missing, and copies
+// them into the message as they become ready.
 #pragma once
 
 #include "05_ddp_training/exercise/gradient_sync.hpp"
@@ -71,11 +71,11 @@ class Counting : public GradientSync {
   BucketPlan plan_;
   const Stream& compute_;
   std::vector<std::size_t> bucket_of_;
-  std::vector<std::span<float>> place_;  // of each gradient in its message
+  std::vector<std::span<float>> place_;  // each gradient's place in its message
   std::vector<bool> ready_;
   std::vector<Tensor> messages_;
   std::vector<std::unique_ptr<Work>> works_;
-  std::vector<std::size_t> missing_;  // of each bucket
+  std::vector<std::size_t> missing_;  // per bucket
   std::size_t next_ = 0;
 };
 

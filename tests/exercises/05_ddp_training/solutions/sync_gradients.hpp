@@ -1,4 +1,4 @@
-// Right and wrong flat gradient syncs that are no edits of the reference.
+// Right and wrong flat gradient syncs that are not edits of the reference.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
@@ -11,7 +11,7 @@
 
 namespace dist::exercise {
 
-// Right, written differently: an offset, and the halves of the ring.
+// Right, but written differently: with an offset, and the two halves of the ring.
 inline void by_offsets(const Communicator& comm,
                        const std::vector<std::span<float>>& gradients) {
   std::size_t total = 0;
@@ -29,7 +29,7 @@ inline void by_offsets(const Communicator& comm,
   }
 }
 
-// All rows of a table as long as the longest gradient.
+// Packs the gradients into a table whose rows are all as long as the longest gradient.
 inline void padded(const Communicator& comm, const std::vector<std::span<float>>& gradients) {
   std::size_t longest = 0;
   for (const auto& gradient : gradients) longest = std::max(longest, gradient.size());
