@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """bug_pages.py [--check] BUILD: writes tests/exercises/NN_x/bugs.md, which lists the mistakes that
-each lesson's checks recognise.
+each lesson's checks recognize.
 
 Each page is made from the solutions.txt in its folder (which wrong solution fails which check) and
 from the judge's texts (BUILD/tests/solutions_NN --list). With --check nothing is written, and the
@@ -69,7 +69,7 @@ def page_of(lesson, checks, present):
     for solution in wrong_solutions(HERE / lesson / "solutions.txt"):
         solutions.setdefault(solution[0], []).append(solution)
     judged = {exercise for exercise, _ in checks}
-    page = f"# {lesson}: mistakes that the checks recognise\n\n" + wrap(
+    page = f"# {lesson}: mistakes that the checks recognize\n\n" + wrap(
         "This page gives the answers away. Each mistake is a test case: the check named above it "
         "must find it and give this hint.") + "\n\n"
     for exercise, wrong in solutions.items():

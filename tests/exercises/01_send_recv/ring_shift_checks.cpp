@@ -72,7 +72,7 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
          }
        },
        kHangHint},
-      {"messages", "every rank sends one message, to the right",
+      {"messages", "every rank sends one message, to its right",
        "a rank needs only its left neighbour's numbers: one message per rank, to comm.right(), "
        "and no collective",
        [=](Trial& trial) {

@@ -106,14 +106,14 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
        "the root sends N - 1 messages in the scatter. In the ring, every rank sends one "
        "message per step, for N - 1 steps, after which every rank has every chunk",
        [=](Trial& trial) { check_messages(trial, solution); }, kHangHint},
-      {"leftward", "every rank but the root sends to its left neighbour only",
+      {"leftward", "every rank except the root sends only to its left neighbour",
        "send to comm.left() and receive from comm.right(); only the root sends to other ranks, "
        "in the scatter",
        [=](Trial& trial) {
          if (trial.size() > 1) check_peers(trial, solution);
        },
        kHangHint},
-      {"bytes", "every message is one chunk",
+      {"bytes", "every message is exactly one chunk",
        "the root sends 2 (N - 1) / N of the tensor, the others half of that. In the scatter, "
        "send each rank its own chunk, not the whole tensor. In the ring, send only the chunk "
        "that has just arrived, not everything that you have",

@@ -28,7 +28,8 @@ double seconds(AllReduceAlgorithm algorithm, double bytes, int ranks, const Link
       straight_line_costs(link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte), false);
 }
 
-// Ring minus recursive doubling: below 0 where the ring is faster. A straight line in `bytes`.
+// The ring's time minus recursive doubling's: negative if the ring is faster, and linear in
+// `bytes`.
 double difference(double bytes, int ranks, const Link& link) {
   return seconds(AllReduceAlgorithm::ring, bytes, ranks, link) -
          seconds(AllReduceAlgorithm::recursive_doubling, bytes, ranks, link);

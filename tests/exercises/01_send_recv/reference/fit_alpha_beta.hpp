@@ -1,5 +1,5 @@
 // The reference: of all lines through two of the points, the one with the smallest sum of
-// |log(line / time)| over all points. A line that minimises a sum of absolute values passes
+// |log(line / time)| over all points. A line that minimizes a sum of absolute values passes
 // through two of the points, just as a median is one of the values.
 #pragma once
 
