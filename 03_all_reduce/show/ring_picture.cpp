@@ -41,7 +41,7 @@ std::vector<std::string> ring_picture(const Communicator& comm) {
   header.erase(header.find_last_not_of(' ') + 1);
   lines.insert(
       lines.begin(),
-      {"the ring, step by step: chunk:shares on arrival (a is rank 0's share)", header});
+      {"the ring, step by step, as chunk:shares (a is rank 0's share)", header});
   return lines;
 }
 
