@@ -39,8 +39,10 @@ def wrong_solutions(table):
 
 
 def wrap(text, first="", rest=""):
+    # A line that begins with "- ", "+ " or "1. " would start a list.
+    text = re.sub(r" (?=[-+] |\d+\. )", "\0", text)
     return textwrap.fill(text, 110, initial_indent=first, subsequent_indent=rest,
-                         break_long_words=False, break_on_hyphens=False)
+                         break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
 
 def section_of(exercise, solutions, checks):
