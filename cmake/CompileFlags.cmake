@@ -1,17 +1,17 @@
-# Flags of every target of ours, as the interface target dist_flags.
-#   dist_exact_float_sources(FILE...)  files whose bits are promised: no fused multiply-add but the
-#                                      ones that the source writes as std::fma
+# The flags of all our targets, as the interface target dist_flags.
+#   dist_exact_float_sources(FILE...)  files whose results are promised to the bit: no fused
+#                                      multiply-add except std::fma in the source
 #   dist_few_units(TARGET...)          compiles the files of a library ten at a time
-#   dist_text_sources(FILE...)         files that read flags or write text, full of templates and run
-#                                      once: quick to compile rather than quick
+#   dist_text_sources(FILE...)         files that read flags or write text: full of templates and run
+#                                      once, so they are compiled quickly instead of optimised
 set(DIST_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
   -Wold-style-cast -Woverloaded-virtual)
-# nvcc writes C++ of its own around ours; these three fire on that.
+# The C++ that nvcc generates around ours triggers these three warnings.
 set(DIST_CUDA_WARNINGS ${DIST_WARNINGS})
 list(REMOVE_ITEM DIST_CUDA_WARNINGS -Wpedantic -Wconversion -Wold-style-cast)
 
-# Every result keeps its bits. But sqrt need not set errno, and nobody traps what an operation raised:
-# so the compiler may compute both sides of a choice, several numbers at a time.
+# These flags change no result. Since sqrt need not set errno and nobody traps floating-point
+# exceptions, the compiler may compute both sides of a branch, and so vectorise it.
 set(_options -fno-math-errno -fno-trapping-math)
 if(DIST_NATIVE)
   list(APPEND _options -march=native)
@@ -21,7 +21,7 @@ if(DIST_WERROR)
 endif()
 if(DIST_SANITIZE)
   list(APPEND _options -fsanitize=${DIST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # which takes variants for uninitialised then
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # which then takes std::variant for uninitialised
     list(APPEND _options -Wno-maybe-uninitialized)
   endif()
 endif()
@@ -44,9 +44,10 @@ target_compile_definitions(dist_flags INTERFACE
   DIST_WITH_NCCL=${DIST_WITH_NCCL}
   DIST_CUDA_EMULATED=${DIST_CUDA_EMULATED}
   DIST_VERSION="${PROJECT_VERSION}"
-  OMPI_SKIP_MPICXX)  # the long-dead C++ bindings, which do not compile without warnings
+  OMPI_SKIP_MPICXX)  # the C++ bindings are long removed from MPI and cause warnings
 
-# Most of a file's compile time is its headers. Files with options of their own stay alone.
+# Headers take most of a file's compile time, so ten files share them. Files with options of their
+# own are compiled alone.
 function(dist_few_units)
   set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
 endfunction()

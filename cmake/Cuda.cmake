@@ -1,4 +1,4 @@
-# Finds the CUDA Toolkit and NCCL, before any target exists, and says what was found.
+# Finds the CUDA Toolkit and NCCL, before any target exists, and reports what was found.
 #
 # Sets DIST_WITH_CUDA and DIST_WITH_NCCL (0 or 1) and defines
 #   dist_device_sources(FILE...)  the files that nvcc compiles in a CUDA build; call it in the
@@ -10,26 +10,26 @@ set(DIST_NCCL_STATUS "off")
 
 set(DIST_CUDA_EMULATED 0)
 if(DIST_CUDA STREQUAL "EMULATED")
-  # tests/emulation/ stands in for the toolkit: the CUDA and NCCL code runs on the CPU.
+  # tests/emulation/ replaces the toolkit, so that the CUDA and NCCL code runs on the CPU.
   set(DIST_WITH_CUDA 1)
   set(DIST_WITH_NCCL 1)
   set(DIST_CUDA_EMULATED 1)
   set(DIST_CUDA_STATUS "emulated")
   set(DIST_NCCL_STATUS "emulated")
 elseif(NOT DIST_CUDA STREQUAL "OFF")
-  # Architectures are fixed: "native" is fatal where there is no GPU. The newest one's PTX also
-  # runs on later cards.
+  # The architectures are fixed, because "native" fails without a GPU. Later cards run the newest
+  # one's PTX.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 75 80 90)
   endif()
-  # check_language would configure a project of its own to learn this, which takes seconds.
+  # check_language would configure a separate project to find this out, which takes seconds.
   find_program(DIST_NVCC nvcc HINTS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
   if(CMAKE_CUDA_COMPILER OR DIST_NVCC OR DEFINED ENV{CUDACXX})
     if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
       set(CMAKE_CUDA_COMPILER ${DIST_NVCC})
     endif()
     enable_language(CUDA)
-    # CMake 3.25.1 does not know that nvcc has C++20.
+    # CMake 3.25.1 does not know that nvcc supports C++20.
     if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
@@ -46,7 +46,7 @@ elseif(NOT DIST_CUDA STREQUAL "OFF")
       set(DIST_NCCL_STATUS "${NCCL_VERSION}")
     endif()
   elseif(DIST_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "DIST_CUDA=ON, but no CUDA compiler: put nvcc on PATH or set CUDACXX")
+    message(FATAL_ERROR "DIST_CUDA=ON, but no CUDA compiler was found: put nvcc on PATH or set CUDACXX")
   else()
     set(DIST_CUDA_STATUS "not found")
   endif()

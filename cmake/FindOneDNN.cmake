@@ -1,6 +1,6 @@
-# Finds oneDNN by its header and library. Its own CMake package, as Debian ships it, insists on
-# OpenCL's development files, which nothing here uses.
-# Defines OneDNN::OneDNN, OneDNN_FOUND and OneDNN_VERSION.
+# Finds oneDNN by its header and library. Debian's CMake package for it requires OpenCL's
+# development files, which nothing here uses. Defines OneDNN::OneDNN, OneDNN_FOUND and
+# OneDNN_VERSION.
 find_path(OneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.h)
 find_library(OneDNN_LIBRARY dnnl)
 if(OneDNN_INCLUDE_DIR)

@@ -1,8 +1,9 @@
 # How tests start ranks.
 #
-# DIST_MPI_ENVIRONMENT is the box of docs/running.md ("Before you type mpirun") for CTest: root in a
-# container, more ranks than cores, waiting ranks that give their core away, and no complaints from
-# Open MPI 5 about network interfaces that a single host does not need.
+# DIST_MPI_ENVIRONMENT gives CTest the settings of the box "Before you type mpirun" in
+# docs/running.md: they allow root in a container and more ranks than cores, make waiting ranks
+# yield their core, and silence Open MPI 5's complaints about network interfaces that a single host
+# does not need.
 set(DIST_MPI_ENVIRONMENT
   OMPI_ALLOW_RUN_AS_ROOT=1
   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -14,10 +15,9 @@ set(DIST_MPI_ENVIRONMENT
   PRTE_MCA_hwloc_default_binding_policy=none)
 if(DIST_SANITIZE)
   list(APPEND DIST_MPI_ENVIRONMENT
-    # What is slow with a sanitizer does not hang. oneDNN's threads meet in barriers that it cannot
-    # see.
+    # Sanitizers are slow, so tests get more time. They cannot see the barriers of oneDNN's threads.
     TEST_CASE_SECONDS=600 OMP_NUM_THREADS=1
-    # Open MPI unloads its plug-ins before LeakSanitizer looks, and is itself not instrumented.
+    # Open MPI unloads its plug-ins before LeakSanitizer looks, and is not instrumented itself.
     ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
     TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp)
 endif()

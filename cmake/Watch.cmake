@@ -1,9 +1,9 @@
-# The watch (tools/watch/) in front of MPI: a program that calls MPI_Send finds the watch's, which
-# calls PMPI_Send, MPI's own. That takes a place before MPI's library in the list of what a program
-# needs, although often nothing but a static library calls it: a linker that is told --as-needed, as
-# Debian's is, would drop it.
+# Links the watch (tools/watch/) in front of MPI: a program that calls MPI_Send reaches the watch's
+# function, which calls PMPI_Send, MPI's own. For this the watch must come before MPI in the list of
+# libraries that the program needs. Often only a static library calls it, and a linker with
+# --as-needed (Debian's default) would then drop it.
 #
-# Whatever links dist_common gets the watch, but for executables with the property
+# Whatever links dist_common gets the watch, except executables with the property
 # DIST_WITHOUT_WATCH. -DDIST_WATCH=OFF builds without it.
 option(DIST_WATCH "Link programs with the watch: hang report, counts of messages, trace" ON)
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)

@@ -1,4 +1,5 @@
-// What a reader types: flags that are taken, and flags that are refused by name.
+// Command-line flags: which are accepted, and which are refused with an error that names the
+// flag.
 #include "common/check.hpp"
 #include "common/command_line.hpp"
 #include "tests/support/mpi_test.hpp"
@@ -13,7 +14,7 @@ using namespace dist;
 
 namespace {
 
-// Fresh flags of every kind, and one way to read them.
+// One flag of every kind, and a function that parses them.
 struct Flags {
   int number = 7;
   std::size_t size = 9;

@@ -1,5 +1,5 @@
-// What is done differently for tensors of the size of real layers: gemm chooses between two of
-// oneDNN's products, memory lies on huge pages. common_test.cpp has the small and odd shapes.
+// What differs for tensors as large as real layers: gemm chooses between two oneDNN products,
+// and memory comes in huge pages. common_tensor_test.cpp covers small and odd shapes.
 #include "05_ddp_training/model/gemm.hpp"
 #include "common/buffer.hpp"
 #include "common/stream.hpp"
@@ -16,8 +16,8 @@ using namespace dist;
 
 namespace {
 
-// Small whole numbers, different in every row and column: their products and sums are exact, so
-// any order of adding up gives the same bits, and an element in the wrong place shows.
+// Small whole numbers, different in every row and column. Their products and sums are exact, so
+// every order of addition gives the same bits, and an element in the wrong place is visible.
 Tensor whole_numbers(std::size_t rows, std::size_t columns, int salt) {
   Tensor tensor({rows, columns}, Device{});
   std::uint32_t state = 12345U + static_cast<std::uint32_t>(salt);
@@ -33,7 +33,7 @@ Tensor whole_numbers(std::size_t rows, std::size_t columns, int salt) {
 TEST_CASE("gemm is exact on whole numbers at the sizes of layers") {
   const auto t = [](bool yes) { return yes ? Transpose::yes : Transpose::no; };
   const Stream one(Device{}), two(Device{}, 2);
-  // The second is just below the size from which the choice differs, the third not square.
+  // The second is just below the size at which the choice changes. The third is not square.
   for (const auto& [m, n, k] : std::vector<std::array<std::size_t, 3>>{
            {16, 512, 512}, {15, 512, 600}, {33, 301, 500}, {64, 10, 7000}, {300, 40, 400}}) {
     for (int variant = 0; variant < 4; ++variant) {
@@ -46,7 +46,7 @@ TEST_CASE("gemm is exact on whole numbers at the sizes of layers") {
         for (const Stream* stream : {&one, &two}) {
           CAPTURE(m, n, k, flip_a, flip_b, alpha, beta, stream->threads());
           const Tensor c({m, n}, Device{});
-          // With beta 0 what was there must not be read.
+          // With beta 0 the old contents must not be read.
           const float before = beta == 0.0F ? std::numeric_limits<float>::quiet_NaN() : 3.0F;
           std::ranges::fill(c.span(), before);
           gemm(*stream, t(flip_a), t(flip_b), alpha, a, b, beta, c);

@@ -1,4 +1,4 @@
-// What a reader reads: times, sizes, rows of numbers, hashes, and the count of wrong numbers.
+// What a reader sees: times, sizes, rows of numbers, hashes, and the count of wrong numbers.
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/fingerprint.hpp"
@@ -38,7 +38,7 @@ TEST_CASE("the slowest rank is named if it is unlike the others") {
   CHECK(slowest_of({1.0, 1.0, 2.5})->ratio == 2.5);
   CHECK(slowest_of({3.5, 2.0})->ratio == 1.75);
   CHECK_FALSE(slowest_of({3.4, 2.0}));
-  CHECK_FALSE(slowest_of({1.0, 2.0, 2.0}));  // two are slow, or one is quick
+  CHECK_FALSE(slowest_of({1.0, 2.0, 2.0}));  // two slow ranks, or one fast one?
   CHECK_FALSE(slowest_of({1.0, 1.2, 1.4, 0.5}));
   for (const std::vector<double>& busy :
        {std::vector<double>{}, {7.0}, {0.0, 0.0}, {0.0, 1.0, 0.0}}) {
@@ -60,7 +60,8 @@ TEST_CASE("a sweep starts and ends where it is told to") {
 
 TEST_CASE("timing leaves the preparation out and warms up once") {
   double least = 1;
-  // A busy machine may stretch some tries. A preparation that is counted is in all of them.
+  // A busy machine may slow down some tries. A preparation counted by mistake would slow down
+  // all.
   for (int tries = 0; tries < 10 && least >= 0.1; ++tries) {
     int prepared = 0, done = 0;
     const double seconds = median_of_slowest(
@@ -134,8 +135,8 @@ TEST_CASE("what is printed gives a terminal no orders") {
         "plain \"text\", ü and \xe2\x82\xac");
   CHECK(printable("\x1b[2Jgone\n\x7f") == "\\x1b[2Jgone\\x0a\\x7f");
   CHECK(printable("\xc2\x9b"
-                  "31m") == "\xc2\\x9b31m");  // CSI in one character
-  // A name that is no UTF-8 does not end a run either.
+                  "31m") == "\xc2\\x9b31m");  // CSI as one character
+  // A name that is not UTF-8 must not end a run.
   CHECK(Json{{"file", "\xff"}}.dump() == "{\"file\":\"\xef\xbf\xbd\"}");
 }
 

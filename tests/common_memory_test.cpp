@@ -1,4 +1,4 @@
-// memory_use, held against memory of known size and kind.
+// Compares memory_use with memory of known size and kind.
 #include "05_ddp_training/trainer/memory_use.hpp"
 #include "tests/support/catch.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kBytes = 64 << 20;
 
-// A mapping that is used, and gone with the object.
+// A mapping whose pages are in use, unmapped with the object.
 class Pages {
  public:
   explicit Pages(int kind)
@@ -29,7 +29,7 @@ class Pages {
   void* pages_;
 };
 
-// The kernel counts in batches of some pages per thread.
+// The kernel updates its counts in batches of several pages per thread.
 bool near(std::size_t got, std::size_t wanted) {
   constexpr std::size_t kSlack = 2 << 20;
   return got + kSlack >= wanted && got <= wanted + kSlack;
@@ -53,7 +53,7 @@ TEST_CASE("memory use tells own pages from shared ones, and keeps the peak", "[m
     CHECK(near(both.shared, before.shared + kBytes));
     peak = both.peak;
     CHECK(peak >= both.own + both.files + both.shared);
-    // Four ranks that share it have a quarter each.
+    // If four ranks share it, each is charged a quarter.
     CHECK(near(both.resident_share(4), with.own + with.files + kBytes / 4));
     CHECK(near(both.peak_share(4), peak - kBytes * 3 / 4));
   }

@@ -1,4 +1,4 @@
-// Memory, tensors as windows on it, and the matrix product, compared with plain loops.
+// Memory, tensors as views of it, and the matrix product, compared with plain loops.
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/model/gemm.hpp"
@@ -22,7 +22,7 @@ using dist::test::kNaN;
 TEST_CASE("memory is aligned and zeroed, also where old numbers lay") {
   for (const std::size_t count : {0, 1, 15, 16, 17, 1000, 100'003}) {
     CAPTURE(count);
-    for (int round = 0; round < 3; ++round) {  // the heap hands a freed block out again
+    for (int round = 0; round < 3; ++round) {  // the heap reuses a freed block
       const Buffer<float> buffer(count, Device{});
       CHECK(buffer.size() == count);
       CHECK(buffer.size_bytes() == 4 * count);
@@ -96,7 +96,7 @@ TEST_CASE("gemm multiplies every shape in every transposition") {
       for (const auto& [alpha, beta] : factors) {
         CAPTURE(m, n, k, flip_a, flip_b, alpha, beta);
         const Tensor before = random({m, n});
-        // With beta 0 the old content must not be read: 0 * NaN would be NaN.
+        // With beta 0 the old contents must not be read: 0 * NaN would be NaN.
         if (beta == 0) std::ranges::fill(before.span(), kNaN);
         const auto wrong = [&, alpha = alpha, beta = beta](const Tensor& c) {
           std::size_t count = 0;

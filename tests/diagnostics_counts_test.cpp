@@ -1,4 +1,4 @@
-// The watch: what it counts, what it names, and that it is there at all.
+// The watch: that it is linked in, what it counts, and the ids it gives communicators.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "tests/support/counted.hpp"
@@ -48,7 +48,7 @@ Traffic traffic_of_all_reduce(AllReduceAlgorithm algorithm, std::size_t count) {
   return counted(world(), [&] { all_reduce<float>(world(), data, ReduceOp::sum, algorithm); });
 }
 
-// For the life of this object all sends are synchronous.
+// While this object lives, all sends are synchronous.
 class Strict {
  public:
   Strict() { watch_table()->set_strict(true); }
@@ -70,7 +70,7 @@ TEST_CASE("MPI's calls are the watch's, and PMPI's are MPI's") {
   CHECK(file_of(&MPI_Comm_split) == mine);
   CHECK(file_of(&MPI_Win_fence) == mine);
   CHECK(file_of(&MPI_Init_thread) == mine);
-  CHECK(file_of(&MPI_Get_count) == library);  // a call that it leaves alone
+  CHECK(file_of(&MPI_Get_count) == library);  // a call that it does not intercept
 }
 
 TEST_CASE("the ring sends 2(N-1) messages, 2(N-1)/N of the tensor, to the right only") {
@@ -84,7 +84,7 @@ TEST_CASE("the ring sends 2(N-1) messages, 2(N-1)/N of the tensor, to the right 
     CHECK(traffic.collectives == 0);
     CHECK(traffic.peers == (ranks() > 1 ? std::vector<int>{1} : std::vector<int>{}));
   }
-  // One element more than divides: no rank sends more than the longer chunk in every step.
+  // One element more than a multiple of the ranks: each step sends at most the longer chunk.
   const std::size_t uneven = 5 * ranks() + 1;
   const Traffic traffic = traffic_of_all_reduce(AllReduceAlgorithm::ring, uneven);
   CHECK(traffic.bytes_per_rank <= steps * 6 * sizeof(float));
@@ -103,7 +103,7 @@ TEST_CASE("the other all-reduces cost what they say") {
       traffic_of_all_reduce(AllReduceAlgorithm::recursive_doubling, kCount);
   const std::uint64_t seats = std::bit_floor(ranks());
   const std::uint64_t exchanges = rounds_of_tree(seats);
-  const std::uint64_t outside = seats == ranks() ? 0 : 1;  // before, and again after
+  const std::uint64_t outside = seats == ranks() ? 0 : 1;  // one round before, one after
   CHECK(doubling.rounds == exchanges + 2 * outside);
   CHECK(doubling.messages_per_rank == exchanges + outside);
   CHECK(doubling.bytes_per_rank == doubling.messages_per_rank * kBytes);
@@ -158,7 +158,7 @@ TEST_CASE("a count ends with an exception, and does not nest") {
 }
 
 TEST_CASE("all ranks get the same count of a split communicator, in its own ranks") {
-  // The odd and the even ranks turn their own rings, the other way round than the world's.
+  // The odd and the even ranks form their own rings, in the opposite direction to the world's.
   const Communicator part = world().split(world().rank() % 2, -world().rank());
   std::vector<float> data(12);
   const Traffic traffic = counted(
@@ -171,7 +171,7 @@ TEST_CASE("all ranks get the same count of a split communicator, in its own rank
 }
 
 TEST_CASE("non-blocking messages are counted from their start to their wait") {
-  // Everybody to the right and to the left at once: two receives through one port.
+  // Every rank sends right and left at once, so its two receives share one port.
   std::vector<float> out(4);
   std::vector<float> from_left(4);
   std::vector<float> from_right(4);
@@ -228,7 +228,7 @@ TEST_CASE("strict sends change neither results nor counts") {
   for (const std::size_t count : tricky_sizes()) {
     for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
       if (algorithm == AllReduceAlgorithm::shared_memory) continue;  // sends nothing
-      if (algorithm == AllReduceAlgorithm::automatic) continue;      // one of the others
+      if (algorithm == AllReduceAlgorithm::automatic) continue;      // picks one of the others
       std::vector<std::int32_t> data(count, 1 << (4 * (world().rank() % 7)));
       std::int32_t expected = 0;
       for (int rank = 0; rank < world().size(); ++rank) expected += 1 << (4 * (rank % 7));

@@ -1,4 +1,4 @@
-// The hang report, from what ranks say of themselves: what is a cycle and what is none.
+// The hang report, made from what each rank reports: what counts as a cycle and what does not.
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
 #include "tools/watch/hang_report.hpp"
@@ -34,7 +34,7 @@ RankView in_call(int rank, Call call, std::vector<OperationView> operations,
 }  // namespace
 
 TEST_CASE("an exchange under way is no cycle") {
-  // Both have sent and both have posted their receive; what keeps them is not each other.
+  // Both have sent and both have posted their receive, so neither waits for the other.
   const auto exchange = [](int rank, int peer) {
     return in_call(rank, Call::MPI_Sendrecv,
                    {operation(OperationKind::send, Call::MPI_Sendrecv, peer),
@@ -43,7 +43,7 @@ TEST_CASE("an exchange under way is no cycle") {
   };
   std::vector<RankView> ranks_of_host{exchange(0, 1), exchange(1, 0)};
   CHECK_FALSE(contains(describe_hang(ranks_of_host), "cycle"));
-  // Without the receives they keep each other.
+  // Without the receives each waits for the other.
   for (RankView& rank : ranks_of_host) rank.channels[0].receives = 0;
   const std::string report = describe_hang(ranks_of_host);
   CHECK(contains(report,
@@ -75,7 +75,7 @@ TEST_CASE("sends that do not wait are no part of a cycle, longer cycles are foun
     return in_call(rank, Call::MPI_Ssend,
                    {operation(OperationKind::send, Call::MPI_Ssend, to)});
   };
-  // 3 -> 0 -> 1 -> 2 -> 0: rank 3 waits for the cycle, it is not in it.
+  // 3 -> 0 -> 1 -> 2 -> 0: rank 3 waits for the cycle but is not part of it.
   const std::string report = describe_hang({send(0, 1), send(1, 2), send(2, 0), send(3, 0)});
   CHECK(contains(report, ": cycle 0 -> 1 -> 2 -> 0\n"));
   CHECK(contains(report, "hang: rank 3 in MPI_Ssend to 0 (4 KiB, tag 0)\n"));

@@ -1,4 +1,4 @@
-// What count_traffic says of all ranks together, and of operations that nobody waited for.
+// What count_traffic reports about operations that nobody waited for, over all ranks.
 #include "01_send_recv/send_recv.hpp"
 #include "tests/support/counted.hpp"
 #include "tests/support/mpi_test.hpp"
