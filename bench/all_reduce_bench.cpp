@@ -1,5 +1,5 @@
-// One side of `./learn bench`: our all-reduces, MPI's own and memcpy, in turns, in one process
-// group. all_reduce.py starts it with several settings of MPI and writes the table.
+// Measures our all-reduces, MPI's own and memcpy in turns, in one process group. all_reduce.py
+// runs it with several settings of MPI and writes the table.
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/show/sweep_options.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -29,14 +29,14 @@ struct Candidate {
   std::function<void(std::span<float>)> run;
 };
 
-// Calls in one sample: enough that the clock and the start together do not show, few enough
-// that sums of sums stay finite (32 of them on 8 ranks: 2^96).
+// Calls per sample: enough to hide the cost of the clock and of starting together, few enough
+// that repeated sums stay finite (32 of them on 8 ranks grow by 2^96).
 int calls_per_sample(std::size_t bytes) {
   if (bytes <= 64 * 1024) return 32;
   return bytes <= (1U << 20) ? 8 : 1;
 }
 
-// The slowest rank's seconds per call, in one sample.
+// The slowest rank's seconds per call in one sample.
 double sample(const Communicator& comm, const Candidate& candidate, std::size_t count) {
   const std::span<float> data = candidate.memory.first(count);
   fill_tracer_numbers(data, comm.rank());
@@ -51,7 +51,7 @@ double sample(const Communicator& comm, const Candidate& candidate, std::size_t 
   return seconds;
 }
 
-// One call, checked on every element: a fast wrong all-reduce is no candidate.
+// One call with every element checked: a fast but wrong all-reduce is not a candidate.
 bool correct(const Communicator& comm, const Candidate& candidate, std::size_t count) {
   const std::span<float> data = candidate.memory.first(count);
   fill_tracer_numbers(data, comm.rank());
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   const Communicator comm = Communicator::world();
   SweepOptions sweep{.min_bytes = 1024, .max_bytes = 64U << 20, .iterations = 15};
   std::string only = "all";
-  CommandLine command_line("all_reduce_bench", "Ours, MPI's own and memcpy, in turns.");
+  CommandLine command_line("all_reduce_bench", "Times our all-reduces, MPI's own and memcpy, in turns.");
   sweep.declare(command_line, /*smallest=*/4);
   sweep.declare_iterations(command_line);
   command_line.choice("--only", only, {"all", "mpi"}, "which candidates");

@@ -1,6 +1,6 @@
-"""What the scripts of ./learn bench have in common: runs, what they ran on, tables and pictures.
+"""Shared by the scripts of ./learn bench: runs, facts about the machine, tables and charts.
 
-Python's standard library only.
+Needs only Python's standard library.
 """
 import argparse
 import datetime
@@ -16,17 +16,17 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def run(command, environment=None, limit=600):
-    """Standard output of a command that must succeed."""
+    """Runs a command that must succeed, and returns its standard output."""
     command = [str(word) for word in command]
     try:
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        sys.exit(f"error: this took more than {limit} s: {' '.join(command)}")
+        sys.exit(f"error: the command took more than {limit} s: {' '.join(command)}")
     except OSError as problem:
         sys.exit(f"error: {command[0]} cannot be started: {problem.strerror}")
     if done.returncode != 0:
-        sys.exit(f"error: this failed: {' '.join(command)}\n{done.stderr[-2000:]}")
+        sys.exit(f"error: the command failed: {' '.join(command)}\n{done.stderr[-2000:]}")
     return done.stdout
 
 
@@ -37,7 +37,7 @@ def rows_of(command, environment=None, limit=600):
 
 
 def first_line(command):
-    """The first line that a command prints; nothing if it fails or is not there."""
+    """The first line that a command prints; empty if it fails or does not exist."""
     try:
         done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True)
@@ -47,29 +47,29 @@ def first_line(command):
 
 
 def torch_version(python):
-    """Which PyTorch an interpreter has; nothing if none that can do gloo."""
+    """The version of an interpreter's PyTorch; empty without PyTorch or without gloo."""
     return first_line([python, "-c", "import torch, torch.distributed as d; "
                        "assert d.is_gloo_available(); print(torch.__version__)"])
 
 
 def first_torch(pythons):
-    """(interpreter, version) of the first that has PyTorch with gloo, or ("", "")."""
+    """(interpreter, version) of the first one that has PyTorch with gloo, or ("", "")."""
     for python in pythons:
         version = torch_version(python)
         if version:
             return python, version
-        say(f"left out: {python} has no PyTorch with gloo (--python names others)")
+        say(f"left out: {python} has no PyTorch with gloo (choose others with --python)")
     return "", ""
 
 
 def add_flags(parser, rounds, python=True):
-    """The flags that all have."""
-    parser.add_argument("--rounds", type=int, default=rounds, help="starts of every candidate")
+    """Adds the flags that all benchmarks share."""
+    parser.add_argument("--rounds", type=int, default=rounds, help="runs of every candidate")
     if python:
         parser.add_argument("--python", nargs="+", default=[os.environ.get("PYTHON", "python3")],
-                            help="interpreters that have PyTorch")
-    parser.add_argument("--output", default=HERE / "results", help="folder of the tables")
-    # For ./learn bench, which runs two: a flag that one of them refuses is refused before.
+                            help="Python interpreters with PyTorch")
+    parser.add_argument("--output", default=HERE / "results", help="folder for the tables")
+    # ./learn bench runs two scripts, and checks first that both accept the flags.
     parser.add_argument("--check-flags", action="store_true", help=argparse.SUPPRESS)
 
 
@@ -88,9 +88,9 @@ def processor():
 
 
 class Load:
-    """How busy the machine was besides us: its cores' time that others took, since this began.
+    """How busy other processes have kept the cores since this object was made.
 
-    A load average would count our own ranks.
+    A load average would include our own ranks.
     """
 
     def __init__(self):
@@ -112,15 +112,15 @@ class Load:
     def text(self):
         now = self.now()
         if now is None or self.begin is None:
-            return f"{self.before:.1f} before"
+            return f"{self.before:.1f} before the run"
         spent = {key: now[key] - self.begin[key] for key in now}
         share = lambda key: f"{100 * max(0, spent[key]) / max(1, spent['all']):.0f} %"
-        return (f"{self.before:.1f} before; of the cores' time others took {share('others')}, "
-                f"the hypervisor {share('stolen')}")
+        return (f"{self.before:.1f} before the run; other processes used {share('others')} of the "
+                f"cores' time, the hypervisor {share('stolen')}")
 
 
 def facts(load, commands=(), **more):
-    """What stands above every table."""
+    """The facts listed above the tables."""
     commit = first_line(["git", "-C", HERE, "describe", "--always", "--dirty", "--exclude=*"])
     return {
         "date": datetime.date.today().isoformat(),
@@ -134,7 +134,7 @@ def facts(load, commands=(), **more):
 
 
 def shown(command):
-    """A command as a reader may type it: without this machine's folders."""
+    """A command as a reader can type it, without this machine's folders."""
     words = command.split() if isinstance(command, str) else [str(word) for word in command]
     return " ".join(pathlib.Path(word).name if word.startswith("/") else word for word in words)
 
@@ -144,7 +144,7 @@ def ratio(a, b, digits=2):
 
 
 def number(value):
-    """Three digits or so."""
+    """A number with about three digits."""
     if value is None:
         return "-"
     if value >= 100:
@@ -158,7 +158,7 @@ def table(head, lines):
 
 
 def picture(lines, width=60):
-    """Bars, one line each: (label, [(letter, amount), ...], note), the longest `width` wide."""
+    """A bar chart. A line is (label, [(letter, amount), ...], note); the longest bar has `width`."""
     longest = max(sum(amount for _, amount in parts) for _, parts, _ in lines) or 1.0
     labels = max(len(label) for label, _, _ in lines)
     text = []
@@ -172,11 +172,11 @@ def picture(lines, width=60):
 
 
 class Turns:
-    """Values of several candidates, measured in turns, so that what else happens on the machine
-    meets all alike."""
+    """Values of several candidates, measured in turns so that other activity on the machine affects
+    all of them equally."""
 
     def __init__(self):
-        self.rows = {}  # candidate -> what each round gave
+        self.rows = {}  # candidate -> one row per round
 
     def add(self, key, row):
         self.rows.setdefault(key, []).append(row)
@@ -186,17 +186,17 @@ class Turns:
         return statistics.median(values) if values else None
 
     def json(self, names):
-        """Every candidate with all of its rounds."""
+        """Every candidate with all its rounds."""
         return [{**dict(zip(names, key)), "rounds": rows} for key, rows in self.rows.items()]
 
 
 def say(text):
-    """Progress, for a person who waits."""
+    """Prints progress, on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def wrapped(line):
-    """Prose, not longer than a reader's screen is wide; tables stay as they are."""
+    """Wraps prose to the width of a screen; tables stay as they are."""
     if line.startswith("|") or len(line) <= 118:
         return line
     return textwrap.fill(line, 118, subsequent_indent="  " if line.startswith("- ") else "",
@@ -204,8 +204,8 @@ def wrapped(line):
 
 
 def write(options, name, title, lead, lines, about, data):
-    """NAME.md in the folder of the results, the same to standard output, and what was measured,
-    round by round, in build/bench/NAME.json."""
+    """Writes NAME.md into the folder of results and to standard output, and every round's values to
+    build/bench/NAME.json."""
     text = "\n".join(map(wrapped, [f"# {title}", "", *lead, "",
                                    *(f"- {key}: {value}" for key, value in about.items()),
                                    "", *lines, ""]))

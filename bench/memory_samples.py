@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs a command and writes down how much memory it holds, over time, to a file in FOLDER.
+"""Runs a command and records how much memory it uses over time, in a file in FOLDER.
 
   mpirun -np 2 python3 bench/memory_samples.py FOLDER build/bin/ddp_training --dataset synthetic
 
-Counted is the proportional set size: a page that several ranks share (buckets, libraries) counts
-for each of them by its part, so that at any time the ranks' numbers add up to what the host gives.
-What the command prints on standard output is dropped.
+It counts the proportional set size: a page that several ranks share (buckets, libraries) is
+divided among them, so the ranks' numbers always add up to what the host provides. The command's
+standard output is discarded.
 """
 import json
 import pathlib
@@ -19,13 +19,13 @@ def proportional_kib(pid):
     try:
         text = open(f"/proc/{pid}/smaps_rollup", encoding="utf-8").read()
     except OSError:
-        return 0  # it has ended, or has not begun
+        return 0  # the process has ended or not yet begun
     found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
     return int(found[1]) if found else 0
 
 
 def peak_per_rank_mib(folder):
-    """The most that all ranks held at one time, divided by their number."""
+    """The most memory that all ranks used at one time, divided by their number."""
     files = [json.loads(path.read_text()) for path in pathlib.Path(folder).glob("*.json")]
     samples = sorted((when, rank, kib) for rank, file in enumerate(files) for when, kib in file)
     now, peak = [0] * len(files), 0

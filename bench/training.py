@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""./learn bench training: a training step, ours beside PyTorch DDP's, and beside the floor.
+"""./learn bench training: our training step compared with PyTorch DDP's and with the floor.
 
-The floor is what the step's matrix products alone take, by the library that both could use, plus
-the time to read and write what Adam touches (bench/training_floor.cpp). Also: weak scaling, the
-cost of the guards, the start, and memory per rank. All candidates run in turns, several rounds;
-medians count. Writes bench/results/training.md. Python's standard library only.
+The floor is the time of the step's matrix products alone, in a library that both could use, plus
+the time to read and write the memory that Adam uses (bench/training_floor.cpp). It also measures
+weak scaling, the cost of the guards, the start, and memory per rank. All candidates run in turns,
+for several rounds, and the tables show medians. Writes bench/results/training.md. Needs only
+Python's standard library.
 """
 import argparse
 import collections
@@ -22,7 +23,7 @@ from measure import HERE, number, ratio, say, table
 
 Model = collections.namedtuple("Model", "layers batch")
 MODELS = ["64-128-10:32", "784-512-512-10:64", "784-2048-2048-10:128", "784-4096-4096-10:256"]
-# How many times PyTorch's speed we want at two ranks; at one rank never slower.
+# Our targets, as multiples of PyTorch's speed, at two ranks. At one rank the target is 1.
 WANTED = {"64-128-10": 20, "784-512-512-10": 4, "784-4096-4096-10": 2.5}
 
 
@@ -46,8 +47,8 @@ def parameters_of(model):
 
 
 def needed_mib(model):
-    """Parameters, gradients and Adam's two states; each layer's output and its gradient, and the
-    batch."""
+    """The size of the parameters, their gradients and Adam's two states, of each layer's output and
+    its gradient, and of the batch."""
     numbers = 4 * parameters_of(model)
     numbers += model.batch * (2 * sum(model.layers[1:]) + model.layers[0])
     return 4 * numbers / 2**20
@@ -68,17 +69,17 @@ class Bench:
             if version:
                 self.torch[f"PyTorch {version.split('+')[0]}"] = python
             else:
-                say(f"left out: {python} has no PyTorch with gloo (--python names others)")
+                say(f"left out: {python} has no PyTorch with gloo (choose others with --python)")
 
     def trainer(self):
-        # Not the ring, which the course trains with: the fastest.
+        # The fastest algorithm, not the ring that the course trains with.
         return [self.program("ddp_training"), "--algorithm", "auto"]
 
     def program(self, name):
         return str(self.options.bin / name)
 
     def steps(self, model, ranks):
-        """About --seconds of them, at a rate that is guessed: a median wants some."""
+        """As many as take about --seconds by a rough guess, but enough for a median."""
         crowd = max(1.0, ranks / measure.cores())
         guess = 3e-3 + crowd * 6 * parameters_of(model) * model.batch / 60e9
         return int(min(200, max(8, self.options.seconds / guess)))
@@ -113,8 +114,8 @@ class Bench:
         parts = [self.floors.median(key, part) for part in ("products_ms", "optimizer_ms")]
         return None if None in parts else sum(parts)
 
-    # The guards' cost sits in one step of a hundred, so the mean counts here, not the median, and
-    # whole hundreds, after the five that no run counts.
+    # Only one step in a hundred pays for the guards, so this takes the mean, not the median, of
+    # whole hundreds, after the first five steps, which no run counts.
     def guard(self, model, ranks, off):
         hundreds = max(2, 2 * self.steps(model, ranks) // 100)
         job = self.job(model, ranks, 100 * hundreds + 5)
@@ -130,7 +131,7 @@ class Bench:
         return [word for flag, value in wanted.items() if flag in known for word in (flag, value)]
 
     def first_step(self, name, command):
-        """Seconds from typing mpirun to the row of the first step."""
+        """Adds the seconds from the start of mpirun to the row of the first step."""
         begin = time.perf_counter()
         with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True) as process:
@@ -139,7 +140,7 @@ class Bench:
                 if seconds is None and line.startswith('{"') and '"step":0' in line:
                     seconds = time.perf_counter() - begin
             if process.wait() != 0 or (seconds is None and name != "mpirun itself"):
-                sys.exit(f"error: this failed: {' '.join(map(str, command))}\n"
+                sys.exit(f"error: the command failed: {' '.join(map(str, command))}\n"
                          + process.stderr.read()[-2000:])
         self.start.add((name,), {"seconds": seconds or time.perf_counter() - begin})
 
@@ -161,7 +162,7 @@ class Bench:
             return memory_samples.peak_per_rank_mib(folder)
 
     def weigh(self, model, ranks):
-        job = self.job(model, ranks, 3, batches=1)  # the data set is none of the model's
+        job = self.job(model, ranks, 3, batches=1)  # a data set of one batch, to measure the model
         row = {"needed": needed_mib(model),
                "mpi": self.peak_mib("memory of MPI", ranks, [self.program("send_recv")]),
                "ours": self.peak_mib("memory", ranks, self.trainer() + job)}
@@ -187,7 +188,7 @@ class Bench:
                 self.guard(model, min(measure.cores(), 2), off)
         for index in range(options.rounds + 2):
             say(f"start: round {index + 1} of {options.rounds + 2}")
-            # Starting Python takes so much longer that twice is enough.
+            # Python starts so much more slowly that two rounds are enough.
             self.start_round(options.start_ranks, with_peers=index < 2)
         for model in options.models:
             say(f"memory: {name_of(model)}")
@@ -217,7 +218,7 @@ class Bench:
                       f"{measure.cores()} cores, milliseconds", "",
                       table(["layers", "batch", "parameters", "ours"] + peers
                             + [f"{peer} / ours" for peer in peers]
-                            + ["wanted", "data", "compute", "exposed", "optimizer", "floor",
+                            + ["target", "data", "compute", "exposed", "optimizer", "floor",
                                "ours / floor", "GFLOP/s", "GB/s"], rows)]
         return lines
 
@@ -237,8 +238,8 @@ class Bench:
             return []
         return ["", "## Weak scaling: the step's time before and after, as a ratio", "",
                 table(["layers", "ranks", "ours"] + list(self.torch) + ["the floor itself"], rows),
-                "", "Wanted: >= 0.9 where compute dominates. The floor's own ratio is what the "
-                "cores, sharing memory and clock, leave to any program."]
+                "", "The target is >= 0.9 where compute dominates. The floor's own ratio is the best "
+                "that any program can reach, because the cores share memory and clock."]
 
     def guard_table(self):
         rows = []
@@ -252,16 +253,17 @@ class Bench:
                         + [f"{statistics.median(shares):+.1f} %",
                            f"{shares[0]:+.1f} to {shares[-1]:+.1f} %"])
         return ["", "## What the guards cost, mean milliseconds per step", "",
-                table(["layers", "ranks", "on", "off", "on against off", "of all rounds"], rows),
-                "", f"Off: `{self.guard_off}`. Wanted: <= 1 %. Where the rounds differ by more than "
-                "that, this machine cannot tell."]
+                table(["layers", "ranks", "on", "off", "difference", "range of all rounds"], rows),
+                "", f"Off: `{self.guard_off}`. The target is <= 1 %. If the rounds differ by more than "
+                "that, this machine cannot measure it."]
 
     def start_table(self):
         rows = [[name, f"{self.start.median((name,), 'seconds'):.2f}"]
                 for (name,) in self.start.rows]
         return ["", f"## Start: `mpirun -np {self.options.start_ranks}` to the first step, seconds",
                 "", table(["who", "seconds"], rows), "",
-                "Ours: the default model; wanted < 0.5. mpirun itself: of the command `true`."]
+                "Ours trains the default model; the target is < 0.5. \"mpirun itself\" runs the command "
+                "`true`."]
 
     def memory_table(self):
         rows = []
@@ -272,23 +274,25 @@ class Bench:
         return ["", "## Memory per rank, MiB at the peak", "",
                 table(["layers", "ranks", "needed", "MPI", "ours", "(ours - MPI) / needed"]
                       + list(self.torch), rows), "",
-                "Needed: parameters, gradients, Adam's state, outputs of the layers and their "
-                "gradients, the batch. MPI: what `send_recv` takes. Wanted: at most 1.1. Beside a "
-                "small model the program itself and the code that the matrix library generates "
-                "weigh more than the model. Pages that ranks share are divided among them."]
+                "\"Needed\" counts the parameters, gradients, Adam's state, the layers' outputs and "
+                "their gradients, and the batch. \"MPI\" is the memory of `send_recv`. The target "
+                "for the ratio is at most 1.1. The program and the code that the matrix library "
+                "generates take more memory than a small model. Pages that ranks share are divided "
+                "among them."]
 
     def write(self, load):
         about = measure.facts(load, self.commands.values(),
                               PyTorch=", ".join(self.torch) or "not installed")
-        lead = ["Written by `./learn bench training`; not by hand. Adam, float32, one thread per "
-                f"rank; medians of {self.options.rounds}", "rounds, all candidates in turns. Our "
-                "step holds all that is between two steps: batch, mean loss over the ranks, a "
-                "line of", "JSON. PyTorch's holds forward, backward and optimizer only."]
+        lead = ["Generated by `./learn bench training`; do not edit. Adam, float32, one thread per rank; "
+                f"medians of {self.options.rounds} rounds, with all candidates measured in turns. "
+                "Our step includes everything that happens between two steps: the batch, the mean "
+                "loss over the ranks, and a line of JSON. PyTorch's step is only forward, backward "
+                "and optimizer."]
         lines = self.step_tables()
-        lines += ["", "GFLOP/s: of the step's matrix products alone, in its order. GB/s: of "
-                  "reading and writing Adam's 28 bytes per parameter. The floor is the time of "
-                  "both. The products are those that a step needs: without the gradient of the "
-                  "data, as 6 P B would count."]
+        lines += ["", "GFLOP/s is the rate of the step's matrix products alone, in the step's order. "
+                  "GB/s is the rate of reading and writing Adam's 28 bytes per parameter. The "
+                  "floor is the time of both. Only products that a step needs are counted: the "
+                  "gradient of the data, which the formula 6 P B includes, is left out."]
         lines += self.scaling_table() + self.guard_table() + self.start_table()
         lines += self.memory_table()
         measure.write(self.options, "training", "A training step, measured", lead,
@@ -309,16 +313,16 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=sorted({1, cores, 2 * cores}))
     parser.add_argument("--models", type=model_of, nargs="+", metavar="WIDTHS:BATCH",
                         default=[model_of(text) for text in MODELS],
-                        help="as " + " ".join(MODELS) + ", the default; batch per rank")
+                        help="widths and batch per rank; default " + " ".join(MODELS))
     measure.add_flags(parser, rounds=3)
-    parser.add_argument("--seconds", type=float, default=1.5, help="about so long per start")
-    parser.add_argument("--passes", type=int, default=5, help="of the floor, per round")
-    parser.add_argument("--start-ranks", type=int, default=4, help="ranks of the start's table")
+    parser.add_argument("--seconds", type=float, default=1.5, help="approximate length of a run")
+    parser.add_argument("--passes", type=int, default=5, help="passes of the floor per round")
+    parser.add_argument("--start-ranks", type=int, default=4, help="ranks for measuring the start")
     options = parser.parse_args()
     if min(options.ranks + [options.rounds, options.passes, options.start_ranks]) < 1:
-        parser.error("at least 1 rank, 1 round, 1 pass")
+        parser.error("needs at least 1 rank, 1 round and 1 pass")
     if not options.seconds > 0:
-        parser.error("--seconds: more than 0")
+        parser.error("--seconds: must be more than 0")
     if options.check_flags:
         return
 

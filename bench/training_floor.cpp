@@ -1,6 +1,6 @@
-// The floor of a training step on this machine, for bench/training.py: what the step's matrix
-// products alone take, by the library and on the shapes that mlp.cpp uses, and what it takes to
-// read and write the memory that Adam touches. Every rank works at once, as in training.
+// The floor of a training step on this machine, for bench/training.py: the time of the step's
+// matrix products alone, with the library and shapes of mlp.cpp, and the time to read and write
+// the memory that Adam uses. All ranks work at the same time, as in training.
 #include "01_send_recv/measure.hpp"
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/model/gemm.hpp"
@@ -50,8 +50,8 @@ std::vector<Layer> make_layers(const std::vector<std::size_t>& widths, std::size
   return layers;
 }
 
-// All products of one step, in its order; the first layer's input gradient, which nobody needs,
-// is none of them.
+// All products of one step, in the step's order, without the first layer's input gradient,
+// which nobody needs.
 void multiply(std::vector<Layer>& layers, const Stream& stream) {
   const auto timed = [&](double& seconds, Transpose ta, Transpose tb, const Tensor& a,
                          const Tensor& b, const Tensor& c) {
@@ -69,7 +69,7 @@ void multiply(std::vector<Layer>& layers, const Stream& stream) {
   }
 }
 
-// Adam's traffic without its arithmetic: reads four arrays and writes three of them.
+// Adam's memory traffic without its arithmetic: it reads four arrays and writes three of them.
 void touch(const Tensor& gradient, const Tensor& parameter, const Tensor& m, const Tensor& v) {
   const float* const g = gradient.data();
   float* const p = parameter.data();
@@ -92,8 +92,8 @@ int main(int argc, char** argv) {
   std::vector<std::size_t> widths{784, 512, 512, 512, 10};
   std::size_t rows = 64;
   int iterations = 5;
-  CommandLine command_line("training_floor", "The least that a training step can take here.");
-  command_line.list("--layers", widths, "widths");
+  CommandLine command_line("training_floor", "The least time that a training step can take here.");
+  command_line.list("--layers", widths, "layer widths");
   command_line.number<std::size_t>("--batch-size", rows, 1, 1U << 24, "samples per rank");
   command_line.number("--iterations", iterations, 1, 1'000'000, "timed passes");
   command_line.check([&] {

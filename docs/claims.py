@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Writes docs/claims.md: every claim of docs/claims.txt, the command that shows it, the number that
-it showed, and the test that holds it.
+"""Writes docs/claims.md: every claim of docs/claims.txt, the command that shows it, what the command
+printed, and the test that holds it.
 
   docs/claims.py --bin build/bin            runs every command and writes docs/claims.md
-  docs/claims.py --bin build/bin --check    runs every command; fails where one does not show its
-                                            claim, where a test is not there, or where claims.md
-                                            has other claims than claims.txt
+  docs/claims.py --bin build/bin --check    runs every command; fails if one does not show its
+                                            claim, if a test does not exist, or if claims.md
+                                            and claims.txt list different claims
   docs/claims.py --faults LOG               writes the section of faults, with the figures that
-                                            the long form of tests/faults/ has printed to LOG
+                                            the long form of tests/faults/ printed to LOG
 
-claims.txt holds a block of lines for each claim, blank lines between:
+claims.txt has a block of lines for each claim, separated by blank lines:
 
-  taught: what is often taught, and wrong (absent in other sections)
+  taught: what is often taught but is wrong (only in the first section)
   claim:  what is true
   shown:  a command, as a reader types it from the root of the repository
-  prints: a regular expression that its output must match; what it showed is the whole match
-  test:   FILE: words of its name; the test that holds the claim at other sizes and ranks too
+  prints: a regular expression that its output must match; claims.md shows the match
+  test:   FILE: words of its name; the test that holds the claim at other sizes and ranks
 
-What a machine cannot show because it lacks a GPU (status 2) or a Python module is left out.
+Claims that need a GPU (exit status 2) or a Python module that is missing here are left out.
 """
 import argparse
 import datetime
@@ -48,7 +48,7 @@ def read_claims():
         elif not line.startswith("#"):
             key, _, text = line.partition(":")
             if key not in KEYS or not sections:
-                sys.exit(f"error: {SOURCE.name}:{number}: none of {', '.join(KEYS)}: {line}")
+                sys.exit(f"error: {SOURCE.name}:{number}: does not start with any of {', '.join(KEYS)}: {line}")
             if claim is None:
                 claim = {}
                 sections[-1][1].append(claim)
@@ -57,7 +57,7 @@ def read_claims():
 
 
 def environment():
-    """What the box in docs/running.md sets, and no GPU: the numbers are those of the CPU."""
+    """The settings of the box in docs/running.md, and no GPU, so that the numbers are the CPU's."""
     box = dict(re.findall(r"^export (\w+)=(\S+)$", (ROOT / "docs/running.md").read_text(encoding="utf-8"),
                           re.MULTILINE))
     return {**box, **os.environ, "CUDA_VISIBLE_DEVICES": "", "OMPI_MCA_odls_base_sigkill_timeout": "0"}
@@ -75,9 +75,9 @@ def problem_with_test(test):
     name, _, words = test.partition(": ")
     path = ROOT / "tests" / name
     if not path.exists():
-        return f"there is no tests/{name}"
+        return f"tests/{name} does not exist"
     text = " ".join(re.sub(r'"\s*\n\s*"', "", path.read_text(encoding="utf-8")).split())
-    return None if words in text else f"tests/{name} has no '{words}'"
+    return None if words in text else f"tests/{name} does not contain '{words}'"
 
 
 def wrap(text):
@@ -94,7 +94,7 @@ def entry(claim):
 
 
 def faults_section(log):
-    """As claims.md has it; with a log, anew: the figures that it has, the others as they are."""
+    """The section as in claims.md, with the figures that the log has, if there is one, replaced."""
     kept = LEDGER.read_text(encoding="utf-8").partition(FAULTS_TITLE)[2].split("\n- ")[1:]
     rows = {re.match(r"\*\*(\d+)\.", row)[1]: "- " + row.rstrip("\n") for row in kept}
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True,
@@ -113,7 +113,7 @@ def faults_section(log):
 
 
 def without_numbers(lines):
-    """The ledger without what each command printed, which differs from run to run."""
+    """The ledger without the commands' output, which differs from run to run."""
     return re.sub(r"prints `[^`]*`", "prints", " ".join("\n".join(lines).split()))
 
 
@@ -162,7 +162,7 @@ def main():
     if options.check:
         kept = LEDGER.read_text(encoding="utf-8").splitlines() if LEDGER.exists() else []
         if without_numbers(kept) != without_numbers(lines):
-            sys.exit("error: docs/claims.md has other claims than docs/claims.txt: run docs/claims.py")
+            sys.exit("error: docs/claims.md and docs/claims.txt list different claims; run docs/claims.py")
         return
     LEDGER.write_text("\n".join(lines), encoding="utf-8")
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# ./learn bench with tiny sizes: every table comes out, with the columns and rows it promises.
+# Runs ./learn bench with tiny sizes: every table has the columns and rows it promises.
 # bench_test.sh SOURCE_DIR BUILD_DIR
 set -uo pipefail
 root=$1
 export LEARN_BUILD_DIR=$2
-export PYTHON=no-such-python  # the peers take long to start, and may not be there
+export PYTHON=no-such-python  # the peers start slowly, and may not be installed
 learn=$root/learn
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
@@ -12,7 +12,7 @@ failed=0
 
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 0; }
 
-# bench WORDS...: must succeed.
+# bench WORDS...: a benchmark that must succeed.
 bench() {
   local output
   if output=$("$learn" bench "$@" --output "$results" </dev/null 2>&1); then
@@ -21,12 +21,12 @@ bench() {
     echo "FAILED: bench $*: exit status $?"; echo "$output"; failed=1
   fi
 }
-# has FILE PATTERN: a line of a table.
+# has FILE PATTERN: a line of FILE must match.
 has() {
   grep -qE -- "$2" "$results/$1" && return
   echo "FAILED: no line of $1 matches '$2'"; cat "$results/$1"; failed=1
 }
-# refuses PATTERN WORDS...: exit status 2, one line, nothing written.
+# refuses PATTERN WORDS...: must exit with status 2 and print the pattern, and write nothing.
 refuses() {
   local pattern=$1 output got
   shift
@@ -38,7 +38,7 @@ refuses() {
     echo "ok: bench $* is refused"
   fi
 }
-# json FILE EXPRESSION: true of the content `d` of what was measured.
+# json FILE EXPRESSION: must be true of `d`, the content of FILE.
 json() {
   python3 -c "import json, sys; d = json.load(open(sys.argv[1])); sys.exit(not ($2))" \
     "$LEARN_BUILD_DIR/bench/$1" || { echo "FAILED: $1: not true: $2"; failed=1; }
@@ -61,7 +61,7 @@ has training.md '^\| ours \| [0-9]+\.[0-9]+ \|$'
 has training.md "^\\| 20-12-10 \\| 2 $cell$cell$cell\\| *-?[0-9]"
 json training.json 'len(d["steps"]) == 4 and len(d["floors"]) == 4 and len(d["memory"]) == 2'
 json training.json 'all(r["step_ms"] > 0 for s in d["steps"] for r in s["rounds"])'
-# Not which is larger: so small a job can end between two samples.
+# It is not tested which is larger, because so small a job can end between two samples.
 json training.json 'all(m["ours"] > 0 and m["mpi"] > 0 for m in d["memory"])'
 
 bench buckets --ranks 2 --values 0 1 --layers 16,8,4 --batch-size 2 --rounds 1 --seconds 0.01
@@ -79,7 +79,7 @@ if "$root/tests/support/two_hosts.sh" --rate 1gbit true >/dev/null 2>&1; then
   has overlap.md "^\\| \`--overlap\` $cell$cell$cell$cell"
   has overlap.md '^- commands: `two_hosts.sh '
   json overlap.json 'len(d["rows"]) == 5 and all(r["rounds"][0]["step_ms"] > 0 for r in d["rows"])'
-else  # needs root, and namespaces
+else  # this needs root and namespaces
   refused=$("$learn" bench overlap --output "$results/refused" </dev/null 2>&1)
   grep -q '^skipped: two hosts on one machine: ' <<<"$refused" ||
     { echo "FAILED: bench overlap says: $refused"; failed=1; }
@@ -97,5 +97,5 @@ refuses "bench: 'speed' is not one of" speed
 refuses 'unrecognized arguments: --max-bytes' --max-bytes 4096
 refuses "is not like 784-512-10:64" training --models 784,512
 refuses 'at least 1 rank' batch --ranks 0
-refuses 'whole batches' batch --values 1.5
+refuses 'must be whole numbers' batch --values 1.5
 exit $failed

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""PyTorch's all-reduce over gloo on the CPU: the peer in ./learn bench.
+"""Times PyTorch's all-reduce over gloo on the CPU, for ./learn bench.
 
-Prints one JSON row per size. One thread per rank, float32 sum, as ours.
+Prints one JSON row per size. Like ours, it sums float32 with one thread per rank.
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ def rank_main(rank, ranks, sizes, samples, store):
     dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=ranks)
     for size in sizes:
         count = size // 4
-        # As 01_send_recv/show/tracer_numbers.hpp: every number says which rank it comes from.
+        # As in 01_send_recv/show/tracer_numbers.hpp, every number shows which rank it comes from.
         numbers = (1000 * rank + torch.arange(count) % 997).float()
         expected = sum((1000 * r + torch.arange(count) % 997).float() for r in range(ranks))
         calls = 8 if size <= 64 * 1024 else 1

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Lesson 5's job in PyTorch: the same data, model and order of batches, by DistributedDataParallel.
+"""Lesson 5's job in PyTorch: DistributedDataParallel with the same data, model and batches.
 
-Takes ddp_training's flags and prints its JSON rows, so that the two can be compared line by line:
+Takes ddp_training's flags and prints its JSON rows, so that you can compare the two line by line:
 
   mpirun -np 4 build/bin/ddp_training          --dataset synthetic --json
   mpirun -np 4 python3 bench/peers/pytorch_ddp.py                   --json
   torchrun --nproc-per-node 4 bench/peers/pytorch_ddp.py            --json
 
-step_ms is the time of forward, backward with its all-reduce, and optimizer, nothing else: batches
-are rows of a tensor in memory, without a DataLoader, and the mean loss of the rows is reduced while
-the clock stands.
+step_ms covers only forward, backward with its all-reduce, and the optimizer. Batches are rows of a
+tensor in memory, without a DataLoader, and the all-reduce of the mean loss is not timed.
 """
 import argparse
 import hashlib
@@ -32,15 +31,15 @@ def parse_flags():
     add("--classes", type=int, default=10)
     add("--layers", type=numbers(int), default=[784, 512, 512, 512, 10])
     add("--batch-size", type=int, default=64, help="samples per rank")
-    add("--global-batch", type=int, default=0, help="samples per step, for --batch-size")
+    add("--global-batch", type=int, default=0, help="samples per step, instead of --batch-size")
     add("--epochs", type=int, default=None, help="default 5")
     add("--max-steps", type=int, default=0)
     add("--optimizer", choices=["sgd", "adam", "adamw"], default="adam")
-    add("--lr", type=float, default=None, help="default 0.001; sgd 0.01")
+    add("--lr", type=float, default=None, help="default 0.001, for sgd 0.01")
     add("--momentum", type=float, default=0.0)
     add("--dampening", type=float, default=0.0)
     add("--nesterov", action="store_true")
-    add("--weight-decay", type=float, default=None, help="default 0; adamw 0.01")
+    add("--weight-decay", type=float, default=None, help="default 0, for adamw 0.01")
     add("--betas", type=numbers(float), default=[0.9, 0.999])
     add("--eps", type=float, default=1e-8)
     add("--scale-lr", action="store_true")
@@ -59,7 +58,8 @@ def parse_flags():
 
 
 flags = parse_flags()
-# Matrix libraries read these when torch is loaded, and would start a thread per core and rank.
+# Matrix libraries read these when torch is loaded. Otherwise each rank would start a thread per
+# core.
 for variable in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"]:
     os.environ[variable] = str(flags.threads)
 
@@ -71,7 +71,7 @@ from torch.utils.data.distributed import DistributedSampler  # noqa: E402
 
 
 def launched_as():
-    """(rank, ranks, local rank) as torchrun or Open MPI's mpirun say; (0, 1, 0) if started alone."""
+    """(rank, ranks, local rank) from torchrun or Open MPI's mpirun; (0, 1, 0) if started alone."""
     for rank, ranks, local in [
         ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
@@ -82,12 +82,13 @@ def launched_as():
 
 
 def connect(backend, rank, ranks):
-    # Gloo asks the resolver for this host's address, which in a container it may not know.
+    # Gloo asks the resolver for this host's address, which may not be known in a container.
     local_size = os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") or os.environ.get("LOCAL_WORLD_SIZE")
     if local_size is None or int(local_size) == ranks:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    # torchrun says where the ranks meet. With mpirun on one host they derive a port from MPI's name
-    # of the job; on several hosts give it -x MASTER_ADDR=... -x MASTER_PORT=...
+    # torchrun sets the address where the ranks meet. With mpirun on one host they derive a port
+    # from MPI's name of the job. On several hosts, give mpirun -x MASTER_ADDR=... -x
+    # MASTER_PORT=...
     job = os.environ.get("PMIX_NAMESPACE", str(os.getpid()))
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", str(20000 + zlib.crc32(job.encode()) % 12000))
@@ -123,7 +124,7 @@ def make_optimizer(parameters):
 
 
 def learning_rate(lr, ranks, step):
-    """05_ddp_training/model/lr_schedule.hpp, once more."""
+    """The same as 05_ddp_training/model/lr_schedule.hpp."""
     start, end = (lr, lr * ranks) if flags.scale_lr else (0.0, lr)
     if step >= flags.warmup_steps:
         return end
@@ -159,7 +160,7 @@ def main():
     if flags.layers[-1] != flags.classes:
         sys.exit(f"error: --layers: the output width is {flags.layers[-1]}, not {flags.classes}")
 
-    # In this order, from one generator: the numbers depend on it.
+    # The numbers depend on this order, since one generator draws them all.
     torch.manual_seed(flags.seed)
     model = make_model(flags.layers)
     inputs = torch.randn(flags.samples, flags.layers[0])
@@ -180,7 +181,7 @@ def main():
         seed=flags.sampler_seed,
         drop_last=flags.drop_last,
     )
-    # A limit in steps alone means as many epochs as it takes.
+    # With only a limit in steps, there are as many epochs as needed.
     epochs = flags.epochs or flags.max_steps or 5
     steps = 0
     step_ms = []
@@ -224,7 +225,7 @@ def main():
             )
             steps += 1
 
-    left_out = min(5, steps // 2)  # they allocate memory, and rebuild the buckets
+    left_out = min(5, steps // 2)  # the first steps allocate memory and rebuild the buckets
     final = {
         "final": True,
         "steps": steps,
