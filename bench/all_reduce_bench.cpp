@@ -73,7 +73,8 @@ int main(int argc, char** argv) {
   const Communicator comm = Communicator::world();
   SweepOptions sweep{.min_bytes = 1024, .max_bytes = 64U << 20, .iterations = 15};
   std::string only = "all";
-  CommandLine command_line("all_reduce_bench", "Times our all-reduces, MPI's own and memcpy, in turns.");
+  CommandLine command_line("all_reduce_bench",
+                           "Times our all-reduces, MPI's own and memcpy, in turns.");
   sweep.declare(command_line, /*smallest=*/4);
   sweep.declare_iterations(command_line);
   command_line.choice("--only", only, {"all", "mpi"}, "which candidates");

@@ -1,4 +1,4 @@
-// cuBLAS: the matrix product, by the CPU's library, when its stream comes to it.
+// cuBLAS: the matrix product, computed by the CPU's library when its stream reaches it.
 #include "05_ddp_training/model/gemm.hpp"
 
 #include <cublas_v2.h>
@@ -32,7 +32,7 @@ cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t transpose_a,
   const bool flip_a = transpose_a == CUBLAS_OP_T;
   const bool flip_b = transpose_b == CUBLAS_OP_T;
   if (lda != (flip_a ? k : m) || ldb != (flip_b ? n : k) || ldc != m) {
-    return CUBLAS_STATUS_INVALID_VALUE;  // dense matrices are all that is emulated
+    return CUBLAS_STATUS_INVALID_VALUE;  // only dense matrices are emulated
   }
   // A column-major matrix is the row-major transpose, so this is c^T = op(b)^T op(a)^T.
   emulation::enqueue(handle->stream, [=, alpha = *alpha, beta = *beta] {

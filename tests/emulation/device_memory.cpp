@@ -1,7 +1,7 @@
-// A memory protection key (pkeys(7)) is a right that each thread has or lacks. Device memory
-// carries a key; the host's threads lack the right, the streams' threads have it. So the host's
-// first touch is a fault at that very instruction, with no race to win or lose. Without such a
-// processor nothing is trapped, and only the poison is left.
+// A memory protection key (pkeys(7)) gives each thread access to memory or denies it. Device
+// memory has a key to which the streams' threads have access and the host's threads do not. So
+// the host's first access faults at that very instruction, without any race. On a processor
+// without such keys nothing is trapped, and only the poison shows mistakes.
 #include "tests/emulation/device_memory.hpp"
 
 #include <csignal>
@@ -30,8 +30,8 @@ extern "C" void explain_fault(int, siginfo_t* info, void*) {
   std::_Exit(1);
 }
 
-// The key of all device memory; -1 where there are none. Taken away from the calling thread,
-// which is the host's, and from all that it starts.
+// The key of all device memory; -1 if the processor has no keys. The calling thread, which is
+// the host's, and all threads that it starts lose access.
 int device_key() {
   static const int key = [] {
     const int new_key = ::pkey_alloc(0, PKEY_DISABLE_ACCESS);
@@ -58,7 +58,7 @@ void* allocate_device(std::size_t bytes) {
   void* memory =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  std::memset(memory, 0xff, size);  // NaNs: what is read before it is written shows
+  std::memset(memory, 0xff, size);  // NaNs make reads before the first write visible
   if (device_key() >= 0) ::pkey_mprotect(memory, size, PROT_READ | PROT_WRITE, device_key());
   const std::lock_guard lock(mutex);
   blocks[reinterpret_cast<std::uintptr_t>(memory)] = size;
@@ -69,7 +69,7 @@ void free_device(void* memory) {
   const std::lock_guard lock(mutex);
   const auto block = blocks.find(reinterpret_cast<std::uintptr_t>(memory));
   if (block == blocks.end()) {
-    std::fprintf(stderr, "emulated CUDA: cudaFree of memory that is not the device's\n");
+    std::fprintf(stderr, "emulated CUDA: cudaFree of memory that is not device memory\n");
     std::abort();
   }
   ::munmap(memory, block->second);

@@ -5,8 +5,8 @@
 
 namespace emulation {
 
-// `bytes` of poisoned memory (every float is a NaN), or null. Where the processor has
-// protection keys, a thread that is no stream gets a sentence and an abort when it touches it.
+// `bytes` of poisoned memory (every float is a NaN), or null. If the processor has protection
+// keys and a thread other than a stream touches it, the program prints why and aborts.
 void* allocate_device(std::size_t bytes);
 void free_device(void* memory);
 bool is_device(const void* memory);

@@ -1,5 +1,5 @@
-// The emulated GPU keeps CUDA's and NCCL's promises, and no others: what a missing wait, a
-// host's touch or a call too early would do on a GPU shows here every time.
+// The emulated GPU keeps CUDA's and NCCL's promises and no others. A missing wait, an access by
+// the host or a premature call, which on a GPU may go unnoticed, fails here every time.
 #include "common/check.hpp"
 #include "common/communicator.hpp"
 #include "tests/support/mpi_test.hpp"
@@ -87,7 +87,7 @@ TEST_CASE("work behind an event waits for what the event saw when the wait was q
     CHECK(seen);
     cudaStreamSynchronize(a);
   }
-  // Recording it again behind b's own work must not make b wait for itself.
+  // Recording the event again after b's own work must not make b wait for itself.
   std::atomic<bool> go = false;
   cudaEventRecord(event, a);
   cudaStreamWaitEvent(b, event, 0);
@@ -178,7 +178,7 @@ TEST_CASE("two single sends face each other for ever; in a group they pass") {
   exchange(true);
   cudaStreamSynchronize(stream);
   exchange(false);
-  // All queued everywhere, and each rank's stream stands in its send.
+  // Everything is queued on all ranks, and each rank's stream is in its send.
   world().barrier();
   CHECK(cudaStreamQuery(stream) == cudaErrorNotReady);
   world().barrier();

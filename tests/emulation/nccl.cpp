@@ -1,8 +1,9 @@
-// NCCL: collectives that run when their stream comes to them, carried by MPI.
+// NCCL: collectives that run over MPI when their stream reaches them.
 //
-// NCCL's rules hold: calls only queue; collectives of a communicator match by the order in
-// which their streams run them; sends and receives wait for each other unless a group joins
-// them; two ranks may not share a GPU. Needs MPI_THREAD_MULTIPLE, for the streams are threads.
+// It follows NCCL's rules. Calls only queue work. Collectives of a communicator match in the
+// order in which their streams run them. Sends and receives wait for each other unless they are
+// in one group. Two ranks may not share a GPU. It needs MPI_THREAD_MULTIPLE, because the
+// streams are threads.
 #include "common/watch.hpp"
 #include "tests/emulation/device_memory.hpp"
 #include "tests/emulation/nccl_transfers.hpp"
@@ -42,8 +43,8 @@ thread_local std::vector<Transfer> group;
 thread_local cudaStream_t group_stream = nullptr;
 thread_local ncclComm_t group_comm = nullptr;
 
-// The stream's thread runs the transfers when their turn comes, under the name of the call that
-// asked for them.
+// The stream's thread runs the transfers when it reaches them, under the name of the call that
+// queued them.
 ncclResult_t queue(const char* call, ncclComm_t comm, cudaStream_t stream,
                    std::vector<Transfer> transfers) {
   ++comm->queued;
@@ -59,7 +60,7 @@ ncclResult_t queue(const char* call, ncclComm_t comm, cudaStream_t stream,
   return comm->start();
 }
 
-// Alone, or joined to the group that is open.
+// Queued alone, or added to the open group.
 ncclResult_t send_or_receive(const char* call, Transfer transfer, ncclComm_t comm,
                              cudaStream_t stream) {
   if (comm->polls_left > 0) return too_early();
@@ -70,7 +71,7 @@ ncclResult_t send_or_receive(const char* call, Transfer transfer, ncclComm_t com
   return ncclSuccess;
 }
 
-// MPI reads host memory only, and device memory may not leave its stream.
+// MPI reads only host memory, and only streams may touch device memory.
 template <class T = float>
 std::vector<T> copy_of(const void* device, std::size_t count) {
   std::vector<T> host(count);
@@ -133,7 +134,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   MPI_Win_shared_query(made->window, 0, &bytes, &unit, &shared);
   made->aborts =
       rank == 0 ? new (shared) std::atomic<int>(0) : static_cast<std::atomic<int>*>(shared);
-  // Everybody must hold the id of rank 0, and a GPU of its own.
+  // Every rank must have the id of rank 0, and its own GPU.
   ncclUniqueId first = id;
   MPI_Bcast(first.internal, sizeof(first.internal), MPI_CHAR, 0, made->mpi);
   int wrong_id = std::memcmp(&first, &id, sizeof(id)) != 0 ? 1 : 0;
@@ -141,7 +142,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   const int mine = emulation::current_device();
   MPI_Allgather(&mine, 1, MPI_INT, devices.data(), 1, MPI_INT, made->mpi);
   MPI_Allreduce(MPI_IN_PLACE, &wrong_id, 1, MPI_INT, MPI_MAX, made->mpi);
-  if (wrong_id != 0) return fail(ncclInvalidArgument, "the ranks hold different unique ids");
+  if (wrong_id != 0) return fail(ncclInvalidArgument, "the ranks have different unique ids");
   for (int a = 0; a < size && !ranks_may_share_a_gpu(); ++a) {
     for (int b = 0; b < a; ++b) {
       if (devices[static_cast<std::size_t>(a)] == devices[static_cast<std::size_t>(b)]) {
@@ -171,7 +172,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   delete comm;
   return ncclSuccess;
 }
-// What is still queued may use the communicator when it is its turn, so it stays.
+// Queued work may still use the communicator, so it is not destroyed.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   ++*comm->aborts;
   comm->aborted = true;
@@ -188,7 +189,7 @@ ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t, void**
   return ncclSuccess;
 }
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
-  // Memory that is freed first leaves the library with a mapping of nothing.
+  // If the memory were freed first, the library would keep an invalid mapping.
   if (comm->registered.erase(handle) == 0 || !emulation::is_device(handle)) {
     std::fprintf(stderr, "emulated NCCL: deregistration of memory that is not registered\n");
     std::abort();
@@ -249,7 +250,7 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
   const auto data = std::make_shared<std::vector<float>>();
-  // Synchronous: like NCCL's, a send alone waits for its receive, whatever its size.
+  // Synchronous, because in NCCL a single send waits for its receive at every size.
   return send_or_receive("ncclSend",
                          {[=] {
                             *data = copy_of(from, count);

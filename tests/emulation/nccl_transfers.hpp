@@ -1,4 +1,4 @@
-// What an emulated communicator is, and how its messages travel: by MPI, until it is aborted.
+// An emulated communicator, and how its messages travel: over MPI, until it is aborted.
 #pragma once
 
 #include <mpi.h>
@@ -17,12 +17,12 @@ struct ncclComm {
   std::atomic<int> queued = 0;  // operations that no stream has finished yet
   std::atomic<bool> aborted = false;
   std::set<void*> registered;
-  // In memory that all ranks share: how many of them have aborted. Who calls a collective after
-  // that waits for ever, or until it aborts too.
+  // How many ranks have aborted, in memory that all of them share. A rank that calls a
+  // collective after that waits until it aborts.
   MPI_Win window = MPI_WIN_NULL;
   std::atomic<int>* aborts = nullptr;
-  // Of a non-blocking communicator every call returns ncclInProgress, and the caller must poll
-  // ncclCommGetAsyncError until it says otherwise before the next call.
+  // With a non-blocking communicator every call returns ncclInProgress, and before the next
+  // call the caller must poll ncclCommGetAsyncError until it returns something else.
   bool blocking = true;
   int polls_left = 0;
 
@@ -33,14 +33,14 @@ struct ncclComm {
   }
 };
 
-// One send or receive. All of a group are started before any is waited for.
+// One send or receive. A group starts all of them before it waits for any.
 struct Transfer {
   std::function<MPI_Request()> start;
   std::function<void()> finish;
 };
 
-// Runs the transfers; false if the communicator is aborted before they are done. Never waits
-// inside MPI: an abort must end it although the peer never comes.
+// Runs the transfers; false if the communicator is aborted before they are done. It never waits
+// inside MPI, because an abort must end it even if the peer never arrives.
 inline bool run(ncclComm_t comm, const std::vector<Transfer>& transfers) {
   std::vector<MPI_Request> requests;
   int done = 0;
@@ -57,7 +57,7 @@ inline bool run(ncclComm_t comm, const std::vector<Transfer>& transfers) {
   return done != 0;
 }
 
-// What an abort leaves behind: MPI may still write to the memory of its requests.
+// Keeps what an abort leaves behind, because MPI may still write to the memory of its requests.
 inline void abandon(const std::vector<Transfer>& transfers) {
   static auto* const all = new std::vector<std::vector<Transfer>>;
   static std::mutex mutex;

@@ -1,4 +1,4 @@
-// What a stream and an event are: a thread with a queue, and a mark in it.
+// A stream is a thread with a queue, and an event is a mark in that queue.
 #pragma once
 
 #include "tests/emulation/device_memory.hpp"
@@ -15,8 +15,8 @@
 #include <thread>
 #include <utility>
 
-// One recording of an event. A wait holds on to the recording it saw, as in CUDA: recording the
-// event again does not move those who wait already.
+// One recording of an event. A wait keeps the recording that it saw, as in CUDA: recording the
+// event again does not affect earlier waits.
 struct Recording {
   std::mutex mutex;
   std::condition_variable changed;

@@ -1,5 +1,5 @@
-// Does to device memory what the host must not do: read, write, or free what is not the
-// device's.
+// Does what the host must not do: read or write device memory, or free other memory with
+// cudaFree.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Fault 1: kill -9, at random moments of a run and at every system call of a checkpoint's
-// write.
+// Fault 1: kill -9, at random moments of a run and at every system call that writes a
+// checkpoint.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "common/check.hpp"
 #include "tests/faults/faults.hpp"
@@ -23,15 +23,15 @@ void save(const std::string& path, std::size_t numbers, const std::string& step)
   dist::write_safetensors(path, {{"a", tensor}}, {{"step", step}}, dist::Stream({}));
 }
 
-// The step in a checkpoint that is whole; throws what is wrong with any other.
+// The step in a checkpoint; throws if the file is damaged.
 std::size_t step_in(const std::string& path) {
   const dist::SafetensorsFile file = dist::read_safetensors(path);
   if (!file.has_checksum) throw dist::Error(path + ": has no checksum");
   return std::stoul(file.metadata.at("step"));
 }
 
-// Has another process save over `path`, and kills it when it enters its system call number
-// `last`. Returns the numbers of those that it has made; its status in `status`.
+// Lets another process save to `path`, and kills it when it enters system call `last`. Returns
+// the numbers of the calls that it has made, and its status in `status`.
 std::vector<long> save_until(const std::string& path, std::size_t last, int& status) {
   const pid_t writer = ::fork();
   if (writer == 0) {
@@ -73,7 +73,7 @@ TEST_CASE("a writer that is killed at any system call leaves a whole file", "[fa
     CAPTURE(last);
     if (WIFEXITED(status)) {
       CHECK(step_in(path) == 2);
-      // What makes it last through a power cut: write, fsync, rename, fsync of the folder.
+      // The order that survives a power cut: write, fsync, rename, fsync of the folder.
       std::vector<long> order;
       for (const long call : calls) {
         if (call == SYS_write || call == SYS_pwrite64) order.push_back(SYS_write);
@@ -108,11 +108,11 @@ TEST_CASE("a run that is killed at random moments loses one interval at most", "
     REQUIRE(killed.status == 137);
     const auto taken = static_cast<std::size_t>(lines(content_of(log)));
     const std::size_t saved = step_in(folder / "cut.st");
-    CHECK(saved + 4 > taken);  // the log is a step behind, the file an interval
+    CHECK(saved + 4 > taken);  // the log may be one step behind, the file three
     had = static_cast<int>(saved) + 5;
   }
   check_that_it_goes_on(folder, 2, flags);
-  CHECK(files_in(folder) == 0);  // nor is anything left of the writes that were cut short
+  CHECK(files_in(folder) == 0);  // and no unfinished files are left
   figure(1, std::to_string(kills) +
                 " kills at random moments: 0 unusable, the same bits at the end");
 }

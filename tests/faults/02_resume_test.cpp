@@ -1,4 +1,4 @@
-// Fault 2: a run is interrupted in mid-epoch and goes on with as many ranks.
+// Fault 2: a run is interrupted in mid-epoch and resumed with the same number of ranks.
 #include "tests/faults/faults.hpp"
 
 #include <string>
@@ -35,7 +35,7 @@ TEST_CASE("a finished run is not trained further; more epochs are", "[fault02]")
   CHECK(content_of(folder / "run.st") == before);
   CHECK(lines(content_of(folder / "run.jsonl")) == 12);
 
-  // The same parameters, tested by other numbers of ranks, and by none.
+  // The same parameters, tested by other numbers of ranks, and by single_process.
   for (const int ranks : {1, 3}) {
     const CommandResult tested =
         mpirun(ranks, "ddp_training", "--json --evaluate --init " + (folder / "run.st"));

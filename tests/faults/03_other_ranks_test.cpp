@@ -1,4 +1,4 @@
-// Fault 3: a run goes on with another number of ranks.
+// Fault 3: a run is resumed with a different number of ranks.
 #include "tests/faults/faults.hpp"
 
 #include <string>
@@ -14,7 +14,7 @@ TEST_CASE("on other ranks a run goes on from the same sample, and says so", "[fa
       "--dataset synthetic --samples 3001 --layers 64,96,32,10 --batch-size 13 --accumulate "
       "2 " +
       files(folder, "run");
-  // 3001 samples: 751 per rank in batches of 13 are 58 batches, so 29 steps; 10 are done.
+  // 3001 samples are 751 per rank, so 58 batches of 13 and 29 steps, of which 10 are done.
   trained(mpirun(4, "ddp_training", "--json --max-steps 10 " + flags));
   const CommandResult resumed = mpirun(2, "ddp_training", flags + "--epochs 1 --resume");
   INFO(resumed.out << resumed.err);
@@ -22,7 +22,7 @@ TEST_CASE("on other ranks a run goes on from the same sample, and says so", "[fa
   CHECK(resumed.says(
       "2 ranks instead of 4: different batches from here, 52 samples per step instead "
       "of 104"));
-  // 3001 - 1040 samples are left, 981 per rank: 76 batches, so 38 steps.
+  // 3001 - 1040 samples are left, 981 per rank, so 76 batches and 38 steps.
   const std::string metrics = content_of(folder / "run.jsonl");
   CHECK(lines(metrics) == 48);
   CHECK(metrics.find("{\"step\":47,\"epoch\":0,") != std::string::npos);
@@ -31,9 +31,9 @@ TEST_CASE("on other ranks a run goes on from the same sample, and says so", "[fa
 TEST_CASE("where nothing is left of an epoch, a run goes on with the next", "[fault03]") {
   const TemporaryFolder folder;
   const std::string file = "--checkpoint " + (folder / "x") + " ";
-  // 1000 samples on 2 ranks: after 30 of 31 steps 40 are left, 10 for each of 4 ranks: no
-  // batch. Two more epochs of 15 steps follow. And 34: after 32 of them 2 are left, none for
-  // each of 4 ranks; two more epochs of one step.
+  // With 1000 samples on 2 ranks, 40 are left after 30 of 31 steps: 10 for each of 4 ranks,
+  // which is less than a batch. Two more epochs of 15 steps follow. With 34 samples, 2 are left
+  // after 32, too few for 4 ranks. Two more epochs of one step follow.
   for (const auto& [flags, before, all] :
        {std::tuple{"--samples 1000 --batch-size 16 --loader-drop-last ", 30, 60},
         std::tuple{"--samples 34 --batch-size 16 --drop-last ", 1, 3}}) {

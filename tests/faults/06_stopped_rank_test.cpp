@@ -1,5 +1,5 @@
-// Fault 6: a rank is stopped, or computes for ever: in mid-run, while MPI starts, before the
-// first message, while MPI ends, or beside a program that is not ours.
+// Fault 6: a rank is stopped, or computes forever: in mid-run, while MPI starts, before the
+// first message, while MPI ends, or together with a program that is not ours.
 #include "tests/faults/faults.hpp"
 
 #include <string>
@@ -25,7 +25,7 @@ TEST_CASE("a rank that is stopped is named, and the job ends", "[fault06]") {
   INFO(result.err);
   CHECK(result.status == 86);
   CHECK(result.says("hang: rank 3 is stopped (SIGSTOP)"));
-  // The signal comes at any moment, so the others wait in either collective of a step.
+  // The signal comes at a random moment, so the others wait in either collective of a step.
   CHECK((result.says(" of all_reduce #") || result.says(" of mean of the loss #")));
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("training that moves raises no alarm", "[fault06]") {
 }
 
 TEST_CASE("a rank that is stopped while MPI starts is named", "[fault06]") {
-  // Stopped once it has attached the board, long before MPI_Init returns.
+  // It is stopped once it has attached the watch's board, long before MPI_Init returns.
   const CommandResult result = run_command(
       "timeout 120 mpirun -np 3 sh -c 'test $OMPI_COMM_WORLD_RANK = 1 && "
       "(until grep -q SYSV /proc/$$/maps; do :; done; kill -STOP $$) & "

@@ -29,7 +29,7 @@ TEST_CASE("one flipped bit on one rank is found, and named on all", "[fault07]")
       float& number = parameter.value.span().back();
       if (rank() == culprit) flip_lowest_bit(number);
       const std::string found = first_difference(world(), model.parameters(), stream);
-      // Between two, nobody can say who is right.
+      // With two ranks, nobody can say which one is right.
       CHECK(found == (ranks() == 1   ? std::string()
                       : ranks() == 2 ? fmt::format("{} of ranks 0, 1", parameter.name)
                                      : fmt::format("{} of rank {}", parameter.name, culprit)));
@@ -38,7 +38,7 @@ TEST_CASE("one flipped bit on one rank is found, and named on all", "[fault07]")
     }
   }
   if (rank() == 0) std::cout << "figure 7: " << flips << " flips, all found" << std::endl;
-  // With two of them wrong, the first is named.
+  // If two parameters are wrong, the first one is named.
   for (const std::size_t index : {std::size_t{2}, std::size_t{5}}) {
     float& number = model.parameters()[index].value.span().front();
     number += static_cast<float>(world().rank());

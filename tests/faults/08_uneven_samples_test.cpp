@@ -1,4 +1,4 @@
-// Fault 8: samples that ranks and batches do not divide.
+// Fault 8: a number of samples that is not divisible by ranks and batches.
 #include "tests/faults/faults.hpp"
 
 #include <string>
@@ -18,7 +18,7 @@ TEST_CASE("accuracy is that of every sample once, on any number of ranks", "[fau
     REQUIRE(tested.status == 0);
     CHECK(tested.rows().back()["test_accuracy"] == accuracy);
   }
-  // What training does with the rest is said.
+  // Training reports what it does with the remainder.
   CHECK(mpirun(3, "ddp_training", "--max-steps 1").says("2667 per rank (padded)"));
   CHECK(mpirun(3, "ddp_training", "--max-steps 1 --drop-last").says("2666 per rank,"));
   figure(8, "accuracy " + accuracy.dump() + " on 1 to 8 ranks, of 2000 samples");

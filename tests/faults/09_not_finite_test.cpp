@@ -14,5 +14,5 @@ TEST_CASE("a run whose gradients are never finite ends, and says why", "[fault09
   std::size_t skipped = 0;
   for (const json& row : result.rows()) skipped += row.contains("skipped");
   figure(9, "10 steps skipped on all ranks, then the end: 0 divergence");
-  CHECK(skipped == 11);  // the host hears of the tenth while the eleventh is refused
+  CHECK(skipped == 11);  // the host learns of the tenth during the eleventh
 }

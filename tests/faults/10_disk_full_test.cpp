@@ -1,4 +1,4 @@
-// Fault 10: what a run writes finds no room.
+// Fault 10: the disk is full.
 #include "tests/faults/faults.hpp"
 
 #include <string>
@@ -8,7 +8,7 @@ using namespace dist::test;
 namespace {
 
 const std::string kSmall = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4 ";
-// No file may grow beyond 8 blocks of 512 bytes.
+// No file can grow beyond 8 blocks of 512 bytes.
 const std::string kFull = "sh -c 'trap \"\" XFSZ; ulimit -f 8; exec \"$@\"' sh ";
 const std::string kAlone = PROGRAM_DIR "/single_process ";
 
@@ -62,7 +62,7 @@ TEST_CASE("a standard output that takes nothing is an error", "[fault10]") {
         run_command(kAlone + kSmall + "--max-steps 3 --json --metrics " + log + " " + to);
     CHECK(result.status == 1);
     CHECK(result.err == "error: standard output cannot be written\n");
-    CHECK(lines(content_of(log)) == 3);  // and no row went there instead
+    CHECK(lines(content_of(log)) == 3);  // rows of standard output did not go there
     CHECK(run_command(kAlone + "--help " + to).status == 1);
   }
 }

@@ -1,4 +1,4 @@
-// Fault 11: files that are damaged, or lie.
+// Fault 11: files that are damaged or contain wrong values.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "tests/faults/faults.hpp"
 
@@ -46,7 +46,7 @@ TEST_CASE("what cannot be gone on from is refused, and nothing is touched", "[fa
   refused("--evaluate", "--evaluate: needs the parameters of --init");
   refused(base + "--evaluate --init " + (folder / "run.st"), "--evaluate: the synthetic data");
   refused(base + "--check-replicas -1", "--check-replicas: -1 is not between");
-  // What nobody can vouch for, or cannot be, is refused before anything runs.
+  // Impossible values and files without a checksum are refused before anything runs.
   const auto with = [&](const std::string& key, const std::string& value) {
     dist::SafetensorsFile file = dist::read_safetensors(folder / "run.st");
     file.metadata[key] = value;

@@ -8,7 +8,8 @@
 using namespace dist::test;
 
 TEST_CASE("the rank that the others wait for is named", "[fault12]") {
-  // Each step outlasts the moments in which the last rank runs, also those of a busy machine.
+  // Each step takes longer than the moments in which the last rank runs, even on a busy
+  // machine.
   const TemporaryFolder folder;
   const std::string flags = "--json --batch-size 512 --max-steps 9 --metrics ";
   const CommandResult slow = interrupted(

@@ -1,6 +1,5 @@
-// Fault 13: nonsense that a reader may type, to each of the programs: refused by all ranks
-// together with one sentence that names the flag, before anything runs and before any file is
-// written.
+// Fault 13: invalid flags, for each of the programs. All ranks together refuse them with one
+// sentence that names the flag, before anything runs and before any file is written.
 #include "tests/faults/faults.hpp"
 
 #include <algorithm>
@@ -18,7 +17,7 @@ namespace {
 
 struct BadUsage {
   std::string flags;
-  std::string error;  // how the sentence begins
+  std::string error;  // the beginning of the sentence
 };
 
 // The lines of standard error that begin with "error: "; mpirun adds lines of its own.
@@ -42,10 +41,10 @@ Outcome outcome(const std::string& program, const std::string& flags) {
   return {std::move(result), std::filesystem::is_empty(folder.path())};
 }
 
-// `files` are flags that name files which a good run would write.
+// `files` are flags that name files which a successful run would write.
 void check_all_refused(const std::string& program, const std::string& files,
                        const std::vector<BadUsage>& table) {
-  // Starting a job is mostly waiting: so several at a time.
+  // Starting a job is mostly waiting, so several start at a time.
   constexpr std::size_t kAtOnce = 4;
   std::vector<std::future<Outcome>> running;
   for (std::size_t i = 0; i < table.size(); ++i) {

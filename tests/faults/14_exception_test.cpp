@@ -1,4 +1,4 @@
-// Fault 14: an exception on one rank, or no memory.
+// Fault 14: an exception on one rank, or too little memory.
 #include "tests/faults/faults.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ using namespace dist::test;
 
 namespace {
 
-// Ours, the loader's, and that of libraries that look.
+// Our message, the dynamic loader's, and those of libraries that check.
 bool says_it_was_memory(const CommandResult& result) {
   const std::vector<std::string> sentences{
       "] fatal: out of memory: ", "failed to map segment from shared object",
@@ -20,7 +20,7 @@ bool says_it_was_memory(const CommandResult& result) {
 }  // namespace
 
 TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[fault14]") {
-  // The folder goes away after the first checkpoint: rank 0, which writes, throws alone.
+  // The folder is moved away after the first checkpoint, so only rank 0, which writes, throws.
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "gone");
   const CommandResult result = run_command(
@@ -36,8 +36,8 @@ TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[f
   figure(14, "the exception of one rank ends all three");
 }
 
-// One rank with too little memory, from hardly enough for its libraries to plenty. Whatever
-// asks for the byte too many, MPI, a thread, oneDNN or we: the job ends and says why.
+// Limits one rank's memory, from hardly enough for its libraries to plenty. No matter which
+// request fails first (MPI's, a thread's, oneDNN's or ours), the job ends and says why.
 TEST_CASE("a rank without memory ends the job, and says so", "[fault14][memory]") {
   int works = 0;
   int says = 0;

@@ -1,4 +1,4 @@
-// Fault 15: the machine is wanted back.
+// Fault 15: the run is asked to stop, as when a machine is reclaimed.
 #include "tests/faults/faults.hpp"
 
 #include <random>
@@ -21,7 +21,7 @@ TEST_CASE("asked to stop by a signal, a run leaves with 75 and can go on", "[fau
     CHECK(row["steps"] == lines(content_of(folder / "cut.jsonl")));
     check_that_it_goes_on(folder, 3, kRun);
   }
-  // Without a checkpoint nothing could go on: the signal ends the run as it ends any program.
+  // Without a checkpoint the run could not be resumed, so the signal ends it like any program.
   const CommandResult ended = interrupted(3, kRun + "--metrics " + (folder / "m.jsonl"),
                                           folder / "m.jsonl", 20, "kill -TERM $last");
   CHECK(ended.status != 75);
@@ -39,8 +39,8 @@ TEST_CASE("however often and however early it is asked, a run stops with its che
     const std::string whole = folder / "whole.jsonl";
     for (int i = 0; i < (signals + 2) / 3; ++i) {
       INFO(layers << ", signal " << i);
-      // From the moment that every rank holds the signal: in MPI_Init, reading data, in the
-      // first step, in mid-epoch.
+      // The moments begin once every rank blocks the signal: in MPI_Init, while reading data,
+      // in the first step, in mid-epoch.
       const std::string moment = random_moment(random, 700);
       const int count = i % 2 == 0 ? 30 : 1;
       bursts += count > 1;
@@ -55,7 +55,7 @@ TEST_CASE("however often and however early it is asked, a run stops with its che
           "); do kill -USR1 $mpirun; done; wait $t");
       INFO(stopped.err);
       REQUIRE(stopped.status == 75);
-      // The next steps are those of a run that was never asked.
+      // The next steps are those of a run that was never stopped.
       const std::string until =
           "--max-steps " + std::to_string(lines(content_of(folder / "cut.jsonl")) + 2) + " ";
       REQUIRE(

@@ -1,6 +1,6 @@
-// Fault 18: containers. A /dev/shm down to next to nothing (docker run --shm-size): what the
-// watch shares does not lie there, and Open MPI sends through TCP what it cannot share. No
-// ptrace, and so no reading from another process's memory.
+// Fault 18: containers. /dev/shm may be tiny (docker run --shm-size): the watch's shared memory
+// is elsewhere, and Open MPI sends by TCP what it cannot share. Without ptrace, no rank can
+// read another process's memory.
 #include "tests/faults/faults.hpp"
 
 #include <string>
@@ -9,7 +9,7 @@ using namespace dist::test;
 
 namespace {
 
-// For mpirun(): the command runs with a /dev/shm of its own.
+// For mpirun(): runs the command with its own /dev/shm.
 std::string with_shared_memory(const std::string& size) {
   return "unshare --map-root-user --mount sh -c 'mount -t tmpfs -o size=" + size +
          " tmpfs /dev/shm && exec \"$@\"' sh ";
@@ -17,7 +17,7 @@ std::string with_shared_memory(const std::string& size) {
 
 bool can_mount() {
   const bool can = run_command(with_shared_memory("64k") + "true").status == 0;
-  if (!can) std::cout << "skipped: no mounts here" << std::endl;
+  if (!can) std::cout << "skipped: mounts are not allowed here" << std::endl;
   return can;
 }
 

@@ -18,7 +18,7 @@ TEST_CASE("a link that drops ends the job with a diagnosis, the checkpoint intac
                      "--epochs 100000 --timeout 8 --checkpoint-every 5 --checkpoint " + file,
                      "--drop-when " + file);
     INFO(result.out << result.err);
-    CHECK(result.says("two_hosts: the cable is out"));
+    CHECK(result.says("two_hosts: the cable is unplugged"));
     CHECK(result.err.find("hang: rank 0 ") != std::string::npos);
     CHECK(result.says("of all_reduce #"));
     CHECK(result.says(" (bucket "));

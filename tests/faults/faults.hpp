@@ -1,5 +1,5 @@
-// What the tests of faults have in common: how often, what came of it, and runs that are
-// interrupted. Each file of this folder is one row of the table in docs/claims.md.
+// Shared by the tests of faults: how often to cause one, how to print the figure, and
+// interrupted runs. Each file in this folder is one entry in docs/claims.md.
 #pragma once
 
 #include "tests/support/program_checks.hpp"
@@ -13,22 +13,22 @@
 
 namespace dist::test {
 
-// How often a fault is made: the long form is FAULTS_LONG=1.
+// How often to cause a fault; FAULTS_LONG=1 selects the long form.
 inline int times(int few, int many) {
   return std::getenv("FAULTS_LONG") != nullptr ? many : few;
 }
 
-// Seconds, for sleep: a moment that nobody has chosen.
+// A random number of seconds, for sleep.
 inline std::string random_moment(std::mt19937& random, unsigned most_ms) {
   return std::to_string(0.001 * static_cast<double>(random() % most_ms));
 }
 
-// Prints a row's figure, for docs/claims.md.
+// Prints the figure for an entry of docs/claims.md.
 inline void figure(int row, const std::string& text) {
   std::cout << "figure " << row << ": " << text << std::endl;
 }
 
-// Uneven batches, two of them per step. Alone it would not end before it is interrupted.
+// Two uneven batches per step, and too many steps to end before the run is interrupted.
 inline const std::string kRun =
     "--dataset synthetic --samples 3001 --layers 64,96,32,10 --batch-size 13 --accumulate 2 "
     "--max-steps 1000000 ";
@@ -39,8 +39,8 @@ inline std::string files(const TemporaryFolder& folder, const std::string& name)
 }
 
 // Starts ddp_training, waits until it has written this many lines of metrics, and then runs
-// `action`, which finds the process of mpirun in $mpirun, those of the ranks in $ranks and the
-// last of these in $last. The status is mpirun's.
+// `action`. There $mpirun is mpirun's process, $ranks are the ranks' processes, and $last is
+// the last of these. The status is mpirun's.
 inline CommandResult interrupted(int ranks, const std::string& flags,
                                  const std::string& metrics, int lines,
                                  const std::string& action) {
@@ -53,8 +53,8 @@ inline CommandResult interrupted(int ranks, const std::string& flags,
       std::to_string(ranks) + "; " + action + "; wait $t");
 }
 
-// Goes on with the run in the files "cut" until some steps after it was interrupted, and
-// compares it with one that was never interrupted: parameters, optimizer and log, to the bit.
+// Resumes the run in the files "cut" and continues for some steps. Compares it bit for bit with
+// a run that was never interrupted: parameters, optimizer and log.
 inline void check_that_it_goes_on(const TemporaryFolder& folder, int ranks,
                                   const std::string& flags, int more_steps = 40) {
   const std::size_t steps =

@@ -26,7 +26,8 @@ struct Program {
 
   // The flags that were given, with the values that they have now.
   std::vector<std::string> words() const {
-    // Untouched, a flag without a value is "yes" or "no". A file may be called so, too.
+    // By default, a flag that takes no value is "yes" or "no". A file can have that name, so
+    // the text alone does not tell.
     static const std::vector<CommandLine::Value> untouched = Program().flags.values();
     const std::vector<CommandLine::Value> values = flags.values();
     std::vector<std::string> words;

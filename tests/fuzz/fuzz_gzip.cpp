@@ -1,4 +1,5 @@
-// gzip: what open_file accepts is what zlib's own gzread finds, complete to the last checksum.
+// gzip: whatever open_file accepts, zlib's gzread unpacks to the same bytes, including the last
+// checksum.
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
@@ -16,13 +17,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     content.assign(file.span().begin(), file.span().end());
   });
   const bool packed = size >= 2 && data[0] == 0x1f && data[1] == 0x8b;
-  require(accepted || packed, "a plain file is accepted, whatever it holds");
+  require(accepted || packed, "a plain file is always accepted");
   if (packed) {
     accepts("input", [] {
       const FileBytes file = open_file("input", idx_length);
       const std::uint64_t promised = idx_length(file.span());
       require(file.span().size() <= promised || file.span().size() - promised <= 1 << 16,
-              "no more is unpacked than the header promises, and a block");
+              "at most a block more than the header promises is unpacked");
     });
   }
   if (!accepted) return 0;
@@ -30,8 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::uint8_t> expected(content.size() + 1);
   const gzFile file = gzopen("input", "rb");
   const int count = gzread(file, expected.data(), static_cast<unsigned>(expected.size()));
-  require(gzclose(file) == Z_OK, "what is accepted is complete");
+  require(gzclose(file) == Z_OK, "an accepted file is complete");
   expected.resize(static_cast<std::size_t>(std::max(count, 0)));
-  require(content == expected, "what is accepted is unpacked to the byte");
+  require(content == expected, "an accepted file is unpacked correctly");
   return 0;
 }

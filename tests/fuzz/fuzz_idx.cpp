@@ -14,11 +14,11 @@ std::uint64_t big_endian(View bytes, std::size_t at) {
          bytes[at + 3];
 }
 
-// Whether `bytes` are a whole file with this magic and this many numbers after it.
+// Whether `bytes` are a complete file with this magic number and this many dimensions.
 bool is_whole(View bytes, std::uint32_t magic, std::size_t numbers) {
   const std::size_t header = 4 + 4 * numbers;
   if (bytes.size() <= header || big_endian(bytes, 0) != magic) return false;
-  // Divided step by step: a product would overflow.
+  // Divides step by step, because a product could overflow.
   std::uint64_t left = bytes.size() - header;
   for (std::size_t at = 4; at < header; at += 4) {
     const std::uint64_t number = big_endian(bytes, at);

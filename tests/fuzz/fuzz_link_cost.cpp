@@ -1,4 +1,4 @@
-// alpha-beta.json: costs that are accepted can be computed with.
+// alpha-beta.json: accepted costs give a finite time for every message size.
 #include "01_send_recv/alpha_beta.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 
 void check(const LinkCost& cost) {
   require(cost.alpha_s >= 0 && cost.beta_s_per_byte >= 0, "no cost is negative");
-  require(cost.ranks >= 0 && cost.ranks <= 1'000'000, "there may be this many ranks");
+  require(cost.ranks >= 0 && cost.ranks <= 1'000'000, "the number of ranks is plausible");
   for (const std::vector<CostPoint>& points : {cost.message, cost.exchange}) {
     std::size_t last = 0;
     for (const auto& [bytes, seconds] : points) {
@@ -22,7 +22,7 @@ void check(const LinkCost& cost) {
   }
   for (std::size_t bytes = 1; bytes != 0; bytes *= 2) {
     for (const double seconds : {cost.message_seconds(bytes), cost.exchange_seconds(bytes)}) {
-      require(seconds >= 0 && std::isfinite(seconds), "every size takes a time");
+      require(seconds >= 0 && std::isfinite(seconds), "every size takes a finite time");
     }
   }
 }

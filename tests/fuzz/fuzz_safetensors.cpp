@@ -1,5 +1,5 @@
-// safetensors: what is accepted holds the numbers that its header points to, can be written
-// again, and is then protected by its checksum.
+// safetensors: an accepted file gives the numbers that its header points to and can be written
+// again. A checksum then protects it.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "common/json.hpp"
 #include "tests/fuzz/fuzz.hpp"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# run.sh BUILD [TARGET...]: what reads foreign bytes, under the address and undefined-behaviour
-# sanitizers. Each target gets 20,000 inputs, or a million with FAULTS_LONG=1: the seeds below, and
-# what libFuzzer makes of them to reach code that no input has reached before.
+# run.sh BUILD [TARGET...]: fuzzes the code that reads untrusted bytes, under the address and
+# undefined-behaviour sanitizers. Each target gets 20,000 inputs, or a million with FAULTS_LONG=1:
+# the seeds below, and variations by which libFuzzer reaches new code.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1/fuzz"
@@ -13,9 +13,9 @@ runs=20000
 
 echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }' |
   clang++ -x c++ -fsanitize=fuzzer,address,undefined - -o "$build/probe" 2>/dev/null ||
-  { echo "skipped: there is no clang with libFuzzer"; exit 0; }
+  { echo "skipped: clang with libFuzzer is not installed"; exit 0; }
 step() { "$@" >"$build/log" 2>&1 || { cat "$build/log"; exit 1; }; }
-# Not a Release, which does not optimise the files that read flags and JSON.
+# Not a Release build, because that does not optimise the files that read flags and JSON.
 step cmake -S "$root" -B "$build" --preset cpu -DCMAKE_BUILD_TYPE=Fuzz -DDIST_WATCH=OFF \
   -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
   -DCMAKE_CXX_FLAGS="-O1 -D_GLIBCXX_ASSERTIONS" -DDIST_SANITIZE=address,undefined,fuzzer-no-link
@@ -26,11 +26,11 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 mkdir idx gzip safetensors link_cost command_line
 
-# The seeds: whole files, and near misses.
+# The seeds: valid files, and files that are almost valid.
 images='\0\0\10\3\0\0\0\2\0\0\0\1\0\0\0\3'
 printf "${images}pixels" >idx/images
 printf "${images}pixel" >idx/short
-printf '\0\0\10\3\0\0\0\4\200\0\0\0\200\0\0\0' >idx/wraps  # around to 0 pixels, in 64 bits
+printf '\0\0\10\3\0\0\0\4\200\0\0\0\200\0\0\0' >idx/wraps  # wraps around to 0 pixels in 64 bits
 printf '\0\0\10\1\0\0\0\3\4\0\11' >idx/labels
 gzip -n <idx/images >gzip/one
 cat gzip/one gzip/one >gzip/two
@@ -62,12 +62,12 @@ arguments above --batch-size 16777217
 arguments files --metrics yes --checkpoint no
 arguments help --help-all
 
-# Whole call stacks would take half of the time, but leaks are noticed by two frames.
+# Recording whole call stacks would take half of the time, and two frames are enough.
 export ASAN_OPTIONS=malloc_context_size=2:quarantine_size_mb=16
 failed=0
 for target in "${targets[@]}"; do
   began=$SECONDS
-  # At most 1 KiB may unpack to 1 MiB; what is refused must cost no memory.
+  # An input of 1 KiB can unpack to 1 MiB. A refused input must not use much memory.
   if "$build/bin/fuzz_$target" "$target" -seed=1 -runs=$runs -max_len=1024 -malloc_limit_mb=4 \
     -rss_limit_mb=512 -print_final_stats=1 -artifact_prefix="$build/$target-" >"$build/log" 2>&1
   then
@@ -77,7 +77,7 @@ for target in "${targets[@]}"; do
   else
     failed=1
     tail -n 40 "$build/log"
-    echo "FAILED: $build/bin/fuzz_$target with the file above shows it again"
+    echo "FAILED: run $build/bin/fuzz_$target with the file above to reproduce this"
   fi
 done
 exit $failed

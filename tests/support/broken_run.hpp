@@ -1,4 +1,4 @@
-// Running a break-it experiment, and what all of them have in common.
+// Runs break-it experiments and checks what they all have in common.
 #pragma once
 
 #include "tests/support/program_checks.hpp"
@@ -14,7 +14,7 @@ inline CommandResult broken(int ranks, const std::string& program, const std::st
   return mpirun(ranks, "broken/" + program, name + " " + flags, kNoGrace);
 }
 
-// The rows of an experiment whose symptom appears.
+// Runs an experiment whose symptom must appear, and returns its rows.
 inline std::vector<nlohmann::json> symptoms(int ranks, const std::string& program,
                                             const std::string& name,
                                             const std::string& flags = "") {
@@ -27,7 +27,7 @@ inline std::vector<nlohmann::json> symptoms(int ranks, const std::string& progra
   return rows;
 }
 
-// As the READMEs show it: at most half a screen, this line, and the verdict.
+// The output as the READMEs show it: at most half a screen, this line, and the verdict.
 inline void check_text(int ranks, const std::string& program, const std::string& name,
                        const std::string& line = "") {
   const CommandResult result = broken(ranks, program, name);
@@ -45,7 +45,7 @@ inline nlohmann::json symptom(int ranks, const std::string& program, const std::
   return rows[0];
 }
 
-// An experiment that hangs, ended by the watch.
+// An experiment that hangs until the watch ends it.
 inline CommandResult hang(int ranks, const std::string& program, const std::string& name) {
   const CommandResult result = broken(ranks, program, name, "--timeout 2");
   INFO(ranks << " ranks, " << name << "\n" << result.out << result.err);
@@ -55,7 +55,7 @@ inline CommandResult hang(int ranks, const std::string& program, const std::stri
   return result;
 }
 
-// `list` names these, one per line, first word.
+// `list` prints one line per experiment, which begins with its name.
 inline void check_list(const std::string& program, const std::vector<std::string>& names) {
   const CommandResult result = broken(2, program, "list");
   CHECK(result.status == 0);
@@ -67,7 +67,7 @@ inline void check_list(const std::string& program, const std::vector<std::string
   CHECK(first_words == names);
 }
 
-// Whether the experiment finds the GPUs that it needs; if not, that it says why: `obstacle`.
+// Whether the experiment finds the GPUs that it needs. If not, it must say why: `obstacle`.
 inline bool can_run(int ranks, const std::string& program, const std::string& name,
                     const std::string& obstacle = "") {
   const CommandResult result = broken(ranks, program, name, "--timeout 2");

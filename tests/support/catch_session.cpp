@@ -2,8 +2,8 @@
 
 #define CATCH_CONFIG_RUNNER  // version 2: all of Catch2 is compiled here
 #if DIST_CUDA_EMULATED
-// Catch2's handler of SIGSEGV would hide that of tests/emulation/device_memory.cpp, which says
-// that the host touched device memory.
+// Catch2's handler of SIGSEGV would hide the one in tests/emulation/device_memory.cpp, which
+// reports that the host touched device memory.
 #define CATCH_CONFIG_NO_POSIX_SIGNALS
 #endif
 #include "tests/support/catch.hpp"
@@ -24,7 +24,7 @@ using ListenerBase = Catch::EventListenerBase;
 using ListenerBase = Catch::TestEventListenerBase;
 #endif
 
-// Catch2 creates its listeners itself, so they cannot be handed the function.
+// A global, because Catch2 creates its listeners itself.
 std::function<void(const std::string&)>& listener() {
   static std::function<void(const std::string&)> the_listener;
   return the_listener;

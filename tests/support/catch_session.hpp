@@ -1,5 +1,5 @@
-// Catch2's own main loop, behind one function: the only file that compiles all of Catch2 is
-// catch_session.cpp.
+// Hides Catch2's main loop behind one function, so that only catch_session.cpp compiles all of
+// Catch2.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace dist::test {
 
-// Runs the tests that the command line asks for and returns the exit status. `on_test_case` is
-// told the name of each test case when it begins, and "" when it ends.
+// Runs the tests that the command line selects and returns the exit status. `on_test_case` gets
+// the name of each test case when it begins, and "" when it ends.
 int run_catch(int argc, char** argv,
               std::function<void(const std::string&)> on_test_case = nullptr);
 

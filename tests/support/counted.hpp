@@ -1,4 +1,4 @@
-// What a test needs counted: count_traffic, where the watch must be there.
+// count_traffic for tests, which fail without the watch.
 #pragma once
 
 #include "common/check.hpp"

@@ -1,5 +1,5 @@
-// Numbers for the tests of lessons 4 and 5: drawn anew on each rank, carried to each device,
-// compared with those of an oracle.
+// Numbers for the tests of lessons 4 and 5: drawn on each rank, copied to each device, and
+// compared with expected ones.
 #pragma once
 
 #include "02_broadcast/random.hpp"
@@ -25,7 +25,7 @@ inline std::uint64_t seed_of_this_rank(std::uint64_t seed) {
   return seed + 1000 * static_cast<std::uint64_t>(world().rank());
 }
 
-// Normal numbers, other ones on each rank.
+// Normally distributed numbers, different on each rank.
 inline Floats noise(std::size_t count, std::uint64_t seed) {
   Generator generator(seed_of_this_rank(seed));
   Floats values(count);
@@ -37,8 +37,8 @@ inline Numbers in_double(const Floats& values) {
   return {values.begin(), values.end()};
 }
 
-// The largest distance of two lists, relative to wanted numbers above 1. Infinite if a number
-// is NaN or a list is short.
+// The largest difference between two lists, relative for expected numbers above 1. Infinite if
+// a number is NaN or the lengths differ.
 template <class Got, class Wanted>
 double largest_error(const Got& got, const Wanted& wanted) {
   if (got.size() != wanted.size()) return std::numeric_limits<double>::infinity();
@@ -52,7 +52,7 @@ double largest_error(const Got& got, const Wanted& wanted) {
   return largest;
 }
 
-// The CPU, and a GPU where there is one.
+// The CPU, and a GPU if this machine has one.
 inline std::vector<Device> devices() {
   std::vector<Device> found{Device{}};
   if (cuda_device_count() > 0) {
@@ -71,8 +71,8 @@ inline Tensor upload(const Stream& stream, const Floats& values) {
   return upload(stream, values, {values.size()});
 }
 
-// What `compute` gives on one CPU thread. Three threads must give the same bits, and a GPU,
-// where there is one, numbers within `tolerance`.
+// The result of `compute` on one CPU thread. Three threads must give the same bits, and a GPU,
+// if there is one, numbers within `tolerance`.
 template <class Compute>
 auto everywhere(Compute compute, double tolerance = 0.0) {
   const auto result = compute(Stream(Device{}));

@@ -1,4 +1,4 @@
-// What a call throws, as text.
+// The text of the error that a call throws.
 #pragma once
 
 #include "common/check.hpp"
@@ -7,7 +7,8 @@
 
 namespace dist::test {
 
-// What `action` throws, or "nothing thrown"; any other exception than Error fails the test.
+// The text of the Error that `action` throws, or "nothing thrown". Other exceptions fail the
+// test.
 template <class Action>
 std::string error_of(Action action) {
   try {

@@ -1,4 +1,4 @@
-// What PyTorch printed (tests/golden, each file says how), and how to compare with it.
+// What PyTorch printed (each file of tests/golden says how), and how to compare with it.
 #pragma once
 
 #include "05_ddp_training/checkpoint/sha256.hpp"
@@ -12,18 +12,18 @@
 
 namespace dist::test {
 
-// A file of tests/golden. Bind the result to a name: a loop over golden(...).at(...) would walk
-// a dead temporary.
+// A file of tests/golden. Bind the result to a name: a loop over golden(...).at(...) would use
+// a destroyed temporary.
 inline nlohmann::json golden(const std::string& name) {
   std::ifstream file(std::string(GOLDEN_DIR) + "/" + name);
   return nlohmann::json::parse(file);
 }
 
-// SHA-256 of any numbers: dist::sha256 takes floats, so their bytes pose as floats.
+// SHA-256 of any numbers. dist::sha256 takes floats, so this copies the bytes into floats.
 template <class T>
 std::string hash_of(const std::vector<T>& values) {
   const std::size_t size = values.size() * sizeof(T);
-  if (size % sizeof(float) != 0) return "not whole floats";
+  if (size % sizeof(float) != 0) return "not a whole number of floats";
   std::vector<float> floats(size / sizeof(float));
   if (size != 0) std::memcpy(floats.data(), values.data(), size);
   return sha256(floats);

@@ -1,4 +1,4 @@
-// IDX files (MNIST's format) written out by hand, and what reading them costs in memory.
+// IDX files (MNIST's format) written by hand, and the memory that reading them takes.
 #pragma once
 
 #include "tests/support/lesson04.hpp"
@@ -10,7 +10,7 @@
 
 namespace dist::test {
 
-// The bytes of an IDX file whose header holds `numbers`, whatever follows it.
+// The bytes of an IDX file whose header holds `numbers`, followed by `rest`.
 inline Bytes idx(const std::vector<std::uint32_t>& numbers, const Bytes& rest) {
   Bytes bytes;
   for (const std::uint32_t number : numbers) {
@@ -41,15 +41,14 @@ inline Bytes copy_of(std::span<const std::uint8_t> bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-// In MiB; the most that this process has held so far.
+// The most memory that this process has used so far, in MiB.
 inline long peak_memory() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss / 1024;
 }
 
-// What reading small files may add to that. A sanitizer keeps freed memory for a while: 256
-// MiB.
+// How much reading small files may add to it. A sanitizer keeps up to 256 MiB of freed memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr long kLittle = 512;
 #else

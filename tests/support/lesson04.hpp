@@ -1,4 +1,4 @@
-// What the tests of lesson 4 share: data whose every number says where it stands, and files of
+// Shared by the tests of lesson 4: data whose numbers show their own position, and files of
 // bytes.
 #pragma once
 
@@ -31,7 +31,7 @@ inline TensorDataset numbered(std::size_t size, std::size_t features) {
   return {inputs, labels, features, 7};
 }
 
-// A file of this rank and process alone, gone with the object.
+// A file of this rank and process alone, removed with the object.
 struct TemporaryFile {
   std::string path;
   explicit TemporaryFile(const Bytes& bytes = {}) {

@@ -1,4 +1,4 @@
-// What the tests of lesson 5 share: a small model, random data that fit it, and the ways to
+// Shared by the tests of lesson 5: a small model, random data that fit it, and the ways to
 // train it on many ranks.
 #pragma once
 
@@ -37,7 +37,7 @@ inline TensorDataset make_dataset(std::size_t samples, std::uint64_t seed,
   return synthetic_dataset(samples, widths.front(), widths.back(), generator);
 }
 
-// All parameters, or all gradients, in a row.
+// All parameters, or all gradients, in one list.
 inline Floats flat(const Mlp& model, Tensor Parameter::*which, const Stream& stream) {
   Floats all;
   for (const Parameter& parameter : model.parameters()) {

@@ -1,7 +1,7 @@
 // main() of every test program: runs Catch2 on all ranks as one test.
 //
-// A failure on any rank is printed with its rank and fails all. No test can hang: a watchdog on
-// each rank ends the job when one test case takes too long, and says which.
+// A failure on any rank is printed with its rank and fails the whole test. No test can hang: a
+// watchdog on each rank ends the job when a test case takes too long, and names it.
 #include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
@@ -26,14 +26,13 @@ namespace {
 
 std::optional<dist::Communicator> the_world;
 
-// What this rank prints while its tests run, so that it can be printed in rank order
-// afterwards.
+// Captures what this rank prints while its tests run, to print it in rank order afterwards.
 class CapturedOutput {
  public:
   CapturedOutput() : file_(std::tmpfile()), terminal_(::dup(STDOUT_FILENO)) {
     ::dup2(::fileno(file_), STDOUT_FILENO);
   }
-  // Gives standard output back and returns what was printed.
+  // Restores standard output and returns what was printed.
   std::string finish() {
     std::fflush(stdout);
     ::dup2(terminal_, STDOUT_FILENO);
@@ -99,7 +98,7 @@ void print_with_rank(int rank, const std::string& text) {
   }
 }
 
-// Why tests with these tags cannot run here; the same on all ranks. Empty if they can.
+// Why tests with these tags cannot run here; empty if they can. The same on all ranks.
 std::string why_skipped(const std::string& tags) {
   try {
     if (tags.find("[gpu]") == std::string::npos) return "";
@@ -117,7 +116,7 @@ const dist::Communicator& dist::test::world() {
 }
 
 int main(int argc, char** argv) {
-  std::string no_report = "--timeout=0";  // the watchdog knows the test case
+  std::string no_report = "--timeout=0";  // the watchdog names the test case
   std::array<char*, 3> for_mpi{argv[0], no_report.data(), nullptr};
   char** arguments = for_mpi.data();
   int argument_count = 2;
@@ -135,7 +134,7 @@ int main(int argc, char** argv) {
       argc, argv, [](const std::string& test_case) { watchdog().begin(test_case); });
   const std::string mine = output.finish();
 
-  // Rank 0 speaks for all; another rank's output matters only if it failed.
+  // Rank 0's output is enough; another rank's matters only if it failed.
   const std::vector<std::string> texts =
       dist::gather_text(*the_world, failures != 0 || rank == 0 ? mine : "");
   for (int r = 0; r < static_cast<int>(texts.size()); ++r) {

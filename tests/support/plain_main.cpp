@@ -1,4 +1,4 @@
-// main() of the test programs that start mpirun themselves and are no ranks.
+// main() of the test programs that start mpirun themselves and are not ranks.
 #include "tests/support/catch_session.hpp"
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// What the tests of the programs ask of every one of them.
+// Checks that the tests of all programs share.
 #pragma once
 
 #include "tests/support/catch.hpp"
@@ -14,8 +14,8 @@ inline std::ptrdiff_t lines(const std::string& text) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
-// Bad usage: status 2, one error line on standard error that names the flag, nothing on
-// standard output.
+// Bad usage: the status is 2, one error line on standard error names the flag, and standard
+// output is empty.
 inline void check_refused(const std::string& program, const std::string& flags,
                           const std::string& message, int ranks = 3) {
   const CommandResult result = mpirun(ranks, program, flags, kNoGrace);

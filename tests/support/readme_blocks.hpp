@@ -14,8 +14,8 @@
 
 namespace dist::test {
 
-// From the root of the repository: every README of the course, the pages that they lead to, and
-// CONTRIBUTING.md.
+// Every README of the course, the pages that they link to, and CONTRIBUTING.md, from the root
+// of the repository.
 inline const std::vector<std::string> kReadmes{"README.md",
                                                "01_send_recv/README.md",
                                                "02_broadcast/README.md",
@@ -32,12 +32,12 @@ inline const std::vector<std::string> kReadmes{"README.md",
 
 struct Block {
   std::string place;     // README.md:12, the line of the fence
-  std::string language;  // behind the fence; mostly empty
+  std::string language;  // after the fence; usually empty
   std::vector<std::string> marks;
   std::vector<std::string> lines;  // without the indentation of the fence
-  std::size_t section = 0;         // how many headings stand before it
+  std::size_t section = 0;         // how many headings come before it
 
-  // What follows `name` in a mark: "needs a GPU" in <!-- not run: needs a GPU -->.
+  // The text after `name` in a mark: "needs a GPU" in <!-- not run: needs a GPU -->.
   std::optional<std::string> mark(const std::string& name) const {
     for (const std::string& text : marks) {
       if (text == name) return "";

@@ -1,4 +1,4 @@
-// A data set that can be asked what was read of it, and by whom.
+// A data set that remembers which samples were read, by which threads, and throws for one.
 #pragma once
 
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
@@ -15,7 +15,6 @@
 
 namespace dist::test {
 
-// A data set that remembers which samples were read, by which threads, and throws for one.
 class Recorder : public Dataset {
  public:
   explicit Recorder(std::size_t size, std::size_t broken = SIZE_MAX)

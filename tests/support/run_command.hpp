@@ -1,4 +1,4 @@
-// Runs a command as a reader would, and keeps what it says.
+// Runs a command as a reader would, and keeps its output.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@
 
 namespace dist::test {
 
-// For mpirun(): the program that hangs as it is told to (tests/hangs/).
+// For mpirun(): the program that hangs on request (tests/hangs/).
 inline constexpr const char* kHangs = "../tests/hangs";
 
 // A folder of this process's own, removed at the end.
@@ -45,7 +45,7 @@ inline std::string content_of(const std::string& path) {
   return text.str();
 }
 
-// While it lives no file of this process grows beyond so many bytes.
+// While it lives, no file of this process can grow beyond this many bytes.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
@@ -71,7 +71,7 @@ struct CommandResult {
   std::string out;
   std::string err;
 
-  // Standard output as JSON, one object per line; throws if a line is none.
+  // Standard output as JSON, one object per line; throws if a line is not JSON.
   std::vector<nlohmann::json> rows() const {
     std::vector<nlohmann::json> parsed;
     std::istringstream lines(out);
@@ -97,23 +97,22 @@ inline CommandResult run_command(const std::string& command) {
   return result;
 }
 
-// mpirun -np RANKS PROGRAM FLAGS. A program that does not end by itself is ended after two
-// minutes. `before` stands before the command.
+// Runs `before` mpirun -np RANKS PROGRAM FLAGS, for at most two minutes.
 inline CommandResult mpirun(int ranks, const std::string& program, const std::string& flags,
                             const std::string& before = "") {
   return run_command(before + "timeout 120 " MPIEXEC " -np " + std::to_string(ranks) +
                      " " PROGRAM_DIR "/" + program + " " + flags);
 }
 
-// The same started in `folder`, where programs keep and find .learn/.
+// The same, started in `folder`, where programs keep .learn/.
 inline CommandResult mpirun_in(const TemporaryFolder& folder, int ranks,
                                const std::string& program, const std::string& flags,
                                const std::string& before = "") {
   return mpirun(ranks, program, flags, "cd " + folder.path().string() + " && " + before);
 }
 
-// Before a run that all ranks leave together with a status other than 0: Open MPI 4 gives what
-// is left of such a job a second or two, and here nothing is left.
+// For `before`, if all ranks end together with a status other than 0. Open MPI 4 would wait a
+// second or two for the rest of the job, and here there is none.
 inline const std::string kNoGrace = "OMPI_MCA_odls_base_sigkill_timeout=0 ";
 
 }  // namespace dist::test

@@ -1,4 +1,4 @@
-// Whether a program says what a README shows. The rules stand in CONTRIBUTING.md, "READMEs".
+// Whether a program prints what a README shows. The rules are in CONTRIBUTING.md, "READMEs".
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,7 @@
 
 namespace dist::test {
 
-// How a block is compared: line by line and number by number, but for what is measured, or
-// looser.
+// How a block may differ from the output, apart from measured numbers.
 struct Looseness {
   bool any_number = false;
   bool any_order = false;  // of the lines
@@ -25,8 +24,8 @@ struct Looseness {
       0;  // numbers with a decimal point may differ by that much, of 1 or of their size
 };
 
-// What differs between machines and builds, in any line: reasons, limits of the transport, the
-// parts of the memory that are measured.
+// Replaces what differs between machines and builds: reasons, limits of the transport, and
+// measured memory.
 inline std::string without_the_host(std::string line) {
   static const std::vector<std::pair<std::regex, std::string>> differences{
       {std::regex(R"( on cpu \([^)]*\))"), " on cpu (WHY)"},
@@ -49,7 +48,8 @@ struct Token {
   bool is_number = false;
 };
 
-// Numbers with their signs, words, and single other characters; spaces only separate.
+// Splits a line into numbers with their signs, words, and single other characters. Spaces only
+// separate.
 inline std::vector<Token> tokens_of(const std::string& line) {
   static const std::regex number(R"(\d+(\.\d+)?(e[-+]?\d+)?)");
   const auto in_word = [](char c) {
@@ -75,13 +75,13 @@ inline std::vector<Token> tokens_of(const std::string& line) {
   return tokens;
 }
 
-// A line that names a unit of time, "us" or "per second", holds measured numbers.
+// A line that names a unit of time, such as "us" or "per second", has measured numbers.
 inline bool names_a_time(const std::string& line) {
   static const std::regex time(R"((^|[^\w])(ns|us|ms|microseconds|per second)($|[^\w]))");
   return line.rfind("hang: ", 0) != 0 && std::regex_search(line, time);
 }
 
-// `measured`: any number will do, but in front of a unit of size, where it labels a row.
+// If `measured`, numbers may differ, except before a unit of size, where they label a row.
 inline bool same_line(const std::string& shown, const std::string& said, bool measured,
                       const Looseness& loose) {
   static const std::set<std::string> sizes{"B", "KiB", "MiB", "GiB", "bytes"};
@@ -108,7 +108,7 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Standard output and error of a run without mpirun's own words about its end.
+// The output and errors of a run, without mpirun's messages about its end.
 inline std::vector<std::string> without_mpirun(const std::vector<std::string>& said) {
   static const std::regex rule("-{20,}"), notice(R"(\[[\w.-]+:\d+\] .*)");
   std::vector<std::string> lines;
@@ -124,8 +124,8 @@ inline std::vector<std::string> without_mpirun(const std::vector<std::string>& s
   return lines;
 }
 
-// Nothing, or the first line of `shown` that `said` does not have at its place. `...` stands
-// for any lines. Ranks hang in no particular order: of `hang: ` lines each must be there.
+// Nothing, or the first line of `shown` that `said` does not have in its place. `...` matches
+// any lines. The lines that begin with `hang: ` may come in any order.
 inline std::optional<std::string> first_difference(const std::vector<std::string>& shown,
                                                    const std::vector<std::string>& said,
                                                    const Looseness& loose) {
@@ -147,7 +147,7 @@ inline std::optional<std::string> first_difference(const std::vector<std::string
     }
   }
   for (const std::string& line : said) {
-    // On a busy machine somebody may be slow.
+    // On a busy machine a rank may be slow.
     if (line.find("the others waited for rank ") != std::string::npos) continue;
     if (line.rfind("hang: ", 0) == 0) {
       hangs_said.insert(line);

@@ -17,9 +17,8 @@ inline bool ends_with_any(const std::string& line, const std::string& characters
   return !line.empty() && characters.find(line.back()) != std::string::npos;
 }
 
-// The lines, without indentation and empty ones, of each definition of `name` in a file: from
-// the line that names it to the brace that closes it, which stands in the column where that
-// began.
+// The lines of each definition of `name` in a file, without indentation and empty lines: from
+// the line that names it to its closing brace, which is in the column where that line began.
 inline std::vector<std::vector<std::string>> bodies_of(const std::vector<std::string>& file,
                                                        const std::string& name) {
   const std::regex head("(^|.*[^\\w:.>])" + name + "(<.*>)?\\(.*");

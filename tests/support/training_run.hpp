@@ -1,4 +1,4 @@
-// What a training program printed with --json, and the runs of real PyTorch beside it
+// What a training program printed with --json, compared with runs of PyTorch
 // (tests/golden/training.json).
 #pragma once
 
@@ -78,8 +78,8 @@ inline std::vector<double> losses_of(const nlohmann::json& run) {
   return losses;
 }
 
-// Compares what --json says of parameters with what PyTorch said, by name: their norms
-// relatively, their first elements absolutely.
+// Compares our parameters with PyTorch's, by name: the relative error of the norms and the
+// absolute error of the first elements.
 inline void check_parameters(const nlohmann::json& ours, const nlohmann::json& theirs,
                              double tolerance = 1e-5) {
   CHECK(ours.size() == theirs.size());
@@ -106,7 +106,7 @@ inline void check_losses(const std::vector<double>& ours, const std::vector<doub
   }
 }
 
-// Repeats a run of training.json with ddp_training, with these flags beside its own.
+// Repeats a run of training.json with ddp_training and these extra flags.
 inline Training check_golden_run(const nlohmann::json& run, const std::string& more_flags,
                                  double tolerance = 1e-5) {
   const std::string flags = "--json " + more_flags + " " + flags_of(run);

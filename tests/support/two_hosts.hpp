@@ -1,5 +1,5 @@
-// Programs on two hosts: two network namespaces of this machine (two_hosts.sh), with a cable
-// between them that can be slow, and can be pulled.
+// Runs programs on two hosts: two network namespaces of this machine (two_hosts.sh), joined by
+// a virtual cable that can be slow or unplugged.
 #pragma once
 
 #include "tests/support/catch.hpp"
@@ -11,7 +11,7 @@
 namespace dist::test {
 
 inline const std::string kTwoHosts = SOURCE_DIR "/tests/support/two_hosts.sh ";
-// As root, where namespaces are allowed. Otherwise says "skipped: ", which CTest looks for.
+// Needs root, and namespaces. Without them it prints "skipped: ", which CTest looks for.
 inline bool there_are_two_hosts() {
   static const CommandResult trial = run_command(kTwoHosts + "--rate 1gbit true");
   if (trial.status == 0) return true;
@@ -20,7 +20,7 @@ inline bool there_are_two_hosts() {
   return false;
 }
 
-// On N + N ranks. A run that does not end by itself is ended after a minute, with status 124.
+// Runs a program on N + N ranks. A run that takes more than a minute is ended with status 124.
 inline CommandResult on_two_hosts(int ranks_per_host, const std::string& program,
                                   const std::string& flags, const std::string& options = "") {
   const TemporaryFolder folder;  // for .learn/

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Two hosts on one machine: runs a program under mpirun on N + N ranks of two network namespaces
-# that a virtual cable joins.
+# Two hosts on one machine: runs a program under mpirun, with N ranks in each of two network
+# namespaces that are joined by a virtual cable.
 #
 #   two_hosts.sh [--ranks-per-host N] [--rate RATE] [--drop-when FILE] PROGRAM [FLAGS]
 #
 #   --ranks-per-host N   1 if not given
-#   --rate RATE          speed of the cable as tc writes it (1gbit); otherwise as fast as it goes
-#   --drop-when FILE     takes the cable out as soon as FILE is there
+#   --rate RATE          speed of the cable in tc's notation (1gbit); unlimited if not given
+#   --drop-when FILE     unplugs the cable as soon as FILE exists
 #
-# The exit status is mpirun's. Where this cannot be had (it needs root, and a kernel or container
-# that allows namespaces), it says "skipped: " and why, and exits with 77.
+# The exit status is mpirun's. It needs root, and a kernel or container that allows namespaces. If
+# one is missing, it prints "skipped: " and the reason, and exits with 77.
 #
-# Nothing outside is touched, and nothing stays behind. The namespaces, the cable, all processes,
-# /run and /dev/shm are those of a process tree of their own, which the kernel takes away with its
-# first process, however that one ends. Therefore no clean-up can be missed by a kill -9.
+# It changes nothing outside and leaves nothing behind. The namespaces, the cable, all processes,
+# /run and /dev/shm belong to a separate process tree. The kernel removes it when its first process
+# ends, so even kill -9 leaves nothing to clean up.
 set -euo pipefail
 
 addresses=(10.77.0.1 10.77.0.2)
@@ -36,8 +36,8 @@ outside() {
   done
   local tree=(unshare --mount --uts --net --pid --fork --kill-child=KILL --mount-proc)
   local why
-  why=$("${tree[@]}" true 2>&1) || skip "no namespaces here (${why:-unshare failed})"
-  # Ends with this shell (setpriv), and its first process ends with it (--kill-child).
+  why=$("${tree[@]}" true 2>&1) || skip "namespaces are not allowed here (${why:-unshare failed})"
+  # The tree ends with this shell (setpriv), and its first process ends with unshare (--kill-child).
   setpriv --pdeathsig KILL "${tree[@]}" "${BASH_SOURCE[0]}" --inside "$@" &
   local child=$!
   trap 'kill -KILL "$child" 2>/dev/null; exit 143' TERM INT HUP
@@ -58,19 +58,20 @@ make_hosts() {
   for i in 0 1; do
     ip -n "${names[i]}" address add "${addresses[i]}/24" dev cable
     ip -n "${names[i]}" link set cable up
-    # With a large burst the cable saves up while the ranks compute, and then carries a whole
-    # message at once; with a small one it needs attention more often than a busy machine gives.
+    # With a larger burst the cable would save up credit while the ranks compute, and then send a
+    # whole message at once. With a smaller one the kernel would have to serve it more often than a
+    # busy machine can.
     if [ -n "$rate" ]; then
       tc -n "${names[i]}" qdisc add dev cable root tbf rate "$rate" burst 128kb latency 400ms
     fi
   done
 }
 
-# What mpirun starts instead of ssh: AGENT ADDRESS COMMAND.
+# Writes the command that mpirun runs instead of ssh.
 write_agent() {
   cat >/run/agent <<AGENT
 #!/bin/sh
-# mpirun's ssh: AGENT ADDRESS COMMAND
+# mpirun runs this instead of ssh: AGENT ADDRESS COMMAND
 case \$1 in
   ${addresses[0]}) name=${names[0]} ;;
   ${addresses[1]}) name=${names[1]} ;;
@@ -82,8 +83,9 @@ AGENT
   chmod +x /run/agent
 }
 
-# By the environment, which every version of mpirun reads: OMPI_MCA_ Open MPI 4 and the ranks of 5,
-# PRTE_MCA_ the launcher of 5. Without "bind none" the first rank of each host gets core 0.
+# Every version of mpirun reads the environment: Open MPI 4 and the ranks of 5 read OMPI_MCA_, the
+# launcher of 5 reads PRTE_MCA_. Without the binding policy none, each host's first rank gets core
+# 0.
 set_mpi_environment() {
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_plm_rsh_agent=/run/agent PRTE_MCA_plm_ssh_agent=/run/agent
@@ -95,31 +97,31 @@ set_mpi_environment() {
   export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   export OMPI_MCA_mpi_yield_when_idle=${OMPI_MCA_mpi_yield_when_idle:-1}
   export OMPI_MCA_orte_tmpdir_base=/run PRTE_MCA_prte_tmpdir_base=/run
-  # For Gloo, which PyTorch's ranks talk through: where they meet, and through which interface.
+  # For Gloo, which connects PyTorch's ranks: where they meet, and through which interface.
   export MASTER_ADDR=${addresses[0]} MASTER_PORT=29500 GLOO_SOCKET_IFNAME=cable
 }
 
 drop_cable() {  # drop_cable FILE
   until [ -e "$1" ]; do sleep 0.02; done
-  echo "two_hosts: the cable is out" >&2
+  echo "two_hosts: the cable is unplugged" >&2
   ip -n "${names[1]}" link set cable down
 }
 
 inside() {
-  mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /dev/shm || skip "no mounts here"
-  make_hosts >/run/why 2>&1 &  # in the background, where set -e holds
-  wait $! || skip "no network of its own here ($(cat /run/why))"
+  mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /dev/shm || skip "mounts are not allowed here"
+  make_hosts >/run/why 2>&1 &  # set -e works only in the background
+  wait $! || skip "separate networks are not allowed here ($(cat /run/why))"
   write_agent
   set_mpi_environment
   [ -z "$drop_when" ] || drop_cable "$drop_when" &
-  # The first process of a tree gets no signal that it does not handle.
+  # The first process of a tree receives only signals that it handles.
   trap 'exit 143' TERM INT HUP
   ip netns exec "${names[0]}" unshare --uts sh -c "hostname ${names[0]}; exec \"\$@\"" sh \
     mpirun -np $((2 * ranks)) --host "${addresses[0]}:$ranks,${addresses[1]}:$ranks" \
     -x MASTER_ADDR -x MASTER_PORT -x GLOO_SOCKET_IFNAME "$@" &
   local status=0
   wait $! || status=$?
-  exit "$status"  # and all that mpirun has left behind ends here
+  exit "$status"  # which ends everything that mpirun has left behind
 }
 
 usage() {
@@ -144,7 +146,7 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || usage
 if [ -n "$drop_when" ] && [ "$where" = outside ] && [ -e "$drop_when" ]; then
-  echo "error: --drop-when: $drop_when is there already" >&2
+  echo "error: --drop-when: $drop_when already exists" >&2
   exit 2
 fi
 if [ "$where" = outside ]; then outside "${arguments[@]}"; else inside "$@"; fi

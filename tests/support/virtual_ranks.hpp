@@ -1,4 +1,4 @@
-// What the tests of --deterministic share: all groups of so many ranks.
+// Shared by the tests of --deterministic: groups of a given number of ranks.
 #pragma once
 
 #include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
@@ -10,7 +10,7 @@ namespace dist::test {
 
 inline constexpr int kRanks = VirtualRanks::kCount;
 
-// Called on all ranks: test(group) on each whole group of so many, where there is one.
+// Called on all ranks: runs test(group) in each complete group of this size.
 template <class Test>
 void in_groups_of(int size, Test test) {
   const Communicator group = world().split(world().rank() / size, world().rank());

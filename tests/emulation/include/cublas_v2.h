@@ -1,4 +1,4 @@
-// A stand-in for the part of cuBLAS that this project calls; see cuda_runtime_api.h beside it.
+// Emulates the part of cuBLAS that this project calls; see cuda_runtime_api.h.
 #pragma once
 
 #include "cuda_runtime_api.h"

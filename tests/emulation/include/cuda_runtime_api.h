@@ -1,8 +1,7 @@
-// A stand-in for the part of the CUDA runtime that this project calls. For tests: it runs on
-// the CPU, is always labelled "emulated", and says nothing about a GPU.
+// Emulates the part of the CUDA runtime that this project calls, for tests. It runs on the CPU,
+// is always labelled "emulated", and proves nothing about a GPU.
 //
-// Names and meanings are those of the CUDA Runtime API reference; values of the error codes
-// too.
+// Names, meanings and error codes are those of the CUDA Runtime API reference.
 #pragma once
 
 #include <cstddef>
@@ -58,8 +57,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 
-// What <<<...>>> does: queues `work` on `stream` (null: the legacy default stream). The
-// stand-ins for cuBLAS and NCCL queue theirs here too.
+// Queues `work` on `stream` (null: the legacy default stream), as <<<...>>> does. The emulated
+// cuBLAS and NCCL also queue their work here.
 namespace emulation {
 void enqueue(cudaStream_t stream, std::function<void()> work);
 int current_device();
