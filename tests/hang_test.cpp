@@ -1,4 +1,4 @@
-// Every way to hang, told apart.
+// The watch tells every way to hang from the others.
 #include "tests/support/catch.hpp"
 #include "tests/support/run_command.hpp"
 
@@ -9,7 +9,7 @@ using namespace dist::test;
 
 namespace {
 
-// The run ends with 86 and its report has each of these lines, in this order.
+// The run must end with 86 and report these lines, in this order.
 void check_diagnosed(const std::string& flags, const std::vector<std::string>& report,
                      int ranks = 4) {
   const CommandResult result = mpirun(ranks, kHangs, "--timeout 1 --case " + flags);
@@ -73,8 +73,7 @@ TEST_CASE("a rank that has finished sends no more", "[hang]") {
 }
 
 TEST_CASE("a stopped rank is named, and does not outlive the job", "[hang]") {
-  // A stopped process that kept mpirun would keep it until timeout ends it, with another
-  // status.
+  // If a stopped process kept mpirun waiting, timeout would end it with a different status.
   check_diagnosed("stopped",
                   {"ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 never entered it\n",
                    "rank 2 is stopped (SIGSTOP) outside MPI calls"});
@@ -131,7 +130,7 @@ TEST_CASE("the rank for which the others waited before is named, and no other", 
 }
 
 TEST_CASE("a rank that never starts MPI is missed by the others", "[start]") {
-  // However short the time-out: a start is given 30 s.
+  // A start gets 30 s, even if the time-out is shorter.
   const CommandResult result = run_command(
       "mpirun -np 2 sh -c 'test $OMPI_COMM_WORLD_RANK = 0 || exec sleep 100; exec "
       "\"$0\" --timeout 1' " PROGRAM_DIR "/send_recv");

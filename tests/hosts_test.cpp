@@ -1,5 +1,5 @@
-// The programs on two hosts: two network namespaces of this machine (support/two_hosts.sh),
-// with a cable between them that can be slow, and can be pulled.
+// Runs the programs on two hosts: two network namespaces of this machine
+// (support/two_hosts.sh), joined by a virtual cable that can be slow or unplugged.
 #include "tests/support/catch.hpp"
 #include "tests/support/two_hosts.hpp"
 
@@ -30,7 +30,7 @@ std::vector<json> slices_of(const json& trace, int rank, const std::string& name
 const auto begin_of = [](const json& slice) { return slice["ts"].get<double>(); };
 const auto end_of = [](const json& s) { return begin_of(s) + s["dur"].get<double>(); };
 
-// Each rank's host, by the names of the trace's processes.
+// Each rank's host, taken from the names of the trace's processes.
 std::map<int, std::string> hosts_in(const json& trace) {
   std::map<int, std::string> hosts;
   for (const json& event : trace["traceEvents"]) {
@@ -118,14 +118,14 @@ TEST_CASE("a trace holds the ranks of both hosts, on one clock", "[hosts]") {
   const json trace = json::parse(content_of(folder / "t.json"));
   CHECK(hosts_in(trace) ==
         std::map<int, std::string>{{0, "host-a"}, {1, "host-a"}, {2, "host-b"}, {3, "host-b"}});
-  // The two share a clock, so that what was found is the error: at most half a round trip.
+  // The two hosts share a clock, so any offset found is the error: at most half a round trip.
   const json& offsets = trace["otherData"]["clockOffsetsNs"];
   REQUIRE(offsets.size() == 4);
   CHECK(offsets["rank 0"] == 0);
   CHECK(offsets["rank 1"] == 0);
   CHECK(offsets["rank 2"] == offsets["rank 3"]);
   CHECK(std::abs(offsets["rank 2"].get<double>()) < 1e6);
-  // Messages arrive after they have left, also from the one host to the other.
+  // Messages arrive after they were sent, even between hosts.
   std::map<std::size_t, json> departures;
   int between = 0;
   for (const json& event : trace["traceEvents"]) {
@@ -162,13 +162,13 @@ TEST_CASE("each host tells of its own ranks when a job hangs on both", "[hosts]"
 
 namespace {
 
-// A network whose first layer is small: little is left to be sent when backward ends. Batches
-// so large that backward is long.
+// The first layer is small, so little is left to send when backward ends. The batches are
+// large, so backward takes long.
 constexpr const char* kDeep =
     "--layers 32,512,512,512,512,10 --dataset synthetic --samples 4096 --batch-size 512 "
     "--max-steps 8 ";
 
-// Runs `flags` on two hosts with a slow cable between them. The trace goes to `file`.
+// Runs training with `flags` on two hosts with a slow cable, and writes the trace to `file`.
 json traced(const std::string& flags, const std::string& file) {
   const CommandResult result = on_two_hosts(
       1, "ddp_training", kDeep + flags + " --json --trace " + file, "--rate 1gbit");
@@ -207,17 +207,18 @@ TEST_CASE("overlap changes when gradients travel, and no number", "[hosts]") {
         const std::size_t step = i / names.size();
         CHECK(reduces[i]["args"]["number"] == i + 1);
         CHECK(reduces[i]["args"]["tensor"] == names[i % names.size()]);
-        // In order, after backward has begun, and done when the wait for them ends.
+        // They run in order, begin after backward has begun, and end before the wait for them
+        // ends.
         CHECK(begin_of(reduces[i]) >= begin_of(backward[step]));
         CHECK(end_of(reduces[i]) <= end_of(waits[step]));
         if (i > 0) CHECK(begin_of(reduces[i]) >= end_of(reduces[i - 1]));
         if (end_of(reduces[i]) <= end_of(backward[step])) ++inside;
-        // Without overlap it is backward that waits, and on its own row.
+        // Without overlap, backward itself waits, on its own row.
         const bool own_row = reduces[i]["tid"] != backward[step]["tid"];
         CHECK(own_row == (run == &trace));
         if (run == &blocking) CHECK(end_of(reduces[i]) <= end_of(backward[step]));
       }
-      // The last bucket is full when backward ends; of the others some are through by then.
+      // The last bucket is full when backward ends. By then, some of the others have been sent.
       CHECK(inside > 0);
     }
   }
@@ -227,7 +228,7 @@ TEST_CASE("non-blocking all-reduces end in the wait, not in backward", "[hosts]"
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const json run = traced("--backend mpi-nonblocking", folder / "t.json");
-  CHECK(run["comm_ms"].is_null());  // nobody can see it
+  CHECK(run["comm_ms"].is_null());  // it cannot be measured
   CHECK(run["hidden"].is_null());
   const json trace = json::parse(content_of(folder / "t.json"));
   const std::vector<json> backward = slices_of(trace, 0, "backward");

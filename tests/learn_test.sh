@@ -37,11 +37,7 @@ expect "a missing number of ranks" 2 'error: -n: needs' "$learn" 1 -n
 expect "break lists experiments" 0 '^shared-variable +ranks share memory' "$learn" break 1
 expect "break runs one" 0 '^verified: the symptom appeared' "$learn" break 1 shared-variable -n 2
 expect "break passes flags on" 0 '^\{"break":"shared-variable"' "$learn" break 1 shared-variable -- --json
-<<<<<<< HEAD
-expect "an experiment that is none" 2 "error: NAME: 'x' is not one of" "$learn" break 1 x
-=======
-expect "an unknown experiment" 2 "error: NAME: 'x' is none of" "$learn" break 1 x
->>>>>>> 742a4b5 (Say what ./learn, its doctor and the experiments' program print in plain English)
+expect "an unknown experiment" 2 "error: NAME: 'x' is not one of" "$learn" break 1 x
 expect "the doctor names Open MPI" 0 '^(ok|note) +.*Open MPI' "$learn" doctor
 expect "the doctor examines the packages" 0 'packages: all|apt-get install' "$learn" doctor
 expect "an unknown command" 2 'error: 6: no such command' "$learn" 6
@@ -71,11 +67,7 @@ fi
 exec 3<&-
 rm -f "$fifo"
 
-<<<<<<< HEAD
-# docs/running.md, ./learn and CTest set the same variables.
-=======
 # The README's box, ./learn and CTest set the same variables.
->>>>>>> 742a4b5 (Say what ./learn, its doctor and the experiments' program print in plain English)
 for variable in $(grep -oE '(OMPI|PRTE)_[A-Za-z_]+=[^ )]+' "$root/cmake/MpiLaunch.cmake"); do
   name=${variable%%=*}; value=${variable#*=}
   grep -q "^export $name=$value" "$root/docs/running.md" || { echo "FAILED: docs/running.md lacks export $variable"; failed=1; }

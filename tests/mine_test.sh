@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The trainer made of a reader's exercises: with the references as the reader's, with nothing, and
-# with wrong ones, each of which must be named.
-# mine_test.sh SOURCE_DIR BUILD_DIR TREE, where TREE is where my_trainer_of_test finds exercises.
+# The trainer made of a reader's exercises: with the reference solutions, with no solutions, and
+# with wrong ones, each of which must be named. mine_test.sh SOURCE_DIR BUILD_DIR TREE, where TREE
+# is the folder in which my_trainer_of_test finds exercises.
 set -uo pipefail
 source=$1 build=$2 tree=$3
 failed=0
@@ -10,7 +10,7 @@ declare -A lessons=([ring_shift]=01_send_recv [tree_broadcast]=02_broadcast
   [sync_gradients]=05_ddp_training)
 small="--layers 784,24,10 --max-steps 20 --timeout 3"
 
-# use PART...: the reader has written these parts, as the references do.
+# use PART...: pretends that the reader has written these parts, with the reference solutions.
 use() {
   local part
   rm -rf "$tree"
@@ -20,7 +20,7 @@ use() {
   done
 }
 
-# expect WHAT STATUS PATTERN RANKS [FLAGS]: builds, runs, and looks for a line of the output.
+# expect WHAT STATUS PATTERN RANKS [FLAGS]: builds and runs, and looks for a line of the output.
 expect() {
   local what=$1 status=$2 pattern=$3 ranks=$4 got
   shift 4
@@ -38,7 +38,8 @@ expect() {
   fi
 }
 
-# wrong PART OLD NEW STATUS PATTERN RANKS: OLD in the reference becomes NEW; each must be found.
+# wrong PART OLD NEW STATUS PATTERN RANKS: replaces OLD in the reference by NEW, which must be
+# found.
 wrong() {
   local part=$1 file text
   use "${!lessons[@]}"
@@ -52,7 +53,7 @@ wrong() {
 use
 expect "nothing written: all parts are ours" 0 '^ours: sync_gradients$' 2
 use ring_shift tree_broadcast ring_all_reduce
-# A helper of the same name in two exercises.
+# Several exercises may define helpers of the same name.
 for file in "$tree"/*/exercise/*.hpp; do
   echo 'namespace dist::exercise { inline int helper() { return 1; } }' >>"$file"
 done
@@ -76,7 +77,7 @@ assert mine.keys() == ordinary.keys() and far < 1e-6, far
 assert any(mine[name]["sha256"] != ordinary[name]["sha256"] for name in ordinary)
 PY
 then echo "ok: many buckets agree, but not to the bit"
-else echo "FAILED: the bucketed run is another one"; failed=1; fi
+else echo "FAILED: the bucketed run gives other results"; failed=1; fi
 expect "no resuming" 2 '^error: --resume: ' 2 --resume --checkpoint "$tree/none"
 
 wrong ring_shift 'comm.right()' 'comm.left()' 86 'your ring_shift' 3
@@ -93,6 +94,6 @@ wrong my_indices 'place += ranks' 'place += 1' 1 'WRONG: my_indices; ./learn che
 wrong sync_gradients 'ReduceOp::avg' 'ReduceOp::sum' 1 'WRONG: sync_gradients; ./learn check 5' 2
 wrong sync_gradients 'from : gradients' 'from : std::vector(gradients.rbegin(), gradients.rend())' 1 'WRONG: sync_gradients' 2
 wrong sync_gradients 'std::copy(next, end, to.begin());' 'throw Error("oops");' 1 'your sync_gradients: oops' 2
-# Right numbers by a way of its own: ring_shift would carry nothing, and must not be called theirs.
+# These numbers are right, but ring_shift is not used, so it must not count as the reader's part.
 wrong ring_all_reduce 'send_recv<float>(' 'dist::send_recv<float>(' 1 'WRONG: ring_shift never ran' 2
 exit $failed

@@ -1,7 +1,7 @@
-// NCCL in every lesson: run at 1 to 4 ranks where each has a GPU, and in the emulated build.
+// NCCL in every lesson, on 1 to 4 ranks with a GPU each, and in the emulated build.
 //
-// Nothing here stops the host between two queued operations unless the test is about that: what
-// must be ordered is ordered by streams and events, or the numbers come out wrong.
+// The host does not wait between two queued operations unless the test is about that. Streams
+// and events must order them, or the numbers are wrong.
 #include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -36,12 +36,12 @@ std::vector<float> my_numbers(std::size_t count) {
   return numbers;
 }
 
-// `tensor` holds this rank's numbers when the stream is done.
+// Copies `numbers` to `tensor` on `stream`, without waiting for the copy.
 void upload(const Stream& stream, const Tensor& tensor, const std::vector<float>& numbers) {
   copy_bytes(stream, tensor.data(), numbers.data(), tensor.size_bytes());
 }
 
-// What `nccl` has done on `stream`, waited for with a limit: a hang is a failed test.
+// The content of `tensor` when `stream` is done. The wait is limited, so a hang fails the test.
 std::vector<float> result(NcclCommunicator& nccl, const Stream& stream, const Tensor& tensor) {
   nccl.synchronize(stream);
   return to_host(stream, tensor);
@@ -90,7 +90,7 @@ TEST_CASE("an all-reduce on a second stream sums, averages and finds the largest
           "[nccl][gpu]") {
   const Stream compute(my_gpu());
   NcclCommunicator nccl = connect_nccl(world(), my_gpu());
-  const Stream communication(my_gpu());  // goes before the communicator that used it
+  const Stream communication(my_gpu());  // destroyed before the communicator that used it
   const double size = world().size();
   for (const std::size_t count : tricky_sizes()) {
     const Tensor tensor = allocate_nccl(nccl, {count});
@@ -113,8 +113,8 @@ TEST_CASE("an all-reduce on a second stream sums, averages and finds the largest
 
 TEST_CASE("a process group orders kernels, all-reduce and kernels without the host",
           "[nccl][gpu]") {
-  // p = p - lr * mean over ranks of g, again and again. Everything is queued at once: a wait on
-  // an event that is missing, on either side, lets a kernel or an all-reduce run too early.
+  // Repeats p = p - lr * mean over ranks of g. Everything is queued at once, so a missing wait
+  // for an event, on either side, would let a kernel or an all-reduce run too early.
   const Stream compute(my_gpu());
   NcclProcessGroup group(world(), my_gpu());
   constexpr std::size_t kCount = 1003;
@@ -138,7 +138,7 @@ TEST_CASE("a process group orders kernels, all-reduce and kernels without the ho
 }
 
 TEST_CASE("two all-reduces in flight keep their order on every rank", "[nccl][gpu]") {
-  // Of equal size, so that swapping them on one rank adds up numbers of two tensors.
+  // They have the same size, so swapping them on one rank would add numbers of two tensors.
   const Stream compute(my_gpu());
   NcclProcessGroup group(world(), my_gpu());
   constexpr std::size_t kCount = 500;
@@ -180,7 +180,7 @@ TEST_CASE("a rank that never joins is reported within the limit, on every rank",
     }
     return std::string("no error");
   };
-  // The last rank comes when the others have given up, and finds nobody.
+  // The last rank joins after the others have given up, and finds nobody.
   const bool late = world().rank() == world().size() - 1;
   std::string report;
   if (!late) report = report_of_all_reduce();

@@ -1,5 +1,5 @@
-// ddp_training --deterministic, as a reader starts it: one trajectory on 1, 2, 4 and 8 ranks,
-// and a sentence where it cannot be had.
+// ddp_training --deterministic, as a reader starts it: the same trajectory on 1, 2, 4 and 8
+// ranks, and an error where that is impossible.
 #include "tests/support/catch.hpp"
 #include "tests/support/program_checks.hpp"
 #include "tests/support/run_command.hpp"
@@ -18,8 +18,8 @@ namespace {
 
 using namespace dist::test;
 
-// What must not depend on the number of ranks: every row of --json, and of the last one the
-// steps, the parameters' hashes and the accuracy.
+// What must not depend on the number of ranks: every row of --json, except that of the last one
+// only the steps, the parameters and the accuracy count.
 struct Run {
   std::vector<std::string> steps;
   std::string final;
@@ -53,8 +53,8 @@ const std::string kJob =
 
 TEST_CASE("--deterministic: one trajectory on 1, 2, 4 and 8 ranks", "[lesson05]") {
   // 1003 samples are 126 (padded) or 125 for each virtual rank. In batches of 40 = 8 x 5 the
-  // last step of a padded epoch has a row for each, in batches of 24 = 8 x 3 that of a dropped
-  // one has two.
+  // last step of a padded epoch has one row for each. In batches of 24 = 8 x 3 the last step
+  // with --drop-last has two.
   const std::map<std::string, std::size_t> jobs{
       {"--global-batch 40", 2 * 26},
       {"--global-batch 40 --drop-last", 2 * 25},
@@ -72,7 +72,7 @@ TEST_CASE("--deterministic: one trajectory on 1, 2, 4 and 8 ranks", "[lesson05]"
       INFO(ranks << " ranks");
       CHECK(run(ranks, all) == alone);
     }
-    // So that the checks above can fail: without the flag the bits are others.
+    // This shows that the checks above can fail: without the flag the bits differ.
     if (flags == "--global-batch 40") {
       CHECK(run(1, kJob + flags) != run(4, kJob + flags));
     }
@@ -97,8 +97,8 @@ TEST_CASE("--deterministic: stopped on 4 ranks, a run goes on with the same bits
 }
 
 TEST_CASE("lesson 5's README shows what --deterministic is for", "[lesson05]") {
-  // The digits, where matrix products are large. Other processors have other last bits, and
-  // 31 steps of Adam make them a thousandth of the loss.
+  // On the digits, with large matrix products, the last bits depend on the processor. After 31
+  // steps of Adam they can change a thousandth of the loss.
   const std::string readme = content_of(SOURCE_DIR "/05_ddp_training/advanced/determinism.md");
   const std::string before = "mpirun -np $n build/bin/ddp_training --json ";
   const std::size_t begin = readme.find(before) + before.size();
@@ -132,14 +132,15 @@ TEST_CASE("lesson 5's README shows what --deterministic is for", "[lesson05]") {
 }
 
 TEST_CASE("--deterministic is data parallelism on 8 ranks, whatever there is", "[lesson05]") {
-  // --batch-size counts per process, so 8 on 8 ranks are 64 on one; and --scale-lr is for 8.
+  // --batch-size counts per process, so 8 on 8 ranks is 64 on one. --scale-lr scales for 8
+  // ranks.
   const std::string scaled = kJob + "--max-steps 10 --deterministic --scale-lr ";
   const Training one = trained(mpirun(1, "ddp_training", "--json --batch-size 64 " + scaled));
   const Training four = trained(mpirun(4, "ddp_training", "--json --batch-size 16 " + scaled));
   CHECK(one.rates == std::vector<double>(10, 0.008));
   CHECK(four.rates == one.rates);
   CHECK(four.losses == one.losses);
-  // The batches and the numbers are those of plain data parallelism on 8 ranks.
+  // Batches and numbers are those of ordinary data parallelism on 8 ranks.
   const std::string flags = kJob + "--json --global-batch 40 --optimizer sgd --lr 0.1 ";
   const Training usual = trained(mpirun(8, "ddp_training", flags));
   const Training fixed = trained(mpirun(2, "ddp_training", flags + "--deterministic"));
@@ -200,7 +201,7 @@ TEST_CASE("--deterministic is refused where it cannot be had", "[lesson05]") {
   for (const auto& [ranks, flags, message] : refusals) {
     check_refused("ddp_training", "--json --deterministic " + flags, message, ranks);
   }
-  // What is taken: the defaults said aloud.
+  // The default values are accepted when given explicitly.
   for (const std::string flags : {"--backend ours", "--backend auto", "--no-overlap",
                                   "--accumulate 1", "--data-parallel ddp", "--threads 1"}) {
     INFO(flags);

@@ -1,5 +1,5 @@
-// Training on a GPU: against PyTorch, against itself and against the CPU. Skipped where there
-// is no GPU; run on emulated ones in the emulated build.
+// Training on a GPU, compared with PyTorch, with itself and with the CPU. Skipped without a
+// GPU; the emulated build runs it on emulated ones.
 #include "common/check.hpp"
 #include "common/device.hpp"
 #include "tests/support/catch.hpp"
@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-// Says why, for ctest to find, if there is none.
+// If there is no GPU, prints why; ctest looks for "skipped: ".
 bool has_gpu() {
   try {
     dist::choose_device("cuda", 0);
@@ -25,7 +25,7 @@ bool has_gpu() {
   }
 }
 
-// As mpirun(), where every rank sees the same one GPU.
+// Like mpirun(), but all ranks see the same single GPU.
 CommandResult mpirun_on_one_gpu(int ranks, const std::string& flags) {
   return run_command("EMULATED_GPUS=1 CUDA_VISIBLE_DEVICES=0 timeout 120 " MPIEXEC " -np " +
                      std::to_string(ranks) + " " PROGRAM_DIR "/ddp_training --json " + flags);
@@ -89,7 +89,8 @@ TEST_CASE("NCCL with two ranks on one GPU is refused, or run if it can be", "[gp
   CHECK(refused.out.empty());
   const CommandResult automatic = mpirun_on_one_gpu(2, "--device cuda " + kJob);
   CHECK(trained(automatic).final["backend"] == "ours");
-  // From 2.30 on NCCL can, when asked; a real library that cannot must still say so.
+  // NCCL 2.30 can do it when asked. With an older real library the refusal must name that
+  // version.
   const CommandResult asked = run_command(
       "EMULATED_GPUS=1 EMULATED_NCCL=23000 CUDA_VISIBLE_DEVICES=0 "
       "NCCL_MULTI_RANK_GPU_ENABLE=1 timeout 120 " MPIEXEC " -np 2 " PROGRAM_DIR
@@ -105,7 +106,7 @@ TEST_CASE("NCCL with two ranks on one GPU is refused, or run if it can be", "[gp
 
 TEST_CASE("a batch that does not fit on the GPU ends with what was asked and free", "[gpu]") {
   if (!has_gpu()) return;
-  // The first layer's output alone would be 400 GB.
+  // The first layer's output alone would take 400 GB.
   const CommandResult result =
       mpirun_on_one_gpu(1,
                         "--device cuda --dataset synthetic --samples 100000 --classes 4 "
@@ -117,7 +118,7 @@ TEST_CASE("a batch that does not fit on the GPU ends with what was asked and fre
 }
 
 TEST_CASE("no GPU, or a driver too old, is a sentence", "[gpu]") {
-  if (!DIST_CUDA_EMULATED) return;  // a real driver's age is not ours to choose
+  if (!DIST_CUDA_EMULATED) return;  // a real driver's version is fixed
   const std::string program =
       " timeout 60 " MPIEXEC " -np 2 " PROGRAM_DIR "/ddp_training --max-steps 1 --device ";
   const CommandResult none = run_command("EMULATED_GPUS=0" + program + "cuda");

@@ -1,4 +1,4 @@
-// What all programs share, and the runner of the tests itself.
+// Tests what all programs share, and the test runner itself.
 #include "tests/support/program_checks.hpp"
 
 #include <string>

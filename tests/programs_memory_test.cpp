@@ -1,4 +1,4 @@
-// What training says of its memory: counted by hand, and held against what the kernel counts.
+// The memory that training reports, compared with a count by hand and with the kernel's count.
 #include "tests/support/catch.hpp"
 #include "tests/support/training_run.hpp"
 
@@ -16,7 +16,7 @@ json memory_of(const CommandResult& result) {
   return trained(result).final["memory"];
 }
 
-// A sanitizer has memory of its own, and much of it.
+// A sanitizer uses much memory itself.
 constexpr bool kSanitized =
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     true;
@@ -31,7 +31,7 @@ TEST_CASE("a rank's tensors take as much on one rank as on three", "[memory]") {
       "--json --dataset synthetic --samples 96 --layers 20,33,5 --classes 5 --batch-size 16 "
       "--epochs 1 ";
   constexpr std::size_t kParameters = 4 * (33 * 20 + 33 + 5 * 33 + 5);
-  // Of each layer's output 16 rows, and as much again for the gradients.
+  // 16 rows of each layer's output, and the same amount for the gradients.
   constexpr std::size_t kActivations = 2 * 4 * 16 * (33 + 5);
   const auto check = [&](const json& memory, std::size_t optimizer) {
     CHECK(memory["parameters_bytes"] == kParameters);
@@ -67,7 +67,7 @@ TEST_CASE("what the kernel counts is what is counted, and little more", "[memory
     const auto before = memory["before_model_bytes"].get<std::size_t>();
     CHECK(before > kMiB);
     CHECK(peak >= counted);
-    // Beside them: batches, the matrix library, what MPI adds while it runs. One more copy of
+    // The rest is batches, the matrix library, and what MPI adds while it runs. Another copy of
     // the gradients would be 22 MiB.
     if (!kSanitized) CHECK(peak <= before + counted + 18 * kMiB);
   }

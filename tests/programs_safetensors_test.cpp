@@ -1,5 +1,5 @@
-// Our checkpoint in PyTorch's hands, and PyTorch's file in ours, by the safetensors package.
-// Skipped where it is not installed; $PYTHON says which Python has it.
+// PyTorch loads our checkpoint, and we load PyTorch's file, both with the safetensors package.
+// Skipped if it is not installed; $PYTHON names the Python that has it.
 #include "tests/support/catch.hpp"
 #include "tests/support/training_run.hpp"
 
@@ -13,8 +13,8 @@ using nlohmann::json;
 
 namespace {
 
-// Loads argv[1] into the model that it belongs to, prints what strict loading would object to
-// and the hash of every parameter, then doubles the parameters and saves them as argv[2].
+// Loads argv[1] into its model, prints what strict loading would reject and the hash of every
+// parameter, then doubles the parameters and saves them as argv[2].
 const char* const kScript = R"(
 import hashlib, json, sys, torch
 from safetensors.torch import load_file, save_file
@@ -45,7 +45,8 @@ TEST_CASE("PyTorch loads our checkpoint, and we start from its file", "[safetens
   const char* chosen = std::getenv("PYTHON");
   const std::string python = chosen == nullptr ? "python3" : chosen;
   if (run_command(python + " -c 'import safetensors.torch'").status != 0) {
-    std::cout << "skipped: " << python << " has no PyTorch and safetensors" << std::endl;
+    std::cout << "skipped: " << python << " does not have both PyTorch and safetensors"
+              << std::endl;
     return;
   }
   const TemporaryFolder folder;

@@ -1,13 +1,13 @@
 // The READMEs' commands run, and print what the READMEs show.
 //
-//   A block whose first line is a command is run; the next block is what it prints, compared
-//   line by line. Numbers are compared exactly but where their line, or their table's heading,
-//   names a unit of time. "..." stands for lines that are left out. A hang ends with 86, a
-//   refusal with 2, everything else with 0. What is not like that says so in a mark, an HTML
-//   comment before the fence: <!-- not run: needs a GPU -->. A block that is neither run nor
-//   marked is an error.
+//   A block whose first line is a command is run. The next block is its output, compared line
+//   by line. Numbers are compared exactly, unless their line, or their table's heading, names a
+//   unit of time. "..." matches lines that are left out. A hang must end with 86, a refusal
+//   with 2, everything else with 0. A mark, an HTML comment before the fence, declares an
+//   exception: <!-- not run: needs a GPU -->. A block that is neither run nor marked is an
+//   error.
 //
-// All rules and marks: CONTRIBUTING.md, "READMEs". What counts as the same: same_output.hpp.
+// CONTRIBUTING.md, "READMEs", lists all rules and marks. same_output.hpp does the comparison.
 //
 // The commands of a README run one after the other in a folder that looks like the root of the
 // repository, with the variables of the box in docs/running.md, on the CPU.
@@ -39,12 +39,13 @@ bool is_commands(const Block& block) {
          std::regex_match(block.lines[0], first);
 }
 
-// Blocks that other tests compare with the source (readme_quotes_test).
+// Blocks that readme_quotes_test compares with the source.
 bool is_quote(const Block& block) {
   return block.language == "cpp" || block.language == "diff";
 }
 
-// The repository as its reader sees it, but for .learn/ and what the commands write.
+// A folder that looks like the repository, but has its own .learn/ and keeps what commands
+// write.
 class Workplace {
  public:
   Workplace() {
@@ -64,7 +65,7 @@ class Workplace {
     }
   }
 
-  // Both streams as one: that is what a reader sees.
+  // Both streams are combined, as a reader sees them.
   CommandResult run(const std::string& commands, const std::string& shell = "bash -e") const {
     std::ofstream(scripts_ / "commands") << commands;
     std::ofstream(scripts_ / "script") << script_ << "exec timeout 900 " << shell << " "
@@ -93,7 +94,7 @@ Looseness looseness_of(const Block& output) {
   return loose;
 }
 
-// One README: its commands run from its first block to its last.
+// Runs the commands of one README, from its first block to its last.
 class Readme {
  public:
   explicit Readme(const std::string& name)
@@ -110,14 +111,15 @@ class Readme {
         if (output != nullptr) ++i;
         run_block(block, output);
       } else {
-        FAIL_CHECK(block.place << ": this block is no command, follows none, and has no mark "
-                                  "that says what it is (CONTRIBUTING.md, \"READMEs\")");
+        FAIL_CHECK(
+            block.place << ": this block is not a command, does not follow one, and has no "
+                           "mark that says what it is (CONTRIBUTING.md, \"READMEs\")");
       }
     }
   }
 
  private:
-  // The next block, if it shows what block `i` prints; a heading between the two parts them.
+  // The next block, if it shows what block `i` prints and no heading is between them.
   const Block* output_of(std::size_t i) const {
     if (i + 1 == blocks_.size()) return nullptr;
     const Block& next = blocks_[i + 1];
@@ -127,7 +129,7 @@ class Readme {
     return shows ? &next : nullptr;
   }
 
-  // A command whose output a later block shows by name runs there.
+  // A command whose output a later block shows by name runs with that block.
   bool runs_elsewhere(const std::string& command) const {
     return std::ranges::any_of(
         blocks_, [&](const Block& block) { return block.mark("output of") == command; });
@@ -166,7 +168,7 @@ class Readme {
     if (output == nullptr) return;
     const std::optional<std::string> difference = first_difference(
         output->lines, without_mpirun(lines_of(result.out)), looseness_of(*output));
-    INFO(output->place << " does not show what this run says\n" << difference.value_or(""));
+    INFO(output->place << " does not show what this run prints\n" << difference.value_or(""));
     CHECK(!difference);
   }
 
@@ -177,7 +179,7 @@ class Readme {
 
 }  // namespace
 
-// One test case each, so that one README can be asked for by its name.
+// One test case per README, so that you can select one by its name.
 TEST_CASE("README.md", "[readme]") {
   Readme("README.md").check();
 }

@@ -1,5 +1,5 @@
-// Code that the READMEs quote stands in the file and function that the quote names, and links
-// lead somewhere. The rules stand in CONTRIBUTING.md, "READMEs".
+// Code that the READMEs quote must be in the file and function that the quote names, and links
+// must have a target. The rules are in CONTRIBUTING.md, "READMEs".
 #include "tests/support/catch.hpp"
 #include "tests/support/readme_blocks.hpp"
 #include "tests/support/run_command.hpp"
@@ -21,7 +21,7 @@ namespace {
 // "// FILE, FUNCTION" or "// FILE, FUNCTION: words"; FILE from the root of the repository.
 const std::regex kOrigin(R"(\s*// ([\w/.]+\.[ch]pp), ([\w:~]+?)(: .*)?)");
 
-// What stands between two origins, cut where a line "// ..." leaves something out.
+// The code after an origin, cut into pieces where a line "// ..." leaves something out.
 struct Quote {
   std::string place, file, function;
   std::vector<std::vector<std::string>> pieces;
@@ -45,7 +45,7 @@ std::vector<Quote> quotes_of(const Block& block) {
   return quotes;
 }
 
-// Whether the pieces stand in `body`, each as lines that follow each other.
+// Whether `body` contains the pieces, each as consecutive lines.
 bool stands_in(const std::vector<std::string>& body, const Quote& quote) {
   std::size_t from = 0;
   for (const std::vector<std::string>& piece : quote.pieces) {
@@ -82,7 +82,8 @@ TEST_CASE("the code that the READMEs quote stands in the function that they name
   CHECK(count >= 10);
 }
 
-// diff ONE OTHER stands in the prose; a line with - is in ONE alone, one with + in OTHER alone.
+// The prose names `diff ONE OTHER`. A line with - must be only in ONE, a line with + only in
+// OTHER.
 TEST_CASE("the diffs that the READMEs quote are those of the files", "[readme]") {
   static const std::regex command(R"(`diff ([\w/.]+) ([\w/.]+)`)");
   std::size_t count = 0;
@@ -108,7 +109,7 @@ TEST_CASE("the diffs that the READMEs quote are those of the files", "[readme]")
 }
 
 TEST_CASE("the READMEs' links lead to files, and to what is named behind them", "[readme]") {
-  // [file](path), maybe followed by: , `function`
+  // [file](path), optionally followed by: , `function`
   const std::regex link(R"(\[([^\]\[]*)\]\(([^):#]+)\)(, `(\[?\w+\]?)`)?)");
   for (const std::string& name : kReadmes) {
     const std::string readme = content_of(SOURCE_DIR "/" + name);

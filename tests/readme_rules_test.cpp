@@ -1,4 +1,4 @@
-// What the tests of the READMEs would catch, and what they let pass.
+// Which differences the tests of the READMEs catch, and which they allow.
 #include "tests/support/catch.hpp"
 #include "tests/support/readme_blocks.hpp"
 #include "tests/support/same_output.hpp"

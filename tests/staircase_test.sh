@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The rule of the stairs: common/ includes only common/, and lesson NN only common/ and the lessons
-# up to NN; what readers do also includes its own tools. Includes are written from the repository
-# root, so an include line is a map.
+# Each lesson builds only on earlier ones: common/ includes only common/, and lesson NN only common/
+# and lessons up to NN. Experiments and exercises may also include their tools. Includes are written
+# from the repository root, so an include line shows where a file is.
 set -uo pipefail
 root=$1
 failed=0
 
 complain() { echo "$1"; failed=1; }
 
-# check FILE LESSON: no include of a later lesson (0: of any lesson), none by a relative path.
+# check FILE LESSON: FILE must not include a later lesson (0: any lesson), nor use relative paths.
 check() {
   local file=$1 lesson=$2 line included
   while IFS= read -r line; do
@@ -20,7 +20,7 @@ check() {
       common/*) ;;
       0[1-5]_*/*)
         if [ "${included:1:1}" -gt "$lesson" ]; then
-          complain "$file: includes $included, which is further up the stairs"
+          complain "$file: includes $included, which is in a later lesson"
         fi ;;
       *) complain "$file: includes \"$included\", which is neither common/ nor a lesson" ;;
     esac
@@ -36,7 +36,7 @@ while IFS= read -r file; do
   count=$((count + 1))
 done < <(cd "$root" && find common 0[1-5]_* -name '*.cpp' -o -name '*.hpp' | sort)
 
-# A test that looked at nothing proves nothing.
+# A test that checked no files would prove nothing.
 [ "$count" -ge 30 ] || complain "only $count files found under $root"
-[ $failed -eq 0 ] && echo "$count files keep to the stairs"
+[ $failed -eq 0 ] && echo "$count files include only earlier lessons"
 exit $failed

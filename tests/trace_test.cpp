@@ -1,4 +1,4 @@
-// The trace of runs that end well and of runs that do not.
+// The traces of runs that succeed and of runs that fail.
 #include "tests/support/catch.hpp"
 #include "tests/support/run_command.hpp"
 
@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-// Reads a trace and checks what any trace must hold.
+// Reads a trace and checks what must hold for every trace.
 json checked_trace(const std::string& path, int ranks) {
   const json trace = json::parse(content_of(path));
   std::set<int> pids;
@@ -39,7 +39,7 @@ json checked_trace(const std::string& path, int ranks) {
   }
   CHECK(pids.size() == static_cast<std::size_t>(ranks));
   CHECK(arrivals.size() == departures.size());
-  // An end of an arrow lies within a slice of its row.
+  // Each end of an arrow must lie within a slice of its row.
   const auto lies_in_slice = [&](const json& end) {
     return std::any_of(slices.begin(), slices.end(), [&](const json* slice) {
       const double begin = (*slice)["ts"];
@@ -94,7 +94,7 @@ TEST_CASE("a trace holds each message of the ring, with size, peer and arrow", "
   const TemporaryFolder folder;
   CHECK(mpirun(4, "send_recv", "--act ring --trace " + (folder / "t.json")).status == 0);
   const json trace = checked_trace(folder / "t.json", 4);
-  // Twice around: once with MPI's calls and once with ours.
+  // The ring runs twice: once with MPI's calls and once with ours.
   CHECK(count_events(trace, "X", "MPI_Send") == 8);
   CHECK(count_events(trace, "X", "MPI_Recv") == 8);
   CHECK(count_events(trace, "s", "message") == 8);
@@ -118,8 +118,7 @@ TEST_CASE("the trace of a hang is kept, with the call that hangs", "[trace]") {
     if (name == "wrong-tag") CHECK(count_events(trace, "X", "MPI_Recv") == 1);
     if (name == "stopped") CHECK(count_events(trace, "X", "MPI_Allreduce") == 3);
     if (name == "named --strict") {
-      CHECK(count_events(trace, "X", "all_reduce") ==
-            4 * 6 + 1);  // rank 0 gets out of the last
+      CHECK(count_events(trace, "X", "all_reduce") == 4 * 6 + 1);  // rank 0 leaves the last one
       for (const json& event : trace["traceEvents"]) {
         if (event["name"] == "all_reduce") {
           CHECK(event["args"]["tensor"] == "bucket 2: 2.weight, 2.bias");
@@ -150,7 +149,7 @@ TEST_CASE("a trace is bounded, and says what had no room", "[trace]") {
   const json trace = json::parse(content_of(folder / "t.json"));
   const json& dropped = trace["otherData"]["droppedEvents"];
   CHECK(dropped.size() == 2);
-  // A slice and the two ends of arrows per exchange; the last ones are kept.
+  // An exchange is a slice and two ends of arrows. The last ones are kept.
   CHECK(dropped["rank 0"].get<int>() >= 3 * 60'000 - (1 << 17));
   CHECK(count_events(trace, "X", "MPI_Finalize") == 2);
 }

@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# watch_test.sh BUILD ON|OFF: the watch is in front of MPI in every program that has MPI, and a
-# program without it does the same work and counts nothing.
+# watch_test.sh BUILD ON|OFF: in every program that uses MPI the watch comes first, and a program
+# without the watch does the same work but counts nothing.
 set -uo pipefail
 build=$1
 watch=$2
 failed=0
 complain() { echo "$1"; failed=1; }
 
-# The watch must come before MPI's library: the first that has a name is the one that is called.
+# The watch must come before MPI's library, because a call goes to the first library that defines
+# it.
 check_order() {
   local program=$1 needed
   needed=$(readelf -d "$program" | sed -n 's/.*(NEEDED).*\[\(lib[^]]*\)\]/\1/p' | grep -E '^lib(dist_watch|mpi)\.' | cut -d. -f1 | tr '\n' ' ')
   case "$(basename "$program")" in
     single_process | all_reduce_unwatched)
-      [[ $needed != *dist_watch* ]] || complain "$program has the watch, which is not for it" ;;
-    *) [ "$needed" = "libdist_watch libmpi " ] || complain "$program: needs '$needed' of the watch and MPI" ;;
+      [[ $needed != *dist_watch* ]] || complain "$program has the watch, but should not" ;;
+    *) [ "$needed" = "libdist_watch libmpi " ] || complain "$program: its order of the watch and MPI is '$needed'" ;;
   esac
 }
 programs=0
@@ -25,7 +26,7 @@ for program in "$build"/bin/* "$build"/bin/broken/*; do
 done
 [ "$programs" -ge 5 ] || complain "only $programs programs in $build/bin"
 
-# rows PROGRAM: what does not depend on the machine, of a run on two ranks.
+# rows PROGRAM: the values of a run on two ranks that do not depend on the machine.
 rows() {
   mpirun -np 2 "$1" --algorithm ring --min-bytes 64 --max-bytes 64 --iterations 2 --json |
     grep -oE '"(bytes_per_rank|messages_per_rank|peers|wrong)":[^,}]*' | sort
@@ -44,18 +45,19 @@ plain=$build/tests/all_reduce_unwatched
 check_order "$plain"
 [ "$(rows "$plain")" = "$uncounted" ] || complain "without the watch: $(rows "$plain")"
 
-# What only the watch can do is refused, not left out in silence.
+# A flag that needs the watch is refused, not silently ignored.
 said=$(mpirun -np 2 "$plain" --strict 2>&1)
 status=$?
 [ $status -eq 2 ] && [[ $said == *"error: --strict: unknown flag"* ]] ||
   complain "without the watch, --strict: $status: $said"
 
-# Nothing of a run that ended well, or of a hang that was reported, stays in shared memory, and what
-# a killed job left behind goes with the next one.
+# A run that succeeds or reports a hang leaves nothing in shared memory. What a killed job leaves
+# behind is removed by the next one.
 segments() { awk 'NR > 1 { print $2 }' /proc/sysvipc/shm | sort; }
 if [ "$watch" = ON ]; then
   before=$(segments)
-  # Rank 0 never comes; rank 1 is killed once it has made the segment, before its name is gone.
+  # Rank 0 never starts MPI. Rank 1 is killed once it has made the segment, before it removes the
+  # name.
   mpirun -np 2 sh -c 'test $OMPI_COMM_WORLD_RANK = 1 || exec sleep 60; exec "$0"' \
     "$build/tests/hangs" >/dev/null 2>&1 &
   made=
@@ -70,5 +72,5 @@ if [ "$watch" = ON ]; then
   [ -z "$left" ] || complain "left in shared memory: $left"
 fi
 
-[ $failed -eq 0 ] && echo "$programs programs: the watch is where it belongs"
+[ $failed -eq 0 ] && echo "$programs programs have the watch in the right place"
 exit $failed

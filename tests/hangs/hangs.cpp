@@ -1,5 +1,5 @@
-// Programs that hang, one per --case, each in its own way; and some that only look like it.
-// tests/hang_test.cpp reads what the watch says about them.
+// Programs that hang, each --case in a different way, and some that only seem to.
+// tests/hang_test.cpp checks what the watch reports about them.
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/advanced/all_reducer.hpp"
@@ -26,7 +26,7 @@ namespace {
 
 using namespace dist;
 
-constexpr int kSkips = 2;  // the rank that does not do what the others do
+constexpr int kSkips = 2;  // the rank that behaves differently from the others
 
 std::atomic<int> never_set{0};
 
@@ -52,7 +52,7 @@ void head_to_head(const Communicator& comm) {
                      MPI_STATUS_IGNORE));
 }
 
-// Works as long as MPI keeps a copy of so small a message; --strict takes that away.
+// Works as long as MPI buffers such small messages. With --strict it does not.
 void ring_of_sends(const Communicator& comm) {
   std::vector<float> data(4);
   send<float>(comm, data, comm.right());
@@ -90,13 +90,13 @@ void stopped(const Communicator& comm) {
   all_reduce_once(comm);
 }
 
-// The rank that would report is the one that is stopped.
+// Stops the rank that would report the hang.
 void first_stopped(const Communicator& comm) {
   if (comm.rank() == 0) ::kill(::getpid(), SIGSTOP);
   all_reduce_once(comm);
 }
 
-// MPI_Finalize frees MPI_COMM_SELF first, and what hangs on it.
+// MPI_Finalize first frees MPI_COMM_SELF and its attributes, which calls `stop`.
 void stopped_in_finalize(const Communicator& comm) {
   if (comm.rank() != kSkips) return;
   int key = MPI_KEYVAL_INVALID;
@@ -140,7 +140,7 @@ void polling(const Communicator& comm) {
   comm.barrier();
 }
 
-// The broadcast of a tensor that is too large to wait with MPI for its receiver.
+// Broadcasts a tensor that is too large for MPI to buffer.
 void skipped_broadcast(const Communicator& comm) {
   std::vector<float> data(1 << 20);
   if (comm.rank() != kSkips) {
@@ -167,7 +167,7 @@ void skipped_shared_memory(const Communicator& comm) {
   comm.barrier();
 }
 
-// Lesson 3's ring with a blocking send where send_recv should stand.
+// Lesson 3's ring with a blocking send instead of send_recv.
 void blocking_ring(const Communicator& comm) {
   std::vector<float> data(1 << 20);
   const std::size_t chunk = data.size() / static_cast<std::size_t>(comm.size());
@@ -176,7 +176,7 @@ void blocking_ring(const Communicator& comm) {
   recv<float>(comm, whole.last(chunk), comm.left());
 }
 
-// Rank 0 and 1 exchange in peace; rank 2 waits for rank 0, which waits for rank 3.
+// Ranks 0 and 1 exchange data without trouble. Rank 2 waits for rank 0, which waits for rank 3.
 void chain_without_cycle(const Communicator& comm) {
   std::vector<float> out(4);
   std::vector<float> in(4);
@@ -205,7 +205,7 @@ void wait_in_shared_memory(const Communicator& comm) {
   comm.barrier();
 }
 
-// A communicator of the odd ranks, and a message on the one where nobody listens.
+// Rank 1 receives on a communicator of the odd ranks, but rank 3 sends on the world's.
 void other_communicator(const Communicator& comm) {
   const Communicator part = comm.split(comm.rank() % 2, comm.rank());
   std::vector<float> data(4);
@@ -214,7 +214,7 @@ void other_communicator(const Communicator& comm) {
   part.barrier();
 }
 
-// Computes, for less than the time-out between two calls and for more in all.
+// Computes for less than the time-out between two calls, but longer in total.
 void slow(const Communicator& comm) {
   for (int i = 0; i < 4; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(600 + 50 * comm.rank()));
@@ -222,7 +222,7 @@ void slow(const Communicator& comm) {
   }
 }
 
-// The same where the moves are ends of waits in shared memory.
+// The same, but the only progress is the end of each wait in shared memory.
 void slow_waits(const Communicator& comm) {
   for (int i = 0; i < 4; ++i) {
     const WaitScope wait("a slow neighbour", comm);
@@ -231,14 +231,15 @@ void slow_waits(const Communicator& comm) {
   comm.barrier();
 }
 
-// In processor time, which a busy machine does not stretch.
+// Measured in processor time, which does not depend on how busy the machine is.
 void compute(std::chrono::milliseconds time) {
   const std::clock_t end = std::clock() + time.count() * CLOCKS_PER_SEC / 1000;
   while (std::clock() < end) {
   }
 }
 
-// 60 rounds of work, before a rank is missing: the same for all, or twice as much for rank 2.
+// 60 rounds of work before rank 1 leaves the others waiting. Rank 2 works `factor_of_rank_2`
+// times as long.
 void work(const Communicator& comm, int factor_of_rank_2) {
   for (int i = 0; i < 60; ++i) {
     compute(std::chrono::milliseconds(comm.rank() == 2 ? 20 * factor_of_rank_2 : 20));
@@ -247,7 +248,8 @@ void work(const Communicator& comm, int factor_of_rank_2) {
   if (comm.rank() != 1) comm.barrier();
 }
 
-// More than a trace holds. With itself: on a busy machine another rank may not be running.
+// More messages than a trace can hold. Each rank sends to itself, because on a busy machine
+// another rank may not be running.
 void chatter(const Communicator& comm) {
   std::vector<float> out(1);
   std::vector<float> in(1);
@@ -289,8 +291,8 @@ int main(int argc, char** argv) {
   std::string name = "slow";
   std::vector<std::string> names;
   for (const auto& [one, function] : cases) names.push_back(one);
-  CommandLine command_line("hangs", "Hangs in a way of your choice.");
-  command_line.choice("--case", name, names, "which");
+  CommandLine command_line("hangs", "Hangs in the way that --case selects.");
+  command_line.choice("--case", name, names, "how to hang");
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
   cases.at(name)(comm);
   return 0;
