@@ -67,7 +67,7 @@ fi
 exec 3<&-
 rm -f "$fifo"
 
-# The README's box, ./learn and CTest set the same variables.
+# docs/running.md, ./learn and CTest set the same variables.
 for variable in $(grep -oE '(OMPI|PRTE)_[A-Za-z_]+=[^ )]+' "$root/cmake/MpiLaunch.cmake"); do
   name=${variable%%=*}; value=${variable#*=}
   grep -q "^export $name=$value" "$root/docs/running.md" || { echo "FAILED: docs/running.md lacks export $variable"; failed=1; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The trainer made of a reader's exercises: with the reference solutions, with no solutions, and
-# with wrong ones, each of which must be named. mine_test.sh SOURCE_DIR BUILD_DIR TREE, where TREE
-# is the folder in which my_trainer_of_test finds exercises.
+# with wrong ones, each of which must be named.
+# mine_test.sh SOURCE_DIR BUILD_DIR TREE, where my_trainer_of_test finds the exercises in TREE.
 set -uo pipefail
 source=$1 build=$2 tree=$3
 failed=0

@@ -89,7 +89,8 @@ TEST_CASE("a writer that is killed at any system call leaves a whole file", "[fa
     CHECK(files_in(folder) <= 2 + kills);
   }
   CHECK(kills > 15);
-  figure(1, std::to_string(kills) + " system calls of a write, killed at each: 0 unusable");
+  figure(1, std::to_string(kills) +
+                " kills, one at each system call of a write: 0 unusable files");
 }
 
 TEST_CASE("a run that is killed at random moments loses one interval at most", "[fault01]") {
@@ -114,5 +115,5 @@ TEST_CASE("a run that is killed at random moments loses one interval at most", "
   check_that_it_goes_on(folder, 2, flags);
   CHECK(files_in(folder) == 0);  // and no unfinished files are left
   figure(1, std::to_string(kills) +
-                " kills at random moments: 0 unusable, the same bits at the end");
+                " kills at random moments: 0 unusable files, and the same final bits");
 }

@@ -80,6 +80,6 @@ TEST_CASE("between any two numbers of ranks a run goes on, and says what changes
       }
     }
   }
-  figure(3, std::to_string(pairs) + " pairs of rank counts go on; " + std::to_string(exact) +
-                " with --deterministic to the bit");
+  figure(3, std::to_string(pairs) + " pairs of rank counts continue; " + std::to_string(exact) +
+                " with --deterministic, bit for bit");
 }

@@ -70,5 +70,6 @@ TEST_CASE("a rank that runs another program is missed as soon as MPI has started
           "[fault06]") {
   const std::string other = ": -np 1 " PROGRAM_DIR "/../tests/all_reduce_unwatched";
   check_reported(mpirun(1, "ddp_training", "--timeout 1 " + other),
-                 "1 of the 2 ranks of this host started without the watch\n", "1 s (--timeout)");
+                 "1 of the 2 ranks of this host started without the watch\n",
+                 "1 s (--timeout)");
 }

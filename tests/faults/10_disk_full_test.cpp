@@ -50,7 +50,7 @@ TEST_CASE("a full disk under --checkpoint keeps the file before", "[fault10]") {
   const bool untouched = content_of(file) == before;
   CHECK(untouched);
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
-  figure(10, "the file before is kept to the byte; 0 lost");
+  figure(10, "the previous file is kept byte for byte; 0 lost");
 }
 
 TEST_CASE("a standard output that takes nothing is an error", "[fault10]") {

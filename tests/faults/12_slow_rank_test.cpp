@@ -20,5 +20,7 @@ TEST_CASE("the rank that the others wait for is named", "[fault12]") {
   CHECK(slow.rows().back()["slowest_rank"] == 1);
   const double ratio = slow.rows().back()["slowest_ratio"].get<double>();
   CHECK(ratio >= 1.75);
-  figure(12, fmt::format("a rank stopped 100 of 102 ms: named, {:.1f} times as slow", ratio));
+  figure(12,
+         fmt::format("a rank stopped for 100 of every 102 ms is named, {:.1f} times as slow",
+                     ratio));
 }

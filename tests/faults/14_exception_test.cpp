@@ -33,7 +33,7 @@ TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[f
   INFO(result.out << result.err);
   CHECK(result.status == 1);
   CHECK(result.err.find("[rank 0] fatal: ") != std::string::npos);
-  figure(14, "the exception of one rank ends all three");
+  figure(14, "an exception on one rank ends all three ranks");
 }
 
 // Limits one rank's memory, from hardly enough for its libraries to plenty. No matter which
@@ -59,6 +59,6 @@ TEST_CASE("a rank without memory ends the job, and says so", "[fault14][memory]"
   }
   CHECK(works > 0);
   CHECK(says > 0);
-  figure(14, std::to_string(says) + " limits of memory end the job with a sentence, " +
-                 std::to_string(works) + " suffice");
+  figure(14, std::to_string(says) + " memory limits end the job with a message, " +
+                 std::to_string(works) + " are sufficient");
 }

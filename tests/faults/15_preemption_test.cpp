@@ -76,5 +76,5 @@ TEST_CASE("however often and however early it is asked, a run stops with its che
   }
   figure(15, std::to_string((signals + 2) / 3 * 3) + " runs asked to stop, " +
                  std::to_string(bursts) +
-                 " by bursts of 30: all left with 75 and went on to the bit");
+                 " by bursts of 30: all exited with 75 and continued bit for bit");
 }

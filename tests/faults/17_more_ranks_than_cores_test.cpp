@@ -11,5 +11,5 @@ TEST_CASE("eight ranks on two cores do the same, slower", "[fault17]") {
   const auto crowded = trained(mpirun(8, program, flags, "taskset -c 0,1 "));
   CHECK(crowded.final["replicas_identical"] == true);
   CHECK(crowded.final["parameters"] == trained(mpirun(1, program, flags)).final["parameters"]);
-  figure(17, "8 ranks on 2 cores: the parameters of one rank, to the bit");
+  figure(17, "8 ranks on 2 cores: the same parameters as one rank, bit for bit");
 }

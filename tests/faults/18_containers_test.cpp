@@ -40,7 +40,7 @@ TEST_CASE("every program works with a small /dev/shm, traced or not", "[fault18]
       }
     }
   }
-  figure(18, std::to_string(runs) + " runs with 16 MiB to 64 KiB of /dev/shm, all to the end");
+  figure(18, std::to_string(runs) + " runs with 16 MiB to 64 KiB of /dev/shm, all successful");
 }
 
 TEST_CASE("without cross-memory attach the lessons do the same", "[fault18]") {

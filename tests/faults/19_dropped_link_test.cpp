@@ -28,5 +28,5 @@ TEST_CASE("a link that drops ends the job with a diagnosis, the checkpoint intac
     CHECK(result.status != 124);
     CHECK(dist::read_safetensors(file).has_checksum);  // whole
   }
-  figure(19, "a diagnosis from both hosts, the checkpoint whole");
+  figure(19, "a diagnosis from both hosts, and an intact checkpoint");
 }
