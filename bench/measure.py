@@ -196,8 +196,8 @@ def say(text):
 
 
 def wrapped(line):
-    """Wraps prose to the width of a screen; tables stay as they are."""
-    if line.startswith("|") or len(line) <= 118:
+    """Wraps prose to the width of a screen; tables and charts stay as they are."""
+    if line.startswith(("|", "```")) or len(line) <= 118:
         return line
     return textwrap.fill(line, 118, subsequent_indent="  " if line.startswith("- ") else "",
                          break_long_words=False, break_on_hyphens=False)
