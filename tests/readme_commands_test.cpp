@@ -213,6 +213,9 @@ TEST_CASE("05_ddp_training/advanced/optimizers.md", "[readme]") {
 TEST_CASE("docs/beyond.md", "[readme]") {
   Readme("docs/beyond.md").check();
 }
+TEST_CASE("docs/cheat_sheet.md", "[readme]") {
+  Readme("docs/cheat_sheet.md").check();
+}
 TEST_CASE("docs/running.md", "[readme]") {
   Readme("docs/running.md").check();
 }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <regex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 using namespace dist::test;
@@ -129,4 +130,52 @@ TEST_CASE("the READMEs' links lead to files, and to what is named behind them", 
     }
     CHECK((links >= 5 || !name.ends_with("README.md")));
   }
+}
+
+TEST_CASE("the cheat sheet names flags that exist, our exit statuses, and sections",
+          "[readme]") {
+  const std::string sheet = content_of(SOURCE_DIR "/docs/cheat_sheet.md");
+  // A list's item: the programs before the colon, the flags behind it.
+  const std::regex item(R"(\n- (Every program|`(\w+)`)[^:]*:([^\n]*(\n  [^\n]*)*))");
+  const std::regex flag(R"(`(--[a-z-]+)( [a-z]+`)?)");
+  const std::vector<std::string> all{"send_recv", "broadcast", "all_reduce",
+                                     "distributed_sampler", "ddp_training"};
+  int flags = 0;
+  for (std::sregex_iterator found(sheet.begin(), sheet.end(), item), end; found != end;
+       ++found) {
+    const std::string listed = (*found)[3];
+    for (const std::string& program :
+         (*found)[2].matched ? std::vector<std::string>{(*found)[2]} : all) {
+      const std::string help = run_command(PROGRAM_DIR "/" + program + " --help-all").out;
+      for (std::sregex_iterator one(listed.begin(), listed.end(), flag); one != end; ++one) {
+        ++flags;
+        INFO(program << " " << one->str());
+        const std::regex known("[ ,]" + (*one)[1].str() + "[ ={,\n][^\n]*");
+        std::smatch line;
+        REQUIRE(std::regex_search(help, line, known));
+        const std::string value = trimmed((*one)[2]);  // "ring`", if it is not a placeholder
+        if (value.empty()) continue;
+        CHECK(line.str().find(value.substr(0, value.size() - 1)) != std::string::npos);
+      }
+    }
+  }
+  CHECK(flags > 60);
+  for (const auto& [file, constant, status] :
+       {std::tuple{"tools/watch/watch_thread.hpp", "kHangStatus = 86;", "| 86 | a hang "},
+        {"05_ddp_training/advanced/guards/stop_request.hpp", "kStoppedOnRequest = 75;",
+         "| 75 | stopped on request"}}) {
+    CHECK(content_of(SOURCE_DIR "/" + std::string(file)).find(constant) != std::string::npos);
+    CHECK(sheet.find(status) != std::string::npos);
+  }
+  const std::regex link(R"(\]\(\.\./([\w/]+\.md)#(\w)([\w-]+)\))");
+  int links = 0;
+  for (std::sregex_iterator found(sheet.begin(), sheet.end(), link), end; found != end;
+       ++found, ++links) {
+    INFO(found->str());
+    std::string heading = (*found)[3];
+    std::replace(heading.begin(), heading.end(), '-', ' ');
+    const std::string page = content_of(SOURCE_DIR "/" + (*found)[1].str());
+    CHECK(std::regex_search(page, std::regex("\n#+ \\w" + heading + "\n")));
+  }
+  CHECK(links >= 5);
 }

@@ -27,6 +27,7 @@ inline const std::vector<std::string> kReadmes{"README.md",
                                                "05_ddp_training/advanced/memory.md",
                                                "05_ddp_training/advanced/optimizers.md",
                                                "docs/beyond.md",
+                                               "docs/cheat_sheet.md",
                                                "docs/running.md",
                                                "CONTRIBUTING.md"};
 
