@@ -1,6 +1,6 @@
 // Compiled with -ffp-contract=off, so that every operation below rounds once. Where PyTorch's
-// kernels fuse a multiply with an add, the code calls std::fma. A compiler that fused on its own
-// would change the last bit of about half of a layer's weights.
+// kernels fuse a multiply with an add, the code calls std::fma. A compiler that fused on its
+// own would change the last bit of about half of a layer's weights.
 #include "02_broadcast/random.hpp"
 
 #include "common/check.hpp"

@@ -39,9 +39,8 @@ std::vector<std::string> ring_picture(const Communicator& comm) {
     if (step == size - 1) header += " |";
   }
   header.erase(header.find_last_not_of(' ') + 1);
-  lines.insert(
-      lines.begin(),
-      {"the ring, step by step, as chunk:shares (a is rank 0's share)", header});
+  lines.insert(lines.begin(),
+               {"the ring, step by step, as chunk:shares (a is rank 0's share)", header});
   return lines;
 }
 
