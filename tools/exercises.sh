@@ -31,10 +31,13 @@ forget() {
 }
 is_done() { grep -qxF "done $1" "$progress" 2>/dev/null; }
 
-# count_exercises LESSON: prints for example "2/3" if 2 of 3 are done.
+# count_exercises LESSON KIND: prints for example "2/3" if 2 of 3 are done. KIND is base, or empty
+# for all others.
 count_exercises() {
-  local name rest done_ones=0 all=0
-  while read -r name rest; do
+  local name kind rest done_ones=0 all=0
+  while read -r name kind rest; do
+    [ "$kind" = base ] || kind=''
+    [ "$kind" = "$2" ] || continue
     all=$((all + 1))
     if is_done "$(lesson_number "$1")/$name"; then done_ones=$((done_ones + 1)); fi
   done < <(exercises_of "$1")
@@ -51,7 +54,7 @@ check_exercise() {
   number=$(lesson_number "$1")
   file=$root/${folders[$1]}/exercise/$2.hpp
   # If the stub's own line is still in the file, there is no need to build it.
-  if grep -qE '^[[:space:]]*not_started\(\);' "$file"; then
+  if grep -qF 'not_started();' "$file"; then
     echo "not started"
     return 3
   fi

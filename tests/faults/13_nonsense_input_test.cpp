@@ -133,7 +133,7 @@ TEST_CASE("distributed_sampler refuses every nonsense in one sentence, and write
   check_all_refused("distributed_sampler", kTrace,
                     {{"--size many", "--size: 'many' is not a whole number"},
                      {"--size 99999999999999999999", "--size: 99999999999999999999 is not"},
-                     {"--num-replicas 3", "--rank: goes together with --num-replicas"},
+                     {"--num-replicas 3", "--rank: must be given together with --num-replicas"},
                      {"--num-replicas 0 --rank 0", "--num-replicas: 0 is not between"},
                      {"--num-replicas 4 --rank -1", "--rank: -1 is not between"},
                      {"--num-replicas 2 --rank 2", "--rank: there is no rank 2"},

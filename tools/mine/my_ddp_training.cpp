@@ -132,6 +132,9 @@ int train(int argc, char** argv) {
                                      part->name));
   }
 
+  std::string calls;
+  for (const Part* part : parts()) calls += fmt::format(" {} {},", part->name, part->runs);
+  console.line("calls on rank 0:" + calls.substr(0, calls.size() - 1));
   console.line("now the course's own parts train the same model");
   Mlp course = draw();
   train_as_the_course(setup, course);
