@@ -52,23 +52,30 @@ status=$?
   complain "without the watch, --strict: $status: $said"
 
 # A run that succeeds or reports a hang leaves nothing in shared memory. What a killed job leaves
-# behind is removed by the next one.
-segments() { awk 'NR > 1 { print $2 }' /proc/sysvipc/shm | sort; }
+# behind is removed by the next one. Other jobs may run at the same time.
+made_below() {  # made_below PID: the segment and the process of a child of PID that made one
+  while read -r _ segment _ _ process _; do
+    [ "$(ps -o ppid= -p "$process" | tr -d ' ')" != "$1" ] || echo "$segment $process"
+  done < <(tail -n +2 /proc/sysvipc/shm)
+}
+abandoned() {  # the segments that nobody uses, and whose maker is gone
+  while read -r _ segment _ _ process _ users _; do
+    [ "$users" != 0 ] || [ -d "/proc/$process" ] || echo "$segment"
+  done < <(tail -n +2 /proc/sysvipc/shm) | sort
+}
 if [ "$watch" = ON ]; then
-  before=$(segments)
+  before=$(abandoned)
   # Rank 0 never starts MPI. Rank 1 is killed once it has made the segment, before it removes the
   # name.
   mpirun -np 2 sh -c 'test $OMPI_COMM_WORLD_RANK = 1 || exec sleep 60; exec "$0"' \
     "$build/tests/hangs" >/dev/null 2>&1 &
   made=
-  while [ -z "$made" ] && kill -0 $! 2>/dev/null; do
-    made=$(comm -13 <(echo "$before") <(segments))
-  done
-  [ -z "$made" ] || kill -9 "$(awk -v id="$made" '$2 == id { print $5 }' /proc/sysvipc/shm)"
+  while [ -z "$made" ] && kill -0 $! 2>/dev/null; do made=$(made_below $!); done
+  [ -z "$made" ] || kill -9 "${made#* }"
   wait
-  [ -n "$made" ] && [[ $(segments) == *$made* ]] || complain "a killed rank has left nothing behind"
+  [ -n "$made" ] || complain "no rank has made a segment"
   mpirun -np 3 "$build/tests/hangs" --case wrong-tag --timeout 1 >/dev/null 2>&1
-  left=$(comm -13 <(echo "$before") <(segments))
+  left=$(comm -13 <(echo "$before") <(abandoned))
   [ -z "$left" ] || complain "left in shared memory: $left"
 fi
 
