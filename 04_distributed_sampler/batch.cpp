@@ -28,7 +28,7 @@ BatchPlan::BatchPlan(std::size_t batch_size, bool drop, std::size_t parts_of_ste
     : size(batch_size), drop_last(drop), parts(parts_of_step), accumulate(batches_of_part) {
   if (batch_size == 0) throw Error("DataLoader: the batch size is 0");
   if (parts_of_step == 0 || batches_of_part == 0) {
-    throw Error("DataLoader: a step has no parts");
+    throw Error("DataLoader: a step has no batches");
   }
 }
 
@@ -98,8 +98,8 @@ BatchDelivery::BatchDelivery(std::size_t most_rows, std::size_t features, const 
 
 Batch BatchDelivery::deliver(const Batch& collected) {
   if (stream_.device().is_cpu()) return collected;
-  // One buffer on the GPU is enough: the stream works in order, so this copy starts after the
-  // kernels that read the previous batch.
+  // One buffer on the GPU is enough: the stream runs its work in order, so this copy starts
+  // after the kernels that read the previous batch.
   const Batch there{.inputs = inputs_.rows(collected.rows()),
                     .targets = std::span(targets_.data(), collected.rows())};
   copy_bytes(stream_, there.inputs.data(), collected.inputs.data(), there.inputs.size_bytes());

@@ -1,5 +1,6 @@
 // What this file adds: one batch, from collecting its samples to copying it to the device. Both
-// loaders (data_loader, prefetch_loader) use these parts and differ only in when they do.
+// loaders (data_loader, prefetch_loader) use these parts; they differ only in when they use
+// them.
 // Builds on: dataset.
 #pragma once
 
@@ -13,7 +14,7 @@
 
 namespace dist {
 
-// Points to the loader's own memory, so it is valid until the loader makes the next batch.
+// Points to the loader's own memory, so it is valid only until the loader makes the next batch.
 struct Batch {
   Tensor inputs;                          // (rows, features)
   std::span<const std::int32_t> targets;  // (rows), in the device's memory
@@ -36,9 +37,9 @@ struct Batch {
 //
 // With `parts` above 1, a step takes that many batches of equal size, one for each of the
 // ranks that this process simulates (05, virtual_ranks). The list is ordered by step, and
-// within a step by part. In the last step, all parts may be smaller by the same number, or are
-// left out together. For example, ten samples in batches of 2, for parts a and b of 5 samples
-// each:
+// within a step by part. In the last step, all parts may be smaller by the same number of
+// samples, or all are left out. For example, ten samples in batches of 2 for two parts, a and
+// b, of 5 samples each:
 //
 //   list    a a | b b | a a | b b | a | b
 //           step 0      step 1      step 2
@@ -57,14 +58,14 @@ struct BatchPlan {
   // The number of batches for `samples` samples, a multiple of `parts`. Throws Error if
   // `samples` is not a multiple of `parts`.
   std::size_t batches(std::size_t samples) const;
-  // The samples of batch `position`, which is less than batches(indices.size()).
+  // The samples of batch `position`, which must be less than batches(indices.size()).
   std::span<const std::size_t> samples_of(std::span<const std::size_t> indices,
                                           std::size_t position) const;
   // The place of batch `position` in an epoch of `batches` batches.
   Batch::Place place_of(std::size_t position, std::size_t batches) const;
   // The number of steps for `samples` samples.
   std::size_t steps(std::size_t samples) const;
-  // Throws Error if an epoch of `samples` samples has fewer than `first_batch` batches to skip.
+  // Throws Error if an epoch of `samples` samples has fewer than `first_batch` batches.
   void check_start(std::size_t first_batch, std::size_t samples) const;
 };
 

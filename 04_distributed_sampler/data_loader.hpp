@@ -1,7 +1,7 @@
 // What this file adds: samples become batches on the device (torch.utils.data.DataLoader with
 // num_workers=0). This is the plain loop, which collects a batch on request while the step
 // waits. Builds on: batch; the sampler chooses the samples and this file collects them.
-// Look at: prefetch_loader.hpp, which gives the same batches from another thread.
+// Look at: prefetch_loader.hpp, which collects the same batches in a separate thread.
 #pragma once
 
 #include "04_distributed_sampler/batch.hpp"
@@ -39,7 +39,7 @@ class DataLoader {
   const Stream& stream_;
   BatchPlan plan_;
   std::vector<HostBatch> host_;  // 1 on a CPU; 2 for a GPU, which copies one as the other fills
-  std::vector<Event> copied_;    // for each of them: its copy to the GPU is done
+  std::vector<Event> copied_;    // for each of them: reached when its copy to the GPU is done
   std::size_t next_ = 0;         // which of them the next batch goes to
   BatchDelivery delivery_;
   Batch batch_;
@@ -50,7 +50,7 @@ class DataLoader::Range {
   class Iterator {
    public:
     Iterator(Range& range, std::size_t position) : range_(range), position_(position) {}
-    // Makes the batch: once per step.
+    // Makes the batch, so dereference only once per step.
     const Batch& operator*() const { return range_.batch(position_); }
     Iterator& operator++() {
       ++position_;

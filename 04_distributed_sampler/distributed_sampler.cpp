@@ -60,9 +60,10 @@ std::vector<std::size_t> DistributedSampler::indices_after(std::size_t taken) co
   //   rank     0 1 2 3   0 1 2 3   0 1  2 3         rank 1: 1 9 2     rank 3: 5 8 1
   //
   // With turns instead of blocks, batch k of all ranks together is block k of the order: the
-  // samples that one process would take with a batch as large as all of theirs.
+  // samples that one process would take with a batch as large as all the ranks' batches
+  // together.
   //
-  // In mid-epoch, the turns continue where the order was left.
+  // In the middle of an epoch, the turns continue where the earlier run stopped.
   const std::size_t share = share_of(dataset_size_ - std::min(taken, dataset_size_));
   std::vector<std::size_t> mine;
   mine.reserve(share);

@@ -17,7 +17,7 @@ struct SamplerOptions {
   bool drop_last = false;  // drop the remainder instead of padding
 };
 
-// Gives the indices that PyTorch gives for the same arguments. Called on any one rank.
+// Gives the indices that PyTorch gives for the same arguments. Any rank may call it alone.
 class DistributedSampler {
  public:
   // Throws Error unless 0 <= rank < num_replicas.
@@ -35,10 +35,10 @@ class DistributedSampler {
   std::vector<std::size_t> indices() const { return indices_after(0); }
 
   // This rank's share of what remains when the first `taken` samples of the common order are
-  // done. A run that was saved in mid-epoch resumes this way, on any number of ranks. After k
-  // steps of W ranks with batches of B, `taken` is k W B. On W ranks again, this is indices()
-  // without its first k B. All ranks get the same count. Throws Error if `taken` exceeds the
-  // epoch.
+  // done. A run that was saved in the middle of an epoch resumes this way, on any number of
+  // ranks. After k steps of W ranks with batches of B, `taken` is k W B. On W ranks again, this
+  // is indices() without its first k B entries. All ranks get the same number of samples.
+  // Throws Error if `taken` exceeds the epoch's length.
   std::vector<std::size_t> indices_after(std::size_t taken) const;
 
  private:

@@ -30,9 +30,9 @@ int main(int argc, char** argv) {
   std::string act = "shards";
   bool picture = false;
   flags.choice("--act", act, {"shards", "policies", "loader", "all"},
-               "what to show; without this flag, text shows shards, then policies");
+               "what to show; without this flag, text output shows shards, then policies");
   sampling.declare(flags);
-  flags.flag("--picture", picture, "draw rank 0's first sample, with the digits as data");
+  flags.flag("--picture", picture, "draw rank 0's first sample, using the digits as data");
   program.declare_common();
   flags.check([&] {
     if (flags.given("--rank") && act != "shards") {

@@ -9,12 +9,12 @@
 
 namespace dist {
 
-// 4. The weighted mean. Called on all ranks: (sum of all `sum`) / (sum of all `count`), the
-// same bits on every rank. `sum` is over this rank's `count` samples, which may be 0. NaN if no
-// rank has a sample.
+// 4. The weighted mean. Called on all ranks. Returns (sum of all `sum`) / (sum of all `count`),
+// with the same bits on every rank. `sum` is over this rank's `count` samples, which may be 0.
+// Returns NaN if no rank has a sample.
 //
 // The mean of the ranks' means would give more weight to a sample on a rank with few samples:
-// 3 right of 4 and 3 right of 3 are 6 of 7 = 0.857, not (0.75 + 1) / 2 = 0.875.
+// 3 of 4 right and 3 of 3 right make 6 of 7 = 0.857, not (0.75 + 1) / 2 = 0.875.
 //
 // Sum and count travel in one message, as doubles, which are exact for whole numbers up to
 // 2^53. So an accuracy is the same to the last bit on any number of ranks.

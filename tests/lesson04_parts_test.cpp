@@ -72,7 +72,7 @@ TEST_CASE("every sample is in one batch, in the order of the list, whatever the 
 TEST_CASE("parts that do not fit are refused") {
   const TensorDataset data = numbered(10, 1);
   const Stream stream(Device{});
-  CHECK(error_of([] { BatchPlan(2, false, 0); }) == "DataLoader: a step has no parts");
+  CHECK(error_of([] { BatchPlan(2, false, 0); }) == "DataLoader: a step has no batches");
   const std::string uneven = "DataLoader: cannot divide 10 samples into 4 equal parts";
   DataLoader plain(data, 2, false, stream, 4);
   PrefetchLoader ahead(data, 2, false, stream, 2, 4);

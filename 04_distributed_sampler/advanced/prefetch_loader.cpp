@@ -24,11 +24,11 @@ PrefetchChoice choose_prefetch(const Dataset& dataset, Device device) {
   constexpr std::size_t kAhead = 2;  // one ready, one being collected; also PyTorch's default
   if (!device.is_cpu()) return {kAhead, "the GPU computes while the host collects"};
   if (dataset.reads_file()) {
-    return {kAhead, "the thread waits for the disk instead of the step"};
+    return {kAhead, "the thread, not the step, then waits for the disk"};
   }
   // --act loader shows that collecting takes a few microseconds, and so does moving a batch
   // from core to core. If every core computes, the thread and the step take turns.
-  return {0, "collecting from memory is as cheap as handing over a batch"};
+  return {0, "collecting a batch from memory is as cheap as handing it over"};
 }
 
 PrefetchLoader::PrefetchLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
@@ -38,7 +38,8 @@ PrefetchLoader::PrefetchLoader(const Dataset& dataset, std::size_t batch_size, b
       plan_(batch_size, drop_last, parts),
       prefetch_(prefetch),
       delivery_(batch_size, dataset.features(), stream) {
-  // One in use, `prefetch` ahead of it, and for a GPU one whose copy may still be in progress.
+  // One slot in use, `prefetch` slots ahead of it, and for a GPU one whose copy may still be in
+  // progress.
   const std::size_t slots = prefetch + (stream.device().is_cpu() ? 1 : 2);
   for (std::size_t i = 0; i < slots; ++i) {
     slots_.emplace_back(batch_size, dataset.features(), stream.device());
@@ -48,7 +49,7 @@ PrefetchLoader::PrefetchLoader(const Dataset& dataset, std::size_t batch_size, b
 
 PrefetchLoader::~PrefetchLoader() {
   // Pinned memory must not be freed while a copy reads it. An error can be ignored here,
-  // because another call of the stream's throws it, too.
+  // because a later call on the stream throws it again.
   try {
     for (const Event& event : copied_) event.synchronize();
   } catch (const Error&) {
@@ -91,7 +92,7 @@ void PrefetchLoader::Epoch::stop() {
 
 PrefetchLoader::Epoch::Iterator PrefetchLoader::Epoch::begin() {
   stop();
-  // An earlier walk may have been left while its copies were in progress.
+  // An earlier walk may have been abandoned while its copies were in progress.
   for (const Event& event : loader_.copied_) event.synchronize();
   taken_ = next_ = released_ = first_;
   current_ = kNone;
@@ -169,8 +170,8 @@ void PrefetchLoader::Epoch::release_slots_before(std::size_t position) {
   std::size_t free = position;
   if (!loader_.stream_.device().is_cpu() && position > first_) {
     // The GPU may still be copying the previous batch, so keep its slot. The batch before that
-    // has had a whole step. Without the wait below, a later batch would sometimes overwrite it
-    // before the GPU has copied it.
+    // has had a whole step to be copied. Without the wait below, a later batch would sometimes
+    // overwrite it before the GPU has copied it.
     free = position - 1;
     if (free > first_) loader_.copied_[(free - 1) % loader_.slots_.size()].synchronize();
   }

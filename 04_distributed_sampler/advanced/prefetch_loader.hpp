@@ -49,7 +49,7 @@ class PrefetchLoader {
   BatchPlan plan_;
   std::size_t prefetch_;
   std::vector<HostBatch> slots_;  // batch k is collected in slot k modulo their number
-  std::vector<Event> copied_;     // for each slot: its copy to the GPU is done
+  std::vector<Event> copied_;     // for each slot: reached when its copy to the GPU is done
   BatchDelivery delivery_;
   bool in_use_ = false;
 };
@@ -104,7 +104,7 @@ class PrefetchLoader::Epoch {
   std::size_t taken_;  // batches below this one have been handed out
   Batch batch_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::size_t next_ = 0;      // the first batch that neither thread has begun
   std::size_t current_ = 0;   // the batch that the thread is collecting, or kNone

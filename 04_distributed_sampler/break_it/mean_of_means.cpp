@@ -1,5 +1,5 @@
 // Belief:  averaging over ranks is always exact: the mean of the ranks' means is the mean.
-// Predict: one sample is misclassified, on the rank with the odd count. How far is the mean of
+// Predict: one sample is misclassified, on the rank whose count differs. How far is the mean of
 //          the ranks' accuracies from the true accuracy if all shards are equal? If rank 0 has
 //          one extra sample? If the last rank has one sample and the others have 100?
 // You see: no error for equal shards; 1.4 points on 4 ranks for one extra sample; 24.7 points
@@ -7,8 +7,8 @@
 // Why:     a mean of means gives every rank the same weight, so a sample on a rank with few
 //          samples counts for more. The same is true of gradients: their average equals that
 //          of one large batch only for equal local batches and a mean loss.
-// In the wild: langfengQ/verl-agent#267 reported (35/124 + 1/1) / 2 = 64.1 %, where 36 of 125
-//          = 28.8 % were right.
+// In the wild: langfengQ/verl-agent#267 reported (35/124 + 1/1) / 2 = 64.1 %, although only
+//          36 of 125 = 28.8 % were right.
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/break_it/experiments.hpp"
 #include "04_distributed_sampler/weighted_mean.hpp"

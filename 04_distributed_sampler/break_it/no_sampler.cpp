@@ -68,7 +68,8 @@ bool break_no_sampler(const Program& program) {
   const Communicator& comm = program.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
   const IdxDataset digits = digits_dataset(4 * kBatch * ranks, 0);
-  // What DataLoader(dataset, shuffle=True) takes if all ranks call manual_seed with one seed.
+  // What DataLoader(dataset, shuffle=True) takes if all ranks call manual_seed with the same
+  // seed.
   const Epoch without =
       first_step(program, digits, DistributedSampler(digits.size(), 1, 0).indices());
   const Epoch sampled = first_step(

@@ -4,8 +4,8 @@
 // You see: it counts 12 samples. It reports 83.33 % if the model gets the two repeated samples
 //          right, and 66.67 % if it gets them wrong. Exact shards give 80 % in both cases.
 // Why:     the sampler pads until all ranks have the same number of samples. This keeps a
-//          training step from hanging (uneven). An evaluation does not need equal counts: sums
-//          and counts from uneven shards add up to the truth.
+//          training step from hanging (uneven.cpp). An evaluation does not need equal counts:
+//          sums and counts from uneven shards add up to the truth.
 // In the wild: pytorch/pytorch#25162.
 #include "04_distributed_sampler/break_it/experiments.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -23,7 +23,8 @@ namespace {
 
 constexpr std::size_t kMistakes = 2;
 
-// Ten, or the next number that leaves a remainder and repeats some samples more than others.
+// Ten, or the next number of samples that leaves a remainder and repeats some samples more than
+// others.
 std::size_t samples_for(std::size_t ranks) {
   std::size_t samples = 10;
   while (samples % ranks == 0 || ranks % samples == 0) ++samples;

@@ -3,9 +3,9 @@
 // You see: about two thirds on 4 ranks. Some samples are taken by several ranks, and about
 //          0.75^4 = 32 % by none. With one common seed, each sample is taken once.
 // Why:     the ranks take turns along one order. If each has a different order, each takes a
-//          random 1/N of the data, regardless of the others. So a sample is left out by all of
-//          them with probability (1 - 1/N)^N. Each rank's own list looks right; only counting
-//          over all ranks shows the mistake.
+//          random 1/N of the data, independently of the others. So all of them leave out a
+//          given sample with probability (1 - 1/N)^N. Each rank's own list looks right; only
+//          counting over all ranks shows the mistake.
 // In the wild: mlcommons/training#625 (20 to 30 % overlap in a benchmark's reference),
 //          Lightning-AI/pytorch-lightning#17713.
 #include "04_distributed_sampler/break_it/experiments.hpp"

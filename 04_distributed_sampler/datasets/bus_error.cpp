@@ -1,5 +1,6 @@
-// A signal handler may interrupt any code, so it takes no lock and allocates nothing. It reads
-// a table whose entry is written before a mapping is used and cleared before it is unmapped.
+// A signal handler may interrupt any code, so this one takes no lock and allocates nothing. It
+// reads a table whose entry is written before a mapping is used and cleared before it is
+// unmapped.
 #include "04_distributed_sampler/datasets/bus_error.hpp"
 
 #include "common/fatal.hpp"
@@ -76,8 +77,8 @@ void on_bus_error(int, siginfo_t* info, void*) {
 
 void install_once() {
   static const int status = [] {
-    // Every handler of ours has its own stack, because a library may use the stack register for
-    // something else for a while (stop_request.hpp in lesson 5).
+    // Each of our handlers has its own stack, because a library may temporarily use the stack
+    // register for something else (stop_request.hpp in lesson 5).
     static std::array<char, 1 << 16> stack;
     const stack_t alternate{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
     ::sigaltstack(&alternate, nullptr);

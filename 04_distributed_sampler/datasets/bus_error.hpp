@@ -1,4 +1,4 @@
-// Names the file when a mapped file gets shorter while it is in use.
+// Names the file if a mapped file is shortened while it is in use.
 //
 // A page past the end of its file cannot be read. The kernel then sends SIGBUS, which by
 // default ends the process without naming the file. With this handler the process prints

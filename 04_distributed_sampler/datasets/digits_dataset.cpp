@@ -3,8 +3,8 @@
 // A glyph is a few control points. Each sample moves them, bends a curve along them, inks the
 // pixels near the curve and adds noise. All random numbers come from one dist::Generator.
 // Builds on 02_broadcast/random.hpp and the IDX writer. It is compiled with -ffp-contract=off
-// and uses only operations that IEEE 754 rounds exactly (+ - * / sqrt). So the bytes are the
-// same everywhere, and a test compares their hash. Look at kGlyphs, then at draw_digit.
+// and uses only operations that IEEE 754 rounds correctly (+ - * / sqrt). So the bytes are the
+// same on every machine, and a test compares their hash. Look at kGlyphs, then at draw_digit.
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 
 #include "02_broadcast/random.hpp"
@@ -23,8 +23,8 @@ constexpr std::size_t kSide = 28;  // pixels
 constexpr std::size_t kClasses = 10;
 
 // Each word is a control point "xy" on a grid of 0..9 by 0..9, y downwards; "--" lifts the pen.
-// The points attract the curve. It passes through its two ends and through a point that is
-// repeated, where it has a corner.
+// The points attract the curve. It passes through its two end points and through any repeated
+// point, where it has a corner.
 constexpr std::array<std::string_view, kClasses> kGlyphs = {
     "50 10 19 89 80 50",              // 0
     "33 50 50 59",                    // 1
@@ -80,7 +80,8 @@ class Pose {
     constexpr float kImageCenter = (kSide - 1) * 0.5F;
     const float y = (grid.y - kGridCenter) * height_;
     const float x = (grid.x - kGridCenter) * width_ - shear_ * y;
-    // Cosine and sine come from the tangent of half the angle, as libm's differ by machine.
+    // Cosine and sine come from the tangent of half the angle, because the results of libm
+    // differ between machines.
     const float norm = 1 + tangent_ * tangent_;
     const float cosine = (1 - tangent_ * tangent_) / norm;
     const float sine = 2 * tangent_ / norm;
@@ -210,7 +211,8 @@ DigitFiles render_digits(std::size_t count, std::uint64_t seed) {
   std::vector<std::uint8_t> labels(count);
   const std::vector<std::size_t> order = randperm(count, generator);
   for (std::size_t i = 0; i < count; ++i) {
-    // order holds 0 .. count - 1 once each, so its remainders give equally many of each class.
+    // order holds 0 .. count - 1 once each, so its remainders give each class the same number
+    // of samples (within one).
     const std::size_t digit = order[i] % kClasses;
     labels[i] = static_cast<std::uint8_t>(digit);
     draw_digit(digit, std::span(pixels).subspan(i * kSide * kSide, kSide * kSide), generator);

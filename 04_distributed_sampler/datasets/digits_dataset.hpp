@@ -11,7 +11,7 @@ namespace dist {
 
 // `count` images and their labels (0 .. 9, in equal numbers and random order), as the bytes of
 // two IDX files. The same arguments give the same bytes on every machine, because the code uses
-// only exactly rounded operations and no libm.
+// only correctly rounded operations and no libm.
 struct DigitFiles {
   std::vector<std::uint8_t> images;
   std::vector<std::uint8_t> labels;

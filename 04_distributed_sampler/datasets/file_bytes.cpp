@@ -2,7 +2,7 @@
 //
 // A training run must not start with half a data set, so a gzip stream must reach its checksum.
 // This uses zlib's inflate, because gzopen silently accepts a file that is not gzip and ignores
-// what follows a stream.
+// extra bytes after a stream.
 #define ZLIB_CONST  // next_in points to const
 #include "04_distributed_sampler/datasets/file_bytes.hpp"
 

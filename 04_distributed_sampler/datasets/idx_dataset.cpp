@@ -43,9 +43,9 @@ void check_header(View bytes, std::size_t header, std::uint32_t magic,
                   const std::string& name) {
   // Check the magic number first: it explains a short file of a different kind better.
   if (bytes.size() >= kWord && get_u32(bytes, 0) != magic) {
-    throw Error(fmt::format("{}: begins with {:#010x}, but an IDX file of {} with {:#010x}",
-                            name, get_u32(bytes, 0),
-                            magic == kImagesMagic ? "images" : "labels", magic));
+    throw Error(fmt::format(
+        "{}: begins with {:#010x}, but an IDX file of {} begins with {:#010x}", name,
+        get_u32(bytes, 0), magic == kImagesMagic ? "images" : "labels", magic));
   }
   if (bytes.size() < header) {
     throw Error(fmt::format("{}: truncated: the header takes {} bytes, the file has {}", name,
@@ -67,7 +67,7 @@ void check_length(View bytes, std::size_t header, std::uint64_t count, std::uint
   }
   const std::uint64_t promised = header + count * item;
   if (bytes.size() == promised) return;
-  // If the file is too long, not all of it may have been read.
+  // Do not report the length of a file that is too long: open_file may not have read all of it.
   throw Error(bytes.size() < promised
                   ? fmt::format("{}: truncated: the header promises {} bytes, the file has {}",
                                 name, promised, bytes.size())

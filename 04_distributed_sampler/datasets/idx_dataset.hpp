@@ -31,7 +31,7 @@ struct IdxImages {
 
 // These two find the images or labels in the bytes of an IDX file. They copy nothing; the
 // result refers to `bytes`. They throw Error with `name` if the magic number is wrong or the
-// header does not promise exactly bytes.size() bytes. So a wrong header never causes an
+// header does not promise exactly bytes.size() bytes. So a wrong header never causes a large
 // allocation or a read past the end.
 IdxImages parse_idx_images(std::span<const std::uint8_t> bytes, const std::string& name);
 std::span<const std::uint8_t> parse_idx_labels(std::span<const std::uint8_t> bytes,
@@ -45,7 +45,7 @@ std::vector<std::uint8_t> format_idx_labels(std::span<const std::uint8_t> labels
 // constructor reads the headers and labels; a mapped file's pixels are read sample by sample.
 class IdxDataset : public Dataset {
  public:
-  // Throws Error as above, and if the numbers of labels and images differ.
+  // Throws Error as above, or if the numbers of labels and images differ.
   IdxDataset(FileBytes images, FileBytes labels, const std::string& images_name,
              const std::string& labels_name);
 

@@ -13,8 +13,9 @@ namespace dist {
 // Read-only. Move-only; moving does not move the bytes.
 class MappedFile {
  public:
-  // Returns nullopt for what cannot be mapped: a pipe, an empty file, a file system without
-  // mappings. Throws Error naming the file if it cannot be opened or is a folder.
+  // Returns nullopt for what cannot be mapped: a pipe, an empty file, or a file on a file
+  // system without mappings. Throws Error naming the file if it cannot be opened or is a
+  // folder.
   //
   // If another program shortens the file while it is mapped, accessing a lost page ends the
   // process with a message that names the file (bus_error).

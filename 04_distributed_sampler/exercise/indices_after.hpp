@@ -11,27 +11,27 @@
 
 namespace dist::exercise {
 
-// A run stopped in mid-epoch. Its ranks, however many there were, had taken turns along `order`
-// (my_indices.hpp) and had finished its first `taken` entries. Returns the remaining samples of
-// rank `rank` of `num_replicas` ranks, which may be more or fewer than before. They continue to
-// take turns where the order was left, beginning with rank 0.
+// A run stopped in the middle of an epoch. Its ranks, however many there were, had taken turns
+// along `order` (my_indices.hpp) and had finished its first `taken` entries. Returns the
+// remaining samples of rank `rank` of `num_replicas` ranks, which may be more or fewer than
+// before. They continue to take turns where the order was left, beginning with rank 0.
 //
 //   order, 10 samples    4 1 7   5 3 9   0 8 6   2
 //   3 ranks took         0 1 2   0 1 2  |                  6 entries, then the run stopped
 //   2 ranks continue                      0 1 0  1         rank 0: 0 6, rank 1: 8 2
 //
-// As in my_indices, the policy decides about the remainder. With `left` entries left:
-//   pad      every rank takes ceil(left / num_replicas) samples. After the order's last entry
-//            comes its first again, as often as needed
+// As in my_indices, the policy decides what happens to the remainder. With `left` entries left:
+//   pad      every rank takes ceil(left / num_replicas) samples. After its last entry the order
+//            starts over, as often as needed
 //   drop     every rank takes floor(left / num_replicas) samples
 //   exact    every entry that is left goes to exactly one rank
-// So with `taken` = 0 this is my_indices. On the same number of ranks as before, it is the rest
-// of each rank's list, provided that all had taken the same number.
+// So with `taken` = 0 this is my_indices. On the same number of ranks as before, it returns the
+// rest of each rank's list, provided that all ranks had taken equally many samples.
 //
 // The earlier run's padding counts as taken, so `taken` may be larger than the order. Then
 // nothing is left for any rank, whatever the policy.
 //
-// Called on one rank, which sends no messages. The checks ask about worlds of any size.
+// Called on one rank; sends no messages. The checks call it for worlds of any size.
 inline std::vector<std::size_t> indices_after(std::span<const std::size_t> order,
                                               std::size_t taken, int num_replicas, int rank,
                                               Policy policy) {

@@ -1,4 +1,4 @@
-// Exercise: which samples are this rank's?
+// Exercise: which samples belong to this rank?
 // Check it with ./learn check 4. Each ./learn hint 4 gives one more hint.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace dist::exercise {
 
-// `order` is the common order of the epoch, the same on all ranks: every sample's index once,
-// whatever numbers those are. Returns the samples of rank `rank` of `num_replicas` (0 <= rank <
-// num_replicas), in the order in which it takes them. Called on one rank, without messages; the
-// arguments are all that it needs, and they may describe any rank of any number of ranks.
+// `order` is the common order of the epoch, the same on all ranks: every sample's index once.
+// The indices can be any numbers. Returns the samples of rank `rank` of `num_replicas` ranks (0
+// <= rank < num_replicas), in the order in which it takes them. Called on one rank, without
+// messages. It needs only its arguments, which may describe any rank of any number of ranks.
 //
 // PyTorch's rule: the ranks take turns along the order, one entry each.
 //
@@ -22,7 +22,7 @@ namespace dist::exercise {
 //   taken by rank        0 1 2 3   0 1 2 3   0 1      of 4
 //
 // The policy says what happens to the remainder. Here
-//   pad      the turns go on from the beginning of the order until all ranks have the same
+//   pad      the turns continue from the beginning of the order until all ranks have the same
 //            number (3 each): rank 2 takes 4 again, and rank 3 takes 1 again. If there are
 //            fewer samples than ranks, this may wrap around more than once
 //   drop     the last, incomplete turn is left out (2 each)

@@ -1,5 +1,5 @@
-// What happens to the remainder if the ranks do not divide the samples. There is nothing to
-// write in this file.
+// What happens to the remainder if the number of ranks does not divide the number of samples.
+// There is nothing to write in this file.
 #pragma once
 
 namespace dist::exercise {

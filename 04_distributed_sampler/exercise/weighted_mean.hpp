@@ -9,10 +9,10 @@
 
 namespace dist::exercise {
 
-// Called on all ranks. `sum` is over this rank's `count` samples, for example of their losses
-// or of right answers. Returns the mean over the samples of all ranks, with the same bits on
-// every rank. The ranks may hold different numbers of samples. A rank without samples passes 0
-// and 0 and gets the same mean. If no rank has samples, all get NaN.
+// Called on all ranks. `sum` is over this rank's `count` samples: for example, the sum of their
+// losses or the number of right answers. Returns the mean over the samples of all ranks, with
+// the same bits on every rank. The ranks may hold different numbers of samples. A rank without
+// samples passes 0 and 0 and gets the same mean. If no rank has samples, all ranks get NaN.
 //
 // Counts, and sums of whole numbers, are exact up to 2^53.
 //

@@ -15,15 +15,16 @@ namespace dist {
 
 struct Coverage {
   std::size_t taken = 0;                       // by all ranks, counting repetitions
-  std::size_t fewest = 0, most = 0;            // taken by any one rank
+  std::size_t fewest = 0, most = 0;            // taken by a single rank
   std::size_t once = 0, again = 0, never = 0;  // samples taken once, more than once, never
-  // Whether the samples were taken as evenly as possible: each of them floor or ceil of
-  // `taken` / size times.
+  // Whether the samples were taken as evenly as possible: each of them floor(`taken` / size) or
+  // ceil(`taken` / size) times.
   bool even = false;
 };
 
 // 3. The proof. Called on all ranks; `mine` holds this rank's samples of a data set of `size`.
-// Every rank marks its samples in a table of zeros, and an all-reduce adds up the tables.
+// Every rank counts its samples in a table that starts with zeros, and an all-reduce adds up
+// the tables.
 inline Coverage count_coverage(const Communicator& comm, std::size_t size,
                                const std::vector<std::size_t>& mine) {
   std::vector<std::int32_t> times(size, 0);

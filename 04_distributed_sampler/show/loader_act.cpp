@@ -25,18 +25,19 @@ namespace dist {
 namespace {
 
 constexpr std::size_t kDigits = 2048;
-constexpr std::size_t kCopies = 40;  // of the digits in the file. It has 64 MB, so that no
-                                     // batch brings all of it into memory
-// How many times a step reads its batch, about 4 us each: never, about ten times as long as
-// collecting it from memory, and about as long as reading it from a disk.
+constexpr std::size_t kCopies = 40;  // of the digits in the file. It has 64 MB, so that reading
+                                     // a batch does not load all of it
+// How many times a step reads its batch; each time takes about 4 us. A short step takes about
+// ten times as long as collecting the batch from memory, and a long one at least as long as
+// reading it from a disk.
 constexpr std::size_t kNoStep = 0, kShortStep = 40, kLongStep = 2000;
 
-// The digits in a plain IDX file on each host, deleted again by this object. The host's first
-// rank writes it and drops it from memory; all its ranks read it.
+// The digits in a plain IDX file on each host. This object also deletes the file. The host's
+// first rank writes it and drops it from memory; all its ranks read it.
 class DigitFile {
  public:
   DigitFile(const Communicator& comm, const IdxImages& images) : comm_(comm) {
-    std::array name{static_cast<std::int64_t>(::getpid())};  // rank 0's counts
+    std::array name{static_cast<std::int64_t>(::getpid())};  // rank 0's is used
     broadcast<std::int64_t>(comm, name, 0);
     path_ = (std::filesystem::temp_directory_path() /
              fmt::format("distributed_sampler-{}-images-idx3-ubyte", name[0]))
@@ -69,7 +70,7 @@ class DigitFile {
   DigitFile(const DigitFile&) = delete;
   DigitFile& operator=(const DigitFile&) = delete;
 
-  // May be called once.
+  // Must be called at most once.
   FileBytes bytes() { return FileBytes(*std::move(mapping_)); }
 
   // Called on all ranks. Afterwards each access goes to the disk, page by page, as with data

@@ -99,7 +99,7 @@ LoaderTiming time_loaders(const Dataset& dataset, const std::vector<std::size_t>
   timing.same_bits = same_batches(plain, ahead, indices);  // also warms up both loaders
   std::vector<WalkTime> plain_walks, ahead_walks;
   for (int round = 0; round < rounds; ++round) {
-    // Alternate, so that other load on the machine affects both.
+    // Alternate, so that other load on the machine affects both loaders.
     before_walk();
     plain_walks.push_back(walk(plain.over(indices), passes));
     before_walk();

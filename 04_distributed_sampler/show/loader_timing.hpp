@@ -1,5 +1,5 @@
-// What this file adds: it measures how long a step waits for its batch, and how long both take
-// together, with the plain loop and with a thread that reads ahead.
+// What this file adds: it measures how long a step waits for its batch, and how long wait and
+// step take together, with the plain loop and with a thread that reads ahead.
 // Builds on: data_loader, prefetch_loader.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace dist {
 
-// Times per batch: the mean over a walk. Of several walks, the median.
+// Times per batch: the mean over one walk, or the median of several such means.
 struct WalkTime {
   double wait_ns = 0;   // until the batch is ready
-  double total_ns = 0;  // wait and step, which is what counts in the end
+  double total_ns = 0;  // wait and step; this is what counts in the end
 };
 
 struct LoaderTiming {
