@@ -23,7 +23,7 @@ def main():
     parser.add_argument("--checkpoint", help="file for the trained parameters")
     flags = parser.parse_args()
 
-    # [1] torchrun tells each process its rank by environment variables; mpirun does it through
+    # [1] torchrun tells each process its rank through environment variables, mpirun through
     # MPI_Init (lesson 1). Without torchrun there is one rank.
     if "RANK" not in os.environ:
         os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")

@@ -60,7 +60,7 @@ void make_current([[maybe_unused]] Device device) {
 }
 
 DeviceChoice choose_device(const std::string& request, int local_rank) {
-  if (request == "cpu") return {{DeviceType::cpu, 0}, "asked for"};
+  if (request == "cpu") return {{DeviceType::cpu, 0}, "as requested"};
   const std::string obstacle = why_no_gpu();
   if (!obstacle.empty()) {
     if (request == "cuda") throw Error(fmt::format("--device: cuda: {}", obstacle));

@@ -142,7 +142,8 @@ TEST_CASE("a number of processes that makes no pairs is refused", "[deterministi
   };
   const int size = world().size();
   if (size == 3 || size == 7) {
-    CHECK(error_of(add) == "a tree of pairs over " + std::to_string(size) + " processes");
+    CHECK(error_of(add) ==
+          "cannot build a tree of pairs over " + std::to_string(size) + " processes");
   } else {
     CHECK_NOTHROW(add());
   }

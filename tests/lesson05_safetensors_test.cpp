@@ -122,8 +122,8 @@ TEST_CASE("a header that lies is refused, whatever it says") {
   says(header({tensor("a", "[-1]", "[0,8]")}), 8, "whole number");
   says(header({tensor("a", "[1.5]", "[0,8]")}), 8, "whole number");
   says(R"({"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}})", 4, "not F32");
-  says(R"({"a":{"dtype":"F32"}})", 4, "has no dtype, shape");
-  says(R"({"a":[]})", 4, "has no dtype, shape");
+  says(R"({"a":{"dtype":"F32"}})", 4, "needs a dtype, a shape");
+  says(R"({"a":[]})", 4, "needs a dtype, a shape");
   says(R"({"__metadata__":{"step":3}})", 0, "not text");
   says(R"({"__metadata__":[]})", 0, "not an object");
   says("{\"a\":", 0, "not JSON");

@@ -173,7 +173,7 @@ TEST_CASE("memory: a rank's bytes do not depend on the number of ranks", "[break
       CHECK(row["activations_shared"] == 4 * 2 * (56 / row["ranks"].get<int>()) * 138);
     }
   }
-  check_text(4, kTrainer, "memory", "only the data are divided");
+  check_text(4, kTrainer, "memory", "only the data is divided");
 }
 
 TEST_CASE("wrong-stream: the all-reduce takes what was there before", "[break][gpu]") {

@@ -173,8 +173,8 @@ TEST_CASE("--deterministic is refused where it cannot be had", "[lesson05]") {
        "--deterministic: a batch of 12 over all ranks (--batch-size times ranks) does not "
        "divide by 8"},
       {2, "--global-batch 20",
-       "--deterministic: a batch of 20 over all ranks (--global-batch) does not divide by 8"},
-      {4, "--global-batch 30", "--global-batch: 30 does not divide by 4 ranks"},
+       "--deterministic: a batch of 20 over all ranks (--global-batch) is not divisible by 8"},
+      {4, "--global-batch 30", "--global-batch: 30 is not divisible by 4 ranks"},
       {2, "--backend mpi",
        "--deterministic: adds gradients in its own fixed tree, not with --backend mpi"},
       {2, "--device cpu --backend mpi-nonblocking",
@@ -192,10 +192,10 @@ TEST_CASE("--deterministic is refused where it cannot be had", "[lesson05]") {
       {2, "--data-parallel naive", "--deterministic: and --data-parallel naive exclude"},
       {2, "--overlap",
        "--deterministic: sends only after backward, so it cannot use --overlap"},
-      {2, "--accumulate 2", "--deterministic: and --accumulate above 1 exclude each other"},
+      {2, "--accumulate 2", "--deterministic: cannot be combined with --accumulate above 1"},
       {2, "--threads 2", "--deterministic: needs --threads 1"},
       {2, "--dataset synthetic --samples 7 --batch-size 4",
-       "--dataset: 7 samples for 8 virtual ranks"},
+       "--dataset: 7 samples are too few for 8 virtual ranks"},
       {2, "--dataset synthetic --samples 30 --batch-size 20 --loader-drop-last",
        "--loader-drop-last: leaves no batch: a rank has only 4 samples"}};
   for (const auto& [ranks, flags, message] : refusals) {

@@ -1,14 +1,15 @@
 // Belief:  replicas are equal, so every rank may save the checkpoint.
 // Predict: rank 0 writes a checkpoint, and rank 1, which is one step ahead, writes the same
 //          file. What does the file contain while both are writing, and at the end?
-// You see: when rank 1 opens the file, it becomes empty, so a job killed at this moment loses
-//          even equal bytes. At the end the file is half rank 0's and half rank 1's, which its
-//          checksum reveals. Without a checksum it would load.
+// You see: when rank 1 opens the file, it becomes empty, so a job killed at this moment leaves
+//          an empty file, even if both ranks write the same bytes. At the end the file is half
+//          rank 0's and half rank 1's, which its checksum reveals. A reader that checks no
+//          checksum would load it.
 // Why:     opening a file for writing empties it, and each writer has its own position in it.
 //          Messages force this order, so that the symptom appears every time, but an operating
 //          system could choose the same order. write_safetensors lets each rank write its own
-//          file and then rename it. In the last line all ranks do that at once, in any order.
-//          The file is then whole, but which rank wrote it is chance.
+//          file and then rename it. In the last line, all ranks do that at once, in any order.
+//          The file is then whole, but which rank wrote it is a matter of chance.
 // In the wild: NVIDIA/apex#886 (one saver per node), Lightning-AI/pytorch-lightning#19970.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"

@@ -1,11 +1,11 @@
 // Belief:  DDP averages parameters, or might as well, because a mean is a mean.
 // Predict: every rank takes a step along its own gradient, with its own optimizer, and then the
 //          parameters are averaged. Which of SGD, SGD with momentum and Adam give the same
-//          result as DDP? And what if the ranks average only in every 4th step?
+//          result as DDP? What if the ranks average only every 4th step?
 // You see: averaged after every step, SGD gives DDP's parameters up to rounding, and so does
-//          SGD with momentum, contrary to what is often said. Adam does not. With an average in
-//          every 4th step, none of them does. And each rank has a different momentum buffer, so
-//          rank 0's checkpoint no longer describes all ranks.
+//          SGD with momentum, contrary to what is often said. Adam does not. If the ranks
+//          average only every 4th step, none of them does. And each rank has a different
+//          momentum buffer, so rank 0's checkpoint no longer describes all ranks.
 // Why:     a step of SGD is linear in the gradients of all steps so far, and so is momentum:
 //          the mean of the steps is the step of the mean. Adam divides by a square root. Over
 //          several steps the ranks also compute their gradients at different parameters.

@@ -15,7 +15,8 @@
 namespace dist {
 namespace {
 
-// Called on all ranks of `group`: what one rank holds after a step of `batch_size` samples.
+// Called on all ranks of `group`. Returns what one rank holds after a step of `batch_size`
+// samples.
 TrainingMemory after_a_step(const Program& program, const Communicator& group,
                             std::size_t batch_size) {
   const IdxDataset digits =
@@ -71,7 +72,7 @@ bool break_memory(const Program& program) {
   program.console.line(
       fmt::format("  KiB of tensors after a step of Adam, batch {} per rank:", kBatch));
   table.print(program.console);
-  program.console.line("a rank holds as much as one process alone: only the data are divided");
+  program.console.line("a rank holds as much as one process alone: only the data is divided");
   return constant && shrinks;
 }
 

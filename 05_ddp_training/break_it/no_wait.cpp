@@ -7,8 +7,8 @@
 // Why:     between the start of an all-reduce and wait(), the tensor belongs to the process
 //          group. The all-reduce may finish at once or only in wait(), and on a fast machine a
 //          test sees only the former. To show the symptom every time, this experiment's process
-//          group finishes as late as it may: when the next all-reduce starts, or in wait(). The
-//          last bucket has no next one.
+//          group finishes as late as it is allowed to: when the next all-reduce starts, or in
+//          wait(). After the last bucket there is no next all-reduce.
 // In the wild: async_op=True without a wait, OpenNMT/OpenNMT-py#2295.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
@@ -38,7 +38,7 @@ class LateProcessGroup : public ForwardingProcessGroup {
     return std::make_unique<LateWork>(*this, ++started_);
   }
   bool overlaps() const override { return true; }
-  std::string description() const override { return "as late as it may be"; }
+  std::string description() const override { return "as late as allowed"; }
 
  private:
   class LateWork : public Work {

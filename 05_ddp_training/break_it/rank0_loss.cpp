@@ -1,9 +1,9 @@
 // Belief:  rank 0's loss is the loss.
 // Predict: each of four ranks has a batch of 16. How far is rank 0's loss from the loss of the
 //          whole batch of 64?
-// You see: in single steps 10 to 50 %, and in some steps rank 0's loss rises while that of the
-//          whole batch falls. The mean over all ranks equals the loss of one process with the
-//          whole batch, up to rounding.
+// You see: it is 10 to 50 % off in individual steps, and in some steps rank 0's loss rises
+//          while that of the whole batch falls. The mean over all ranks equals the loss of one
+//          process with the whole batch, up to rounding.
 // Why:     rank 0's loss covers only its samples. It is an unbiased estimate with sqrt(N) times
 //          the noise of the mean. If each rank uses its own loss for early stopping, or for a
 //          schedule that waits for a plateau, the ranks decide differently.
@@ -31,7 +31,7 @@ bool break_rank0_loss(const Program& program) {
   Table table({"step", "rank 0", "mean", "one process"});
   std::size_t misled = 0;  // steps in which rank 0's loss changed in the other direction
   double farthest = 0;     // largest relative distance of rank 0's loss from the mean
-  double off = 0;          // largest relative distance of the mean from the one process's loss
+  double off = 0;          // largest relative distance of the mean from one process's loss
   double last_mine = 0;
   double last_mean = 0;
   for (std::size_t step = 0; step < kSmallSteps; ++step) {
@@ -62,8 +62,8 @@ bool break_rank0_loss(const Program& program) {
   program.console.line(fmt::format(
       "rank 0 is off by up to {:.0f} %, and in {} of {} steps its loss moved the other way",
       100 * farthest, misled, kSmallSteps - 1));
-  program.console.line(
-      fmt::format("the mean differs from the one process's loss by at most {:.0e} of it", off));
+  program.console.line(fmt::format(
+      "the relative difference of the mean from one process's loss is at most {:.0e}", off));
   program.console.row({{"break", "rank0-loss"},
                        {"steps", kSmallSteps},
                        {"rank0_off", significant(farthest)},

@@ -115,7 +115,7 @@ bool break_tiny_model(const Program& program) {
   const int messages = 2 * (program.comm.size() - 1);
   const double predicted = alone.whole_us / (alone.share_us + messages * alpha_us);
   program.console.line(
-      fmt::format("  one process: {:.1f} us a step, {:.1f} with a rank's share of the batch; "
+      fmt::format("  one process: {:.1f} us per step, {:.1f} with a rank's share of the batch; "
                   "alpha {:.1f} us",
                   alone.whole_us, alone.share_us, alpha_us));
   program.console.line(fmt::format("  predicted: {:.1f} / ({:.1f} + {} x {:.1f}) = {:.2f}",
@@ -135,7 +135,7 @@ bool break_tiny_model(const Program& program) {
                                  program.comm, 50, [] {}, steps);
   const double measured = alone.whole_us / together_us;
   program.console.line(
-      fmt::format("  measured:  {:.1f} us a step on {} ranks, a speed-up of {:.2f}",
+      fmt::format("  measured:  {:.1f} us per step on {} ranks, a speed-up of {:.2f}",
                   together_us, program.comm.size(), measured));
   program.console.row({{"break", "tiny-model"},
                        {"ranks", program.comm.size()},

@@ -66,7 +66,7 @@ bool break_wrong_stream(const Program& program) {
                       {"distance", significant(distance)},
                       {"parted_after", parting.step}});
   program.console.line(fmt::format(
-      "steps 1 to {} named the right stream, the others an idle one; the replicas {}",
+      "steps 1 to {} used the right stream, the others an idle one; the replicas {}",
       kRightSteps, parting.text()));
   return first_wrong > kRightSteps;
 }

@@ -19,7 +19,7 @@ namespace dist {
 
 // How far a run has come.
 struct Position {
-  std::size_t step = 0;   // steps done, including those skipped for gradients not finite
+  std::size_t step = 0;   // steps done, including skipped ones
   std::size_t epoch = 0;  // the epoch of the next step
   std::size_t taken = 0;  // samples of this epoch that all ranks together have used
 
@@ -42,7 +42,8 @@ class Checkpoint {
   explicit Checkpoint(std::string path);
 
   // Throws Error naming the file unless the names and shapes of its parameters are exactly
-  // those of an Mlp of these widths. PyTorch's save_file of such a state_dict passes.
+  // those of an Mlp of these widths. A file that PyTorch's save_file wrote from such a
+  // state_dict passes.
   void require_parameters(const std::vector<std::size_t>& widths) const;
   // The position of the run, whose epochs have `samples` samples. Throws Error naming the file
   // if the position is missing or impossible, or if the file has no checksum.

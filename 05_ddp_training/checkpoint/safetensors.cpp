@@ -86,7 +86,7 @@ std::vector<Range> parse_ranges(const Json& header, std::size_t data_bytes,
     const Json::Array* shape = elements(entry, "shape");
     const Json::Array* offsets = elements(entry, "data_offsets");
     if (dtype == nullptr || shape == nullptr || offsets == nullptr || offsets->size() != 2) {
-      throw Error(what + " has no dtype, shape and data_offsets");
+      throw Error(what + " needs a dtype, a shape and two data_offsets");
     }
     if (dtype->text() == nullptr || *dtype->text() != "F32") {
       throw Error(fmt::format("{} is of dtype {}, not F32", what, dtype->dump()));

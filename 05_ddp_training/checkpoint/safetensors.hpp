@@ -21,7 +21,7 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// The key in the metadata of our files' checksum: XXH3 of header and numbers, as 16 hexadecimal
+// The metadata key of the checksum in our files: XXH3 of header and numbers, as 16 hexadecimal
 // digits, computed with zeros in place of these digits.
 inline constexpr const char* kChecksumKey = "xxh3_64";
 
@@ -38,14 +38,14 @@ struct SafetensorsFile {
   bool has_checksum = false;         // it has been verified
   std::vector<NamedTensor> tensors;  // float32, on the CPU, in the order of their bytes
 
-  // Null if no tensor has this name.
+  // Returns null if no tensor has this name.
   const Tensor* find(const std::string& name) const;
 };
 
-// Throws Error naming the file, and the byte where that helps, unless it is a complete
-// safetensors file of float32 tensors. It rejects a file that is cut off, a wrong header,
-// ranges that overlap or leave gaps, a name used twice, and a wrong checksum; a missing
-// checksum is accepted, as in PyTorch's files. Never allocates more than the file's size.
+// Throws Error naming the file, and the byte if that helps, unless it is a complete safetensors
+// file of float32 tensors. It rejects a file that is cut off, a wrong header, ranges that
+// overlap or leave gaps, a name used twice, and a wrong checksum; a missing checksum is
+// accepted, as in PyTorch's files. Never allocates more than the file's size.
 SafetensorsFile read_safetensors(const std::string& path);
 
 }  // namespace dist

@@ -1,4 +1,4 @@
-// A fingerprint of data that other programs can compute as well.
+// A fingerprint of data that other programs can also compute.
 #pragma once
 
 #include <span>

@@ -18,7 +18,7 @@ void StartingPoint::declare(CommandLine& command_line) {
 void StartingPoint::check(const TrainingOptions& options, const RunSettings& settings,
                           std::size_t samples, bool reads, bool any_ranks) {
   if (resume_ && options.checkpoint.empty()) throw Error("--resume: needs --checkpoint FILE");
-  if (resume_ && !init_.empty()) throw Error("--init: and --resume exclude each other");
+  if (resume_ && !init_.empty()) throw Error("--init: cannot be combined with --resume");
   if (evaluate_ && !resume_ && init_.empty()) {
     throw Error("--evaluate: needs the parameters of --init FILE or --resume");
   }

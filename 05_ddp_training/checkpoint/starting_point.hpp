@@ -1,5 +1,5 @@
 // What this file adds: the point where training begins: with random parameters, with those of a
-// file (--init), or where an earlier run wrote its checkpoint (--resume).
+// file (--init), or with an earlier run's checkpoint (--resume).
 // Builds on: checkpoint, run_settings.
 #pragma once
 

@@ -56,7 +56,7 @@ class DataParallel {
   virtual void start_mean(StepOutcome& outcome, const Stream& stream) {
     outcome.collective = group_.mean(outcome.numbers, outcome.result, stream);
   }
-  // Returns a function that says later how long the last step's all-reduces took: all of them,
+  // Returns a function that later says how long the last step's all-reduces took: all of them,
   // and the part that backward, which ended at `computed`, could have hidden.
   struct Durations {
     double total = 0;

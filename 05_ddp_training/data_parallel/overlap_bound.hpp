@@ -19,7 +19,7 @@ namespace dist {
 //                                            ^ exposed: when the last bucket is full, no
 //                                              computation is left to hide it
 //
-// Returns the time of the rest, which is hidden.
+// Returns how long the all-reduces that are not exposed take; backward hides this part.
 double hideable_ms(std::span<const double> full, std::span<const double> took, double computed);
 
 // One step's all-reduces, kept so that their times can be read after the step. Reading them

@@ -25,16 +25,16 @@ class StateFile : public CheckpointFile {
   // Called on all ranks with the same state. Once it has returned on any rank, the file exists.
   // Only rank 0 writes. Readers always see either the old file or the whole new one, even if
   // the job is killed meanwhile: write a temporary file in the same folder and then rename it,
-  // as std::filesystem::rename replaces the old file atomically. Leave no other file behind.
-  // All ranks throw Error (common/check.hpp) if rank 0 cannot write, for example into no such
-  // folder.
+  // because std::filesystem::rename replaces the old file atomically. Leave no other file
+  // behind. All ranks throw Error (common/check.hpp) if rank 0 cannot write, for example
+  // because the folder does not exist.
   void save(const TrainingState& state) override { not_started(); }
 
-  // Called on all ranks. Returns exactly what was saved, on all of them: rank 0 reads it, and
+  // Called on all ranks. Returns exactly what was saved, on every rank: rank 0 reads it, and
   // lesson 2's broadcast distributes it. The caller does not know the two lengths, and either
   // may be 0. All ranks throw Error if the file does not exist, if it is shorter or longer than
-  // it was written, or if it is not one of yours, such as text or zeros. (Begin your file with
-  // a number of your choice.)
+  // what was written, or if it is not a file of yours but, for example, text or zeros. (Begin
+  // your file with a number of your choice.)
   TrainingState load() override { not_started(); }
 };
 

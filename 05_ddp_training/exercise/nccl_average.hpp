@@ -1,4 +1,4 @@
-// Exercise: average with NCCL while the computation goes on. It is built with emulated CUDA:
+// Exercise: average with NCCL while the computation continues. It is built with emulated CUDA:
 //   cmake --preset emulated
 // Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
 #pragma once

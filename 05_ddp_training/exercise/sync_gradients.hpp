@@ -14,9 +14,9 @@ namespace dist::exercise {
 // parameter, anywhere in memory. A length may be 0. Afterwards every element of every gradient
 // is the average over all ranks, with the same bits on all of them.
 //
-// Target: one ring all-reduce of one message that holds all gradients, one behind the other in
-// the given order: 2 (comm.size() - 1) messages per rank, all to comm.right(), and
-// 2 (N - 1) / N of the elements. Use lesson 3's (all_reduce.hpp):
+// Target: one ring all-reduce of one message that holds all gradients, one after another in the
+// given order: 2 (comm.size() - 1) messages per rank, all to comm.right(), and 2 (N - 1) / N of
+// the elements. Use lesson 3's all-reduce (all_reduce.hpp):
 //   all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
 inline void sync_gradients(const Communicator& comm,
                            const std::vector<std::span<float>>& gradients) {

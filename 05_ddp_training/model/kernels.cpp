@@ -2,7 +2,7 @@
 // runs it over all indices.
 //
 // This file is compiled by nvcc in a CUDA build and by the C++ compiler otherwise. Neither may
-// contract a * b + c into one rounding; only std::fma does that.
+// contract a * b + c into one operation that rounds once; only std::fma does that.
 #include "05_ddp_training/model/kernels.hpp"
 
 #include "05_ddp_training/model/parallel_for.hpp"

@@ -1,6 +1,6 @@
-// One loop for both devices: body(i) for every i, independently of each other.
+// One loop for both devices: it calls body(i) for every i, in any order.
 //
-// On a CPU stream it is a loop, which the compiler may vectorise. On a CUDA stream it is a
+// On a CPU stream it is a loop, which the compiler may vectorize. On a CUDA stream it is a
 // grid-stride kernel. The contract is the same: one index owns what it writes, so the order of
 // the indices has no effect, and results repeat bit for bit.
 //
@@ -12,9 +12,9 @@
 //   };
 //   parallel_for(stream, n, Axpy{a, x, y});
 //
-// Why a struct, although a lambda would be shorter? A struct shows what is copied to the GPU.
-// And on the CPU, nvcc calls a lambda made for both devices through a pointer, so nothing is
-// vectorised (Adam's step took six times as long).
+// Why a struct when a lambda would be shorter? A struct shows what is copied to the GPU. And on
+// the CPU, nvcc calls a lambda made for both devices through a pointer, so nothing is
+// vectorized (Adam's step took six times as long).
 #pragma once
 
 #include "common/stream.hpp"

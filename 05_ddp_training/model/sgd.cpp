@@ -14,7 +14,7 @@ void Sgd::update(double lr, const UpdateState* update, const Stream& stream) {
                            .weight_decay = static_cast<float>(options_.weight_decay),
                            .momentum = static_cast<float>(options_.momentum),
                            .one_minus_dampening = static_cast<float>(1.0 - options_.dampening),
-                           // The first gradient initialises the buffer without dampening
+                           // The first gradient initializes the buffer without dampening
                            // (torch/optim/sgd.py); *update knows which step is the first.
                            .nesterov = options_.nesterov};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

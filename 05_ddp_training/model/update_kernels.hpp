@@ -15,13 +15,13 @@ namespace dist {
 // An optimizer's record of its steps, in its device's memory. PyTorch's fused optimizers use
 // `found_inf` and a step count on the device for the same purpose.
 struct UpdateState {
-  // After this many consecutive steps without finite gradients, no more steps are taken: the
-  // cause is not a single accident.
+  // After this many consecutive steps without finite gradients, no more steps are taken,
+  // because the cause is not a one-time accident.
   static constexpr std::int64_t kMostSkippedInARow = 10;
 
   std::int64_t steps = 0;             // steps taken
   std::int64_t skipped_in_a_row = 0;  // steps skipped since the last one taken
-  std::int64_t culprit = -1;          // the parameter that made the last step be skipped, or -1
+  std::int64_t culprit = -1;  // the parameter that caused the last step to be skipped, or -1
   // Adam's factors for the current step (AdamFactors).
   float step_size = 0;
   float root_correction = 1;
@@ -29,8 +29,8 @@ struct UpdateState {
   bool is_open() const { return culprit < 0; }
 };
 
-// Decides about the next step. squares[p] is the sum_of_squares of parameter p's gradient. The
-// step is taken if all of them are finite. `lr`, `beta1` and `beta2` are Adam's.
+// Decides whether the next step is taken. squares[p] is the sum_of_squares of parameter p's
+// gradient. The step is taken if all of them are finite. `lr`, `beta1` and `beta2` are Adam's.
 void decide_update(const Stream& stream, std::size_t parameters, const double* squares,
                    double lr, double beta1, double beta2, UpdateState* state);
 
@@ -65,7 +65,7 @@ void sgd_momentum_step(const Stream& stream, std::size_t count, const SgdFactors
 struct AdamFactors {
   float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;
-  float step_size = 0.0F;        // lr / (1 - beta1^t), t the step from 1
+  float step_size = 0.0F;        // lr / (1 - beta1^t); t counts steps from 1
   float root_correction = 1.0F;  // sqrt(1 - beta2^t)
   float eps;
   float gradient_decay = 0.0F;   // Adam's weight decay

@@ -28,7 +28,8 @@ struct SchedulingAttributes {
 };
 
 // This thread runs often, and only briefly each time. From Linux 6.12 on, a thread that asks
-// for short turns may interrupt one with longer turns. On older kernels this has no effect.
+// for short time slices may preempt one with longer slices. On older kernels this has no
+// effect.
 void ask_for_short_turns() {
   SchedulingAttributes attributes;
   if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;

@@ -38,7 +38,7 @@ HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, De
 
 Tensor HostProcessGroup::allocate(Shape shape) {
   // Only host memory can be shared between processes, and a GPU's tensors are staged anyway.
-  // One rank alone has nothing to share, and ordinary memory comes on larger pages.
+  // One rank alone has nothing to share, and ordinary memory can use larger pages.
   if (reducer_ && device_.is_cpu() && comm_.size() > 1)
     return reducer_->allocate(std::move(shape));
   return {std::move(shape), device_};

@@ -18,11 +18,11 @@ std::string to_string(Backend backend) {
 
 BackendChoice choose_backend(const std::string& request, const Communicator& comm,
                              Device device) {
-  if (request == "ours") return {Backend::ours, "asked for"};
-  if (request == "mpi") return {Backend::mpi, "asked for"};
+  if (request == "ours") return {Backend::ours, "as requested"};
+  if (request == "mpi") return {Backend::mpi, "as requested"};
   if (request == "mpi-nonblocking") {
     if (!device.is_cpu()) throw Error("--backend: mpi-nonblocking: needs tensors on the CPU");
-    return {Backend::mpi_nonblocking, "asked for"};
+    return {Backend::mpi_nonblocking, "as requested"};
   }
   const std::string obstacle = why_no_nccl(comm, device);
   if (obstacle.empty()) return {Backend::nccl, "a GPU for every rank"};

@@ -42,7 +42,7 @@ class RequestWork : public Work {
     finish_();
   }
   // Between the call and the end of the wait, nothing is sent most of the time, and MPI does
-  // not tell when something is.
+  // not say when something is sent.
   double elapsed_ms() override { return std::numeric_limits<double>::quiet_NaN(); }
 
  private:

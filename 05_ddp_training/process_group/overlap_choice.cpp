@@ -9,7 +9,7 @@
 namespace dist {
 namespace {
 
-// The number of cores that this process may run on: those mpirun bound it to, or all.
+// The number of cores that this process may run on: those to which mpirun bound it, or all.
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -21,14 +21,14 @@ int usable_cores() {
 
 OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
                              const Communicator& comm, int threads) {
-  if (backend == Backend::nccl) return {true, "on a stream of its own"};
+  if (backend == Backend::nccl) return {true, "on its own stream"};
   if (backend == Backend::mpi_nonblocking) return {true, "MPI_Iallreduce"};
-  if (request) return {*request, *request ? "on a thread of its own" : "asked for"};
+  if (request) return {*request, *request ? "on its own thread" : "as requested"};
   const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int cores = usable_cores();
   // Ranks that are bound have their cores to themselves; others share all cores.
   const bool is_free = cores < all ? cores > threads : cores > comm.local_size() * threads;
-  if (comm.all_agree(is_free)) return {true, "on a thread of its own"};
+  if (comm.all_agree(is_free)) return {true, "on its own thread"};
   return {false, fmt::format("no core is free for it: {} ranks on {} cores", comm.local_size(),
                              cores < all ? cores * comm.local_size() : all)};
 }

@@ -3,9 +3,9 @@
 //
 // The two stream parameters define the order of work on a GPU. `producer` is the stream that
 // still computes the tensor: the collective starts after its work. `consumer` is the stream
-// that uses the result: work queued there starts after the collective. On the CPU both do
-// nothing. Collectives match by the order of the calls, so all ranks must make the same calls
-// in the same order.
+// that uses the result: work queued there starts after the collective. On the CPU, neither has
+// any effect. Collectives match by the order of the calls, so all ranks must make the same
+// calls in the same order.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
@@ -36,9 +36,9 @@ class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
 
-  // A tensor in the memory that this group moves fastest; its contents are undefined. Called on
-  // all ranks, with the same shapes in the same order, while no collective is in progress. Each
-  // rank may free it independently.
+  // Returns a tensor in the memory that this group moves fastest; its contents are undefined.
+  // Called on all ranks, with the same shapes in the same order, while no collective is in
+  // progress. Each rank may free it independently.
   virtual Tensor allocate(Shape shape) = 0;
   // Reduces over all ranks, in place; the results are bitwise equal. `name` is for the trace
   // and for hang reports.

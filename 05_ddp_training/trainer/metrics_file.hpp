@@ -1,5 +1,5 @@
 // What this file adds: --metrics, a file of JSON lines, one per step. A resumed run continues
-// it as if it had never stopped.
+// the file as if the run had never stopped.
 #pragma once
 
 #include "common/console.hpp"

@@ -68,12 +68,12 @@ void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& traini
       throw Error("--scale-lr: --global-batch does not grow with the number of ranks");
     }
     if (command_line.given("--batch-size")) {
-      throw Error("--global-batch: and --batch-size exclude each other");
+      throw Error("--global-batch: cannot be combined with --batch-size");
     }
     const auto ranks = static_cast<std::size_t>(comm.size());
     if (global_batch % ranks != 0) {
       throw Error(
-          fmt::format("--global-batch: {} does not divide by {} ranks", global_batch, ranks));
+          fmt::format("--global-batch: {} is not divisible by {} ranks", global_batch, ranks));
     }
     training.batch_size = global_batch / ranks;
   });
@@ -97,8 +97,9 @@ void ParallelOptions::settle_deterministic(const CommandLine& command_line,
         kRanks));
   }
   if (command_line.given("--backend") && backend != "auto" && backend != "ours") {
-    throw Error("--deterministic: adds gradients in its own fixed tree, not with --backend " +
-                backend);
+    throw Error(
+        "--deterministic: adds gradients in its own fixed tree and cannot use --backend " +
+        backend);
   }
   for (const char* flag : {"--algorithm", "--first-bucket-mb", "--bucket-cap-mb"}) {
     if (!command_line.given(flag)) continue;
@@ -106,13 +107,13 @@ void ParallelOptions::settle_deterministic(const CommandLine& command_line,
         "--deterministic: adds all gradients at once in its own fixed tree, without {}", flag));
   }
   if (data_parallel != "ddp") {
-    throw Error("--deterministic: and --data-parallel naive exclude each other");
+    throw Error("--deterministic: cannot be combined with --data-parallel naive");
   }
   if (overlap.value_or(false)) {
     throw Error("--deterministic: sends only after backward, so it cannot use --overlap");
   }
   if (accumulate > 1) {
-    throw Error("--deterministic: and --accumulate above 1 exclude each other");
+    throw Error("--deterministic: cannot be combined with --accumulate above 1");
   }
   if (training.common.threads > 1) {
     throw Error(
@@ -122,7 +123,7 @@ void ParallelOptions::settle_deterministic(const CommandLine& command_line,
   const std::size_t batch = training.batch_size * static_cast<std::size_t>(ranks);
   if (batch % kRanks != 0) {
     throw Error(fmt::format(
-        "--deterministic: a batch of {} over all ranks ({}) does not divide by {}", batch,
+        "--deterministic: a batch of {} over all ranks ({}) is not divisible by {}", batch,
         global_batch > 0 ? "--global-batch" : "--batch-size times ranks", kRanks));
   }
   backend = "ours";

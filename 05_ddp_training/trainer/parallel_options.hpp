@@ -1,4 +1,4 @@
-// The training flags that only several processes need.
+// The training flags that only a run of several processes needs.
 #pragma once
 
 #include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"

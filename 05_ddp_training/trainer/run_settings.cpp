@@ -60,17 +60,17 @@ std::vector<std::string> require_same_run(const RunSettings& before, const RunSe
     if (was == value || name == kRanks) continue;
     if (contains(kRounding, name)) {
       notes.push_back(fmt::format(
-          "{}: {} instead of {}: sums are rounded differently from here", name, value, was));
+          "{}: {} instead of {}: sums are rounded differently from here on", name, value, was));
     } else if (name != kSamplesPerStep || !other_ranks || any_ranks) {
       throw Error(fmt::format("{}: {}, but {} is from a run with {}", name, value, file, was));
     }
   }
   if (other_ranks && !any_ranks) {
-    notes.push_back(
-        fmt::format("{} ranks instead of {}: different batches from here, {} samples per step "
-                    "instead of {}",
-                    value_in(now, kRanks), value_in(before, kRanks),
-                    value_in(now, kSamplesPerStep), value_in(before, kSamplesPerStep)));
+    notes.push_back(fmt::format(
+        "{} ranks instead of {}: different batches from here on, {} samples per step "
+        "instead of {}",
+        value_in(now, kRanks), value_in(before, kRanks), value_in(now, kSamplesPerStep),
+        value_in(before, kSamplesPerStep)));
   }
   return notes;
 }

@@ -32,7 +32,7 @@ std::string traffic_line(const Summary& run) {
   const std::string least =
       fmt::format("{:.2f} MiB is the least that a rank must send", run.least_bytes / kMiB);
   if (!run.bytes_sent) {
-    return fmt::format("traffic: {} per step (not counted: no messages)", least);
+    return fmt::format("traffic: {} per step (what was sent was not counted)", least);
   }
   return fmt::format("traffic: {:.2f} MiB sent per rank and step; {}",
                      static_cast<double>(*run.bytes_sent) / kMiB, least);

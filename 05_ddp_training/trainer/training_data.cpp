@@ -41,7 +41,8 @@ std::vector<std::string> find_image_files(const std::string& folder) {
     }
   }
   if (problem) throw Error(fmt::format("--data: {}: {}", folder, problem.message()));
-  if (found.empty()) throw Error(fmt::format("--data: {}: has no *{}[.gz]", folder, kMiddle));
+  if (found.empty())
+    throw Error(fmt::format("--data: {}: contains no *{}[.gz]", folder, kMiddle));
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -93,7 +94,7 @@ void check_counts(const TrainingOptions& options, std::size_t samples, int proce
   const int ranks = processes * static_cast<int>(here);
   const std::size_t batch_size = options.batch_size / here;
   if (samples < static_cast<std::size_t>(ranks)) {
-    throw Error(fmt::format("--dataset: {} samples for {}{} ranks", samples, ranks,
+    throw Error(fmt::format("--dataset: {} samples are too few for {}{} ranks", samples, ranks,
                             here > 1 ? " virtual" : ""));
   }
   if (batch_size > samples) {

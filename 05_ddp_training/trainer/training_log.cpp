@@ -59,8 +59,9 @@ void TrainingLog::tested(std::optional<double> test_accuracy) {
 
 void TrainingLog::stopped(const std::string& checkpoint) {
   progress_.clear();
-  console_.line(fmt::format("stopped after step {} of {}, as asked; --resume continues from {}",
-                            steps_, total_steps_, checkpoint));
+  console_.line(
+      fmt::format("stopped after step {} of {}, as requested; --resume continues from {}",
+                  steps_, total_steps_, checkpoint));
   console_.row({{"stopped", true}, {"steps", steps_}, {"checkpoint", checkpoint}});
 }
 

@@ -25,9 +25,9 @@ class TrainingLog {
   void step(std::size_t epoch, double loss, double lr, const std::string& not_finite);
   // Called after each epoch. The accuracy is unset for data without a test set.
   void epoch(std::size_t epoch, std::optional<double> test_accuracy);
-  // Called instead if nothing was trained.
+  // Called instead of the above if nothing was trained.
   void tested(std::optional<double> test_accuracy);
-  // The run stops early on request; `checkpoint` is the file to resume from.
+  // Called if the run stops early on request; `checkpoint` is the file to resume from.
   void stopped(const std::string& checkpoint);
 
   // Why the file of --metrics lacks steps; empty if it has all of them.

@@ -18,7 +18,7 @@ struct TrainingMemory {
   std::size_t optimizer_state = 0;
   std::size_t activations = 0;
   // Measured (memory_use): the peak after the first step, and the memory before the model was
-  // made, that is the program, its libraries, MPI and the data. 0 if it cannot be measured.
+  // made, that is, the program, its libraries, MPI and the data. 0 if it cannot be measured.
   std::size_t peak = 0;
   std::size_t before = 0;
 

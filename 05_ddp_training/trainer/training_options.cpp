@@ -25,7 +25,7 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
   command_line.number<std::size_t>("--classes", classes, 1, 1U << 24,
                                    "number of classes of --dataset synthetic");
   command_line.number("--test-fraction", test_fraction, 0.0, 0.9,
-                      "part of a single pair of IDX files that is used for testing");
+                      "fraction of a single pair of IDX files that is used for testing");
   command_line.number<std::size_t>("--max-steps", max_steps, 1, 1U << 30,
                                    "stop after this many steps");
   optimizer.declare_advanced(command_line);
@@ -43,13 +43,13 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
     layers_given = command_line.given("--layers");
     if (layers.size() < 2) throw Error("--layers: needs at least an input and an output width");
     if ((dataset == "idx") != command_line.given("--data")) {
-      throw Error("--data: goes together with --dataset idx");
+      throw Error("--data: must be given together with --dataset idx");
     }
     if (command_line.given("--checkpoint-every") && checkpoint.empty()) {
       throw Error("--checkpoint-every: needs --checkpoint FILE");
     }
     if (writes) {
-      // Find out before hours of training, not after them.
+      // Find out before hours of training, not afterwards.
       std::vector<OutputFile> files;
       for (const auto& [flag, text] : command_line.values()) {
         const bool output = flag == "--checkpoint" || flag == "--metrics" || flag == "--trace";

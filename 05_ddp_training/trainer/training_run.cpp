@@ -37,7 +37,7 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
                                setup.options.sampler);
   const std::size_t per_epoch = plan.steps(sampler.num_samples());
   std::size_t left = plan.steps(sampler.indices_after(position_.taken).size());
-  if (left == 0) {  // with other numbers of ranks, the rest of an epoch may not fill a batch
+  if (left == 0) {  // on a different number of ranks, the rest may be too little
     position_.start_next_epoch();
     left = per_epoch;
   }
@@ -159,7 +159,7 @@ int TrainingRun::verdict() {
 
   summary_.slowest = slowest_over_ranks(comm, times_.typical().busy());
 
-  // Are the N models still one? Compare every parameter of every rank.
+  // Are the N models still equal? Compare every parameter of every rank.
   const std::string difference = first_difference(comm, model_.parameters(), stream_);
   summary_.replicas_identical = difference.empty();
   const bool finite = summary_.print(console, times_, model_.parameters(), stream_);

@@ -156,7 +156,7 @@ def main():
 
     batch_size = flags.global_batch // ranks if flags.global_batch else flags.batch_size
     if flags.global_batch % ranks:
-        sys.exit(f"error: --global-batch: {flags.global_batch} does not divide by {ranks} ranks")
+        sys.exit(f"error: --global-batch: {flags.global_batch} is not divisible by {ranks} ranks")
     if flags.layers[-1] != flags.classes:
         sys.exit(f"error: --layers: the output width is {flags.layers[-1]}, not {flags.classes}")
 

@@ -20,7 +20,7 @@ TEST_CASE("on other ranks a run goes on from the same sample, and says so", "[fa
   INFO(resumed.out << resumed.err);
   CHECK(resumed.status == 0);
   CHECK(resumed.says(
-      "2 ranks instead of 4: different batches from here, 52 samples per step instead "
+      "2 ranks instead of 4: different batches from here on, 52 samples per step instead "
       "of 104"));
   // 3001 - 1040 samples are left, 981 per rank, so 76 batches and 38 steps.
   const std::string metrics = content_of(folder / "run.jsonl");

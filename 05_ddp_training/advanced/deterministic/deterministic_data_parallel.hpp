@@ -4,8 +4,8 @@
 //
 // Two things make the bits of an average depend on the number of ranks: the number of rows in a
 // matrix product, because libraries add them up in blocks, and the order in which the ranks'
-// gradients are added. Here every virtual rank has its own backward pass over the same few rows
-// everywhere, and the gradients are added in one fixed tree.
+// gradients are added. Here every virtual rank has its own backward pass, always over the same
+// few rows, and the gradients are added in one fixed tree.
 #pragma once
 
 #include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"

@@ -1,4 +1,5 @@
-// What this file adds: a sum over virtual ranks that rounds equally on any number of processes.
+// What this file adds: a sum over virtual ranks that rounds the same way on any number of
+// processes.
 // Builds on: 01, send_recv; virtual_ranks.
 // Look at: the picture. Lesson 3's recursive doubling is the same tree upside down: it adds
 // neighbours first, and so adds different pairs on 2 processes than on 4.
@@ -53,11 +54,12 @@ void add_complete_pairs(std::size_t leaf, Add add) {
 // Throws Error unless the number of ranks of `comm` is a power of two.
 inline void check_pairs(const Communicator& comm) {
   if (std::has_single_bit(static_cast<unsigned>(comm.size()))) return;
-  throw Error("a tree of pairs over " + std::to_string(comm.size()) + " processes");
+  throw Error("cannot build a tree of pairs over " + std::to_string(comm.size()) +
+              " processes");
 }
 
 // Called on all ranks of `comm` (a power of two), with the sums of their subtrees. Afterwards
-// `data` is the sum over all ranks, bitwise equal everywhere.
+// `data` is the sum over all ranks, bitwise equal on all of them.
 template <MpiScalar T>
 void tree_sum_over_processes(const Communicator& comm, std::span<T> data) {
   check_pairs(comm);

@@ -53,7 +53,7 @@ std::vector<std::size_t> VirtualSampler::indices_after(std::size_t taken) const 
     of_rank.push_back(sampler.indices_after(taken));
   }
   if (of_rank.size() == 1) return of_rank[0];
-  // All lists have the same length, so the batches of the last step are equal in size as well.
+  // All lists have the same length, so the batches of the last step are also equal in size.
   std::vector<std::size_t> in_step_order;
   const std::size_t length = of_rank[0].size();
   in_step_order.reserve(of_rank.size() * length);

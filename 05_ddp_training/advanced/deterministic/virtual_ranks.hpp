@@ -56,12 +56,12 @@ class VirtualSampler {
 
   void set_epoch(std::uint64_t epoch);
 
-  std::size_t num_samples() const;  // of this process; equal on all
+  std::size_t num_samples() const;  // of this process; equal on all processes
   std::size_t total_size() const;   // of all processes
 
   // Like DistributedSampler's. `taken` counts samples of the order common to all ranks: after k
   // steps it is k times the batch of all ranks together. A run can therefore continue where
-  // another one stopped, on any number of processes.
+  // another run stopped, on any number of processes.
   std::vector<std::size_t> indices() const { return indices_after(0); }
   std::vector<std::size_t> indices_after(std::size_t taken) const;
 

@@ -167,7 +167,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
   report.heading(fmt::format("one step of {} ranks, model 2-2-2 on {} ({}), gradients by {}",
                              comm.size(), to_string(stream.device()), device_reason,
                              group.description()));
-  report.heading("1. parameters: each rank makes its own, then rank 0's become everybody's");
+  report.heading("1. parameters: each rank makes its own, then all ranks receive rank 0's");
   report.parameters("made", made);
   report.parameters("broadcast", received);
   report.heading(fmt::format("2. sampler: epoch 0's order is {}, and the ranks take turns",

@@ -32,8 +32,9 @@ std::string this_program() {
   return fmt::format("{:016x}", hash.value());
 }
 
-// Called on all ranks: the first index at which `hashes` differ between ranks, or their number.
-// As in replica_check, the largest hash must be the complement of the largest complement.
+// Called on all ranks. Returns the first index at which `hashes` differ between ranks, or their
+// number. As in replica_check, the largest hash must be the complement of the largest
+// complement.
 std::size_t first_disagreement(const Communicator& comm,
                                const std::vector<std::uint64_t>& hashes) {
   std::vector<std::uint64_t> both;

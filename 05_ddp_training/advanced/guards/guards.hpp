@@ -1,5 +1,5 @@
 // What this file adds: one place where the training loop is protected from gradients that are
-// not finite, replicas that diverge, and the end of the machine's time.
+// not finite and replicas that diverge, and where it learns of requests to stop.
 // Builds on: the optimizer, which skips such a step; replica_check; stop_request.
 #pragma once
 
@@ -33,7 +33,7 @@ class Guards {
 
   // Whether the replicas are to be compared after this many steps.
   bool compares_after(std::size_t steps) const;
-  // Called on all ranks if they are.
+  // Compares them. Called on all ranks after such a step.
   void compare_replicas(std::size_t steps, const Stream& stream);
 
   // Whether the run must end now, on request or because of a problem. The same on all ranks.

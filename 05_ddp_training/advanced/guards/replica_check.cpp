@@ -15,10 +15,11 @@
 namespace dist {
 namespace {
 
-// Called on all ranks, each with its own hash: the ranks that disagree with the majority, or
-// all ranks if no hash has a majority.
+// Called on all ranks, each with its own hash. Returns the ranks that disagree with the
+// majority, or all ranks if no hash has a majority.
 std::vector<int> dissenters(const Communicator& comm, std::uint64_t hash) {
-  // Each rank fills in its own element and leaves zeros elsewhere: the maximum is the list.
+  // Each rank fills in its own element and leaves zeros elsewhere, so the maximum is the
+  // complete list.
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(comm.size()), 0);
   hashes[static_cast<std::size_t>(comm.rank())] = hash;
   all_reduce<std::uint64_t>(comm, hashes, ReduceOp::max,

@@ -10,9 +10,10 @@
 
 namespace dist {
 
-// Called on all ranks. Empty if every parameter is bitwise equal on all ranks. Otherwise the
-// first parameter that differs and the ranks that disagree with the majority, such as "2.weight
-// of rank 3"; without a majority, all ranks. The result is the same on all ranks.
+// Called on all ranks. Returns an empty text if every parameter is bitwise equal on all ranks,
+// and otherwise the first parameter that differs and the ranks that disagree with the majority,
+// such as "2.weight of rank 3"; without a majority, all ranks. The result is the same on all
+// ranks.
 std::string first_difference(const Communicator& comm, std::span<const Parameter> parameters,
                              const Stream& stream);
 

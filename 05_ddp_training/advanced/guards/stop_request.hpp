@@ -1,6 +1,7 @@
-// What this file adds: a way to stop a run by a signal, such as a scheduler sends before it
-// takes the machine away: SIGUSR1, which mpirun passes on to every rank, or SIGTERM to one
-// rank. (SIGTERM to mpirun itself ends the job at once, and the ranks cannot prevent it.)
+// What this file adds: a way to stop a run by a signal, such as the one that a scheduler sends
+// before it takes the machine away: SIGUSR1, which mpirun passes on to every rank, or SIGTERM
+// to one rank. (SIGTERM to mpirun itself ends the job at once, and the ranks cannot prevent
+// it.)
 //
 // The signals are blocked, and the run asks whether one is pending. No handler ever runs. It
 // could interrupt a library that has temporarily pointed the stack register at the heap, as
@@ -17,7 +18,7 @@ inline constexpr int kStoppedOnRequest = 75;
 // Makes the signals wait. Called first in main, because later threads inherit the signal mask.
 void hold_stop_signals();
 // For a run that could not be resumed: from here on these signals end it as they end any
-// program, and at once if one is already waiting.
+// program, at once if one is already pending.
 void release_stop_signals();
 
 // Whether this process was asked to stop. The signal may reach the ranks at different times, or
