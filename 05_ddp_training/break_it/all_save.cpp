@@ -3,7 +3,7 @@
 //          file. What does the file contain while both are writing, and at the end?
 // You see: when rank 1 opens the file, it becomes empty, so a job killed at this moment leaves
 //          an empty file, even if both ranks write the same bytes. At the end the file is half
-//          rank 0's and half rank 1's, which its checksum reveals. A reader that checks no
+//          rank 0's and half rank 1's, which its checksum reveals. A reader that verifies no
 //          checksum would load it.
 // Why:     opening a file for writing empties it, and each writer has its own position in it.
 //          Messages force this order, so that the symptom appears every time, but an operating

@@ -98,8 +98,8 @@ std::vector<Range> parse_ranges(const Json& header, std::size_t data_bytes,
     range.begin = whole_number(offsets->front(), what + ": its offset");
     range.end = whole_number(offsets->back(), what + ": its offset");
     if (range.begin > range.end || range.end > data_bytes) {
-      throw Error(
-          fmt::format("{}: bytes {} to {} of {}", what, range.begin, range.end, data_bytes));
+      throw Error(fmt::format("{}: its offsets are {} and {}, but there are {} bytes", what,
+                              range.begin, range.end, data_bytes));
     }
     if (bytes_of(numel(range.shape), sizeof(float)) != range.end - range.begin) {
       throw Error(fmt::format("{} {} does not take {} bytes", what, to_string(range.shape),
