@@ -176,12 +176,12 @@ TEST_CASE("--deterministic is refused where it cannot be had", "[lesson05]") {
        "--deterministic: a batch of 20 over all ranks (--global-batch) is not divisible by 8"},
       {4, "--global-batch 30", "--global-batch: 30 is not divisible by 4 ranks"},
       {2, "--backend mpi",
-       "--deterministic: adds gradients in its own fixed tree, not with --backend mpi"},
+       "--deterministic: adds gradients in its own fixed tree and cannot use --backend mpi"},
       {2, "--device cpu --backend mpi-nonblocking",
-       "--deterministic: adds gradients in its own fixed tree, not with --backend "
+       "--deterministic: adds gradients in its own fixed tree and cannot use --backend "
        "mpi-nonblocking"},
       {2, "--backend nccl",
-       "--deterministic: adds gradients in its own fixed tree, not with --backend nccl"},
+       "--deterministic: adds gradients in its own fixed tree and cannot use --backend nccl"},
       {2, "--algorithm ring",
        "--deterministic: adds all gradients at once in its own fixed tree, without "
        "--algorithm"},
