@@ -170,8 +170,8 @@ TEST_CASE("--deterministic is refused where it cannot be had", "[lesson05]") {
       {7, "", "--deterministic: 7 ranks"},
       {16, "", "--deterministic: 16 ranks"},
       {2, "--batch-size 6",
-       "--deterministic: a batch of 12 over all ranks (--batch-size times ranks) does not "
-       "divide by 8"},
+       "--deterministic: a batch of 12 over all ranks (--batch-size times ranks) is not "
+       "divisible by 8"},
       {2, "--global-batch 20",
        "--deterministic: a batch of 20 over all ranks (--global-batch) is not divisible by 8"},
       {4, "--global-batch 30", "--global-batch: 30 is not divisible by 4 ranks"},
@@ -189,7 +189,8 @@ TEST_CASE("--deterministic is refused where it cannot be had", "[lesson05]") {
       {2, "--bucket-cap-mb 4",
        "--deterministic: adds all gradients at once in its own fixed tree, without "
        "--bucket-cap-mb"},
-      {2, "--data-parallel naive", "--deterministic: and --data-parallel naive exclude"},
+      {2, "--data-parallel naive",
+       "--deterministic: cannot be combined with --data-parallel naive"},
       {2, "--overlap",
        "--deterministic: sends only after backward, so it cannot use --overlap"},
       {2, "--accumulate 2", "--deterministic: cannot be combined with --accumulate above 1"},

@@ -40,7 +40,8 @@ TEST_CASE("what cannot be gone on from is refused, and nothing is touched", "[fa
   refused(flags + "--resume --optimizer sgd", "--resume: --lr: 0.01");
   refused(flags + "--resume --layers 6,7,10",
           "--resume: " + (folder / "run.st") + ": 0.weight is");
-  refused(flags + "--resume --init " + (folder / "run.st"), "--init: and --resume exclude");
+  refused(flags + "--resume --init " + (folder / "run.st"),
+          "--init: cannot be combined with --resume");
   refused(base + "--init " + (folder / "none.st"), "--init: there is no file");
   refused(base + "--init " + (folder / "flipped.st"), "--init: " + (folder / "flipped.st"));
   refused("--evaluate", "--evaluate: needs the parameters of --init");
