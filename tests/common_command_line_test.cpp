@@ -49,7 +49,7 @@ struct Flags {
 
 }  // namespace
 
-TEST_CASE("good flags are read, and absent ones keep their defaults") {
+TEST_CASE("valid flags are read, and absent flags keep their defaults") {
   Flags flags;
   REQUIRE_FALSE(flags.parse({"--number", "-5", "--size=010", "--rate", "1e-3", "--kind", "tree",
                              "--loud", "--hidden", "3,1,4"}));
@@ -65,7 +65,7 @@ TEST_CASE("good flags are read, and absent ones keep their defaults") {
   CHECK_FALSE(flags.command_line.given("--file"));
 }
 
-TEST_CASE("the last of repeated flags wins") {
+TEST_CASE("if a flag is repeated, its last value wins") {
   Flags flags;
   REQUIRE_FALSE(
       flags.parse({"--size", "3", "--hidden", "5", "--size", "4", "--hidden", "6,7"}));
@@ -73,7 +73,7 @@ TEST_CASE("the last of repeated flags wins") {
   CHECK(flags.hidden == std::vector<std::size_t>{6, 7});
 }
 
-TEST_CASE("absurd flags are refused by name") {
+TEST_CASE("invalid flags are refused by name") {
   using Words = std::vector<std::string>;
   const auto check_refused = [](const Words& words) {
     Flags flags;
@@ -112,7 +112,7 @@ TEST_CASE("absurd flags are refused by name") {
   }
 }
 
-TEST_CASE("help and version leave with status 0") {
+TEST_CASE("--help and --version exit with status 0") {
   const auto leave = [](const char* word) {
     const auto exit = Flags().parse({word});
     REQUIRE(exit.has_value());
@@ -130,7 +130,7 @@ TEST_CASE("help and version leave with status 0") {
   CHECK(leave("--version") == "prog " DIST_VERSION "\n");
 }
 
-TEST_CASE("checks run after all flags are read, and their error is bad usage") {
+TEST_CASE("checks run after all flags are read, and a failed check is bad usage") {
   Flags flags;
   int runs = 0;
   flags.command_line.check([&] {

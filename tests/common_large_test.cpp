@@ -30,7 +30,7 @@ Tensor whole_numbers(std::size_t rows, std::size_t columns, int salt) {
 
 }  // namespace
 
-TEST_CASE("gemm is exact on whole numbers at the sizes of layers") {
+TEST_CASE("gemm is exact on whole numbers, at the sizes of real layers") {
   const auto t = [](bool yes) { return yes ? Transpose::yes : Transpose::no; };
   const Stream one(Device{}), two(Device{}, 2);
   // The second is just below the size at which the choice changes. The third is not square.
@@ -62,7 +62,7 @@ TEST_CASE("gemm is exact on whole numbers at the sizes of layers") {
   }
 }
 
-TEST_CASE("memory for large tensors is zero, and begins where a huge page can") {
+TEST_CASE("memory for large tensors is zeroed and begins at a huge page's boundary") {
   constexpr std::size_t kHugePage = 2U << 20;
   for (const std::size_t bytes :
        {kHugePage - 1, kHugePage, kHugePage + 1, 3 * kHugePage + 777}) {

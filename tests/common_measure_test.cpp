@@ -24,14 +24,14 @@ using namespace dist;
 using dist::test::kMost;
 using dist::test::kNaN;
 
-TEST_CASE("the median is the middle, or the mean of the middle two") {
+TEST_CASE("the median is the middle value, or the mean of the middle two") {
   CHECK(median({}) == 0.0);
   CHECK(median({9.0, 1.0, 5.0}) == 5.0);
   CHECK(median({9.0, 1.0, 4.0, 6.0}) == 5.0);
   CHECK(median({2.0, 100.0}) == 51.0);
 }
 
-TEST_CASE("the slowest rank is named if it is unlike the others") {
+TEST_CASE("the slowest rank is named if it clearly differs from the others") {
   const auto slowest_of = [](std::vector<double> busy) { return slowest(busy); };
   REQUIRE(slowest_of({1.0, 1.1, 2.2, 0.9}));
   CHECK(slowest_of({1.0, 1.1, 2.2, 0.9})->rank == 2);
@@ -46,7 +46,7 @@ TEST_CASE("the slowest rank is named if it is unlike the others") {
   }
 }
 
-TEST_CASE("a sweep starts and ends where it is told to") {
+TEST_CASE("a sweep starts and ends at the requested sizes") {
   using Sizes = std::vector<std::size_t>;
   CHECK(sweep(4, 64) == Sizes{4, 16, 64});
   CHECK(sweep(4, 100) == Sizes{4, 16, 64, 100});
@@ -58,7 +58,7 @@ TEST_CASE("a sweep starts and ends where it is told to") {
   CHECK(sweep(kMost / 8, kMost) == Sizes{kMost / 8, 4 * (kMost / 8), kMost});
 }
 
-TEST_CASE("timing leaves the preparation out and warms up once") {
+TEST_CASE("timing excludes the preparation and warms up once") {
   double least = 1;
   // A busy machine may slow down some tries. A preparation counted by mistake would slow down
   // all.
@@ -82,7 +82,7 @@ TEST_CASE("timing leaves the preparation out and warms up once") {
   CHECK(least < 0.1);
 }
 
-TEST_CASE("numbers in JSON rows keep what a float32 holds, and sizes are exact") {
+TEST_CASE("numbers in JSON rows have enough digits for a float32, and sizes are exact") {
   CHECK(significant(1.0 / 3.0) == 0.333333333);
   CHECK(significant(-123456789012.0) == -123456789000.0);
   CHECK(std::isnan(significant(double{kNaN})));
@@ -100,7 +100,7 @@ TEST_CASE("numbers in JSON rows keep what a float32 holds, and sizes are exact")
   CHECK(format_bytes(std::size_t{1} << 40) == "1024 GiB");
 }
 
-TEST_CASE("hashes are the published functions and see every bit") {
+TEST_CASE("hashes match the published functions and depend on every bit") {
   const std::vector<float> abcd{std::bit_cast<float>(0x64636261U)};
   CHECK(sha256({}) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(sha256(abcd) == "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589");
@@ -123,14 +123,14 @@ TEST_CASE("hashes are the published functions and see every bit") {
   CHECK(fingerprint(abcd, before) != fingerprint(abcd));
 }
 
-TEST_CASE("a count that MPI cannot take is refused") {
+TEST_CASE("a count that is too large for MPI is refused") {
   constexpr std::size_t kLargest = std::numeric_limits<int>::max();
   CHECK(mpi_count(kLargest) == std::numeric_limits<int>::max());
   CHECK_THROWS_AS(mpi_count(kLargest + 1), Error);
   CHECK_THROWS_AS(mpi_count((std::size_t{1} << 32) + 5), Error);  // would wrap around to 5
 }
 
-TEST_CASE("what is printed gives a terminal no orders") {
+TEST_CASE("printed text cannot control the terminal") {
   CHECK(printable("plain \"text\", ü and \xe2\x82\xac") ==
         "plain \"text\", ü and \xe2\x82\xac");
   CHECK(printable("\x1b[2Jgone\n\x7f") == "\\x1b[2Jgone\\x0a\\x7f");
@@ -140,7 +140,7 @@ TEST_CASE("what is printed gives a terminal no orders") {
   CHECK(Json{{"file", "\xff"}}.dump() == "{\"file\":\"\xef\xbf\xbd\"}");
 }
 
-TEST_CASE("the count of wrong numbers sees a NaN and one rank taken for another") {
+TEST_CASE("the count of wrong numbers includes NaN and numbers of the wrong rank") {
   std::vector<float> data(2000);
   fill_tracer_numbers(data, 2);
   const auto expected = [](std::size_t i) { return double{tracer_number(2, i)}; };

@@ -54,7 +54,7 @@ std::vector<float> normal(std::size_t n, Generator& generator) {
 
 }  // namespace
 
-TEST_CASE("the generator gives PyTorch's raw numbers") {
+TEST_CASE("the generator produces PyTorch's raw numbers") {
   const auto file = golden("rng.json");
   for (const auto& entry : file.at("mt19937")) {
     const auto seed = entry.at("seed").get<std::uint64_t>();  // -1 becomes 2^64 - 1
@@ -100,7 +100,7 @@ TEST_CASE("every distribution gives PyTorch's numbers from a fresh generator") {
   CHECK_THROWS_AS(randint(4, -4, 1, generator), Error);
 }
 
-TEST_CASE("calls that share a generator consume what PyTorch's consume") {
+TEST_CASE("calls that share a generator draw as many numbers as PyTorch's do") {
   const auto file = golden("rng.json");
   for (const auto& sequence : file.at("sequences")) {
     Generator generator(sequence.at("seed").get<std::uint64_t>());
@@ -128,7 +128,7 @@ TEST_CASE("calls that share a generator consume what PyTorch's consume") {
   }
 }
 
-TEST_CASE("linear layers begin with PyTorch's weights") {
+TEST_CASE("linear layers start with PyTorch's weights") {
   const auto file = golden("linear.json");
   for (const auto& entry : file.at("cases")) {
     Generator generator(entry.at("seed").get<std::uint64_t>());

@@ -19,7 +19,7 @@ using namespace dist;
 using dist::test::kMost;
 using dist::test::kNaN;
 
-TEST_CASE("memory is aligned and zeroed, also where old numbers lay") {
+TEST_CASE("memory is aligned and zeroed, even if it was used before") {
   for (const std::size_t count : {0, 1, 15, 16, 17, 1000, 100'003}) {
     CAPTURE(count);
     for (int round = 0; round < 3; ++round) {  // the heap reuses a freed block
@@ -36,7 +36,7 @@ TEST_CASE("memory is aligned and zeroed, also where old numbers lay") {
   CHECK_THROWS_AS(allocate(kMost, Device{}), Error);
 }
 
-TEST_CASE("narrow, view and rows are windows on the same numbers") {
+TEST_CASE("narrow, view and rows give access to the same numbers") {
   const Tensor whole({4, 6}, Device{});
   fill_tracer_numbers(whole.span(), 3);
   const Tensor part = whole.narrow(5, 3);
@@ -63,7 +63,7 @@ TEST_CASE("narrow, view and rows are windows on the same numbers") {
   CHECK(to_string(Shape{64, 784}) == "(64, 784)");
 }
 
-TEST_CASE("a window keeps the memory under it alive") {
+TEST_CASE("a view keeps its memory alive") {
   auto owner = std::make_shared<std::vector<float>>(10, 2.5F);
   const std::weak_ptr<std::vector<float>> watch = owner;
   Tensor window =
@@ -74,7 +74,7 @@ TEST_CASE("a window keeps the memory under it alive") {
   CHECK(watch.expired());
 }
 
-TEST_CASE("gemm multiplies every shape in every transposition") {
+TEST_CASE("gemm multiplies every shape with every combination of transposes") {
   const auto t = [](bool yes) { return yes ? Transpose::yes : Transpose::no; };
   Generator generator(5);
   const auto random = [&](Shape shape) {
@@ -125,7 +125,7 @@ TEST_CASE("gemm multiplies every shape in every transposition") {
   }
 }
 
-TEST_CASE("memory larger than any machine's is refused, not wrapped around") {
+TEST_CASE("a size that no machine's memory can hold is refused instead of wrapping around") {
   constexpr std::size_t kHuge = std::size_t{1} << 62;
   CHECK_THROWS_AS(Buffer<double>(kHuge / 2 + 1, Device{}), Error);
   CHECK_THROWS_AS(Tensor({kHuge}, Device{}), Error);
@@ -133,7 +133,7 @@ TEST_CASE("memory larger than any machine's is refused, not wrapped around") {
   CHECK_THROWS_AS(Buffer<char>(kHuge, Device{}), Error);
 }
 
-TEST_CASE("gemm refuses shapes that do not fit") {
+TEST_CASE("gemm refuses shapes that do not match") {
   const Stream stream(Device{});
   const auto multiply = [&](Transpose ta, Transpose tb, Shape a, Shape b, Shape c) {
     gemm(stream, ta, tb, 1, Tensor(a, Device{}), Tensor(b, Device{}), 0, Tensor(c, Device{}));

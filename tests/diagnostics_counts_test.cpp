@@ -57,7 +57,7 @@ class Strict {
 
 }  // namespace
 
-TEST_CASE("MPI's calls are the watch's, and PMPI's are MPI's") {
+TEST_CASE("MPI_ functions are the watch's, and PMPI_ functions are MPI's") {
   const std::string mine = file_of(watch_table());
   const std::string library = file_of(&PMPI_Send);
   REQUIRE(mine != library);
@@ -73,7 +73,7 @@ TEST_CASE("MPI's calls are the watch's, and PMPI's are MPI's") {
   CHECK(file_of(&MPI_Get_count) == library);  // a call that it does not intercept
 }
 
-TEST_CASE("the ring sends 2(N-1) messages, 2(N-1)/N of the tensor, to the right only") {
+TEST_CASE("the ring sends 2(N-1) messages with 2(N-1)/N of the tensor, only to the right") {
   const std::uint64_t steps = 2 * (ranks() - 1);
   for (const std::size_t factor : {0, 1, 5, 50'000}) {
     const std::size_t count = factor * ranks();
@@ -91,7 +91,7 @@ TEST_CASE("the ring sends 2(N-1) messages, 2(N-1)/N of the tensor, to the right 
   CHECK(traffic.messages_per_rank == steps);
 }
 
-TEST_CASE("the other all-reduces cost what they say") {
+TEST_CASE("the counts of the other all-reduces match their formulas") {
   constexpr std::size_t kCount = 1000;
   constexpr std::uint64_t kBytes = kCount * sizeof(float);
   const Traffic naive = traffic_of_all_reduce(AllReduceAlgorithm::naive, kCount);
@@ -114,7 +114,7 @@ TEST_CASE("the other all-reduces cost what they say") {
   CHECK(mpi.collectives == 1);
 }
 
-TEST_CASE("broadcasts take N-1, ceil(lg N) and segments + N - 2 rounds") {
+TEST_CASE("flat, tree and pipeline take N-1, ceil(lg N) and segments + N - 2 rounds") {
   constexpr std::size_t kCount = 4'000'000;  // several segments of the pipeline
   constexpr std::uint64_t kBytes = kCount * sizeof(float);
   const Traffic flat = traffic_of_broadcast(BroadcastAlgorithm::flat, kCount);
@@ -138,7 +138,7 @@ TEST_CASE("broadcasts take N-1, ceil(lg N) and segments + N - 2 rounds") {
   CHECK(pipeline.bytes_per_rank == (ranks() > 1 ? kBytes : 0));
 }
 
-TEST_CASE("a count sees neither what surrounds it nor what it does itself") {
+TEST_CASE("a count includes neither earlier messages nor its own") {
   const Traffic nothing = counted(world(), [] {});
   CHECK(nothing == Traffic{});
   std::vector<float> data(8);
@@ -150,14 +150,14 @@ TEST_CASE("a count sees neither what surrounds it nor what it does itself") {
   CHECK(barrier.collectives == 1);
 }
 
-TEST_CASE("a count ends with an exception, and does not nest") {
+TEST_CASE("an exception ends a count, and counts cannot be nested") {
   CHECK_THROWS_AS(counted(world(), [] { throw Error("on purpose"); }), Error);
   CHECK_THROWS_AS(counted(world(), [] { counted(world(), [] {}); }), Error);
   CHECK(counted(world(), [] {}) == Traffic{});
   CHECK_FALSE(watch_table()->is_observing());
 }
 
-TEST_CASE("all ranks get the same count of a split communicator, in its own ranks") {
+TEST_CASE("in a split communicator all ranks get the same count, with its rank numbers") {
   // The odd and the even ranks form their own rings, in the opposite direction to the world's.
   const Communicator part = world().split(world().rank() % 2, -world().rank());
   std::vector<float> data(12);
@@ -170,7 +170,7 @@ TEST_CASE("all ranks get the same count of a split communicator, in its own rank
   CHECK(part.all_agree(traffic.messages_per_rank == 2 * (size - 1)));
 }
 
-TEST_CASE("non-blocking messages are counted from their start to their wait") {
+TEST_CASE("a non-blocking message counts from its start to its wait") {
   // Every rank sends right and left at once, so its two receives share one port.
   std::vector<float> out(4);
   std::vector<float> from_left(4);
@@ -192,7 +192,7 @@ TEST_CASE("non-blocking messages are counted from their start to their wait") {
   }
 }
 
-TEST_CASE("a rank sends one message at a time, however many it starts at once") {
+TEST_CASE("a rank sends one message at a time, no matter how many it starts at once") {
   float number = 0;
   const Traffic traffic = counted(world(), [&] {
     if (world().rank() > 0) {
@@ -209,7 +209,7 @@ TEST_CASE("a rank sends one message at a time, however many it starts at once") 
   CHECK(traffic.rounds == ranks() - 1);
 }
 
-TEST_CASE("a receive from anyone is counted as one from whom it was") {
+TEST_CASE("a receive from any source is counted for its actual sender") {
   float number = 0;
   const Traffic traffic = counted(world(), [&] {
     if (world().rank() > 0) MPI_Send(&number, 1, MPI_FLOAT, 0, 5, world().get());
@@ -245,7 +245,7 @@ TEST_CASE("strict sends change neither results nor counts") {
   }
 }
 
-TEST_CASE("a strict MPI_Sendrecv gives the receive's status") {
+TEST_CASE("a strict MPI_Sendrecv returns the status of its receive") {
   const Strict strict;
   int out = 100 + world().rank();
   int in = -1;
@@ -260,7 +260,7 @@ TEST_CASE("a strict MPI_Sendrecv gives the receive's status") {
   CHECK(count == 1);
 }
 
-TEST_CASE("a communicator has one id on all its ranks, and another than any other") {
+TEST_CASE("a communicator's id is the same on all its ranks and differs from any other's") {
   const Communicator a = world().split(world().rank() % 2, 0);
   const Communicator b = world().split(0, 0);
   const auto id = [](const Communicator& comm) { return watch_table()->id_of(comm.get()); };

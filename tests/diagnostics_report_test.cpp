@@ -33,7 +33,7 @@ RankView in_call(int rank, Call call, std::vector<OperationView> operations,
 
 }  // namespace
 
-TEST_CASE("an exchange under way is no cycle") {
+TEST_CASE("an exchange in progress is not a cycle") {
   // Both have sent and both have posted their receive, so neither waits for the other.
   const auto exchange = [](int rank, int peer) {
     return in_call(rank, Call::MPI_Sendrecv,
@@ -51,13 +51,13 @@ TEST_CASE("an exchange under way is no cycle") {
                  "MPI_Sendrecv to 0 and from 0 (4 KiB, tag 0): cycle 0 -> 1 -> 0\n"));
 }
 
-TEST_CASE("a wait for a rank of another host is told, and leads to no cycle") {
+TEST_CASE("a wait for a rank on a different host is reported, but not as a cycle") {
   const std::string report = describe_hang(
       {in_call(4, Call::MPI_Recv, {operation(OperationKind::receive, Call::MPI_Recv, 2, 7)})});
   CHECK(report == "hang: rank 4 in MPI_Recv from 2 (4 KiB, tag 7)\n");
 }
 
-TEST_CASE("a rank is called slow after a second of work, not before") {
+TEST_CASE("a rank is reported as slow after a second of work, not before") {
   std::vector<RankView> ranks(3);
   for (int i = 0; i < 3; ++i) ranks[static_cast<std::size_t>(i)].rank = 4 + i;
   ranks[0].computed_s = ranks[2].computed_s = 0.6;
@@ -70,7 +70,7 @@ TEST_CASE("a rank is called slow after a second of work, not before") {
   CHECK(describe_slowest({}).empty());
 }
 
-TEST_CASE("sends that do not wait are no part of a cycle, longer cycles are found") {
+TEST_CASE("sends that do not wait are not part of a cycle, and longer cycles are found") {
   const auto send = [](int rank, int to) {
     return in_call(rank, Call::MPI_Ssend,
                    {operation(OperationKind::send, Call::MPI_Ssend, to)});

@@ -10,7 +10,7 @@
 using namespace dist;
 using namespace dist::test;
 
-TEST_CASE("a send or receive that is not waited for is unfinished until it is") {
+TEST_CASE("a send or receive is unfinished until it has been waited for") {
   float out = 1;
   float in = 0;
   std::vector<MPI_Request> requests(2, MPI_REQUEST_NULL);
@@ -32,7 +32,7 @@ TEST_CASE("a send or receive that is not waited for is unfinished until it is") 
   CHECK(whole.messages == ranks);
 }
 
-TEST_CASE("blocking calls and tests that succeed leave nothing unfinished") {
+TEST_CASE("blocking calls and successful tests leave nothing unfinished") {
   float out = 1;
   float in = 0;
   const Traffic traffic = counted(world(), [&] {

@@ -29,14 +29,14 @@ void check_diagnosed(const std::string& flags, const std::vector<std::string>& r
 
 }  // namespace
 
-TEST_CASE("two synchronous sends, head to head, are a cycle", "[hang]") {
+TEST_CASE("two ranks that send to each other synchronously form a cycle", "[hang]") {
   check_diagnosed("head-to-head",
                   {"rank 0 in MPI_Ssend to 1 (1 MiB, tag 3); rank 1 in MPI_Ssend to 0 (1 MiB, "
                    "tag 3): cycle 0 -> 1 -> 0\n"},
                   2);
 }
 
-TEST_CASE("a ring of sends lives on MPI's buffers, and --strict takes them away", "[hang]") {
+TEST_CASE("a ring of sends depends on MPI's buffers, which --strict takes away", "[hang]") {
   CHECK(mpirun(3, kHangs, "--case ring-of-sends --timeout 1").status == 0);
   check_diagnosed("ring-of-sends --strict",
                   {"rank 0 in MPI_Send to 1 (16 B, tag 0); rank 1 in MPI_Send to 2 (16 B, tag "
@@ -44,11 +44,11 @@ TEST_CASE("a ring of sends lives on MPI's buffers, and --strict takes them away"
                   3);
 }
 
-TEST_CASE("a wrong tag is named beside the one that was sent", "[hang]") {
+TEST_CASE("a wrong tag is reported together with the tag that was sent", "[hang]") {
   check_diagnosed("wrong-tag", {"rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8\n"});
 }
 
-TEST_CASE("a message on another communicator is told from one that was never sent", "[hang]") {
+TEST_CASE("a message on the wrong communicator is distinguished from one never sent", "[hang]") {
   check_diagnosed("other-communicator", {"rank 1 waits for tag 0 from rank 3; rank 3 has sent "
                                          "tag 0 on another communicator\n"});
 }
@@ -61,13 +61,13 @@ TEST_CASE("a rank that skips a collective is named with the last one it entered"
                    "seen in #6 (MPI_Barrier)\n"});
 }
 
-TEST_CASE("different collectives in one place are told apart", "[hang]") {
+TEST_CASE("different collectives at the same position are told apart", "[hang]") {
   check_diagnosed("other-collective",
                   {"ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 is in MPI_Bcast #1 (4 "
                    "B, root 0)\n"});
 }
 
-TEST_CASE("a rank that has finished sends no more", "[hang]") {
+TEST_CASE("a wait for a rank that has finished is reported", "[hang]") {
   check_diagnosed("from-finished", {"rank 0 in MPI_Recv from 1 (16 B, tag 0)\n",
                                     "rank 1 has already finished (MPI_Finalize)\n"});
 }
@@ -82,19 +82,19 @@ TEST_CASE("a stopped rank is named, and does not outlive the job", "[hang]") {
                    "rank 0 is stopped (SIGSTOP) outside MPI calls"});
 }
 
-TEST_CASE("a rank that computes for ever is named with its last call", "[hang]") {
+TEST_CASE("a rank that computes forever is named with its last call", "[hang]") {
   check_diagnosed("spinning", {"ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 never",
                                "rank 2 has made no MPI call for 1."});
 }
 
-TEST_CASE("a wait says what its requests are for, a poll as well", "[hang]") {
+TEST_CASE("a wait says what its requests are for, and so does a poll", "[hang]") {
   check_diagnosed("requests",
                   {"rank 0 in MPI_Waitall for MPI_Irecv from 1 (16 B, tag 5) and "
                    "MPI_Irecv from 2 (32 B, tag 6); rank 1 in MPI_Barrier #1: cycle"});
   check_diagnosed("polling", {"rank 0 asking MPI_Test for MPI_Irecv from 1 (16 B, tag 5);"});
 }
 
-TEST_CASE("a chain of waits is no cycle", "[hang]") {
+TEST_CASE("a chain of waits is not a cycle", "[hang]") {
   check_diagnosed(
       "chain",
       {"rank 0 in MPI_Recv from 3 (16 B, tag 0)\n", "rank 1 has made no MPI call for",
@@ -102,14 +102,14 @@ TEST_CASE("a chain of waits is no cycle", "[hang]") {
   CHECK_FALSE(mpirun(4, kHangs, "--case chain --timeout 1").says("cycle"));
 }
 
-TEST_CASE("operations of ours are named and numbered as MPI's are", "[hang]") {
+TEST_CASE("our own operations are named and numbered like MPI's", "[hang]") {
   check_diagnosed("named --strict",
                   {"ranks 1, 3 are in all_reduce #7 (bucket 2: 2.weight, 2.bias); rank 2 "
                    "never entered it, last seen in #6\n",
                    "rank 2 has made no MPI call for"});
 }
 
-TEST_CASE("a patient wait is told as any other, with its operation and its peer", "[hang]") {
+TEST_CASE("a patient wait is reported like any other, with its operation and its peer", "[hang]") {
   check_diagnosed("named-patiently --strict",
                   {"ranks 1, 3 are in all_reduce #7 (bucket 2: 2.weight, 2.bias); rank 2 "
                    "never entered it, last seen in #6\n",
@@ -117,7 +117,7 @@ TEST_CASE("a patient wait is told as any other, with its operation and its peer"
                    "(bucket 2: 2.weight, 2.bias)\n"});
 }
 
-TEST_CASE("the rank for which the others waited before is named, and no other", "[hang]") {
+TEST_CASE("only the rank that the others waited for before the hang is named as slow", "[hang]") {
   const std::string slow = "hang: before that, the others waited for rank ";
   const CommandResult unlike = mpirun(4, kHangs, "--case slow-rank --timeout 5");
   INFO(unlike.err);
@@ -129,7 +129,7 @@ TEST_CASE("the rank for which the others waited before is named, and no other", 
   CHECK_FALSE(alike.says(slow));
 }
 
-TEST_CASE("a rank that never starts MPI is missed by the others", "[start]") {
+TEST_CASE("a rank that never starts MPI is reported by the others", "[start]") {
   // A start gets 30 s, even if the time-out is shorter.
   const CommandResult result = run_command(
       "mpirun -np 2 sh -c 'test $OMPI_COMM_WORLD_RANK = 0 || exec sleep 100; exec "
@@ -141,13 +141,13 @@ TEST_CASE("a rank that never starts MPI is missed by the others", "[start]") {
         std::string::npos);
 }
 
-TEST_CASE("a wait in shared memory is told, with whom it waits for", "[hang]") {
+TEST_CASE("a wait in shared memory is reported with the rank that it waits for", "[hang]") {
   check_diagnosed("shared-memory",
                   {"rank 0 in MPI_Barrier #1; rank 1 in a flag in shared memory, waiting for "
                    "rank 0: cycle 0 -> 1 -> 0\n"});
 }
 
-TEST_CASE("slow is no hang, and the watch can be switched off", "[hang]") {
+TEST_CASE("a slow run is not a hang, and the watch can be switched off", "[hang]") {
   for (const std::string flags :
        {"slow --timeout 1.5", "slow-waits --timeout 1.5", "slow --timeout 0"}) {
     const CommandResult result = mpirun(3, kHangs, "--case " + flags);

@@ -43,7 +43,7 @@ std::map<int, std::string> hosts_in(const json& trace) {
 
 }  // namespace
 
-TEST_CASE("nothing of two hosts is left when their script is killed", "[hosts]") {
+TEST_CASE("nothing is left of the two hosts when their script is killed", "[hosts]") {
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const std::string f = folder.path().string();
@@ -59,7 +59,7 @@ TEST_CASE("nothing of two hosts is left when their script is killed", "[hosts]")
   CHECK(result.out == "all have ended\n");
 }
 
-TEST_CASE("the five programs give right results on two hosts", "[hosts]") {
+TEST_CASE("the five programs give correct results on two hosts", "[hosts]") {
   if (!there_are_two_hosts()) return;
   for (const int ranks_per_host : {1, 2}) {
     for (const std::string program :
@@ -90,7 +90,7 @@ TEST_CASE("two hosts share no memory", "[hosts]") {
   }
 }
 
-TEST_CASE("the eager limits within a host and between hosts are TCP's and shared memory's",
+TEST_CASE("the eager limits are shared memory's within a host and TCP's between hosts",
           "[hosts]") {
   if (!there_are_two_hosts()) return;
   const CommandResult result = on_two_hosts(2, "send_recv", "--act eager --json");
@@ -107,7 +107,7 @@ TEST_CASE("the eager limits within a host and between hosts are TCP's and shared
   CHECK(rows[0]["eager_limit_bytes"].get<std::size_t>() < limit);
 }
 
-TEST_CASE("a trace holds the ranks of both hosts, on one clock", "[hosts]") {
+TEST_CASE("a trace contains the ranks of both hosts, on one clock", "[hosts]") {
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const CommandResult result = on_two_hosts(
@@ -142,7 +142,7 @@ TEST_CASE("a trace holds the ranks of both hosts, on one clock", "[hosts]") {
   CHECK(between > 0);
 }
 
-TEST_CASE("each host tells of its own ranks when a job hangs on both", "[hosts]") {
+TEST_CASE("each host reports about its own ranks when a job hangs on both", "[hosts]") {
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const CommandResult result = on_two_hosts(
@@ -179,7 +179,7 @@ json traced(const std::string& flags, const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("overlap changes when gradients travel, and no number", "[hosts]") {
+TEST_CASE("overlap changes when gradients are sent, but not their values", "[hosts]") {
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const json with = traced("--overlap", folder / "with.json");
@@ -224,7 +224,7 @@ TEST_CASE("overlap changes when gradients travel, and no number", "[hosts]") {
   }
 }
 
-TEST_CASE("non-blocking all-reduces end in the wait, not in backward", "[hosts]") {
+TEST_CASE("non-blocking all-reduces finish in the wait, not in backward", "[hosts]") {
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const json run = traced("--backend mpi-nonblocking", folder / "t.json");

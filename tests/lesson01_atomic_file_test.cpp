@@ -39,7 +39,7 @@ std::string why_not(const std::vector<OutputFile>& files) {
 
 }  // namespace
 
-TEST_CASE("a file is written under a name of its own, for its owner alone") {
+TEST_CASE("a file is written under a unique name, readable only by its owner") {
   const TemporaryFolder folder;
   const std::string path = folder / "x";
   // Somebody else may have planted a link under a name that is easy to guess.
@@ -76,7 +76,7 @@ TEST_CASE("a replaced file keeps its mode, and a link stays a link") {
   CHECK(mode_of(folder / "elsewhere/x") == 0640);
 }
 
-TEST_CASE("what is not a file is never replaced by one") {
+TEST_CASE("something that is not a regular file is never replaced by one") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "folder");
   ::mkfifo((folder / "pipe").c_str(), 0600);
@@ -92,7 +92,7 @@ TEST_CASE("what is not a file is never replaced by one") {
   CHECK(names_in(folder).size() == 4);
 }
 
-TEST_CASE("two flags cannot name one file, however it is written") {
+TEST_CASE("two flags cannot name the same file, however its path is spelled") {
   const TemporaryFolder folder;
   std::ofstream(folder / "x") << "kept";
   std::filesystem::create_hard_link(folder / "x", folder / "hard");
@@ -109,7 +109,7 @@ TEST_CASE("two flags cannot name one file, however it is written") {
   CHECK(names_in(folder).size() == 4);
 }
 
-TEST_CASE("what a killed writer left goes with the next run, a living one's stays") {
+TEST_CASE("the next run removes what a killed writer left, but not a running writer's file") {
   const TemporaryFolder folder;
   for (const std::string name : {"x.unfinished-dead01", "x.unfinished-alive1", "xx"}) {
     std::ofstream(folder / name) << "half";
@@ -123,7 +123,7 @@ TEST_CASE("what a killed writer left goes with the next run, a living one's stay
   ::close(alive);
 }
 
-TEST_CASE("a write that fails leaves the old file, and nothing beside it") {
+TEST_CASE("a write that fails keeps the old file and leaves nothing else behind") {
   const TemporaryFolder folder;
   write_file_at_once(folder / "x", "old");
   {

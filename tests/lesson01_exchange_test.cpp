@@ -12,7 +12,7 @@
 using namespace dist;
 using namespace dist::test;
 
-TEST_CASE("ping-pong returns the data whole and times above zero") {
+TEST_CASE("ping-pong returns the data unchanged, and times above zero") {
   if (world().size() < 2) return;
   const Stream stream(Device{});
   for (const std::size_t count : {std::size_t{1}, std::size_t{997}, std::size_t{100'003}}) {
@@ -28,7 +28,7 @@ TEST_CASE("ping-pong returns the data whole and times above zero") {
   }
 }
 
-TEST_CASE("every way of an exchange brings the left neighbour's numbers, at every size") {
+TEST_CASE("every kind of exchange delivers the left neighbour's numbers, at every size") {
   if (world().size() < 2) return;
   for (const WayToExchange& way : kWaysToExchange) {
     std::vector<std::size_t> sizes = tricky_sizes();
@@ -43,7 +43,7 @@ TEST_CASE("every way of an exchange brings the left neighbour's numbers, at ever
   }
 }
 
-TEST_CASE("every way of an exchange is one message per rank, to the right") {
+TEST_CASE("every kind of exchange sends one message per rank, to the right") {
   if (world().size() < 2) return;
   for (const WayToExchange& way : kWaysToExchange) {
     const std::vector<float> out = my_numbers(100'003);
@@ -57,7 +57,7 @@ TEST_CASE("every way of an exchange is one message per rank, to the right") {
   }
 }
 
-TEST_CASE("messages up to the eager limit leave without their receive, longer ones do not") {
+TEST_CASE("sends up to the eager limit complete before their receive; longer ones do not") {
   const std::vector<EagerLimit> limits = find_eager_limits(world());
   REQUIRE(all_ranks(limits.size() == (world().size() < 2 ? 0U : 1U)));  // one host
   for (const EagerLimit& limit : limits) {

@@ -48,7 +48,7 @@ class InOwnFolder {
 
 }  // namespace
 
-TEST_CASE("alpha and beta come back from points on a line") {
+TEST_CASE("the fit recovers alpha and beta from points on a line") {
   const LinkCost cost = fit_link_cost(points_on_a_line(11));
   CHECK(close(cost.alpha_s, 2e-6, 1e-9));
   CHECK(close(cost.beta_s_per_byte, 0.5e-9, 1e-9));
@@ -56,7 +56,7 @@ TEST_CASE("alpha and beta come back from points on a line") {
   CHECK(cost.message.size() == 11);
 }
 
-TEST_CASE("one wild measurement, whichever it is, does not move the line") {
+TEST_CASE("a single outlier does not move the line, whichever point it is") {
   for (std::size_t wild = 0; wild < 11; ++wild) {
     for (const double factor : {0.2, 5.0, 100.0}) {
       std::vector<CostPoint> points = points_on_a_line(11);
@@ -70,7 +70,7 @@ TEST_CASE("one wild measurement, whichever it is, does not move the line") {
   }
 }
 
-TEST_CASE("every size counts alike: a kink of the largest does not cost alpha") {
+TEST_CASE("all sizes have equal weight: a kink at the largest does not spoil alpha") {
   // Every point is off by 10 %, up or down. From 1 MiB on, messages take twice as long.
   std::vector<CostPoint> points = points_on_a_line(11);
   for (std::size_t i = 0; i < points.size(); ++i) points[i].seconds *= i % 2 == 0 ? 1.1 : 0.9;
@@ -88,7 +88,7 @@ TEST_CASE("neither alpha nor beta is ever negative") {
   CHECK(fit_link_cost(steep).alpha_s >= 0);
 }
 
-TEST_CASE("too few points, or points that cannot be, have no fit") {
+TEST_CASE("too few points, or impossible ones, have no fit") {
   CHECK_THROWS_AS(fit_link_cost({}), Error);
   CHECK_THROWS_AS(fit_link_cost(points_on_a_line(2)), Error);
   CHECK_THROWS_AS(fit_link_cost({{4, 1e-6}, {4, 1e-6}, {16, 1e-6}}), Error);
@@ -96,7 +96,7 @@ TEST_CASE("too few points, or points that cannot be, have no fit") {
   CHECK_THROWS_AS(fit_link_cost({{4, 1e-6}, {8, std::nan("")}, {16, 1e-6}}), Error);
 }
 
-TEST_CASE("costs are read between the points, and go on as the line does beyond them") {
+TEST_CASE("costs are interpolated between the points and follow the scaled line beyond them") {
   LinkCost cost;
   cost.alpha_s = 1e-6;
   cost.beta_s_per_byte = 1e-9;
@@ -110,7 +110,7 @@ TEST_CASE("costs are read between the points, and go on as the line does beyond 
   CHECK(close(cost.exchange_seconds(1000), 2e-6, 1e-12));
 }
 
-TEST_CASE("what is kept is what is read") {
+TEST_CASE("the costs that were saved are read back") {
   const InOwnFolder folder;
   CHECK_FALSE(load_link_cost().has_value());
   LinkCost cost = fit_link_cost(points_on_a_line(5));
@@ -137,7 +137,7 @@ TEST_CASE("what is kept is what is read") {
   CHECK(std::distance(begin(files), end(files)) == 1);
 }
 
-TEST_CASE("a damaged file is an error that names it, wherever it is cut") {
+TEST_CASE("a damaged or truncated file is an error that names the file") {
   const InOwnFolder folder;
   LinkCost cost = fit_link_cost(points_on_a_line(3));
   cost.exchange = cost.message;
@@ -171,7 +171,7 @@ TEST_CASE("a damaged file is an error that names it, wherever it is cut") {
   CHECK(message_for(std::string(2 << 20, ' ')).find("bytes, where") != std::string::npos);
 }
 
-TEST_CASE("a folder that cannot be written is an error that names the file") {
+TEST_CASE("if the folder cannot be written, the error names the file") {
   const InOwnFolder folder;
   std::ofstream(".learn") << "a file where the folder should be";
   const std::string message =

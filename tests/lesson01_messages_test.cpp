@@ -32,7 +32,7 @@ bool ring_shift_arrives(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("a communicator knows its seats") {
+TEST_CASE("a communicator knows its rank, size and neighbours") {
   const Communicator& comm = world();
   CHECK(comm.right() == (comm.rank() + 1) % comm.size());
   CHECK((comm.left() + 1) % comm.size() == comm.rank());
@@ -40,21 +40,21 @@ TEST_CASE("a communicator knows its seats") {
   CHECK(comm.local_rank() == comm.rank());
 }
 
-TEST_CASE("a verdict that one rank denies is false on all") {
+TEST_CASE("a verdict that is false on one rank is false on all") {
   CHECK(world().all_agree(true));
   for (int denier = 0; denier < world().size(); ++denier) {
     CHECK_FALSE(world().all_agree(world().rank() != denier));
   }
 }
 
-TEST_CASE("a split groups ranks by color, in the order of key") {
+TEST_CASE("a split groups ranks by color and orders them by key") {
   const Communicator part = world().split(world().rank() % 2, -world().rank());
   const int same_parity = (world().size() + 1 - world().rank() % 2) / 2;
   CHECK(part.size() == same_parity);
   CHECK(part.rank() == same_parity - 1 - world().rank() / 2);
 }
 
-TEST_CASE("the raw message goes from rank 0 to rank 1 only") {
+TEST_CASE("the raw message goes only from rank 0 to rank 1") {
   for (const std::size_t count : tricky_sizes()) {
     std::vector<float> numbers = my_numbers(count);
     raw_message(world(), numbers);
@@ -62,7 +62,7 @@ TEST_CASE("the raw message goes from rank 0 to rank 1 only") {
   }
 }
 
-TEST_CASE("the raw ring leaves the sum of ranks 0 .. r on rank r, and of all on rank 0") {
+TEST_CASE("the raw ring leaves the sum of ranks 0 to r on rank r, and the total on rank 0") {
   for (const std::size_t count : tricky_sizes()) {
     std::vector<float> numbers = my_numbers(count);
     raw_ring(world(), numbers);
@@ -92,7 +92,7 @@ TEST_CASE("send and recv carry every size from every rank to every other") {
   }
 }
 
-TEST_CASE("send_recv shifts the ring at once, with every element type") {
+TEST_CASE("send_recv shifts numbers around the ring, with every element type") {
   for (const std::size_t count : {std::size_t{0}, std::size_t{5}, std::size_t{1'000'003}}) {
     CHECK(ring_shift_arrives<float>(count));
     CHECK(ring_shift_arrives<double>(count));
@@ -103,7 +103,7 @@ TEST_CASE("send_recv shifts the ring at once, with every element type") {
   }
 }
 
-TEST_CASE("isend and irecv deliver what stood there when they were waited for") {
+TEST_CASE("isend and irecv have delivered their messages when their waits return") {
   for (const std::size_t count : tricky_sizes()) {
     const std::vector<float> out = my_numbers(count);
     std::vector<float> in(count, -1.0F);
@@ -142,7 +142,7 @@ TEST_CASE("a message shorter than expected is an error, not half a tensor") {
   }
 }
 
-TEST_CASE("a message longer than expected is an error that names MPI's reason") {
+TEST_CASE("a message longer than expected is an error that gives MPI's reason") {
   if (world().size() < 2 || world().rank() > 1) return;
   std::vector<float> numbers = my_numbers(10);
   if (world().rank() == 0) {
@@ -160,7 +160,7 @@ TEST_CASE("a rank that does not exist is an error, not a crash") {
   CHECK_THROWS_AS(send<float>(world(), numbers, world().size()), Error);
 }
 
-TEST_CASE("a request is done when its message is there, and not before") {
+TEST_CASE("a request is done when its message has arrived, and not before") {
   if (world().size() < 2 || world().rank() > 1) return;
   const int peer = 1 - world().rank();
   std::vector<float> numbers = my_numbers(3);
@@ -178,7 +178,7 @@ TEST_CASE("a request is done when its message is there, and not before") {
   }
 }
 
-TEST_CASE("more elements than MPI can count are refused before a byte is touched") {
+TEST_CASE("more elements than MPI can count are refused before any byte is read") {
   char byte = 0;
   const std::size_t count = std::size_t{1} << 31;
   const std::span<char> huge(&byte, count);  // must never be read
@@ -197,7 +197,7 @@ TEST_CASE("rank 1 fails on purpose", "[.rank-1-fails]") {
   REQUIRE(all_ranks(true));
 }
 
-TEST_CASE("all but rank 0 wait for ever on purpose", "[.hangs]") {
+TEST_CASE("all but rank 0 wait forever on purpose", "[.hangs]") {
   std::vector<float> numbers(1);
   if (world().rank() != 0) recv<float>(world(), numbers, 0, /*tag=*/77);
   world().barrier();

@@ -57,7 +57,7 @@ std::vector<bool> errors_of_long_messages(const Communicator& comm) {
 
 }  // namespace
 
-TEST_CASE("patient waits bring every message, and are those of one communicator") {
+TEST_CASE("patient waits deliver every message and apply only to their communicator") {
   const Communicator patient = world().duplicate(WaitPolicy::patient);
   CHECK(patient.wait_policy() == WaitPolicy::patient);
   CHECK(patient.split(0, world().rank()).wait_policy() == WaitPolicy::patient);
@@ -66,7 +66,7 @@ TEST_CASE("patient waits bring every message, and are those of one communicator"
   REQUIRE(all_ranks(all_arrive(world())));
 }
 
-TEST_CASE("patient waits report a message that is too long, as MPI's do") {
+TEST_CASE("patient waits report a message that is too long, as MPI's own waits do") {
   // Open MPI 4.1 does not notice this in every message from a rank to itself.
   if (world().size() == 1) return;
   const Communicator patient = world().duplicate(WaitPolicy::patient);

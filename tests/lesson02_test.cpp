@@ -39,7 +39,7 @@ LinkCost round_link() {
 
 }  // namespace
 
-TEST_CASE("every algorithm brings every root's numbers to all ranks, at every size") {
+TEST_CASE("every algorithm delivers every root's numbers to all ranks, at every size") {
   // A communicator of its own, so that the next test does not receive what a wrong algorithm
   // leaves behind.
   const Communicator own = world().split(0, world().rank());
@@ -57,7 +57,7 @@ TEST_CASE("every algorithm brings every root's numbers to all ranks, at every si
   }
 }
 
-TEST_CASE("a megafloat arrives whole") {
+TEST_CASE("a million floats arrive intact") {
   for (const auto& [name, algorithm] : kBroadcastAlgorithms) {
     const int root = world().size() - 1;
     std::vector<float> data = root_numbers_else_nan(1'000'003, root);
@@ -77,7 +77,7 @@ TEST_CASE("the pipeline works with segments of any size") {
   }
 }
 
-TEST_CASE("broadcasts in a row do not mix") {
+TEST_CASE("consecutive broadcasts do not get mixed up") {
   for (int round = 0; round < 20; ++round) {
     const int root = round % world().size();
     std::vector<std::int64_t> data(3, world().rank() == root ? 100 + round : -1);
@@ -89,7 +89,7 @@ TEST_CASE("broadcasts in a row do not mix") {
   }
 }
 
-TEST_CASE("the pipeline cuts its segments by the link it is given") {
+TEST_CASE("the pipeline chooses its segments by the costs of the link") {
   LinkCost many;  // latency is free: a segment per cache line
   many.alpha_s = 0;
   LinkCost one;  // bytes are free: one segment
@@ -121,7 +121,7 @@ TEST_CASE("after the scatter every seat has its own chunk, whoever is the root")
   }
 }
 
-TEST_CASE("rank 0's costs reach all ranks, and nobody else's count") {
+TEST_CASE("all ranks use rank 0's costs, and nobody else's") {
   LinkCost mine = round_link();
   mine.r2 = 0.75;
   mine.ranks = 5;
@@ -171,7 +171,7 @@ TEST_CASE("no other number of segments would be faster") {
   CHECK(best_segment_bytes(guess, 1 << 20, 4) < 1 << 18);
 }
 
-TEST_CASE("the rounds are those of the formulas") {
+TEST_CASE("the predicted rounds match the formulas") {
   using enum BroadcastAlgorithm;
   const LinkCost link = round_link();
   CHECK(broadcast_rounds(flat, 4, 8, link) == 7);
@@ -189,7 +189,7 @@ TEST_CASE("the rounds are those of the formulas") {
   CHECK_FALSE(broadcast_rounds(mpi, 4, 8, link).has_value());
 }
 
-TEST_CASE("the rounds that a run takes are those of the formulas, for every root and size") {
+TEST_CASE("a run takes as many rounds as the formulas say, for every root and size") {
   const LinkCost link = round_link();
   for (const auto& [name, algorithm] : kBroadcastAlgorithms) {
     if (algorithm == BroadcastAlgorithm::mpi) continue;
@@ -207,7 +207,7 @@ TEST_CASE("the rounds that a run takes are those of the formulas, for every root
   }
 }
 
-TEST_CASE("messages, bytes and peers are those of each algorithm") {
+TEST_CASE("messages, bytes and peers are as expected for each algorithm") {
   using enum BroadcastAlgorithm;
   const LinkCost link = round_link();
   const int size = world().size();
@@ -250,7 +250,7 @@ TEST_CASE("messages, bytes and peers are those of each algorithm") {
   CHECK(traffic_of(mpi).collectives == 1);
 }
 
-TEST_CASE("the predictions are those of the formulas") {
+TEST_CASE("the predicted times match the formulas") {
   using enum BroadcastAlgorithm;
   const LinkCost link = round_link();
   constexpr std::size_t kBytes = 80'000;

@@ -36,7 +36,7 @@ Machine flat(int ranks) {
 
 }  // namespace
 
-TEST_CASE("the model is the table of the books, with straight lines") {
+TEST_CASE("with straight lines, the model gives the textbook formulas") {
   for (const int p : {2, 3, 4, 7, 8, 64, 1000}) {
     for (const double n : {0.0, 4.0, 1000.0, 1048576.0}) {
       CHECK(close(predicted(AllReduceAlgorithm::naive, n, p),
@@ -69,7 +69,7 @@ TEST_CASE("nothing is predicted to be faster than the lower bound") {
   }
 }
 
-TEST_CASE("played step by step, flat machines take what the formulas say") {
+TEST_CASE("simulated step by step, flat machines take as long as the formulas say") {
   for (const int p : {1, 2, 3, 4, 7, 8, 16, 61, 64}) {
     for (const double n : {0.0, 4.0, 100000.0}) {
       INFO(p << " ranks, " << n << " bytes");
@@ -87,7 +87,7 @@ TEST_CASE("played step by step, flat machines take what the formulas say") {
   }
 }
 
-TEST_CASE("two levels take a ring inside and Rabenseifner's across") {
+TEST_CASE("two-level is a ring within hosts and Rabenseifner's algorithm between them") {
   const Machine machine{64, 8, {1e-6, 1e-11}, {9e-6, 3e-10}, kGamma};
   const double n = 1e6;
   const double share = n / 8;
@@ -96,7 +96,7 @@ TEST_CASE("two levels take a ring inside and Rabenseifner's across") {
   CHECK(close(simulate_all_reduce(SimulatedAlgorithm::two_level, machine, n), inside + across));
 }
 
-TEST_CASE("a ring over several hosts is as slow as its slowest link, whoever plays it") {
+TEST_CASE("a ring over several hosts is as slow as its slowest link, however simulated") {
   // If the last host is not full, every rank is simulated; otherwise one host stands for all.
   for (const int ranks : {63, 64}) {
     const Machine machine{ranks, 8, {1e-6, 1e-11}, {9e-6, 3e-10}, 0};
@@ -109,7 +109,7 @@ TEST_CASE("a ring over several hosts is as slow as its slowest link, whoever pla
   }
 }
 
-TEST_CASE("the plan is the fastest by the model, and shared memory where there is some") {
+TEST_CASE("the plan is the model's fastest algorithm, or shared memory if there is any") {
   StepCosts costs = straight_line_costs(kAlpha, kBeta, kGamma);
   const AllReducePlan messages(8, costs);
   CHECK(messages.choose(0, false) == AllReduceAlgorithm::recursive_doubling);
@@ -126,7 +126,7 @@ TEST_CASE("the plan is the fastest by the model, and shared memory where there i
   }
 }
 
-TEST_CASE("all ranks choose alike, although each would measure something else") {
+TEST_CASE("all ranks choose the same algorithm, although each has different costs") {
   // By rank 0's costs messages are free; by the others' costs shared memory is.
   StepCosts costs = straight_line_costs(world().rank() == 0 ? 0 : 1, kBeta, kGamma);
   costs.move = [](double bytes) { return world().rank() == 0 ? 1 + bytes : 0.0; };
@@ -153,7 +153,7 @@ TEST_CASE("the picture shows each chunk collecting one share per step") {
   CHECK(lines[5] == "  rank 3    1:cd     0:bcd    3:abcd |   2:abcd   1:abcd   0:abcd");
 }
 
-TEST_CASE("a share that is counted twice shows twice in the picture") {
+TEST_CASE("a share that is counted twice appears twice in the picture") {
   CHECK(shares(0) == "");
   CHECK(shares(0x1011) == "abd");
   CHECK(shares(0x0201) == "acc");

@@ -24,7 +24,7 @@ bool reduces(AllReducer& reducer, const Tensor& tensor) {
 
 }  // namespace
 
-TEST_CASE("what one rank writes to its piece, every rank reads there") {
+TEST_CASE("every rank can read what another rank writes to its part of the memory") {
   const HostMemory memory(world(), 5000);
   const auto number = [&](int rank) { return reinterpret_cast<int*>(memory.of(rank)) + 1024; };
   *number(world().rank()) = 1000 + world().rank();
@@ -34,20 +34,20 @@ TEST_CASE("what one rank writes to its piece, every rank reads there") {
                     [](std::byte byte) { return byte == std::byte{0}; }));
 }
 
-TEST_CASE("memory that is not to be had is refused on all ranks, naming who lacks it") {
+TEST_CASE("a request for too much memory is refused on all ranks, naming the one that failed") {
   const std::string error =
       error_of([] { const HostMemory memory(world(), std::size_t{1} << 62); });
   CHECK(error.find("rank 0 cannot share 4611686018427387904 bytes of memory") == 0);
 }
 
-TEST_CASE("past the caches and through many blocks of the segment the sum is the same") {
+TEST_CASE("the sum is right for a tensor that exceeds the caches and takes many blocks") {
   AllReducer reducer(world());
   constexpr std::size_t kCount = (9U << 18) + 13;  // above 8 MiB, not whole cache lines
   CHECK(reduces(reducer, reducer.allocate({kCount})));
   CHECK(reduces(reducer, Tensor({kCount}, Device{})));
 }
 
-TEST_CASE("a part of registered memory is reduced where it lies, and nothing beside it") {
+TEST_CASE("a part of registered memory is reduced in place, and nothing around it changes") {
   AllReducer reducer(world());
   for (const std::size_t begin : {0, 1, 16, 777}) {
     for (const std::size_t count : {1, 100, 3001, 9000}) {
@@ -66,7 +66,7 @@ TEST_CASE("a part of registered memory is reduced where it lies, and nothing bes
   }
 }
 
-TEST_CASE("registered memory goes away on each rank by itself") {
+TEST_CASE("each rank frees its registered memory independently") {
   std::optional<AllReducer> reducer(world());
   std::vector<Tensor> kept;
   for (int round = 0; round < 20; ++round) {
@@ -82,7 +82,7 @@ TEST_CASE("registered memory goes away on each rank by itself") {
   for (const Tensor& tensor : kept) CHECK(count_wrong(tensor.span(), sum_of_all) == 0);
 }
 
-TEST_CASE("a span that only begins in registered memory is not registered") {
+TEST_CASE("a span that is only partly in registered memory is not registered") {
   AllReducer reducer(world());
   const Tensor tensor = reducer.allocate({1024});
   CHECK(reducer.is_registered(tensor.data(), 4096));
@@ -90,7 +90,7 @@ TEST_CASE("a span that only begins in registered memory is not registered") {
   CHECK_FALSE(reducer.is_registered(tensor.data() - 1, 4));
 }
 
-TEST_CASE("ranks that come to one all-reduce with different calls are told so, all of them") {
+TEST_CASE("ranks that join one all-reduce with different calls all get an error") {
   if (world().size() == 1) return;
   const bool odd_one = world().rank() == 1;
   AllReducer reducer(world());
@@ -119,7 +119,7 @@ TEST_CASE("ranks that come to one all-reduce with different calls are told so, a
   CHECK(reduces(reducer, tensor));
 }
 
-TEST_CASE("who waits in vain says for whom") {
+TEST_CASE("a rank that waits in vain reports which rank it waits for") {
   if (world().size() == 1) return;
   SharedMemoryAllReduce shared(world(), std::chrono::milliseconds(150));
   std::string error;

@@ -61,7 +61,7 @@ bool same_bits_everywhere(std::span<const float> data) {
 
 }  // namespace
 
-TEST_CASE("chunks cover the tensor once, in order, and differ by one element at most") {
+TEST_CASE("chunks cover the tensor once, in order, and differ by at most one element") {
   for (const int chunks : {1, 2, 3, 4, 7, 64}) {
     for (const std::size_t count : {0, 1, 2, 3, 5, 6, 7, 8, 63, 64, 65, 1000}) {
       std::size_t next = 0;
@@ -91,7 +91,7 @@ TEST_CASE("after the reduce-scatter rank r holds the finished chunk r") {
   }
 }
 
-TEST_CASE("the all-gather brings every rank's chunk to all") {
+TEST_CASE("the all-gather delivers every rank's chunk to all ranks") {
   for (const std::size_t count : tricky_sizes()) {
     std::vector<float> data(count, std::numeric_limits<float>::quiet_NaN());
     const ChunkRange mine = chunk_range(count, world().size(), world().rank());
@@ -103,7 +103,7 @@ TEST_CASE("the all-gather brings every rank's chunk to all") {
   }
 }
 
-TEST_CASE("every algorithm sums, averages and finds the largest, at every size") {
+TEST_CASE("every algorithm sums, averages and finds the maximum, at every size") {
   AllReducer reducer(world());
   const double size = world().size();
   for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
@@ -160,7 +160,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("a NaN on one rank reaches all, also through max") {
+TEST_CASE("a NaN on one rank reaches all ranks, even through max") {
   AllReducer reducer(world());
   for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
     if (algorithm == AllReduceAlgorithm::mpi) return;  // MPI_MAX leaves NaN undefined
@@ -181,7 +181,7 @@ TEST_CASE("a NaN on one rank reaches all, also through max") {
   });
 }
 
-TEST_CASE("the average of whole numbers is refused on all ranks, before any message") {
+TEST_CASE("averaging integers is refused on all ranks, before any message is sent") {
   AllReducer reducer(world());
   for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
     INFO(name);
@@ -210,7 +210,7 @@ TEST_CASE("without an AllReducer, every algorithm but shared-memory and auto wor
   }
 }
 
-TEST_CASE("two all-reduces of one size in another order on one rank swap their tensors") {
+TEST_CASE("if one rank swaps two all-reduces of equal size, their tensors get mixed up") {
   if (world().size() == 1) return;
   std::vector<float> first = my_numbers(1000);
   std::vector<float> second(1000, -1.0F);

@@ -35,7 +35,7 @@ std::uint64_t ring_bytes(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("the ring sends 2 (N - 1) chunks and 2 (N - 1) / N of the bytes, to the right only") {
+TEST_CASE("the ring sends 2 (N - 1) chunks, 2 (N - 1) / N of the bytes, only to the right") {
   const auto n = static_cast<std::uint64_t>(world().size());
   for (const std::size_t count : tricky_sizes_and_1_mi()) {
     INFO(count << " elements");
@@ -62,7 +62,7 @@ TEST_CASE("the pipelined ring sends the ring's bytes in more messages") {
   }
 }
 
-TEST_CASE("recursive doubling and Rabenseifner's send log2 N messages, and twice as many") {
+TEST_CASE("recursive doubling sends log2 N messages, and Rabenseifner's twice as many") {
   const Seats seats(world().size());
   const auto rounds =
       static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(seats.count)) - 1);

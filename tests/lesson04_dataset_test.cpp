@@ -17,7 +17,7 @@
 using namespace dist;
 using namespace dist::test;
 
-TEST_CASE("coverage counts who was taken how often") {
+TEST_CASE("coverage counts how often each sample was taken") {
   // Every rank takes sample 0 and one of its own; rank 0 takes one more.
   const auto ranks = static_cast<std::size_t>(world().size());
   const auto me = static_cast<std::size_t>(world().rank());
@@ -35,7 +35,7 @@ TEST_CASE("coverage counts who was taken how often") {
   CHECK(count_coverage(world(), 0, {}).taken == 0);
 }
 
-TEST_CASE("the mean over samples is that of one process, to the bit, for any shards") {
+TEST_CASE("for any shards the mean over samples is bit for bit that of one process") {
   // Counts of right answers are whole numbers, whose sum does not depend on their order.
   for (const std::size_t n : {1U, 2U, 10U, 10'001U}) {
     std::size_t right = 0;
@@ -55,7 +55,7 @@ TEST_CASE("the mean over samples is that of one process, to the bit, for any sha
   CHECK(std::isnan(mean_over_samples(world(), 0.0, 0)));
 }
 
-TEST_CASE("a sample weighs the same on a rank with few of them") {
+TEST_CASE("a sample has the same weight on a rank with few samples") {
   // Rank r holds r + 1 samples with the value r. The weighted mean is
   // sum r (r + 1) / sum (r + 1), and the mean of means is (size - 1) / 2.
   const auto rank = static_cast<double>(world().rank());
@@ -73,7 +73,7 @@ TEST_CASE("a sample weighs the same on a rank with few of them") {
   CHECK(mean_over_samples(world(), many - 1, kMany) == (many - 1) / many);
 }
 
-TEST_CASE("a tensor data set and a subset give their rows and labels") {
+TEST_CASE("a tensor data set and a subset return their rows and labels") {
   const TensorDataset whole = numbered(10, 2);
   const Subset part(whole, 4, 3);
   CHECK(whole.size() == 10);
@@ -91,7 +91,7 @@ TEST_CASE("a tensor data set and a subset give their rows and labels") {
   CHECK(row == std::vector<float>{500, 501});
 }
 
-TEST_CASE("synthetic data are PyTorch's, drawn after the model's weights") {
+TEST_CASE("synthetic data match PyTorch's, drawn after the model's weights") {
   const auto file = golden("training.json");
   for (const auto& run : file.at("runs")) {
     const auto layers = run.at("layers").get<Indices>();

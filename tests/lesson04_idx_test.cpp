@@ -22,7 +22,7 @@
 using namespace dist;
 using namespace dist::test;
 
-TEST_CASE("IDX files are written and read back to the byte") {
+TEST_CASE("IDX files are written and read back byte for byte") {
   const IdxImages images = parse_idx_images(kPlain, "plain");
   CHECK(images.count == 2);
   CHECK(images.rows == 2);
@@ -45,7 +45,7 @@ TEST_CASE("IDX files are written and read back to the byte") {
                                   200.0F / 255});
 }
 
-TEST_CASE("a compressed file reads as its content, and a damaged one is refused") {
+TEST_CASE("a compressed file is read as its content, and a damaged one is refused") {
   const auto read = [](const Bytes& bytes) {
     return copy_of(open_file(TemporaryFile(bytes).path, idx_length).span());
   };
@@ -69,7 +69,7 @@ TEST_CASE("a compressed file reads as its content, and a damaged one is refused"
   CHECK_THROWS_AS(read(joined(kPacked, {'x', 'y'})), Error);
 }
 
-TEST_CASE("errors about files name them, and a header that lies costs no memory") {
+TEST_CASE("errors name the file, and a header that lies about its size costs no memory") {
   const TemporaryFile broken(Bytes(kPacked.begin(), kPacked.end() - 1));
   CHECK(contains(error_of([&] { open_file(broken.path, idx_length); }), broken.path));
   const std::string folder = std::filesystem::temp_directory_path().string();
@@ -109,7 +109,7 @@ TEST_CASE("errors about files name them, and a header that lies costs no memory"
   CHECK(unequal == "some/i: 2 images, but 3 labels in some/l");
 }
 
-TEST_CASE("a compressed file is unpacked as far as its header promises, and no further") {
+TEST_CASE("a compressed file is unpacked no further than its header promises") {
   if (world().rank() != 0) return;
   // 2 images of 2 x 3 pixels and 256 MiB of zeros, compressed to 1.1 MB.
   Bytes bomb(2U << 20);
@@ -134,7 +134,7 @@ TEST_CASE("a compressed file is unpacked as far as its header promises, and no f
   CHECK(peak_memory() - before < kLittle);
 }
 
-TEST_CASE("a plain file is mapped, a compressed one or a pipe is loaded") {
+TEST_CASE("a plain file is mapped; a compressed file or a pipe is loaded") {
   const TemporaryFile plain(kPlain), packed(kPacked), empty;
   const FileBytes mapped = open_file(plain.path, idx_length);
   CHECK(mapped.mapped());
@@ -170,7 +170,7 @@ TEST_CASE("a plain file is mapped, a compressed one or a pipe is loaded") {
   }
 }
 
-TEST_CASE("a data set larger than memory opens, and costs what is read of it") {
+TEST_CASE("a data set larger than memory can be opened, and only what is read uses memory") {
   // A sparse file with 64 GiB of pixels: 2^16 images of 1024 x 1024.
   constexpr std::uint32_t kCount = 1U << 16, kSide = 1024;
   const TemporaryFile images(idx({kImages, kCount, kSide, kSide}, {}));
@@ -205,7 +205,7 @@ TEST_CASE("a data set larger than memory opens, and costs what is read of it") {
       "big: truncated: the header promises 68719476752 bytes, the file has 68719476751"));
 }
 
-TEST_CASE("a label that was not there when the file was opened is refused") {
+TEST_CASE("a label that changes after the file was opened is refused") {
   const TemporaryFile labels(idx({kLabels, 2}, {3, 8}));
   const IdxDataset data(FileBytes(kPlain), open_file(labels.path, idx_length), "images",
                         "some/labels");
@@ -220,7 +220,7 @@ TEST_CASE("a label that was not there when the file was opened is refused") {
   CHECK(data.get(1, row) == 8);
 }
 
-TEST_CASE("rendered digits are the same bytes everywhere, and of ten equal kinds") {
+TEST_CASE("rendered digits are the same bytes everywhere, in ten classes of equal size") {
   const DigitFiles files = render_digits(1000, 0);
   CHECK(hash_of(joined(files.images, files.labels)) ==
         "d88db258b7a739d80fcd0308200a7fffe1e0487293c027cb3e6b8e680d92bee4");
@@ -238,7 +238,7 @@ TEST_CASE("rendered digits are the same bytes everywhere, and of ten equal kinds
   CHECK(data.classes() == 10);
 }
 
-TEST_CASE("MNIST's own files read as ten thousand digits") {
+TEST_CASE("MNIST's own files are read as ten thousand digits") {
   const std::string folder = std::string(SOURCE_DIR) + "/../shared/data/mnist-10k";
   if (!all_ranks(std::filesystem::is_directory(folder))) {
     std::cout << "skipped: no MNIST in " << folder << '\n';

@@ -77,7 +77,7 @@ Delivered expected(const Dataset& data, const Indices& wanted, std::size_t batch
 
 }  // namespace
 
-TEST_CASE("both loaders collect the rows that they are asked for, in order, from any batch") {
+TEST_CASE("both loaders collect the requested rows in order, starting at any batch") {
   const TensorDataset data = numbered(23, 3);
   for (const Device device : devices()) {
     const Stream stream(device);
@@ -110,7 +110,7 @@ TEST_CASE("both loaders collect the rows that they are asked for, in order, from
   }
 }
 
-TEST_CASE("an epoch can be walked twice, and looked at twice") {
+TEST_CASE("an epoch can be iterated twice, and a batch can be read twice") {
   const TensorDataset data = numbered(23, 3);
   for (const Device device : devices()) {
     const Stream stream(device);
@@ -137,7 +137,7 @@ TEST_CASE("an epoch can be walked twice, and looked at twice") {
   CHECK(deliver(range, 23, 3, stream) == want);
 }
 
-TEST_CASE("what is skipped is not read, and nothing is read twice") {
+TEST_CASE("skipped samples are not read, and no sample is read twice") {
   const Stream stream(Device{});
   for (const std::size_t first : {0U, 2U, 5U, 6U}) {
     CAPTURE(first);
@@ -159,7 +159,7 @@ TEST_CASE("what is skipped is not read, and nothing is read twice") {
   }
 }
 
-TEST_CASE("batches are collected by another thread, and just so many ahead") {
+TEST_CASE("a second thread collects batches, exactly as many ahead as requested") {
   const Stream stream(Device{});
   for (const std::size_t prefetch : {1U, 2U, 3U}) {
     CAPTURE(prefetch);
@@ -188,7 +188,7 @@ TEST_CASE("batches are collected by another thread, and just so many ahead") {
   CHECK(data.threads() == std::set{std::this_thread::get_id()});
 }
 
-TEST_CASE("what the data set throws on the thread arrives at the batch that it concerns") {
+TEST_CASE("an exception in the reading thread is rethrown at the batch that it concerns") {
   for (const Device device : devices()) {
     const Stream stream(device);
     const Recorder data(23, /*broken=*/some(23)[9]);  // in batch 2
@@ -235,7 +235,7 @@ TEST_CASE("what the data set throws on the thread arrives at the batch that it c
   }
 }
 
-TEST_CASE("an epoch can be left at any batch, and the next one is right") {
+TEST_CASE("an epoch can be left at any batch, and the next epoch is correct") {
   const TensorDataset data = numbered(23, 3);
   for (const Device device : devices()) {
     const Stream stream(device);
@@ -269,14 +269,14 @@ TEST_CASE("a loader has one epoch at a time") {
   CHECK_NOTHROW(ahead.over(some(23)));
 }
 
-TEST_CASE("a batch of nothing is refused") {
+TEST_CASE("a batch size of 0 is refused") {
   const TensorDataset data = numbered(5, 3);
   const Stream stream(Device{});
   CHECK_THROWS_AS(DataLoader(data, 0, false, stream), Error);
   CHECK_THROWS_AS(PrefetchLoader(data, 0, false, stream), Error);
 }
 
-TEST_CASE("reading ahead is left out where it cannot pay") {
+TEST_CASE("reading ahead is omitted if it cannot pay off") {
   const TensorDataset in_memory = numbered(5, 3);
   const Recorder file(5);
   const Subset part(file, 1, 2);

@@ -21,7 +21,7 @@ std::vector<std::int64_t> as_int64(const std::vector<std::size_t>& values) {
 
 }  // namespace
 
-TEST_CASE("the sampler gives PyTorch's indices to every rank of every golden world") {
+TEST_CASE("the sampler gives every rank PyTorch's indices, in every case of the golden file") {
   const auto file = golden("sampler.json");
   for (const auto& entry : file.at("cases")) {
     const auto n = entry.at("n").get<std::size_t>();
@@ -57,7 +57,7 @@ TEST_CASE("a rank that is not in the world is refused") {
   CHECK_THROWS_AS(DistributedSampler(10, -2, -3), Error);
 }
 
-TEST_CASE("too few samples leave empty shards, or are repeated") {
+TEST_CASE("if there are too few samples, shards are empty or samples are repeated") {
   CHECK(DistributedSampler(0, 3, 1).indices().empty());
   CHECK(DistributedSampler(0, 3, 1, {.drop_last = true}).indices().empty());
   CHECK(DistributedSampler(2, 5, 1, {.drop_last = true}).indices().empty());
@@ -65,7 +65,7 @@ TEST_CASE("too few samples leave empty shards, or are repeated") {
   CHECK(DistributedSampler(2, 5, 3, {.shuffle = false}).indices() == Indices{1});
 }
 
-TEST_CASE("the shards of all ranks cover the data, counted over the ranks themselves") {
+TEST_CASE("the ranks' shards together cover the data, as counted by an all-reduce") {
   const auto ranks = static_cast<std::size_t>(world().size());
   for (const std::size_t n :
        {std::size_t{1}, ranks, ranks + 1, 4 * ranks - 1, std::size_t{997}}) {
@@ -96,7 +96,7 @@ TEST_CASE("the shards of all ranks cover the data, counted over the ranks themse
   }
 }
 
-TEST_CASE("a shard needs no message: one rank alone answers for all") {
+TEST_CASE("a shard needs no message: one rank can compute the shards of all") {
   const auto of = [](int rank) {
     DistributedSampler sampler(101, world().size(), rank, {.seed = 9});
     sampler.set_epoch(2);
@@ -119,7 +119,7 @@ TEST_CASE("a shard needs no message: one rank alone answers for all") {
   REQUIRE(all_ranks(table == predicted));
 }
 
-TEST_CASE("set_epoch changes the order, and an epoch replays without it") {
+TEST_CASE("set_epoch changes the order; without it, the same epoch repeats") {
   DistributedSampler sampler(60, world().size(), world().rank());
   const Indices zero = sampler.indices();
   CHECK(sampler.indices() == zero);
@@ -133,12 +133,12 @@ TEST_CASE("set_epoch changes the order, and an epoch replays without it") {
   CHECK(in_order.indices() == first);
 }
 
-TEST_CASE("an exact shard of a rank beyond the world is refused") {
+TEST_CASE("an exact shard of a rank that does not exist is refused") {
   CHECK_THROWS_AS(exact_shard(5, 4, 4), Error);
   CHECK_THROWS_AS(exact_shard(5, 0, 0), Error);
 }
 
-TEST_CASE("exact shards hold every sample once") {
+TEST_CASE("exact shards contain every sample exactly once") {
   for (std::size_t n = 0; n <= 25; ++n) {
     for (int replicas = 1; replicas <= 8; ++replicas) {
       CAPTURE(n, replicas);
@@ -155,7 +155,7 @@ TEST_CASE("exact shards hold every sample once") {
   }
 }
 
-TEST_CASE("an epoch goes on in its middle as if it had not been left") {
+TEST_CASE("an epoch resumed in the middle continues as if it had not been interrupted") {
   for (const std::size_t n : {0U, 1U, 2U, 13U, 24U, 25U, 100U}) {
     for (const int replicas : {1, 2, 3, 4, 7, 30}) {
       for (const bool drop_last : {false, true}) {
@@ -174,7 +174,7 @@ TEST_CASE("an epoch goes on in its middle as if it had not been left") {
   }
 }
 
-TEST_CASE("an epoch left on p ranks goes on, on q ranks, with the samples not yet taken") {
+TEST_CASE("an epoch left on p ranks continues on q ranks with the samples not yet taken") {
   constexpr std::size_t kSamples = 53, kBatch = 2;
   for (const int p : {1, 2, 3, 4, 8}) {
     for (const int q : {1, 2, 3, 4, 8}) {
@@ -212,7 +212,7 @@ TEST_CASE("an epoch left on p ranks goes on, on q ranks, with the samples not ye
   }
 }
 
-TEST_CASE("more samples than an epoch has cannot have been taken") {
+TEST_CASE("a position beyond the end of the epoch is refused") {
   const DistributedSampler sampler(10, 4, 1);
   CHECK(sampler.indices_after(12).empty());  // padded: 12 seats
   CHECK_THROWS_AS(sampler.indices_after(13), Error);

@@ -135,7 +135,7 @@ TEST_CASE("after every step 1, 2, 4 and 8 processes have the same bits",
   }
 }
 
-TEST_CASE("--deterministic trains as usual, but for the bits", "[deterministic]") {
+TEST_CASE("--deterministic trains as usual, except for the last bits", "[deterministic]") {
   // 200 samples and batches of 40 divide evenly, so that both runs learn from the same samples.
   const Job job{200, 40, {.shuffle = true, .seed = 2}, false, "sgd"};
   Trajectory usual, fixed;

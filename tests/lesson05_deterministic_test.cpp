@@ -67,7 +67,7 @@ bool same_bits(const Floats& a, const Floats& b) {
 
 }  // namespace
 
-TEST_CASE("leaves that come one by one are added in pairs", "[deterministic]") {
+TEST_CASE("leaves that arrive one by one are added in pairs", "[deterministic]") {
   const auto added = [](const VirtualRanks& ranks) {
     std::vector<std::string> slots(slots_for(ranks.per_process()));
     for (std::size_t i = 0; i < ranks.per_process(); ++i) {
@@ -91,7 +91,7 @@ TEST_CASE("leaves that come one by one are added in pairs", "[deterministic]") {
   CHECK(slots_for(1) == 1);
 }
 
-TEST_CASE("the tree over processes goes on where the one within them ends", "[deterministic]") {
+TEST_CASE("the tree over processes continues where the tree within them ends", "[deterministic]") {
   bool ok = true;
   for (const std::size_t count : {std::size_t{1}, std::size_t{997}, std::size_t{140'003}}) {
     const Floats wanted = sum_of_leaves(count);
@@ -135,7 +135,7 @@ TEST_CASE("the tree over processes goes on where the one within them ends", "[de
   }
 }
 
-TEST_CASE("a number of processes that makes no pairs is refused", "[deterministic]") {
+TEST_CASE("a number of processes that is not a power of two is refused", "[deterministic]") {
   const auto add = [] {
     Floats data(3);
     tree_sum_over_processes<float>(world(), data);
@@ -186,7 +186,7 @@ struct Funnel {
 
 }  // namespace
 
-TEST_CASE("gradients are the tree's sum, divided once, also where they are subnormal",
+TEST_CASE("gradients are the tree's sum, divided once, even if they are subnormal",
           "[deterministic][gpu]") {
   constexpr std::size_t kCount = 70'001;
   constexpr float kSubnormal = 40 * std::numeric_limits<float>::denorm_min();
@@ -208,7 +208,7 @@ TEST_CASE("gradients are the tree's sum, divided once, also where they are subno
   }
 }
 
-TEST_CASE("a step with a batch too few or too many is refused", "[deterministic]") {
+TEST_CASE("a step with one batch too few or too many is refused", "[deterministic]") {
   const Stream stream(Device{});
   for (const int size : group_sizes()) {
     if (size == 8) continue;  // a single batch is the whole step
@@ -232,7 +232,7 @@ TEST_CASE("a step with a batch too few or too many is refused", "[deterministic]
   }
 }
 
-TEST_CASE("the loss is averaged in the same tree, and a request to stop is asked of all",
+TEST_CASE("the loss is averaged in the same tree, and a request to stop reaches all ranks",
           "[deterministic]") {
   const Stream stream(Device{});
   const auto number = [](int rank) { return std::ldexp(1.0, 10 * rank) + 1.0 / 3.0; };
@@ -259,7 +259,7 @@ TEST_CASE("the loss is averaged in the same tree, and a request to stop is asked
   }
 }
 
-TEST_CASE("the cost of determinism is a line", "[deterministic]") {
+TEST_CASE("the cost of determinism is printed on one line", "[deterministic]") {
   const Stream stream(Device{});
   Generator generator(1);
   const Mlp model({1023, 1024}, generator, stream);  // 1 Mi numbers

@@ -71,7 +71,7 @@ void save(const std::string& path, const Mlp& model,
 
 }  // namespace
 
-TEST_CASE("a file holds every parameter to the bit, and a failing write harms nothing") {
+TEST_CASE("a file holds every parameter bit for bit, and a failing write does no harm") {
   const TemporaryFolder folder;
   const std::string path = folder / "model.safetensors";
   const Stream stream(Device{});

@@ -99,7 +99,7 @@ TEST_CASE("flags that do not fit the data are refused by name") {
   }
 }
 
-TEST_CASE("flags that fit are taken, and fill in what was not given") {
+TEST_CASE("valid flags are accepted, and missing ones get values that fit the data") {
   const TemporaryFolder folder;
   write_idx_pair(folder / "digits");
   SECTION("the layers follow the data") {

@@ -97,7 +97,7 @@ TEST_CASE("every rank starts from rank 0's parameters", "[gpu]") {
   }
 }
 
-TEST_CASE("after backward every gradient is the mean over the ranks, with the same bits",
+TEST_CASE("after backward all ranks have the same gradients, the mean over the ranks",
           "[gpu]") {
   for (const Device device : devices()) {
     const Stream stream(device);
@@ -134,7 +134,7 @@ TEST_CASE("after backward every gradient is the mean over the ranks, with the sa
   }
 }
 
-TEST_CASE("the gradients of DistributedDataParallel are windows of one bucket") {
+TEST_CASE("the gradients of DistributedDataParallel are views of one bucket") {
   const Stream stream(Device{});
   const auto group =
       make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::automatic);
@@ -151,7 +151,7 @@ TEST_CASE("the gradients of DistributedDataParallel are windows of one bucket") 
   }
 }
 
-TEST_CASE("the backend is chosen alike on all ranks, and nccl is refused by name on a CPU") {
+TEST_CASE("all ranks choose the same backend, and nccl on a CPU is refused by name") {
   CHECK(choose_backend("auto", world(), Device{}).backend == Backend::ours);
   CHECK(choose_backend("ours", world(), Device{}).backend == Backend::ours);
   CHECK(choose_backend("mpi", world(), Device{}).backend == Backend::mpi);
@@ -165,7 +165,7 @@ TEST_CASE("the backend is chosen alike on all ranks, and nccl is refused by name
   CHECK(description(Backend::mpi, AllReduceAlgorithm::ring) == "mpi");
 }
 
-TEST_CASE("a process group reduces and broadcasts a tensor where it lies", "[gpu]") {
+TEST_CASE("a process group reduces and broadcasts a tensor in place", "[gpu]") {
   for (const Device device : devices()) {
     const Stream stream(device);
     for (const Carrier& carrier : carriers(device)) {

@@ -36,7 +36,7 @@ TEST_CASE("adding a bias, with and without ReLU, rounds the exact sum once", "[g
   }
 }
 
-TEST_CASE("the gradient passes a ReLU where its output is above zero", "[gpu]") {
+TEST_CASE("the gradient passes a ReLU only if its output is above zero", "[gpu]") {
   const Floats gradient = noise(101, 3);
   Floats output = noise(101, 4);
   for (float& value : output) value = std::max(value, 0.0F);
@@ -52,7 +52,7 @@ TEST_CASE("the gradient passes a ReLU where its output is above zero", "[gpu]") 
   CHECK(largest_error(got, want) == 0.0);
 }
 
-TEST_CASE("column sums are right for widths around a block of columns", "[gpu]") {
+TEST_CASE("column sums are right for widths near that of a block of columns", "[gpu]") {
   for (const std::size_t rows : {1U, 7U}) {
     for (const std::size_t columns : {1U, 15U, 16U, 17U, 100U}) {
       CAPTURE(rows, columns);
@@ -73,7 +73,7 @@ TEST_CASE("column sums are right for widths around a block of columns", "[gpu]")
   }
 }
 
-TEST_CASE("a sum of squares is right at every size, and finite exactly if all are", "[gpu]") {
+TEST_CASE("a sum of squares is right at every size, and finite exactly if all elements are", "[gpu]") {
   for (const std::size_t count : {0U, 1U, 7U, 255U, 256U, 257U, 65'536U, 65'537U, 300'001U}) {
     CAPTURE(count);
     const Floats x = noise(count, 50 + count);

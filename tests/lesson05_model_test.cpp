@@ -173,7 +173,7 @@ TEST_CASE("softmax cross entropy is exact and does not overflow", "[gpu]") {
   }
 }
 
-TEST_CASE("a hit is the first of the largest logits standing at the target", "[gpu]") {
+TEST_CASE("a prediction is right if the first of the largest logits is the target's", "[gpu]") {
   const Floats logits{1,  3,  3,  2,   //
                       1,  3,  3,  2,   //
                       5,  5,  5,  5,   //
@@ -198,7 +198,7 @@ TEST_CASE("a hit is the first of the largest logits standing at the target", "[g
   }
 }
 
-TEST_CASE("the cross entropy loss and its gradient are PyTorch's", "[gpu]") {
+TEST_CASE("the cross entropy loss and its gradient match PyTorch's", "[gpu]") {
   const nlohmann::json cases = golden("ddp.json").at("cross_entropy");
   CHECK(cases.size() == 3);
   for (const Device device : devices()) {
@@ -219,7 +219,7 @@ TEST_CASE("the cross entropy loss and its gradient are PyTorch's", "[gpu]") {
   }
 }
 
-TEST_CASE("an Mlp has PyTorch's names, shapes and order of drawing") {
+TEST_CASE("an Mlp has PyTorch's names and shapes and draws its weights in the same order") {
   const std::vector<std::size_t> widths{5, 7, 6, 3};
   const Stream stream(Device{});
   Generator generator(seed_of_this_rank(20));
@@ -248,7 +248,7 @@ TEST_CASE("an Mlp has PyTorch's names, shapes and order of drawing") {
   CHECK_THROWS_AS(Mlp({}, generator, stream), Error);
 }
 
-TEST_CASE("an Mlp agrees with plain loops, its gradients with finite differences too",
+TEST_CASE("an Mlp agrees with plain loops, and its gradients with finite differences",
           "[gpu]") {
   const std::vector<std::size_t> widths{5, 7, 6, 3};
   for (const Device device : devices()) {

@@ -139,7 +139,7 @@ TEST_CASE("four steps of every optimizer give PyTorch's bits", "[gpu]") {
   CHECK_THROWS_AS(make_optimizer({.name = "lion"}, none, Stream(Device{})), Error);
 }
 
-TEST_CASE("every optimizer follows its formula, with another learning rate each step",
+TEST_CASE("every optimizer follows its formula, with a different learning rate in each step",
           "[gpu]") {
   for (const OptimizerOptions& options : variants()) {
     for (const std::size_t count : {2U, 17U, 1000U}) {
@@ -167,7 +167,7 @@ TEST_CASE("every optimizer follows its formula, with another learning rate each 
   }
 }
 
-TEST_CASE("a learning rate of 0 moves nothing", "[gpu]") {
+TEST_CASE("a learning rate of 0 leaves the parameters unchanged", "[gpu]") {
   for (const OptimizerOptions& options : variants()) {
     CAPTURE(describe(options));
     const Floats before = noise(50, 80);
@@ -183,7 +183,7 @@ TEST_CASE("a learning rate of 0 moves nothing", "[gpu]") {
   }
 }
 
-TEST_CASE("without weight decay an infinite parameter does not spoil its state", "[gpu]") {
+TEST_CASE("without weight decay, an infinite parameter does not spoil the optimizer's state", "[gpu]") {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const OptimizerOptions& options : variants()) {
     if (options.weight_decay != 0.0) continue;
@@ -205,7 +205,7 @@ TEST_CASE("without weight decay an infinite parameter does not spoil its state",
   }
 }
 
-TEST_CASE("an optimizer that is given another's state goes on with its bits", "[gpu]") {
+TEST_CASE("an optimizer that is given another's state continues with the same bits", "[gpu]") {
   const std::size_t count = 30;
   for (const OptimizerOptions& options : variants()) {
     for (const Device device : devices()) {
@@ -249,7 +249,7 @@ TEST_CASE("an optimizer that is given another's state goes on with its bits", "[
                                           "exp_avg_sq.0.weight", "exp_avg_sq.0.bias"});
 }
 
-TEST_CASE("the learning rate rises linearly, then stays") {
+TEST_CASE("the learning rate rises linearly, then stays constant") {
   const auto rates = [](const LrSchedule& schedule, std::size_t steps) {
     Numbers all;
     for (std::size_t step = 0; step < steps; ++step) all.push_back(schedule.at(step));

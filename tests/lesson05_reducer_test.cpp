@@ -64,7 +64,7 @@ class Recorder : public ProcessGroup {
 
 }  // namespace
 
-TEST_CASE("buckets are PyTorch's") {
+TEST_CASE("the buckets match PyTorch's") {
   const nlohmann::json cases = golden("ddp.json").at("buckets");
   CHECK(cases.size() >= 6);
   constexpr std::size_t kMiB = 1 << 20;
@@ -98,7 +98,7 @@ TEST_CASE("the default model and caps give at least three buckets") {
         std::vector<std::string>{"6.bias", "6.weight", "4.bias", "4.weight"});
 }
 
-TEST_CASE("buckets start in order, whichever is full first") {
+TEST_CASE("buckets are sent in order, whichever is full first") {
   const Stream stream(Device{});
   Mlp model = make_model(7, stream, kFourWidths);
   Recorder group;
@@ -118,7 +118,7 @@ TEST_CASE("buckets start in order, whichever is full first") {
   CHECK(group.reduced == wanted);
 }
 
-TEST_CASE("a gradient that is missing, or comes twice, is named") {
+TEST_CASE("a gradient that is missing or arrives twice is named") {
   const Stream stream(Device{});
   Mlp model = make_model(7, stream, kFourWidths);
   Recorder group;
@@ -161,7 +161,7 @@ TEST_CASE("any bucket size, with or without a thread, gives the same mean gradie
   }
 }
 
-TEST_CASE("batches taken in parts give the gradients of the whole batch") {
+TEST_CASE("a batch taken in parts gives the gradients of the whole batch") {
   const Stream stream(Device{});
   Generator generator(200 + static_cast<std::uint64_t>(world().rank()));
   const TensorDataset dataset =
@@ -205,7 +205,7 @@ TEST_CASE("batches taken in parts give the gradients of the whole batch") {
   CHECK(counter.reduced.size() == model.parameters().size());
 }
 
-TEST_CASE("the parts of a step are counted, also where the epoch does not divide") {
+TEST_CASE("the parts of a step are counted, even if the epoch does not divide evenly") {
   const Stream stream(Device{});
   const TensorDataset dataset = make_dataset(10, 3);
   DataLoader loader(dataset, BatchPlan(2, false, 1, 2), stream);  // 5 batches, 2 per step
@@ -225,7 +225,7 @@ TEST_CASE("the parts of a step are counted, also where the epoch does not divide
   CHECK(last == std::vector<bool>{false, true, false, true, true});
 }
 
-TEST_CASE("the mean of a few numbers is taken in double, by every group") {
+TEST_CASE("every process group takes the mean of a few numbers in double precision") {
   const Stream stream(Device{});
   const int size = world().size();
   for (const Backend backend : {Backend::ours, Backend::mpi, Backend::mpi_nonblocking}) {
@@ -245,7 +245,7 @@ TEST_CASE("the mean of a few numbers is taken in double, by every group") {
   }
 }
 
-TEST_CASE("the communication thread keeps the order, and hands exceptions to the waiter") {
+TEST_CASE("the communication thread keeps the order and passes exceptions to the waiter") {
   std::vector<int> order;
   std::thread::id other;
   {

@@ -84,7 +84,7 @@ TEST_CASE("N ranks with batches of B train the model that one process trains wit
   }
 }
 
-TEST_CASE("right answers counted by all ranks are those that one rank counts") {
+TEST_CASE("all ranks together count as many right answers as one rank alone") {
   const Stream stream(Device{});
   Mlp model = make_model(100, stream);
   // Test more than one batch of the evaluation, and fewer samples than ranks.

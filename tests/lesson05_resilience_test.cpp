@@ -76,7 +76,7 @@ class Asked {
 
 }  // namespace
 
-TEST_CASE("one bad number on one rank stops the step on all, and is named") {
+TEST_CASE("one bad number on one rank makes all ranks skip the step, and is named") {
   const float bad[] = {std::numeric_limits<float>::quiet_NaN(),
                        std::numeric_limits<float>::infinity(),
                        -std::numeric_limits<float>::infinity()};
@@ -109,7 +109,7 @@ TEST_CASE("one bad number on one rank stops the step on all, and is named") {
   }
 }
 
-TEST_CASE("large and tiny numbers are no reason to skip a step") {
+TEST_CASE("large and tiny numbers do not cause a step to be skipped") {
   const Stream stream(Device{});
   Mlp model = make_model(stream);
   Asked optimizer(model, stream);
@@ -145,7 +145,7 @@ TEST_CASE("ten skipped steps in a row end the run") {
   CHECK(!optimizer.step().empty());
 }
 
-TEST_CASE("replicas are compared at the interval asked for, and only then") {
+TEST_CASE("replicas are compared only at the requested interval") {
   const Stream stream(Device{});
   Mlp model = make_model(stream);
   Guards guards(world(), model.parameters(), {.check_replicas = 5, .stop_on_signal = false});
@@ -196,7 +196,7 @@ TEST_CASE("a signal to one rank stops all ranks after the same step") {
   release_stop_signals();
 }
 
-TEST_CASE("what is not the same on all ranks is named with its values") {
+TEST_CASE("settings that differ between ranks are named with their values") {
   const auto answer = [](std::vector<CommandLine::Value> values, const std::string& data) {
     values.push_back({"training data", data});
     return error_of([&] { require_agreement(world(), values); });
@@ -224,7 +224,7 @@ TEST_CASE("what is not the same on all ranks is named with its values") {
   CHECK(answer({{"--data", last_rank("/a", "/b")}}, "abc") == "nothing thrown");
 }
 
-TEST_CASE("what rank 0 read from a checkpoint becomes everybody's") {
+TEST_CASE("all ranks get what rank 0 read from a checkpoint") {
   for (const Device device : devices()) {
     const Stream stream(device);
     Mlp model = make_model(stream);

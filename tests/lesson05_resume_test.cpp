@@ -65,7 +65,7 @@ std::vector<Floats> numbers_of(const Mlp& model, const Optimizer& optimizer,
 
 }  // namespace
 
-TEST_CASE("a run that goes on from its checkpoint takes the same steps to the bit") {
+TEST_CASE("a run that continues from its checkpoint takes the same steps, bit for bit") {
   for (const Device device : devices()) {
     const Stream stream(device);
     for (const OptimizerOptions& options :
@@ -106,7 +106,7 @@ TEST_CASE("a run that goes on from its checkpoint takes the same steps to the bi
   }
 }
 
-TEST_CASE("a file that is not this model's, or no run's, is refused by name") {
+TEST_CASE("a file of a different model, or not of a run, is refused by name") {
   const Stream stream(Device{});
   const TemporaryFolder folder;
   const std::string path = folder / "run.safetensors";
@@ -154,7 +154,7 @@ TEST_CASE("a file that is not this model's, or no run's, is refused by name") {
   CHECK(contains(changed("optimizer_steps", "4"), "'optimizer_steps' exceed its 3"));
 }
 
-TEST_CASE("another run is refused by what differs, and other rounding is told") {
+TEST_CASE("a different run's file is refused; a change that only affects rounding is noted") {
   const RunSettings run{{"--lr", "0.01"},
                         {"--backend", "ours"},
                         {"training data", "abc"},
@@ -205,7 +205,7 @@ TEST_CASE("a position counts steps, and samples within the epoch") {
   CHECK((position.step == 3 && position.epoch == 1 && position.taken == 0));
 }
 
-TEST_CASE("how many steps are left, of a new run and of one that goes on") {
+TEST_CASE("the number of steps left is right for a new run and for a resumed one") {
   TrainingOptions options;
   options.epochs = 3;
   CHECK(options.total_steps(0, 0, 10, 10) == 30);
@@ -218,7 +218,7 @@ TEST_CASE("how many steps are left, of a new run and of one that goes on") {
   CHECK(options.total_steps(20, 2, 10, 10) == 20);  // already more than requested
 }
 
-TEST_CASE("the metrics of a run that goes on are those of one that never stopped") {
+TEST_CASE("the metrics of a resumed run are those of a run that never stopped") {
   const TemporaryFolder folder;
   const std::string path = folder / "steps.jsonl";
   const auto line = [](int step) {

@@ -53,7 +53,7 @@ std::string refusal(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("tensors and metadata come back to the bit") {
+TEST_CASE("tensors and metadata are read back bit for bit") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";
   const Stream stream(Device{});
@@ -73,7 +73,7 @@ TEST_CASE("tensors and metadata come back to the bit") {
   CHECK(read.find("1.weight") == nullptr);
 }
 
-TEST_CASE("every flipped byte and every cut is noticed") {
+TEST_CASE("every flipped byte and every truncation is noticed") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";
   const Stream stream(Device{});
@@ -95,7 +95,7 @@ TEST_CASE("every flipped byte and every cut is noticed") {
   CHECK(refusal(path).find("1 bytes belong to no tensor") != std::string::npos);
 }
 
-TEST_CASE("a header that lies is refused, whatever it says") {
+TEST_CASE("a header that lies is refused, whatever it claims") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";
   const auto says = [&](const std::string& text, std::size_t bytes, const std::string& part) {
@@ -147,7 +147,7 @@ TEST_CASE("a header that lies is refused, whatever it says") {
   CHECK(refusal(folder.path().string()).find(folder.path().string()) == 0);
 }
 
-TEST_CASE("many tensors are read in time that grows with their number alone") {
+TEST_CASE("the time to read many tensors does not grow with the square of their number") {
   // This many took minutes when each name was compared with all earlier ones.
   if (world().rank() != 0) return;
   const TemporaryFolder folder;
@@ -159,7 +159,7 @@ TEST_CASE("many tensors are read in time that grows with their number alone") {
   CHECK(read_safetensors(folder / "a.safetensors").tensors.size() == 90'000);
 }
 
-TEST_CASE("a file of PyTorch's own, without a checksum, is read") {
+TEST_CASE("a file written by PyTorch, without a checksum, can be read") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";
   write_text(path, file_of(R"({"b":{"dtype":"F32","shape":[],"data_offsets":[4,8]},)"

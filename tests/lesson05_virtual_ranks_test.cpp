@@ -16,7 +16,7 @@ using dist::test::world;
 
 constexpr int kRanks = VirtualRanks::kCount;
 
-TEST_CASE("virtual ranks are shared out so that neighbours are pairs of the tree",
+TEST_CASE("virtual ranks are assigned so that neighbours are pairs of the tree",
           "[deterministic]") {
   using List = std::vector<int>;
   const auto local = [](int count, int processes, int process) {
@@ -43,7 +43,7 @@ TEST_CASE("virtual ranks are shared out so that neighbours are pairs of the tree
   }
 }
 
-TEST_CASE("the virtual sampler deals what eight samplers deal, in the order of the steps",
+TEST_CASE("the virtual sampler gives the samples of eight samplers, in the order of steps",
           "[deterministic]") {
   for (const std::size_t size : {8U, 9U, 15U, 100U, 203U}) {
     for (const bool drop_last : {false, true}) {
@@ -90,7 +90,7 @@ TEST_CASE("the virtual sampler deals what eight samplers deal, in the order of t
   }
 }
 
-TEST_CASE("without virtual ranks the virtual sampler is the distributed one",
+TEST_CASE("without virtual ranks the virtual sampler equals the distributed sampler",
           "[deterministic]") {
   for (const bool drop_last : {false, true}) {
     const SamplerOptions options{.shuffle = true, .seed = 5, .drop_last = drop_last};

@@ -55,7 +55,7 @@ double sum_of_all(std::size_t index) {
 
 }  // namespace
 
-TEST_CASE("a group of one send and one receive moves every tensor a seat", "[nccl][gpu]") {
+TEST_CASE("a group of one send and one receive moves every tensor to the next rank", "[nccl][gpu]") {
   const Stream stream(my_gpu());
   NcclCommunicator nccl = connect_nccl_by_messages(world(), my_gpu());
   for (const std::size_t count : tricky_sizes()) {
@@ -86,7 +86,7 @@ TEST_CASE("every root's numbers reach every rank", "[nccl][gpu]") {
   }
 }
 
-TEST_CASE("an all-reduce on a second stream sums, averages and finds the largest",
+TEST_CASE("an all-reduce on a second stream sums, averages and finds the maximum",
           "[nccl][gpu]") {
   const Stream compute(my_gpu());
   NcclCommunicator nccl = connect_nccl(world(), my_gpu());
@@ -111,7 +111,7 @@ TEST_CASE("an all-reduce on a second stream sums, averages and finds the largest
   }
 }
 
-TEST_CASE("a process group orders kernels, all-reduce and kernels without the host",
+TEST_CASE("a process group orders kernels and all-reduces without waiting on the host",
           "[nccl][gpu]") {
   // Repeats p = p - lr * mean over ranks of g. Everything is queued at once, so a missing wait
   // for an event, on either side, would let a kernel or an all-reduce run too early.
@@ -161,7 +161,7 @@ TEST_CASE("two all-reduces in flight keep their order on every rank", "[nccl][gp
   }
 }
 
-TEST_CASE("a rank that never joins is reported within the limit, on every rank",
+TEST_CASE("a rank that never joins is reported within the time limit, on every rank",
           "[nccl][gpu]") {
   if (world().size() == 1) return;
   NcclId id{};
@@ -191,7 +191,7 @@ TEST_CASE("a rank that never joins is reported within the limit, on every rank",
   CHECK(report.find("nothing moved for 0.5 s") != std::string::npos);
 }
 
-TEST_CASE("ranks that would share a GPU are told so before NCCL starts", "[nccl][gpu]") {
+TEST_CASE("ranks that would share a GPU get an error before NCCL starts", "[nccl][gpu]") {
   CHECK(why_no_nccl(world(), my_gpu()).empty());
   const Device same{DeviceType::cuda, 0};
   const bool alone = world().size() == 1;

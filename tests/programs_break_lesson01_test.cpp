@@ -16,7 +16,7 @@ const std::string kSendRecv = "send_recv";
 
 }  // namespace
 
-TEST_CASE("send_recv lists its experiments, and refuses what it cannot do", "[break]") {
+TEST_CASE("send_recv lists its experiments and refuses those that it cannot run", "[break]") {
   const std::vector<std::string> names{"shared-variable", "head-to-head", "wrong-tag",
                                        "truncate",        "wrong-type",   "reuse-buffer",
                                        "print-order",     "no-group"};
@@ -27,7 +27,7 @@ TEST_CASE("send_recv lists its experiments, and refuses what it cannot do", "[br
   check_refused("broken/send_recv", "nonsense", "NAME: 'nonsense' is not one of list, ");
 }
 
-TEST_CASE("shared-variable: rank 0's 42 stays with rank 0", "[break]") {
+TEST_CASE("shared-variable: rank 0's 42 stays on rank 0", "[break]") {
   for (const int ranks : {2, 4}) {
     const std::vector<json> rows = symptoms(ranks, kSendRecv, "shared-variable");
     REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
@@ -35,7 +35,7 @@ TEST_CASE("shared-variable: rank 0's 42 stays with rank 0", "[break]") {
   }
 }
 
-TEST_CASE("head-to-head: right at the eager limit, a cycle one number above", "[break]") {
+TEST_CASE("head-to-head: works at the eager limit and deadlocks one number above it", "[break]") {
   const json limit =
       mpirun(2, "send_recv", "--act eager --json").rows().at(0)["eager_limit_bytes"];
   for (const int ranks : {2, 4}) {
@@ -64,7 +64,7 @@ TEST_CASE("head-to-head with --strict hangs at 4 bytes", "[break]") {
                   "(4 B, tag 0): cycle 0 -> 1 -> 0"));
 }
 
-TEST_CASE("wrong-tag: the report names the tag that is waited for and the one there is",
+TEST_CASE("wrong-tag: the report names the tag that is waited for and the one that was sent",
           "[break]") {
   for (const int ranks : {2, 4}) {
     const CommandResult result = broken(ranks, kSendRecv, "wrong-tag", "--timeout 2");
@@ -75,7 +75,7 @@ TEST_CASE("wrong-tag: the report names the tag that is waited for and the one th
   }
 }
 
-TEST_CASE("truncate: too long is an error of MPI's, too short only of recv's", "[break]") {
+TEST_CASE("truncate: MPI rejects a message that is too long, only recv one that is too short", "[break]") {
   for (const int ranks : {2, 4}) {
     const json row = symptom(ranks, kSendRecv, "truncate");
     CHECK(row["truncated"] == true);
@@ -87,7 +87,7 @@ TEST_CASE("truncate: too long is an error of MPI's, too short only of recv's", "
   }
 }
 
-TEST_CASE("wrong-type: the bits of a float, read as an int", "[break]") {
+TEST_CASE("wrong-type: the bits of a float are read as an int", "[break]") {
   for (const int ranks : {2, 4}) {
     const json row = symptom(ranks, kSendRecv, "wrong-type");
     CHECK(row["sent"] == json({1000, 1001, 1002, 1003}));
@@ -111,7 +111,7 @@ TEST_CASE("reuse-buffer: above the eager limit the receiver gets the later value
   }
 }
 
-TEST_CASE("print-order: through the ranks' buffers, lines do not stand in order", "[break]") {
+TEST_CASE("print-order: because of the ranks' buffers, lines are out of order", "[break]") {
   for (const int ranks : {2, 4, 7}) {
     const std::vector<json> rows = symptoms(ranks, kSendRecv, "print-order");
     REQUIRE(rows.size() == 2);
@@ -132,7 +132,7 @@ TEST_CASE("print-order: through the ranks' buffers, lines do not stand in order"
   }
 }
 
-TEST_CASE("no-group: single sends wait in a cycle, or there is no NCCL", "[break][gpu]") {
+TEST_CASE("no-group: ungrouped sends wait in a cycle, or there is no NCCL", "[break][gpu]") {
   for (const int ranks : {2, 3}) {
     const CommandResult result = broken(ranks, kSendRecv, "no-group", "--timeout 2");
     INFO(result.out << result.err);

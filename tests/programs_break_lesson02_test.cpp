@@ -16,7 +16,7 @@ const std::string kBroadcast = "broadcast";
 
 }  // namespace
 
-TEST_CASE("broadcast lists its experiments, and refuses too few ranks", "[break]") {
+TEST_CASE("broadcast lists its experiments and refuses too few ranks", "[break]") {
   const std::vector<std::string> names{"barrier-myth", "root-only", "root-disagree",
                                        "no-broadcast"};
   check_list(kBroadcast, names);
@@ -25,7 +25,7 @@ TEST_CASE("broadcast lists its experiments, and refuses too few ranks", "[break]
   }
 }
 
-TEST_CASE("barrier-myth: the root leaves before the last rank comes, but not a barrier",
+TEST_CASE("barrier-myth: the root leaves a broadcast early, but not a barrier",
           "[break]") {
   for (const int ranks : {2, 4, 7}) {
     const std::vector<json> rows = symptoms(ranks, kBroadcast, "barrier-myth");
@@ -40,7 +40,7 @@ TEST_CASE("barrier-myth: the root leaves before the last rank comes, but not a b
   }
 }
 
-TEST_CASE("root-only: the others' layers hold the tensor before", "[break]") {
+TEST_CASE("root-only: the other ranks' layers hold the previous tensor", "[break]") {
   for (const int ranks : {2, 4, 7}) {
     const std::vector<json> rows = symptoms(ranks, kBroadcast, "root-only");
     REQUIRE(rows.size() == 2 * static_cast<std::size_t>(ranks));
@@ -50,7 +50,7 @@ TEST_CASE("root-only: the others' layers hold the tensor before", "[break]") {
   }
 }
 
-TEST_CASE("root-disagree: nobody notices until the next call, which is right", "[break]") {
+TEST_CASE("root-disagree: the error appears only in the next call, which is correct", "[break]") {
   for (const int ranks : {2, 4, 7}) {
     const std::vector<json> rows = symptoms(ranks, kBroadcast, "root-disagree");
     REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
@@ -76,7 +76,7 @@ TEST_CASE("root-disagree with --strict: the two roots wait for each other", "[br
                   "(32 B, tag 0): cycle 0 -> 3 -> 0"));
 }
 
-TEST_CASE("no-broadcast: the spread stays, the losses fall, and not far enough", "[break]") {
+TEST_CASE("no-broadcast: the spread stays, and the losses fall, but not far enough", "[break]") {
   std::set<double> spreads;
   for (const int ranks : {2, 4, 7}) {
     for (const std::string seed : {"0", "1"}) {

@@ -23,7 +23,7 @@ TEST_CASE("all_reduce lists its experiments", "[break]") {
   check_refused("broken/" + kAllReduce, "swap-order", "NAME: swap-order needs 2 ranks", 1);
 }
 
-TEST_CASE("all_reduce's experiments say in half a screen what they show", "[break]") {
+TEST_CASE("all_reduce's experiments explain in half a screen what they show", "[break]") {
   for (const char* name : {"forget-divide", "full-tensor-ring", "swap-order", "association"}) {
     check_text(4, kAllReduce, name);
   }
@@ -57,7 +57,7 @@ TEST_CASE("chunk-off-by-one passes on ones and fails on tracer numbers", "[break
   CHECK(text.says("chunk 0 lacks the share of rank 1"));
 }
 
-TEST_CASE("full-tensor-ring adds up right and sends too much", "[break]") {
+TEST_CASE("full-tensor-ring gives the right sum but sends too much", "[break]") {
   for (const int ranks : {3, 4, 7}) {
     const json row = symptom(ranks, kAllReduce, "full-tensor-ring");
     const int bytes = 4096 * ranks;
@@ -70,7 +70,7 @@ TEST_CASE("full-tensor-ring adds up right and sends too much", "[break]") {
   }
 }
 
-TEST_CASE("swap-order swaps silently, and is named where ranks share memory", "[break]") {
+TEST_CASE("swap-order swaps silently, except in shared memory, which reports it", "[break]") {
   for (const int ranks : {2, 4}) {
     const json row = symptom(ranks, kAllReduce, "swap-order");
     CHECK(row["silently_swapped"] == true);
@@ -93,7 +93,7 @@ TEST_CASE("one-skips hangs, and the report names the rank that is missing", "[br
   CHECK(four.says("rank 2 leaves out all_reduce #7"));
 }
 
-TEST_CASE("association parts the algorithms but not the ranks", "[break]") {
+TEST_CASE("association makes the algorithms differ, but not the ranks", "[break]") {
   for (const int ranks : {3, 4, 7}) {
     const json row = symptom(ranks, kAllReduce, "association");
     CHECK(row["hashes"] == json({1, 1, 1}));

@@ -25,7 +25,7 @@ TEST_CASE("distributed_sampler lists its experiments", "[break]") {
   check_refused("broken/" + kSampler, "uneven", "NAME: uneven needs 2 ranks", 1);
 }
 
-TEST_CASE("the sampler's experiments say in half a screen what they show", "[break]") {
+TEST_CASE("the sampler's experiments explain in half a screen what they show", "[break]") {
   for (const char* name :
        {"no-sampler", "no-set-epoch", "rank-seed", "pad-eval", "mean-of-means"}) {
     check_text(4, kSampler, name);
@@ -49,7 +49,7 @@ TEST_CASE("no-sampler takes the same samples on all ranks", "[break]") {
   }
 }
 
-TEST_CASE("no-set-epoch draws one order for all epochs", "[break]") {
+TEST_CASE("no-set-epoch uses the same order in all epochs", "[break]") {
   for (const int ranks : {2, 4}) {
     const json row = symptom(ranks, kSampler, "no-set-epoch");
     CHECK(row["orders_without"] == 1);
@@ -99,7 +99,7 @@ TEST_CASE("pad-eval counts samples twice", "[break]") {
   }
 }
 
-TEST_CASE("uneven hangs in the last step of the rank with a batch more", "[break]") {
+TEST_CASE("uneven hangs in the last step of the rank that has one batch more", "[break]") {
   CHECK(hang(2, kSampler, "uneven")
             .says("rank 0 is in all_reduce #4 (the gradients of step 4); rank 1 never entered "
                   "it, last seen in #3"));
@@ -110,7 +110,7 @@ TEST_CASE("uneven hangs in the last step of the rank with a batch more", "[break
                 "entered it, last seen in #3"));
 }
 
-TEST_CASE("mean-of-means is off where the counts differ, the weighted mean never", "[break]") {
+TEST_CASE("mean-of-means is wrong if the counts differ; the weighted mean is always right", "[break]") {
   for (const int ranks : {2, 3, 4, 7}) {
     const std::vector<json> rows = symptoms(ranks, kSampler, "mean-of-means");
     REQUIRE(rows.size() == 3);

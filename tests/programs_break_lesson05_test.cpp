@@ -20,7 +20,7 @@ double number(const json& row, const char* key) {
 
 }  // namespace
 
-TEST_CASE("ddp_training lists its experiments, and refuses what it cannot do", "[break]") {
+TEST_CASE("ddp_training lists its experiments and refuses those that it cannot run", "[break]") {
   check_list(kTrainer, {"no-all-reduce", "skip-parameter", "gradient-noise", "update-noise",
                         "average-parameters", "all-save", "rank0-loss", "lr", "no-wait",
                         "tiny-model", "memory", "wrong-stream", "no-sync"});
@@ -60,7 +60,7 @@ TEST_CASE("skip-parameter: the check names the layer and the step", "[break]") {
              "parted after step 1, first in 2.bias of ranks 0, 1, 2, 3");
 }
 
-TEST_CASE("noise before the average keeps replicas equal, after it parts them", "[break]") {
+TEST_CASE("noise added before averaging keeps replicas equal; added after it, it does not", "[break]") {
   for (const int ranks : {2, 4, 7}) {
     const json before = symptom(ranks, kTrainer, "gradient-noise");
     CHECK(before["parted_after"] == 0);
@@ -75,7 +75,7 @@ TEST_CASE("noise before the average keeps replicas equal, after it parts them", 
   check_text(4, kTrainer, "update-noise", "parted after step 1");
 }
 
-TEST_CASE("average-parameters: momentum is as linear as SGD, Adam is not", "[break]") {
+TEST_CASE("average-parameters: momentum is linear, as SGD is, but Adam is not", "[break]") {
   for (const int ranks : {2, 4}) {
     const std::vector<json> rows = symptoms(ranks, kTrainer, "average-parameters");
     REQUIRE(rows.size() == 3);
@@ -89,7 +89,7 @@ TEST_CASE("average-parameters: momentum is as linear as SGD, Adam is not", "[bre
   check_text(4, kTrainer, "average-parameters", "below 1e-05 is rounding");
 }
 
-TEST_CASE("all-save: the reader catches the torn file", "[break]") {
+TEST_CASE("all-save: the reader detects the torn file", "[break]") {
   for (const int ranks : {2, 4}) {
     const json row = symptom(ranks, kTrainer, "all-save");
     CHECK(row["opened_again"] ==
@@ -102,7 +102,7 @@ TEST_CASE("all-save: the reader catches the torn file", "[break]") {
   check_text(3, kTrainer, "all-save", "damaged: its checksum is not that of its content");
 }
 
-TEST_CASE("rank0-loss: rank 0 sees another loss, the mean is the one process's", "[break]") {
+TEST_CASE("rank0-loss: rank 0 sees a different loss; the mean is that of one process", "[break]") {
   for (const int ranks : {2, 4, 7}) {
     const json row = symptom(ranks, kTrainer, "rank0-loss");
     CHECK(number(row, "rank0_off") > 0.1);
@@ -112,7 +112,7 @@ TEST_CASE("rank0-loss: rank 0 sees another loss, the mean is the one process's",
   check_text(4, kTrainer, "rank0-loss", "its loss moved the other way");
 }
 
-TEST_CASE("lr: N times the rate helps a small one and ruins a large one", "[break]") {
+TEST_CASE("lr: N times the learning rate helps if it is small and does harm if it is large", "[break]") {
   for (const int ranks : {2, 4}) {
     const std::vector<json> rows = symptoms(ranks, kTrainer, "lr");
     REQUIRE(rows.size() == 4);
@@ -126,7 +126,7 @@ TEST_CASE("lr: N times the rate helps a small one and ruins a large one", "[brea
   }
 }
 
-TEST_CASE("no-wait: the late bucket is eaten unreduced", "[break]") {
+TEST_CASE("no-wait: the late bucket is used before it is reduced", "[break]") {
   for (const int ranks : {2, 3, 4}) {
     const std::vector<json> rows = symptoms(ranks, kTrainer, "no-wait");
     REQUIRE(rows.size() == 2);
@@ -141,7 +141,7 @@ TEST_CASE("no-wait: the late bucket is eaten unreduced", "[break]") {
 }
 
 // No time is asserted: the program's verdict must be that of its own numbers.
-TEST_CASE("tiny-model: predicted, then measured, and judged by the measurement", "[break]") {
+TEST_CASE("tiny-model: predicts, then measures, and judges by the measurement", "[break]") {
   for (const int ranks : {2, 4}) {
     const CommandResult result = broken(ranks, kTrainer, "tiny-model", "--json");
     INFO(result.out << result.err);
@@ -176,7 +176,7 @@ TEST_CASE("memory: a rank's bytes do not depend on the number of ranks", "[break
   check_text(4, kTrainer, "memory", "only the data is divided");
 }
 
-TEST_CASE("wrong-stream: the all-reduce takes what was there before", "[break][gpu]") {
+TEST_CASE("wrong-stream: the all-reduce uses the previous values", "[break][gpu]") {
   if (!can_run(2, kTrainer, "wrong-stream", "nothing is queued on a CPU")) return;
   for (const int ranks : {2, 4}) {
     for (const json& row : symptoms(ranks, kTrainer, "wrong-stream")) {
@@ -186,7 +186,7 @@ TEST_CASE("wrong-stream: the all-reduce takes what was there before", "[break][g
   }
 }
 
-TEST_CASE("no-sync: the host reads before the copy is there", "[break][gpu]") {
+TEST_CASE("no-sync: the host reads before the copy has arrived", "[break][gpu]") {
   if (!can_run(2, kTrainer, "no-sync", "nothing is queued on a CPU")) return;
   for (const int ranks : {2, 4}) {
     for (const json& row : symptoms(ranks, kTrainer, "no-sync"))

@@ -79,7 +79,7 @@ TEST_CASE("--deterministic: one trajectory on 1, 2, 4 and 8 ranks", "[lesson05]"
   }
 }
 
-TEST_CASE("--deterministic: stopped on 4 ranks, a run goes on with the same bits on any number",
+TEST_CASE("--deterministic: a run stopped on 4 ranks continues bit for bit on any number",
           "[lesson05][quick]") {
   const TemporaryFolder folder;
   const std::string job = kJob + "--global-batch 40 --deterministic ";
@@ -131,7 +131,7 @@ TEST_CASE("lesson 5's README shows what --deterministic is for", "[lesson05]") {
   }
 }
 
-TEST_CASE("--deterministic is data parallelism on 8 ranks, whatever there is", "[lesson05]") {
+TEST_CASE("--deterministic is data parallelism on 8 ranks, however many there are", "[lesson05]") {
   // --batch-size counts per process, so 8 on 8 ranks is 64 on one. --scale-lr scales for 8
   // ranks.
   const std::string scaled = kJob + "--max-steps 10 --deterministic --scale-lr ";
@@ -160,7 +160,7 @@ TEST_CASE("--deterministic says what it costs", "[lesson05]") {
                   "rows instead of 20; 2 more gradient buffers, 0.0 MiB"));
 }
 
-TEST_CASE("--deterministic is refused where it cannot be had", "[lesson05]") {
+TEST_CASE("--deterministic is refused if it is impossible", "[lesson05]") {
   struct Refusal {
     int ranks;
     std::string flags, message;

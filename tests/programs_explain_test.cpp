@@ -129,7 +129,7 @@ void check_explanation(const CommandResult& result) {
 
 }  // namespace
 
-TEST_CASE("--explain's numbers are those worked out by hand, whoever carries them",
+TEST_CASE("--explain's numbers are those worked out by hand, with every backend",
           "[explain]") {
   for (const std::string flags :
        {"", "--device cpu", "--overlap", "--no-overlap", "--backend mpi", "--algorithm ring",
@@ -139,7 +139,7 @@ TEST_CASE("--explain's numbers are those worked out by hand, whoever carries the
   }
 }
 
-TEST_CASE("--explain says it in words", "[explain]") {
+TEST_CASE("--explain describes the step in at most 45 lines", "[explain]") {
   const CommandResult result = mpirun(2, "ddp_training", "--explain");
   INFO(result.out << result.err);
   CHECK(result.status == 0);
@@ -147,7 +147,7 @@ TEST_CASE("--explain says it in words", "[explain]") {
   CHECK(result.says("verified: 2 ranks and one process took the same step, to the bit"));
 }
 
-TEST_CASE("--explain wants two ranks, and a step of its own", "[explain]") {
+TEST_CASE("--explain needs two ranks and refuses flags that change its step", "[explain]") {
   const auto check_refused = [](int ranks, const std::string& flags,
                                 const std::string& message) {
     const CommandResult result = mpirun(ranks, "ddp_training", "--explain " + flags, kNoGrace);

@@ -37,7 +37,7 @@ const std::string kJob =
 
 }  // namespace
 
-TEST_CASE("on GPUs, too, training runs of real PyTorch DDP are reproduced", "[gpu]") {
+TEST_CASE("training runs of real PyTorch DDP are also reproduced on GPUs", "[gpu]") {
   if (!has_gpu()) return;
   const json golden = json::parse(content_of(GOLDEN_DIR "/training.json"));
   CHECK(golden["runs"].size() == 15);
@@ -47,7 +47,7 @@ TEST_CASE("on GPUs, too, training runs of real PyTorch DDP are reproduced", "[gp
   }
 }
 
-TEST_CASE("a run on a GPU repeats to the bit", "[gpu]") {
+TEST_CASE("a run on a GPU can be repeated bit for bit", "[gpu]") {
   if (!has_gpu()) return;
   for (const int ranks : {1, 2, 4}) {
     const Training once =
@@ -61,7 +61,7 @@ TEST_CASE("a run on a GPU repeats to the bit", "[gpu]") {
   }
 }
 
-TEST_CASE("one GPU carries one rank with NCCL, and several with staging", "[gpu]") {
+TEST_CASE("one GPU serves one rank with NCCL, and several with staging", "[gpu]") {
   if (!has_gpu()) return;
   const Training alone = trained(mpirun_on_one_gpu(1, "--device cuda " + kJob));
   CHECK(alone.final["backend"] == "nccl");
@@ -81,7 +81,7 @@ TEST_CASE("one GPU carries one rank with NCCL, and several with staging", "[gpu]
   }
 }
 
-TEST_CASE("NCCL with two ranks on one GPU is refused, or run if it can be", "[gpu]") {
+TEST_CASE("two ranks with NCCL on one GPU are refused unless NCCL allows it", "[gpu]") {
   if (!has_gpu()) return;
   const CommandResult refused = mpirun_on_one_gpu(2, "--device cuda --backend nccl " + kJob);
   CHECK(refused.status == 2);
@@ -104,7 +104,7 @@ TEST_CASE("NCCL with two ranks on one GPU is refused, or run if it can be", "[gp
   }
 }
 
-TEST_CASE("a batch that does not fit on the GPU ends with what was asked and free", "[gpu]") {
+TEST_CASE("if a batch does not fit on the GPU, the error gives requested and free memory", "[gpu]") {
   if (!has_gpu()) return;
   // The first layer's output alone would take 400 GB.
   const CommandResult result =
@@ -117,7 +117,7 @@ TEST_CASE("a batch that does not fit on the GPU ends with what was asked and fre
   CHECK(result.says(" free"));
 }
 
-TEST_CASE("no GPU, or a driver too old, is a sentence", "[gpu]") {
+TEST_CASE("a missing GPU or an old driver is reported in one sentence", "[gpu]") {
   if (!DIST_CUDA_EMULATED) return;  // a real driver's version is fixed
   const std::string program =
       " timeout 60 " MPIEXEC " -np 2 " PROGRAM_DIR "/ddp_training --max-steps 1 --device ";

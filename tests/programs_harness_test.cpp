@@ -5,7 +5,7 @@
 
 using namespace dist::test;
 
-TEST_CASE("help and version go to standard output, once, with status 0", "[usage]") {
+TEST_CASE("--help and --version print to standard output once, with status 0", "[usage]") {
   const CommandResult help = mpirun(3, "send_recv", "--help");
   CHECK(help.status == 0);
   CHECK(help.out.find("--act") != std::string::npos);
@@ -17,7 +17,7 @@ TEST_CASE("help and version go to standard output, once, with status 0", "[usage
   CHECK(mpirun(2, "all_reduce", "--version").out == "all_reduce 0.1.0\n");
 }
 
-TEST_CASE("the test runner prints a failure with its rank and fails all", "[harness]") {
+TEST_CASE("the test runner prints a failure with its rank and fails the whole test", "[harness]") {
   const CommandResult result = mpirun(3, "../tests/lesson01_test", "'[.rank-1-fails]'");
   INFO(result.out << result.err);
   CHECK(result.status == 1);
@@ -26,12 +26,12 @@ TEST_CASE("the test runner prints a failure with its rank and fails all", "[harn
   CHECK(result.err.find("[rank 2] ") == std::string::npos);
 }
 
-TEST_CASE("the test runner ends a test that hangs, and names it", "[harness]") {
+TEST_CASE("the test runner ends a test that hangs and names it", "[harness]") {
   const CommandResult result =
       run_command("TEST_CASE_SECONDS=2 timeout 120 " MPIEXEC " -np 3 " PROGRAM_DIR
                   "/../tests/lesson01_test '[.hangs]'");
   INFO(result.out << result.err);
   CHECK(result.status == 86);
-  CHECK(result.err.find("hang: test case \"all but rank 0 wait for ever on purpose\"") !=
+  CHECK(result.err.find("hang: test case \"all but rank 0 wait forever on purpose\"") !=
         std::string::npos);
 }

@@ -36,7 +36,7 @@ TEST_CASE("send_recv's rows hold each rank's numbers in rank order", "[lesson01]
   CHECK(rows[4]["after"] == json({1000, 1002, 1004, 1006}));
 }
 
-TEST_CASE("ping-pong has one row per size, then the fit, which it keeps", "[lesson01]") {
+TEST_CASE("ping-pong prints one row per size, then the fit, which it saves", "[lesson01]") {
   const TemporaryFolder folder;
   const CommandResult result = mpirun_in(
       folder, 2, "send_recv", "--act pingpong --min-bytes 4 --max-bytes 65536 --json");
@@ -72,7 +72,7 @@ TEST_CASE("ping-pong has one row per size, then the fit, which it keeps", "[less
   CHECK(kept["message"][7]["bytes"] == 65536);
 }
 
-TEST_CASE("two sizes make no line: no fit, and the kept one stays", "[lesson01]") {
+TEST_CASE("two sizes are too few for a fit, and the saved fit remains", "[lesson01]") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / ".learn");
   std::ofstream(folder / ".learn/alpha-beta.json") << "old";
@@ -88,7 +88,7 @@ TEST_CASE("two sizes make no line: no fit, and the kept one stays", "[lesson01]"
   CHECK(content_of(folder / ".learn/alpha-beta.json") == "old");
 }
 
-TEST_CASE("a fit that cannot be kept is status 1, and says which file", "[lesson01]") {
+TEST_CASE("if the fit cannot be saved, the status is 1 and the error names the file", "[lesson01]") {
   const TemporaryFolder folder;
   std::ofstream(folder / ".learn") << "no folder";
   const CommandResult result =
@@ -97,7 +97,7 @@ TEST_CASE("a fit that cannot be kept is status 1, and says which file", "[lesson
   CHECK(result.says("[rank 0] fatal: .learn/alpha-beta.json: cannot be written"));
 }
 
-TEST_CASE("send_recv --act all comes to an end at any number of ranks", "[lesson01]") {
+TEST_CASE("send_recv --act all finishes on any number of ranks", "[lesson01]") {
   const TemporaryFolder folder;
   for (const int ranks : {1, 2, 3}) {
     const CommandResult result =
@@ -109,7 +109,7 @@ TEST_CASE("send_recv --act all comes to an end at any number of ranks", "[lesson
   }
 }
 
-TEST_CASE("the five ways stand side by side, with what would hang", "[lesson01]") {
+TEST_CASE("the five kinds of exchange are shown side by side, with what would hang", "[lesson01]") {
   const CommandResult eager = mpirun(3, "send_recv", "--act eager --json");
   REQUIRE(eager.rows().size() == 1);
   const json limit = eager.rows()[0]["eager_limit_bytes"];
@@ -129,7 +129,7 @@ TEST_CASE("the five ways stand side by side, with what would hang", "[lesson01]"
   for (const std::size_t i : {6, 9, 12}) CHECK(rows[i]["if_all_send_first"] == "works");
 }
 
-TEST_CASE("the deadlock is named with ranks, call, size, tag and cycle, and ends with 86",
+TEST_CASE("the deadlock is reported with ranks, call, size, tag and cycle; the status is 86",
           "[lesson01][quick]") {
   const CommandResult two = mpirun(2, "send_recv", "--act deadlock --timeout 2");
   INFO(two.out << two.err);
@@ -142,7 +142,7 @@ TEST_CASE("the deadlock is named with ranks, call, size, tag and cycle, and ends
   CHECK(three.says("cycle 0 -> 1 -> 2 -> 0"));
 }
 
-TEST_CASE("NCCL moves the numbers one seat, or says why it cannot", "[lesson01]") {
+TEST_CASE("NCCL moves the numbers to the next rank, or says why it cannot", "[lesson01]") {
   for (const int ranks : {1, 2, 4}) {
     const CommandResult result = mpirun(ranks, "send_recv", "--act nccl --json");
     INFO(ranks << " ranks\n" << result.out << result.err);

@@ -34,7 +34,7 @@ TEST_CASE("broadcast verifies every algorithm, size and root", "[lesson02]") {
   CHECK(lines(text.out) <= 25);
 }
 
-TEST_CASE("broadcast predicts from what lesson 1 kept, and is silent without it",
+TEST_CASE("broadcast predicts times from lesson 1's fit, and makes no prediction without it",
           "[lesson02]") {
   const TemporaryFolder folder;
   const std::string flags =

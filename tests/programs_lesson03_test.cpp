@@ -27,7 +27,7 @@ TEST_CASE("all_reduce verifies every algorithm, op and size", "[lesson03]") {
   CHECK(lines(text.out) <= 25);
 }
 
-TEST_CASE("all_reduce's rows carry both bandwidths and what auto chose", "[lesson03]") {
+TEST_CASE("all_reduce's rows contain both bandwidths and what auto chose", "[lesson03]") {
   const CommandResult result =
       mpirun(4, "all_reduce", "--json --algorithm auto --min-bytes 1024 --max-bytes 4194304");
   const std::vector<json> rows = result.rows();
@@ -98,7 +98,7 @@ TEST_CASE("all_reduce forecasts 65536 ranks from one process", "[lesson03]") {
   CHECK(lines(mpirun(2, "all_reduce", "--simulate 65536").out) <= 25);
 }
 
-TEST_CASE("a sweep's end follows its beginning where only one of them is given", "[lesson03]") {
+TEST_CASE("if only one end of a sweep is given, the other one adapts to it", "[lesson03]") {
   const auto sizes = [](const CommandResult& result) {
     INFO(result.out << result.err);
     CHECK(result.status == 0);

@@ -16,7 +16,7 @@
 using namespace dist::test;
 using nlohmann::json;
 
-TEST_CASE("distributed_sampler proves its partition", "[lesson04]") {
+TEST_CASE("distributed_sampler verifies its partition", "[lesson04]") {
   for (const int ranks : {1, 2, 3, 4, 7}) {
     for (const std::string flags :
          {"", "--size 10 --drop-last", "--size 2", "--size 0",
@@ -57,7 +57,7 @@ TEST_CASE("each policy counts what it repeats and leaves out", "[lesson04]") {
   }
 }
 
-TEST_CASE("reading ahead gives the batches of the plain loop, from memory and from a file",
+TEST_CASE("reading ahead gives the plain loop's batches, from memory and from a file",
           "[lesson04]") {
   const CommandResult result =
       mpirun(2, "distributed_sampler", "--act loader --json --batch-size 16");
@@ -72,7 +72,7 @@ TEST_CASE("reading ahead gives the batches of the plain loop, from memory and fr
   }
 }
 
-TEST_CASE("a file that is shortened while it is mapped ends the process with its name",
+TEST_CASE("if a mapped file is shortened, the process ends with an error that names it",
           "[lesson04]") {
   const TemporaryFolder folder;
   const std::string path = folder / "data";
@@ -97,7 +97,7 @@ TEST_CASE("a file that is shortened while it is mapped ends the process with its
         "[rank 0] fatal: " + path + ": shortened while in use, byte 524288 is gone\n");
 }
 
-TEST_CASE("distributed_sampler answers for a world that is not there", "[lesson04]") {
+TEST_CASE("distributed_sampler gives the shards of ranks that are not running", "[lesson04]") {
   const std::vector<json> launched =
       mpirun(3, "distributed_sampler", "--size 11 --json").rows();
   REQUIRE(launched.size() == 3);

@@ -12,7 +12,7 @@
 
 using namespace dist::test;
 
-TEST_CASE("training refuses bad usage, and writes nothing", "[failures]") {
+TEST_CASE("training refuses bad usage and writes nothing", "[failures]") {
   const TemporaryFolder folder;
   const std::string idx = "--dataset idx --data ";
   std::filesystem::create_directory(folder / "empty");

@@ -26,7 +26,7 @@ TEST_CASE("four ranks learn the digits with the defaults", "[lesson05][quick]") 
   }
 }
 
-TEST_CASE("N ranks with batch B lose as one process with batch N B", "[lesson05]") {
+TEST_CASE("N ranks with batches of B have the losses of one process with batches of N * B", "[lesson05]") {
   const std::string common =
       "--json --dataset synthetic --samples 300 --layers 20,33,17,5 --classes 5 --epochs 3 ";
   for (const std::string optimizer : {"sgd --lr 0.1 --momentum 0.9 --nesterov", "adamw"}) {
@@ -72,7 +72,7 @@ TEST_CASE("lesson 5's README shows the losses of its job, and PyTorch's", "[less
   CHECK(shown == run.losses.size());
 }
 
-TEST_CASE("the rows carry the learning rate of their step", "[lesson05]") {
+TEST_CASE("each row contains the learning rate of its step", "[lesson05]") {
   const std::string job =
       "--json --dataset synthetic --samples 64 --layers 6,5,3 --classes 3 --batch-size 4 "
       "--max-steps 5 --optimizer sgd --momentum 0.9 --lr 0.125 ";
@@ -96,7 +96,7 @@ TEST_CASE("the rows carry the learning rate of their step", "[lesson05]") {
   CHECK(run.losses[2] < run.losses[1]);
 }
 
-TEST_CASE("all backends, algorithms and both ways of averaging learn the same", "[lesson05]") {
+TEST_CASE("all backends and algorithms and both ways of averaging learn the same", "[lesson05]") {
   const std::string common =
       "--json --dataset synthetic --samples 96 --layers 12,9,4 --classes 4 --epochs 2 "
       "--batch-size 8 ";
@@ -116,7 +116,7 @@ TEST_CASE("all backends, algorithms and both ways of averaging learn the same", 
   }
 }
 
-TEST_CASE("MNIST's own files are learned to 94 % in 10 epochs", "[lesson05]") {
+TEST_CASE("training on MNIST's own files reaches 94 % in 10 epochs", "[lesson05]") {
   const std::string folder = SOURCE_DIR "/../shared/data/mnist-10k";
   if (!std::filesystem::is_directory(folder)) {
     WARN("skipped: no MNIST files at " << folder);
@@ -157,7 +157,7 @@ TEST_CASE("checkpoint and metrics are written by rank 0 alone", "[lesson05]") {
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
 }
 
-TEST_CASE("what a step sends is counted, and stands beside the least", "[lesson05]") {
+TEST_CASE("what a step sends is counted and shown next to the minimum", "[lesson05]") {
   // One bucket has 111 numbers, 444 bytes. A ring of 3 ranks sends 2 (3 - 1) chunks of 37.
   const std::string flags =
       "--json --device cpu --dataset synthetic --samples 96 --layers 8,9,3 --classes 3 "

@@ -26,7 +26,7 @@ constexpr bool kSanitized =
 
 }  // namespace
 
-TEST_CASE("a rank's tensors take as much on one rank as on three", "[memory]") {
+TEST_CASE("a rank's tensors take as much memory on one rank as on three", "[memory]") {
   const std::string job =
       "--json --dataset synthetic --samples 96 --layers 20,33,5 --classes 5 --batch-size 16 "
       "--epochs 1 ";
@@ -49,7 +49,7 @@ TEST_CASE("a rank's tensors take as much on one rank as on three", "[memory]") {
   check(memory_of(run_command(PROGRAM_DIR "/single_process " + job)), 2 * kParameters);
 }
 
-TEST_CASE("what the kernel counts is what is counted, and little more", "[memory]") {
+TEST_CASE("the kernel counts only slightly more memory than the program does", "[memory]") {
   const std::string job =
       "--json --device cpu --dataset synthetic --samples 64 --layers 784,2048,2048,10 "
       "--batch-size 8 --max-steps 2 ";

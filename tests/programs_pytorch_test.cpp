@@ -102,7 +102,7 @@ TEST_CASE("pytorch_twin.py and our programs print the same losses", "[pytorch]")
   check_twins(single.losses, alone.losses);
 }
 
-TEST_CASE("PyTorch DDP and ddp_training lose alike, step by step", "[pytorch]") {
+TEST_CASE("PyTorch DDP and ddp_training have the same losses, step by step", "[pytorch]") {
   const std::string python = python_with_torch();
   if (python.empty()) return;
   for (const Job& job : kJobs) {

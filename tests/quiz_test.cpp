@@ -105,7 +105,7 @@ void check_lesson_shown(std::size_t lesson) {
 
 }  // namespace
 
-TEST_CASE("every lesson has a quiz without a fault", "[form]") {
+TEST_CASE("every lesson has a quiz without faults", "[form]") {
   for (const std::string& lesson : kLessons) {
     for (const std::string& fault : quiz_faults(readme_of(lesson), SOURCE_DIR "/" + lesson)) {
       INFO(lesson << ": " << fault);
@@ -114,7 +114,7 @@ TEST_CASE("every lesson has a quiz without a fault", "[form]") {
   }
 }
 
-TEST_CASE("a quiz stands behind the lesson's cost and before its failures", "[form]") {
+TEST_CASE("a quiz comes after the lesson's costs and before its failures", "[form]") {
   for (const std::string& lesson : kLessons) {
     const std::string readme = readme_of(lesson);
     INFO(lesson);
@@ -123,7 +123,7 @@ TEST_CASE("a quiz stands behind the lesson's cost and before its failures", "[fo
   }
 }
 
-TEST_CASE("the experiments that answers name are there", "[experiments]") {
+TEST_CASE("the experiments that answers name exist", "[experiments]") {
   const std::vector<std::string> programs{"send_recv", "broadcast", "all_reduce",
                                           "distributed_sampler", "ddp_training"};
   std::vector<std::string> known;  // for each program: its experiments, one per line
@@ -185,7 +185,7 @@ TEST_CASE("each fault of a quiz is found", "[form]") {
   }
 }
 
-TEST_CASE("too few questions, and one letter for all answers, are found", "[form]") {
+TEST_CASE("too few questions, or one letter for all answers, are reported", "[form]") {
   const std::string folder = SOURCE_DIR "/03_all_reduce";
   const std::string readme = readme_of("03_all_reduce");
   const std::size_t sixth = readme.find("**6. ");
@@ -201,7 +201,7 @@ TEST_CASE("too few questions, and one letter for all answers, are found", "[form
   CHECK(std::count(faults.begin(), faults.end(), "no answer is c)") == 1);
 }
 
-TEST_CASE("docs/beyond.md links to what is there, and says what its commands print",
+TEST_CASE("docs/beyond.md has no broken links and says what its commands print",
           "[beyond]") {
   const std::string text = content_of(SOURCE_DIR "/docs/beyond.md");
   for (const std::string& target : dead_links(text, text, SOURCE_DIR "/docs")) {

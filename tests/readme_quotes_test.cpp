@@ -60,7 +60,7 @@ bool stands_in(const std::vector<std::string>& body, const Quote& quote) {
 
 }  // namespace
 
-TEST_CASE("the code that the READMEs quote stands in the function that they name", "[readme]") {
+TEST_CASE("the code that the READMEs quote is in the function that they name", "[readme]") {
   std::size_t count = 0;
   for (const std::string& name : kReadmes) {
     for (const Block& block : blocks_of(name)) {
@@ -85,7 +85,7 @@ TEST_CASE("the code that the READMEs quote stands in the function that they name
 
 // The prose names `diff ONE OTHER`. A line with - must be only in ONE, a line with + only in
 // OTHER.
-TEST_CASE("the diffs that the READMEs quote are those of the files", "[readme]") {
+TEST_CASE("the diffs that the READMEs quote match the files", "[readme]") {
   static const std::regex command(R"(`diff ([\w/.]+) ([\w/.]+)`)");
   std::size_t count = 0;
   for (const std::string& name : kReadmes) {
@@ -109,7 +109,7 @@ TEST_CASE("the diffs that the READMEs quote are those of the files", "[readme]")
   CHECK(count > 10);
 }
 
-TEST_CASE("the READMEs' links lead to files, and to what is named behind them", "[readme]") {
+TEST_CASE("the READMEs' links lead to existing files, which contain what the links name", "[readme]") {
   // [file](path), optionally followed by: , `function`
   const std::regex link(R"(\[([^\]\[]*)\]\(([^):#]+)\)(, `(\[?\w+\]?)`)?)");
   for (const std::string& name : kReadmes) {

@@ -17,7 +17,7 @@ bool same(const std::string& shown, const std::string& said, const Looseness& lo
 
 }  // namespace
 
-TEST_CASE("numbers that no clock measured are compared", "[readme]") {
+TEST_CASE("numbers that are not measured times are compared", "[readme]") {
   CHECK(same("rank 0   1000   1001", "rank 0 1000 1001"));  // widths of columns do not matter
   CHECK(!same("rank 0   1000   1001", "rank 0   1000   1002"));
   CHECK(!same("  rank 1  6b5fa7cc867f3d8f", "  rank 1  6b5fa7cc867f3d8e"));
@@ -28,7 +28,7 @@ TEST_CASE("numbers that no clock measured are compared", "[readme]") {
   CHECK(!same("a b", "ab"));
 }
 
-TEST_CASE("measured numbers are not compared, but their places are", "[readme]") {
+TEST_CASE("measured numbers are not compared, but their positions are", "[readme]") {
   CHECK(same("one step: 18.45 ms = data 0.06", "one step: 3 ms = data 11.5"));
   CHECK(!same("one step: 18.45 ms = data 0.06", "one step: 18.45 ms = data"));
   CHECK(!same("one step: 18.45 ms = data 0.06", "one step: 18.45 ms = work 0.06"));
@@ -53,7 +53,7 @@ TEST_CASE("what depends on the host is not compared", "[readme]") {
               "memory: 57.2 MiB per rank: parameters 3.7, program, MPI and data 40.1 (30.0)"));
 }
 
-TEST_CASE("lines are compared in order, and none is left out but at \"...\"", "[readme]") {
+TEST_CASE("lines are compared in order, and only \"...\" leaves lines out", "[readme]") {
   CHECK(!same("a\nb", "b\na"));
   CHECK(same("a\nb", "b\na", {false, true, 0}));
   CHECK(!same("a\nb", "b\nc", {false, true, 0}));
@@ -66,7 +66,7 @@ TEST_CASE("lines are compared in order, and none is left out but at \"...\"", "[
   CHECK(same("a", "a\n\n--------------------\nmpirun's words\n--------------------\n"));
 }
 
-TEST_CASE("a hang is reported by ranks that take no turns", "[readme]") {
+TEST_CASE("the lines of a hang report may come in any order", "[readme]") {
   CHECK(same("a\nhang: rank 0\nhang: rank 1", "hang: rank 1\na\nhang: rank 0"));
   CHECK(!same("hang: rank 0", "hang: rank 1"));
   CHECK(!same("hang: rank 0", "hang: rank 0\nhang: rank 1"));
@@ -74,7 +74,7 @@ TEST_CASE("a hang is reported by ranks that take no turns", "[readme]") {
   CHECK(!same("hang: rank 0 (4 MiB), 2 us", "hang: rank 0 (4 MiB), 3 us"));
 }
 
-TEST_CASE("a mark loosens as much as it says", "[readme]") {
+TEST_CASE("a mark relaxes only what it says", "[readme]") {
   CHECK(same("loss 0.8971 at 3", "loss 0.8972 at 3", {false, false, 0.01}));
   CHECK(!same("loss 0.8971 at 3", "loss 0.92 at 3", {false, false, 0.01}));
   CHECK(!same("loss 0.8971 at 3", "loss 0.8971 at 4", {false, false, 0.01}));

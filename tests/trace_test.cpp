@@ -90,7 +90,7 @@ TEST_CASE("every program writes a trace, strict or not", "[trace]") {
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_CASE("a trace holds each message of the ring, with size, peer and arrow", "[trace]") {
+TEST_CASE("a trace contains each message of the ring, with size, peer and arrow", "[trace]") {
   const TemporaryFolder folder;
   CHECK(mpirun(4, "send_recv", "--act ring --trace " + (folder / "t.json")).status == 0);
   const json trace = checked_trace(folder / "t.json", 4);
@@ -106,7 +106,7 @@ TEST_CASE("a trace holds each message of the ring, with size, peer and arrow", "
   }
 }
 
-TEST_CASE("the trace of a hang is kept, with the call that hangs", "[trace]") {
+TEST_CASE("the trace of a hang is written, including the call that hangs", "[trace]") {
   const TemporaryFolder folder;
   for (const std::string name : {"wrong-tag", "stopped", "first-stopped", "named --strict"}) {
     const CommandResult result =
@@ -140,7 +140,7 @@ TEST_CASE("a trace that cannot be written is refused before anything runs", "[tr
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_CASE("a trace is bounded, and says what had no room", "[trace]") {
+TEST_CASE("a trace is limited in size and says what did not fit", "[trace]") {
   const TemporaryFolder folder;
   const CommandResult result =
       mpirun(2, kHangs, "--case chatter --trace " + (folder / "t.json"));

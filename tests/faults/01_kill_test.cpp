@@ -62,7 +62,7 @@ std::size_t files_in(const TemporaryFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("a writer that is killed at any system call leaves a whole file", "[fault01]") {
+TEST_CASE("a writer that is killed at any system call leaves a complete file", "[fault01]") {
   const TemporaryFolder folder;
   const std::string path = folder / "x.st";
   int status = 0;
@@ -93,7 +93,7 @@ TEST_CASE("a writer that is killed at any system call leaves a whole file", "[fa
                 " kills, one at each system call of a write: 0 unusable files");
 }
 
-TEST_CASE("a run that is killed at random moments loses one interval at most", "[fault01]") {
+TEST_CASE("a run that is killed at random moments loses at most one checkpoint interval", "[fault01]") {
   const TemporaryFolder folder;
   const std::string flags = kRun + "--checkpoint-every 3 ";
   const std::string log = folder / "cut.jsonl";

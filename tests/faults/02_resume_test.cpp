@@ -6,7 +6,7 @@
 using namespace dist::test;
 using nlohmann::json;
 
-TEST_CASE("killed in mid-run and resumed, a run ends with the same bits", "[fault02][quick]") {
+TEST_CASE("a run that is killed and resumed ends with the same bits", "[fault02][quick]") {
   const TemporaryFolder folder;
   for (const std::string& optimizer :
        {std::string("--optimizer adam "), std::string("--optimizer sgd --momentum 0.9 ")}) {
@@ -20,7 +20,7 @@ TEST_CASE("killed in mid-run and resumed, a run ends with the same bits", "[faul
   figure(2, "Adam and SGD with momentum: 0 differing bits in parameters, optimizer and log");
 }
 
-TEST_CASE("a finished run is not trained further; more epochs are", "[fault02]") {
+TEST_CASE("a finished run is not trained further when it is resumed", "[fault02]") {
   const TemporaryFolder folder;
   const std::string flags = "--max-steps 12 " + files(folder, "run");
   const json final = trained(mpirun(2, "ddp_training", "--json " + flags)).final;
@@ -48,7 +48,7 @@ TEST_CASE("a finished run is not trained further; more epochs are", "[fault02]")
   CHECK(alone.rows()[0]["test_accuracy"] == final["test_accuracy"]);
 }
 
-TEST_CASE("one process goes on from its checkpoint, too", "[fault02]") {
+TEST_CASE("single_process also continues from its checkpoint", "[fault02]") {
   const TemporaryFolder folder;
   const std::string flags =
       "--dataset synthetic --samples 301 --layers 8,9,10 --batch-size 16 --epochs 3 ";

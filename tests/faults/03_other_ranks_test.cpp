@@ -8,7 +8,7 @@
 using namespace dist::test;
 using nlohmann::json;
 
-TEST_CASE("on other ranks a run goes on from the same sample, and says so", "[fault03]") {
+TEST_CASE("on a different number of ranks, a run continues at the same sample and says so", "[fault03]") {
   const TemporaryFolder folder;
   const std::string flags =
       "--dataset synthetic --samples 3001 --layers 64,96,32,10 --batch-size 13 --accumulate "
@@ -28,7 +28,7 @@ TEST_CASE("on other ranks a run goes on from the same sample, and says so", "[fa
   CHECK(metrics.find("{\"step\":47,\"epoch\":0,") != std::string::npos);
 }
 
-TEST_CASE("where nothing is left of an epoch, a run goes on with the next", "[fault03]") {
+TEST_CASE("if too little of an epoch is left for the ranks, a run continues with the next", "[fault03]") {
   const TemporaryFolder folder;
   const std::string file = "--checkpoint " + (folder / "x") + " ";
   // With 1000 samples on 2 ranks, 40 are left after 30 of 31 steps: 10 for each of 4 ranks,
@@ -48,7 +48,7 @@ TEST_CASE("where nothing is left of an epoch, a run goes on with the next", "[fa
   }
 }
 
-TEST_CASE("between any two numbers of ranks a run goes on, and says what changes",
+TEST_CASE("a run continues from any number of ranks on any other and says what changes",
           "[fault03]") {
   const std::vector<int> all{1, 2, 3, 4, 8};
   const std::vector<int> some{1, 3, 8};

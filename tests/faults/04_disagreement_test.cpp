@@ -6,7 +6,7 @@
 
 using namespace dist::test;
 
-TEST_CASE("ranks that disagree are both named", "[fault04]") {
+TEST_CASE("if ranks disagree, both sides are named", "[fault04]") {
   int named = 0;
   for (const auto& [flags, words] :
        {std::pair{"other-collective",

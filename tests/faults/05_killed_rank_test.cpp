@@ -8,7 +8,7 @@
 
 using namespace dist::test;
 
-TEST_CASE("a rank that is killed ends the job, on all ranks", "[fault05]") {
+TEST_CASE("killing one rank ends the job on all ranks", "[fault05]") {
   const TemporaryFolder folder;
   double longest = 0;
   const int kills = times(2, 20);

@@ -18,7 +18,7 @@ void check_reported(const CommandResult& result, const std::string& line,
 
 }  // namespace
 
-TEST_CASE("a rank that is stopped is named, and the job ends", "[fault06]") {
+TEST_CASE("a stopped rank is named, and the job ends", "[fault06]") {
   const TemporaryFolder folder;
   const CommandResult result = interrupted(4, kRun + "--timeout 2 " + files(folder, "cut"),
                                            folder / "cut.jsonl", 10, "kill -STOP $last");
@@ -29,7 +29,7 @@ TEST_CASE("a rank that is stopped is named, and the job ends", "[fault06]") {
   CHECK((result.says(" of all_reduce #") || result.says(" of mean of the loss #")));
 }
 
-TEST_CASE("training that moves raises no alarm", "[fault06]") {
+TEST_CASE("training that makes progress raises no alarm", "[fault06]") {
   const int steps = times(500, 10'000);
   const CommandResult result =
       mpirun(4, "ddp_training",
@@ -66,7 +66,7 @@ TEST_CASE("a rank that waits for its data is named", "[fault06]") {
                  "rank 0 has made no MPI call for ", "1 s (--timeout)");
 }
 
-TEST_CASE("a rank that runs another program is missed as soon as MPI has started",
+TEST_CASE("a rank that runs a different program is reported as soon as MPI has started",
           "[fault06]") {
   const std::string other = ": -np 1 " PROGRAM_DIR "/../tests/all_reduce_unwatched";
   check_reported(mpirun(1, "ddp_training", "--timeout 1 " + other),

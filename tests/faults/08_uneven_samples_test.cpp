@@ -5,7 +5,7 @@
 
 using namespace dist::test;
 
-TEST_CASE("accuracy is that of every sample once, on any number of ranks", "[fault08]") {
+TEST_CASE("accuracy counts every sample exactly once, on any number of ranks", "[fault08]") {
   const TemporaryFolder folder;
   const std::string file = folder / "x";
   nlohmann::json accuracy =

@@ -6,7 +6,7 @@
 using namespace dist::test;
 using nlohmann::json;
 
-TEST_CASE("a run whose gradients are never finite ends, and says why", "[fault09]") {
+TEST_CASE("a run whose gradients are never finite ends and says why", "[fault09]") {
   const CommandResult result =
       mpirun(3, "ddp_training", "--optimizer sgd --lr 1e6 --max-steps 50 --json");
   CHECK(result.status == 1);

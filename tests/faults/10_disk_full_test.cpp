@@ -14,7 +14,7 @@ const std::string kAlone = PROGRAM_DIR "/single_process ";
 
 }  // namespace
 
-TEST_CASE("a full disk under --metrics costs the metrics, not the run", "[fault10]") {
+TEST_CASE("if the disk is full, --metrics gives up its file, but the run continues", "[fault10]") {
   const TemporaryFolder folder;
   const std::string log = folder / "cut.jsonl";
   const std::string flags = kSmall + "--max-steps 300 " + files(folder, "cut");
@@ -34,7 +34,7 @@ TEST_CASE("a full disk under --metrics costs the metrics, not the run", "[fault1
   CHECK(rest.rows().size() == 2);  // step 300 and the summary
 }
 
-TEST_CASE("a full disk under --checkpoint keeps the file before", "[fault10]") {
+TEST_CASE("if the disk is full, --checkpoint keeps the previous file", "[fault10]") {
   const TemporaryFolder folder;
   const std::string file = folder / "x";
   const std::string flags =
@@ -53,7 +53,7 @@ TEST_CASE("a full disk under --checkpoint keeps the file before", "[fault10]") {
   figure(10, "the previous file is kept byte for byte; 0 lost");
 }
 
-TEST_CASE("a standard output that takes nothing is an error", "[fault10]") {
+TEST_CASE("a standard output that cannot be written is an error", "[fault10]") {
   const TemporaryFolder folder;
   const std::string log = folder / "m";
   for (const std::string to : {">/dev/full", ">&-"}) {

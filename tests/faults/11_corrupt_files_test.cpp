@@ -9,7 +9,7 @@
 using namespace dist::test;
 using nlohmann::json;
 
-TEST_CASE("what cannot be gone on from is refused, and nothing is touched", "[fault11]") {
+TEST_CASE("files that a run cannot continue from are refused and left unchanged", "[fault11]") {
   const TemporaryFolder folder;
   const std::string base = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4 ";
   const std::string flags = base + files(folder, "run");

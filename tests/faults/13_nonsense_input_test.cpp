@@ -68,7 +68,7 @@ const std::string kTrace = "--trace t.json ";
 
 }  // namespace
 
-TEST_CASE("send_recv refuses every nonsense in one sentence, and writes nothing", "[fault13]") {
+TEST_CASE("send_recv refuses invalid flags in one sentence and writes nothing", "[fault13]") {
   check_all_refused("send_recv", kTrace,
                     {{"--bogus", "--bogus: unknown flag"},
                      {"-x", "-x: unknown flag"},
@@ -95,7 +95,7 @@ TEST_CASE("send_recv refuses every nonsense in one sentence, and writes nothing"
                      {"--trace .", "--trace: . is a folder"}});
 }
 
-TEST_CASE("broadcast refuses every nonsense in one sentence, and writes nothing", "[fault13]") {
+TEST_CASE("broadcast refuses invalid flags in one sentence and writes nothing", "[fault13]") {
   check_all_refused("broadcast", kTrace,
                     {{"--root 2", "--root: rank 2 does not exist (number of ranks: 2)"},
                      {"--root x", "--root: 'x' is not a whole number"},
@@ -109,7 +109,7 @@ TEST_CASE("broadcast refuses every nonsense in one sentence, and writes nothing"
                      {"--algorithm tree,flat", "--algorithm: 'tree,flat' is not one of"}});
 }
 
-TEST_CASE("all_reduce refuses every nonsense in one sentence, and writes nothing",
+TEST_CASE("all_reduce refuses invalid flags in one sentence and writes nothing",
           "[fault13]") {
   check_all_refused(
       "all_reduce", kTrace,
@@ -128,7 +128,7 @@ TEST_CASE("all_reduce refuses every nonsense in one sentence, and writes nothing
        {"--gamma-ns-per-byte 1", "--gamma-ns-per-byte: needs --simulate"}});
 }
 
-TEST_CASE("distributed_sampler refuses every nonsense in one sentence, and writes nothing",
+TEST_CASE("distributed_sampler refuses invalid flags in one sentence and writes nothing",
           "[fault13]") {
   check_all_refused("distributed_sampler", kTrace,
                     {{"--size many", "--size: 'many' is not a whole number"},
@@ -143,7 +143,7 @@ TEST_CASE("distributed_sampler refuses every nonsense in one sentence, and write
                      {"--drop-last=maybe", "--drop-last: takes no value"}});
 }
 
-TEST_CASE("ddp_training refuses every nonsense in one sentence, and writes nothing",
+TEST_CASE("ddp_training refuses invalid flags in one sentence and writes nothing",
           "[fault13]") {
   check_all_refused(
       "ddp_training", kTrace + "--checkpoint c.safetensors --metrics m.jsonl ",
@@ -193,7 +193,7 @@ TEST_CASE("ddp_training refuses every nonsense in one sentence, and writes nothi
        {"--init /dev/null", "--init: /dev/null"}});
 }
 
-TEST_CASE("single_process refuses as ddp_training does", "[fault13]") {
+TEST_CASE("single_process refuses invalid flags the way ddp_training does", "[fault13]") {
   const TemporaryFolder folder;
   for (const std::string flags : {"--epochs -5", "--global-batch 4", "--layers 784,10,9"}) {
     const CommandResult result =

@@ -19,7 +19,7 @@ bool says_it_was_memory(const CommandResult& result) {
 
 }  // namespace
 
-TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[fault14]") {
+TEST_CASE("an exception on one rank ends all ranks and is printed with its rank", "[fault14]") {
   // The folder is moved away after the first checkpoint, so only rank 0, which writes, throws.
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "gone");
@@ -38,7 +38,7 @@ TEST_CASE("an exception on one rank ends all, and is printed with its rank", "[f
 
 // Limits one rank's memory, from hardly enough for its libraries to plenty. No matter which
 // request fails first (MPI's, a thread's, oneDNN's or ours), the job ends and says why.
-TEST_CASE("a rank without memory ends the job, and says so", "[fault14][memory]") {
+TEST_CASE("a rank that runs out of memory ends the job and says so", "[fault14][memory]") {
   int works = 0;
   int says = 0;
   for (const std::string program :

@@ -7,7 +7,7 @@
 using namespace dist::test;
 using nlohmann::json;
 
-TEST_CASE("asked to stop by a signal, a run leaves with 75 and can go on", "[fault15]") {
+TEST_CASE("a run that a signal asks to stop exits with 75 and can be resumed", "[fault15]") {
   const TemporaryFolder folder;
   for (const std::string& signal : {std::string("kill -USR1 $mpirun"),  // mpirun passes it on
                                     std::string("kill -TERM $last")}) {
@@ -28,7 +28,7 @@ TEST_CASE("asked to stop by a signal, a run leaves with 75 and can go on", "[fau
   CHECK(ended.status != 0);
 }
 
-TEST_CASE("however often and however early it is asked, a run stops with its checkpoint",
+TEST_CASE("a run writes its checkpoint however often and however early it is asked to stop",
           "[fault15]") {
   std::mt19937 random(1);
   const int signals = times(9, 500);

@@ -8,7 +8,7 @@
 using namespace dist::test;
 using nlohmann::json;
 
-TEST_CASE("ranks that are not in the same run are told apart at the start", "[fault16]") {
+TEST_CASE("ranks that do not belong to the same run are detected at the start", "[fault16]") {
   const TemporaryFolder folder;
   const std::string program = PROGRAM_DIR "/ddp_training ";
   int cases = 0;

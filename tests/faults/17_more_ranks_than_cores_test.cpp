@@ -3,7 +3,7 @@
 
 using namespace dist::test;
 
-TEST_CASE("eight ranks on two cores do the same, slower", "[fault17]") {
+TEST_CASE("eight ranks on two cores give the same result, only slower", "[fault17]") {
   const char* const program = "ddp_training";
   const std::string flags =
       "--json --dataset synthetic --samples 400 --layers 12,9,10 --global-batch 40 "

@@ -23,7 +23,7 @@ bool can_mount() {
 
 }  // namespace
 
-TEST_CASE("every program works with a small /dev/shm, traced or not", "[fault18]") {
+TEST_CASE("every program works with a small /dev/shm, with and without a trace", "[fault18]") {
   if (!can_mount()) return;
   const TemporaryFolder folder;
   int runs = 0;
@@ -43,7 +43,7 @@ TEST_CASE("every program works with a small /dev/shm, traced or not", "[fault18]
   figure(18, std::to_string(runs) + " runs with 16 MiB to 64 KiB of /dev/shm, all successful");
 }
 
-TEST_CASE("without cross-memory attach the lessons do the same", "[fault18]") {
+TEST_CASE("without cross-memory attach the lessons give the same results", "[fault18]") {
   const std::string before = "OMPI_MCA_btl_vader_single_copy_mechanism=none ";
   for (const char* program :
        {"all_reduce --max-bytes 65536 --iterations 2", "ddp_training --max-steps 2"}) {
@@ -51,7 +51,7 @@ TEST_CASE("without cross-memory attach the lessons do the same", "[fault18]") {
   }
 }
 
-TEST_CASE("a report is whole with a small /dev/shm", "[fault18]") {
+TEST_CASE("a hang report is complete even with a small /dev/shm", "[fault18]") {
   if (!can_mount()) return;
   const TemporaryFolder folder;
   for (const std::string size : {"16m", "64k"}) {

@@ -7,7 +7,7 @@
 
 using namespace dist::test;
 
-TEST_CASE("a link that drops ends the job with a diagnosis, the checkpoint intact",
+TEST_CASE("a dropped link ends the job with a diagnosis and leaves the checkpoint intact",
           "[fault19]") {
   if (!there_are_two_hosts()) return;
   for (const int ranks_per_host : {1, 2}) {
