@@ -37,7 +37,8 @@ bool near(std::size_t got, std::size_t wanted) {
 
 }  // namespace
 
-TEST_CASE("memory use distinguishes private pages from shared ones and records the peak", "[memory]") {
+TEST_CASE("memory use distinguishes private pages from shared ones and records the peak",
+          "[memory]") {
   const MemoryUse before = memory_use();
   CHECK(before.own > 0);
   CHECK(before.files > 0);

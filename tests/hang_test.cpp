@@ -48,7 +48,8 @@ TEST_CASE("a wrong tag is reported together with the tag that was sent", "[hang]
   check_diagnosed("wrong-tag", {"rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8\n"});
 }
 
-TEST_CASE("a message on the wrong communicator is distinguished from one never sent", "[hang]") {
+TEST_CASE("a message on the wrong communicator is distinguished from one never sent",
+          "[hang]") {
   check_diagnosed("other-communicator", {"rank 1 waits for tag 0 from rank 3; rank 3 has sent "
                                          "tag 0 on another communicator\n"});
 }
@@ -109,7 +110,8 @@ TEST_CASE("our own operations are named and numbered like MPI's", "[hang]") {
                    "rank 2 has made no MPI call for"});
 }
 
-TEST_CASE("a patient wait is reported like any other, with its operation and its peer", "[hang]") {
+TEST_CASE("a patient wait is reported like any other, with its operation and its peer",
+          "[hang]") {
   check_diagnosed("named-patiently --strict",
                   {"ranks 1, 3 are in all_reduce #7 (bucket 2: 2.weight, 2.bias); rank 2 "
                    "never entered it, last seen in #6\n",
@@ -117,7 +119,8 @@ TEST_CASE("a patient wait is reported like any other, with its operation and its
                    "(bucket 2: 2.weight, 2.bias)\n"});
 }
 
-TEST_CASE("only the rank that the others waited for before the hang is named as slow", "[hang]") {
+TEST_CASE("only the rank that the others waited for before the hang is named as slow",
+          "[hang]") {
   const std::string slow = "hang: before that, the others waited for rank ";
   const CommandResult unlike = mpirun(4, kHangs, "--case slow-rank --timeout 5");
   INFO(unlike.err);

@@ -91,7 +91,8 @@ TEST_CASE("leaves that arrive one by one are added in pairs", "[deterministic]")
   CHECK(slots_for(1) == 1);
 }
 
-TEST_CASE("the tree over processes continues where the tree within them ends", "[deterministic]") {
+TEST_CASE("the tree over processes continues where the tree within them ends",
+          "[deterministic]") {
   bool ok = true;
   for (const std::size_t count : {std::size_t{1}, std::size_t{997}, std::size_t{140'003}}) {
     const Floats wanted = sum_of_leaves(count);

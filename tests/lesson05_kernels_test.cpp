@@ -73,7 +73,8 @@ TEST_CASE("column sums are right for widths near that of a block of columns", "[
   }
 }
 
-TEST_CASE("a sum of squares is right at every size, and finite exactly if all elements are", "[gpu]") {
+TEST_CASE("a sum of squares is right at every size, and finite exactly if all elements are",
+          "[gpu]") {
   for (const std::size_t count : {0U, 1U, 7U, 255U, 256U, 257U, 65'536U, 65'537U, 300'001U}) {
     CAPTURE(count);
     const Floats x = noise(count, 50 + count);

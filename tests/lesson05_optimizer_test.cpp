@@ -183,7 +183,8 @@ TEST_CASE("a learning rate of 0 leaves the parameters unchanged", "[gpu]") {
   }
 }
 
-TEST_CASE("without weight decay, an infinite parameter does not spoil the optimizer's state", "[gpu]") {
+TEST_CASE("without weight decay, an infinite parameter does not spoil the optimizer's state",
+          "[gpu]") {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const OptimizerOptions& options : variants()) {
     if (options.weight_decay != 0.0) continue;

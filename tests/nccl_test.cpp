@@ -55,7 +55,8 @@ double sum_of_all(std::size_t index) {
 
 }  // namespace
 
-TEST_CASE("a group of one send and one receive moves every tensor to the next rank", "[nccl][gpu]") {
+TEST_CASE("a group of one send and one receive moves every tensor to the next rank",
+          "[nccl][gpu]") {
   const Stream stream(my_gpu());
   NcclCommunicator nccl = connect_nccl_by_messages(world(), my_gpu());
   for (const std::size_t count : tricky_sizes()) {

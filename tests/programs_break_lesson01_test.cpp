@@ -35,7 +35,8 @@ TEST_CASE("shared-variable: rank 0's 42 stays on rank 0", "[break]") {
   }
 }
 
-TEST_CASE("head-to-head: works at the eager limit and deadlocks one number above it", "[break]") {
+TEST_CASE("head-to-head: works at the eager limit and deadlocks one number above it",
+          "[break]") {
   const json limit =
       mpirun(2, "send_recv", "--act eager --json").rows().at(0)["eager_limit_bytes"];
   for (const int ranks : {2, 4}) {
@@ -75,7 +76,8 @@ TEST_CASE("wrong-tag: the report names the tag that is waited for and the one th
   }
 }
 
-TEST_CASE("truncate: MPI rejects a message that is too long, only recv one that is too short", "[break]") {
+TEST_CASE("truncate: MPI rejects a message that is too long, only recv one that is too short",
+          "[break]") {
   for (const int ranks : {2, 4}) {
     const json row = symptom(ranks, kSendRecv, "truncate");
     CHECK(row["truncated"] == true);

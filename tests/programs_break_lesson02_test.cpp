@@ -25,8 +25,7 @@ TEST_CASE("broadcast lists its experiments and refuses too few ranks", "[break]"
   }
 }
 
-TEST_CASE("barrier-myth: the root leaves a broadcast early, but not a barrier",
-          "[break]") {
+TEST_CASE("barrier-myth: the root leaves a broadcast early, but not a barrier", "[break]") {
   for (const int ranks : {2, 4, 7}) {
     const std::vector<json> rows = symptoms(ranks, kBroadcast, "barrier-myth");
     REQUIRE(rows.size() == 4);
@@ -50,7 +49,8 @@ TEST_CASE("root-only: the other ranks' layers hold the previous tensor", "[break
   }
 }
 
-TEST_CASE("root-disagree: the error appears only in the next call, which is correct", "[break]") {
+TEST_CASE("root-disagree: the error appears only in the next call, which is correct",
+          "[break]") {
   for (const int ranks : {2, 4, 7}) {
     const std::vector<json> rows = symptoms(ranks, kBroadcast, "root-disagree");
     REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
@@ -76,7 +76,8 @@ TEST_CASE("root-disagree with --strict: the two roots wait for each other", "[br
                   "(32 B, tag 0): cycle 0 -> 3 -> 0"));
 }
 
-TEST_CASE("no-broadcast: the spread stays, and the losses fall, but not far enough", "[break]") {
+TEST_CASE("no-broadcast: the spread stays, and the losses fall, but not far enough",
+          "[break]") {
   std::set<double> spreads;
   for (const int ranks : {2, 4, 7}) {
     for (const std::string seed : {"0", "1"}) {

@@ -110,7 +110,8 @@ TEST_CASE("uneven hangs in the last step of the rank that has one batch more", "
                 "entered it, last seen in #3"));
 }
 
-TEST_CASE("mean-of-means is wrong if the counts differ; the weighted mean is always right", "[break]") {
+TEST_CASE("mean-of-means is wrong if the counts differ; the weighted mean is always right",
+          "[break]") {
   for (const int ranks : {2, 3, 4, 7}) {
     const std::vector<json> rows = symptoms(ranks, kSampler, "mean-of-means");
     REQUIRE(rows.size() == 3);

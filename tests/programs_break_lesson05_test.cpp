@@ -20,7 +20,8 @@ double number(const json& row, const char* key) {
 
 }  // namespace
 
-TEST_CASE("ddp_training lists its experiments and refuses those that it cannot run", "[break]") {
+TEST_CASE("ddp_training lists its experiments and refuses those that it cannot run",
+          "[break]") {
   check_list(kTrainer, {"no-all-reduce", "skip-parameter", "gradient-noise", "update-noise",
                         "average-parameters", "all-save", "rank0-loss", "lr", "no-wait",
                         "tiny-model", "memory", "wrong-stream", "no-sync"});
@@ -60,7 +61,8 @@ TEST_CASE("skip-parameter: the check names the layer and the step", "[break]") {
              "parted after step 1, first in 2.bias of ranks 0, 1, 2, 3");
 }
 
-TEST_CASE("noise added before averaging keeps replicas equal; added after it, it does not", "[break]") {
+TEST_CASE("noise added before averaging keeps replicas equal; added after it, it does not",
+          "[break]") {
   for (const int ranks : {2, 4, 7}) {
     const json before = symptom(ranks, kTrainer, "gradient-noise");
     CHECK(before["parted_after"] == 0);
@@ -102,7 +104,8 @@ TEST_CASE("all-save: the reader detects the torn file", "[break]") {
   check_text(3, kTrainer, "all-save", "damaged: its checksum is not that of its content");
 }
 
-TEST_CASE("rank0-loss: rank 0 sees a different loss; the mean is that of one process", "[break]") {
+TEST_CASE("rank0-loss: rank 0 sees a different loss; the mean is that of one process",
+          "[break]") {
   for (const int ranks : {2, 4, 7}) {
     const json row = symptom(ranks, kTrainer, "rank0-loss");
     CHECK(number(row, "rank0_off") > 0.1);
@@ -112,7 +115,8 @@ TEST_CASE("rank0-loss: rank 0 sees a different loss; the mean is that of one pro
   check_text(4, kTrainer, "rank0-loss", "its loss moved the other way");
 }
 
-TEST_CASE("lr: N times the learning rate helps if it is small and does harm if it is large", "[break]") {
+TEST_CASE("lr: N times the learning rate helps if it is small and does harm if it is large",
+          "[break]") {
   for (const int ranks : {2, 4}) {
     const std::vector<json> rows = symptoms(ranks, kTrainer, "lr");
     REQUIRE(rows.size() == 4);

@@ -131,7 +131,8 @@ TEST_CASE("lesson 5's README shows what --deterministic is for", "[lesson05]") {
   }
 }
 
-TEST_CASE("--deterministic is data parallelism on 8 ranks, however many there are", "[lesson05]") {
+TEST_CASE("--deterministic is data parallelism on 8 ranks, however many there are",
+          "[lesson05]") {
   // --batch-size counts per process, so 8 on 8 ranks is 64 on one. --scale-lr scales for 8
   // ranks.
   const std::string scaled = kJob + "--max-steps 10 --deterministic --scale-lr ";

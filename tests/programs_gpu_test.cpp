@@ -104,7 +104,8 @@ TEST_CASE("two ranks with NCCL on one GPU are refused unless NCCL allows it", "[
   }
 }
 
-TEST_CASE("if a batch does not fit on the GPU, the error gives requested and free memory", "[gpu]") {
+TEST_CASE("if a batch does not fit on the GPU, the error gives requested and free memory",
+          "[gpu]") {
   if (!has_gpu()) return;
   // The first layer's output alone would take 400 GB.
   const CommandResult result =

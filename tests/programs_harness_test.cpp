@@ -17,7 +17,8 @@ TEST_CASE("--help and --version print to standard output once, with status 0", "
   CHECK(mpirun(2, "all_reduce", "--version").out == "all_reduce 0.1.0\n");
 }
 
-TEST_CASE("the test runner prints a failure with its rank and fails the whole test", "[harness]") {
+TEST_CASE("the test runner prints a failure with its rank and fails the whole test",
+          "[harness]") {
   const CommandResult result = mpirun(3, "../tests/lesson01_test", "'[.rank-1-fails]'");
   INFO(result.out << result.err);
   CHECK(result.status == 1);

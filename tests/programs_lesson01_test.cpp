@@ -88,7 +88,8 @@ TEST_CASE("two sizes are too few for a fit, and the saved fit remains", "[lesson
   CHECK(content_of(folder / ".learn/alpha-beta.json") == "old");
 }
 
-TEST_CASE("if the fit cannot be saved, the status is 1 and the error names the file", "[lesson01]") {
+TEST_CASE("if the fit cannot be saved, the status is 1 and the error names the file",
+          "[lesson01]") {
   const TemporaryFolder folder;
   std::ofstream(folder / ".learn") << "no folder";
   const CommandResult result =
@@ -109,7 +110,8 @@ TEST_CASE("send_recv --act all finishes on any number of ranks", "[lesson01]") {
   }
 }
 
-TEST_CASE("the five kinds of exchange are shown side by side, with what would hang", "[lesson01]") {
+TEST_CASE("the five kinds of exchange are shown side by side, with what would hang",
+          "[lesson01]") {
   const CommandResult eager = mpirun(3, "send_recv", "--act eager --json");
   REQUIRE(eager.rows().size() == 1);
   const json limit = eager.rows()[0]["eager_limit_bytes"];

@@ -26,7 +26,8 @@ TEST_CASE("four ranks learn the digits with the defaults", "[lesson05][quick]") 
   }
 }
 
-TEST_CASE("N ranks with batches of B have the losses of one process with batches of N * B", "[lesson05]") {
+TEST_CASE("N ranks with batches of B have the losses of one process with batches of N * B",
+          "[lesson05]") {
   const std::string common =
       "--json --dataset synthetic --samples 300 --layers 20,33,17,5 --classes 5 --epochs 3 ";
   for (const std::string optimizer : {"sgd --lr 0.1 --momentum 0.9 --nesterov", "adamw"}) {
@@ -96,7 +97,8 @@ TEST_CASE("each row contains the learning rate of its step", "[lesson05]") {
   CHECK(run.losses[2] < run.losses[1]);
 }
 
-TEST_CASE("all backends and algorithms and both ways of averaging learn the same", "[lesson05]") {
+TEST_CASE("all backends and algorithms and both ways of averaging learn the same",
+          "[lesson05]") {
   const std::string common =
       "--json --dataset synthetic --samples 96 --layers 12,9,4 --classes 4 --epochs 2 "
       "--batch-size 8 ";

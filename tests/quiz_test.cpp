@@ -201,8 +201,7 @@ TEST_CASE("too few questions, or one letter for all answers, are reported", "[fo
   CHECK(std::count(faults.begin(), faults.end(), "no answer is c)") == 1);
 }
 
-TEST_CASE("docs/beyond.md has no broken links and says what its commands print",
-          "[beyond]") {
+TEST_CASE("docs/beyond.md has no broken links and says what its commands print", "[beyond]") {
   const std::string text = content_of(SOURCE_DIR "/docs/beyond.md");
   for (const std::string& target : dead_links(text, text, SOURCE_DIR "/docs")) {
     INFO(target << " leads nowhere");

@@ -109,7 +109,8 @@ TEST_CASE("the diffs that the READMEs quote match the files", "[readme]") {
   CHECK(count > 10);
 }
 
-TEST_CASE("the READMEs' links lead to existing files, which contain what the links name", "[readme]") {
+TEST_CASE("the READMEs' links lead to existing files, which contain what the links name",
+          "[readme]") {
   // [file](path), optionally followed by: , `function`
   const std::regex link(R"(\[([^\]\[]*)\]\(([^):#]+)\)(, `(\[?\w+\]?)`)?)");
   for (const std::string& name : kReadmes) {

@@ -93,7 +93,8 @@ TEST_CASE("a writer that is killed at any system call leaves a complete file", "
                 " kills, one at each system call of a write: 0 unusable files");
 }
 
-TEST_CASE("a run that is killed at random moments loses at most one checkpoint interval", "[fault01]") {
+TEST_CASE("a run that is killed at random moments loses at most one checkpoint interval",
+          "[fault01]") {
   const TemporaryFolder folder;
   const std::string flags = kRun + "--checkpoint-every 3 ";
   const std::string log = folder / "cut.jsonl";

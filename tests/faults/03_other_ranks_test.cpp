@@ -8,7 +8,8 @@
 using namespace dist::test;
 using nlohmann::json;
 
-TEST_CASE("on a different number of ranks, a run continues at the same sample and says so", "[fault03]") {
+TEST_CASE("on a different number of ranks, a run continues at the same sample and says so",
+          "[fault03]") {
   const TemporaryFolder folder;
   const std::string flags =
       "--dataset synthetic --samples 3001 --layers 64,96,32,10 --batch-size 13 --accumulate "
@@ -28,7 +29,8 @@ TEST_CASE("on a different number of ranks, a run continues at the same sample an
   CHECK(metrics.find("{\"step\":47,\"epoch\":0,") != std::string::npos);
 }
 
-TEST_CASE("if too little of an epoch is left for the ranks, a run continues with the next", "[fault03]") {
+TEST_CASE("if too little of an epoch is left for the ranks, a run continues with the next",
+          "[fault03]") {
   const TemporaryFolder folder;
   const std::string file = "--checkpoint " + (folder / "x") + " ";
   // With 1000 samples on 2 ranks, 40 are left after 30 of 31 steps: 10 for each of 4 ranks,

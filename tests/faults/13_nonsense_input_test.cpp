@@ -109,8 +109,7 @@ TEST_CASE("broadcast refuses invalid flags in one sentence and writes nothing", 
                      {"--algorithm tree,flat", "--algorithm: 'tree,flat' is not one of"}});
 }
 
-TEST_CASE("all_reduce refuses invalid flags in one sentence and writes nothing",
-          "[fault13]") {
+TEST_CASE("all_reduce refuses invalid flags in one sentence and writes nothing", "[fault13]") {
   check_all_refused(
       "all_reduce", kTrace,
       {{"--op mean", "--op: 'mean' is not one of"},
