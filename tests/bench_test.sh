@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs ./learn bench with tiny sizes: every table has the columns and rows it promises.
+# Runs ./learn bench with tiny sizes and checks that every table has the promised columns and rows.
 # bench_test.sh SOURCE_DIR BUILD_DIR
 set -uo pipefail
 root=$1
@@ -10,7 +10,7 @@ results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 failed=0
 
-command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 0; }
+command -v python3 >/dev/null || { echo "skipped: python3 is not installed"; exit 0; }
 
 # bench WORDS...: a benchmark that must succeed.
 bench() {
@@ -26,7 +26,7 @@ has() {
   grep -qE -- "$2" "$results/$1" && return
   echo "FAILED: no line of $1 matches '$2'"; cat "$results/$1"; failed=1
 }
-# refuses PATTERN WORDS...: must exit with status 2 and print the pattern, and write nothing.
+# refuses PATTERN WORDS...: must exit with status 2, print the pattern and write nothing.
 refuses() {
   local pattern=$1 output got
   shift
@@ -38,7 +38,7 @@ refuses() {
     echo "ok: bench $* is refused"
   fi
 }
-# json FILE EXPRESSION: must be true of `d`, the content of FILE.
+# json FILE EXPRESSION: EXPRESSION must be true for `d`, the content of FILE.
 json() {
   python3 -c "import json, sys; d = json.load(open(sys.argv[1])); sys.exit(not ($2))" \
     "$LEARN_BUILD_DIR/bench/$1" || { echo "FAILED: $1: not true: $2"; failed=1; }
@@ -57,11 +57,11 @@ has training.md "^\\| 16-8-4 \\| 4 \\| 172 $cell"
 has training.md '^## One step at 2 ranks on '
 has training.md "^\\| 16-8-4 \\| 2 $cell${cell}\\| [+-][0-9.]+ %"
 has training.md '^\| ours \| [0-9]+\.[0-9]+ \|$'
-# The last column is a difference, which may be negative for so small a model.
+# The last column is a difference, which may be negative for such a small model.
 has training.md "^\\| 20-12-10 \\| 2 $cell$cell$cell\\| *-?[0-9]"
 json training.json 'len(d["steps"]) == 4 and len(d["floors"]) == 4 and len(d["memory"]) == 2'
 json training.json 'all(r["step_ms"] > 0 for s in d["steps"] for r in s["rounds"])'
-# It is not tested which is larger, because so small a job can end between two samples.
+# Which one is larger is not tested, because such a small job can end between two samples.
 json training.json 'all(m["ours"] > 0 and m["mpi"] > 0 for m in d["memory"])'
 
 bench buckets --ranks 2 --values 0 1 --layers 16,8,4 --batch-size 2 --rounds 1 --seconds 0.01

@@ -1,5 +1,5 @@
-// What differs for tensors as large as real layers: gemm chooses between two oneDNN products,
-// and memory comes in huge pages. common_tensor_test.cpp covers small and odd shapes.
+// What is different for tensors as large as real layers: gemm chooses between two oneDNN
+// products, and memory comes in huge pages. common_tensor_test.cpp covers small and odd shapes.
 #include "05_ddp_training/model/gemm.hpp"
 #include "common/buffer.hpp"
 #include "common/stream.hpp"
@@ -33,7 +33,8 @@ Tensor whole_numbers(std::size_t rows, std::size_t columns, int salt) {
 TEST_CASE("gemm is exact on whole numbers, at the sizes of real layers") {
   const auto t = [](bool yes) { return yes ? Transpose::yes : Transpose::no; };
   const Stream one(Device{}), two(Device{}, 2);
-  // The second is just below the size at which the choice changes. The third is not square.
+  // The second shape is just below the size at which the choice changes. The third is not
+  // square.
   for (const auto& [m, n, k] : std::vector<std::array<std::size_t, 3>>{
            {16, 512, 512}, {15, 512, 600}, {33, 301, 500}, {64, 10, 7000}, {300, 40, 400}}) {
     for (int variant = 0; variant < 4; ++variant) {

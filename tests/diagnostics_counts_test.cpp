@@ -84,7 +84,8 @@ TEST_CASE("the ring sends 2(N-1) messages with 2(N-1)/N of the tensor, only to t
     CHECK(traffic.collectives == 0);
     CHECK(traffic.peers == (ranks() > 1 ? std::vector<int>{1} : std::vector<int>{}));
   }
-  // One element more than a multiple of the ranks: each step sends at most the longer chunk.
+  // One element more than a multiple of the number of ranks: each step sends at most the longer
+  // chunk.
   const std::size_t uneven = 5 * ranks() + 1;
   const Traffic traffic = traffic_of_all_reduce(AllReduceAlgorithm::ring, uneven);
   CHECK(traffic.bytes_per_rank <= steps * 6 * sizeof(float));

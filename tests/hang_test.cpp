@@ -1,4 +1,4 @@
-// The watch tells every way to hang from the others.
+// The watch distinguishes every kind of hang from the others.
 #include "tests/support/catch.hpp"
 #include "tests/support/run_command.hpp"
 
@@ -133,7 +133,7 @@ TEST_CASE("only the rank that the others waited for before the hang is named as 
 }
 
 TEST_CASE("a rank that never starts MPI is reported by the others", "[start]") {
-  // A start gets 30 s, even if the time-out is shorter.
+  // MPI's start gets 30 s, even if the time-out is shorter.
   const CommandResult result = run_command(
       "mpirun -np 2 sh -c 'test $OMPI_COMM_WORLD_RANK = 0 || exec sleep 100; exec "
       "\"$0\" --timeout 1' " PROGRAM_DIR "/send_recv");

@@ -66,33 +66,33 @@ expect "hints by name" 0 '^ring_all_reduce, hint 1 of 3:' ./learn hint 3 ring_al
 
 solve ring_reduce_scatter blocking-send
 expect "a deadlock is explained" 1 '^ +hang: rank 0 in MPI_Send to 1 .*cycle 0 -> 1' ./learn check 3 ring_reduce_scatter
-expect "with its hint" 1 '^ +hint: MPI_Send may wait' ./learn check 3
+expect "the deadlock's hint is shown" 1 '^ +hint: MPI_Send may wait' ./learn check 3
 solve ring_reduce_scatter reference
-expect "a right one is done" 0 '^ring_reduce_scatter +base +done$' ./learn check 3 ring_reduce_scatter
-expect "and its solution is named" 3 'compare with the lesson.s own: ring_reduce_scatter in ' ./learn check 3
+expect "a correct solution is done" 0 '^ring_reduce_scatter +base +done$' ./learn check 3 ring_reduce_scatter
+expect "the lesson's solution is named" 3 'compare with the lesson.s own: ring_reduce_scatter in ' ./learn check 3
 expect "the map counts it" 0 ' exercises 1/2 ' ./learn
-expect "hints go on with the next exercise" 0 '^ring_all_reduce, hint 2 of 3:' ./learn hint 3
+expect "hints continue with the next exercise" 0 '^ring_all_reduce, hint 2 of 3:' ./learn hint 3
 solve ring_all_reduce own-again
-expect "a wrong one is named" 1 '^ring_all_reduce +base +wrong: on 4 ranks, this check fails: .* \[shares\]$' ./learn check 3
+expect "a wrong solution is reported" 1 '^ring_all_reduce +base +wrong: on 4 ranks, this check fails: .* \[shares\]$' ./learn check 3
 solve ring_all_reduce reference
 expect "all are done" 0 '^ring_all_reduce +base +done$' ./learn check 3
 expect "no more hints" 0 '^lesson 3: every exercise is done' ./learn hint 3
 solve ring_all_reduce mpi
-expect "what breaks is no longer done" 1 'wrong: .*\[messages\]' ./learn check 3
-expect "nor in the map" 0 ' exercises 1/2 ' ./learn
+expect "an exercise that breaks is no longer done" 1 'wrong: .*\[messages\]' ./learn check 3
+expect "the map no longer counts it" 0 ' exercises 1/2 ' ./learn
 
 expect "a wrong part of the trainer is named" 1 '^ring_all_reduce: wrong: .*\[messages\]' ./learn mine
 solve ring_all_reduce reference
 ./learn check 3 >/dev/null
 printf '#!/bin/sh\necho "it trains"\n' >build/bin/my_ddp_training
 chmod +x build/bin/my_ddp_training
-expect "right parts train" 0 '^it trains' ./learn mine -n 2
+expect "correct parts train" 0 '^it trains' ./learn mine -n 2
 expect "the map counts the parts" 0 '^1 of 5 parts of your trainer are yours' ./learn
 solve ring_all_reduce mpi
 
 printf '#!/bin/sh\necho "ring_all_reduce.hpp:3:4: error: expected"\nexit 1\n' >path/cmake
-expect "what does not compile is wrong" 1 'wrong: it does not compile' ./learn check 3 ring_all_reduce
-expect "with the compiler's words" 1 'hpp:3:4: error: expected' ./learn check 3 ring_all_reduce
+expect "a solution that does not compile is wrong" 1 'wrong: it does not compile' ./learn check 3 ring_all_reduce
+expect "the compiler's message is shown" 1 'hpp:3:4: error: expected' ./learn check 3 ring_all_reduce
 expect "an unknown lesson" 2 'error: check: needs a lesson' ./learn check 6
 expect "an unknown exercise" 2 "error: check: lesson 3 has no exercise 'x'" ./learn check 3 x
 expect "a hint for an unknown exercise" 2 "error: hint: lesson 3 has no exercise 'x'" ./learn hint 3 x

@@ -22,7 +22,7 @@ bool close(double a, double b, double tolerance) {
   return std::abs(a - b) <= tolerance * std::abs(b);
 }
 
-// Points on the line 2 us + n x 0.5 ns, by factors of 4 from 4 bytes.
+// Points on the line 2 us + n x 0.5 ns, for 4, 16, 64 bytes and so on.
 std::vector<CostPoint> points_on_a_line(std::size_t count) {
   std::vector<CostPoint> points;
   for (std::size_t bytes = 4; points.size() < count; bytes *= 4) {
@@ -105,8 +105,9 @@ TEST_CASE("costs are interpolated between the points and follow the scaled line 
   CHECK(close(cost.message_seconds(1000), 4e-6, 1e-12));
   CHECK(close(cost.message_seconds(1500), 4.5e-6, 1e-12));
   CHECK(close(cost.message_seconds(3000), 6e-6, 1e-12));
-  CHECK(close(cost.message_seconds(0), 2e-6, 1e-12));      // line 1, against 2 at the first
-  CHECK(close(cost.message_seconds(7000), 12e-6, 1e-12));  // line 8, against 4 at the last
+  // The line halves from the first point to 0 bytes, and doubles from the last one to 7000.
+  CHECK(close(cost.message_seconds(0), 2e-6, 1e-12));
+  CHECK(close(cost.message_seconds(7000), 12e-6, 1e-12));
   CHECK(close(cost.exchange_seconds(1000), 2e-6, 1e-12));
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("patient waits deliver every message and apply only to their communica
 }
 
 TEST_CASE("patient waits report a message that is too long, as MPI's own waits do") {
-  // Open MPI 4.1 does not notice this in every message from a rank to itself.
+  // Open MPI 4.1 does not always notice this in a message from a rank to itself.
   if (world().size() == 1) return;
   const Communicator patient = world().duplicate(WaitPolicy::patient);
   CHECK(errors_of_long_messages(world()) == std::vector<bool>{true, true});

@@ -140,7 +140,7 @@ TEST_CASE("all ranks use rank 0's costs, and nobody else's") {
   CHECK(shared->message[1].seconds == want.message[1].seconds);
   CHECK(shared->exchange[1].seconds == want.exchange[1].seconds);
 
-  // If rank 0 has none, no rank gets one, whatever the others found in their folders.
+  // If rank 0 has no costs, no rank gets any, whatever the others found in their folders.
   const std::optional<LinkCost> others =
       world().rank() == 0 ? std::nullopt : std::optional<LinkCost>(mine);
   CHECK_FALSE(share_link_cost(world(), others).has_value());
@@ -159,7 +159,7 @@ TEST_CASE("no other number of segments would be faster") {
       const auto chosen =
           static_cast<double>(segments_of(bytes, best_segment_bytes(link, bytes, size)));
       INFO(size << " ranks, " << bytes << " bytes, " << chosen << " segments");
-      // Rounding to whole cache lines shifts the number a little, where the curve is flat.
+      // Rounding to whole cache lines shifts the number slightly; the curve is flat there.
       for (double segments = 1; segments < 2000; ++segments) {
         if (time(segments) < 0.99 * time(chosen)) CHECK(time(segments) >= time(chosen));
       }
@@ -241,7 +241,7 @@ TEST_CASE("messages, bytes and peers are as expected for each algorithm") {
   CHECK(by_pipeline.bytes_per_rank == kBytes);
   CHECK(by_pipeline.peers == std::vector<int>{1});
 
-  // The root hands out all chunks but its own, then passes on the same number.
+  // The root hands out all chunks except its own, then passes on the same number of chunks.
   const Traffic by_ring = traffic_of(scatter_all_gather);
   CHECK(by_ring.messages_per_rank == doublings + others);
   CHECK(by_ring.bytes_per_rank == 2 * others * kBytes / static_cast<std::uint64_t>(size));

@@ -127,7 +127,7 @@ TEST_CASE("the plan is the model's fastest algorithm, or shared memory if there 
 }
 
 TEST_CASE("all ranks choose the same algorithm, although each has different costs") {
-  // By rank 0's costs messages are free; by the others' costs shared memory is.
+  // Rank 0's costs make messages free; the others' costs make shared memory free.
   StepCosts costs = straight_line_costs(world().rank() == 0 ? 0 : 1, kBeta, kGamma);
   costs.move = [](double bytes) { return world().rank() == 0 ? 1 + bytes : 0.0; };
   const AllReducer reducer(world(), costs);

@@ -126,7 +126,8 @@ TEST_CASE("every algorithm sums, averages and finds the maximum, at every size")
 }
 
 TEST_CASE("every rank's share is counted exactly once") {
-  // Rank r contributes 16^r, so digit r of the sum says how often rank r was counted.
+  // Rank r contributes 16^r, so hexadecimal digit r of the sum says how often rank r was
+  // counted.
   AllReducer reducer(world());
   std::uint64_t each_once = 0;
   for (int rank = 0; rank < world().size(); ++rank) each_once |= std::uint64_t{1} << (4 * rank);

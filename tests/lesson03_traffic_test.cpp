@@ -19,7 +19,7 @@ Traffic traffic_of(AllReduceAlgorithm algorithm, std::size_t count) {
 }
 
 // The bytes that the busiest rank sends in 2 (N - 1) steps of one chunk each. In each half a
-// rank sends all chunks but one; for some rank these two are the shortest.
+// rank sends all chunks but one; the busiest rank leaves out two of the shortest.
 std::uint64_t ring_bytes(std::size_t count) {
   const int size = world().size();
   std::uint64_t most = 0;

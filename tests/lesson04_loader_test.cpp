@@ -173,8 +173,8 @@ TEST_CASE("a second thread collects batches, exactly as many ahead as requested"
         // The step only waits; without reading ahead, it would wait forever.
         data.wait_for(2 * (step + 1 + prefetch));
       }
-      // There is no event for "nothing happens". So give a faulty thread the time to write into
-      // the slot that is in use.
+      // There is no event for "nothing happens", so give a faulty thread time to write into the
+      // slot that is in use.
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     CHECK(data.reads().size() == 2 * (4 + prefetch));

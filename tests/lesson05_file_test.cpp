@@ -81,7 +81,7 @@ TEST_CASE("a file holds every parameter bit for bit, and a failing write does no
 
   save(path, large, metadata, stream);
   check_checkpoint(path, large, metadata);
-  // Overwrite it with a shorter file: nothing of the old one may follow.
+  // Overwrite it with a shorter file: nothing of the old one may remain.
   save(path, small, {{"step", "13"}}, stream);
   check_checkpoint(path, small, {{"step", "13"}});
   CHECK(entries(folder) == 1);

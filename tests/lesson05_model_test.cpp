@@ -257,7 +257,8 @@ TEST_CASE("an Mlp agrees with plain loops, and its gradients with finite differe
     Mlp model(widths, generator, stream);
     PlainMlp plain(widths, model, stream);
     CrossEntropyLoss loss;
-    // Smaller batches after larger ones, and the reverse: nothing of the earlier may be left.
+    // Smaller batches after larger ones, and the reverse: no values of earlier batches may be
+    // left.
     for (const std::size_t rows : {4U, 9U, 2U, 1U, 9U}) {
       CAPTURE(to_string(device), rows);
       const Floats input = noise(rows * widths.front(), 30 + rows);

@@ -1,4 +1,4 @@
-// How much of the all-reduces could be hidden, with times made up by hand.
+// How much of the all-reduces could be hidden, computed from made-up times.
 #include "05_ddp_training/data_parallel/overlap_bound.hpp"
 #include "tests/support/catch.hpp"
 

@@ -46,7 +46,7 @@ void set(const Tensor& tensor, std::size_t index, float value, const Stream& str
   stream.synchronize();
 }
 
-// Takes single steps, and returns the parameter for which the optimizer skipped it, or nothing.
+// Takes single steps. Returns the parameter that made the optimizer skip the step, or nothing.
 class Asked {
  public:
   Asked(Mlp& model, const Stream& stream)
@@ -174,7 +174,7 @@ TEST_CASE("a signal to one rank stops all ranks after the same step") {
     Guards guards(world(), model.parameters(), {.check_replicas = 0, .stop_on_signal = true});
     const int asked = world().size() - 1;
     for (std::size_t step = 1; step <= 3; ++step) {
-      // As in the trainer, the request travels with the loss.
+      // As in the trainer, the request is sent with the loss.
       std::array<double, 2> mine{static_cast<double>(world().rank()),
                                  guards.asked_to_stop() ? 1.0 : 0.0};
       std::array<double, 2> all{};

@@ -1,4 +1,4 @@
-// Lesson 5's experiments: the symptom that each promises is there, with its numbers.
+// Lesson 5's experiments: each shows the symptom that it promises, with its numbers.
 #include "tests/support/broken_run.hpp"
 
 #include <cmath>
@@ -144,7 +144,7 @@ TEST_CASE("no-wait: the late bucket is used before it is reduced", "[break]") {
              "parted after step 1, first in 0.weight of ranks 0, 1, 2, 3");
 }
 
-// No time is asserted: the program's verdict must be that of its own numbers.
+// No time is asserted: the program's verdict must follow from its own numbers.
 TEST_CASE("tiny-model: predicts, then measures, and judges by the measurement", "[break]") {
   for (const int ranks : {2, 4}) {
     const CommandResult result = broken(ranks, kTrainer, "tiny-model", "--json");

@@ -18,8 +18,8 @@ namespace {
 
 using namespace dist::test;
 
-// What must not depend on the number of ranks: every row of --json, except that of the last one
-// only the steps, the parameters and the accuracy count.
+// What must not depend on the number of ranks: every row of --json, but of the last row only
+// the steps, the parameters and the accuracy.
 struct Run {
   std::vector<std::string> steps;
   std::string final;
@@ -98,7 +98,7 @@ TEST_CASE("--deterministic: a run stopped on 4 ranks continues bit for bit on an
 
 TEST_CASE("lesson 5's README shows what --deterministic is for", "[lesson05]") {
   // On the digits, with large matrix products, the last bits depend on the processor. After 31
-  // steps of Adam they can change a thousandth of the loss.
+  // steps of Adam they can change the loss by a thousandth.
   const std::string readme = content_of(SOURCE_DIR "/05_ddp_training/advanced/determinism.md");
   const std::string before = "mpirun -np $n build/bin/ddp_training --json ";
   const std::size_t begin = readme.find(before) + before.size();

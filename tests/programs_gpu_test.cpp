@@ -89,8 +89,8 @@ TEST_CASE("two ranks with NCCL on one GPU are refused unless NCCL allows it", "[
   CHECK(refused.out.empty());
   const CommandResult automatic = mpirun_on_one_gpu(2, "--device cuda " + kJob);
   CHECK(trained(automatic).final["backend"] == "ours");
-  // NCCL 2.30 can do it when asked. With an older real library the refusal must name that
-  // version.
+  // NCCL 2.30 allows this if the environment asks for it. With an older real library the
+  // refusal must name that version.
   const CommandResult asked = run_command(
       "EMULATED_GPUS=1 EMULATED_NCCL=23000 CUDA_VISIBLE_DEVICES=0 "
       "NCCL_MULTI_RANK_GPU_ENABLE=1 timeout 120 " MPIEXEC " -np 2 " PROGRAM_DIR

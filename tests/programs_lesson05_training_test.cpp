@@ -1,5 +1,5 @@
-// Lesson 5's programs: they learn the same as PyTorch, as one process, and with every backend,
-// and write it to files.
+// Lesson 5's programs: they learn the same as PyTorch, as one process and with every backend,
+// and write the right files.
 #include "tests/support/program_checks.hpp"
 #include "tests/support/training_run.hpp"
 
@@ -88,7 +88,8 @@ TEST_CASE("each row contains the learning rate of its step", "[lesson05]") {
   CHECK(trained(run_command(PROGRAM_DIR "/single_process " + warm)).rates == from_zero);
   CHECK(trained({0, content_of(folder / "steps.jsonl"), ""}).rates == from_zero);
 
-  // The row shows the rate that the step used: with rate 0 the loss of the whole set stays.
+  // The row shows the rate that the step used: with rate 0 the loss of the whole set stays the
+  // same.
   const std::string whole =
       "--json --dataset synthetic --samples 16 --layers 6,5,3 --classes 3 --batch-size 16 "
       "--max-steps 3 --warmup-steps 2 --lr 0.1 --optimizer sgd --no-shuffle";

@@ -67,8 +67,8 @@ TEST_CASE("the kernel counts only slightly more memory than the program does", "
     const auto before = memory["before_model_bytes"].get<std::size_t>();
     CHECK(before > kMiB);
     CHECK(peak >= counted);
-    // The rest is batches, the matrix library, and what MPI adds while it runs. Another copy of
-    // the gradients would be 22 MiB.
+    // The rest is batches, the matrix library, and what MPI adds while it runs. One more copy
+    // of the gradients would be 22 MiB.
     if (!kSanitized) CHECK(peak <= before + counted + 18 * kMiB);
   }
 }

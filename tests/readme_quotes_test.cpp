@@ -136,7 +136,7 @@ TEST_CASE("the READMEs' links lead to existing files, which contain what the lin
 TEST_CASE("the cheat sheet names flags that exist, our exit statuses, and sections",
           "[readme]") {
   const std::string sheet = content_of(SOURCE_DIR "/docs/cheat_sheet.md");
-  // A list's item: the programs before the colon, the flags behind it.
+  // A list's item: the programs before the colon, the flags after it.
   const std::regex item(R"(\n- (Every program|`(\w+)`)[^:]*:([^\n]*(\n  [^\n]*)*))");
   const std::regex flag(R"(`(--[a-z-]+)( [a-z]+`)?)");
   const std::vector<std::string> all{"send_recv", "broadcast", "all_reduce",

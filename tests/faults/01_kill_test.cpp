@@ -31,7 +31,7 @@ std::size_t step_in(const std::string& path) {
 }
 
 // Lets another process save to `path`, and kills it when it enters system call `last`. Returns
-// the numbers of the calls that it has made, and its status in `status`.
+// the numbers of the system calls that it made, and its exit status in `status`.
 std::vector<long> save_until(const std::string& path, std::size_t last, int& status) {
   const pid_t writer = ::fork();
   if (writer == 0) {

@@ -1,5 +1,5 @@
-// Fault 6: a rank is stopped, or computes forever: in mid-run, while MPI starts, before the
-// first message, while MPI ends, or together with a program that is not ours.
+// Fault 6: a rank is stopped or waits forever (in mid-run, before the first message, or while
+// MPI starts or ends), or runs a program that is not ours.
 #include "tests/faults/faults.hpp"
 
 #include <string>

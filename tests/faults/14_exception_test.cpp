@@ -9,7 +9,7 @@ using namespace dist::test;
 
 namespace {
 
-// Our message, the dynamic loader's, and those of libraries that check.
+// Our message, the dynamic loader's, and those of libraries that check their allocations.
 bool says_it_was_memory(const CommandResult& result) {
   const std::vector<std::string> sentences{
       "] fatal: out of memory: ", "failed to map segment from shared object",

@@ -39,8 +39,8 @@ TEST_CASE("a run writes its checkpoint however often and however early it is ask
     const std::string whole = folder / "whole.jsonl";
     for (int i = 0; i < (signals + 2) / 3; ++i) {
       INFO(layers << ", signal " << i);
-      // The moments begin once every rank blocks the signal: in MPI_Init, while reading data,
-      // in the first step, in mid-epoch.
+      // Signals are sent only once every rank blocks them: in MPI_Init, while reading data, in
+      // the first step, in mid-epoch.
       const std::string moment = random_moment(random, 700);
       const int count = i % 2 == 0 ? 30 : 1;
       bursts += count > 1;

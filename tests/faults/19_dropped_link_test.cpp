@@ -23,7 +23,8 @@ TEST_CASE("a dropped link ends the job with a diagnosis and leaves the checkpoin
     CHECK(result.says("of all_reduce #"));
     CHECK(result.says(" (bucket "));
     CHECK(result.says("hang: nothing has moved on this host for 8 s (--timeout)\n"));
-    // mpirun waits for an answer from the other host, until it is ended: no status of its own.
+    // mpirun waits for an answer from the other host until it is killed, so its status says
+    // nothing.
     CHECK(result.status != 0);
     CHECK(result.status != 124);
     CHECK(dist::read_safetensors(file).has_checksum);  // whole

@@ -39,8 +39,8 @@ inline std::string files(const TemporaryFolder& folder, const std::string& name)
 }
 
 // Starts ddp_training, waits until it has written this many lines of metrics, and then runs
-// `action`. There $mpirun is mpirun's process, $ranks are the ranks' processes, and $last is
-// the last of these. The status is mpirun's.
+// `action`. In `action`, $mpirun is mpirun's process, $ranks are the ranks' processes, and
+// $last is the last of these. The status is mpirun's.
 inline CommandResult interrupted(int ranks, const std::string& flags,
                                  const std::string& metrics, int lines,
                                  const std::string& action) {

@@ -27,7 +27,7 @@ struct Program {
   // The flags that were given, with the values that they have now.
   std::vector<std::string> words() const {
     // By default, a flag that takes no value is "yes" or "no". A file can have that name, so
-    // the text alone does not tell.
+    // the text alone does not tell which it is.
     static const std::vector<CommandLine::Value> untouched = Program().flags.values();
     const std::vector<CommandLine::Value> values = flags.values();
     std::vector<std::string> words;
@@ -61,13 +61,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Program program;
   if (const auto exit = program.parse(words)) {
     require(exit->status == 0 || (exit->status == 2 && exit->text.starts_with("error: ")),
-            "refused in a sentence, or helped");
-    require(exit->text.ends_with('\n'), "an answer ends its line");
+            "the answer is one error message or help");
+    require(exit->text.ends_with('\n'), "the answer ends with a line break");
     return 0;
   }
   check_limits(program.options);
   Program again;
-  require(!again.parse(program.words()), "what was accepted is accepted again");
-  require(program.words() == again.words(), "it means the same again");
+  require(!again.parse(program.words()), "accepted flags are accepted again");
+  require(program.words() == again.words(), "the accepted flags mean the same again");
   return 0;
 }

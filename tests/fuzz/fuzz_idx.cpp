@@ -45,11 +45,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (std::size_t sample = 0; sample < set.size(); ++sample) set.get(sample, row);
     require(row.back() == static_cast<float>(bytes.back()) / 255.0F, "the last pixel is read");
   });
-  require(has_images == is_whole(bytes, 0x803, 3), "whole images are accepted, no others");
+  require(has_images == is_whole(bytes, 0x803, 3),
+          "complete images are accepted, and no others");
   const bool has_labels = accepts("input", [&] {
     const View labels = parse_idx_labels(bytes, "input");
     require(std::ranges::equal(format_idx_labels(labels), bytes), "labels are as stored");
   });
-  require(has_labels == is_whole(bytes, 0x801, 1), "whole labels are accepted, no others");
+  require(has_labels == is_whole(bytes, 0x801, 1),
+          "complete labels are accepted, and no others");
   return 0;
 }

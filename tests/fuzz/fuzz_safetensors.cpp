@@ -28,7 +28,7 @@ void check(View bytes, const SafetensorsFile& content, const SafetensorsFile& ag
     total += tensor.size_bytes();
     const Tensor* copy = again.find(name);
     require(copy != nullptr && copy->shape() == tensor.shape() && same(copy->data()),
-            "tensors come back to the bit");
+            "tensors are read back bit for bit");
   }
   require(total == numbers.size(), "every byte belongs to one tensor");
   require(again.tensors.size() == content.tensors.size() &&

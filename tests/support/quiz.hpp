@@ -40,7 +40,7 @@ std::vector<std::string> commands_in(const std::string& text, int* experiments =
 // The text without comments, on one line.
 std::string visible(const std::vector<std::string>& lines);
 
-// The numbers that the commands must print and that `text` does not say.
+// The numbers that the commands must print and that `text` does not mention.
 std::vector<std::string> numbers_not_said(const std::vector<Shown>& shown, std::string text);
 
 // One sentence for each fault of a lesson's quiz. Its links are relative to `folder`.

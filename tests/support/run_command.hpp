@@ -111,8 +111,8 @@ inline CommandResult mpirun_in(const TemporaryFolder& folder, int ranks,
   return mpirun(ranks, program, flags, "cd " + folder.path().string() + " && " + before);
 }
 
-// For `before`, if all ranks end together with a status other than 0. Open MPI 4 would wait a
-// second or two for the rest of the job, and here there is none.
+// For `before`, if all ranks end together with a status other than 0. Otherwise Open MPI 4
+// waits a second or two for other ranks, although none are left.
 inline const std::string kNoGrace = "OMPI_MCA_odls_base_sigkill_timeout=0 ";
 
 }  // namespace dist::test

@@ -21,7 +21,7 @@ struct Looseness {
   bool any_number = false;
   bool any_order = false;  // of the lines
   double within =
-      0;  // numbers with a decimal point may differ by that much, of 1 or of their size
+      0;  // numbers with a decimal point may differ by this much, absolutely or relatively
 };
 
 // Replaces what differs between machines and builds: reasons, limits of the transport, and
@@ -64,7 +64,7 @@ inline std::vector<Token> tokens_of(const std::string& line) {
                       (i == 0 || std::string(" ([:,").find(line[i - 1]) != std::string::npos);
     std::size_t end = i + (sign ? 1 : 0);
     while (end < line.size() && in_word(line[end])) ++end;
-    while (end > i + 1 && line[end - 1] == '.') --end;  // the full stop of a sentence
+    while (end > i + 1 && line[end - 1] == '.') --end;  // a sentence's period
     if (end == i) end = i + 1;
     const std::string text = line.substr(i, end - i);
     if (text != " ") {
