@@ -103,7 +103,7 @@ TEST_CASE("the pipeline chooses its segments by the costs of the link") {
   }
 }
 
-TEST_CASE("after the scatter every seat has its own chunk, whoever is the root") {
+TEST_CASE("after the scatter every seat has its own chunk, whichever rank is the root") {
   for (int root = 0; root < world().size(); ++root) {
     for (const std::size_t count : tricky_sizes()) {
       std::vector<float> data = root_numbers_else_nan(count, root);

@@ -96,7 +96,7 @@ Trajectory train(const Communicator& comm, bool deterministic, const Job& job, D
 
 }  // namespace
 
-TEST_CASE("after every step 1, 2, 4 and 8 processes have the same bits",
+TEST_CASE("after every step, 1, 2, 4 and 8 processes have the same bits",
           "[deterministic][gpu]") {
   for (const Device device : devices()) {
     for (const std::string optimizer : {"adam", "sgd"}) {

@@ -196,7 +196,7 @@ TEST_CASE("a different run's file is refused; a change that only affects roundin
                             {"samples per step", "64"}});
 }
 
-TEST_CASE("a position counts steps, and samples within the epoch") {
+TEST_CASE("a position counts the steps, and the samples within the epoch") {
   Position position;
   position.advance(64, false);
   position.advance(64, false);

@@ -22,7 +22,7 @@ TEST_CASE("send_recv shows four numbers per rank, verified, in at most 25 lines"
   }
 }
 
-TEST_CASE("send_recv's rows hold each rank's numbers in rank order", "[lesson01]") {
+TEST_CASE("send_recv's rows contain each rank's numbers in rank order", "[lesson01]") {
   const CommandResult result = mpirun(3, "send_recv", "--json");
   const std::vector<json> rows = result.rows();
   REQUIRE(rows.size() == 6);

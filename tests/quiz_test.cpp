@@ -147,7 +147,7 @@ TEST_CASE("the experiments that answers name exist", "[experiments]") {
   }
 }
 
-TEST_CASE("each fault of a quiz is found", "[form]") {
+TEST_CASE("each fault in a quiz is found", "[form]") {
   const std::string folder = SOURCE_DIR "/03_all_reduce";
   const std::string sound = readme_of("03_all_reduce");
   REQUIRE(quiz_faults(sound, folder).empty());

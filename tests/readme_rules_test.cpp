@@ -41,7 +41,7 @@ TEST_CASE("measured numbers are not compared, but their positions are", "[readme
   CHECK(!same(table, "times in microseconds\n size flat\n 1 KiB 9 (-)\nrounds 3"));
 }
 
-TEST_CASE("what depends on the host is not compared", "[readme]") {
+TEST_CASE("output that depends on the host is not compared", "[readme]") {
   CHECK(same("4 ranks, tensors on cpu (no GPU driver on this host)",
              "4 ranks, tensors on cpu (built without CUDA)"));
   CHECK(!same("4 ranks, tensors on cpu (why)", "3 ranks, tensors on cpu (why)"));

@@ -71,7 +71,7 @@ std::ptrdiff_t count_events(const json& trace, const std::string& type,
 
 }  // namespace
 
-TEST_CASE("every program writes a trace, strict or not", "[trace]") {
+TEST_CASE("every program writes a trace, with and without --strict", "[trace]") {
   const TemporaryFolder folder;
   for (const std::string program :
        {"send_recv", "broadcast --algorithm tree --max-bytes 4096 --iterations 2",

@@ -42,7 +42,7 @@ TEST_CASE("training that makes progress raises no alarm", "[fault06]") {
   figure(6, std::to_string(steps) + " steps on 4 ranks: 0 false alarms");
 }
 
-TEST_CASE("a rank that is stopped while MPI starts is named", "[fault06]") {
+TEST_CASE("a rank that is stopped while MPI starts up is named", "[fault06]") {
   // It is stopped once it has attached the watch's board, long before MPI_Init returns.
   const CommandResult result = run_command(
       "timeout 120 mpirun -np 3 sh -c 'test $OMPI_COMM_WORLD_RANK = 1 && "
@@ -51,7 +51,7 @@ TEST_CASE("a rank that is stopped while MPI starts is named", "[fault06]") {
   check_reported(result, "rank 1 is stopped (SIGSTOP)", "30 s, at MPI's start or end");
 }
 
-TEST_CASE("a rank that is stopped while MPI ends is named", "[fault06]") {
+TEST_CASE("a rank that is stopped while MPI shuts down is named", "[fault06]") {
   check_reported(mpirun(3, kHangs, "--case stopped-in-finalize --timeout 1"),
                  "rank 2 is stopped (SIGSTOP) outside MPI calls, last call MPI_Finalize",
                  "30 s, at MPI's start or end");
