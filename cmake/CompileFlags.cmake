@@ -2,8 +2,8 @@
 #   dist_exact_float_sources(FILE...)  files whose results are promised to the bit: no fused
 #                                      multiply-add except std::fma in the source
 #   dist_few_units(TARGET...)          compiles the files of a library ten at a time
-#   dist_text_sources(FILE...)         files that read flags or write text: full of templates and run
-#                                      once, so they are compiled quickly instead of optimised
+# dist_text_sources(FILE...)         files that read flags or write text: they use many templates
+# and run once, so they are compiled quickly rather than optimised
 set(DIST_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
   -Wold-style-cast -Woverloaded-virtual)
 # The C++ that nvcc generates around ours triggers these three warnings.
@@ -11,7 +11,7 @@ set(DIST_CUDA_WARNINGS ${DIST_WARNINGS})
 list(REMOVE_ITEM DIST_CUDA_WARNINGS -Wpedantic -Wconversion -Wold-style-cast)
 
 # These flags change no result. Since sqrt need not set errno and nobody traps floating-point
-# exceptions, the compiler may compute both sides of a branch, and so vectorise it.
+# exceptions, the compiler may compute both sides of a branch and thus vectorise it.
 set(_options -fno-math-errno -fno-trapping-math)
 if(DIST_NATIVE)
   list(APPEND _options -march=native)
@@ -21,7 +21,7 @@ if(DIST_WERROR)
 endif()
 if(DIST_SANITIZE)
   list(APPEND _options -fsanitize=${DIST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # which then takes std::variant for uninitialised
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # which then reports std::variant as uninitialised
     list(APPEND _options -Wno-maybe-uninitialized)
   endif()
 endif()
@@ -44,7 +44,7 @@ target_compile_definitions(dist_flags INTERFACE
   DIST_WITH_NCCL=${DIST_WITH_NCCL}
   DIST_CUDA_EMULATED=${DIST_CUDA_EMULATED}
   DIST_VERSION="${PROJECT_VERSION}"
-  OMPI_SKIP_MPICXX)  # the C++ bindings are long removed from MPI and cause warnings
+  OMPI_SKIP_MPICXX)  # the C++ bindings were removed from MPI long ago and cause warnings
 
 # Headers take most of a file's compile time, so ten files share them. Files with options of their
 # own are compiled alone.

@@ -17,8 +17,8 @@ if(DIST_CUDA STREQUAL "EMULATED")
   set(DIST_CUDA_STATUS "emulated")
   set(DIST_NCCL_STATUS "emulated")
 elseif(NOT DIST_CUDA STREQUAL "OFF")
-  # The architectures are fixed, because "native" fails without a GPU. Later cards run the newest
-  # one's PTX.
+  # The architectures are fixed, because "native" fails without a GPU. Newer cards run the PTX of
+  # the last one.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 75 80 90)
   endif()

@@ -1,7 +1,8 @@
 // What happens when something fails: one exception type, one macro for MPI.
 //
-// No main catches exceptions. One that leaves main is printed as "[rank r] fatal: ..." and ends
-// all ranks (common/fatal.hpp), because the others would otherwise wait for this one forever.
+// No main catches exceptions. An exception that leaves main is printed as "[rank r] fatal: ..."
+// and ends all ranks (common/fatal.hpp), because the others would otherwise wait forever for
+// the one that failed.
 #pragma once
 
 #include <cstddef>

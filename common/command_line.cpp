@@ -59,7 +59,7 @@ CommandLine::CommandLine(const std::string& program, const std::string& descript
   app.name(program);
   app.description(description);
   app.allow_extras();
-  app.set_help_flag();  // ours below print after the ranks have agreed
+  app.set_help_flag();  // our own below print only after the ranks have agreed
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   // Otherwise CLI11 would read --flag=3 as true and --flag=-1 as false.
   app.option_defaults()->disable_flag_override();
@@ -213,7 +213,7 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
       text = "--" + text.substr(0, end) + ": takes no value";
     }
     return bad_usage(text);
-  } catch (const std::exception& error) {  // also the standard library's, about a file
+  } catch (const std::exception& error) {  // also from the standard library, about a file
     return bad_usage(error.what());
   }
   return std::nullopt;
@@ -289,7 +289,7 @@ std::optional<int> parse(CommandLine& command_line, const Communicator& comm, in
 
 void CommonOptions::declare(CommandLine& command_line) {
   command_line.choice("--device", device, {"auto", "cpu", "cuda"},
-                      "where tensors live; auto: on a GPU if this rank can have one");
+                      "where tensors live; auto: on a GPU if one is available");
   command_line.number<std::uint64_t>("--seed", seed, 0,
                                      std::numeric_limits<std::int64_t>::max(),
                                      "seed of all random numbers");

@@ -1,5 +1,4 @@
-// The flags of a program, read strictly: absurd values are refused, neither rounded nor
-// wrapped.
+// The flags of a program, read strictly: absurd values are refused, not rounded or wrapped.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -55,8 +54,8 @@ class CommandLine {
   };
   std::vector<Value> values() const;
 
-  // Adds a check that runs after the flags are read, for flags that must fit each other or the
-  // files that they name. It throws Error("--flag: what is wrong").
+  // Adds a check that runs after the flags are read, for flags that must match each other or
+  // the files that they name. It throws Error("--flag: what is wrong").
   void check(std::function<void()> check);
   // The same for a check that sends messages. It runs after the other checks have passed on
   // every rank, so that all ranks take part.

@@ -7,7 +7,7 @@
 namespace dist {
 
 // How a thread waits for messages. MPI polls for them all the time, which is fastest if a core
-// is free for it. If none is, a thread whose messages travel while others compute waits
+// is free for it. If no core is free, a thread that communicates while others compute waits
 // patiently: it sleeps between polls (01, patient_wait).
 enum class WaitPolicy { spin, patient };
 
@@ -21,7 +21,7 @@ class Communicator {
 
   // Ranks that pass the same color form a new communicator, in the order of their keys.
   Communicator split(int color, int key) const;
-  // The same ranks with separate messages, which are waited for in this way.
+  // The same ranks with separate messages and this way of waiting for them.
   Communicator duplicate(WaitPolicy policy) const;
 
   Communicator(Communicator&& other) noexcept;
@@ -42,7 +42,7 @@ class Communicator {
   // Called on all ranks; returns when all have called it.
   void barrier() const;
   // Called on all ranks. Returns true on all ranks if `ok` is true on all of them. If only one
-  // rank knew of a failure, the others would go on.
+  // rank knew of a failure, the others would continue.
   bool all_agree(bool ok) const;
 
   MPI_Comm get() const { return comm_; }

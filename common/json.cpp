@@ -109,7 +109,7 @@ class JsonText : public nlohmann::json_sax<nlohmann::ordered_json> {
   }
   bool open(Json container) {
     constexpr std::size_t kDeepest = 100;
-    if (open_.size() == kDeepest) return fail("nests too deep");
+    if (open_.size() == kDeepest) return fail("nests too deeply");
     open_.push_back(std::move(container));
     taken_.emplace_back();
     return true;
@@ -127,7 +127,7 @@ class JsonText : public nlohmann::json_sax<nlohmann::ordered_json> {
 
   std::vector<Json> open_;  // arrays and objects that are still open
   std::vector<std::unordered_set<std::string>> taken_;  // the names of their members so far
-  std::vector<std::string> names_;                      // of members whose value is to come
+  std::vector<std::string> names_;                      // of members whose values come next
 };
 
 std::string Json::dump(int indent) const {

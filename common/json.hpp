@@ -57,11 +57,12 @@ class Json {
   const Object* members() const { return std::get_if<Object>(&value_); }
   const Json* find(std::string_view name) const;  // the member of this name
   std::optional<double> number() const;
-  std::optional<std::uint64_t> whole_number() const;  // written without sign, point or exponent
+  std::optional<std::uint64_t> whole_number()
+      const;  // written without a sign, point or exponent
 
   // On one line, or with `indent` spaces per level. Non-finite numbers become null.
   std::string dump(int indent = -1) const;
-  // nullopt if `text` is not JSON, names a member of one object twice or nests too deep;
+  // nullopt if `text` is not JSON, names a member of one object twice or nests too deeply;
   // `problem` then says which, in words that can follow "it ".
   static std::optional<Json> parse(std::string_view text, std::string* problem = nullptr);
 

@@ -12,7 +12,7 @@ namespace dist {
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   install_fatal_handler();
   // SERIALIZED: several threads call MPI, but never two at a time (05, communication_thread).
-  // The streams of emulated NCCL are threads that may call it at any time.
+  // The streams of emulated NCCL are threads that may call MPI at any time.
   constexpr int kRequired = DIST_CUDA_EMULATED ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
   int provided = MPI_THREAD_SINGLE;
   MPI_CHECK(MPI_Init_thread(&argc, &argv, kRequired, &provided));

@@ -11,14 +11,14 @@ namespace dist {
 
 struct Slowest {
   int rank;
-  double ratio;  // its busy time over the median of the others'
+  double ratio;  // its busy time divided by the median of the others'
 };
 
-// `busy` is how long each rank computed, by rank and in any unit, without the waits in which
-// fast ranks spend the rest; all ranks had equal work. Returns nullopt unless the busiest rank
-// took at least 1.75 times the median of the others: a rank on a slow core sometimes takes 1.5
-// times as long, and one that is half as fast is measured at 2. The median is the larger of two
-// middle values, so that no rank is named if two of three are slow.
+// `busy` is how long each rank computed, by rank and in any unit, without its waits for the
+// others. All ranks must have had equal work. Returns nullopt unless the busiest rank took at
+// least 1.75 times the median of the others: a rank on a slow core sometimes takes 1.5 times as
+// long, and a rank at half speed takes twice as long. Of two middle values, the larger counts
+// as the median, so that no rank is named if two of three are slow.
 inline std::optional<Slowest> slowest(std::span<const double> busy) {
   constexpr double kSlow = 1.75;
   if (busy.size() < 2) return std::nullopt;

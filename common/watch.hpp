@@ -53,7 +53,7 @@ class WaitScope {
 // Names this thread's row in the trace. The thread that starts the program is "main".
 void name_this_thread(std::string_view name);
 
-// The messages that one of our collectives takes, counted in a real run.
+// The messages that one of our collectives sends, counted in a real run.
 struct Traffic {
   std::uint64_t messages = 0;  // point-to-point messages of all ranks together
   // The most that any rank sent.

@@ -48,10 +48,10 @@ TEST_CASE("a wrong tag is reported together with the tag that was sent", "[hang]
   check_diagnosed("wrong-tag", {"rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8\n"});
 }
 
-TEST_CASE("a message on the wrong communicator is distinguished from one never sent",
+TEST_CASE("a message on a different communicator is told from one that was never sent",
           "[hang]") {
   check_diagnosed("other-communicator", {"rank 1 waits for tag 0 from rank 3; rank 3 has sent "
-                                         "tag 0 on another communicator\n"});
+                                         "tag 0 on a different communicator\n"});
 }
 
 TEST_CASE("a rank that skips a collective is named with the last one it entered", "[hang]") {
@@ -140,7 +140,7 @@ TEST_CASE("a rank that never starts MPI is reported by the others", "[start]") {
   INFO(result.err);
   CHECK(result.status == 86);
   CHECK(result.err.find("hang: rank 0 in MPI_Init\n") != std::string::npos);
-  CHECK(result.err.find("hang: 1 of the 2 ranks of this host never came to MPI_Init\n") !=
+  CHECK(result.err.find("hang: 1 of the 2 ranks of this host never reached MPI_Init\n") !=
         std::string::npos);
 }
 

@@ -133,7 +133,7 @@ TEST_CASE("a header that lies is refused, whatever it claims") {
   write_text(path, file_of(header({tensor("a", "[4294967296,4294967296]", "[0,0]")}), 0));
   CHECK(refusal(path) != "nothing thrown");
   // Nesting that would overflow the stack, and more names than any model has.
-  says("{\"a\":" + std::string(100'000, '['), 0, "nests too deep");
+  says("{\"a\":" + std::string(100'000, '['), 0, "nests too deeply");
   std::string names;
   for (int i = 0; i < 100'001; ++i) names += fmt::format(",\"t{}\":0", i);
   says(fmt::format("{{{}}}", names.substr(1)), 0,

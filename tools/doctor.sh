@@ -62,7 +62,7 @@ examine_mpi() {
     local output
     output=$(timeout 60 mpirun -np 2 "$build/bin/send_recv" --act exchange </dev/null 2>&1 || true)
     if grep -q '^1 rank,' <<<"$output" || grep -q 'needs two ranks' <<<"$output"; then
-      problem "two MPIs are mixed, so every process believes it is rank 0 of 1: $launcher starts the programs, but they use $(mpi_library_of "$build/bin/send_recv")" \
+      problem "two MPI implementations are mixed, so every process believes it is rank 0 of 1: $launcher starts the programs, but they use $(mpi_library_of "$build/bin/send_recv")" \
         "rm -r ${build#"$PWD"/}   # then ./learn 1, with mpirun and mpicxx of the same MPI first on the PATH"
     elif grep -q 'Read -1' <<<"$output"; then
       problem "this container forbids ptrace, so large messages print 'Read -1, expected'" \

@@ -12,7 +12,8 @@ count_parts() {
   echo "$count"
 }
 
-# Each part that is written is checked first, on the ranks that will train: a wrong one could hang.
+# Each part that is written is checked first, on as many ranks as will train, because a wrong one
+# could hang.
 run_mine() {
   local ranks=4 part lesson name answer status
   if [ "${1:-}" = -n ]; then ranks=${2:-}; fi

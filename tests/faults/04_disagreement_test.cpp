@@ -15,7 +15,7 @@ TEST_CASE("if ranks disagree, both sides are named", "[fault04]") {
         {"wrong-tag", "rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8"},
         {"named --strict",
          "ranks 1, 3 are in all_reduce #7 (bucket 2: 2.weight, 2.bias); rank 2"},
-        {"other-communicator", "rank 3 has sent tag 0 on another communicator"}}) {
+        {"other-communicator", "rank 3 has sent tag 0 on a different communicator"}}) {
     const CommandResult result =
         mpirun(4, kHangs, std::string("--timeout 0.5 --case ") + flags);
     INFO(flags << result.err);

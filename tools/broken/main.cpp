@@ -44,8 +44,8 @@ int run(const Experiment& experiment, const Program& program) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // An experiment should not take the usual minute to report its hang. If the reader gives
-  // --timeout as well, the last one counts.
+  // An experiment should not take the usual minute to report its hang. If the reader also gives
+  // --timeout, the reader's value counts.
   std::string timeout = "--timeout=2";
   std::vector<char*> arguments{argv[0]};
   if (watch_table() != nullptr) arguments.push_back(timeout.data());

@@ -1,4 +1,4 @@
-// Lesson 5's trainer, made of the reader's own exercises: ours stand in for those that are not
+// Lesson 5's trainer, made of the reader's own exercises; ours replace those that are not
 // written yet.
 //
 //   ./learn mine        mpirun -np 4 build/bin/my_ddp_training
@@ -95,7 +95,7 @@ int train(int argc, char** argv) {
   }
   for (Part* part : parts()) part->runs = 0;
 
-  // Each rank draws other numbers: a broadcast that does nothing would be found.
+  // Each rank draws different numbers, so a broadcast that does nothing is found.
   const auto draw = [&] {
     Generator generator(setup.options.common.seed + static_cast<std::uint64_t>(comm.rank()));
     return Mlp(setup.options.layers, generator, stream);

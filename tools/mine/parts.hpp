@@ -1,9 +1,9 @@
 // The five parts of the trainer that a reader writes, one in each lesson's exercises. Each is
-// the reader's own where its exercise is written, and the exercise's reference otherwise
+// the reader's own if its exercise is written, and otherwise the exercise's reference
 // (choose_parts).
 //
-// The parts carry each other: sync_gradients calls ring_all_reduce, whose messages ring_shift
-// carries.
+// The parts build on each other: sync_gradients calls ring_all_reduce, whose messages
+// ring_shift carries.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -31,8 +31,8 @@ inline std::array<Part*, 5> parts() {
           &sync_gradients_part};
 }
 
-// Each counts itself, and throws Error with the part's name if the part throws. Contracts:
-// NN_x/exercise/NAME.hpp. my_indices drops or pads what does not divide.
+// Each counts its calls, and throws Error with the part's name if the part throws. Contracts:
+// NN_x/exercise/NAME.hpp. my_indices drops the remainder or pads it.
 void ring_shift(const Communicator& comm, std::span<const float> out, std::span<float> in);
 void tree_broadcast(const Communicator& comm, std::span<float> data, int root);
 void ring_all_reduce(const Communicator& comm, std::span<float> data);

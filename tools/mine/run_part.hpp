@@ -1,5 +1,6 @@
-// How part_N.cpp runs a part. `exercise` is a macro there: readers may give helpers of the same
-// name to two exercises, which are one program here, so each part has a namespace of its own.
+// How part_N.cpp runs a part. `exercise` is a macro there that gives each part its own
+// namespace, because two exercises may have helpers of the same name, and here they are one
+// program.
 #pragma once
 
 #include "common/check.hpp"

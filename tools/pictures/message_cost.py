@@ -11,7 +11,7 @@ LEFT, RIGHT, TOP, BOTTOM = 84, 806, 60, 396
 
 def record(programs):
     """Bytes and microseconds, the line that send_recv fits, and the eager limit. The fastest of several runs is kept,
-    since whatever else the machine does only makes messages slower."""
+    since other work on the machine only makes messages slower."""
     turns = [programs.rows(COMMAND) for _ in range(TURNS)]
     rows = min(turns, key=lambda rows: sum(row.get("time_us", 0) for row in rows))
     fit = next(row for row in rows if row["act"] == "fit")

@@ -21,7 +21,7 @@ def steps_of(events):
 
 
 def record(programs):
-    """The fastest step of each way, since whatever else the machine does only makes steps longer."""
+    """The fastest step of each way, since other work on the machine only makes steps longer."""
     steps = {way: [] for way in WAYS}
     for _ in range(TURNS):
         for way, flag in WAYS.items():
@@ -63,7 +63,7 @@ def draw(run):
     last = max(run[way][-1][2] for way in WAYS)
     x = lambda time: LEFT + (RIGHT - LEFT) * time / last
     bottom = TOP + 2 * PANEL
-    parts = [svg.text(0, 42, "Rank 0's fastest step of each run: two ranks on two hosts, and a cable of "
+    parts = [svg.text(0, 42, "Rank 0's fastest step of each run: two ranks on two hosts, with a cable of "
                       "1 Gbit/s between them.", "m")]
     parts += draw_way(run["without"], False, TOP, x)
     parts += draw_way(run["with"], True, TOP + PANEL, x)

@@ -44,7 +44,7 @@ def draw(run):
     padded = RANKS * len(run["indices"][0][0])
     parts = [svg.text(0, 42, f"{SIZE} samples on {RANKS} ranks. Seed and epoch give all ranks the same "
                       f"order; each takes every {RANKS}th place of it.", "m"),
-             svg.text(0, 62, f"{SIZE} does not divide by {RANKS}: the first samples fill the order up to "
+             svg.text(0, 62, f"{SIZE} is not divisible by {RANKS}: the first samples fill the order up to "
                       f"{padded} places, and are read twice (dashed).", "m")]
     told = []
     for epoch, indices in enumerate(run["indices"]):

@@ -28,7 +28,7 @@ def number(value):
 
 
 def element(name, content="", **attributes):
-    """A trailing underscore of an attribute is dropped (class_), others become hyphens."""
+    """A trailing underscore of an attribute is dropped (class_); others become hyphens."""
     text = "".join(f" {key.rstrip('_').replace('_', '-')}={quoteattr(number(value))}"
                    for key, value in attributes.items() if value is not None)
     return f"<{name}{text}>{content}</{name}>" if content else f"<{name}{text}/>"

@@ -21,7 +21,7 @@ def record(programs):
 
 def rounds(sends):
     """The round in which each rank receives, and (round, from, to) of each message. A rank sends
-    one message per round, beginning with the round after it received."""
+    one message per round, beginning one round after it received the tensor."""
     received, messages, have = {0: 0}, [], [0]
     for rank in have:
         for turn, peer in enumerate(sends[rank], received[rank] + 1):

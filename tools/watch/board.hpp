@@ -58,7 +58,7 @@ constexpr std::int32_t kAnyTag = -1;
 
 // The current or last call of a thread.
 struct ThreadRecord {
-  static constexpr std::size_t kOperations = 8;  // a wait for more requests does not show all
+  static constexpr std::size_t kOperations = 8;  // a wait for more requests shows only these
 
   Relaxed<std::uint32_t> taken;
   Relaxed<std::uint32_t> name;        // label

@@ -267,7 +267,7 @@ class Report {
     const std::string wanted = waits.tag == kAnyTag ? "any tag" : concat("tag ", waits.tag);
     line(concat("rank ", rank.rank, " waits for ", wanted, " from rank ", peer.rank, "; rank ",
                 peer.rank, " has sent tag ", sent.tag,
-                sent.comm == waits.comm ? "" : " on another communicator"));
+                sent.comm == waits.comm ? "" : " on a different communicator"));
   }
 
   const Ranks& ranks_;

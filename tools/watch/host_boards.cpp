@@ -35,7 +35,7 @@ int number_in(const char* name, int otherwise) {
 }
 
 // A segment that no process has attached belongs to a job that was killed before all its ranks
-// had started, unless the rank that made it still lives and is about to attach it.
+// had started, unless the rank that made it is still running and about to attach it.
 void remove_leftovers() {
   shm_info kernel{};
   const int last = ::shmctl(0, SHM_INFO, reinterpret_cast<shmid_ds*>(&kernel));

@@ -1,8 +1,8 @@
 // What this file adds: it ends a launcher that cannot end on its own.
 //
 // When the link between two hosts is lost, hanging ranks exit with a report. But mpirun then
-// waits for its daemon on the other side until TCP gives up, and the job seems to run for a
-// quarter of an hour more.
+// waits for its daemon on the other side until TCP gives up, and the job seems to run for
+// another quarter of an hour.
 #pragma once
 
 #include <chrono>

@@ -1,9 +1,10 @@
 // What this file adds: an error message from a rank that runs out of memory.
 //
 // malloc then returns a null pointer, which not all libraries below a program (Open MPI, PMIx,
-// oneDNN) check. The rank crashes, or continues without a part of MPI while the others wait for
-// it. So all requests of the process pass through this file on their way to the C library. If
-// one fails, the rank ends with a message, and mpirun ends the others.
+// oneDNN) check. An unchecked null pointer crashes the rank, or the rank continues without a
+// part of MPI while the others wait for it. So all requests of the process pass through this
+// file on their way to the C library. If one fails, the rank ends with a message, and mpirun
+// ends the others.
 #include "tools/watch/launcher.hpp"
 
 #include <atomic>
@@ -33,8 +34,8 @@ namespace {
 // caller can print a better message.
 constexpr std::size_t kAbsurd = std::size_t{1} << 40;
 
-// The time for the launcher to end. It never ends if this rank exits while holding a lock: PMIx
-// has locks in memory shared with the launcher, and holds them while it requests memory.
+// How long the launcher may take to end. It never ends if this rank exits while holding a lock:
+// PMIx has locks in memory shared with the launcher, and holds them while it requests memory.
 constexpr std::chrono::milliseconds kPatience{2500};
 std::atomic<bool> ending{false};
 
@@ -89,8 +90,8 @@ DIST_EXPORTED int posix_memalign(void** memory, std::size_t alignment,
 }
 
 // Used for segments that processes share and for code that oneDNN generates. A failed call
-// returns normally if its caller can do without: if it asked for a certain address, a
-// reservation or huge pages, or is a GPU's driver.
+// returns normally if its caller can do without this memory: if it asked for a certain address,
+// a reservation or huge pages, or is a GPU's driver.
 DIST_EXPORTED void* mmap(void* at, std::size_t size, int protection, int flags, int file,
                          off_t begin) noexcept {
   void* const memory =

@@ -25,8 +25,8 @@ constexpr double kSilent_s = 1.0;
 constexpr double kStart_s = 30;
 
 // If there are other hosts, the reporting rank waits this long before it exits. The other hosts
-// have hung for about as long, but a launcher that sees one rank exit ends the rest, and they
-// could not report.
+// have hung for about as long, but a launcher that sees one rank exit ends the rest before they
+// can report.
 constexpr std::chrono::milliseconds kOthersSpeak{500};
 // Then the launcher gets this long to end. A job whose link was lost may take timeout + 5 s.
 constexpr std::chrono::milliseconds kLauncherEnds{3500};
@@ -167,7 +167,7 @@ void WatchThread::report(double limit_s) {
     if (const std::size_t absent = seen_.size() - ranks.size(); absent > 0) {
       text += concat("hang: ", absent, " of the ", seen_.size(),
                      all_are_working() ? " ranks of this host started without the watch\n"
-                                       : " ranks of this host never came to MPI_Init\n");
+                                       : " ranks of this host never reached MPI_Init\n");
     }
     text += concat("hang: nothing has moved on this host for ", format_number("%g", limit_s),
                    limit_s == timeout_s_ ? " s (--timeout)\n" : " s, at MPI's start or end\n");
