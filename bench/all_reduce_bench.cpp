@@ -1,5 +1,5 @@
-// Measures our all-reduces, MPI's own and memcpy in turns, in one process group. all_reduce.py
-// runs it with several settings of MPI and writes the table.
+// Measures our all-reduces, MPI's own and memcpy alternately, in one process group.
+// all_reduce.py runs it with several settings of MPI and writes the table.
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/show/sweep_options.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   SweepOptions sweep{.min_bytes = 1024, .max_bytes = 64U << 20, .iterations = 15};
   std::string only = "all";
   CommandLine command_line("all_reduce_bench",
-                           "Times our all-reduces, MPI's own and memcpy, in turns.");
+                           "Times our all-reduces, MPI's own and memcpy alternately.");
   sweep.declare(command_line, /*smallest=*/4);
   sweep.declare_iterations(command_line);
   command_line.choice("--only", only, {"all", "mpi"}, "which candidates");

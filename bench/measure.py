@@ -172,7 +172,7 @@ def picture(lines, width=60):
 
 
 class Turns:
-    """Values of several candidates, measured in turns so that other activity on the machine affects
+    """Values of several candidates, measured alternately so that other activity on the machine affects
     all of them equally."""
 
     def __init__(self):

@@ -5,7 +5,7 @@
             take, and how much of that time is exposed, because nothing is computed meanwhile
   batch     --batch-size: samples per second, and the share of a step spent computing
 
-All values run in turns, for several rounds, and the tables show medians. Flags after -- are passed
+All values run in interleaved rounds, and the tables show medians. Flags after -- are passed
 to ddp_training (-- --overlap). Writes bench/results/buckets.md or batch.md. Needs only Python's
 standard library.
 """
@@ -128,7 +128,7 @@ def batch(sweep, load):
 
 KINDS = {
     "buckets": (buckets, [0.0, 0.25, 1.0, 2.0, 4.0, 25.0], 0.0, "caps in MiB; 0 sends each "
-                "parameter by itself"),
+                "parameter separately"),
     "batch": (batch, [4, 16, 64, 256, 1024], 1.0, "batch sizes per rank"),
 }
 

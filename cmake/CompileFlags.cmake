@@ -2,8 +2,8 @@
 #   dist_exact_float_sources(FILE...)  files whose results are promised to the bit: no fused
 #                                      multiply-add except std::fma in the source
 #   dist_few_units(TARGET...)          compiles the files of a library ten at a time
-# dist_text_sources(FILE...)         files that read flags or write text: they use many templates
-# and run once, so they are compiled quickly rather than optimised
+#   dist_text_sources(FILE...)         files that read flags or write text: they use many templates
+#                                      and run once, so they are compiled quickly, not optimised
 set(DIST_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
   -Wold-style-cast -Woverloaded-virtual)
 # The C++ that nvcc generates around ours triggers these three warnings.

@@ -57,8 +57,7 @@ class Json {
   const Object* members() const { return std::get_if<Object>(&value_); }
   const Json* find(std::string_view name) const;  // the member of this name
   std::optional<double> number() const;
-  std::optional<std::uint64_t> whole_number()
-      const;  // written without a sign, point or exponent
+  std::optional<std::uint64_t> whole_number() const;  // without sign, point or exponent
 
   // On one line, or with `indent` spaces per level. Non-finite numbers become null.
   std::string dump(int indent = -1) const;

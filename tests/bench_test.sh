@@ -95,7 +95,7 @@ done
 
 refuses "bench: 'speed' is not one of" speed
 refuses 'unrecognized arguments: --max-bytes' --max-bytes 4096
-refuses "is not like 784-512-10:64" training --models 784,512
+refuses "must look like 784-512-10:64" training --models 784,512
 refuses 'at least 1 rank' batch --ranks 0
 refuses 'must be whole numbers' batch --values 1.5
 exit $failed

@@ -48,7 +48,7 @@ ncclResult_t connect(ncclComm_t* comm, const ncclUniqueId& id, bool blocking) {
 
 }  // namespace
 
-TEST_CASE("a stream keeps its own order, two streams keep none") {
+TEST_CASE("work on one stream runs in order; two streams keep no order") {
   cudaStream_t a = new_stream();
   cudaStream_t b = new_stream();
   int overtaken = 0;
@@ -71,7 +71,7 @@ TEST_CASE("a stream keeps its own order, two streams keep none") {
   cudaStreamDestroy(b);
 }
 
-TEST_CASE("work behind an event waits for what the event saw when the wait was queued") {
+TEST_CASE("a wait covers what the event had recorded when the wait was queued") {
   cudaStream_t a = new_stream();
   cudaStream_t b = new_stream();
   cudaEvent_t event = nullptr;
@@ -160,7 +160,7 @@ TEST_CASE("ranks with different ids, or on one GPU, cannot connect") {
   CHECK(ncclGroupEnd() == ncclInvalidUsage);
 }
 
-TEST_CASE("two single sends face each other for ever; in a group they pass") {
+TEST_CASE("two ranks that both send first wait forever, unless the calls are in a group") {
   if (world().size() != 2) return;
   cudaSetDevice(world().local_rank());
   ncclComm_t comm = nullptr;

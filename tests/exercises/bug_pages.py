@@ -73,7 +73,7 @@ def page_of(lesson, checks, present):
     judged = {exercise for exercise, _ in checks}
     page = f"# {lesson}: mistakes that the checks recognize\n\n" + wrap(
         "This page gives the answers away. Each mistake is a test case: the check named above it "
-        "must find it and give this hint.") + "\n\n"
+        "must find it and give the hint below it.") + "\n\n"
     for exercise, wrong in solutions.items():
         if exercise in judged:
             page += section_of(exercise, wrong, checks)

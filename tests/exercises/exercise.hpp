@@ -4,10 +4,10 @@
 //
 // Whatever a solution does, the reader gets an answer. A check reports a wrong number. Guard
 // zones (guarded.hpp) find writes out of bounds. An exception is shown with its text. Messages
-// left over are found after the check. A deadlock is reported by the watch. A crash is reported
-// with the check in which it happened. Deadlocks and crashes end the process, so the verdict
-// for them is written to the --verdict file before each check, and `judge` (in this folder)
-// reads it from there.
+// left over are reported after the check. A deadlock is reported by the watch. A crash is
+// reported with the check in which it happened. Deadlocks and crashes end the process, so the
+// verdict for them is written to the --verdict file before each check, and `judge` (in this
+// folder) reads it from there.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -34,8 +34,8 @@ class Trial {
   // mistakes.
   float value(int rank, std::size_t index) const;
 
-  // Reports a mistake on this rank; only the first one counts. The check goes on, because the
-  // other ranks would wait for this one.
+  // Reports a mistake on this rank; only the first one counts. The check continues, because the
+  // other ranks would otherwise wait for this one.
   void wrong(const std::string& what);
   // Calls wrong(what()) unless `ok`.
   void expect(bool ok, const std::function<std::string()>& what);

@@ -1,5 +1,5 @@
-// Memory with guard zones: a solution that writes out of bounds is told so, instead of crashing
-// something else later.
+// Memory with guard zones: a write out of bounds is reported, instead of crashing something
+// else later.
 #pragma once
 
 #include <algorithm>

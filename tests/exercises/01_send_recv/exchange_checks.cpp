@@ -99,7 +99,7 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
                        });
        },
        kHangHint},
-      {"values", "each partner receives the other's numbers, however many",
+      {"values", "each partner receives the other's numbers, however many there are",
        "partners may have different lengths, including 0: send out.size() elements and receive "
        "in.size()",
        [=](Trial& trial) {
@@ -143,7 +143,7 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
        kHangHint},
       {"waits", "no send or receive is still in progress when the call returns",
        "MPI_Isend and MPI_Irecv only start an operation. Until MPI_Wait (or MPI_Waitall) has "
-       "returned, `out` belongs to MPI, but the caller will write to it",
+       "returned, `out` belongs to MPI, so wait before you return: the caller will write to it",
        [=](Trial& trial) {
          const int peer = peer_in(trial, trial.size() - 1);
          const Traffic traffic = counted(trial.comm(), [&] {

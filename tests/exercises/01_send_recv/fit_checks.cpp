@@ -53,8 +53,8 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
   return {
       {"exact", "points on a line give exactly that line",
        "two points determine the line: beta is the difference of their times divided by the "
-       "difference of their bytes, and alpha is what remains of a time after its bytes. The "
-       "units are seconds, and seconds per byte",
+       "difference of their bytes, and alpha is what remains of a time without the cost of its "
+       "bytes. The units are seconds, and seconds per byte",
        [=](Trial& trial) {
          for (const Line& line :
               {kTypical, Line{5e-7, 1e-9}, Line{1e-4, 2e-11}, Line{0, 3e-10}, Line{7e-6, 0}}) {
@@ -80,7 +80,7 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
        },
        ""},
       {"every-size-alike", "every size counts equally",
-       "4 MiB take two hundred times as long as 4 bytes, so an error of 1 % in the large time "
+       "4 MiB takes two hundred times as long as 4 bytes, so an error of 1 % in the large time "
        "outweighs the whole small time, and alpha is lost. Compare by ratios: log(line / "
        "time), or (line - time) / time",
        [=](Trial& trial) {

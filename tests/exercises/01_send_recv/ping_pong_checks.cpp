@@ -34,9 +34,9 @@ Traffic traffic_of(const Trial& trial, const PingPong& solution, const Game& gam
   return counted(trial.comm(), [&] { solution(trial.comm(), game.bytes, game.repeats); });
 }
 
-// Rank 0 may send its next message only after the last one was answered, and rank 1 its answer
-// only after the message. Counting rounds would not show this: sending all messages and then
-// all answers takes the same number.
+// Rank 0 may send a message only after the previous one was answered, and rank 1 an answer only
+// after the message has arrived. Counting rounds would not show this: sending all messages and
+// then all answers takes the same number.
 void expect_turns(Trial& trial, const PingPong& solution, const Game& game) {
   const Traffic traffic = traffic_of(trial, solution, game);
   const auto rank = static_cast<std::size_t>(trial.rank());
@@ -105,7 +105,7 @@ Check too_short(const PingPong& solution) {
   return {
       "whole-time", "the time covers the whole exchange",
       "start the clock before the first send and stop it after the last answer. When a send "
-      "has returned, MPI may only have copied the data. Divide by 2 * repeats, once",
+      "has returned, MPI may have done no more than copy the data. Divide by 2 * repeats, once",
       [=](Trial& trial) {
         if (trial.size() < 2) return;
         double most = 0;
@@ -144,7 +144,7 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
        },
        kHangHint},
       {"messages", "`repeats` messages are sent in each direction",
-       "exactly this many: no message to warm up, no barrier, an answer for each message. "
+       "send exactly this many, each with its answer: no message to warm up and no barrier. "
        "Ranks above 1 send nothing",
        [=](Trial& trial) {
          for (const Game& game : kGames) {
@@ -194,13 +194,13 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
        },
        kHangHint},
       too_long(solution, "seconds", "the time is in seconds",
-               "seconds, not micro- or milliseconds: std::chrono::duration<double>(end - "
-               "begin).count()",
+               "return seconds, not microseconds or milliseconds: "
+               "std::chrono::duration<double>(end - begin).count()",
                400),
-      too_long(solution, "per-message", "the time is that of one message, not of all messages",
+      too_long(solution, "per-message", "the time is for one message, not for all messages",
                "the clock covered `repeats` messages in each direction: divide by 2 * repeats",
                10),
-      too_long(solution, "one-way", "the time is that of one way, not of a round trip",
+      too_long(solution, "one-way", "the time is for one way, not for a round trip",
                "a round trip is two messages: divide by 2 * repeats, not by repeats", 1.25),
       too_short(solution),
       {"large", "it works for messages too large for MPI to buffer",

@@ -1,5 +1,5 @@
-// Checks of one step of a ring: values, messages, and that nothing is still in progress at the
-// end.
+// Checks of one step of a ring: values, messages, and whether anything is still in progress at
+// the end.
 #include "tests/exercises/01_send_recv/checks.hpp"
 #include "tests/exercises/expectations.hpp"
 #include "tests/support/counted.hpp"
@@ -62,7 +62,7 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
          }
        },
        kHangHint},
-      {"values", "every rank receives its left neighbour's numbers, however many",
+      {"values", "every rank receives its left neighbour's numbers, however many there are",
        "send all of out.size() elements and receive in.size(), which may be 0",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
@@ -96,7 +96,7 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        kHangHint},
       {"waits", "no send or receive is still in progress when the call returns",
        "MPI_Isend and MPI_Irecv only start an operation. Until MPI_Wait (or MPI_Waitall) has "
-       "returned, `out` belongs to MPI, but the caller will write to it",
+       "returned, `out` belongs to MPI, so wait before you return: the caller will write to it",
        [=](Trial& trial) {
          const Traffic traffic = traffic_of(trial, solution, 8);
          trial.expect(traffic.unfinished == 0, [&] {

@@ -17,7 +17,7 @@ namespace dist::exercise {
 
 inline constexpr std::size_t kLarge = 1 << 20;
 
-// All small enough for MPI to buffer, so that only the check "large" depends on it.
+// All are small enough for MPI to buffer, so that only the check "large" depends on buffering.
 inline std::vector<std::size_t> sizes(const Trial& trial) {
   const auto n = static_cast<std::size_t>(trial.size());
   return {n, 0, 1, n - 1, n + 1, 97};
@@ -74,6 +74,6 @@ inline const std::string kCollectiveHint =
 
 inline const std::string kWaitsHint =
     "isend and irecv only start an operation: wait() for each before you return, because the "
-    "caller goes on using the data";
+    "caller continues to use the data";
 
 }  // namespace dist::exercise

@@ -11,8 +11,8 @@ namespace {
 const std::string kHangHint =
     "the report says where each rank waits. In the scatter, the root sends to every other "
     "rank, and each of those receives once, from the root. In the ring, every rank sends and "
-    "receives in every step. If all use a plain send first, all may wait for each other for "
-    "ever; send_recv does both at once";
+    "receives in every step. If all use a plain send first, all may wait for each other "
+    "forever; send_recv does both at once";
 
 constexpr std::size_t kChunk = 100;  // elements
 
@@ -76,7 +76,7 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
   return {
       {"root-0", "rank 0's numbers reach all ranks, with one element per chunk",
        "after the scatter, rank r has chunk r. In step s = 0, 1, ... it sends chunk r + s to "
-       "the left (after step 0, the chunk that it received in the step before) and receives "
+       "the left (after step 0, the chunk that it received in the previous step) and receives "
        "chunk r + 1 + s from the right",
        [=](Trial& trial) {
          check_broadcast(trial, solution, static_cast<std::size_t>(trial.size()), 0);
@@ -89,8 +89,8 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
           kHangHint),
       {"values", "the root's numbers reach all ranks, for every root and length",
        "the root is not always rank 0, and it already has its own chunk. If N does not divide "
-       "the number of elements, chunks differ in length by one: call chunk_range for each, do "
-       "not compute with length / N",
+       "the number of elements, chunks differ in length by one: call chunk_range for each "
+       "instead of computing with length / N",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
            for (const std::size_t count : sizes(trial)) {

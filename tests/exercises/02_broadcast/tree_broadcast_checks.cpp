@@ -20,14 +20,14 @@ Traffic traffic_of(const Trial& trial, const Broadcast& solution, int root) {
 std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
   return {
       {"root-0", "rank 0's four numbers reach all ranks",
-       "the distances are 1, 2, 4, ..., as long as they are below comm.size(). In the round "
-       "with distance d, the ranks below d send to rank + d, if that rank exists, and the "
-       "ranks from d to 2d - 1 receive from rank - d. A message that nobody receives went past "
-       "the last rank, or back to a rank that already has the data",
+       "the distances are 1, 2, 4, ..., while they are below comm.size(). In the round with "
+       "distance d, the ranks below d send to rank + d, if that rank exists, and the ranks "
+       "from d to 2d - 1 receive from rank - d. A message that nobody receives went past the "
+       "last rank, or back to a rank that already has the data",
        [=](Trial& trial) { check_broadcast(trial, solution, 4, 0); }, kHangHint},
       {"values", "the root's numbers reach all ranks, for every root and length",
        "count seats from the root: seat = (rank - root + size) % size decides who sends and "
-       "receives, and (seat + root) % size is the rank on that seat",
+       "receives, and (seat + root) % size is the rank in that seat",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
            for (const std::size_t count : sizes(trial)) {
@@ -79,7 +79,7 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
        "send and receive all data.size() elements",
        [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
        "send may wait until the receiver is ready: if two ranks both send to each other first, "
-       "both wait for ever"},
+       "both wait forever"},
   };
 }
 

@@ -58,7 +58,7 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
        [=](Trial& trial) { check_shares(trial, solution, 0); }, kHangHint},
       {"every-root", "the sum at every root contains every rank's share exactly once",
        "count seats from the root: seat = (rank - root + size) % size decides who sends and "
-       "receives, and (seat + root) % size is the rank on that seat",
+       "receives, and (seat + root) % size is the rank in that seat",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) check_shares(trial, solution, root);
        },
@@ -128,7 +128,7 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
        "send and receive all data.size() elements",
        [=](Trial& trial) { check_values(trial, solution, kLarge, trial.size() - 1); },
        "send may wait until the receiver is ready: if two ranks both send to each other first, "
-       "both wait for ever"},
+       "both wait forever"},
   };
 }
 

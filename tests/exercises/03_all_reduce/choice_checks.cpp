@@ -79,8 +79,8 @@ constexpr std::array kPowersOfTwo{2, 4, 8, 64, 1024};
 std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
   return {
       {"one-rank", "a single rank gets one of the two algorithms",
-       "one rank sends nothing, so both formulas give 0. Either of the two algorithms will do, "
-       "but no third one",
+       "one rank sends nothing, so both formulas give 0. Either of these two algorithms will "
+       "do, but no other",
        [=](Trial& trial) {
          const AllReduceAlgorithm chosen = solution(1000, 1, 1e-6, 1e-10, 1e-11);
          trial.expect(chosen == AllReduceAlgorithm::ring ||

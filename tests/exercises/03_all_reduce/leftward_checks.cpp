@@ -81,8 +81,8 @@ std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
       {"finished-at-home", "rank r finishes chunk r by adding its own share last",
        "the sums are right, but the chunks end one rank too early or too late. Chunk c must "
        "start at rank c - 1, so that it has visited all other ranks when it reaches rank c. "
-       "The data of this check is large numbers that cancel out, and a 1 on rank c that is "
-       "lost unless it is added last",
+       "This check's data are large numbers that cancel out, and a 1 on rank c that is lost "
+       "unless it is added last",
        [=](Trial& trial) {
          if (trial.size() < 3) return;  // because a + b is b + a
          std::vector<float> data(3 * static_cast<std::size_t>(trial.size()));

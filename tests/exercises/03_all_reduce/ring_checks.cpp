@@ -11,8 +11,8 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
       {"shares", "chunk r on rank r contains every rank's share exactly once",
        "follow one chunk. It leaves rank c + 1, every rank on its way adds its share, and it "
        "ends at rank c. If it has only two shares, what arrived was not added or not passed "
-       "on. If it has a share twice, there was a step too many. If the sum is in a neighbour's "
-       "chunk, the walk starts one chunk off",
+       "on. If it has a share twice, there was one step too many. If the sum is in a "
+       "neighbour's chunk, the walk starts one chunk off",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t count : {n, 2 * n}) {
@@ -25,7 +25,7 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
       guard_check(solution),
       {"values", "chunk r on rank r is the sum, for every length",
        "if N does not divide the number of elements, chunks differ in length by one: call "
-       "chunk_range for each, do not compute with length / N",
+       "chunk_range for each instead of computing with length / N",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) {
            Guarded data = tracers(trial, count);
@@ -67,8 +67,8 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
   };
   return {
       {"values", "all ranks get every finished chunk",
-       "in step s, rank r sends chunk r - s, which it received in the step before, and "
-       "receives chunk r - 1 - s directly into its place; nothing is added any more",
+       "in step s, rank r sends chunk r - s, which it received in the previous step, and "
+       "receives chunk r - 1 - s directly into its place; this half adds nothing",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) {
            Guarded data = before(trial, count);

@@ -93,7 +93,7 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
          trial.expect(std::isnan(got), [&] { return fmt::format("the result is {}", got); });
        },
        kEveryRankHint},
-      {"large-counts", "counts and whole sums are exact up to 2^53",
+      {"large-counts", "counts and sums of whole numbers are exact up to 2^53",
        "float is exact only up to 2^24 = 16,777,216: exchange sum and count as double",
        [=](Trial& trial) {
          // Rank 0 has 2^24 + 1 right answers of 2^24 + 1; every other rank has 1 of 3.

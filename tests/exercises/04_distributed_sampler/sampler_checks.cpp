@@ -1,5 +1,5 @@
-// Checks of the sampler's rule: when the ranks divide the samples, what happens to the
-// remainder, and PyTorch's own indices.
+// Checks of the sampler's rule: when the samples divide evenly, what happens to the remainder,
+// and PyTorch's own indices.
 #include "02_broadcast/random.hpp"
 #include "tests/exercises/04_distributed_sampler/checks.hpp"
 #include "tests/exercises/04_distributed_sampler/shards.hpp"
@@ -69,8 +69,8 @@ void expect_pytorch(Trial& trial, const MyIndices& solution) {
 std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
   return {
       {"from-the-order", "all returned numbers are entries of the order",
-       "a rank's places are 1, 5, 9, ...: return the entries at those places, order[place], "
-       "not the places. Otherwise no epoch is shuffled",
+       "a rank's places are, for example, 1, 5, 9, ...: return the entries at those places, "
+       "order[place], not the places. Otherwise no epoch is shuffled",
        [=](Trial& trial) {
          const std::vector<std::size_t> order = shuffled(12);
          for (int rank = 0; rank < 4; ++rank) {
@@ -83,7 +83,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          }
        },
        ""},
-      {"once", "if the ranks divide the samples, every sample is taken once",
+      {"once", "if the samples divide evenly, every sample is taken once",
        "all ranks must walk along the same order: if each rank shuffles for itself, for "
        "example with seed + rank, ranks take some of the same samples, and other samples are "
        "never taken",
@@ -124,7 +124,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        ""},
       {"drop", "dropping leaves out only the last, incomplete turn",
        "every rank takes floor(n / N) entries, and integer division already rounds down. If "
-       "the ranks divide the samples, nothing is dropped",
+       "the samples divide evenly, nothing is dropped",
        [=](Trial& trial) {
          for (const std::size_t n : {10, 12, 9, 11, 3, 997}) {
            for (const int ranks : {4, 1, 2, 3, 7}) {
@@ -134,7 +134,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        },
        ""},
       {"exact", "exact gives every sample to exactly one rank",
-       "exact neither pads nor drops: rank r takes r, r + N, ... while the place is less than "
+       "exact neither pads nor drops: rank r takes the places r, r + N, ... that are less than "
        "n. Some ranks get one sample fewer",
        [=](Trial& trial) {
          for (const std::size_t n : {10, 12, 9, 11, 3, 997}) {

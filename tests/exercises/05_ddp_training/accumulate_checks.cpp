@@ -56,7 +56,7 @@ const std::string kMessagesHint =
 std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
   return {
       {"backward-calls", "backward runs once for every micro-batch, in order",
-       "for (k = 0; k < parts; ++k) backward(k), and use what it leaves in the gradients "
+       "call backward(k) for k = 0 to parts - 1, and use what it leaves in the gradients "
        "before the next call",
        [=](Trial& trial) {
          for (const std::size_t parts : {4, 1, 2}) {
@@ -75,7 +75,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
        },
        kHangHint},
       {"adds-up", "every micro-batch contributes to the gradients",
-       "backward overwrites the result of the micro-batch before: after each call, add the "
+       "backward overwrites the result of the previous micro-batch: after each call, add the "
        "gradients to your own sums, and copy the result back at the end",
        [=](Trial& trial) {
          for (std::size_t only = 0; only < 3; ++only) {

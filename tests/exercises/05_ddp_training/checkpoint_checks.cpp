@@ -52,7 +52,7 @@ void train(TrainingState& state, int steps) {
 }
 
 const std::string kSaveHangHint =
-    "only rank 0 threw an Error, or a rank waits for a message that none sends: agree first "
+    "only rank 0 threw an Error, or a rank waits for a message that no rank sends: agree first "
     "(comm.all_agree(ok) returns the same on all ranks), then throw on all ranks or on none";
 const std::string kLoadHangHint =
     "only rank 0 knows that the file is bad, and the others wait for a broadcast: tell them "
@@ -128,7 +128,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        kLoadHangHint},
       {"at-once", "the old file stays complete until the new one replaces it",
        "write to a temporary file in the same folder, and rename it to the path when it is "
-       "complete. If you write to the path itself, there is no checkpoint at all for a moment",
+       "complete. If you write to the path itself, there is no complete checkpoint for a while",
        [=](Trial& trial) {
          Host host(trial, solution);
          host.save(state_of(trial, 50, 1));
@@ -203,7 +203,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        kLoadHangHint},
       {"foreign", "a file from a different program is refused",
        "start your file with a number of your choice (not 0), and refuse a file that starts "
-       "differently: its first bytes are not lengths, and resizing by them may use up all "
+       "differently: its first bytes are not lengths, and using them as sizes may use up all "
        "memory",
        [=](Trial& trial) {
          Host host(trial, solution);
@@ -213,10 +213,10 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
                                  std::string(length, byte));
            }
          }
-         host.expect_refused("a text", "3 parameters: 1 2 3\nstep 5\n");
+         host.expect_refused("a text file", "3 parameters: 1 2 3\nstep 5\n");
        },
        kLoadHangHint},
-      {"resume", "a resumed run takes exactly the steps that it would have taken",
+      {"resume", "a resumed run takes exactly the steps that an uninterrupted run takes",
        "compare parameters, momentum and step before save and after load, bit by bit: one of "
        "them differs",
        [=](Trial& trial) {

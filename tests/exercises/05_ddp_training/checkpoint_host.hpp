@@ -17,7 +17,7 @@
 
 namespace dist::exercise {
 
-// `count` parameters and `count` numbers of momentum; every number tells where it belongs.
+// `count` parameters and `count` numbers of momentum; every number identifies its place.
 inline TrainingState state_of(const Trial& trial, std::size_t count, std::uint64_t step) {
   TrainingState state;
   for (std::size_t i = 0; i < count; ++i) {
@@ -28,7 +28,7 @@ inline TrainingState state_of(const Trial& trial, std::size_t count, std::uint64
   return state;
 }
 
-// Values that are lost in text or by comparison.
+// Values that text would not keep, and a NaN, which does not equal itself.
 inline TrainingState strange_state() {
   using Limits = std::numeric_limits<float>;
   return {.parameters = {1.0F / 3.0F, -0.0F, Limits::denorm_min(), Limits::max(), 16777217.0F,

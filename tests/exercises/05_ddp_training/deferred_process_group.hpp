@@ -1,6 +1,6 @@
 // A process group that records each call and does the work as late as allowed: an all-reduce
 // runs when it is waited for, in the order in which all were started. Until then its tensor
-// holds NaN, so that nobody can use it.
+// holds NaN, so that using it too early is noticed.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

@@ -90,7 +90,7 @@ class Bench {
     return seen;
   }
 
-  // Gives work on `stream` that ought to wait the time to run without waiting.
+  // Gives work on `stream` that ought to wait enough time to run too early.
   bool finishes_early(const Stream& stream) {
     const auto limit = std::chrono::steady_clock::now() + 200ms;
     while (std::chrono::steady_clock::now() < limit) {

@@ -1,4 +1,4 @@
-// Right: calls the lesson's own function. Some wrong solutions are edits of this file.
+// Right: calls the lesson's own function. Some wrong solutions are edited copies of this file.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -1,4 +1,4 @@
-// Right and wrong trees that are not edits of the reference.
+// Right and wrong trees that are not edited copies of the reference.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -1,4 +1,4 @@
-// Right and wrong reductions that are not edits of another solution.
+// Right and wrong reductions that are not edited copies of another solution.
 #pragma once
 
 #include "tests/exercises/02_broadcast/reference/tree_reduce.hpp"

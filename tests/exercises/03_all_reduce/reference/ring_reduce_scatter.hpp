@@ -1,4 +1,4 @@
-// The reference, written out. Most wrong solutions are edits of it.
+// The reference, written out. Most wrong solutions are edited copies of it.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -1,4 +1,4 @@
-// Rings to the left that are not edits of the reference.
+// Rings to the left that are not edited copies of the reference.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

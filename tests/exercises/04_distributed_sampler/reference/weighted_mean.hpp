@@ -1,4 +1,4 @@
-// The reference, written out. Most wrong solutions are edits of it.
+// The reference, written out. Most wrong solutions are edited copies of it.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

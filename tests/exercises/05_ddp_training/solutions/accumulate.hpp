@@ -1,4 +1,4 @@
-// Right and wrong ways to process a batch in parts that are not edits of the reference.
+// Right and wrong ways to process a batch in parts that are not edited copies of the reference.
 #pragma once
 
 #include "tests/exercises/05_ddp_training/reference/accumulate.hpp"

@@ -1,4 +1,4 @@
-// Right, but written differently. The wrong solutions are edits of this file.
+// Right, but written differently. The wrong solutions are edited copies of this file.
 #pragma once
 
 #include "01_send_recv/advanced/atomic_file.hpp"

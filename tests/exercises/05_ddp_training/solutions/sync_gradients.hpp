@@ -1,4 +1,4 @@
-// Right and wrong flat gradient syncs that are not edits of the reference.
+// Right and wrong flat gradient syncs that are not edited copies of the reference.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
