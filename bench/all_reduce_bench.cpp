@@ -51,7 +51,7 @@ double sample(const Communicator& comm, const Candidate& candidate, std::size_t 
   return seconds;
 }
 
-// One call with every element checked: a fast but wrong all-reduce is not a candidate.
+// Makes one call and checks every element: a fast but wrong all-reduce is not a candidate.
 bool correct(const Communicator& comm, const Candidate& candidate, std::size_t count) {
   const std::span<float> data = candidate.memory.first(count);
   fill_tracer_numbers(data, comm.rank());

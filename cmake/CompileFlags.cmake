@@ -46,8 +46,8 @@ target_compile_definitions(dist_flags INTERFACE
   DIST_VERSION="${PROJECT_VERSION}"
   OMPI_SKIP_MPICXX)  # the C++ bindings were removed from MPI long ago and cause warnings
 
-# Headers take most of a file's compile time, so ten files share them. Files with options of their
-# own are compiled alone.
+# Headers take most of a file's compile time, so ten files share them. Files with their own options
+# are compiled separately.
 function(dist_few_units)
   set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
 endfunction()

@@ -254,7 +254,8 @@ struct WatchFlags {
   }
 };
 
-// Called on all ranks. Returns the status with which all ranks exit if any of them wants to.
+// Called on all ranks. Returns the status with which all ranks exit, if any of them wants to
+// exit.
 std::optional<int> agree(const Communicator& comm,
                          const std::optional<CommandLine::Exit>& mine) {
   // The lowest rank that wants to exit speaks for all.

@@ -85,7 +85,7 @@ class CommandLine {
 // Called on all ranks of `comm`, which holds every rank of the program. If one rank finds a
 // mistake (such as a file that only one host has), all exit: they agree by one reduction, rank
 // 0 prints the message, and every rank gets the exit status. If each rank printed for itself,
-// or exited before MPI_Init, the message would be multiplied or lost.
+// the message would appear many times; if it exited before MPI_Init, the message could be lost.
 //
 // Adds the flags of the watch, if the program has one (common/watch.hpp).
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,

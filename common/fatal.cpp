@@ -49,7 +49,7 @@ std::string describe_current_exception() {
 void install_fatal_handler() {
   std::set_terminate(report_and_abort);
   // A file opened for a checkpoint must not become descriptor 1. A closed standard descriptor
-  // is opened for the wrong direction, so that it stays as unusable as it was.
+  // is opened in the wrong direction, so that it stays unusable.
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     const int direction = number == STDIN_FILENO ? O_WRONLY : O_RDONLY;
     if (::fcntl(number, F_GETFD) < 0) ::open("/dev/null", direction);

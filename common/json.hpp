@@ -1,9 +1,9 @@
 // A JSON value, for rows of output, lines of metrics and headers of files.
 //
 // Write it as `Json{{"bytes", 64}, {"time_us", 1.5}}`. A list in which every element is a pair
-// that begins with a text is an object; every other list is an array. An object keeps the order
-// of its members. Only json.cpp includes the library that reads and writes the text, because
-// that takes longer to compile than most programs of this course.
+// that begins with a string is an object; every other list is an array. An object keeps the
+// order of its members. Only json.cpp includes the library that reads and writes the text,
+// because that takes longer to compile than most programs of this course.
 #pragma once
 
 #include <concepts>
@@ -62,7 +62,7 @@ class Json {
   // On one line, or with `indent` spaces per level. Non-finite numbers become null.
   std::string dump(int indent = -1) const;
   // nullopt if `text` is not JSON, names a member of one object twice or nests too deeply;
-  // `problem` then says which, in words that can follow "it ".
+  // `problem` then says which, in words that complete a sentence after "it ".
   static std::optional<Json> parse(std::string_view text, std::string* problem = nullptr);
 
  private:

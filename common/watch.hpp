@@ -33,7 +33,7 @@ class CallScope {
   CallScope& operator=(const CallScope&) = delete;
 };
 
-// A wait that is not a call of MPI, such as one for a flag in shared memory or a GPU's stream.
+// A wait that is not an MPI call, such as one for a flag in shared memory or a GPU's stream.
 //
 //   const WaitScope wait("the flag of shared-memory all-reduce", comm, peer);
 //   while (flag.load() != expected) { ... }

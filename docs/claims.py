@@ -6,7 +6,7 @@ printed, and the test that holds it.
   docs/claims.py --bin build/bin --check    runs every command; fails if one does not show its
                                             claim, if a test does not exist, or if claims.md
                                             and claims.txt list different claims
-  docs/claims.py --faults LOG               writes the section of faults, with the figures that
+  docs/claims.py --faults LOG               writes the section on faults, with the figures that
                                             the long form of tests/faults/ printed to LOG
 
 claims.txt has a block of lines for each claim, separated by blank lines:
@@ -81,7 +81,7 @@ def problem_with_test(test):
 
 
 def wrap(text):
-    """A list entry. No line begins with a pipe of the shell: it would begin a table."""
+    """A list entry. No line begins with a shell's pipe, which would begin a table."""
     return textwrap.fill(" ".join(text.split()).replace(" |", "\0|"), 110, initial_indent="- ", subsequent_indent="  ",
                          break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 

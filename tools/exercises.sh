@@ -116,7 +116,7 @@ hints_of() {
     END { if (hint != "") print hint }' "$root/${folders[$1]}/exercise/hints.md"
 }
 
-# After an exercise is done, names the lesson's own solution, if there is one.
+# solution_of LESSON NAME: names the lesson's own solution of a finished exercise, if there is one.
 solution_of() {
   local last
   last=$(hints_of "$1" "$2" | tail -n 1)

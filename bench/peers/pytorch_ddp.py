@@ -86,9 +86,9 @@ def connect(backend, rank, ranks):
     local_size = os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") or os.environ.get("LOCAL_WORLD_SIZE")
     if local_size is None or int(local_size) == ranks:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    # torchrun sets the address where the ranks meet. With mpirun on one host they derive a port
-    # from MPI's name of the job. On several hosts, give mpirun -x MASTER_ADDR=... -x
-    # MASTER_PORT=...
+    # torchrun sets the address where the ranks meet. With mpirun on one host, they derive a port
+    # from MPI's name for the job. On several hosts, pass -x MASTER_ADDR=... -x MASTER_PORT=... to
+    # mpirun.
     job = os.environ.get("PMIX_NAMESPACE", str(os.getpid()))
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", str(20000 + zlib.crc32(job.encode()) % 12000))

@@ -3,7 +3,7 @@
 //   mpirun -np 2 build/bin/broken/send_recv head-to-head
 //   build/bin/broken/send_recv list
 //
-// Exits with 0 exactly when the symptom appeared, and with 2 if this machine cannot show it.
+// Exits with 0 if and only if the symptom appeared, and with 2 if this machine cannot show it.
 #include "common/check.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/watch.hpp"

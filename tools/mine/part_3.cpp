@@ -7,8 +7,8 @@
 
 namespace dist::exercise {
 
-// What the ring's send_recv<float>(comm, out, comm.right(), in, comm.left()) calls here: it is
-// more constrained than lesson 1's, so the compiler prefers it.
+// The ring's send_recv<float>(comm, out, comm.right(), in, comm.left()) calls this overload: it
+// is more constrained than lesson 1's, so the compiler prefers it.
 template <MpiScalar T>
 requires std::same_as<T, float>
 void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::span<T> in,

@@ -7,8 +7,8 @@
 
 namespace dist::exercise {
 
-// What all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring) calls here: it
-// is more constrained than lesson 3's, so the compiler prefers it.
+// all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring) calls this
+// overload: it is more constrained than lesson 3's, so the compiler prefers it.
 template <MpiScalar T>
 requires std::same_as<T, float>
 void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,

@@ -1,4 +1,4 @@
-"""An eager send and a rendezvous send, one byte apart: is the send complete before its receive?"""
+"""An eager and a rendezvous send, one byte apart: is each complete before its receive is called?"""
 import svg
 
 COMMAND = "mpirun -np 2 build/bin/send_recv --act eager --trace eager.json"

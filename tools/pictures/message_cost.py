@@ -10,7 +10,7 @@ LEFT, RIGHT, TOP, BOTTOM = 84, 806, 60, 396
 
 
 def record(programs):
-    """Bytes and microseconds, the line that send_recv fits, and the eager limit. The fastest of several runs is kept,
+    """Measured bytes and microseconds, the fitted line, and the eager limit. The fastest of several runs is kept,
     since other work on the machine only makes messages slower."""
     turns = [programs.rows(COMMAND) for _ in range(TURNS)]
     rows = min(turns, key=lambda rows: sum(row.get("time_us", 0) for row in rows))

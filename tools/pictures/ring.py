@@ -43,7 +43,7 @@ def clock(steps):
 
 
 def animation(steps):
-    """CSS: with steps counted from 0, class s3 appears after step 3, m3 moves and n3 is lit during
+    """CSS: with steps counted from 0, class s3 appears after step 3; m3 moves and n3 is lit during
     it; f0 to f3 are lit in the four phases. Without motion, the state after the first half is shown."""
     starts, total = clock(steps)
     half = steps // 2

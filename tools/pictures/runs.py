@@ -51,7 +51,7 @@ def load(name):
 
 
 def save(name, run):
-    """One line per part: short files, and readable diffs."""
+    """Writes one line per part, for short files and readable diffs."""
     lines = (f"{json.dumps(key)}:{json.dumps(value, separators=(',', ':'))}"
              for key, value in run.items())
     RUNS.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,8 @@ lines) follow the reader's light or dark theme.
 from xml.sax.saxutils import escape, quoteattr
 
 WIDTH = 830
-# Okabe and Ito's colours, which colour-blind readers can tell apart, and the ink on them.
+# Okabe and Ito's colours, which colour-blind readers can tell apart, and the colour of text on
+# them.
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
 RANK_FILL = [BLUE, ORANGE, GREEN, PINK]
 RANK_INK = ["#ffffff", "#111111", "#111111", "#111111"]
@@ -23,7 +24,7 @@ ARROW = ('<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="11
 
 
 def number(value):
-    """At most one decimal: a tenth of a pixel is enough."""
+    """Shows at most one decimal: a tenth of a pixel is enough."""
     return f"{value:.1f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""What a report shows numbers with: text, tables, and charts as SVG. Nothing needs a script."""
+"""How a report shows numbers: as text, tables, and SVG charts. Nothing needs a script."""
 import html
 import math
 
@@ -6,7 +6,7 @@ WIDTH, LEFT, RIGHT = 960, 64, 940  # of a chart, in SVG's units
 
 
 def printable(text):
-    """On one line, whatever the text holds."""
+    """Escapes line breaks and control characters."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text))
 
 

@@ -105,8 +105,8 @@ class Trace:
                 self.sent[e.rank, to] = messages + 1, total + size
 
     def typical_steps(self, count):
-        """Two steps of typical length, or one: the first one's place in the run, when each begins
-        and the last one ends, forward passes per step. None if all ranks finished none."""
+        """One or two steps of typical length: the first one's place in the run, when each begins and
+        the last one ends, and forward passes per step. None if all ranks finished none."""
         begins = {}
         for e in self.events:  # the trace counts forward passes from 1
             if e.phase and e.name == "forward" and type(e.args.get("number")) is int:

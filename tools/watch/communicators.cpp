@@ -15,7 +15,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::unordered_map<MPI_Comm, std::unique_ptr<CommunicatorInfo>> infos;
-  // Counts the freed communicators, because MPI may reuse a handle for a different one.
+  // Counts freed communicators, because MPI may reuse a handle for a different communicator.
   std::atomic<std::uint64_t> generation{1};
 };
 

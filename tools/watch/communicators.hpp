@@ -22,7 +22,7 @@ struct CommunicatorInfo {
 
 // The info is valid until the communicator is freed.
 CommunicatorInfo& info_of(MPI_Comm comm);
-// The rank in MPI_COMM_WORLD of `rank` in the communicator with this id.
+// Converts a rank of the communicator with this id to its rank in MPI_COMM_WORLD.
 int world_rank_in(std::uint32_t id, int rank);
 // Called on all ranks of `parent`, in the same order. `child` may be MPI_COMM_NULL on this
 // rank.

@@ -1,6 +1,6 @@
 // Look at: is_met, which decides whether a rank still waits for another. Without it, two ranks
 // that exchange messages would look like a cycle, even if their messages are on the way and a
-// third rank delays both.
+// third rank is delaying both.
 #include "tools/watch/hang_report.hpp"
 
 #include "common/slowest.hpp"

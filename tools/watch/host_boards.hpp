@@ -4,8 +4,7 @@
 // The segment's name, a System V key, is computed from variables that the launcher sets equally
 // on all ranks of a host. It is removed as soon as all of them have attached the segment. If a
 // rank never does, the others remove it when they exit, and a later job removes what killed
-// ranks left behind. System V memory does not come from /dev/shm, which may be tiny in a
-// container.
+// ranks left behind. System V memory does not use /dev/shm, which may be tiny in a container.
 #pragma once
 
 #include "tools/watch/board.hpp"

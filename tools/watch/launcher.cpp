@@ -18,8 +18,8 @@ namespace {
 // How long a daemon may take to end after SIGTERM.
 constexpr int kAnswer_ms = 300;
 
-// The name of the process's program, or "" if it cannot be read. The string is too short to
-// need the heap, because there may be no memory left.
+// The name of the process's program, or "" if it cannot be read. The string is short enough to
+// need no heap, because there may be no memory left.
 std::string name_of_process(pid_t pid) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "/proc/%d/comm", pid);
@@ -35,7 +35,7 @@ bool is_one_of(std::initializer_list<std::string_view> names, const std::string&
 }
 
 // Opens a handle of a process. Unlike a pid, it never refers to a different process later, and
-// one can wait for it.
+// it can be waited for.
 int open_process(pid_t pid) {
   return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
 }

@@ -143,7 +143,7 @@ Observation::Observation(Call call, std::span<const Operation> operations,
   begin_ns_ = asked ? std::uint64_t{record->entered_ns} : now_ns();
   if (record != nullptr) record->entered_ns = begin_ns_;
   for (const Operation& operation : operations) {
-    // The message left in the call that started the send, not in a wait for it.
+    // The message leaves in the call that started the send, not in a wait for it.
     if (operation.kind == OperationKind::send && operation.call == call) {
       trace_arrow(TraceEvent::Type::departure, begin_ns_, operation);
     }

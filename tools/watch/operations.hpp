@@ -22,7 +22,7 @@ struct Operation {
   std::uint64_t log_id;
 };
 
-// Stands for the root of a collective without one.
+// The root of a collective that has none.
 constexpr int kNoRoot = -1;
 
 // These count the operation, so each is called once per message, before the MPI call.

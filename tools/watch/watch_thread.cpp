@@ -99,10 +99,10 @@ void WatchThread::run() {
   }
 }
 
-// Adds up how long this rank computes. It samples, so that calls do not pay for reading a
-// clock. It counts processor time, because on a busy machine a rank that is not running is not
-// slow. The time since the last move counts only when the rank moves again, because a hang is
-// not work.
+// Adds up how long this rank computes. It samples, so that calls do not have to read a clock.
+// It counts processor time, because on a busy machine a rank that is not running is not slow.
+// The time since the last move counts only when the rank moves again, because a hang is not
+// work.
 void WatchThread::look_at_main_thread() {
   RankBoard& mine = boards_.mine();
   timespec now{};

@@ -1,5 +1,5 @@
 // MPI's collectives, observed and forwarded. They match by the order of the calls on a
-// communicator, so the watch numbers them: "MPI_Allreduce #7".
+// communicator, so the watch numbers the calls: "MPI_Allreduce #7".
 #include "tools/watch/observation.hpp"
 
 using namespace dist::watch;
