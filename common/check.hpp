@@ -1,4 +1,4 @@
-// What happens when something fails: one exception type, one macro for MPI.
+// How failures are reported: one exception type, and one macro for MPI.
 //
 // No main catches exceptions. An exception that leaves main is printed as "[rank r] fatal: ..."
 // and ends all ranks (common/fatal.hpp), because the others would otherwise wait forever for

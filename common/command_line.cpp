@@ -254,8 +254,7 @@ struct WatchFlags {
   }
 };
 
-// Called on all ranks. Returns the status with which all ranks exit, if any of them wants to
-// exit.
+// Called on all ranks. Returns the status with which all ranks exit if any of them must.
 std::optional<int> agree(const Communicator& comm,
                          const std::optional<CommandLine::Exit>& mine) {
   // The lowest rank that wants to exit speaks for all.

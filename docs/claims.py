@@ -107,7 +107,8 @@ def faults_section(log):
         if row in figures:
             rows[row] = wrap(f"**{row}. {fault}**: {happens}. Measured: {'; '.join(figures[row])} "
                              f"({datetime.date.today()}, {commit}, `{command}`).")
-    return [FAULTS_TITLE, "", "What the long form of [tests/faults/](../tests/faults) showed, one entry for",
+    return [FAULTS_TITLE, "",
+            "These are the results of the long form of [tests/faults/](../tests/faults), one entry for",
             "each file. `./learn test --all` runs the short form.", "",
             *[rows[row] for row in sorted(rows, key=int)], ""]
 
@@ -151,8 +152,8 @@ def main():
             print(("FAILED: " if problem else "ok: ") + claim["claim"] + (f"\n  {problem}" if problem else ""),
                   flush=True)
     lines = ["# The claims ledger", "",
-             "What the course claims, the command that shows it, what the command printed, and the test that",
-             "holds the claim at other sizes and on other numbers of ranks. Written by `docs/claims.py` from",
+             "Each entry has a claim, the command that shows it, what the command printed, and the test that",
+             "holds the claim at other sizes and on other numbers of ranks. `docs/claims.py` writes this page from",
              "`docs/claims.txt`; `ctest --test-dir build -L claims` runs every command again.", ""]
     for title, claims in sections:
         lines += [f"## {title}", "", *map(entry, claims), ""]

@@ -48,7 +48,7 @@ TEST_CASE("a wrong tag is reported together with the tag that was sent", "[hang]
   check_diagnosed("wrong-tag", {"rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8\n"});
 }
 
-TEST_CASE("a message on a different communicator is told from one that was never sent",
+TEST_CASE("a message on a different communicator is distinguished from one never sent",
           "[hang]") {
   check_diagnosed("other-communicator", {"rank 1 waits for tag 0 from rank 3; rank 3 has sent "
                                          "tag 0 on a different communicator\n"});

@@ -1,5 +1,5 @@
-// The ends of non-blocking calls. A request does not tell what it was for, so the watch
-// remembers this from the start of the call until its end.
+// The ends of non-blocking calls. A request does not say what it is for, so the watch remembers
+// this from its start to its end.
 #include "tools/watch/observation.hpp"
 
 #include <vector>

@@ -28,7 +28,7 @@ inline TrainingState state_of(const Trial& trial, std::size_t count, std::uint64
   return state;
 }
 
-// Values that text would not keep, and a NaN, which does not equal itself.
+// Values that text may change, and a NaN, which does not equal itself.
 inline TrainingState strange_state() {
   using Limits = std::numeric_limits<float>;
   return {.parameters = {1.0F / 3.0F, -0.0F, Limits::denorm_min(), Limits::max(), 16777217.0F,

@@ -56,7 +56,7 @@ Device gpu_of(const Trial& trial) {
   return {DeviceType::cuda, trial.rank()};
 }
 
-// A rank's GPU: two streams, and a tensor that the compute stream computes.
+// A rank's GPU, with two streams and a tensor that the compute stream fills.
 class Bench {
  public:
   Bench(Trial& trial, const NcclAverages& solution, std::size_t count = 500)

@@ -99,7 +99,7 @@ std::optional<std::string> complaint(Bench& bench, std::size_t missing) {
   return std::nullopt;
 }
 
-// Uses the lesson's own process group, whose thread works while this one continues.
+// Uses the lesson's own process group, whose thread works while the calling thread continues.
 void expect_real(Trial& trial, const Overlaps& solution) {
   const Stream stream(Device{});
   const auto group =

@@ -12,7 +12,7 @@
 
 namespace dist::exercise {
 
-// Every rank hears from every rank and keeps what its left neighbour sent.
+// Every rank receives from every rank and keeps what its left neighbour sent.
 inline void to_everybody(const Communicator& comm, std::span<const float> out,
                          std::span<float> in) {
   std::vector<float> other(in.size());

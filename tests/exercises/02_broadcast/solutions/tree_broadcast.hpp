@@ -33,8 +33,8 @@ inline void by_lowest_bit(const Communicator& comm, std::span<float> data, int r
   }
 }
 
-// The same tree, the nearest seat first: the farthest, which has the most to pass on, gets the
-// data last.
+// The same tree, but sends to the nearest seat first: the farthest, which has the most to pass
+// on, gets the data last.
 inline void nearest_first(const Communicator& comm, std::span<float> data, int root) {
   const Seats seats(comm, root);
   int lowest = 1;

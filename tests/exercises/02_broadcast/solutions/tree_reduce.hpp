@@ -16,7 +16,8 @@ inline void receive_and_add(const Communicator& comm, std::span<float> sum, int 
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += coming[i];
 }
 
-// The same tree, the farthest seat first: its part takes longest, and the others wait for it.
+// The same tree, but receives from the farthest seat first: its part takes longest, and the
+// others wait for it.
 inline void farthest_first(const Communicator& comm, std::span<const float> data,
                            std::span<float> sum, int root) {
   const int size = comm.size();

@@ -50,7 +50,7 @@ inline void by_sync(const Communicator& comm, std::size_t parts,
   sync_gradients(comm, gradients);
 }
 
-// One message, but without the last micro-batch.
+// Sends one message, but without the last micro-batch.
 inline void before_the_last(const Communicator& comm, std::size_t parts,
                             const std::vector<std::span<float>>& gradients,
                             const std::function<void(std::size_t k)>& backward) {
