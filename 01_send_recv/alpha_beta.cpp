@@ -27,7 +27,7 @@ void check_points(const std::vector<CostPoint>& points) {
   if (points.size() < 3) throw Error("alpha and beta: a fit needs at least three sizes");
 }
 
-// Sum of |log(line / t)|: twice as long counts as much as half as long, at every size.
+// Sum of |log(line / t)|: at every size, twice the time counts as much as half of it.
 double distance(const std::vector<CostPoint>& points, double alpha, double beta) {
   double sum = 0;
   for (const CostPoint& p : points) {
@@ -87,9 +87,9 @@ double LinkCost::exchange_seconds(std::size_t bytes) const {
 // stays with the majority, as a median does (Bloomfield and Steiger, "Least Absolute
 // Deviations", 1983).
 //
-// A line of least absolute deviations passes through two of the points, as a median is one of
-// the values. If its alpha or beta would be negative, we set that to zero, and the line passes
-// through one point. With a dozen points we can try all such lines.
+// A line of least absolute deviations passes through two of the points, just as a median is one
+// of the values. If its alpha or beta would be negative, we set that to zero, and the line
+// passes through one point. With a dozen points we can try all such lines.
 LinkCost fit_link_cost(std::vector<CostPoint> points) {
   check_points(points);
   LinkCost best;

@@ -28,7 +28,7 @@ struct LinkCost {
   // MPI changes its protocol with the size.
   std::vector<CostPoint> message;       // one way between one pair, all others idle
   std::vector<CostPoint> exchange;      // all ranks to the right at once: one step of a ring
-  int ranks = 0;                        // in the measurement; 0 if this is a guess
+  int ranks = 0;                        // that were measured; 0 if this is a guess
   DeviceType device = DeviceType::cpu;  // where the tensors were
 
   double line_seconds(std::size_t bytes) const;
@@ -38,9 +38,10 @@ struct LinkCost {
   double exchange_seconds(std::size_t bytes) const;
 };
 
-// Of all lines through two of the points, with alpha and beta >= 0, the one with the least sum
-// of |log((alpha + n beta) / t)|. The result's `message` holds the points. Throws Error for
-// fewer than three sizes, for sizes that do not ascend, and for a time that is not above zero.
+// Returns, of all lines through two of the points with alpha and beta >= 0, the one with the
+// least sum of |log((alpha + n beta) / t)|. The result's `message` holds the points. Throws
+// Error for fewer than three sizes, for sizes that do not ascend, and for a time that is not
+// above zero.
 LinkCost fit_link_cost(std::vector<CostPoint> points);
 
 // In the current folder. The two functions below are called on one rank.

@@ -39,8 +39,8 @@ void take_turns(const Communicator& comm, std::span<float> in, Send send) {
 
 }  // namespace
 
-// [6] Five ways to pass numbers on. This one returns when `out` may be overwritten: MPI has
-// copied a small message by then, and the receive of a large one has been called.
+// [6] Five ways to pass numbers on. This one returns when `out` may be overwritten: by then,
+// MPI has copied a small message, and the receive of a large one has been called.
 void exchange_blocking(const Communicator& comm, std::span<const float> out,
                        std::span<float> in) {
   take_turns(comm, in, [&] {
@@ -70,14 +70,14 @@ void exchange_buffered(const Communicator& comm, std::span<const float> out,
   MPI_CHECK(
       MPI_Bsend(out.data(), mpi_count(out.size()), MPI_FLOAT, comm.right(), kTag, comm.get()));
   receive_from_left(comm, in);
-  // Detaching waits until the buffer is empty. Before the receive it would be the very wait
-  // that the buffer should avoid.
+  // Detaching waits until the buffer is empty. Before the receive, it would cause the very wait
+  // that the buffer is meant to avoid.
   void* address = nullptr;
   int size = 0;
   MPI_CHECK(MPI_Buffer_detach(static_cast<void*>(&address), &size));
 }
 
-// Both calls return at once, before any data has moved. MPI_Waitall waits for the two together.
+// Both calls return at once, before any data has moved. MPI_Waitall waits for both.
 void exchange_nonblocking(const Communicator& comm, std::span<const float> out,
                           std::span<float> in) {
   std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};

@@ -46,8 +46,8 @@ double median_of_slowest(const Communicator& comm, int iterations, Prepare prepa
   return median(std::move(seconds));
 }
 
-// The sizes of a sweep in bytes: `smallest`, then 4 times the one before, up to and including
-// `largest`. A sweep from 0 continues with the size of one float.
+// The sizes of a sweep in bytes: `smallest`, then 4 times the previous size, up to and
+// including `largest`. A sweep from 0 continues with the size of one float.
 inline std::vector<std::size_t> sweep(std::size_t smallest, std::size_t largest) {
   std::vector<std::size_t> sizes;
   for (std::size_t bytes = smallest; bytes <= largest;

@@ -1,5 +1,5 @@
-// What this file adds: one exchange in three ways, timed, and then one step of a ring of all
-// ranks.
+// What this file adds: the time of one exchange, made in three ways, and of one step of a ring
+// of all ranks.
 // Builds on: send_recv.
 // Look at: which rank receives first in the blocking way, and why the other two need no order.
 #include "01_send_recv/ping_pong.hpp"
@@ -20,7 +20,8 @@ namespace dist {
 namespace {
 
 // All three send back what has just arrived, as the algorithms of later lessons do. Sending the
-// same array over and over would be too fast: it would still be in the receiver's cache.
+// same array over and over would take less time, because it would still be in the receiver's
+// cache.
 
 // Rank 1 must receive before it sends. If both ranks sent first, they would deadlock as soon as
 // the message is too large for MPI to keep a copy.
@@ -59,7 +60,7 @@ bool all_from(int sender, std::span<const float> data) {
 
 using Exchange = void (*)(const Communicator&, std::span<float>, std::span<float>);
 
-// The number is large enough for a stable median, and small enough for large messages.
+// Large enough for a stable median, and small enough that large messages do not take long.
 std::size_t repeats_of(const Tensor& tensor) {
   return std::clamp<std::size_t>((64U << 20) / (tensor.size_bytes() + 1), 9, 500);
 }
@@ -69,8 +70,8 @@ void fill(const Communicator& comm, const Tensor& tensor, const Stream& stream) 
           [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); });
 }
 
-// Seconds for one way, which is half of a round trip; the median over many. Sets `correct` to
-// false if the data did not arrive.
+// The seconds that one way takes: half of a round trip, as the median over many. Sets `correct`
+// to false if the data did not arrive.
 double time_exchange(const Communicator& comm, const Tensor& tensor, const Stream& stream,
                      Exchange exchange, bool& correct) {
   const Tensor second(tensor.shape(), message_device(stream.device()));
@@ -95,7 +96,7 @@ double time_exchange(const Communicator& comm, const Tensor& tensor, const Strea
   return median(std::move(seconds)) / 2;
 }
 
-// Seconds for one step of a ring of all ranks, in which each passes on what it has received.
+// The seconds that one step of a ring takes, in which each rank passes on what it has received.
 // As in a real ring, several steps follow each other without a barrier, so a rank that is late
 // in one step may catch up in the next.
 double time_ring_step(const Communicator& comm, const Tensor& tensor, const Stream& stream,

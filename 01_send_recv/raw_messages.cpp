@@ -25,7 +25,7 @@ void raw_message(const Communicator& comm, std::span<float> numbers) {
     // Now `numbers` may be overwritten. That does not mean that rank 1 has received it.
   } else if (comm.rank() == 1) {
     // Here `count` is the capacity of the buffer. A longer message is an error
-    // (MPI_ERR_TRUNCATE), a shorter one is not. The status says how many elements arrived.
+    // (MPI_ERR_TRUNCATE); a shorter one is not. The status says how many elements arrived.
     MPI_CHECK(MPI_Recv(numbers.data(), count, MPI_FLOAT, /*source=*/0, tag, comm.get(),
                        MPI_STATUS_IGNORE));
   }

@@ -34,8 +34,8 @@ MPI_Datatype mpi_type() {
 }
 
 // [3] Blocking. Returns when `data` may be overwritten. For a small message that is at once,
-// because MPI keeps a copy. A large one waits until the receive has been called. A program that
-// works only with small messages is wrong.
+// because MPI keeps a copy. For a large one, it waits until the receive has been called. A
+// program that works only with small messages is wrong.
 template <MpiScalar T>
 void send(const Communicator& comm, std::span<const T> data, int dest, int tag = 0) {
   MPI_CHECK(

@@ -164,8 +164,10 @@ TEST_CASE("a damaged or truncated file is an error that names the file") {
   CHECK(with("\"beta_ns_per_byte\": ", "\"beta_ns_per_byte\": 1e999, \"x\": ") !=
         "nothing thrown");
   CHECK(contains(with("\"time_us\": ", "\"time_us\": 3e300, \"x\": "), "'time_us' is 3e+300"));
-  CHECK(with("\"cpu\"", "\"tpu\"").find("no 'device'") != std::string::npos);
-  CHECK(with("\"bytes\": 16", "\"bytes\": 4").find("does not ascend") != std::string::npos);
+  CHECK(with("\"cpu\"", "\"tpu\"").find("'device' is neither cpu nor cuda") !=
+        std::string::npos);
+  CHECK(with("\"bytes\": 16", "\"bytes\": 4").find("needs ascending sizes") !=
+        std::string::npos);
   CHECK(with("\"bytes\": 16", "\"bytes\": -16").find("without its bytes") != std::string::npos);
   CHECK(with("\"ranks\": 2", "\"ranks\": 1e300").find("'ranks'") != std::string::npos);
   CHECK(message_for("[1, 2]").find("not JSON") != std::string::npos);

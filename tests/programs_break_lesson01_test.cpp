@@ -59,7 +59,7 @@ TEST_CASE("head-to-head with --strict hangs at 4 bytes", "[break]") {
   const CommandResult result = broken(2, kSendRecv, "head-to-head", "--strict --timeout 2");
   INFO(result.out << result.err);
   CHECK(result.status == 86);
-  CHECK(result.says("no message of any size is sent before its receive"));
+  CHECK(result.says("no message of any size is sent before its receive is called"));
   CHECK(
       result.says("hang: rank 0 in MPI_Send to 1 (4 B, tag 0); rank 1 in MPI_Send to 0 "
                   "(4 B, tag 0): cycle 0 -> 1 -> 0"));
@@ -71,7 +71,8 @@ TEST_CASE("wrong-tag: the report names the tag that is waited for and the one th
     const CommandResult result = broken(ranks, kSendRecv, "wrong-tag", "--timeout 2");
     INFO(result.out << result.err);
     CHECK(result.status == 86);
-    CHECK(result.says("sent tag 8, then 7; received tag 7, then 8: each receive got its own"));
+    CHECK(result.says(
+        "sent tag 8, then 7; received tag 7, then 8: each receive got its own message"));
     CHECK(result.says("hang: rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8\n"));
   }
 }

@@ -1,5 +1,5 @@
-// Look at: replace_file, in which each of write, fsync, rename, fsync prevents a different way
-// to lose a file.
+// Look at: replace_file. Each of its steps (write, fsync, rename, fsync) guards against a
+// different way to lose a file.
 #include "01_send_recv/advanced/atomic_file.hpp"
 
 #include "common/check.hpp"

@@ -1,4 +1,4 @@
-// Look at: is_sent_eagerly, which sees that something does not happen, without waiting for it.
+// Look at: is_sent_eagerly, which detects that a send would block, without blocking.
 #include "01_send_recv/advanced/eager_limit.hpp"
 
 #include "01_send_recv/send_recv.hpp"
@@ -32,7 +32,7 @@ std::int64_t hear(const Communicator& comm, int peer) {
 //
 //   sender                              receiver
 //   isend(trial) ------------- ... ...
-//   say ------------------------------> hear       twice: the receiver's MPI has been at work,
+//   say ------------------------------> hear       twice: the receiver's MPI has made progress,
 //   hear <----------------------------- say        but no call has asked for the trial
 //   is the isend done?
 //   say ------------------------------> hear
@@ -125,7 +125,7 @@ std::string eager_limit_parameter(bool same_host) {
   int provided = 0;
   if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return "";
   std::string text;
-  // Open MPI 4 calls shared memory vader, Open MPI 5 calls it sm.
+  // Open MPI 4 calls its shared-memory transport vader; Open MPI 5 calls it sm.
   const auto names = same_host ? std::array{"btl_sm_eager_limit", "btl_vader_eager_limit"}
                                : std::array{"btl_tcp_eager_limit", "btl_tcp_eager_limit"};
   for (const char* name : names) {

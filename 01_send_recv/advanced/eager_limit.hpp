@@ -18,7 +18,7 @@ struct EagerLimit {
   bool same_host = true;
   // The largest message, in bytes, that is sent before its receive is called; 0 if none is.
   std::size_t bytes = 0;
-  bool found = false;  // false if even kLargestEagerTrial, which is then `bytes`, was sent
+  bool found = false;  // false if even kLargestEagerTrial bytes were sent early
 };
 
 constexpr std::size_t kLargestEagerTrial = std::size_t{16} << 20;

@@ -51,12 +51,12 @@ std::vector<CostPoint> points_of(const Json& file, const char* key) {
   for (const Json& row : *found->elements()) {
     const Json* bytes = row.find("bytes");
     if (bytes == nullptr || !bytes->whole_number()) {
-      damaged(fmt::format("a point of '{}' without its bytes", key));
+      damaged(fmt::format("a point of '{}' has no 'bytes'", key));
     }
     const CostPoint point{*bytes->whole_number(), number(row, "time_us") / 1e6};
     const std::size_t last = points.empty() ? 0 : points.back().bytes;
     if (point.bytes <= last || point.seconds <= 0) {
-      damaged(fmt::format("'{}' does not ascend", key));
+      damaged(fmt::format("'{}' needs ascending sizes and times above 0", key));
     }
     points.push_back(point);
   }
@@ -85,7 +85,7 @@ std::optional<LinkCost> load_link_cost() {
   constexpr std::uintmax_t kLargest = 1 << 20;
   const std::uintmax_t size = std::filesystem::file_size(kLinkCostFile, problem);
   if (problem) damaged(problem.message());
-  if (size > kLargest) damaged(fmt::format("{} bytes, where a few hundred are enough", size));
+  if (size > kLargest) damaged(fmt::format("{} bytes is too large for this file", size));
   std::ifstream stream(kLinkCostFile);
   const std::string text(std::istreambuf_iterator<char>(stream), {});
   const std::optional<Json> parsed = Json::parse(text);
@@ -100,11 +100,11 @@ std::optional<LinkCost> load_link_cost() {
   if (r2 == nullptr || !r2->number()) damaged("no number 'r2'");
   cost.r2 = *r2->number();
   const double ranks = number(file, "ranks");
-  if (ranks > 1e6) damaged("'ranks' is larger than on any machine");
+  if (ranks > 1e6) damaged("'ranks' is implausibly large");
   cost.ranks = static_cast<int>(ranks);
   const Json* device = file.find("device");
   const std::string type = device != nullptr && device->text() ? *device->text() : "";
-  if (type != "cpu" && type != "cuda") damaged("no 'device'");
+  if (type != "cpu" && type != "cuda") damaged("'device' is neither cpu nor cuda");
   cost.device = type == "cpu" ? DeviceType::cpu : DeviceType::cuda;
   cost.message = points_of(file, "message");
   cost.exchange = points_of(file, "exchange");

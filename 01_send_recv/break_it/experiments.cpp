@@ -17,7 +17,7 @@ constexpr std::array kExperiments{
     Experiment{"reuse-buffer", "MPI_Isend copied my data", break_reuse_buffer},
     Experiment{"print-order", "lines appear in the order in which they were printed",
                break_print_order, 2, why_no_print_order},
-    Experiment{"no-group", "NCCL calls pair up by themselves", break_no_group, 2,
+    Experiment{"no-group", "NCCL calls pair up automatically", break_no_group, 2,
                why_no_nccl_here},
 };
 

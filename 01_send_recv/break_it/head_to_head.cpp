@@ -52,7 +52,7 @@ bool break_head_to_head(const Program& program) {
     console.line(fmt::format("  {} bytes, the eager limit: ranks 0 and 1 both send first: {}",
                              fits * sizeof(float), right ? "right numbers" : "WRONG numbers"));
   } else {
-    console.line("  no message of any size is sent before its receive");
+    console.line("  no message of any size is sent before its receive is called");
   }
   console.line(fmt::format("  {} bytes: ranks 0 and 1 both send first. If they hang, the watch",
                            too_many * sizeof(float)));
@@ -62,7 +62,7 @@ bool break_head_to_head(const Program& program) {
                {"right_at_bytes", right ? Json(fits * sizeof(float)) : Json()},
                {"hangs_at_bytes", too_many * sizeof(float)}});
   send_first(comm, too_many);
-  console.line(fmt::format("  nothing hung: this MPI sends even {} bytes early",
+  console.line(fmt::format("  nothing hung: this MPI sends even {} bytes eagerly",
                            too_many * sizeof(float)));
   return false;
 }

@@ -1,4 +1,4 @@
-// Belief:  NCCL's sends and receives pair up by themselves.
+// Belief:  NCCL's sends and receives pair up automatically.
 // Predict: every rank queues a send to the right, then a receive from the left, on one stream.
 //          The calls return at once. Does the stream ever finish?
 // You see: in a group it does. Without one it hangs: every rank's stream waits in its send. The
@@ -7,7 +7,7 @@
 // Why:     a stream does its work in order. Every rank's receive is queued behind its send, and
 //          the send waits for the receive of the rank to the right. ncclGroupStart and
 //          ncclGroupEnd turn the two into one piece of work. This is head-to-head again, but
-//          here the stream hangs: the host's calls have returned.
+//          here the stream hangs, although the host's calls have returned.
 // In the wild: NVIDIA/nccl#584; NVIDIA/nccl#1144, where the group is missing and nothing hangs
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/gpu/check_nccl.hpp"
@@ -55,7 +55,7 @@ bool break_no_group(const Program& program) {
   NCCL_CHECK(nccl,
              ncclRecv(in.data(), in.numel(), ncclFloat, comm.left(), nccl.get(), stream.get()));
   nccl.synchronize(stream);
-  console.line("  nothing hung: this NCCL held all of it in its buffers");
+  console.line("  nothing hung: this NCCL version buffered the whole message");
   return false;
 }
 

@@ -2,10 +2,10 @@
 // Predict: the ranks pass a token around and print line 0, 1, 2, ... while they hold it. In
 //          what order do the lines arrive?
 // You see: in a file, the lines are sorted by rank, because each rank's buffer is written when
-//          it closes the file. If each line is flushed before the token moves on, they are in
-//          order. The screen's lines go through mpirun, which reads one pipe per rank: they are
-//          in order in some runs and not in others. Try it a few times. The program cannot see
-//          the screen, so its verdict ignores that part.
+//          the rank closes the file. If each line is flushed before the token moves on, they
+//          are in order. The screen's lines go through mpirun, which reads one pipe per rank:
+//          they are in order in some runs and not in others. Try it a few times. The program
+//          cannot see the screen, so its verdict ignores that part.
 // Why:     a printed line waits in its process's buffer, then in its rank's pipe, and mpirun
 //          reads from each pipe what it finds. None of them knows about the token. So in this
 //          course rank 0 prints for all, and the other ranks send it their text.
@@ -33,7 +33,7 @@ namespace {
 constexpr int kRounds = 2;
 
 // Calls print(number) for number 0, 1, 2, ... on ranks 0, 1, ..., 0, 1, ... The token is passed
-// in between, so each call begins after the one before has returned.
+// in between, so each call begins after the previous one has returned.
 template <class Print>
 void with_token(const Communicator& comm, int rounds, Print print) {
   std::int64_t number = 0;
@@ -119,7 +119,7 @@ bool break_print_order(const Program& program) {
   for (const auto* order : {&buffered, &flushed}) {
     const bool is_flushed = order == &flushed;
     console.line(fmt::format("  one file, {}: {}; out of place: {}",
-                             is_flushed ? "each line flushed" : "each rank's buffer",
+                             is_flushed ? "each line flushed" : "lines buffered by rank",
                              join(*order, " "), out_of_place(*order)));
     console.row({{"break", "print-order"},
                  {"flushed", is_flushed},

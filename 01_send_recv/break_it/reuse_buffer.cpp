@@ -83,7 +83,8 @@ bool break_reuse_buffer(const Program& program) {
                  {"of_version_2", got.second}});
     at_large = got;
   }
-  console.line("  both times MPI_Isend was given version 1, overwritten before the wait");
+  console.line(
+      "  both times version 1 was passed to MPI_Isend and overwritten before the wait");
   return comm.rank() != 0 || at_large.second > 0;
 }
 

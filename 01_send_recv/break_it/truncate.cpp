@@ -3,7 +3,7 @@
 //          return?
 // You see: MPI_ERR_TRUNCATE. The memory behind the buffer does not change, but the contents of
 //          the buffer are undefined. Three numbers in a buffer for four are not an error: only
-//          the status shows the length, and the fourth number is an old one.
+//          the status shows the length, and the fourth number keeps its old value.
 // Why:     a receive's count is the capacity of its buffer, not the length of the message. When
 //          a message is too long, MPI's default handler ends the program. MPI accepts a shorter
 //          one, so our recv() checks the status and throws.

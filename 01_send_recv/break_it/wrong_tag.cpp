@@ -56,7 +56,7 @@ bool break_wrong_tag(const Program& program) {
   const Communicator& comm = program.comm;
   const bool selected = comm.all_agree(receive_in_other_order(comm));
   console.line(fmt::format("  sent tag 8, then 7; received tag 7, then 8: {}",
-                           selected ? "each receive got its own" : "MIXED UP"));
+                           selected ? "each receive got its own message" : "MIXED UP"));
   console.line("  now rank 0 sends only tag 8, and rank 1 receives tag 7: this will hang");
   console.row({{"break", "wrong-tag"}, {"each_got_its_own", selected}});
   FourNumbers numbers = numbers_of(kOther);

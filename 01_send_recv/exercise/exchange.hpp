@@ -16,8 +16,8 @@ namespace dist::exercise {
 // same time. A rank may also be its own peer; then it calls this alone.
 //
 // Sends `out` to the peer and receives the peer's `out` into `in`. Exactly in.size() floats
-// arrive. in.size() may differ from out.size(), and either may be 0. The two do not overlap.
-// When the call returns, `in` is complete and `out` may be overwritten.
+// arrive. in.size() may differ from out.size(), and either may be 0. `in` and `out` do not
+// overlap. When the call returns, `in` is complete and `out` may be overwritten.
 //
 // Target: one message from each rank, of out.size() floats (none is needed if a rank is its own
 // peer). It must work for any size, without relying on MPI's copies of small messages. Use

@@ -2,7 +2,8 @@
 
 #include <mpi.h>
 
-// Open MPI declares the query in its extensions; other MPIs that have it declare it in mpi.h.
+// Open MPI declares the query in its extensions; other MPI implementations that have it declare
+// it in mpi.h.
 #if DIST_WITH_CUDA && __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
 #endif
@@ -10,7 +11,7 @@
 namespace dist {
 
 bool mpi_is_cuda_aware() {
-  // No MPI can read emulated device memory.
+  // No MPI implementation can read emulated device memory.
 #if DIST_WITH_CUDA && !DIST_CUDA_EMULATED && defined(MPIX_CUDA_AWARE_SUPPORT)
   return MPIX_Query_cuda_support() == 1;
 #else

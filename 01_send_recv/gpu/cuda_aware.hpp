@@ -8,7 +8,7 @@
 namespace dist {
 
 // What the MPI library says about itself (MPIX_Query_cuda_support); false in a build without
-// CUDA. Debian's and Ubuntu's Open MPI says no: its MPI_Send crashes on a device pointer.
+// CUDA. Debian's and Ubuntu's Open MPI reports false: its MPI_Send crashes on a device pointer.
 bool mpi_is_cuda_aware();
 
 // Where MPI's buffers for tensors on `device` must be: on that device, or on the CPU.

@@ -117,13 +117,13 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
 }
 
 void NcclCommunicator::wait_for_call() {
-  const WaitScope wait("a call of NCCL's");
+  const WaitScope wait("an NCCL call");
   const auto begin = std::chrono::steady_clock::now();
   while (in_progress_since(begin)) std::this_thread::yield();
 }
 
 void NcclCommunicator::synchronize(const Event& event) {
-  const WaitScope wait("a stream with NCCL's calls");
+  const WaitScope wait("a stream with NCCL calls");
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {
     const cudaError_t status = cudaEventQuery(event.get());

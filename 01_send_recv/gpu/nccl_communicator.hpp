@@ -49,9 +49,9 @@ class NcclCommunicator {
   // contents are undefined. Before NCCL 2.19, this is ordinary GPU memory.
   std::shared_ptr<void> allocate(std::size_t bytes);
 
-  // The host waits until `stream` is done. Unlike Stream::synchronize it does not wait forever
-  // for a rank that has died: after an error in NCCL, or when the limit has passed, it aborts
-  // the communicator and throws Error.
+  // Waits on the host until `stream` is done. Unlike Stream::synchronize it does not wait
+  // forever for a rank that has died: after an error in NCCL, or when the limit has passed, it
+  // aborts the communicator and throws Error.
   void synchronize(const Stream& stream) { synchronize(stream.record_event()); }
   // The same, but only up to `event`.
   void synchronize(const Event& event);

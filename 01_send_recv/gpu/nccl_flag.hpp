@@ -9,8 +9,8 @@
 
 namespace dist {
 
-// Why the ranks of `program`, whose device is already chosen, cannot use NCCL; empty if they
-// can. Called on all ranks.
+// Returns why the ranks of `program`, whose device is already chosen, cannot use NCCL; empty if
+// they can. Called on all ranks.
 inline std::string why_no_nccl_here(const Program& program) {
   return why_no_nccl(program.comm, program.device.device);
 }

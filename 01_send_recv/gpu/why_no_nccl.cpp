@@ -20,7 +20,7 @@ namespace dist {
 #if DIST_WITH_NCCL
 namespace {
 
-// Identifies a GPU by host and bus, as NCCL does. The index would not do, since it depends on
+// Identifies a GPU by host and bus, as NCCL does. The index is not enough, since it depends on
 // CUDA_VISIBLE_DEVICES. The size is fixed, so that ranks can gather the names.
 struct GpuName {
   char host[65] = {};
@@ -39,7 +39,7 @@ GpuName name_of(Device device) {
   return name;
 }
 
-// Asks the library at run time, which may differ from the one at build time.
+// Asks the library loaded at run time, which may differ from the one at build time.
 std::string why_no_shared_gpu(const std::string& sharers) {
   int version = 0;
   ncclGetVersion(&version);

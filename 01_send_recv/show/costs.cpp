@@ -13,7 +13,7 @@
 namespace dist {
 namespace {
 
-// The measured times, on rank 0's clock.
+// The times measured by rank 0's clock.
 struct Sweep {
   std::vector<CostPoint> message;
   std::vector<CostPoint> exchange;

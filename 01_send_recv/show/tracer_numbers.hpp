@@ -11,7 +11,8 @@
 namespace dist {
 
 // 1000 * rank + (index modulo a prime). These are whole numbers, so sums over up to 180 ranks
-// are exact in float32. With a prime, no chunk of a power of two looks like its neighbour.
+// are exact in float32. With a prime, no chunk whose length is a power of two looks like its
+// neighbour.
 inline float tracer_number(int rank, std::size_t index) {
   return static_cast<float>(1000 * rank + static_cast<int>(index % 997));
 }

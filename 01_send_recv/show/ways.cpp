@@ -1,6 +1,7 @@
 // What this file adds: the eager limit of this machine, a table of five ways to pass numbers
-// on, and a program that relies on small messages. Builds on: eager_limit, exchanges. Look at:
-// show_deadlock, which is wrong on purpose.
+// on, and a program that relies on MPI_Send returning early.
+// Builds on: eager_limit, exchanges.
+// Look at: show_deadlock, which is wrong on purpose.
 #include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/exchanges.hpp"
 #include "01_send_recv/measure.hpp"
@@ -138,7 +139,7 @@ bool show_deadlock(const Program& program, const SweepOptions&) {
   // No rank gets here.
   MPI_CHECK(MPI_Recv(in.data(), count, MPI_FLOAT, comm.left(), /*tag=*/0, comm.get(),
                      MPI_STATUS_IGNORE));
-  throw Error(fmt::format("nothing hung: this MPI sends even {} early", format_bytes(bytes)));
+  throw Error(fmt::format("nothing hung: this MPI sends even {} eagerly", format_bytes(bytes)));
 }
 
 }  // namespace dist

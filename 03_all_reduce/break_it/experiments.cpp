@@ -17,7 +17,7 @@ constexpr std::array kExperiments{
     Experiment{"one-skips", "the others will time out", break_one_skips},
     Experiment{"association", "equivalent means equal to the bit", break_association,
                kFewestForARing},
-    Experiment{"no-group", "NCCL calls pair up by themselves", break_no_group, 2,
+    Experiment{"no-group", "NCCL calls pair up automatically", break_no_group, 2,
                why_no_nccl_here},
     Experiment{"wrong-stream", "work queued is work done", break_wrong_stream, 2,
                why_no_nccl_here},
