@@ -1,4 +1,4 @@
-// Sets up NCCL, whose unique id reaches all ranks by our own broadcast.
+// Sets up NCCL, whose unique id reaches all ranks through our own broadcast.
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"

@@ -1,6 +1,6 @@
 // What this file adds: the obvious broadcast. The root sends to every other rank in turn.
 // Builds on: 01, send and recv.
-// It is the baseline for the better ones.
+// This broadcast is the baseline for the better ones.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -37,7 +37,7 @@ inline std::size_t best_segment_bytes(const LinkCost& link, std::size_t bytes, i
   const double at_most = std::max(1.0, n / kLine);
   const double best =
       std::sqrt(std::max(0, size - 2) * n * link.beta_s_per_byte / link.alpha_s);
-  // If alpha is 0, `best` is infinite or NaN; both end at one of the bounds.
+  // If alpha is 0, `best` is infinite or NaN; either way, the result is one of the bounds.
   const double segments = best >= 1 ? std::min(std::round(best), at_most) : 1.0;
   const auto segment = static_cast<std::size_t>(std::ceil(n / segments));
   return std::max(kLine, (segment + kLine - 1) / kLine * kLine);
@@ -45,8 +45,8 @@ inline std::size_t best_segment_bytes(const LinkCost& link, std::size_t bytes, i
 
 // [5] Sends the root's `data` to all ranks. Called on all ranks with the same root, length and
 // segment size. Cost: segments + size - 2 rounds of one segment each. A tree sends the whole
-// message in each of its log2(size) rounds; this takes about as long as sending it once, if
-// there are many segments.
+// message in each of its log2(size) rounds; the pipeline takes about as long as sending it
+// once, if there are many segments.
 //
 //   size 4     round   0    1    2    3    4
 //   0 -> 1             s0   s1   s2
@@ -63,8 +63,8 @@ void broadcast_pipeline(const Communicator& comm, std::span<T> data, int root,
     const std::span<T> segment = data.subspan(begin, std::min(length, data.size() - begin));
     if (seat > 0) recv<T>(comm, segment, comm.left());
     // send could wait until the right neighbour is ready, and keep us from receiving the next
-    // segment. Nobody writes to a segment that has arrived, so all sends may stay open to the
-    // end.
+    // segment. Nobody writes to a segment that has arrived, so all sends may stay in progress
+    // until the end.
     if (seat < size - 1) sends.push_back(isend<T>(comm, segment, comm.right()));
   }
   for (Request& request : sends) request.wait();

@@ -111,7 +111,7 @@ float log_polynomial(float x) {
 // t >= 0.
 std::pair<float, float> sin_cos_polynomial(float t) {
   constexpr float kFourOverPi = constant(0x3fa2f983);
-  // The octant of t, rounded up to an even number. x is t minus that many quarters of pi.
+  // The octant of t, rounded up to an even number. x is t minus that many times pi / 4.
   const int octant = (static_cast<int>(t * kFourOverPi) + 1) & ~1;
   const auto y = static_cast<float>(octant);
   float x = std::fma(y, -0.78515625F, t);

@@ -21,7 +21,7 @@ class Generator {
   explicit Generator(std::uint64_t seed) : engine_(static_cast<std::uint32_t>(seed)) {}
 
   std::uint32_t next_u32() { return static_cast<std::uint32_t>(engine_()); }
-  // Takes two draws, of which the first is the high half.
+  // Takes two draws, of which the first gives the high half.
   std::uint64_t next_u64();
 
   // The second sample of a pair of normal numbers, kept for the next call of randn on fewer

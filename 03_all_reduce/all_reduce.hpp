@@ -25,7 +25,7 @@ enum class AllReduceAlgorithm {
   shared_memory,
 };
 
-// The names that --algorithm takes.
+// The names that --algorithm accepts.
 inline const std::map<std::string, AllReduceAlgorithm> kAllReduceAlgorithms{
     {"naive", AllReduceAlgorithm::naive},
     {"recursive-doubling", AllReduceAlgorithm::recursive_doubling},

@@ -6,8 +6,9 @@
 //          MPI's own broadcast is timed but not judged, because it may wait.
 // Why:     a collective promises each rank its own result and nothing more. The root is done
 //          when its messages are on their way, and small messages wait for nobody. (With
-//          --strict they wait, and with two ranks the root stays.) Use a barrier, and no other
-//          collective, to be sure that the other ranks have come this far.
+//          --strict they wait; on two ranks, the root then leaves after the last rank has
+//          entered.) Use a barrier, and no other collective, to be sure that the other ranks
+//          have come this far.
 // In the wild: two broadcasts used as synchronize() in
 //          facebookresearch/maskrcnn-benchmark#172, and one in dmlc/rabit#35
 #include "01_send_recv/send_recv.hpp"
@@ -54,7 +55,7 @@ template <class Collective>
 Left time_with_one_late(const Communicator& comm, Collective collective) {
   comm.barrier();
   if (comm.rank() + 1 == comm.size()) std::this_thread::sleep_for(kLate);
-  // When this rank came and left, in nanoseconds of the clock that a host's processes share.
+  // When this rank entered and left, in nanoseconds on the clock that a host's processes share.
   const auto now = [] { return std::int64_t{Clock::now().time_since_epoch().count()}; };
   std::array<std::int64_t, 2> mine{now(), 0};
   collective();

@@ -3,12 +3,13 @@
 //          steps of SGD with averaged gradients, is the spread between the replicas larger,
 //          smaller, or zero? Does the loss fall?
 // You see: the spread is unchanged, up to rounding. Every rank's loss falls nevertheless, but
-//          not as far as with the broadcast. Without a second run to compare, the loss is not
-//          evidence.
+//          not as far as with the broadcast. Without a second run to compare it with, a falling
+//          loss proves nothing.
 // Why:     all replicas get the same averaged gradient, bit for bit, so all apply the same
-//          update: the largest difference between updates is printed, and it is exactly 0. An
-//          equal update changes no difference. The gradients steer the mean of the replicas to
-//          the solution, while each replica keeps its initial distance from that mean.
+//          update: the largest difference between updates is printed, and it is exactly 0.
+//          Equal updates leave the differences between replicas as they are. The gradients
+//          steer the mean of the replicas to the solution, while each replica keeps its initial
+//          distance from that mean.
 // In the wild: pytorch/torchtitan#166: N unequal models with equal gradients, and a loss that
 //          falls but stays too high
 #include "01_send_recv/send_recv.hpp"
@@ -81,7 +82,7 @@ float loss_and_gradient(const Model& model, const Shard& shard, std::span<float>
   return loss;
 }
 
-// The mean over ranks, with what lessons 1 and 2 offer: rank 0 collects, divides and
+// The mean over ranks, computed with the tools of lessons 1 and 2: rank 0 collects, divides and
 // broadcasts.
 void average(const Communicator& comm, std::span<float> data) {
   std::vector<float> other(data.size());

@@ -60,7 +60,7 @@ bool break_root_disagree(const Program& program) {
     broadcast_flat<float>(comm, bias, /*root=*/0);
   } catch (const Error& refused) {
     error = refused.what();
-    error = error.substr(0, error.find(": receive("));  // without the place
+    error = error.substr(0, error.find(": receive("));  // without its location
   }
   // The refused message is gone; the bias itself is the next one.
   if (comm.rank() == last) recv<float>(comm, bias, 0);

@@ -3,7 +3,7 @@
 //          because the call is inside an `if (rank == 0)`. What happens?
 // You see: nothing hangs, and there is no error. The others' first broadcast pairs with the one
 //          that they missed, their second with the root's first layer, and so on: every layer
-//          holds the tensor before it, and the last tensor is still on its way.
+//          holds the tensor broadcast before its own, and the last tensor is still on its way.
 // Why:     collectives match by the order of the calls, not by name or variable. A small
 //          message waits in the receiver's memory until it is received. Above the eager limit
 //          the root would hang, and a tensor of a different size would be refused. Equal

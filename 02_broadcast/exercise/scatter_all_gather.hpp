@@ -25,8 +25,8 @@ namespace dist::exercise {
 // Target, for every root, N ranks and a tensor of S bytes: the root sends 2 (N - 1) messages
 // and 2 (N - 1) / N of S, every other rank N - 1 messages and (N - 1) / N of S, all to its
 // left. (Empty chunks may be left out.) It must work at any size without relying on MPI's
-// buffering, so use send_recv where a rank sends and receives at once. The check counts send,
-// recv and send_recv; MPI's collectives are not allowed.
+// buffering, so use send_recv whenever a rank sends and receives at once. The check counts
+// send, recv and send_recv; MPI's collectives are not allowed.
 inline void scatter_all_gather(const Communicator& comm, std::span<float> data, int root) {
   not_started();  // replace this line
 }

@@ -12,9 +12,9 @@ namespace dist::exercise {
 // Called on all ranks with the same root and number of elements, which may be 0. Afterwards
 // `data` holds the root's numbers on all ranks.
 //
-// Target: ceil(log2 comm.size()) rounds and comm.size() - 1 messages in total, each of the
-// whole of `data`, for every root and any number of ranks. (With 0 elements, messages may be
-// left out.) In a round, a rank sends or receives at most one message. Use lesson 1's
+// Target: ceil(log2 comm.size()) rounds and comm.size() - 1 messages in total, each containing
+// all of `data`, for every root and any number of ranks. (With 0 elements, messages may be left
+// out.) In a round, a rank sends or receives at most one message. Use lesson 1's
 //   send<float>(comm, data, dest);   recv<float>(comm, data, source);
 // which the check counts. MPI's collectives are not allowed.
 inline void tree_broadcast(const Communicator& comm, std::span<float> data, int root) {

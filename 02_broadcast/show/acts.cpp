@@ -75,8 +75,8 @@ bool show_replicas(const Broadcasts& with, const std::string& algorithm) {
   run_broadcast(with, algorithm, tensor);
   const std::vector<float> after = to_host(with.program.stream, tensor);
 
-  // The reader sees hashes. The verdict compares every element with what a second broadcast,
-  // MPI's own, brings.
+  // The reader sees hashes. The verdict compares every element with the result of a second
+  // broadcast, MPI's own.
   with.program.console.line(
       "a model of 36 parameters, initialised with seed + rank: hash before and after");
   lines_in_rank_order(with.program.console, with.program.comm,

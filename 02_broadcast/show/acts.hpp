@@ -28,8 +28,8 @@ struct Broadcasts {
 // Sends the root's `tensor` to all by the algorithm of this name (one of kBroadcastAlgorithms,
 // or nccl).
 void run_broadcast(const Broadcasts& with, const std::string& algorithm, const Tensor& tensor);
-// How many elements differ from the root's tracer numbers, summed over all ranks; the same on
-// all ranks.
+// Returns how many elements differ from the root's tracer numbers, summed over all ranks; the
+// same on all ranks.
 std::size_t wrong_elements(const Broadcasts& with, const Tensor& tensor);
 
 // The acts. Each returns true on all ranks if every element on every rank was right.

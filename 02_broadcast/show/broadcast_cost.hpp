@@ -1,5 +1,5 @@
-// What this file adds: the cost of a broadcast, before it is run. The rounds come from a
-// formula, the seconds from the curves that lesson 1 measured on this machine.
+// What this file adds: a prediction of the cost of a broadcast. The rounds come from a formula,
+// the seconds from the curves that lesson 1 measured on this machine.
 // Builds on: 01, LinkCost.
 // Look at: which of the two curves each algorithm uses, and why.
 #pragma once
@@ -41,9 +41,10 @@ inline std::optional<std::size_t> broadcast_rounds(BroadcastAlgorithm algorithm,
 
 // [8] Seconds, if every rank has its own core and link; nothing for MPI's own broadcast.
 //
-// If each rank either sends or receives in a round, the round costs a message of lesson 1's
-// ping-pong. If ranks do both at once, it costs a step of lesson 1's ring, in which they share
-// the memory's bandwidth and each divides its time between two messages.
+// If each rank either sends or receives in a round, the round costs as much as a message of
+// lesson 1's ping-pong. If ranks do both at once, it costs as much as a step of lesson 1's
+// ring, in which they share the memory's bandwidth and each divides its time between two
+// messages.
 inline std::optional<double> predict_broadcast(BroadcastAlgorithm algorithm, std::size_t bytes,
                                                int size, const LinkCost& link) {
   if (algorithm == BroadcastAlgorithm::mpi) return std::nullopt;

@@ -1,4 +1,4 @@
-// What this file adds: every algorithm at every size, measured beside the prediction.
+// What this file adds: the time of every algorithm at every size, beside its prediction.
 // Builds on: broadcast_cost, and the watch, which counts the rounds of the real run.
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/measure.hpp"

@@ -33,8 +33,8 @@ class AllReducer {
 
   // Called on all ranks with the same length, op and algorithm. Either all ranks pass the same
   // part of the same registered tensor, or all pass ordinary memory. Afterwards all ranks hold
-  // the same bits, if MPI's own algorithm ensures that as well. Throws Error for shared-memory
-  // if there is none.
+  // the same bits (with `mpi`, if MPI ensures it). Throws Error for shared-memory if there is
+  // none.
   template <MpiScalar T>
   void all_reduce(std::span<T> data, ReduceOp op,
                   AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic);

@@ -21,7 +21,7 @@ namespace dist {
 struct StepCosts {
   std::function<double(double)> message;   // one message between one pair, the others idle
   std::function<double(double)> exchange;  // all ranks send and receive at once: a ring's step
-  std::function<double(double)> reduce;    // this many bytes added to the same number
+  std::function<double(double)> reduce;    // adding this many bytes to as many others
   // Shared memory of one host; if `move` is empty, the ranks have none.
   double barrier = 0;
   double segment_block = 0;            // a whole all-reduce of one block through the segment
@@ -38,7 +38,7 @@ StepCosts guessed_costs();
 // The same, with lesson 1's measurements of messages if there are any.
 StepCosts step_costs(const std::optional<LinkCost>& measured);
 
-// 10. Seconds for an all-reduce of `bytes` over `ranks` ranks. Empty where the model has no
+// 10. Seconds for an all-reduce of `bytes` over `ranks` ranks. Empty if the model has no
 // answer: for MPI's own algorithm, for `automatic`, and for shared memory if there is none.
 std::optional<double> predict_all_reduce(AllReduceAlgorithm algorithm, double bytes, int ranks,
                                          const StepCosts& costs, bool registered);
@@ -47,10 +47,10 @@ std::optional<double> predict_all_reduce(AllReduceAlgorithm algorithm, double by
 double lower_bound_seconds(double bytes, int ranks, double alpha_s, double beta_s_per_byte,
                            double gamma_s_per_byte);
 
-// Chooses an algorithm for each size: at each power of two, the fastest by the model. Where
-// there is shared memory, a different algorithm is chosen only if it is predicted to be twice
-// as fast. Its messages are copied through the same memory, so a smaller advantage is more
-// likely to come from a guess or a disturbed measurement.
+// Chooses an algorithm for each size: at each power of two, the fastest by the model. If there
+// is shared memory, a different algorithm is chosen only if it is predicted to be twice as
+// fast. That algorithm's messages are copied through the same memory, so a smaller advantage is
+// more likely to come from a guess or a disturbed measurement.
 class AllReducePlan {
  public:
   AllReducePlan(int ranks, const StepCosts& costs);

@@ -1,8 +1,8 @@
 // What this file adds: a barrier for the ranks of one host, without messages. Every rank has a
 // seat in shared memory, counts its arrivals there, and reads the other ranks' counts.
 // Builds on: host_memory.
-// Look at: wait(), where a rank that has waited for long sleeps until it is woken; and meet(),
-// which notices when two ranks make different calls.
+// Look at: wait(), where a rank that has waited for a long time sleeps until it is woken; and
+// meet(), which notices when two ranks make different calls.
 #pragma once
 
 #include "03_all_reduce/advanced/host_memory.hpp"

@@ -80,7 +80,7 @@ void measure_host_costs(const Communicator& comm, SharedMemoryAllReduce* shared,
   });
   if (shared == nullptr) return;
   // The loop of reduce_in_place with two tensors of this rank: reads n bytes and writes n
-  // bytes, past the caches for the same sizes.
+  // bytes, and bypasses the caches from the same size on.
   costs.move = curve(comm, most_bytes, [&](std::size_t n) {
     const std::array<const std::byte*, 2> sources{reinterpret_cast<const std::byte*>(a.data()),
                                                   reinterpret_cast<const std::byte*>(b.data())};

@@ -36,8 +36,8 @@ void all_reduce_rabenseifner(const Communicator& comm, std::span<T> data, Reduce
       const ChunkRange last = chunk_range(data.size(), seats.count, first + count - 1);
       return ChunkRange{begin, last.begin + last.count - begin};
     };
-    // Clearing the low bits of a seat's number (modulo `distance`) gives the start of its
-    // range.
+    // Clearing the low bits of a seat's number (rounding it down to a multiple of `distance`)
+    // gives the start of its range.
     const auto range_of = [&](int s, int distance) {
       return chunks(s & ~(distance - 1), distance);
     };

@@ -76,7 +76,7 @@ class SharedMemoryAllReduce {
   HostMemory segment_;
   std::uint64_t small_calls_ = 0;
   std::uint64_t next_number_ = 1;
-  // By the begin of each allocation. Freed ones stay until they are looked up.
+  // Keyed by the beginning of each allocation. Freed ones stay until they are looked up.
   std::map<const std::byte*, std::weak_ptr<Registered>> registered_;
   // One per rank; members, so that calls need not allocate them.
   std::vector<const std::byte*> sources_;
@@ -103,8 +103,8 @@ void SharedMemoryAllReduce::all_reduce(std::span<T> data, ReduceOp op) {
 
 // Every rank publishes its numbers and adds up those of all ranks. That is more work than
 // necessary, but needs only one barrier. Calls use the two slots alternately: before a rank
-// writes to a slot again, it has met all ranks in the call between, so all have left the call
-// that used this slot.
+// writes to a slot again, it has met all ranks in the call in between, so all have left the
+// call that used this slot.
 template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
                                          const HostBarrier::Call& call) {
@@ -135,16 +135,17 @@ void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t coun
   barrier_.wait();  // all results have been written
 }
 
-// The tensor goes through the segment in blocks, each in three stages with barriers between:
+// The tensor goes through the segment in blocks, each in three stages with barriers between
+// them:
 //
 //   show:    the others' slices of my numbers -> my segment, `in`
 //   reduce:  my slice, from my numbers and the others' segments -> my numbers and my segment,
 //            `out`
 //   fetch:   the others' slices of the result, from their segments -> my numbers
 //
-// In turn k every rank shows block k, reduces block k - 1 and fetches block k - 2, so one
-// barrier per turn is enough. `in` and `out` each have room for two blocks, one even and one
-// odd. Block k overwrites block k - 2, which all ranks have reduced in turn k - 1.
+// In round k every rank shows block k, reduces block k - 1 and fetches block k - 2, so one
+// barrier per round is enough. `in` and `out` each have room for two blocks, one even and one
+// odd. Block k overwrites block k - 2, which all ranks have reduced in round k - 1.
 template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_through_segment(std::span<T> data, ReduceOp op,
                                                    const HostBarrier::Call& call) {

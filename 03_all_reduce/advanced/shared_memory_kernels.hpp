@@ -19,8 +19,8 @@ namespace shared_memory {
 constexpr std::size_t kCacheLine = 64;
 // A tile is added up in the first-level cache and then written out.
 constexpr std::size_t kTileBytes = 4096;
-// From this size on, results bypass the caches. They would evict each other, and an ordinary
-// store reads a line from memory before it writes to it.
+// From this size on, results bypass the caches. In the caches they would evict each other, and
+// an ordinary store reads a line from memory before it writes to it.
 constexpr std::size_t kStreamBytes = 8U << 20;
 // A block of the segment. Two blocks in and two out fit into a second-level cache of 1 MiB.
 constexpr std::size_t kBlockBytes = 128 * 1024;
@@ -46,8 +46,8 @@ void combine(ReduceOp op, T* out, const T* a, const T* b, std::size_t count) {
   }
 }
 
-// memcpy past the caches. These stores are not ordered, so call stream_fence() before telling
-// other ranks that the bytes have been written.
+// A memcpy that bypasses the caches. Its stores are not ordered, so call stream_fence() before
+// telling other ranks that the bytes have been written.
 inline void stream_copy(void* to, const void* from, std::size_t bytes) {
 #if defined(__AVX512F__)
   using Wide = __m512i;

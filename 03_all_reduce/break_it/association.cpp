@@ -2,10 +2,11 @@
 //          they are equivalent. Or: they do not, so the ranks of one all-reduce may also
 //          differ.
 // Predict: the three algorithms add up the same random numbers. How many of 4096 sums differ
-//          between two algorithms? How many differ between two ranks of one algorithm?
+//          between two algorithms? How many differ between two ranks that use the same
+//          algorithm?
 // You see: between algorithms, about a third differ on 4 ranks: most by one unit in the last
-//          place (ULP), a few by hundreds, where shares of opposite signs cancel. Between the
-//          ranks of one algorithm none differ: all have one hash.
+//          place (ULP), a few by hundreds, where shares of opposite signs cancel. With the same
+//          algorithm, no two ranks differ: all have the same hash.
 // Why:     float addition is commutative but not associative: (a + b) + c is rounded
 //          differently from a + (b + c). The ring adds each chunk in its own order, but on one
 //          rank, and then copies it. In recursive doubling, both partners add the same two

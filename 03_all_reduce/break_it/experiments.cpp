@@ -15,11 +15,11 @@ constexpr std::array kExperiments{
                break_full_tensor_ring, kFewestForARing, why_nothing_is_counted},
     Experiment{"swap-order", "collectives may be called in any order", break_swap_order},
     Experiment{"one-skips", "the others will time out", break_one_skips},
-    Experiment{"association", "equivalent means equal to the bit", break_association,
+    Experiment{"association", "equivalent algorithms give equal bits", break_association,
                kFewestForARing},
     Experiment{"no-group", "NCCL calls pair up automatically", break_no_group, 2,
                why_no_nccl_here},
-    Experiment{"wrong-stream", "work queued is work done", break_wrong_stream, 2,
+    Experiment{"wrong-stream", "queued work is finished work", break_wrong_stream, 2,
                why_no_nccl_here},
 };
 

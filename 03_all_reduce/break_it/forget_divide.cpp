@@ -26,7 +26,7 @@ constexpr int kSteps = 10;
 
 struct Descent {
   double first_step = 0;
-  double left = 0;  // of the distance after all steps
+  double left = 0;  // the part of the distance that is left after all steps
 };
 
 // Every rank pulls the only parameter towards its own target, the rank's number. The loss is

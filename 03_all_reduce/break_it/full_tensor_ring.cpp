@@ -2,9 +2,9 @@
 // Predict: every rank passes whole tensors to the right, N-1 times, and adds up those that
 //          arrive. The sum is right. How many bytes does a rank send? Do all ranks hold the
 //          same bits?
-// You see: values PASS, bytes FAIL: each rank sends (N-1) S, where the ring in chunks sends 2
-//          (N-1)/N S. That is twice as much on 4 ranks, and 32 times as much on 64. If sums
-//          are rounded, the ranks also end with different bits.
+// You see: values PASS, bytes FAIL: each rank sends (N-1) S, but the ring in chunks only 2
+//          (N-1)/N S. That is twice as much on 4 ranks, and 32 times as much on 64. If sums are
+//          rounded, the ranks also end with different bits.
 // Why:     passing whole tensors around is an all-gather of all tensors. Every rank adds them
 //          up on its own, in its own order. A chunk is added up only once, on one rank. On 2
 //          ranks both rings send S, so a test there sees no difference.
@@ -76,7 +76,7 @@ bool break_full_tensor_ring(const Program& program) {
   add("whole tensors", values_right, whole, results);
   add("chunks", true, chunked, results_chunked);
   table.print(program.console);
-  program.console.line(fmt::format("bytes FAIL: {} = (N-1) S, where 2 (N-1)/N S = {} is enough",
+  program.console.line(fmt::format("bytes FAIL: {} = (N-1) S, but 2 (N-1)/N S = {} is enough",
                                    whole.bytes_per_rank, chunked.bytes_per_rank));
   program.console.row({{"break", "full-tensor-ring"},
                        {"ranks", ranks},

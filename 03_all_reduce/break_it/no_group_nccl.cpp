@@ -1,11 +1,11 @@
 // Belief:  NCCL's sends and receives pair up automatically, like MPI's Isend and Irecv,
 //          because the calls return at once.
 // Predict: in a step of the ring, every rank calls ncclSend to the right and then ncclRecv
-//          from the left. Does the step end inside ncclGroupStart and ncclGroupEnd? Without
-//          them?
+//          from the left. Does the step end if ncclGroupStart and ncclGroupEnd enclose the two
+//          calls? Does it end if they do not?
 // You see: with a group, the left neighbour's numbers arrive. Without one, each rank's send
 //          waits for its right neighbour's receive, in a cycle, until the watch ends the job
-//          with 86. The emulated build hangs every time. On a GPU a small send fits into
+//          with status 86. The emulated build hangs every time. On a GPU a small send fits into
 //          NCCL's buffers and may not hang, so 64 MiB are sent there.
 // Why:     the calls only queue work. On a stream, the receive does not start before the send
 //          has ended, and the send waits for a receive. A group makes the two one operation.

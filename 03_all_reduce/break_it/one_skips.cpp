@@ -2,7 +2,8 @@
 // Predict: all ranks call six all-reduces, and rank 2 leaves out the seventh. What do the
 //          others do?
 // You see: they wait forever, because neither MPI nor NCCL gives up here. The watch ends the
-//          job with 86 and names the missing rank: "rank 2 never entered it, last seen in #6".
+//          job with status 86 and names the missing rank: "rank 2 never entered it, last seen
+//          in #6".
 // Why:     a rank in an all-reduce waits for a message from its neighbour. A late neighbour
 //          looks like one that never comes; only the watch, which sees all ranks, can tell.
 // In the wild: NVIDIA/nccl#1260, pytorch/pytorch#118369.

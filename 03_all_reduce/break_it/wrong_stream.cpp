@@ -5,8 +5,8 @@
 //          stream has waited for the communication stream's event, it reads the sum.
 // Why:     a call that takes a stream only queues work, and only an event orders two streams.
 //          In most steps of most runs nobody is late, so the wrong program reads the right
-//          numbers. Here the last rank calls only after the others have read, so they cannot.
-//          Checked in the emulated build.
+//          numbers. Here the last rank calls only after the others have read, so they cannot
+//          read the sum. Checked in the emulated build.
 // In the wild: PaddlePaddle/Paddle#51454: all-reduce on one stream, synchronize on a different
 //          one; passes on an A100, fails three times out of four on an H100.
 #include "01_send_recv/show/tracer_numbers.hpp"

@@ -18,9 +18,9 @@ namespace dist::exercise {
 // Afterwards chunk r of rank r's data is the sum of all ranks' chunk r. The other chunks may
 // hold anything.
 //
-// Target: comm.size() - 1 messages per rank, each of one chunk, all to comm.right(). Correct
-// for any number of ranks, also 1, and any size, without relying on MPI's own copies: use
-// lesson 1's
+// Target: comm.size() - 1 messages per rank, each of one chunk, all to comm.right(). It must
+// work for any number of ranks, including 1, and any size, without relying on MPI's own copies:
+// use lesson 1's
 //   send_recv<float>(comm, out, comm.right(), in, comm.left());
 inline void ring_reduce_scatter(const Communicator& comm, std::span<float> data) {
   not_started();  // replace this line

@@ -189,7 +189,7 @@ void AllReduceOptions::declare(Program& program) {
   flags.choice("--algorithm", algorithm,
                {"naive", "recursive-doubling", "ring", "ring-pipelined", "rabenseifner",
                 "shared-memory", "mpi", "nccl", "auto", "all"},
-               "which all-reduce; auto: the fastest by prediction");
+               "the algorithm; auto is the one predicted to be fastest");
   flags.choice("--op", op, {"sum", "avg", "max"}, "the operation");
   sweep.declare(flags, /*smallest=*/0);
   program.declare_common();
@@ -258,7 +258,7 @@ bool show_times(const AllReduces& with, const std::vector<std::string>& algorith
     }
   }
   with.program.console.line(
-      "median times in microseconds on the slowest rank; error: of the prediction");
+      "median times in microseconds on the slowest rank; error: how far off the prediction is");
   if (algorithms.size() == 1) {
     print_details(with, by_algorithm.front());
   } else {
