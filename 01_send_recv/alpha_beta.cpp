@@ -80,12 +80,11 @@ double LinkCost::exchange_seconds(std::size_t bytes) const {
   return on_curve(exchange, *this, bytes);
 }
 
-// [8] Why not least squares? A megabyte takes up to a thousand times as long as a kilobyte, so
-// an error of 0.1 % in one weighs as much as 100 % in the other. The fit would find beta well,
-// but alpha would be noise. Ratios give every size the same weight. Why not squares of
-// ratios? One interrupted measurement would pull the whole line. With absolute values the line
-// stays with the majority, as a median does (Bloomfield and Steiger, "Least Absolute
-// Deviations", 1983).
+// [8] Why not least squares? 4 MiB take about a thousand times as long as 4 bytes, so an error
+// of 0.1 % in one weighs as much as 100 % in the other. The fit would find beta well, but alpha
+// would be noise. Ratios give every size the same weight. Why not squares of ratios? One
+// interrupted measurement would pull the whole line. With absolute values the line stays with
+// the majority, as a median does (Bloomfield and Steiger, "Least Absolute Deviations", 1983).
 //
 // A line of least absolute deviations passes through two of the points, just as a median is one
 // of the values. If its alpha or beta would be negative, we set that to zero, and the line

@@ -27,7 +27,7 @@ struct LinkCost {
   // Measured, by ascending size. Formulas use the line. The points are more accurate, because
   // MPI changes its protocol with the size.
   std::vector<CostPoint> message;       // one way between one pair, all others idle
-  std::vector<CostPoint> exchange;      // all ranks to the right at once: one step of a ring
+  std::vector<CostPoint> exchange;      // all ranks send right at once: one step of a ring
   int ranks = 0;                        // that were measured; 0 if this is a guess
   DeviceType device = DeviceType::cpu;  // where the tensors were
 

@@ -6,7 +6,7 @@
 //
 // All ranks can access memory from allocate(), so it is reduced in place. NCCL calls such
 // buffers registered. Other memory is copied through a shared-memory segment, block by block,
-// which costs one more copy in and one more out.
+// which costs an extra copy in each direction.
 #pragma once
 
 #include "03_all_reduce/advanced/host_barrier.hpp"

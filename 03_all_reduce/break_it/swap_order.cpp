@@ -2,7 +2,7 @@
 // Predict: the last rank reduces its bias before its weight; the others reduce the weight
 //          first. Who notices?
 // You see: if both have the same size, nobody: weight and bias are added to each other on all
-//          ranks, without an error. If the sizes differ, or in registered memory, our
+//          ranks, without an error. If the sizes differ, or the memory is registered, our
 //          all-reduce says "rank 3 came to the all-reduce with a different number of elements
 //          than rank 0".
 // Why:     collectives match by call order, not by name. A message has a length but does not

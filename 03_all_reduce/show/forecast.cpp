@@ -116,9 +116,8 @@ void show_forecast(const ForecastOptions& options, std::size_t min_bytes, std::s
   const std::vector<SimulatedAlgorithm> algorithms = algorithms_of(machine);
   const int ranks = machine.ranks;
   console.line(fmt::format(
-      "forecast: {} ranks, {} per host; within a host {:g} us, {:.4g} GB/s; between hosts {:g} "
-      "us, "
-      "{:.4g} GB/s",
+      "forecast: {} ranks, {} per host; within a host {:g} us, {:.4g} GB/s; "
+      "between hosts {:g} us, {:.4g} GB/s",
       ranks, machine.per_host, options.within_alpha_us, 1 / options.within_beta_ns_per_byte,
       options.alpha_us, 1 / options.beta_ns_per_byte));
   std::vector<std::string> header{"us"};

@@ -8,8 +8,8 @@
 
 namespace dist {
 
-// The defaults are one GPU's links on hosts of eight. The README gives the sources of these
-// figures.
+// The defaults describe the links of one GPU, on hosts with eight. The README gives the sources
+// of these figures.
 struct ForecastOptions {
   int ranks = 0;  // 0: no forecast
   int ranks_per_host = 8;
