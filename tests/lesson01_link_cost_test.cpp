@@ -168,10 +168,10 @@ TEST_CASE("a damaged or truncated file is an error that names the file") {
         std::string::npos);
   CHECK(with("\"bytes\": 16", "\"bytes\": 4").find("needs ascending sizes") !=
         std::string::npos);
-  CHECK(with("\"bytes\": 16", "\"bytes\": -16").find("without its bytes") != std::string::npos);
+  CHECK(with("\"bytes\": 16", "\"bytes\": -16").find("has no 'bytes'") != std::string::npos);
   CHECK(with("\"ranks\": 2", "\"ranks\": 1e300").find("'ranks'") != std::string::npos);
   CHECK(message_for("[1, 2]").find("not JSON") != std::string::npos);
-  CHECK(message_for(std::string(2 << 20, ' ')).find("bytes, where") != std::string::npos);
+  CHECK(message_for(std::string(2 << 20, ' ')).find("bytes is too large") != std::string::npos);
 }
 
 TEST_CASE("if the folder cannot be written, the error names the file") {
