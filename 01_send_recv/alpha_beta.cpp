@@ -27,7 +27,8 @@ void check_points(const std::vector<CostPoint>& points) {
   if (points.size() < 3) throw Error("alpha and beta: a fit needs at least three sizes");
 }
 
-// Sum of |log(line / t)|: at every size, twice the time counts as much as half of it.
+// Returns the sum of |log(line / t)|. At every size, a line at twice the measured time counts
+// as much as a line at half of that time.
 double distance(const std::vector<CostPoint>& points, double alpha, double beta) {
   double sum = 0;
   for (const CostPoint& p : points) {
@@ -36,7 +37,7 @@ double distance(const std::vector<CostPoint>& points, double alpha, double beta)
   return sum;
 }
 
-// The share of the variance of the times' logarithms that the line explains. Without logarithms
+// Returns the share of the variance of log(time) that the line explains. Without logarithms,
 // the largest size alone would decide, since the sizes span six orders of magnitude.
 double explained_share(const std::vector<CostPoint>& points, double alpha, double beta) {
   double mean = 0;
@@ -80,15 +81,16 @@ double LinkCost::exchange_seconds(std::size_t bytes) const {
   return on_curve(exchange, *this, bytes);
 }
 
-// [8] Why not least squares? 4 MiB take about a thousand times as long as 4 bytes, so an error
-// of 0.1 % in one weighs as much as 100 % in the other. The fit would find beta well, but alpha
-// would be noise. Ratios give every size the same weight. Why not squares of ratios? One
-// interrupted measurement would pull the whole line. With absolute values the line stays with
-// the majority, as a median does (Bloomfield and Steiger, "Least Absolute Deviations", 1983).
+// [8] Why not least squares? A message of 4 MiB takes about a thousand times as long as one of
+// 4 bytes, so an error of 0.1 % in the former weighs as much as 100 % in the latter. The fit
+// would find beta well, but alpha would be noise. Ratios give every size the same weight. Why
+// not square the logarithms of these ratios? One interrupted measurement would pull the whole
+// line towards it. With absolute values, the line stays with the majority, as a median does
+// (Bloomfield and Steiger, "Least Absolute Deviations", 1983).
 //
 // A line of least absolute deviations passes through two of the points, just as a median is one
-// of the values. If its alpha or beta would be negative, we set that to zero, and the line
-// passes through one point. With a dozen points we can try all such lines.
+// of the values. If alpha or beta would be negative, we set it to zero, and the line passes
+// through only one point. With a dozen points we can try all such lines.
 LinkCost fit_link_cost(std::vector<CostPoint> points) {
   check_points(points);
   LinkCost best;

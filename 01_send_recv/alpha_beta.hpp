@@ -1,7 +1,8 @@
 // What this file adds: alpha and beta, the two numbers behind all later predictions. A message
 // of n bytes takes about alpha + n beta: a latency, and a time per byte.
 // Builds on: the times that ping_pong measures.
-// Look at: fit_link_cost, which neither the largest message nor one bad measurement dominates.
+// Look at: fit_link_cost, whose result is not dominated by the largest message or by one bad
+// measurement.
 #pragma once
 
 #include "common/device.hpp"
@@ -18,38 +19,38 @@ struct CostPoint {
   double seconds;
 };
 
-// What messages cost on this machine. The default values are a guess for one host: one
-// microsecond, and ten gigabytes per second.
+// The cost of messages on this machine. The default values are a guess for one host: one
+// microsecond and ten gigabytes per second.
 struct LinkCost {
   double alpha_s = 1e-6;
   double beta_s_per_byte = 1e-10;
   double r2 = 0;  // how well the line fits the points; 1 is a perfect fit
-  // Measured, by ascending size. Formulas use the line. The points are more accurate, because
-  // MPI changes its protocol with the size.
-  std::vector<CostPoint> message;       // one way between one pair, all others idle
-  std::vector<CostPoint> exchange;      // all ranks send right at once: one step of a ring
-  int ranks = 0;                        // that were measured; 0 if this is a guess
+  // The measured points, in ascending order of size. Formulas use the line. The points are more
+  // accurate, because MPI changes its protocol with the size.
+  std::vector<CostPoint> message;       // one way between two ranks; the others are idle
+  std::vector<CostPoint> exchange;      // one step of a ring: all ranks send at once
+  int ranks = 0;                        // number of ranks measured; 0 if this is a guess
   DeviceType device = DeviceType::cpu;  // where the tensors were
 
   double line_seconds(std::size_t bytes) const;
   // Interpolated between the points. Beyond the first and the last point, the curve continues
-  // in proportion to the line. Without points it is the line.
+  // in proportion to the line. Without points, the curve is the line.
   double message_seconds(std::size_t bytes) const;
   double exchange_seconds(std::size_t bytes) const;
 };
 
-// Returns, of all lines through two of the points with alpha and beta >= 0, the one with the
+// Of all lines with alpha and beta >= 0 through two of the points, returns the one with the
 // least sum of |log((alpha + n beta) / t)|. The result's `message` holds the points. Throws
-// Error for fewer than three sizes, for sizes that do not ascend, and for a time that is not
-// above zero.
+// Error if there are fewer than three sizes, if the sizes do not ascend, or if a time is not
+// positive.
 LinkCost fit_link_cost(std::vector<CostPoint> points);
 
-// In the current folder. The two functions below are called on one rank.
+// A path in the current folder. The two functions below are called on one rank.
 inline constexpr const char* kLinkCostFile = ".learn/alpha-beta.json";
-// Replaces the file in one step: a reader sees the complete old file or the complete new one.
-// Throws Error naming the file if it cannot be written.
+// Replaces the file in one step: a reader sees either the complete old file or the complete new
+// one. Throws Error naming the file if it cannot be written.
 void save_link_cost(const LinkCost& cost);
-// Returns nothing if the file does not exist. Throws Error naming the file if it is damaged.
+// Returns nullopt if the file does not exist. Throws Error naming the file if it is damaged.
 std::optional<LinkCost> load_link_cost();
 
 }  // namespace dist

@@ -1,4 +1,4 @@
-// Look at: the order of sends and receives. Only the first two ways depend on it.
+// Look at: the order of sends and receives. Only the first two ways depend on that order.
 #include "01_send_recv/exchanges.hpp"
 
 #include "common/check.hpp"
@@ -39,8 +39,8 @@ void take_turns(const Communicator& comm, std::span<float> in, Send send) {
 
 }  // namespace
 
-// [6] Five ways to pass numbers on. This one returns when `out` may be overwritten: by then,
-// MPI has copied a small message, and the receive of a large one has been called.
+// [6] Five ways to pass numbers on. The first way returns when `out` may be overwritten: by
+// then, MPI has copied a small message, and the receive of a large one has been called.
 void exchange_blocking(const Communicator& comm, std::span<const float> out,
                        std::span<float> in) {
   take_turns(comm, in, [&] {
@@ -59,8 +59,8 @@ void exchange_synchronous(const Communicator& comm, std::span<const float> out,
   });
 }
 
-// Returns when MPI has copied `out` into a buffer that the program provides. So all ranks may
-// send first, but they pay with that memory and one more copy.
+// Returns when MPI has copied `out` into a buffer that the program provides. All ranks may
+// therefore send first, but this takes additional memory and one more copy.
 void exchange_buffered(const Communicator& comm, std::span<const float> out,
                        std::span<float> in) {
   const std::size_t bytes = out.size_bytes() + MPI_BSEND_OVERHEAD;
@@ -70,8 +70,8 @@ void exchange_buffered(const Communicator& comm, std::span<const float> out,
   MPI_CHECK(
       MPI_Bsend(out.data(), mpi_count(out.size()), MPI_FLOAT, comm.right(), kTag, comm.get()));
   receive_from_left(comm, in);
-  // Detaching waits until the buffer is empty. Before the receive, it would cause the very wait
-  // that the buffer is meant to avoid.
+  // Detaching waits until the buffer is empty. If it came before the receive, it would cause
+  // the very wait that the buffer is meant to avoid.
   void* address = nullptr;
   int size = 0;
   MPI_CHECK(MPI_Buffer_detach(static_cast<void*>(&address), &size));
@@ -88,7 +88,7 @@ void exchange_nonblocking(const Communicator& comm, std::span<const float> out,
   MPI_CHECK(MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE));
 }
 
-// Does the same in one call.
+// Sends and receives in one call.
 void exchange_combined(const Communicator& comm, std::span<const float> out,
                        std::span<float> in) {
   MPI_CHECK(MPI_Sendrecv(out.data(), mpi_count(out.size()), MPI_FLOAT, comm.right(), kTag,

@@ -1,5 +1,5 @@
-// What this file adds: the five ways in which MPI lets ranks pass their numbers on, side by
-// side. They differ in what the sender waits for, and therefore in what can hang.
+// What this file adds: a side-by-side comparison of five ways in which MPI lets ranks pass
+// their numbers on. They differ in what the sender waits for, and therefore in what can hang.
 // Builds on: raw_messages.
 // Look at: the last column of kWaysToExchange, which says what happens if all ranks send first.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace dist {
 
-// Each sends `out` to the rank on the right and receives `in` from the rank on the left. All
-// lengths are equal. Called on all ranks, at least 2.
+// Each function sends `out` to the rank on the right and receives `in` from the rank on the
+// left. All lengths are equal. Called on all ranks; there must be at least two.
 void exchange_blocking(const Communicator& comm, std::span<const float> out,
                        std::span<float> in);
 void exchange_synchronous(const Communicator& comm, std::span<const float> out,
@@ -28,7 +28,7 @@ struct WayToExchange {
   const char* name;
   const char* call;
   void (*exchange)(const Communicator&, std::span<const float>, std::span<float>);
-  // Whether the ranks would hang if all sent first: at every size, or above the eager limit.
+  // Whether ranks that all send first hang: never, above the eager limit, or at every size.
   enum class AllSendFirst { works, hangs_above_eager_limit, hangs } all_send_first;
 };
 

@@ -24,7 +24,7 @@ struct Act {
   const char* name;
   bool (*show)(const Program&, const SweepOptions&);
   bool by_default;
-  bool in_all;  // `all` shows every act that does not hang
+  bool in_all;  // --act all shows every act that does not hang
   int fewest_ranks;
 };
 
@@ -40,8 +40,8 @@ constexpr std::array kActs{
 
 }  // namespace
 
-// [9] The main function of all five programs: initialise MPI, declare the flags, start, show,
-// and let all ranks agree on the verdict.
+// [9] The main functions of all five programs take the same steps: initialise MPI, declare the
+// flags, start, show, and let all ranks agree on the verdict.
 int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
   Program program("send_recv", "Lesson 1: a small tensor moves between ranks.");

@@ -20,8 +20,9 @@ NcclCommunicator connect_nccl_by_messages(const Communicator& comm, Device devic
 #if DIST_WITH_NCCL
 void send_recv_nccl(NcclCommunicator& nccl, const Tensor& out, int dest, const Tensor& in,
                     int source, const Stream& stream) {
-  // The group makes the two calls one operation. Without it the stream runs them in order:
-  // every rank's send would wait for a receive that is queued behind another send.
+  // The group turns the two calls into one operation. Without the group, the stream would run
+  // them in order, and every rank's send would wait for a receive that is queued behind another
+  // send.
   NCCL_CHECK(nccl, ncclGroupStart());
   NCCL_CHECK(nccl,
              ncclSend(out.data(), out.numel(), ncclFloat, dest, nccl.get(), stream.get()));

@@ -3,7 +3,7 @@
 //
 // MPI waits by polling. Without a free core, polling competes with the computation. Yielding
 // does not help: the kernel lets the other threads run for a few milliseconds, which delays
-// every message by that long. A thread that sleeps gets the core as soon as it wakes up.
+// every message by the same time. A sleeping thread gets the core as soon as it wakes up.
 // Builds on: Communicator, whose wait_policy() selects these waits. Lesson 5's communication
 // thread uses them.
 #pragma once
@@ -48,7 +48,7 @@ inline int patient_sendrecv(const void* out, int out_count, MPI_Datatype out_typ
   result = MPI_Isend(out, out_count, out_type, dest, out_tag, comm, &sending);
   if (result != MPI_SUCCESS) return result;
   const int received = patient_wait(&receiving, status);
-  // Wait for both, even if the first one failed: until then the data belongs to MPI.
+  // Wait for both transfers, even if the first one failed: until then, the data belongs to MPI.
   const int sent = patient_wait(&sending, MPI_STATUS_IGNORE);
   return received != MPI_SUCCESS ? received : sent;
 }

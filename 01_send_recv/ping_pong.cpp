@@ -1,4 +1,4 @@
-// What this file adds: the time of one exchange, made in three ways, and of one step of a ring
+// What this file adds: the times of an exchange, made in three ways, and of one step of a ring
 // of all ranks.
 // Builds on: send_recv.
 // Look at: which rank receives first in the blocking way, and why the other two need no order.
@@ -19,9 +19,9 @@
 namespace dist {
 namespace {
 
-// All three send back what has just arrived, as the algorithms of later lessons do. Sending the
-// same array over and over would take less time, because it would still be in the receiver's
-// cache.
+// All three ways send back the data that has just arrived, like the algorithms of later
+// lessons. Sending the same array over and over would take less time, because it would still be
+// in the receiver's cache.
 
 // Rank 1 must receive before it sends. If both ranks sent first, they would deadlock as soon as
 // the message is too large for MPI to keep a copy.
@@ -35,15 +35,15 @@ void blocking(const Communicator& comm, std::span<float> data, std::span<float>)
   }
 }
 
-// Both directions at once, so there is no order to get wrong.
+// Sends in both directions at once, so there is no order to get wrong.
 void combined(const Communicator& comm, std::span<float> data, std::span<float> arrived) {
   const int peer = 1 - comm.rank();
   send_recv<float>(comm, data, peer, arrived, peer);
   send_recv<float>(comm, arrived, peer, data, peer);
 }
 
-// The same with separate calls. A rank could compute between the start and the wait: that is
-// how lesson 5 hides communication behind computation.
+// Does the same with separate calls. A rank could compute between the start and the wait, which
+// is how lesson 5 hides communication behind computation.
 void nonblocking(const Communicator& comm, std::span<float> data, std::span<float> arrived) {
   const int peer = 1 - comm.rank();
   for (const auto& [out, in] : {std::pair(data, arrived), std::pair(arrived, data)}) {
@@ -60,7 +60,8 @@ bool all_from(int sender, std::span<const float> data) {
 
 using Exchange = void (*)(const Communicator&, std::span<float>, std::span<float>);
 
-// Large enough for a stable median, and small enough that large messages do not take long.
+// Returns a number large enough for a stable median, yet small enough that large messages do
+// not take long.
 std::size_t repeats_of(const Tensor& tensor) {
   return std::clamp<std::size_t>((64U << 20) / (tensor.size_bytes() + 1), 9, 500);
 }
@@ -70,8 +71,8 @@ void fill(const Communicator& comm, const Tensor& tensor, const Stream& stream) 
           [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); });
 }
 
-// The seconds that one way takes: half of a round trip, as the median over many. Sets `correct`
-// to false if the data did not arrive.
+// Returns the seconds that a message takes one way: half of the median round trip. Sets
+// `correct` to false if the data did not arrive.
 double time_exchange(const Communicator& comm, const Tensor& tensor, const Stream& stream,
                      Exchange exchange, bool& correct) {
   const Tensor second(tensor.shape(), message_device(stream.device()));
@@ -81,8 +82,8 @@ double time_exchange(const Communicator& comm, const Tensor& tensor, const Strea
   };
   fill(comm, tensor, stream);
   once();
-  // After the blocking way both ranks hold rank 0's numbers. After the others each has its own
-  // numbers back in `tensor`, and the peer's in `second`.
+  // After the blocking way, both ranks hold rank 0's numbers. After the other two ways, each
+  // rank has its own numbers back in `tensor` and the peer's in `second`.
   const bool swaps = exchange != &blocking;
   correct = correct && all_from(swaps ? comm.rank() : 0, to_host(stream, tensor)) &&
             (!swaps || all_from(1 - comm.rank(), to_host(stream, second)));
@@ -96,9 +97,9 @@ double time_exchange(const Communicator& comm, const Tensor& tensor, const Strea
   return median(std::move(seconds)) / 2;
 }
 
-// The seconds that one step of a ring takes, in which each rank passes on what it has received.
-// As in a real ring, several steps follow each other without a barrier, so a rank that is late
-// in one step may catch up in the next.
+// Returns the seconds that one step of a ring takes. In a step, each rank passes on what it has
+// received. As in a real ring, several steps follow each other without a barrier, so a rank
+// that is late in one step may catch up in the next.
 double time_ring_step(const Communicator& comm, const Tensor& tensor, const Stream& stream,
                       bool& correct) {
   constexpr int kSteps = 4;  // even, so that the last message ends up in the tensor
@@ -124,8 +125,8 @@ double time_ring_step(const Communicator& comm, const Tensor& tensor, const Stre
   return seconds;
 }
 
-// A barrier for ranks that only wait. MPI's own barrier spins, and with fewer cores than ranks
-// that would take a core away from the two ranks being measured.
+// A barrier for ranks that only wait. MPI's own barrier spins, so with fewer cores than ranks
+// it would take a core away from the two ranks being measured.
 void sleeping_barrier(const Communicator& comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_CHECK(MPI_Ibarrier(comm.get(), &request));

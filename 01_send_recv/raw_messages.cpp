@@ -40,7 +40,7 @@ void raw_message(const Communicator& comm, std::span<float> numbers) {
 // Rank 0 sends first and receives last. All other ranks receive first. If rank 0 also received
 // first, every rank would wait for a message that no rank has sent.
 void raw_ring(const Communicator& comm, std::span<float> numbers) {
-  if (comm.size() < 2) return;  // the numbers of one rank are already their sum
+  if (comm.size() < 2) return;  // one rank's numbers are already the sum
   const int count = mpi_count(numbers.size());
   const int tag = 0;
   if (comm.rank() == 0) {

@@ -1,5 +1,5 @@
-// What this file adds: the same two calls with types, so that nobody can mistake a count for
-// bytes, or send a double as a float.
+// What this file adds: the two calls of raw_messages with types, so that nobody can mistake a
+// count for a number of bytes, or send a double as a float.
 // Builds on: raw_messages. Every later lesson builds on this file.
 // Look at: send_recv, with which all ranks can send at once without a deadlock.
 #pragma once
@@ -33,9 +33,9 @@ MPI_Datatype mpi_type() {
   if constexpr (std::same_as<T, char>) return MPI_CHAR;
 }
 
-// [3] Blocking. Returns when `data` may be overwritten. For a small message that is at once,
-// because MPI keeps a copy. For a large one, it waits until the receive has been called. A
-// program that works only with small messages is wrong.
+// [3] Blocking. Returns when `data` may be overwritten. For a small message, it returns at
+// once, because MPI keeps a copy. For a large message, it waits until the receive has been
+// called. A program that works only with small messages is wrong.
 template <MpiScalar T>
 void send(const Communicator& comm, std::span<const T> data, int dest, int tag = 0) {
   MPI_CHECK(
@@ -54,7 +54,7 @@ void check_received(const MPI_Status& status, std::size_t expected) {
   }
 }
 
-// Returns when `data` holds the message, which must have exactly this length.
+// Returns when `data` holds the message, which must have exactly the length of `data`.
 template <MpiScalar T>
 void recv(const Communicator& comm, std::span<T> data, int source, int tag = 0) {
   const auto receive = comm.wait_policy() == WaitPolicy::patient ? patient_recv : MPI_Recv;
@@ -64,8 +64,9 @@ void recv(const Communicator& comm, std::span<T> data, int source, int tag = 0) 
   check_received<T>(status, data.size());
 }
 
-// [4] Both at once. MPI works on the two together, so a ring in which every rank calls this
-// cannot deadlock. `out` and `in` must not overlap; their lengths may differ.
+// [4] Sends and receives at once. MPI works on both transfers together, so a ring in which
+// every rank calls this function cannot deadlock. `out` and `in` must not overlap; their
+// lengths may differ.
 template <MpiScalar T>
 void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::span<T> in,
                int source, int tag = 0) {
@@ -78,7 +79,7 @@ void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::
 }
 
 // [5] Non-blocking. The call only starts the transfer, and wait() completes it. Until then the
-// data belongs to MPI: do not write it (isend), read it (irecv), or free it.
+// data belongs to MPI: do not write to it (isend), read it (irecv), or free it.
 class [[nodiscard]] Request {
  public:
   Request(MPI_Request request, WaitPolicy policy) : request_(request), policy_(policy) {}
@@ -95,7 +96,7 @@ class [[nodiscard]] Request {
     const auto wait = policy_ == WaitPolicy::patient ? patient_wait : MPI_Wait;
     MPI_CHECK(wait(&request_, MPI_STATUS_IGNORE));
   }
-  // Whether wait() would return at once.
+  // Returns whether wait() would return at once.
   bool is_done() {
     int done = 0;
     MPI_CHECK(MPI_Test(&request_, &done, MPI_STATUS_IGNORE));

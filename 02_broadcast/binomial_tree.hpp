@@ -1,6 +1,6 @@
 // What this file adds: a broadcast in which every rank that has the data helps to spread it.
 // Builds on: 01, send and recv.
-// Look at: how a rank derives, from its number alone, when to receive and to whom to send.
+// Look at: how a rank derives from its number alone when to receive and to which ranks to send.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -10,7 +10,8 @@
 namespace dist {
 
 // [2] Sends the root's `data` to all ranks. Called on all ranks with the same root and length.
-// Cost: ceil(log2 size) rounds, as the number of ranks that have the data doubles in each.
+// Cost: ceil(log2 size) rounds, because the number of ranks that have the data doubles in each
+// round.
 //
 // Seats (also called relative ranks) are counted from the root: seat 0 is the root, seat 1 the
 // rank after it, and so on. In the round with distance d, seats 0 to d - 1 have the data, and

@@ -1,4 +1,4 @@
-// One function for all broadcasts, for callers that choose the algorithm.
+// One function for all broadcast algorithms; the caller chooses one.
 #pragma once
 
 #include "02_broadcast/binomial_tree.hpp"
@@ -34,7 +34,7 @@ inline BroadcastAlgorithm broadcast_algorithm(const std::string& name) {
   throw Error("unknown broadcast algorithm: " + name);
 }
 
-// MPI's own broadcast, which picks an algorithm by message size and number of ranks.
+// MPI's own broadcast, which chooses an algorithm by message size and number of ranks.
 template <MpiScalar T>
 void broadcast_mpi(const Communicator& comm, std::span<T> data, int root) {
   MPI_CHECK(MPI_Bcast(data.data(), mpi_count(data.size()), mpi_type<T>(), root, comm.get()));

@@ -1,5 +1,5 @@
-// What this file adds: a tensor cut into one chunk per rank.
-// Every algorithm that moves part of the tensor at a time builds on it.
+// What this file adds: a tensor cut into one chunk per rank. Every algorithm that moves one
+// part of a tensor at a time builds on this file.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@ struct ChunkRange {
   std::size_t count;
 };
 
-// The range of chunk `index` when `count` elements are cut into `chunks` chunks. Their lengths
-// differ by at most one, and the longer ones come first. `index` is taken modulo `chunks`, so
-// that it wraps around as on a ring: chunk -1 is the last.
+// Returns the range of chunk `index` when `count` elements are cut into `chunks` chunks. The
+// chunks' lengths differ by at most one, and the longer chunks come first. `index` is taken
+// modulo `chunks`, so that it wraps around as on a ring: chunk -1 is the last.
 inline ChunkRange chunk_range(std::size_t count, int chunks, int index) {
   const auto n = static_cast<std::size_t>(chunks);
   const auto i = static_cast<std::size_t>((index % chunks + chunks) % chunks);

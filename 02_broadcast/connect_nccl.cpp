@@ -1,4 +1,4 @@
-// [9] Given a broadcast, this is all that a rendezvous takes.
+// [9] With a broadcast available, a rendezvous takes no more than this function.
 #include "02_broadcast/connect_nccl.hpp"
 
 #include "02_broadcast/binomial_tree.hpp"

@@ -20,14 +20,15 @@
 namespace dist {
 namespace {
 
-// Goes between the file's name and six letters that the system chooses.
+// In a temporary file's name, this stands between the target's name and six letters that the
+// system chooses.
 constexpr const char* kUnfinished = ".unfinished-";
 
 [[noreturn]] void cannot_write(const std::string& name) {
   throw Error(name + ": cannot be written: " + std::strerror(errno));
 }
 
-// Includes the last slash; "./" if there is none.
+// Returns the path up to and including the last slash, or "./" if there is no slash.
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
@@ -44,8 +45,9 @@ bool are_one_file(const std::string& a, const std::string& b) {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-// The file that a writer of `path` would write. Follows symbolic links, even if their target
-// does not exist yet. Throws Error if something other than a regular file is in the way.
+// Returns the path of the file that a writer of `path` would replace. Follows symbolic links,
+// even if their target does not exist yet. Throws Error if something other than a regular file
+// is in the way.
 std::string target_of(const std::string& path) {
   std::string target = path;
   char link[PATH_MAX];
@@ -65,8 +67,8 @@ std::string target_of(const std::string& path) {
   return target;
 }
 
-// A file beside `target`, to be renamed when it is complete. Until then the destructor removes
-// it. It is locked while its writer is alive.
+// A temporary file in the folder of `target`, which is renamed when it is complete. Until then,
+// the destructor removes the file. The file is locked while its writer is alive.
 class Unfinished {
  public:
   Unfinished(const std::string& target, const std::string& name)
@@ -86,7 +88,7 @@ class Unfinished {
       path_ = pattern;
       const int descriptor = ::mkostemp(path_.data(), O_CLOEXEC);
       if (descriptor < 0) cannot_write(name);
-      // Another process may have removed it as a leftover before it was locked.
+      // Another process may have removed the file as a leftover before it was locked.
       struct stat status {};
       ::flock(descriptor, LOCK_EX);
       if (::fstat(descriptor, &status) != 0 || status.st_nlink > 0) return descriptor;
@@ -98,7 +100,8 @@ class Unfinished {
   File file_;
 };
 
-// Removes what killed writers of `target` left behind. Their locks ended with them.
+// Removes the temporary files left behind by killed writers of `target`. The locks ended with
+// the writers.
 void remove_leftovers(const std::string& target) {
   const std::string folder = folder_of(target);
   const std::string prefix = name_in_folder(target) + kUnfinished;
@@ -115,7 +118,7 @@ void remove_leftovers(const std::string& target) {
 
 }  // namespace
 
-// With O_NONBLOCK, opening a pipe without a writer does not wait.
+// With O_NONBLOCK, opening a named pipe that has no writer does not block.
 File::File(const std::string& path)
     : File(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC), path) {}
 
@@ -203,7 +206,7 @@ void replace_file(const std::string& path, const std::function<void(const File&)
   const Unfinished unfinished(target, path);
   const File& file = unfinished.file();
   write(file);
-  // Keep the old file's permissions. A new file gets the default ones.
+  // Keep the old file's permissions. A new file gets the default permissions.
   struct stat old {};
   const mode_t mask = ::umask(0);
   ::umask(mask);
@@ -212,7 +215,7 @@ void replace_file(const std::string& path, const std::function<void(const File&)
   // Sync before the rename. Otherwise the name could point to an empty file after a power cut.
   file.sync();
   if (::rename(unfinished.path().c_str(), target.c_str()) != 0) cannot_write(path);
-  // The rename changes the folder, and reaches the disk only with the folder.
+  // The rename changes the folder, so it reaches the disk only when the folder is synced.
   File(folder_of(target)).sync();
 } catch (const Error&) {
   throw;  // catching guarantees unwinding, which removes the unfinished file

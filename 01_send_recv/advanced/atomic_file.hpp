@@ -1,5 +1,5 @@
-// Output files: a bad path is refused before hours of work, and no reader sees a half-written
-// file.
+// Output files: a bad path is refused before hours of work are spent, and no reader ever sees a
+// half-written file.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace dist {
 
-// A file descriptor that closes itself, and names its file when something fails.
+// Owns a file descriptor, closes it, and names the file in every error.
 class File {
  public:
   explicit File(const std::string& path);  // for reading
@@ -40,15 +40,17 @@ struct OutputFile {
   std::string path;
 };
 
-// Called by the process that will write `files`, before hours of work. Empty paths are ignored.
-// Throws Error("flag: why") for a file that cannot be written, and for two paths to the same
-// file. Changes none of them, but removes what killed writers left beside them.
+// Called by the process that will write `files`, before its hours of work begin. Empty paths
+// are ignored. Throws Error("flag: why") for a file that cannot be written, and for two paths
+// to the same file. Does not change the files, but removes the temporary files that killed
+// writers left in their folders.
 void require_writable(std::span<const OutputFile> files);
 
-// Lets `write` write a temporary file beside `path`, then renames it. A reader sees the old
-// file or the complete new one, even after a power cut. A symbolic link stays, and its target
-// is replaced. The temporary file is new, has an unpredictable name, and only its owner can
-// read it. If this fails, throws Error naming the file, and the old file stays.
+// Calls `write` to fill a temporary file, then renames that file to `path`. A reader sees
+// either the old file or the complete new one, even after a power cut. If `path` is a symbolic
+// link, the link stays and its target is replaced. The temporary file is new, has an
+// unpredictable name, and only its owner can read it. On failure, throws Error naming the file,
+// and the old file stays.
 void replace_file(const std::string& path, const std::function<void(const File&)>& write);
 void write_file_at_once(const std::string& path, const std::string& content);
 

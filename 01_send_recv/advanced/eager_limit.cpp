@@ -1,4 +1,4 @@
-// Look at: is_sent_eagerly, which detects that a send would block, without blocking.
+// Look at: is_sent_eagerly, which finds out, without blocking, whether a send would block.
 #include "01_send_recv/advanced/eager_limit.hpp"
 
 #include "01_send_recv/send_recv.hpp"
@@ -15,7 +15,7 @@ namespace dist {
 namespace {
 
 constexpr int kTrialTag = 1;  // the message whose size is being tried
-constexpr int kTalkTag = 2;   // what the two ranks tell each other about it
+constexpr int kTalkTag = 2;   // the two ranks' messages about the trial
 constexpr int kRounds = 2;
 
 void say(const Communicator& comm, int peer, std::int64_t word = 0) {
@@ -28,7 +28,8 @@ std::int64_t hear(const Communicator& comm, int peer) {
   return word;
 }
 
-// [7] Whether MPI_Send would return for a message of `bytes` before its receive is called.
+// [7] Returns whether MPI_Send would return for a message of `bytes` before its receive is
+// called.
 //
 //   sender                              receiver
 //   isend(trial) ------------- ... ...
@@ -38,10 +39,11 @@ std::int64_t hear(const Communicator& comm, int peer) {
 //   say ------------------------------> hear
 //                         ... ... ----> recv(trial)
 //
-// When the answer to a *later* message has arrived, everything that can happen to the trial
-// without a receive has happened. If the isend is still not done, it waits for the receive, and
-// so would MPI_Send. (The second round is for MPI's internal notes, such as "this piece of
-// shared memory is free again", which may take a different route from messages.)
+// By the time the answer to a *later* message arrives, everything that can happen to the trial
+// without a receive has happened. If the isend is still not done, it is waiting for the
+// receive, and MPI_Send would wait as well. (The second round allows for MPI's internal
+// notices, such as "this piece of shared memory is free again", which may take a different
+// route from messages.)
 bool is_sent_eagerly(const Communicator& comm, int receiver, std::size_t bytes) {
   const std::vector<char> trial(bytes, 'x');
   say(comm, receiver, static_cast<std::int64_t>(bytes));
@@ -72,7 +74,7 @@ void receive_trials(const Communicator& comm, int sender) {
 
 void send_trials(const Communicator& comm, EagerLimit& limit) {
   std::size_t eager = 0;      // the largest size sent early so far
-  std::size_t too_large = 1;  // doubled until a size is not sent early; then bisection
+  std::size_t too_large = 1;  // doubled until a message is not sent early; then bisected
   while (too_large <= kLargestEagerTrial && is_sent_eagerly(comm, limit.receiver, too_large)) {
     eager = too_large;
     too_large *= 2;
@@ -93,7 +95,7 @@ std::vector<EagerLimit> choose_pairs(const Communicator& comm) {
   MPI_CHECK(MPI_Get_processor_name(host.data(), &length));
   host.resize(static_cast<std::size_t>(length));
   const std::vector<std::string> hosts = gather_text(comm, host);  // empty except on rank 0
-  std::array<int, 2> peers{0, 0};  // same host, different host; 0 if there is none
+  std::array<int, 2> peers{0, 0};  // on the same host, on a different host; 0 if there is none
   for (int rank = comm.rank() == 0 ? comm.size() - 1 : 0; rank > 0; --rank) {
     peers[hosts[static_cast<std::size_t>(rank)] == host ? 0 : 1] = rank;
   }

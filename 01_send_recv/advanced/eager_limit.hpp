@@ -1,5 +1,6 @@
-// What this file adds: up to what size MPI_Send returns before its receive is called. MPI does
-// not say, but a program can measure it, without hanging and without timing anything.
+// What this file adds: the eager limit, the size up to which MPI_Send returns before the
+// receive is called. MPI does not report this limit, but a program can measure it without
+// hanging and without timing anything.
 // Builds on: send_recv, isend.
 // Look at: eager_limit.cpp, is_sent_eagerly.
 #pragma once
@@ -16,20 +17,21 @@ struct EagerLimit {
   int sender = 0;
   int receiver = 0;
   bool same_host = true;
-  // The largest message, in bytes, that is sent before its receive is called; 0 if none is.
+  // The size in bytes of the largest message that is sent before its receive is called; 0 if
+  // there is none.
   std::size_t bytes = 0;
   bool found = false;  // false if even kLargestEagerTrial bytes were sent early
 };
 
 constexpr std::size_t kLargestEagerTrial = std::size_t{16} << 20;
 
-// The limits from rank 0 to the next rank on its host and to the first rank on a different
-// host, if these ranks exist. Shared memory and the network have different limits. Called on
-// all ranks, with the same result on all.
+// Returns the limits from rank 0 to the next rank on its host and to the first rank on a
+// different host, if these ranks exist. Shared memory and the network have different limits.
+// Called on all ranks; all get the same result.
 std::vector<EagerLimit> find_eager_limits(const Communicator& comm);
 
-// Open MPI's own parameter, such as "btl_vader_eager_limit: 4096", which includes the message's
-// header. Empty if this MPI has no such parameter.
+// Returns Open MPI's own setting, such as "btl_vader_eager_limit: 4096", in which the limit
+// includes the message's header. Returns an empty string if this MPI has no such setting.
 std::string eager_limit_parameter(bool same_host);
 
 }  // namespace dist

@@ -31,7 +31,8 @@ Json to_json(const std::vector<CostPoint>& points) {
                           kLinkCostFile, what));
 }
 
-// The number under `key`, from 0 to 10^12. A larger one would overflow in later computations.
+// Returns the number under `key`, which must be from 0 to 10^12. A larger number would overflow
+// in later computations.
 double number(const Json& object, const char* key) {
   const Json* found = object.find(key);
   if (found == nullptr || !found->number()) damaged(fmt::format("no number '{}'", key));
@@ -73,7 +74,7 @@ void save_link_cost(const LinkCost& cost) {
                   {"device", cost.device == DeviceType::cpu ? "cpu" : "cuda"},
                   {"message", to_json(cost.message)},
                   {"exchange", to_json(cost.exchange)}};
-  std::error_code problem;  // ignored, since the write below reports what is wrong
+  std::error_code problem;  // ignored, since the write below reports the problem
   std::filesystem::create_directories(std::filesystem::path(kLinkCostFile).parent_path(),
                                       problem);
   write_file_at_once(kLinkCostFile, file.dump(1) + "\n");
@@ -96,7 +97,7 @@ std::optional<LinkCost> load_link_cost() {
   cost.alpha_s = number(file, "alpha_us") / 1e6;
   cost.beta_s_per_byte = number(file, "beta_ns_per_byte") / 1e9;
   if (cost.alpha_s + cost.beta_s_per_byte <= 0) damaged("alpha and beta are both 0");
-  const Json* r2 = file.find("r2");  // negative if a line does not fit at all
+  const Json* r2 = file.find("r2");  // negative if the line does not fit at all
   if (r2 == nullptr || !r2->number()) damaged("no number 'r2'");
   cost.r2 = *r2->number();
   const double ranks = number(file, "ranks");

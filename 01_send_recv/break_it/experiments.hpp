@@ -1,4 +1,4 @@
-// The experiments of lesson 1, one per file: build/bin/broken/send_recv NAME.
+// The experiments of lesson 1, one per file. To run one: build/bin/broken/send_recv NAME
 #pragma once
 
 #include "common/program.hpp"

@@ -1,8 +1,8 @@
-// Belief:  it worked once, so it is correct.
+// Belief:  the program worked once, so it is correct.
 // Predict: ranks 0 and 1 both send, then both receive. Do they get each other's numbers?
-// You see: they do, with messages of exactly the eager limit, which the program measures and
-//          prints. With one more number they hang, and the report names the cycle 0 -> 1 -> 0.
-//          With --strict they hang at 4 bytes.
+// You see: they do if each message is exactly as long as the eager limit, which the program
+//          measures and prints. With one more number, the ranks hang, and the report names the
+//          cycle 0 -> 1 -> 0. With --strict, they hang even at 4 bytes.
 // Why:     up to the eager limit, MPI copies the message and MPI_Send returns. Above it, the
 //          send waits for its receive, and neither rank reaches its receive. The program was
 //          wrong all along; MPI's buffers hid the mistake.
@@ -22,8 +22,8 @@
 namespace dist {
 namespace {
 
-// Ranks 0 and 1 send first and receive afterwards; the others do nothing. True if the right
-// numbers arrived.
+// Ranks 0 and 1 send first and receive afterwards; the others do nothing. Returns true if the
+// right numbers arrived.
 bool send_first(const Communicator& comm, std::size_t count) {
   if (comm.rank() > 1) return true;
   const int peer = 1 - comm.rank();
@@ -40,8 +40,8 @@ bool send_first(const Communicator& comm, std::size_t count) {
 bool break_head_to_head(const Program& program) {
   const Console& console = program.console;
   const Communicator& comm = program.comm;
-  // One of these is the limit between ranks 0 and 1. We need not know which: up to the smallest
-  // limit the exchange completes, and above the largest it hangs.
+  // One of these limits applies between ranks 0 and 1. We need not know which one: up to the
+  // smallest limit, the exchange completes, and above the largest, it hangs.
   const std::vector<EagerLimit> limits = find_eager_limits(comm);
   const auto [smallest, largest] = std::ranges::minmax(limits, {}, &EagerLimit::bytes);
   const std::size_t fits = smallest.bytes / sizeof(float);

@@ -1,14 +1,14 @@
 // Belief:  NCCL's sends and receives pair up automatically.
 // Predict: every rank queues a send to the right, then a receive from the left, on one stream.
 //          The calls return at once. Does the stream ever finish?
-// You see: in a group it does. Without one it hangs: every rank's stream waits in its send. The
-//          emulated build hangs every time, because its sends wait for their receive at any
-//          size. Real NCCL may buffer some data, so the message here is large.
+// You see: in a group, it does. Without a group, it never does: every rank's stream waits in
+//          its send. The emulated build hangs every time, because its sends wait for their
+//          receives at any size. Real NCCL may buffer some data, so the message here is large.
 // Why:     a stream does its work in order. Every rank's receive is queued behind its send, and
 //          the send waits for the receive of the rank to the right. ncclGroupStart and
-//          ncclGroupEnd turn the two into one piece of work. This is head-to-head again, but
-//          here the stream hangs, although the host's calls have returned.
-// In the wild: NVIDIA/nccl#584; NVIDIA/nccl#1144, where the group is missing and nothing hangs
+//          ncclGroupEnd turn the two calls into one operation. This is the deadlock of
+//          head-to-head, but here the streams hang, although the host's calls have returned.
+// In the wild: NVIDIA/nccl#584; NVIDIA/nccl#1144, where the group is missing but nothing hangs
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
@@ -47,7 +47,7 @@ bool break_no_group(const Program& program) {
   console.line(fmt::format("  {} to the right, without the group: this will hang", size));
   console.row({{"break", "no-group"}, {"bytes", out.size_bytes()}, {"right_in_group", right}});
 
-  // Use a new communicator. The first one already has connections, whose buffers could take
+  // Use a new communicator. The first one already has connections, whose buffers could hold
   // part of the message.
   NcclCommunicator nccl = connect_nccl_by_messages(comm, stream.device());
   NCCL_CHECK(nccl, ncclSend(out.data(), out.numel(), ncclFloat, comm.right(), nccl.get(),

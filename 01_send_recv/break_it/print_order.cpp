@@ -2,13 +2,14 @@
 // Predict: the ranks pass a token around and print line 0, 1, 2, ... while they hold it. In
 //          what order do the lines arrive?
 // You see: in a file, the lines are sorted by rank, because each rank's buffer is written when
-//          the rank closes the file. If each line is flushed before the token moves on, they
-//          are in order. The screen's lines go through mpirun, which reads one pipe per rank:
-//          they are in order in some runs and not in others. Try it a few times. The program
-//          cannot see the screen, so its verdict ignores that part.
+//          the rank closes the file. If each line is flushed before the token moves on, the
+//          lines are in order. Lines on the screen pass through mpirun, which reads one pipe
+//          per rank, so they are in order in some runs but not in others. Run the experiment a
+//          few times. The program cannot see the screen, so its verdict ignores that part.
 // Why:     a printed line waits in its process's buffer, then in its rank's pipe, and mpirun
-//          reads from each pipe what it finds. None of them knows about the token. So in this
-//          course rank 0 prints for all, and the other ranks send it their text.
+//          reads from each pipe what it finds. Neither the buffers nor mpirun know about the
+//          token. In this course, rank 0 therefore prints for all ranks, and the others send
+//          their text to rank 0.
 // In the wild: mpi-forum/mpi-issues#296, kokkos/kokkos-tools#25
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
@@ -32,8 +33,8 @@ namespace {
 
 constexpr int kRounds = 2;
 
-// Calls print(number) for number 0, 1, 2, ... on ranks 0, 1, ..., 0, 1, ... The token is passed
-// in between, so each call begins after the previous one has returned.
+// Calls print(number) for the numbers 0, 1, 2, ... on ranks 0, 1, ..., 0, 1, ... in turn. The
+// token is passed on between calls, so each call begins after the previous one has returned.
 template <class Print>
 void with_token(const Communicator& comm, int rounds, Print print) {
   std::int64_t number = 0;
@@ -49,7 +50,7 @@ void with_token(const Communicator& comm, int rounds, Print print) {
 
 using Path = std::array<char, 256>;
 
-// Rank 0 makes an empty file and sends its name to every other rank.
+// Rank 0 creates an empty file and sends its name to every other rank.
 Path share_file(const Communicator& comm) {
   Path path{};
   if (comm.rank() != 0) {
@@ -66,7 +67,7 @@ Path share_file(const Communicator& comm) {
   return path;
 }
 
-// The numbers in their order in the file; empty except on rank 0.
+// Returns the numbers in the order in which the file holds them; empty except on rank 0.
 std::vector<std::int64_t> print_into_file(const Communicator& comm, bool flush) {
   const Path path = share_file(comm);
   // Append, as a shell's >> does, so that no rank overwrites another rank's lines.
@@ -107,8 +108,8 @@ bool break_print_order(const Program& program) {
   const Console& console = program.console;
   const Communicator& comm = program.comm;
   if (!console.json()) {
-    // Each rank prints directly, without the Console. This is the only such place in the
-    // course.
+    // This is the only place in the course where each rank prints directly, without the
+    // Console.
     with_token(comm, 1, [&](std::int64_t number) {
       fmt::print("  line {} by rank {}, on its way through mpirun\n", number, comm.rank());
       std::fflush(stdout);

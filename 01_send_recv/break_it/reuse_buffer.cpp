@@ -1,12 +1,13 @@
 // Belief:  MPI_Isend has copied my data when it returns.
 // Predict: rank 0 starts to send version 1 of its numbers, overwrites them with version 2, and
 //          only then waits for the send. Which version does rank 1 get?
-// You see: version 1 of four numbers, which were copied at once. Version 2 of a message above
-//          the eager limit, although it was written after MPI_Isend. (Some transports send the
-//          first few kilobytes ahead. Then the message is a mixture.)
+// You see: with four numbers, version 1, because MPI copied them at once. With a message above
+//          the eager limit, version 2, although it was written after MPI_Isend. (Some
+//          transports send the first few kilobytes early; the message is then a mixture of both
+//          versions.)
 // Why:     above the eager limit, MPI_Isend only announces the message. MPI reads the array
-//          after the receive is called, and rank 1 calls it only after rank 0 has overwritten
-//          the array. So the result does not depend on luck.
+//          after the receive is called, and rank 1 calls the receive only after rank 0 has
+//          overwritten the array. The result therefore does not depend on luck.
 // In the wild: pytorch/pytorch#61875, which adds a warning to the documentation of isend
 #include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/break_it/experiments.hpp"
@@ -27,7 +28,7 @@ namespace {
 constexpr int kDataTag = 1;
 constexpr int kGoTag = 2;
 
-// How many numbers of each version rank 1 received. Valid on rank 0.
+// How many numbers of each version rank 1 received. Only rank 0's values are valid.
 struct Versions {
   std::int64_t first = 0;
   std::int64_t second = 0;

@@ -1,11 +1,13 @@
 // Belief:  a receive takes whatever arrives.
-// Predict: rank 0 sends with tag 8, rank 1 receives with tag 7. Does it get the message?
-// You see: first, tags 8 and 7 are sent and received in the opposite order, and each receive
-//          gets its own message. Then only tag 8 is sent, and tag 7 is received. This hangs,
-//          and the report says "rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8".
-// Why:     a receive takes the next message with its sender, communicator and tag. MPI keeps
-//          messages with other tags for other receives. If two ranks number their messages
-//          differently, they wait forever, although everything was sent.
+// Predict: rank 0 sends with tag 8, and rank 1 receives with tag 7. Does rank 1 get the
+//          message?
+// You see: first, two messages are sent with tags 8 and 7 and received in the opposite order,
+//          and each receive gets the right one. Then only tag 8 is sent, but rank 1 waits for
+//          tag 7. The program hangs, and the report says "rank 1 waits for tag 7 from rank 0;
+//          rank 0 has sent tag 8".
+// Why:     a receive takes the next message that matches its sender, communicator and tag. MPI
+//          keeps messages with other tags for other receives. If two ranks number their
+//          messages differently, they wait forever, although everything was sent.
 // In the wild: a probe that accepted any tag confused sizes with data on 64 ranks, but never on
 //          32 (4C-multiphysics/4C#2058)
 #include "01_send_recv/break_it/experiments.hpp"
@@ -25,11 +27,12 @@ using FourNumbers = std::array<float, 4>;
 
 FourNumbers numbers_of(int tag) {
   FourNumbers numbers{};
-  fill_tracer_numbers(numbers, tag);  // so the thousands show the tag
+  fill_tracer_numbers(numbers, tag);  // so the thousands digit shows the tag
   return numbers;
 }
 
-// Rank 0 sends tags 8, 7; rank 1 receives tags 7, 8. True if each receive got its own message.
+// Rank 0 sends tags 8 and 7; rank 1 receives tags 7 and 8. Returns true if each receive got the
+// message with its tag.
 bool receive_in_other_order(const Communicator& comm) {
   if (comm.rank() == 0) {
     const FourNumbers other = numbers_of(kOther);

@@ -17,7 +17,8 @@ namespace dist::exercise {
 // a size may appear more than once.
 //
 // Target:
-//   1. If all points are on a line, the result is that line, to a millionth of each time.
+//   1. If all points are on a line, the result is that line, to within a millionth of each
+//      time.
 //   2. Every size has the same weight: if each time is off by up to 10 %, up or down, the line
 //      is off by less than 25 % at every size.
 //   3. One bad measurement does not spoil the fit: if ten of eleven points are on a line, and

@@ -13,12 +13,12 @@ namespace dist::exercise {
 
 // Called on all ranks with the same arguments. `repeats` is at least 1, and `bytes` may be 0. A
 // message of `bytes` bytes with any contents goes from rank 0 to rank 1. When it has arrived,
-// an answer of the same size goes back. This happens `repeats` times. Ranks above 1 do nothing,
-// and neither does rank 0 if it is alone.
+// an answer of the same size goes back. This happens `repeats` times. Ranks above 1 do nothing.
+// If rank 0 is alone, it does nothing either.
 //
-// On rank 0, returns the seconds that ONE message takes ONE way, averaged over the whole
-// exchange: from before the first send until after the last answer, divided by the number of
-// messages. On all other ranks, and if rank 0 is alone, returns 0.
+// On rank 0, returns the time in seconds that ONE message takes ONE way, averaged over the
+// whole exchange: the time from before the first send until after the last answer, divided by
+// the number of messages. On all other ranks, and if rank 0 is alone, returns 0.
 //
 // Target: exactly `repeats` messages in each direction, without warm-up or barrier. The check
 // counts messages, and compares your result with its own measurement of the call.

@@ -2,8 +2,8 @@
 
 #include <mpi.h>
 
-// Open MPI declares the query in its extensions; other MPI implementations that have it declare
-// it in mpi.h.
+// Open MPI declares MPIX_Query_cuda_support in its extensions; other MPI implementations that
+// have this function declare it in mpi.h.
 #if DIST_WITH_CUDA && __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
 #endif

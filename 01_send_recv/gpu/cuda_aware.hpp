@@ -7,15 +7,15 @@
 
 namespace dist {
 
-// What the MPI library says about itself (MPIX_Query_cuda_support); false in a build without
+// Returns the MPI library's own answer (MPIX_Query_cuda_support), or false in a build without
 // CUDA. Debian's and Ubuntu's Open MPI reports false: its MPI_Send crashes on a device pointer.
 bool mpi_is_cuda_aware();
 
-// Where MPI's buffers for tensors on `device` must be: on that device, or on the CPU.
+// Returns where MPI's buffers for tensors on `device` must be: on that device or on the CPU.
 Device message_device(Device device);
 
-// "; MPI is not CUDA-aware and gets pinned host copies", or the opposite. Empty for tensors on
-// the CPU.
+// Returns "; MPI is not CUDA-aware and gets pinned host copies" or the opposite statement, or
+// an empty string for tensors on the CPU.
 std::string describe_messages(Device device);
 
 }  // namespace dist

@@ -1,4 +1,4 @@
-// How a host-side operation works on a tensor that may be on a GPU.
+// Lets a host-side operation work on a tensor that may be on a GPU.
 //
 // Debian's and Ubuntu's MPI cannot read GPU memory: MPI_Send crashes on a device pointer. So a
 // message to or from a GPU is staged through pinned host memory. There is no copy if the tensor
@@ -28,16 +28,16 @@ void on_host(const Stream& stream, const Tensor& tensor, Operate operate) {
   stream.synchronize();  // now the staging memory may be reused
 }
 
-// The same for an operation that only reads. Returns what `read` returns. On the CPU nothing is
-// copied, because a copy of the largest weight would raise the rank's peak memory.
+// Like on_host, but for an operation that only reads. Returns what `read` returns. On the CPU,
+// nothing is copied, because a copy of the largest weight would raise the rank's peak memory.
 template <class Read>
 auto read_on_host(const Stream& stream, const Tensor& tensor, Read read) {
   if (tensor.device().is_cpu()) return read(std::span<const float>(tensor.span()));
   return read(std::span<const float>(to_host(stream, tensor)));
 }
 
-// on_host for an operation that only passes the memory to MPI. A CUDA-aware MPI gets the GPU's
-// own memory, and nothing is copied.
+// Like on_host, but for an operation that only passes the memory to MPI. A CUDA-aware MPI gets
+// the GPU's own memory, and nothing is copied.
 template <class Operate>
 void for_mpi(const Stream& stream, const Tensor& tensor, Operate operate) {
   if (tensor.device().is_cpu() || !mpi_is_cuda_aware()) {

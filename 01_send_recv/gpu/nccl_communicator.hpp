@@ -1,7 +1,7 @@
 // Owns NCCL's communicator, from ncclCommInitRank to ncclCommDestroy.
 //
-// Its unique id must get from rank 0 to the other ranks. Lesson 1 sends it to each of them
-// (nccl_send_recv.hpp). Later lessons broadcast it (02_broadcast/connect_nccl.hpp).
+// NCCL's unique id must travel from rank 0 to the other ranks. Lesson 1 sends it to each rank
+// (nccl_send_recv.hpp); later lessons broadcast it (02_broadcast/connect_nccl.hpp).
 #pragma once
 
 #include "common/communicator.hpp"
@@ -27,8 +27,8 @@ NcclId make_nccl_id();
 // Move-only. All ranks create and destroy it together. Used by one thread at a time.
 class NcclCommunicator {
  public:
-  // Waits until all `size` ranks have called it with rank 0's id. `limit` is how long this and
-  // any later call may take before the communicator is aborted.
+  // Waits until all `size` ranks have called the constructor with rank 0's id. `limit` is how
+  // long this and any later call may take before the communicator is aborted.
   NcclCommunicator(const NcclId& id, int rank, int size, Device device,
                    std::chrono::milliseconds limit = std::chrono::seconds(60));
   NcclCommunicator(NcclCommunicator&& other) noexcept;
@@ -42,25 +42,26 @@ class NcclCommunicator {
   Device device() const { return device_; }
   ncclComm* get() const { return comm_; }
 
-  // Memory from NCCL's own allocator, registered with this communicator. Where the hardware
-  // allows it, a collective on it needs no copy into NCCL's buffers (see "User Buffer
-  // Registration" in the NCCL User Guide). All ranks must then pass registered memory, at the
-  // same offset from its beginning. It may outlive the communicator. Called on one rank; the
-  // contents are undefined. Before NCCL 2.19, this is ordinary GPU memory.
+  // Returns memory from NCCL's own allocator, registered with this communicator. Where the
+  // hardware allows it, a collective on this memory needs no copy into NCCL's buffers (see
+  // "User Buffer Registration" in the NCCL User Guide). All ranks must then pass registered
+  // memory, at the same offset from its beginning. The memory may outlive the communicator.
+  // Called on one rank; the contents are undefined. Before NCCL 2.19, this is ordinary GPU
+  // memory.
   std::shared_ptr<void> allocate(std::size_t bytes);
 
-  // Waits on the host until `stream` is done. Unlike Stream::synchronize it does not wait
+  // Waits on the host until `stream` is done. Unlike Stream::synchronize, this does not wait
   // forever for a rank that has died: after an error in NCCL, or when the limit has passed, it
   // aborts the communicator and throws Error.
   void synchronize(const Stream& stream) { synchronize(stream.record_event()); }
-  // The same, but only up to `event`.
+  // Waits in the same way, but only for `event`.
   void synchronize(const Event& event);
-  // The same for a call that is still in progress.
+  // Waits in the same way for a call that is still in progress.
   void wait_for_call();
 
  private:
-  // True while a call is in progress. Throws Error if NCCL reports an error, or if `begin` is
-  // longer ago than the limit.
+  // Returns true while a call is in progress. Throws Error if NCCL reports an error, or if more
+  // time than the limit has passed since `begin`.
   bool in_progress_since(std::chrono::steady_clock::time_point begin);
   [[noreturn]] void give_up(const std::string& reason);
 

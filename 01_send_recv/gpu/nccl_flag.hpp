@@ -15,8 +15,9 @@ inline std::string why_no_nccl_here(const Program& program) {
   return why_no_nccl(program.comm, program.device.device);
 }
 
-// Once the flags are parsed, `no_nccl` holds that reason. `flag` is refused if its value,
-// `wanted`, is "nccl" and there is a reason. Both strings must outlive the parsing.
+// Once the flags are parsed, `no_nccl` holds the result of why_no_nccl_here. `flag` is refused
+// if its value, `wanted`, is "nccl" and the ranks cannot use NCCL. Both `wanted` and `no_nccl`
+// must outlive the parsing.
 inline void check_nccl_flag(Program& program, const std::string& flag,
                             const std::string& wanted, std::string& no_nccl) {
   program.flags.check_together([&program, flag, &wanted, &no_nccl] {

@@ -39,7 +39,7 @@ GpuName name_of(Device device) {
   return name;
 }
 
-// Asks the library loaded at run time, which may differ from the one at build time.
+// Asks the NCCL library loaded at run time, which may differ from the one used at build time.
 std::string why_no_shared_gpu(const std::string& sharers) {
   int version = 0;
   ncclGetVersion(&version);
@@ -62,7 +62,7 @@ std::string why_no_nccl(const Communicator& comm, Device device) {
   std::vector<GpuName> all(static_cast<std::size_t>(comm.size()));
   constexpr int kBytes = sizeof(GpuName);
   MPI_CHECK(MPI_Allgather(&mine, kBytes, MPI_CHAR, all.data(), kBytes, MPI_CHAR, comm.get()));
-  // Every rank reads the same list in the same order, so all find the same answer.
+  // Every rank reads the same list in the same order, so all ranks find the same answer.
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] == GpuName{}) {
       return "NCCL moves GPU memory, and " +

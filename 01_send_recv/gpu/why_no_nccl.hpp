@@ -8,8 +8,8 @@
 
 namespace dist {
 
-// A sentence that says why the ranks of `comm` cannot use NCCL together; empty if they can.
-// Called on all ranks; empty on all or on none.
+// Returns a sentence that says why the ranks of `comm` cannot use NCCL together; empty if they
+// can. Called on all ranks; the result is empty on all ranks or on none.
 //
 // Two ranks on one GPU are refused here, because NCCL would refuse them later, while it starts
 // ("Duplicate GPU detected"). NCCL 2.30 and newer allow them in an experimental mode, if the

@@ -19,7 +19,7 @@ struct Sweep {
   std::vector<CostPoint> exchange;
 };
 
-// Called on rank 0. Returns nothing for a sweep of fewer than three sizes.
+// Called on rank 0. Returns nullopt for a sweep of fewer than three sizes.
 std::optional<LinkCost> fit(const Program& program, const Sweep& measured) {
   if (measured.message.size() < 3) {
     program.console.line("no alpha and beta, since a fit needs at least three sizes");
@@ -44,7 +44,7 @@ double gigabytes_per_s(std::size_t bytes, const PingPongTimes& times) {
   return static_cast<double>(bytes) / (1e3 * times.one_way_us);
 }
 
-// "11.31 (-7%)": the line's time for a size, and its error.
+// Returns the line's time for a size and the error of that time, such as "11.31 (-7%)".
 std::string line_and_error(const std::optional<LinkCost>& cost, const CostPoint& point) {
   if (!cost) return "-";
   const double seconds = cost->line_seconds(point.bytes);

@@ -1,5 +1,5 @@
 // What this file adds: four numbers per rank, before and after an exchange.
-// Builds on: raw_messages, and send_recv, whose typed calls do the same.
+// Builds on: raw_messages and send_recv, whose typed calls make the same exchanges.
 // Look at: expected_after_ring, which computes the right result without any message.
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
@@ -47,7 +47,7 @@ void wrapped_ring(const Communicator& comm, std::span<float> numbers) {
   }
 }
 
-// The numbers that `rank` must hold at the end, computed without any message.
+// Returns what number `i` of `rank` must be at the end, computed without any message.
 float expected_after_message(int rank, int size, std::size_t i) {
   return tracer_number(rank == 1 && size > 1 ? 0 : rank, i);
 }
@@ -61,14 +61,15 @@ float expected_after_ring(int rank, int size, std::size_t i) {
 
 using Exchange = void (*)(const Communicator&, std::span<float>);
 
-// An exchange of the four numbers: with MPI's calls, with ours, and the expected result.
+// An exchange of the four numbers, made with MPI's calls and with ours, and its expected
+// result.
 struct Act {
   const char* name;
   const char* title;
   Exchange raw;
   Exchange wrapped;
   float (*expected)(int rank, int size, std::size_t index);
-  bool adds;  // so the host must be able to read the numbers
+  bool adds;  // whether the host adds the numbers, and so must read them
 };
 
 constexpr Act kMessage{"message",
@@ -84,7 +85,8 @@ constexpr Act kRing{"ring",
                     expected_after_ring,
                     /*adds=*/true};
 
-// Prints each rank's numbers before and after. True on all ranks if `correct` is true on all.
+// Prints each rank's numbers before and after. Returns true on all ranks if `correct` is true
+// on all of them.
 bool report(const Program& program, const char* act, const std::vector<float>& before,
             const std::vector<float>& after, bool correct) {
   const Console& console = program.console;
@@ -101,7 +103,7 @@ bool report(const Program& program, const char* act, const std::vector<float>& b
   return program.comm.all_agree(correct);
 }
 
-// The four numbers after the exchange.
+// Returns the four numbers after the exchange.
 std::vector<float> exchanged(const Program& program, const Act& act, Exchange exchange) {
   const Stream& stream = program.stream;
   const Tensor tensor = four_numbers(program.comm, stream);

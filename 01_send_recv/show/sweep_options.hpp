@@ -17,7 +17,8 @@ struct SweepOptions {
   int iterations;
 
   // Adds --min-bytes and --max-bytes (at least `smallest`), and checks that they are in order
-  // and hold whole floats. If only one is given, the other follows it.
+  // and hold whole floats. If only one flag is given, the other limit is adjusted to it where
+  // necessary.
   void declare(CommandLine& command_line, std::size_t smallest) {
     constexpr std::size_t kLargest = std::size_t{1} << 30;
     command_line.number("--min-bytes", min_bytes, smallest, kLargest, "smallest message");

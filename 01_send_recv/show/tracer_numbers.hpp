@@ -1,4 +1,4 @@
-// Test data in which every number shows which rank it came from, and its index.
+// Test data in which every number shows its index and the rank from which it came.
 //
 // If all data were ones, a broadcast that sends nothing would look right, and so would a sum
 // that counts one rank twice and forgets another.
@@ -10,9 +10,9 @@
 
 namespace dist {
 
-// 1000 * rank + (index modulo a prime). These are whole numbers, so sums over up to 180 ranks
-// are exact in float32. With a prime, no chunk whose length is a power of two looks like its
-// neighbour.
+// Returns 1000 * rank + (index modulo a prime). The results are whole numbers, so sums over up
+// to 180 ranks are exact in float32. Because of the prime, no chunk whose length is a power of
+// two looks like its neighbour.
 inline float tracer_number(int rank, std::size_t index) {
   return static_cast<float>(1000 * rank + static_cast<int>(index % 997));
 }
@@ -21,8 +21,8 @@ inline void fill_tracer_numbers(std::span<float> data, int rank) {
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = tracer_number(rank, i);
 }
 
-// How many elements of `data` differ from expected(index), a double, by more than the relative
-// error `tolerance`.
+// Returns how many elements of `data` differ from expected(index), a double, by more than the
+// relative error `tolerance`.
 template <class Expected>
 std::size_t count_wrong(std::span<const float> data, Expected expected,
                         double tolerance = 0.0) {

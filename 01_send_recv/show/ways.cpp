@@ -25,7 +25,7 @@ std::string describe(const EagerLimit& limit) {
   return fmt::format("{}{} bytes", limit.found ? "" : "at least ", limit.bytes);
 }
 
-// Above the smallest of the limits, some send waits for its receive.
+// Above the smallest of the limits, at least one send waits for its receive.
 EagerLimit smallest_of(const std::vector<EagerLimit>& limits) {
   return *std::min_element(limits.begin(), limits.end(),
                            [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
@@ -52,8 +52,8 @@ Timed time_way(const Communicator& comm, const WayToExchange& way, std::size_t b
   const double seconds = median_of_slowest(
       comm, iterations,
       [&] {
-        // Write the numbers again each time, as a real program would. Otherwise they would
-        // still be in the receiver's cache.
+        // Write the numbers again each time, as a real program would. Otherwise the numbers
+        // would still be in the receiver's cache.
         fill_tracer_numbers(out, comm.rank());
         std::fill(in.begin(), in.end(), -1.0F);
       },
@@ -118,7 +118,7 @@ bool show_exchanges(const Program& program, const SweepOptions&) {
   return correct;
 }
 
-// Every rank sends to the right, and would receive afterwards. Above the eager limit no send
+// Every rank sends to the right and would receive afterwards. Above the eager limit, no send
 // returns before its receive is called, and no receive is called before a send returns:
 //
 //   rank 0 waits for rank 1, which waits for rank 2, which waits for rank 3, which waits for 0

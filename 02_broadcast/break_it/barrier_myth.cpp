@@ -1,14 +1,14 @@
 // Belief:  every collective call is a barrier: no rank leaves before all have entered. A token
 //          that goes around once is also a barrier.
 // Predict: the last rank enters 200 ms late. When does the root of a broadcast leave it?
-// You see: about 200 ms before the last rank enters. A barrier keeps it until afterwards. On
-//          three or more ranks, rank 1 has passed the token on before the last rank enters.
-//          MPI's own broadcast is timed but not judged, because it may wait.
+// You see: about 200 ms before the last rank enters. A barrier holds the root until that rank
+//          has entered. With three or more ranks, rank 1 has passed the token on before the
+//          last rank enters. MPI's own broadcast is timed but not judged, because it may wait.
 // Why:     a collective promises each rank its own result and nothing more. The root is done
 //          when its messages are on their way, and small messages wait for nobody. (With
-//          --strict they wait; on two ranks, the root then leaves after the last rank has
+//          --strict, they do wait; with two ranks, the root then leaves after the last rank has
 //          entered.) Use a barrier, and no other collective, to be sure that the other ranks
-//          have come this far.
+//          have reached this point.
 // In the wild: two broadcasts used as synchronize() in
 //          facebookresearch/maskrcnn-benchmark#172, and one in dmlc/rabit#35
 #include "01_send_recv/send_recv.hpp"
@@ -31,7 +31,7 @@ namespace dist {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kLate{200};  // the experiment itself: one rank is late
+constexpr std::chrono::milliseconds kLate{200};  // how late the last rank enters
 
 void broadcast_four_numbers(const Communicator& comm, BroadcastAlgorithm algorithm) {
   std::array<float, 4> numbers{};
@@ -45,10 +45,11 @@ void pass_token(const Communicator& comm) {
   if (comm.rank() == 0) recv<char>(comm, token, comm.left());
 }
 
-// When ranks left, relative to the moment when the last rank entered. The same on all ranks.
+// When ranks left, relative to the moment when the last rank entered. All ranks get the same
+// times.
 struct Left {
   double root_ms;
-  double first_ms;  // the first rank to leave
+  double first_ms;  // when the first rank left
 };
 
 template <class Collective>

@@ -1,4 +1,4 @@
-// Belief:  replicas that start unequal drift apart at once, and the loss shows it.
+// Belief:  replicas that start with unequal weights drift apart at once, and the loss shows it.
 // Predict: every rank draws its own weights (seed + rank), and nobody broadcasts. After 100
 //          steps of SGD with averaged gradients, is the spread between the replicas larger,
 //          smaller, or zero? Does the loss fall?
@@ -6,8 +6,8 @@
 //          not as far as with the broadcast. Without a second run to compare it with, a falling
 //          loss proves nothing.
 // Why:     all replicas get the same averaged gradient, bit for bit, so all apply the same
-//          update: the largest difference between updates is printed, and it is exactly 0.
-//          Equal updates leave the differences between replicas as they are. The gradients
+//          update. The program prints the largest difference between updates, which is exactly
+//          0. Equal updates leave the differences between replicas as they are. The gradients
 //          steer the mean of the replicas to the solution, while each replica keeps its initial
 //          distance from that mean.
 // In the wild: pytorch/torchtitan#166: N unequal models with equal gradients, and a loss that
@@ -32,7 +32,7 @@ namespace dist {
 namespace {
 
 constexpr std::size_t kInputs = 8;
-constexpr std::size_t kSamples = 32;  // of each rank
+constexpr std::size_t kSamples = 32;  // per rank
 constexpr std::size_t kParameters = kInputs + 1;
 constexpr float kLearningRate = 0.1F;
 constexpr int kSteps = 100;
@@ -68,7 +68,7 @@ Shard make_shard(std::uint64_t seed, int rank) {
   return shard;
 }
 
-// The mean squared error over the shard, and its gradient.
+// Returns the mean squared error over the shard, and writes its gradient to `gradient`.
 float loss_and_gradient(const Model& model, const Shard& shard, std::span<float> gradient) {
   std::ranges::fill(gradient, 0.0F);
   float loss = 0;
@@ -82,8 +82,8 @@ float loss_and_gradient(const Model& model, const Shard& shard, std::span<float>
   return loss;
 }
 
-// The mean over ranks, computed with the tools of lessons 1 and 2: rank 0 collects, divides and
-// broadcasts.
+// Replaces `data` by its mean over ranks, computed with the tools of lessons 1 and 2: rank 0
+// collects, divides and broadcasts.
 void average(const Communicator& comm, std::span<float> data) {
   std::vector<float> other(data.size());
   if (comm.rank() == 0) {
@@ -98,7 +98,8 @@ void average(const Communicator& comm, std::span<float> data) {
   broadcast_tree<float>(comm, data, 0);
 }
 
-// The largest distance from rank 0's values, over ranks and elements; the same on all ranks.
+// Returns the largest distance from rank 0's values over all ranks and elements. All ranks get
+// the same result.
 float distance_to_root(const Communicator& comm, const std::vector<float>& mine) {
   std::vector<float> of_root = mine;
   broadcast_tree<float>(comm, of_root, 0);
@@ -125,7 +126,7 @@ Losses losses_of(const Communicator& comm, float mine) {
 struct Run {
   float spread_before;
   float spread_after;
-  float update_difference;  // the largest from rank 0's, in any step
+  float update_difference;  // the largest from rank 0's update in any step
   float first_loss;         // this rank's
   float last_loss;
 };

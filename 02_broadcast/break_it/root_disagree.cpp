@@ -7,7 +7,8 @@
 //          correct call fails. (With equal lengths the numbers would be wrong, as in root-only.
 //          With --strict the two roots wait for each other, and the report names them.)
 // Why:     a broadcast does not compare roots; each rank sends and receives according to its
-//          own. A message that was not received waits for the next receive from its sender.
+//          own root. A message that was not received waits for the next receive from its
+//          sender.
 // In the wild: dash-project/dash#61: a broadcast of 16 bytes fails because the 280 bytes of a
 //          different one arrive
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -36,7 +37,7 @@ int whose(std::span<const float> data, int size) {
   return -1;
 }
 
-// Receives the messages that nobody has received. Not part of the mistake.
+// Not part of the mistake: receives the messages that nobody has received.
 void take_left_overs(const Communicator& comm) {
   const int last = comm.size() - 1;
   Weights weights{};
@@ -62,7 +63,7 @@ bool break_root_disagree(const Program& program) {
     error = refused.what();
     error = error.substr(0, error.find(": receive("));  // without its location
   }
-  // The refused message is gone; the bias itself is the next one.
+  // The refused message is gone; the next one holds the bias itself.
   if (comm.rank() == last) recv<float>(comm, bias, 0);
   take_left_overs(comm);
 

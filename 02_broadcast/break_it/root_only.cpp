@@ -1,13 +1,14 @@
 // Belief:  a broadcast that only the root calls must hang.
-// Predict: three layers are broadcast. Before them, only rank 0 broadcasts its step counter,
+// Predict: three layers are broadcast. Before that, only rank 0 broadcasts its step counter,
 //          because the call is inside an `if (rank == 0)`. What happens?
 // You see: nothing hangs, and there is no error. The others' first broadcast pairs with the one
 //          that they missed, their second with the root's first layer, and so on: every layer
-//          holds the tensor broadcast before its own, and the last tensor is still on its way.
+//          holds the tensor that was broadcast before its own, and the last tensor is still on
+//          its way.
 // Why:     collectives match by the order of the calls, not by name or variable. A small
 //          message waits in the receiver's memory until it is received. Above the eager limit
-//          the root would hang, and a tensor of a different size would be refused. Equal
-//          shapes, as in a stack of equal layers, are the silent case.
+//          the root would hang, and a tensor of a different size would be refused. If all
+//          shapes are equal, as in a stack of equal layers, no error appears.
 // In the wild: ROCm/TransferBench#270: a rank that fails leaves before a broadcast that the
 //          others enter
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -29,14 +30,14 @@ constexpr std::size_t kLayers = 3;
 using Layer = std::array<float, 4>;
 
 // What the root broadcasts: tensor 0 is the counter, and tensors 1, 2, 3 are the layers. The
-// thousands digit says which one it is.
+// thousands digit shows which tensor it is.
 Layer tensor_of_root(std::size_t which) {
   Layer tensor{};
   fill_tracer_numbers(tensor, static_cast<int>(which));
   return tensor;
 }
 
-// What this rank's layers hold after the broadcasts.
+// Returns what this rank's layers hold after the broadcasts.
 std::vector<Layer> load_layers(const Communicator& comm, BroadcastAlgorithm algorithm) {
   const int root = 0;
   if (comm.rank() == root) {
@@ -54,7 +55,7 @@ std::vector<Layer> load_layers(const Communicator& comm, BroadcastAlgorithm algo
   return layers;
 }
 
-// Which of the root's tensors this is; -1 if not all elements are from one.
+// Returns which of the root's tensors `layer` equals, or -1 if it equals none of them.
 int which_tensor(const Layer& layer) {
   for (std::size_t which = 0; which <= kLayers; ++which) {
     if (layer == tensor_of_root(which)) return static_cast<int>(which);
