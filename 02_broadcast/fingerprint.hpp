@@ -9,11 +9,11 @@ struct XXH3_state_s;  // the struct behind XXH3_state_t
 
 namespace dist {
 
-// XXH3 with 64 bits, which is fast but not cryptographic. To hash several spans, pass the hash
-// so far as `seed`.
+// The 64-bit version of XXH3, a hash function that is fast but not cryptographic. To hash
+// several spans in sequence, pass the previous span's hash as `seed`.
 std::uint64_t fingerprint(std::span<const float> values, std::uint64_t seed = 0);
 
-// The same hash, for bytes that arrive in pieces.
+// Computes XXH3 of bytes that arrive in pieces.
 class Fingerprint {
  public:
   Fingerprint();

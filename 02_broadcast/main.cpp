@@ -1,4 +1,4 @@
-// Lesson 2: one rank's tensor becomes everybody's.
+// Lesson 2: one rank's tensor is copied to all other ranks.
 //
 //   mpirun -np 4 build/bin/broadcast        four numbers, all algorithms, and a model
 //   mpirun -np 7 build/bin/broadcast --algorithm tree --root 5

@@ -1,7 +1,7 @@
 // What this file adds: a broadcast for large messages. The data is cut into segments that
 // follow each other down a chain of ranks, so that all links work at the same time.
 // Builds on: 01, recv and isend, alpha and beta.
-// Look at: why a segment is passed on with isend, and how large a segment should be.
+// Look at: the reason for isend, and the formula for the size of a segment.
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"
@@ -18,19 +18,19 @@ inline std::size_t segments_of(std::size_t bytes, std::size_t segment_bytes) {
   return (bytes + segment_bytes - 1) / segment_bytes;
 }
 
-// [4] How many bytes a segment should have. Each segment costs a latency, but large segments
-// keep the end of the chain waiting for its first one. On p ranks, n bytes in S segments take
+// [4] The best segment size in bytes. Each segment costs one latency, but with large segments
+// the last rank waits longer for its first segment. On p ranks, n bytes in S segments take
 // S + p - 2 rounds of one segment each:
 //
 //   T(S)  =  (S + p - 2)(alpha + n beta / S)
 //         =  S alpha  +  (p - 2) n beta / S  +  terms without S
 //
-// The first term grows with S, the second falls, and the sum is least where they are equal:
+// The first term grows with S and the second falls, so T is least where the two are equal:
 // S = sqrt((p - 2) n beta / alpha). (Hockney's model of a message, applied to pipelines in
 // Pjesivac-Grbovic et al., "Performance analysis of MPI collective operations", 2007.)
 //
 // All ranks must pass the same `link`: otherwise they would cut different segments, and wait
-// for some that nobody sends. The result is a multiple of a cache line.
+// for segments that nobody sends. The result is a multiple of a cache line.
 inline std::size_t best_segment_bytes(const LinkCost& link, std::size_t bytes, int size) {
   constexpr std::size_t kLine = 64;
   const auto n = static_cast<double>(bytes);
@@ -45,8 +45,8 @@ inline std::size_t best_segment_bytes(const LinkCost& link, std::size_t bytes, i
 
 // [5] Sends the root's `data` to all ranks. Called on all ranks with the same root, length and
 // segment size. Cost: segments + size - 2 rounds of one segment each. A tree sends the whole
-// message in each of its log2(size) rounds; the pipeline takes about as long as sending it
-// once, if there are many segments.
+// message in each of its log2(size) rounds. With many segments, the pipeline takes only about
+// as long as sending the message once.
 //
 //   size 4     round   0    1    2    3    4
 //   0 -> 1             s0   s1   s2
@@ -62,8 +62,8 @@ void broadcast_pipeline(const Communicator& comm, std::span<T> data, int root,
   for (std::size_t begin = 0; begin < data.size(); begin += length) {
     const std::span<T> segment = data.subspan(begin, std::min(length, data.size() - begin));
     if (seat > 0) recv<T>(comm, segment, comm.left());
-    // send could wait until the right neighbour is ready, and keep us from receiving the next
-    // segment. Nobody writes to a segment that has arrived, so all sends may stay in progress
+    // A blocking send could wait until the right neighbour is ready, which would delay our next
+    // receive. Nobody writes to a segment that has arrived, so all sends may stay in progress
     // until the end.
     if (seat < size - 1) sends.push_back(isend<T>(comm, segment, comm.right()));
   }

@@ -1,6 +1,6 @@
-// Compiled with -ffp-contract=off, so that every operation below rounds once. Where PyTorch's
-// kernels fuse a multiply with an add, the code calls std::fma. A compiler that fused on its
-// own would change the last bit of about half of a layer's weights.
+// This file is compiled with -ffp-contract=off, so that every operation below rounds once.
+// Where PyTorch's kernels fuse a multiply with an add, the code calls std::fma. If the compiler
+// fused other operations too, about half of a layer's weights would change in their last bit.
 #include "02_broadcast/random.hpp"
 
 #include "common/check.hpp"
@@ -35,7 +35,7 @@ std::vector<std::int64_t> randint(std::int64_t low, std::int64_t high, std::size
       static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   std::vector<std::int64_t> values(count);
   for (std::int64_t& value : values) {
-    // PyTorch accepts the small bias of a plain remainder, so we must do the same.
+    // PyTorch accepts the small bias of a plain remainder, so this code must accept it too.
     const std::uint64_t draw = width >> 32 != 0 ? generator.next_u64() : generator.next_u32();
     value = static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + draw % width);
   }
@@ -74,7 +74,7 @@ void fill_normal_in_pairs(std::span<float> values, Generator& generator) {
 
 // 16 or more elements: PyTorch's AVX2 kernel, whose log, sin and cos are single-precision
 // polynomials (constants from Cephes, as in native/cpu/avx_mathfun.h). With libm's functions,
-// values would differ by up to 5e-4 near the zeros of sine and cosine.
+// results would differ from PyTorch's by up to 5e-4 near the zeros of sine and cosine.
 
 constexpr float constant(std::uint32_t bits) {
   return std::bit_cast<float>(bits);
@@ -111,7 +111,7 @@ float log_polynomial(float x) {
 // t >= 0.
 std::pair<float, float> sin_cos_polynomial(float t) {
   constexpr float kFourOverPi = constant(0x3fa2f983);
-  // The octant of t, rounded up to an even number. x is t minus that many times pi / 4.
+  // `octant` is t / (pi / 4), rounded up to an even integer, and x is t - octant * pi / 4.
   const int octant = (static_cast<int>(t * kFourOverPi) + 1) & ~1;
   const auto y = static_cast<float>(octant);
   float x = std::fma(y, -0.78515625F, t);
@@ -148,8 +148,8 @@ void fill_normal_in_blocks(std::span<float> values, Generator& generator) {
     uniform_to_normal(values.subspan(begin).first<16>());
   }
   if (n % 16 != 0) {
-    // The kernel works on whole blocks, so the last 16 elements are drawn again, even those
-    // that were finished.
+    // The kernel works on whole blocks, so it draws all of the last 16 elements again,
+    // including those that were already finished.
     const auto last = values.last<16>();
     fill_uniform(last, 0.0, 1.0, generator);
     uniform_to_normal(last);

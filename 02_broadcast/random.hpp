@@ -1,9 +1,9 @@
-// PyTorch's random numbers: the same seed gives the same bits as torch on an x86-64 CPU.
+// PyTorch's random numbers: a seed gives the same bits as in PyTorch on an x86-64 CPU.
 //
-// PyTorch's generator is the classic 32-bit Mersenne Twister. It differs from <random> in how
-// its outputs become numbers, so the distributions are written out here. They follow the files
-// under aten/src/ATen that each function names, and tests compare them with the output of
-// PyTorch 1.13 (tests/golden).
+// PyTorch's generator is the classic 32-bit Mersenne Twister. PyTorch's distributions turn its
+// output into numbers in other ways than <random> does, so this file defines them itself. Each
+// one follows the file named in its comment (under aten/src/ATen), and tests compare it with
+// the output of PyTorch 1.13 (tests/golden).
 #pragma once
 
 #include <cstdint>
@@ -17,38 +17,39 @@ namespace dist {
 // One stream of random numbers (torch.Generator).
 class Generator {
  public:
-  // Only the low 32 bits of the seed count, as in PyTorch.
+  // As in PyTorch, only the low 32 bits of the seed are used.
   explicit Generator(std::uint64_t seed) : engine_(static_cast<std::uint32_t>(seed)) {}
 
   std::uint32_t next_u32() { return static_cast<std::uint32_t>(engine_()); }
-  // Takes two draws, of which the first gives the high half.
+  // Combines two draws; the first gives the high half.
   std::uint64_t next_u64();
 
   // The second sample of a pair of normal numbers, kept for the next call of randn on fewer
-  // than 16 elements (core/DistributionsHelper.h). No other kind of draw discards it.
+  // than 16 elements (core/DistributionsHelper.h). Other kinds of draws do not discard it.
   std::optional<double> cached_normal;
 
  private:
   std::mt19937 engine_;
 };
 
-// 0 .. n-1 in random order (torch.randperm, n < 2^31; native/TensorFactories.cpp).
+// Returns 0 .. n-1 in random order (torch.randperm, n < 2^31; native/TensorFactories.cpp).
 std::vector<std::size_t> randperm(std::size_t n, Generator& generator);
 
-// Integers from low to high - 1 (torch.randint; core/TransformationHelper.h). Throws Error
-// unless low < high.
+// Returns random integers from low to high - 1 (torch.randint; core/TransformationHelper.h).
+// Throws Error unless low < high.
 std::vector<std::int64_t> randint(std::int64_t low, std::int64_t high, std::size_t count,
                                   Generator& generator);
 
-// Uniform in [low, high) (Tensor.uniform_; native/cpu/DistributionTemplates.h).
+// Numbers distributed uniformly in [low, high) (Tensor.uniform_;
+// native/cpu/DistributionTemplates.h).
 void fill_uniform(std::span<float> values, double low, double high, Generator& generator);
 
-// Normal with mean 0 and standard deviation 1 (torch.randn;
+// Normally distributed numbers with mean 0 and standard deviation 1 (torch.randn;
 // native/cpu/DistributionTemplates.h).
 void fill_normal(std::span<float> values, Generator& generator);
 
-// Draws a weight (out, in) and then a bias (out) as nn.Linear does; `inputs` is its `in`
-// (torch/nn/modules/linear.py, torch/nn/init.py).
+// Draws first a weight of shape (out, in) and then a bias of shape (out), like nn.Linear
+// (torch/nn/modules/linear.py, torch/nn/init.py). `inputs` is the layer's `in`.
 void init_linear(std::span<float> weight, std::span<float> bias, std::size_t inputs,
                  Generator& generator);
 

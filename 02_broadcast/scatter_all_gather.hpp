@@ -1,8 +1,8 @@
-// What this file adds: a broadcast in which no rank sends more than about twice the tensor,
-// however many ranks there are. The root hands out one chunk per rank, and then the chunks go
-// around a ring.
+// What this file adds: a broadcast in which no rank sends more than about two tensors' worth of
+// data, however many ranks there are. The root hands out one chunk per rank, and then the
+// chunks go around a ring.
 // Builds on: 01, send, recv and send_recv; the seats of binomial_tree; chunks.
-// Look at: the second half, which is also the second half of lesson 3's ring.
+// Look at: the second half, which lesson 3's ring uses again as its own second half.
 // Sources: van de Geijn's algorithm, in Barnett et al., "Interprocessor collective
 // communication library (InterCom)" (1994), and Thakur, Rabenseifner and Gropp, "Optimization
 // of collective communication operations in MPICH" (2005).
@@ -17,12 +17,12 @@
 
 namespace dist {
 
-// [6] Hands out the root's `data`: afterwards seat s (see binomial_tree) holds chunk s, in its
-// place in `data`. Called on all ranks with the same root and length.
+// [6] Hands out the root's `data`: afterwards seat s (see binomial_tree) holds chunk s, at that
+// chunk's position in `data`. Called on all ranks with the same root and length.
 //
-// This is binomial_tree with the largest distance first, so that messages halve in every round.
-// Before the round with distance d, each seat s that is a multiple of 2d holds chunks s to
-// s + 2d - 1, and sends the upper half of them to seat s + d:
+// The tree is that of binomial_tree, but with the largest distance first, so that the length of
+// the messages halves in every round. Before the round with distance d, each seat s that is a
+// multiple of 2d holds chunks s to s + 2d - 1, and sends the upper half of them to seat s + d:
 //
 //   size 7     distance 4   0 -> 4: chunks 4 5 6
 //              distance 2   0 -> 2: 2 3              4 -> 6: 6
@@ -35,7 +35,7 @@ void binomial_scatter(const Communicator& comm, std::span<T> data, int root) {
   const auto begin_of = [&](int s) {
     return s >= size ? data.size() : chunk_range(data.size(), size, s).begin;
   };
-  // What seat s receives in the round with distance d: chunks s to s + d - 1.
+  // Seat s receives chunks s to s + d - 1 in the round with distance d.
   const auto share = [&](int s, int d) {
     return data.subspan(begin_of(s), begin_of(s + d) - begin_of(s));
   };
@@ -52,13 +52,13 @@ void binomial_scatter(const Communicator& comm, std::span<T> data, int root) {
 
 // [7] Sends the root's `data` to all ranks. Called on all ranks with the same root and length;
 // with fewer elements than ranks, some chunks and their messages are empty.
-// Cost: ceil(log2 size) + size - 1 rounds, in which the root sends 2 (size - 1) / size of the
-// tensor; in a tree it sends the tensor ceil(log2 size) times.
+// Cost: ceil(log2 size) + size - 1 rounds. The root sends 2 (size - 1) / size of the tensor in
+// total; in a tree, it sends the whole tensor ceil(log2 size) times.
 template <MpiScalar T>
 void broadcast_scatter_all_gather(const Communicator& comm, std::span<T> data, int root) {
   binomial_scatter(comm, data, root);
-  // Seat s has chunk s. At step k it passes on chunk s - k, which it received at step k - 1,
-  // and receives chunk s - 1 - k. After size - 1 steps it has them all.
+  // Seat s starts with chunk s. At step k it sends chunk s - k, which for k > 0 it received at
+  // step k - 1, and receives chunk s - 1 - k. After size - 1 steps it has all chunks.
   const int size = comm.size();
   const int seat = (comm.rank() - root + size) % size;
   const auto chunk = [&](int index) {

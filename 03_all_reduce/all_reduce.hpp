@@ -1,4 +1,4 @@
-// One function for all algorithms.
+// One function that runs any of the lesson's algorithms.
 #pragma once
 
 #include "03_all_reduce/advanced/pipelined_ring.hpp"
@@ -51,12 +51,12 @@ void all_reduce_mpi(const Communicator& comm, std::span<T> data, ReduceOp op) {
   finish(op, data, comm.size());
 }
 
-// 6. Called on all ranks with the same length, op and algorithm. Returns on a rank when its
-// `data` holds the result, which is the same on all ranks. Throws Error, on all ranks and
+// 6. Called on all ranks with the same length, op and algorithm. Returns on each rank once that
+// rank's `data` holds the result, which is equal on all ranks. Throws Error, on all ranks and
 // before any message, for the average of whole numbers and for algorithms that need an
 // AllReducer (advanced/all_reducer.hpp): shared-memory needs memory allocated in advance, and
-// auto needs a plan that all ranks share. Ranks that chose an algorithm on their own could
-// choose differently and wait for each other forever.
+// auto needs a plan that all ranks share. If each rank chose an algorithm on its own, ranks
+// could choose differently and wait for each other forever.
 //
 // The default is recursive doubling: it sends the fewest messages, which suits a few numbers.
 template <MpiScalar T>

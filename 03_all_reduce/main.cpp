@@ -1,4 +1,4 @@
-// Lesson 3: everybody's tensors become one sum, on every rank.
+// Lesson 3: all ranks' tensors are added up, and every rank gets the sum.
 //
 //   mpirun -np 4 build/bin/all_reduce       four numbers, the ring step by step, all times
 //   mpirun -np 7 build/bin/all_reduce --algorithm ring --op avg
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> algorithms = options.algorithms(program, left_out);
   std::optional<NcclCommunicator> nccl;
   if (algorithms.back() == "nccl") nccl = connect_nccl(comm, program.device.device);
-  // Costs are measured up to this size for the predictions, and extrapolated beyond it.
+  // For the predictions, costs are measured up to this size and extrapolated beyond it.
   constexpr std::size_t kMostMeasured = 64U << 20;
   const std::optional<LinkCost> measured = share_link_cost(comm, kept);
   AllReducer reducer(comm, step_costs(measured));

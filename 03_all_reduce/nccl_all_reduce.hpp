@@ -1,4 +1,4 @@
-// The same in NCCL: one call, which chooses an algorithm and runs it on the GPUs.
+// The all-reduce of NCCL: one call, which chooses an algorithm and runs it on the GPUs.
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
@@ -9,16 +9,17 @@
 
 namespace dist {
 
-// `tensor` becomes the reduction over all ranks, in place. Called on all ranks with the same
-// length and op. Queued on `stream`, behind the work that is already there.
+// Replaces `tensor` by its reduction over all ranks. Called on all ranks with the same length
+// and op. The work is queued on `stream`, behind the work that is already there.
 void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
                      const Stream& stream);
 
 // Replaces a few double-precision numbers by their means over all ranks.
 void mean_nccl(NcclCommunicator& nccl, std::span<double> numbers, const Stream& stream);
 
-// A tensor in registered memory (NcclCommunicator::allocate), which peers can access without a
-// copy if the hardware supports it. Called on one rank; the contents are undefined.
+// Returns a tensor in registered memory (NcclCommunicator::allocate), which peers can access
+// without a copy if the hardware allows. May be called on a single rank; the contents are
+// undefined.
 Tensor allocate_nccl(NcclCommunicator& nccl, Shape shape);
 
 }  // namespace dist

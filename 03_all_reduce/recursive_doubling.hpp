@@ -1,6 +1,6 @@
-// What this file adds: the all-reduce for small tensors, in log2(size) exchanges.
+// What this file adds: an all-reduce for small tensors, which takes log2(size) exchanges.
 // Builds on: 01, send_recv.
-// Look at: Seats, for numbers of ranks that are not a power of two.
+// Look at: Seats, which handles numbers of ranks that are not a power of two.
 #pragma once
 
 #include "03_all_reduce/reduce_op.hpp"
@@ -11,10 +11,10 @@
 
 namespace dist {
 
-// The algorithm needs a power of two of participants, so the largest one that fits gets seats,
-// numbered from 0. The surplus ranks take part through a neighbour. With 7 ranks the surplus is
-// 3: ranks 0, 2 and 4 send their numbers to 1, 3 and 5 and wait for the result. Ranks 1, 3, 5
-// and 6 take seats 0, 1, 2 and 3.
+// The number of participants must be a power of two, so the largest possible power of two of
+// the ranks get seats, numbered from 0. Each surplus rank takes part through a neighbour. With
+// 7 ranks the surplus is 3: ranks 0, 2 and 4 send their numbers to 1, 3 and 5 and wait for the
+// result. Ranks 1, 3, 5 and 6 take seats 0, 1, 2 and 3.
 struct Seats {
   int count;
   int beyond;
@@ -28,9 +28,9 @@ struct Seats {
   int rank_of(int seat) const { return seat < beyond ? 2 * seat + 1 : seat + beyond; }
 };
 
-// Adds the numbers of the ranks without a seat to their neighbours', calls exchange(seats) on
-// the ranks with a seat, and sends what it leaves in `data` to the ranks without one. `spare`
-// is as long as `data`.
+// Adds the numbers of the ranks without a seat to their neighbours' numbers, calls
+// exchange(seats) on the ranks with a seat, and sends the resulting `data` to the ranks without
+// a seat. `spare` is as long as `data`.
 template <MpiScalar T, class Exchange>
 void on_seats(const Communicator& comm, std::span<T> data, std::span<T> spare, ReduceOp op,
               Exchange exchange) {

@@ -12,11 +12,13 @@ namespace dist {
 
 enum class ReduceOp { sum, avg, max };
 
-// 4. into[i] = into[i] (op) from[i]. An average is added up like a sum; finish() divides.
+// 4. into[i] = into[i] (op) from[i]. An average is added up like a sum; finish() then
+// multiplies it by 1/size.
 //
 // Sum and maximum give the same bits whichever operand comes first. Recursive doubling depends
-// on that, because one partner computes a + b and the other b + a. std::max(a, NaN) and
-// std::max(NaN, a) differ, so here a NaN always wins and stays visible.
+// on this property, because one partner computes a + b and the other computes b + a.
+// std::max(a, NaN) and std::max(NaN, a) differ, so this function keeps a NaN from either
+// operand.
 template <MpiScalar T>
 void accumulate(ReduceOp op, std::span<T> into, std::span<const T> from) {
   if (op == ReduceOp::max) {
@@ -28,7 +30,7 @@ void accumulate(ReduceOp op, std::span<T> into, std::span<const T> from) {
   }
 }
 
-// Throws Error for the average of whole numbers, which need not be a whole number.
+// Throws Error for averages of integers, because such an average need not be an integer.
 template <MpiScalar T>
 void check_op(ReduceOp op) {
   if (op == ReduceOp::avg && !std::floating_point<T>) {
@@ -36,8 +38,8 @@ void check_op(ReduceOp op) {
   }
 }
 
-// Turns the sum over `size` ranks into the result of `op`. Called once per element, on each
-// rank that completed the sum of that element.
+// Turns the sum over `size` ranks into the result of `op`. Called once per element on each rank
+// that has completed that element's sum.
 template <MpiScalar T>
 void finish(ReduceOp op, std::span<T> data, int size) {
   check_op<T>(op);

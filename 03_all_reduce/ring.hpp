@@ -1,5 +1,6 @@
 // What this file adds: the ring all-reduce, the heart of data-parallel training. Every rank
-// sends 2 (size - 1) / size of the tensor, which hardly depends on the number of ranks.
+// sends 2 (size - 1) / size of the tensor, an amount that hardly depends on the number of
+// ranks.
 // Builds on: 01, send_recv; 02, chunks.
 // Look at: the invariants above the two loops. Each rank talks only to its two neighbours.
 // Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (2009), who also prove
@@ -15,16 +16,17 @@
 
 namespace dist {
 
-// Called with the step's number after each step of the two loops below (see ring_picture).
+// The default for `watch`, which is called with the step's number after each step of the two
+// loops below (see ring_picture).
 struct Unwatched {
   void operator()(int /*step*/) const {}
 };
 
-// 2. Reduce-scatter: afterwards rank r holds the finished result of chunk r, and partial sums
-// in the other chunks. Called on all ranks with the same length and op.
+// 2. Reduce-scatter: afterwards rank r holds the finished result of chunk r, while its other
+// chunks hold partial sums. Called on all ranks with the same length and op.
 //
 // Follow a chunk, not a rank. Chunk c leaves rank c + 1, moves one rank to the right per step
-// and collects that rank's share on arrival. After size - 1 steps it rests at rank c:
+// and collects that rank's share on arrival. After size - 1 steps it stops at rank c:
 //
 //   chunk 0, size 4:   rank 1 ----> rank 2 ----> rank 3 ----> rank 0
 //                      a1           a1+a2        a1+a2+a3     a1+a2+a3+a0
@@ -41,21 +43,23 @@ void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp o
   for (int step = 0; step < comm.size() - 1; ++step) {
     const ChunkRange out = chunk(comm.rank() - 1 - step);
     const ChunkRange in = chunk(comm.rank() - 2 - step);
-    // Once chunks outgrow MPI's own buffers, a plain send blocks until it is received. Then all
-    // ranks would send, none would receive, and the ring would deadlock. send_recv cannot.
+    // If chunks are larger than MPI's own buffers, a plain send blocks until the message is
+    // received. All ranks would then send, none would receive, and the ring would deadlock.
+    // send_recv cannot deadlock in this way.
     send_recv<T>(comm, window(data, out), comm.right(), spare.first(in.count), comm.left());
     accumulate<T>(op, window(data, in), spare.first(in.count));
     after_step(step);
   }
-  // Each chunk is finished on one rank and then copied, so all ranks end with the same bits
-  // although each chunk is added up in a different order.
+  // Each chunk is finished on one rank and then copied, so all ranks end with the same bits,
+  // even though each chunk is added up in a different order.
   finish(op, window(data, chunk(comm.rank())), comm.size());
 }
 
-// 3. All-gather: rank r has chunk r; afterwards all ranks have every chunk. Finished chunks
-// move on to the right, and nothing is added.
+// 3. All-gather: before the call, rank r has chunk r; afterwards, every rank has all chunks.
+// Finished chunks move on to the right, and nothing is added.
 //
-// Seen from rank r: at step s, send chunk r-s and receive chunk r-1-s directly into its place.
+// Seen from rank r: at step s, send chunk r-s and receive chunk r-1-s directly into its final
+// place.
 template <MpiScalar T, class Watch = Unwatched>
 void ring_all_gather(const Communicator& comm, std::span<T> data, Watch after_step = {}) {
   const auto chunk = [&](int index) { return chunk_range(data.size(), comm.size(), index); };

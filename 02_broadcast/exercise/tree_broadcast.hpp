@@ -1,4 +1,4 @@
-// Exercise: the broadcast in which every rank that has the data helps to pass it on.
+// Exercise: the tree broadcast, in which every rank that has the data helps to pass it on.
 // Check it with ./learn check 2. Each ./learn hint 2 gives one more hint.
 #pragma once
 
@@ -13,10 +13,11 @@ namespace dist::exercise {
 // `data` holds the root's numbers on all ranks.
 //
 // Target: ceil(log2 comm.size()) rounds and comm.size() - 1 messages in total, each containing
-// all of `data`, for every root and any number of ranks. (With 0 elements, messages may be left
-// out.) In a round, a rank sends or receives at most one message. Use lesson 1's
+// all of `data`, for every root and any number of ranks. (With 0 elements, no messages are
+// needed.) In a round, a rank sends or receives at most one message. Use these two functions of
+// lesson 1:
 //   send<float>(comm, data, dest);   recv<float>(comm, data, source);
-// which the check counts. MPI's collectives are not allowed.
+// The check counts calls of both. MPI's collectives are not allowed.
 inline void tree_broadcast(const Communicator& comm, std::span<float> data, int root) {
   not_started();  // replace this line
 }

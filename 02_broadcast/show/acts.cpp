@@ -1,5 +1,5 @@
-// What this file adds: two things to broadcast, four numbers and a model.
-// Look at: show_replicas, which is what a broadcast is for.
+// What this file adds: broadcasts of four numbers and of a model.
+// Look at: show_replicas, the main use of a broadcast in training.
 #include "02_broadcast/show/acts.hpp"
 
 #include "01_send_recv/gpu/host_copy.hpp"
@@ -24,7 +24,7 @@ void run_broadcast(const Broadcasts& with, const std::string& algorithm, const T
     with.nccl->synchronize(with.program.stream);
     return;
   }
-  // A broadcast only passes the memory on to MPI; it does not read it.
+  // Our broadcasts only pass the memory on to MPI; they do not read it.
   for_mpi(with.program.stream, tensor, [&](std::span<float> data) {
     broadcast<float>(with.program.comm, data, with.root, broadcast_algorithm(algorithm),
                      with.measured.value_or(LinkCost{}));
@@ -40,7 +40,7 @@ std::size_t wrong_elements(const Broadcasts& with, const Tensor& tensor) {
   return wrong;
 }
 
-// The four numbers of lesson 1.
+// Broadcasts the four numbers of lesson 1.
 bool show_four_numbers(const Broadcasts& with, const std::string& algorithm) {
   const Tensor tensor({4}, with.program.stream.device());
   on_host(with.program.stream, tensor,
@@ -56,9 +56,9 @@ bool show_four_numbers(const Broadcasts& with, const std::string& algorithm) {
   return wrong_elements(with, tensor) == 0;
 }
 
-// [3] What a broadcast is for. Every rank draws its initial weights with a seed of its own;
-// after the broadcast all replicas hold the root's, bit for bit. DistributedDataParallel does
-// this in its constructor.
+// [3] Makes all replicas of a model equal. Every rank draws initial weights with its own seed;
+// after the broadcast all ranks hold the root's weights, bit for bit. The constructor of
+// DistributedDataParallel also broadcasts the weights.
 bool show_replicas(const Broadcasts& with, const std::string& algorithm) {
   constexpr std::size_t kInputs = 8;
   constexpr std::size_t kOutputs = 4;
@@ -75,8 +75,8 @@ bool show_replicas(const Broadcasts& with, const std::string& algorithm) {
   run_broadcast(with, algorithm, tensor);
   const std::vector<float> after = to_host(with.program.stream, tensor);
 
-  // The reader sees hashes. The verdict compares every element with the result of a second
-  // broadcast, MPI's own.
+  // The output shows only hashes, but the verdict compares every element with the result of a
+  // second broadcast, by MPI.
   with.program.console.line(
       "a model of 36 parameters, initialised with seed + rank: hash before and after");
   lines_in_rank_order(with.program.console, with.program.comm,

@@ -13,7 +13,7 @@
 
 namespace dist {
 
-// What the acts broadcast, and how.
+// The settings and connections that all acts share.
 struct Broadcasts {
   const Program& program;
   int root;
@@ -23,13 +23,13 @@ struct Broadcasts {
   std::optional<NcclCommunicator>& nccl;  // set if one of the algorithms is nccl
 };
 
-// All of these are called on all ranks.
+// All of the functions below are called on all ranks.
 
-// Sends the root's `tensor` to all by the algorithm of this name (one of kBroadcastAlgorithms,
+// Sends the root's `tensor` to all ranks by the named `algorithm` (one of kBroadcastAlgorithms,
 // or nccl).
 void run_broadcast(const Broadcasts& with, const std::string& algorithm, const Tensor& tensor);
-// Returns how many elements differ from the root's tracer numbers, summed over all ranks; the
-// same on all ranks.
+// Returns how many elements differ from the root's tracer numbers, summed over all ranks. All
+// ranks get the same answer.
 std::size_t wrong_elements(const Broadcasts& with, const Tensor& tensor);
 
 // The acts. Each returns true on all ranks if every element on every rank was right.

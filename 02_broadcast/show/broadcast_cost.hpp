@@ -1,7 +1,7 @@
-// What this file adds: a prediction of the cost of a broadcast. The rounds come from a formula,
-// the seconds from the curves that lesson 1 measured on this machine.
+// What this file adds: a prediction of the cost of a broadcast. A formula gives the number of
+// rounds, and the curves that lesson 1 measured on this machine give the time of each round.
 // Builds on: 01, LinkCost.
-// Look at: which of the two curves each algorithm uses, and why.
+// Look at: predict_broadcast, which chooses one of the two curves for each algorithm.
 #pragma once
 
 #include "02_broadcast/broadcast.hpp"
@@ -17,7 +17,7 @@ inline int tree_rounds(int size) {
   return size < 2 ? 0 : std::bit_width(static_cast<unsigned>(size - 1));
 }
 
-// The number of messages on the longest path; nothing for MPI's own broadcast, whose algorithm
+// The number of messages on the longest path; nullopt for MPI's own broadcast, whose algorithm
 // is unknown.
 inline std::optional<std::size_t> broadcast_rounds(BroadcastAlgorithm algorithm,
                                                    std::size_t bytes, int size,
@@ -39,12 +39,13 @@ inline std::optional<std::size_t> broadcast_rounds(BroadcastAlgorithm algorithm,
   return std::nullopt;
 }
 
-// [8] Seconds, if every rank has its own core and link; nothing for MPI's own broadcast.
+// [8] The time in seconds, assuming that every rank has its own core and link; nullopt for
+// MPI's own broadcast.
 //
 // If each rank either sends or receives in a round, the round costs as much as a message of
-// lesson 1's ping-pong. If ranks do both at once, it costs as much as a step of lesson 1's
-// ring, in which they share the memory's bandwidth and each divides its time between two
-// messages.
+// lesson 1's ping-pong. If ranks send and receive at once, the round costs as much as a step of
+// lesson 1's ring, in which all ranks share the memory's bandwidth and each divides its time
+// between two messages.
 inline std::optional<double> predict_broadcast(BroadcastAlgorithm algorithm, std::size_t bytes,
                                                int size, const LinkCost& link) {
   if (algorithm == BroadcastAlgorithm::mpi) return std::nullopt;
@@ -56,14 +57,14 @@ inline std::optional<double> predict_broadcast(BroadcastAlgorithm algorithm, std
     case BroadcastAlgorithm::tree: return tree_rounds(size) * link.message_seconds(bytes);
     case BroadcastAlgorithm::pipeline: {
       const std::size_t segment = std::min(bytes, best_segment_bytes(link, bytes, size));
-      // Of two ranks, one only sends and the other only receives.
+      // With only two ranks, one only sends and the other only receives.
       const double round =
           size == 2 ? link.message_seconds(segment) : link.exchange_seconds(segment);
       const std::size_t rounds = broadcast_rounds(algorithm, bytes, size, link).value_or(0);
       return static_cast<double>(rounds) * round;
     }
     case BroadcastAlgorithm::scatter_all_gather: {
-      // In the round with distance d, the root sends those of chunks d to 2d - 1 that exist.
+      // In the round with distance d, the root sends chunks d to 2d - 1, as far as they exist.
       double scatter = 0;
       for (int distance = 1; distance < size; distance *= 2) {
         const auto chunks = static_cast<std::size_t>(std::min(distance, size - distance));

@@ -1,4 +1,5 @@
-// Look at: an everyday use of a broadcast, first for the length and then for the numbers.
+// Look at: a typical use of two broadcasts, the first for the length and the second for the
+// numbers.
 #include "02_broadcast/show/share_link_cost.hpp"
 
 #include "02_broadcast/binomial_tree.hpp"
@@ -10,7 +11,7 @@
 namespace dist {
 namespace {
 
-// Sizes are exact as doubles up to 2^53.
+// A double holds sizes up to 2^53 exactly.
 void append(std::vector<double>& numbers, const std::vector<CostPoint>& points) {
   for (const CostPoint& point : points) {
     numbers.push_back(static_cast<double>(point.bytes));
@@ -23,7 +24,7 @@ void append(std::vector<double>& numbers, const std::vector<CostPoint>& points) 
 std::optional<LinkCost> share_link_cost(const Communicator& comm,
                                         const std::optional<LinkCost>& mine) {
   constexpr std::uint64_t kNone = ~std::uint64_t{0};
-  std::array<std::uint64_t, 2> points{kNone, 0};  // of each of the two curves
+  std::array<std::uint64_t, 2> points{kNone, 0};  // the number of points of each curve
   std::vector<double> numbers;
   if (comm.rank() == 0 && mine) {
     points = {mine->message.size(), mine->exchange.size()};

@@ -8,9 +8,10 @@
 
 namespace dist {
 
-// Returns rank 0's `mine` on all ranks, or nothing on all ranks if rank 0 has none; the others'
-// `mine` is ignored. Called on all ranks. Measurements differ between hosts and folders, and
-// ranks that chose algorithms from different numbers would not expect each other's messages.
+// Returns rank 0's `mine` on all ranks, or nullopt if rank 0 has no measurement. The other
+// ranks' `mine` is ignored. Called on all ranks. Ranks on different hosts or in different
+// folders may have different measurements. If they based their choice of algorithm on
+// these, they would not expect each other's messages.
 std::optional<LinkCost> share_link_cost(const Communicator& comm,
                                         const std::optional<LinkCost>& mine);
 

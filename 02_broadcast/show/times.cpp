@@ -1,4 +1,4 @@
-// What this file adds: the time of every algorithm at every size, beside its prediction.
+// What this file adds: a table of each algorithm's measured and predicted times at each size.
 // Builds on: broadcast_cost, and the watch, which counts the rounds of the real run.
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/measure.hpp"
@@ -17,7 +17,8 @@
 namespace dist {
 namespace {
 
-// One algorithm at one size. Unknown values are empty: MPI and NCCL do not say what they do.
+// A measurement of one algorithm at one size. Unknown values are nullopt, because MPI and NCCL
+// do not reveal their algorithms.
 struct Measurement {
   double seconds = 0;
   std::size_t wrong = 0;
@@ -26,8 +27,8 @@ struct Measurement {
   std::optional<double> predicted;            // seconds
 };
 
-// Fills the root's tensor with its tracer numbers and all others with NaN, which never equals a
-// right answer.
+// Fills the root's tensor with the root's tracer numbers, and all other tensors with NaN, which
+// never equals a right answer.
 void fill(const Broadcasts& with, const Tensor& tensor) {
   on_host(with.program.stream, tensor, [&](std::span<float> data) {
     if (with.program.comm.rank() == with.root) {
@@ -55,8 +56,8 @@ Measurement measure(const Broadcasts& with, const std::string& algorithm, std::s
         count_traffic(with.program.comm, [&] { run_broadcast(with, algorithm, tensor); });
     if (traffic) result.rounds = traffic->rounds;
   }
-  // On a GPU there is no prediction: lesson 1's curves include a copy to the host per round
-  // trip, but a broadcast needs only one.
+  // There is no prediction for GPUs: lesson 1's curves include a copy to the host per round
+  // trip, but a broadcast needs only one such copy.
   const bool comparable = with.measured && with.measured->device == DeviceType::cpu &&
                           with.program.stream.device().is_cpu();
   if (comparable) result.predicted = predict_broadcast(which, bytes, size, *with.measured);
@@ -75,7 +76,7 @@ void print_row(const Broadcasts& with, const std::string& algorithm, std::size_t
        {"predicted_us", m.predicted ? Json(significant(1e6 * *m.predicted)) : Json()}});
 }
 
-// "12.1 (-8%)": the time, and the error of its prediction.
+// Formats the time and the error of its prediction, for example "12.1 (-8%)".
 std::string time_and_error(const Measurement& m) {
   std::string text = fmt::format("{:.1f}", 1e6 * m.seconds);
   if (m.predicted) text += fmt::format(" ({:+.0f}%)", 100 * (*m.predicted / m.seconds - 1));
@@ -106,7 +107,7 @@ bool show_times(const Broadcasts& with, const std::vector<std::string>& algorith
   header.insert(header.end(), algorithms.begin(), algorithms.end());
   Table table(header);
   bool correct = true;
-  std::vector<std::string> rounds;  // of the largest size
+  std::vector<std::string> rounds;  // for the largest size
   const std::vector<std::size_t> sizes = with.sweep.sizes();
   for (const std::size_t bytes : sizes) {
     std::vector<std::string> cells{format_bytes(bytes)};

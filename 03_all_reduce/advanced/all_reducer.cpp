@@ -16,12 +16,13 @@ AllReducer::AllReducer(const Communicator& comm, StepCosts costs)
   if (why_no_shared_memory_.empty()) {
     try {
       shared_.emplace(comm);
-    } catch (const Error& error) {  // on all ranks, or on none
+    } catch (const Error& error) {  // thrown on all ranks or on none
       why_no_shared_memory_ = error.what();
     }
   }
   if (!shared_) costs_.move = nullptr;
-  // Ranks with different plans could run different algorithms and wait for each other forever.
+  // All ranks need one plan: ranks that run different algorithms could wait for each other
+  // forever.
   plan_.emplace(comm.size(), costs_);
   AllReducePlan::Table& table = plan_->table();
   MPI_CHECK(MPI_Bcast(table.data(), sizeof table, MPI_BYTE, 0, comm.get()));

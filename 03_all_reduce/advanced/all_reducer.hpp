@@ -1,6 +1,6 @@
-// What this file adds: an object that a program keeps for all its all-reduces. It owns what the
-// algorithms of one communicator need besides the tensor: shared memory, and a plan that names
-// an algorithm for each size.
+// What this file adds: an object that a program keeps for all its all-reduces. Besides the
+// tensor, the algorithms need shared memory and a plan that names an algorithm for each size.
+// This object owns both for one communicator.
 // Builds on: all algorithms of this lesson, and the cost model that chooses among them.
 #pragma once
 
@@ -22,31 +22,31 @@ class AllReducer {
   // its `costs` and broadcasts it. Shared memory is used if all ranks are on one host.
   explicit AllReducer(const Communicator& comm, StepCosts costs = guessed_costs());
 
-  // Called on all ranks, for better predictions: measures this host's costs for up to
-  // `most_bytes` and updates costs(). Does not change the plan.
+  // Called on all ranks. Measures this host's costs for up to `most_bytes` and updates costs(),
+  // which improves predictions but does not change the plan.
   void measure_costs(std::size_t most_bytes);
 
-  // Called on all ranks with the same shape: a tensor in registered memory, or in ordinary
-  // memory if the ranks share none. Each rank may destroy it at any time, even after this
-  // object.
+  // Called on all ranks with the same shape. Returns a tensor in registered memory, or in
+  // ordinary memory if the ranks share no memory. Each rank may destroy its tensor at any time,
+  // even after this object.
   Tensor allocate(Shape shape);
 
   // Called on all ranks with the same length, op and algorithm. Either all ranks pass the same
   // part of the same registered tensor, or all pass ordinary memory. Afterwards all ranks hold
-  // the same bits (with `mpi`, if MPI ensures it). Throws Error for shared-memory if there is
-  // none.
+  // the same bits (with `mpi`, only if MPI guarantees equal bits). Throws Error if
+  // shared-memory is requested but unavailable.
   template <MpiScalar T>
   void all_reduce(std::span<T> data, ReduceOp op,
                   AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic);
 
-  // The algorithm that runs when `algorithm` is requested. The same on all ranks.
+  // The algorithm that runs when `algorithm` is requested. All ranks get the same answer.
   AllReduceAlgorithm chosen(AllReduceAlgorithm algorithm, std::size_t bytes,
                             bool registered) const;
   // Whether all ranks can access this memory directly.
   bool is_registered(const void* data, std::size_t bytes);
-  // Why there is no shared memory, as a sentence; empty if there is some.
+  // The reason why there is no shared memory, as a sentence; empty if there is shared memory.
   const std::string& why_no_shared_memory() const { return why_no_shared_memory_; }
-  // The cost of a message and, if shared memory is used, of its operations.
+  // The cost of a message and, if shared memory is used, of operations on shared memory.
   const StepCosts& costs() const { return costs_; }
 
  private:

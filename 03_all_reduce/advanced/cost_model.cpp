@@ -30,8 +30,8 @@ double ring(double n, int p, const StepCosts& costs) {
 }
 
 double pipelined_ring(double n, int p, const StepCosts& costs) {
-  // Assumes no overlap, because on one host the same core adds and copies. Across hosts this is
-  // an upper bound.
+  // Assumes no overlap, because on one host the same core adds and copies. Across hosts the
+  // result is an upper bound.
   const auto segments = static_cast<double>(ring_segments(static_cast<std::size_t>(n), p));
   return segments * ring(n / segments, p, costs);
 }
@@ -47,12 +47,12 @@ double rabenseifner(double n, int p, const StepCosts& costs) {
 
 double shared_memory_seconds(double n, int p, const StepCosts& costs, bool registered) {
   if (p == 1) return costs.move(n);
-  // One copy into the slot, and then all p tensors are read.
+  // Each rank copies its tensor into its slot once, and then reads all p tensors.
   if (n <= static_cast<double>(SharedMemoryAllReduce::kSmallBytes)) {
     return costs.barrier + costs.move(n) + costs.move(p * n / 2);
   }
   if (registered) return 2 * costs.barrier + costs.move(n);
-  // A block in the segment stays in the cache. In addition, every number is read from memory
+  // The segment's blocks stay in the cache, but every number must also be read from memory
   // once.
   const auto block = static_cast<double>(shared_memory::kBlockBytes);
   const double blocks = std::ceil(n / block);

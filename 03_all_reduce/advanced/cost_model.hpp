@@ -1,5 +1,5 @@
-// What this file adds: predictions of the time of an all-reduce from the times of its parts.
-// These are pure functions, which send no messages and read no clock.
+// What this file adds: functions that predict the time of an all-reduce from the times of its
+// parts. They are pure functions, which send no messages and read no clock.
 // Look at: predict_all_reduce, where each algorithm is one or two lines: the number of steps,
 // and the bytes in each.
 // Sources: Thakur, Rabenseifner and Gropp (2005), "Optimization of Collective Communication
@@ -16,48 +16,50 @@
 
 namespace dist {
 
-// Seconds as functions of the number of bytes. Functions allow both measured curves and the
-// straight lines of the textbook.
+// Times in seconds as functions of the number of bytes. Such a function can be either a
+// measured curve or a straight line of the textbook.
 struct StepCosts {
-  std::function<double(double)> message;   // one message between one pair, the others idle
-  std::function<double(double)> exchange;  // all ranks send and receive at once: a ring's step
-  std::function<double(double)> reduce;    // adding this many bytes to as many others
-  // Shared memory of one host; if `move` is empty, the ranks have none.
+  std::function<double(double)> message;   // one pair sends a message, others idle
+  std::function<double(double)> exchange;  // all ranks send and receive: a ring's step
+  std::function<double(double)> reduce;    // a rank adds n bytes to n others
+  // Costs of shared memory on one host; if `move` is empty, the ranks share no memory.
   double barrier = 0;
   double segment_block = 0;            // a whole all-reduce of one block through the segment
   std::function<double(double)> move;  // all ranks at once read and write this many bytes
 };
 
-// The textbook's costs: a message takes alpha + n beta, even if others send at the same time;
-// adding takes n gamma.
+// The textbook's costs: a message of n bytes takes alpha + n beta, even if other ranks send at
+// the same time; adding n bytes takes n gamma.
 StepCosts straight_line_costs(double alpha_s, double beta_s_per_byte, double gamma_s_per_byte);
 
-// Typical costs on one host, for when nothing has been measured: 1 us and 10 GB/s for a
-// message, as in lesson 1's alpha_beta; 0.5 us and 20 GB/s for shared memory.
+// Typical costs on one host, for use without measurements: 1 us and 10 GB/s for a message, as
+// in lesson 1's alpha_beta; 0.5 us and 20 GB/s for shared memory.
 StepCosts guessed_costs();
-// The same, with lesson 1's measurements of messages if there are any.
+// Typical costs, but with lesson 1's measured costs of messages if `measured` has them.
 StepCosts step_costs(const std::optional<LinkCost>& measured);
 
-// 10. Seconds for an all-reduce of `bytes` over `ranks` ranks. Empty if the model has no
-// answer: for MPI's own algorithm, for `automatic`, and for shared memory if there is none.
+// 10. The time in seconds of an all-reduce of `bytes` over `ranks` ranks; nullopt if the model
+// has no answer: for MPI's own algorithm, for `automatic`, and for shared memory if there is
+// none.
 std::optional<double> predict_all_reduce(AllReduceAlgorithm algorithm, double bytes, int ranks,
                                          const StepCosts& costs, bool registered);
 
-// The lower bound of any all-reduce: ceil(lg p) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma.
+// A lower bound on the time of any all-reduce:
+// ceil(lg p) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma.
 double lower_bound_seconds(double bytes, int ranks, double alpha_s, double beta_s_per_byte,
                            double gamma_s_per_byte);
 
-// Chooses an algorithm for each size: at each power of two, the fastest by the model. If there
-// is shared memory, a different algorithm is chosen only if it is predicted to be twice as
-// fast. That algorithm's messages are copied through the same memory, so a smaller advantage is
-// more likely to come from a guess or a disturbed measurement.
+// Chooses an algorithm for each size: for each power of two, the fastest according to the
+// model. If there is shared memory, a different algorithm is chosen only if it is predicted to
+// be twice as fast. Messages are copied through shared memory as well, so a smaller predicted
+// advantage is more likely an error in a guess or measurement.
 class AllReducePlan {
  public:
   AllReducePlan(int ranks, const StepCosts& costs);
 
   AllReduceAlgorithm choose(std::size_t bytes, bool registered) const;
 
-  // Plain numbers, so that rank 0 can broadcast its plan.
+  // The plan as plain numbers, which rank 0 can broadcast.
   using Table = std::array<std::array<int, 65>, 2>;
   const Table& table() const { return table_; }
   Table& table() { return table_; }

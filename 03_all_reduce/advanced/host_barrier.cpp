@@ -19,7 +19,8 @@
 namespace dist {
 namespace {
 
-// A rank polls for about 50 us before it goes to sleep, since waking it takes about as long.
+// A rank polls for about 50 us before it goes to sleep, because waking a rank takes about as
+// long.
 constexpr int kLooks = 2000;
 constexpr std::chrono::milliseconds kTick(100);
 
@@ -44,7 +45,7 @@ void futex_wake_all(std::uint32_t& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);
 }
 
-// Whether there are more ranks than cores that they may use.
+// Whether there are more ranks than cores available to them.
 bool more_ranks_than_cores(const Communicator& comm) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -74,7 +75,7 @@ HostBarrier::Bed& HostBarrier::bed() const {
 bool HostBarrier::all_arrived() {
   while (seen_ < size_) {
     const std::uint32_t arrived = Shared(seat(seen_).arrived).load();
-    // Compare the difference, because the count wraps around after 2^32 rounds.
+    // Test the sign of the difference, because the counts wrap around after 2^32 rounds.
     if (static_cast<std::int32_t>(arrived - round_) < 0) return false;
     ++seen_;
   }
@@ -99,9 +100,10 @@ void HostBarrier::wait() {
 
 // No wake-up is lost: a sleeper increments the count of sleepers and then checks the seats once
 // more; the last rank to arrive marks its seat and then checks the count. All ranks see these
-// four operations in one order (sequential consistency), so one of the two sees the other.
+// four operations in the same order (sequential consistency), so at least one of the two ranks
+// sees what the other has written.
 void HostBarrier::sleep_until_all_arrived() {
-  // Without this, a hang report would take the rank for one that computes.
+  // Without this object, a hang report would say that the rank is computing.
   const WaitScope wait("the barrier of the shared-memory all-reduce", comm_);
   const auto begin = Shared(bed().round).load();
   Shared(bed().sleepers).fetch_add(1);

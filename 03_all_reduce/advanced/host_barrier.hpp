@@ -17,39 +17,40 @@ namespace dist {
 class HostBarrier {
  public:
   // Called on all ranks of `comm`, which must all be on one host. `comm` must outlive this
-  // object. A rank gives up after waiting for the others for `limit`. Time in which a process
-  // was suspended or in a debugger does not count.
+  // object. A rank that has waited `limit` for the others gives up. The time for which a
+  // process was suspended or stopped in a debugger does not count.
   explicit HostBarrier(const Communicator& comm,
                        std::chrono::milliseconds limit = std::chrono::seconds(120));
 
-  // Called on all ranks: returns when all have called it and everything they wrote to shared
-  // memory before is visible. After the limit it throws an Error that names the missing ranks.
+  // Called on all ranks: returns once all ranks have called it and all their earlier writes to
+  // shared memory are visible. After the limit it throws an Error that names the missing ranks.
   void wait();
 
   // Describes a rank's call. Ranks with different calls would misread each other's numbers.
   struct Call {
     std::uint64_t bytes;
-    std::uint64_t place;  // 0: ordinary memory; else a number that identifies registered memory
+    std::uint64_t place;  // identifies registered memory; 0 for ordinary memory
     std::uint32_t op;
     std::uint32_t type;
     bool operator==(const Call&) const = default;
   };
-  // Like wait(), but throws an Error on all ranks if their calls are not equal.
+  // Like wait(), but throws an Error on all ranks if they pass different calls.
   void meet(const Call& call);
 
-  // More ranks than cores: a rank that polls keeps another rank from running.
+  // Whether there are more ranks than cores, so that a polling rank keeps another from running.
   bool crowded() const { return crowded_; }
 
  private:
-  // Each rank writes only to its own cache line, so no write invalidates a line that a
-  // different rank writes to.
+  // Each rank writes only to its own cache line, so its writes never invalidate a line to which
+  // another rank writes.
   struct alignas(64) Seat {
     std::uint32_t arrived;
-    // Two, used alternately: a fast rank may already be in its next call while a slow one reads
-    // this one. It cannot be two calls ahead, because the next call waits for the slow rank.
+    // The two elements are used alternately: a fast rank may already be in its next call while
+    // a slow rank reads the current one. No rank can be two calls ahead, because the next call
+    // waits for the slow rank.
     std::array<Call, 2> calls;
   };
-  // Ranks that sleep wait on this.
+  // Sleeping ranks wait on this struct's `round`.
   struct alignas(64) Bed {
     std::uint32_t round;
     std::uint32_t sleepers;

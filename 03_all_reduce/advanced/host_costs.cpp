@@ -18,7 +18,8 @@ struct Point {
   double seconds;
 };
 
-// Interpolates seconds between the measured points; beyond the ends, uses the outermost rate.
+// Returns a function that interpolates seconds between the measured points. Beyond the ends, it
+// uses the outermost point's rate.
 std::function<double(double)> through(std::vector<Point> points) {
   return [points = std::move(points)](double bytes) {
     if (bytes <= points.front().bytes) {
@@ -34,9 +35,9 @@ std::function<double(double)> through(std::vector<Point> points) {
   };
 }
 
-// The fastest of `runs` runs in seconds, where a run takes as long as its slowest rank. Other
-// work on the machine can only add time, so this run was the least disturbed. The same on all
-// ranks.
+// The time of the fastest of `runs` runs in seconds, where a run takes as long as its slowest
+// rank. Other work on the machine can only add time, so the fastest run was the least
+// disturbed. All ranks get the same answer.
 template <class Operation>
 double least_of_slowest(const Communicator& comm, int runs, Operation operation) {
   double least = std::numeric_limits<double>::infinity();
@@ -47,14 +48,14 @@ double least_of_slowest(const Communicator& comm, int runs, Operation operation)
   return least;
 }
 
-// operation(count) for 4 KiB, 16 KiB, ... up to most_bytes, on all ranks at once.
+// Measures operation(count) for 4 KiB, 16 KiB, ... up to most_bytes, on all ranks at once.
 template <class Operation>
 std::function<double(double)> curve(const Communicator& comm, std::size_t most_bytes,
                                     Operation operation) {
   constexpr double kSampleSeconds = 50e-6;
   std::vector<Point> points;
   for (std::size_t bytes = 4096; bytes <= std::max<std::size_t>(most_bytes, 4096); bytes *= 4) {
-    // A sample repeats small sizes several times, because reading the clock takes 30 ns.
+    // For small sizes, a sample repeats the operation, because reading the clock takes 30 ns.
     const double guess = static_cast<double>(bytes) / 10e9;
     const int times = std::max(1, static_cast<int>(kSampleSeconds / guess));
     const double seconds = least_of_slowest(comm, bytes < (4U << 20) ? 7 : 3, [&] {
@@ -74,13 +75,13 @@ void measure_host_costs(const Communicator& comm, SharedMemoryAllReduce* shared,
   const Buffer<float> b(count, Device{});
   fill_tracer_numbers({a.data(), count}, 1);
   fill_tracer_numbers({b.data(), count}, 2);
-  // Use the maximum, because repeated sums would grow to infinity.
+  // The operation is the maximum, because repeated sums would grow to infinity.
   costs.reduce = curve(comm, most_bytes, [&](std::size_t n) {
     accumulate<float>(ReduceOp::max, {a.data(), n}, {b.data(), n});
   });
   if (shared == nullptr) return;
-  // The loop of reduce_in_place with two tensors of this rank: reads n bytes and writes n
-  // bytes, and bypasses the caches from the same size on.
+  // Runs the loop of reduce_in_place on two tensors of this rank. Like reduce_in_place, it
+  // reads n bytes, writes n bytes, and bypasses the caches for large n.
   costs.move = curve(comm, most_bytes, [&](std::size_t n) {
     const std::array<const std::byte*, 2> sources{reinterpret_cast<const std::byte*>(a.data()),
                                                   reinterpret_cast<const std::byte*>(b.data())};
@@ -95,8 +96,8 @@ void measure_host_costs(const Communicator& comm, SharedMemoryAllReduce* shared,
                                      for (int i = 0; i < kTimes; ++i) shared->barrier();
                                    }) /
                   kTimes;
-  // Here numbers move between cores, which a loop on one core cannot show, so this measures the
-  // real all-reduce.
+  // A block's numbers move between cores, which a loop on one core cannot imitate, so this code
+  // measures the real all-reduce.
   constexpr std::size_t kBlock = shared_memory::kBlockBytes / sizeof(float);
   Buffer<float> block(kBlock, Device{});
   fill_tracer_numbers({block.data(), kBlock}, comm.rank());

@@ -22,8 +22,8 @@
 namespace dist {
 namespace {
 
-// Where to find a rank's piece, and how to verify that it is the right one: in a container with
-// its own /proc, the same process number may belong to a different process.
+// The location of a rank's piece, and data to verify that it is the right piece: in a container
+// with its own /proc, the process number may belong to a different process.
 struct Address {
   std::int64_t process;
   std::int64_t file;
@@ -45,8 +45,8 @@ class File {
   int descriptor_;
 };
 
-// Called on all ranks: throws the same Error on all of them if any rank has a problem (an
-// errno).
+// Called on all ranks. If `problem` (an errno) is nonzero on any rank, throws the same Error on
+// all ranks.
 void throw_together(const Communicator& comm, int problem, const std::string& what) {
   std::vector<int> problems(static_cast<std::size_t>(comm.size()));
   MPI_CHECK(MPI_Allgather(&problem, 1, MPI_INT, problems.data(), 1, MPI_INT, comm.get()));
@@ -58,7 +58,7 @@ void throw_together(const Communicator& comm, int problem, const std::string& wh
   }
 }
 
-// Bytes that this host can still provide without swapping, by Linux's own estimate.
+// The number of bytes that this host can still provide without swapping, as Linux estimates it.
 std::uint64_t available_bytes() {
   std::ifstream file("/proc/meminfo");
   std::string name;
@@ -87,11 +87,11 @@ void HostMemory::Unmap::operator()(std::byte* begin) const {
 
 HostMemory::Piece HostMemory::map(int file, std::size_t bytes) {
   if (file < 0) return {nullptr, Unmap{bytes}};
-  // MAP_POPULATE takes the page faults now instead of in the first all-reduce.
+  // MAP_POPULATE causes the page faults now rather than in the first all-reduce.
   void* begin =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
   if (begin == MAP_FAILED) return {nullptr, Unmap{bytes}};
-  ::madvise(begin, bytes, MADV_HUGEPAGE);  // only a hint, harmless if unsupported
+  ::madvise(begin, bytes, MADV_HUGEPAGE);  // a hint, ignored if unsupported
   return {static_cast<std::byte*>(begin), Unmap{bytes}};
 }
 
@@ -100,9 +100,9 @@ HostMemory::HostMemory(const Communicator& comm, std::size_t bytes)
   const std::string asked = fmt::format("share {} bytes of memory", bytes);
   int problem = 0;
   const File mine(::memfd_create("all-reduce", MFD_CLOEXEC));
-  // A lack of memory must be an error here and not a bus error at the first access, so this
-  // uses fallocate instead of ftruncate. Even fallocate may grant more than there is, after
-  // which Linux kills a process, so check the available memory first.
+  // Insufficient memory must cause an error here rather than a bus error at the first access,
+  // so this code uses fallocate instead of ftruncate. Because even fallocate may grant more
+  // memory than exists, after which Linux kills a process, check the available memory first.
   const bool too_much = bytes_ > available_bytes() / static_cast<std::uint64_t>(comm.size());
   Piece piece{nullptr, Unmap{bytes_}};
   struct stat status {};
@@ -137,7 +137,8 @@ HostMemory::HostMemory(const Communicator& comm, std::size_t bytes)
       problem = ENOENT;
     }
   }
-  // No rank may close its file before this point, because the others open it by its number.
+  // No rank may close its file before this point, because the others open the file by its
+  // number.
   throw_together(comm, problem, asked + " with the others");
 }
 

@@ -1,9 +1,10 @@
 // What this file adds: memory that all ranks of one host share. Each rank contributes a piece
 // and accesses every other rank's piece through a plain pointer: a store replaces a message.
-// Look at: the memory has no name. The pieces come from memfd_create, and peers open them
-// through /proc/PID/fd. So a killed job leaves no file in /dev/shm, and a container's limit of
-// 64 MiB on /dev/shm does not apply. (MPI_Win_allocate_shared offers similar memory, from a
-// file in a session folder, but freeing it is a collective call.)
+// Look at: the constructor, which creates memory without a name. The pieces come from
+// memfd_create, and peers open them through /proc/PID/fd. A killed job therefore leaves no file
+// in /dev/shm, and a container's 64 MiB limit on /dev/shm does not apply.
+// (MPI_Win_allocate_shared offers similar memory, but in a file in a session folder, and
+// freeing it is a collective call.)
 #pragma once
 
 #include "common/communicator.hpp"
@@ -15,18 +16,19 @@
 
 namespace dist {
 
-// Why these ranks cannot share memory, as a sentence; empty if they are all on one host. Sends
-// no messages; the answer is the same on all ranks.
+// The reason why these ranks cannot share memory, as a sentence; empty if they are all on one
+// host. Sends no messages; all ranks get the same answer.
 std::string why_no_host_memory(const Communicator& comm);
-// For checking a command line: throws Error("--flag: shared-memory: why not").
+// Checks a command line: if the ranks cannot share memory, throws an Error that names the flag
+// and the reason.
 void require_host_memory(const std::string& flag, const Communicator& comm);
 
-// The destructor unmaps the memory. Each rank may do so at any time; the memory itself exists
-// until the last rank has unmapped it.
+// The destructor unmaps the memory. Each rank may destroy its object at any time; the memory
+// itself exists until the last rank has unmapped it.
 class HostMemory {
  public:
   // Called on all ranks of `comm`, which must be on one host. Allocates `bytes` zeroed bytes
-  // per rank, aligned to a page. Throws Error on all ranks if one of them cannot get its piece.
+  // per rank, aligned to a page. Throws Error on all ranks if any rank cannot get its piece.
   HostMemory(const Communicator& comm, std::size_t bytes);
   HostMemory(HostMemory&&) noexcept = default;
   HostMemory& operator=(HostMemory&&) noexcept = default;

@@ -1,9 +1,9 @@
 // What this file adds: the ring with its chunks cut into segments, so that one segment travels
 // while the previous one is added up.
 // Builds on: 01, isend and irecv; the ring.
-// Look at: post(). It starts the next segment before the current one has arrived, which
-// requires non-blocking calls. What is sent in step s must have been added up in step s - 1, so
-// nothing can overlap if a chunk is a single segment.
+// Look at: post(). It starts the next segment's transfer before the current segment has
+// arrived, which requires non-blocking calls. Data sent in step s must have been added up in
+// step s - 1, so a chunk of a single segment allows no overlap.
 #pragma once
 
 #include "03_all_reduce/ring.hpp"
@@ -17,12 +17,12 @@
 
 namespace dist {
 
-// Large enough that latency is a small part of a segment's time, and small enough that the
-// segment is still in the second-level cache when it is added up.
+// This size is large enough that latency is a small part of a segment's time, and small enough
+// that a segment is still in the second-level cache when it is added up.
 constexpr std::size_t kRingSegmentBytes = 128 * 1024;
 
-// Segments per chunk. It is computed from the longest chunk, so that all ranks agree. At least
-// 1, so that an empty tensor sends as many messages as in the plain ring.
+// The number of segments per chunk, computed from the longest chunk so that all ranks agree. It
+// is at least 1, so that an empty tensor needs as many messages as in the plain ring.
 inline std::size_t ring_segments(std::size_t bytes, int ranks) {
   const std::size_t chunk =
       (bytes + static_cast<std::size_t>(ranks) - 1) / static_cast<std::size_t>(ranks);
@@ -33,8 +33,8 @@ inline std::size_t ring_segments(std::size_t bytes, int ranks) {
 // the same bits. Sends 2 (size - 1) ring_segments(...) messages per rank.
 //
 // Both halves of the ring form one sequence of 2 (size - 1) steps: in step s a rank sends chunk
-// rank-1-s and receives chunk rank-2-s, modulo size. In the first size - 1 steps, chunks that
-// arrive are added up; after that they are finished and only stored.
+// rank-1-s and receives chunk rank-2-s, modulo size. In the first size - 1 steps, arriving
+// chunks are added up; later chunks are finished and only stored.
 template <MpiScalar T>
 void all_reduce_pipelined_ring(const Communicator& comm, std::span<T> data, ReduceOp op) {
   const int size = comm.size();
@@ -49,7 +49,7 @@ void all_reduce_pipelined_ring(const Communicator& comm, std::span<T> data, Redu
   const std::size_t longest =
       chunk_range(chunk_range(data.size(), size, 0).count, segments, 0).count;
   std::vector<T> spare_memory(2 * longest);
-  // Transfer i is segment i % segments of step i / segments.
+  // Transfer i carries segment i % segments of step i / segments.
   const auto arrives = [&](int i) {
     return segment(comm.rank() - 2 - i / segments, i % segments);
   };
@@ -66,7 +66,7 @@ void all_reduce_pipelined_ring(const Communicator& comm, std::span<T> data, Redu
   };
   std::array<std::optional<Transfer>, 2> under_way;
   const auto post = [&](int i) {
-    // The receive comes first, since a message that finds its receive posted needs no extra
+    // Post the receive first, because a message whose receive is already posted needs no extra
     // copy.
     Request in = irecv<T>(comm, lands(i), comm.left());
     Request out =

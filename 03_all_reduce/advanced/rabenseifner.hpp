@@ -1,9 +1,10 @@
-// What this file adds: the ring's number of bytes in 2 log2(size) messages instead of
-// 2 (size - 1). It has the ring's two parts, reduce-scatter and all-gather, but exchanges with
-// the partners of recursive doubling.
+// What this file adds: an all-reduce that sends as many bytes as the ring, but in 2 log2(size)
+// messages instead of 2 (size - 1). It has the ring's two parts, reduce-scatter and all-gather,
+// but each rank has the same partners as in recursive doubling.
 // Builds on: recursive_doubling's Seats; the ring's chunk_range.
-// Look at: the two loops. In each round of the first, a seat gives away the half of its range
-// that its partner will finish. The second makes the same exchanges in reverse order.
+// Look at: the two loops. In each round of the first loop, a seat gives away the half of its
+// range that its partner will finish. The second loop exchanges with the same partners in
+// reverse order.
 // Source: Rabenseifner, "Optimization of Collective Reduction Operations" (2004).
 #pragma once
 

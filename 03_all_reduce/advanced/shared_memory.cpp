@@ -14,7 +14,7 @@ SharedMemoryAllReduce::SharedMemoryAllReduce(const Communicator& comm,
 std::shared_ptr<std::byte> SharedMemoryAllReduce::allocate(const Communicator& comm,
                                                            std::size_t bytes) {
   const auto owner = std::make_shared<Registered>(HostMemory(comm, bytes), next_number_);
-  // Numbers are spaced like addresses, so that number + offset is unique.
+  // Numbers are as far apart as addresses, so that each number + offset is unique.
   next_number_ += owner->memory.bytes();
   std::byte* const begin = owner->memory.of(rank_);
   registered_[begin] = owner;
@@ -28,7 +28,7 @@ SharedMemoryAllReduce::Place SharedMemoryAllReduce::find(const void* data, std::
   const auto found = std::prev(after);
   const std::shared_ptr<Registered> owner = found->second.lock();
   if (!owner) {
-    // This rank has freed it, so the address may now belong to something else.
+    // This rank has freed the memory, so the address may now belong to something else.
     registered_.erase(found);
     return find(data, bytes);
   }

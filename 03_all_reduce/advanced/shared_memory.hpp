@@ -1,12 +1,12 @@
 // What this file adds: an all-reduce for the ranks of one host that takes about as long as one
-// memcpy. It sends no messages: every rank adds up its slice of the tensor from all ranks'
-// memory, in rank order, and writes the result to all of them.
+// memcpy. It sends no messages: every rank adds up its slice of all ranks' tensors, in rank
+// order, and writes the result to all ranks' memory.
 // Builds on: host_memory, host_barrier; the ring's chunk_range and accumulate.
-// Look at: reduce_in_place. It reads and writes every number once, and needs two barriers.
+// Look at: reduce_in_place. It reads and writes every number once and needs two barriers.
 //
-// All ranks can access memory from allocate(), so it is reduced in place. NCCL calls such
-// buffers registered. Other memory is copied through a shared-memory segment, block by block,
-// which costs an extra copy in each direction.
+// All ranks can access memory from allocate(), so such memory is reduced in place. NCCL calls
+// such buffers registered. Other memory is copied through a shared-memory segment, block by
+// block, which costs an extra copy in each direction.
 #pragma once
 
 #include "03_all_reduce/advanced/host_barrier.hpp"
@@ -31,8 +31,8 @@ class SharedMemoryAllReduce {
   explicit SharedMemoryAllReduce(const Communicator& comm,
                                  std::chrono::milliseconds limit = std::chrono::seconds(120));
 
-  // Called on all ranks with the same size: memory that is reduced in place, as a whole or in
-  // part. Each rank may free it at any time, even after this object.
+  // Called on all ranks with the same size. Returns memory that can be reduced in place, as a
+  // whole or in part. Each rank may free its memory at any time, even after this object.
   std::shared_ptr<std::byte> allocate(const Communicator& comm, std::size_t bytes);
 
   // Called on all ranks with the same length and op. Either all ranks pass the same part of the
@@ -44,7 +44,7 @@ class SharedMemoryAllReduce {
   bool is_registered(const void* data, std::size_t bytes) {
     return find(data, bytes).owner != nullptr;
   }
-  // Called on all ranks; returns when all have called it.
+  // Called on all ranks; returns once all ranks have called it.
   void barrier() { barrier_.wait(); }
 
   // Up to this size, data goes through the small slots, with one barrier instead of two.
@@ -55,7 +55,8 @@ class SharedMemoryAllReduce {
     HostMemory memory;
     std::uint64_t number;
   };
-  // Where a part of an allocation is, on every rank. Without an owner, it is ordinary memory.
+  // The location of a part of an allocation on every rank. A place without an owner is in
+  // ordinary memory.
   struct Place {
     std::shared_ptr<Registered> owner;
     std::size_t offset = 0;
@@ -76,9 +77,9 @@ class SharedMemoryAllReduce {
   HostMemory segment_;
   std::uint64_t small_calls_ = 0;
   std::uint64_t next_number_ = 1;
-  // Keyed by the beginning of each allocation. Freed ones stay until they are looked up.
+  // The key is the beginning of an allocation. Freed allocations stay until they are looked up.
   std::map<const std::byte*, std::weak_ptr<Registered>> registered_;
-  // One per rank; members, so that calls need not allocate them.
+  // One pointer per rank. These are members so that calls need not allocate them.
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> targets_;
 };
@@ -101,10 +102,10 @@ void SharedMemoryAllReduce::all_reduce(std::span<T> data, ReduceOp op) {
   }
 }
 
-// Every rank publishes its numbers and adds up those of all ranks. That is more work than
-// necessary, but needs only one barrier. Calls use the two slots alternately: before a rank
-// writes to a slot again, it has met all ranks in the call in between, so all have left the
-// call that used this slot.
+// Every rank publishes its numbers and adds up all ranks' numbers. Adding on every rank is
+// redundant, but needs only one barrier. Calls use the two slots alternately: before a rank
+// writes to a slot again, it has met all ranks in the call in between, so all ranks have left
+// the call that last used the slot.
 template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
                                          const HostBarrier::Call& call) {
@@ -135,8 +136,7 @@ void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t coun
   barrier_.wait();  // all results have been written
 }
 
-// The tensor goes through the segment in blocks, each in three stages with barriers between
-// them:
+// The tensor passes through the segment in blocks, each in three stages separated by barriers:
 //
 //   show:    the others' slices of my numbers -> my segment, `in`
 //   reduce:  my slice, from my numbers and the others' segments -> my numbers and my segment,

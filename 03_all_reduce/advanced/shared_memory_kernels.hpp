@@ -1,4 +1,4 @@
-// The inner loops of shared_memory.hpp: add up many sources and write to many targets.
+// The inner loops of shared_memory.hpp, which add up many sources and write to many targets.
 #pragma once
 
 #include "03_all_reduce/ring.hpp"
@@ -17,16 +17,17 @@ namespace dist {
 namespace shared_memory {
 
 constexpr std::size_t kCacheLine = 64;
-// A tile is added up in the first-level cache and then written out.
+// The size of a tile, which is added up in the first-level cache and then written out.
 constexpr std::size_t kTileBytes = 4096;
-// From this size on, results bypass the caches. In the caches they would evict each other, and
-// an ordinary store reads a line from memory before it writes to it.
+// From this size on, results bypass the caches. In the caches, large results would evict each
+// other, and an ordinary store first reads the line from memory.
 constexpr std::size_t kStreamBytes = 8U << 20;
-// A block of the segment. Two blocks in and two out fit into a second-level cache of 1 MiB.
+// The size of a segment's block. Two blocks in and two out fit into a second-level cache of
+// 1 MiB.
 constexpr std::size_t kBlockBytes = 128 * 1024;
 
-// Rank r's slice of `count` elements: whole cache lines, so that no two ranks write to the same
-// line.
+// Rank r's slice of `count` elements. It consists of whole cache lines, so that no two ranks
+// write to the same line.
 template <class T>
 ChunkRange slice(std::size_t count, int size, int rank) {
   constexpr std::size_t kPerLine = kCacheLine / sizeof(T);
@@ -36,7 +37,7 @@ ChunkRange slice(std::size_t count, int size, int rank) {
   return {begin, end - begin};
 }
 
-// out = a (op) b, with the result that accumulate(op, a, b) would leave in a.
+// Sets `out` to a (op) b, the result that accumulate(op, a, b) would leave in a.
 template <MpiScalar T>
 void combine(ReduceOp op, T* out, const T* a, const T* b, std::size_t count) {
   if (op == ReduceOp::max) {
@@ -81,7 +82,7 @@ inline void stream_fence() {
 }
 
 // Reduces `sources`, in their order, into all `targets`; each has `count` elements of T. A
-// target may be one of the sources, but must not overlap a source partially.
+// target may be one of the sources, but must not partially overlap a source.
 template <MpiScalar T>
 void reduce(ReduceOp op, std::span<const std::byte* const> sources,
             std::span<std::byte* const> targets, std::size_t count, bool past_caches) {

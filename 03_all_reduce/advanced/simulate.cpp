@@ -9,19 +9,20 @@
 namespace dist {
 namespace {
 
-// One clock per rank: the time at which it has finished everything so far.
+// One clock per rank, which shows when the rank has finished all its steps so far.
 class Clocks {
  public:
   explicit Clocks(const Machine& machine)
       : machine_(machine), now_(static_cast<std::size_t>(machine.ranks), 0.0) {}
 
-  // A message, after which the receiver adds `added` bytes.
+  // Simulates a message, after which the receiver adds `added` bytes.
   void message(int from, int to, double bytes, double added) {
     const double end = std::max(at(from), at(to)) + machine_.message_seconds(from, to, bytes);
     at(from) = end;
     at(to) = end + added * machine_.gamma_s_per_byte;
   }
-  // Messages in both directions at once, after which both ranks add.
+  // Simulates simultaneous messages in both directions, after which both ranks add `added`
+  // bytes.
   void exchange(int one, int other, double bytes, double added) {
     const double end = std::max(at(one), at(other)) +
                        machine_.message_seconds(one, other, bytes) +
@@ -37,12 +38,12 @@ class Clocks {
   std::vector<double> now_;
 };
 
-// 2 (size - 1) steps around the ring. In each, a rank waits for its left neighbour's message to
-// arrive and for its own to be sent.
+// Simulates 2 (size - 1) steps around the ring. In each step, a rank waits for its left
+// neighbour's message to arrive and for its own message to be sent.
 //
-// All full hosts behave the same, and so do the clocks of their ranks. So only the first host
-// is simulated, with its last rank as the left neighbour of its first. If the last host is not
-// full, every rank is simulated.
+// All full hosts behave alike, so corresponding ranks have equal clocks. It is therefore enough
+// to simulate the first host, with its last rank as the left neighbour of its first rank. If
+// the last host is not full, every rank is simulated.
 double play_ring(const Machine& machine, double bytes) {
   const int size = machine.ranks;
   if (size == 1) return 0;
@@ -71,7 +72,7 @@ double play_ring(const Machine& machine, double bytes) {
   return *std::max_element(now.begin(), now.end());
 }
 
-// Binomial trees: a reduction to rank 0, then a broadcast from it.
+// Simulates binomial trees: a reduction to rank 0, then a broadcast from rank 0.
 double play_tree(const Machine& machine, double bytes) {
   Clocks clocks(machine);
   int top = 1;
@@ -130,7 +131,7 @@ double play_two_level(const Machine& machine, double bytes) {
     throw Error("two-level: the ranks must fill whole hosts");
   }
   const double share = bytes / inside;
-  // Within a host all links of the ring are the same, and so are all clocks.
+  // Within a host, all links of the ring are equal, and so are all clocks.
   const double step = machine.within.alpha_s + share * machine.within.beta_s_per_byte;
   const double scatter = (inside - 1) * (step + share * machine.gamma_s_per_byte);
   const double gather = (inside - 1) * step;

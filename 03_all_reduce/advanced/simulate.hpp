@@ -1,8 +1,9 @@
-// What this file adds: all-reduces on machines that you do not have. Every rank has a clock,
-// and every step of an algorithm advances it: a message starts when both its ends are free.
-// Builds on: the cost model, whose closed formulas for the simple cases are used by the tests.
+// What this file adds: a simulation of all-reduces on machines that you do not have. Every rank
+// has a clock, which advances with every step of an algorithm: a message starts when both its
+// sender and its receiver are free.
+// Builds on: the cost model, with whose formulas the tests compare the simple cases.
 // Look at: Machine::message_seconds, which distinguishes links within a host from links between
-// hosts, and play_ring, which simulates one host on behalf of all.
+// hosts, and play_ring, which simulates one host to represent all hosts.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ struct LinkLine {
 struct Machine {
   int ranks;
   int per_host;
-  LinkLine within;   // two ranks of one host
-  LinkLine between;  // two ranks of different hosts
+  LinkLine within;   // between two ranks on one host
+  LinkLine between;  // between ranks on different hosts
   double gamma_s_per_byte;
 
   double message_seconds(int from, int to, double bytes) const;
@@ -34,9 +35,9 @@ constexpr SimulatedAlgorithm kSimulated[] = {SimulatedAlgorithm::ring, Simulated
                                              SimulatedAlgorithm::two_level};
 std::string to_string(SimulatedAlgorithm algorithm);
 
-// Seconds until the last rank has the result. two_level is a ring reduce-scatter within each
-// host, Rabenseifner's all-reduce of each share across hosts, and a ring all-gather within each
-// host. It needs full hosts: per_host divides ranks.
+// The time in seconds until the last rank has the result. two_level is a ring reduce-scatter
+// within each host, Rabenseifner's all-reduce of each share across hosts, and a ring all-gather
+// within each host. It needs full hosts: per_host must divide ranks.
 double simulate_all_reduce(SimulatedAlgorithm algorithm, const Machine& machine, double bytes);
 
 }  // namespace dist

@@ -4,14 +4,15 @@
 // Predict: the three algorithms add up the same random numbers. How many of 4096 sums differ
 //          between two algorithms? How many differ between two ranks that use the same
 //          algorithm?
-// You see: between algorithms, about a third differ on 4 ranks: most by one unit in the last
-//          place (ULP), a few by hundreds, where shares of opposite signs cancel. With the same
-//          algorithm, no two ranks differ: all have the same hash.
+// You see: on 4 ranks, about a third of the sums differ between two algorithms: most by one
+//          unit in the last place (ULP), and a few, in which shares of opposite signs cancel,
+//          by hundreds. With one algorithm, all ranks have the same hash.
 // Why:     float addition is commutative but not associative: (a + b) + c is rounded
-//          differently from a + (b + c). The ring adds each chunk in its own order, but on one
-//          rank, and then copies it. In recursive doubling, both partners add the same two
-//          numbers. On 2 ranks every algorithm computes a + b, so nothing differs. On 3 ranks,
-//          recursive doubling adds in the same order as the naive algorithm.
+//          differently from a + (b + c). The ring adds up each chunk in a different order, but
+//          on only one rank, and then copies the result. In recursive doubling, both partners
+//          add the same two numbers. On 2 ranks every algorithm computes a + b, so nothing
+//          differs. On 3 ranks, recursive doubling adds in the same order as the naive
+//          algorithm.
 // In the wild: NVIDIA/nccl#855 asks whether all GPUs get the same sum. In pmodels/mpich#6538,
 //          an algorithm of MPICH gave the ranks different sums.
 #include "02_broadcast/fingerprint.hpp"

@@ -1,12 +1,12 @@
 // Belief:  a test on a tensor of ones is enough: if every element is N, the ring is right.
-// Predict: a ring's first message is chunk r instead of chunk r-1. Does a test with ones
-//          notice? Does a test with numbers that show their origin?
+// Predict: a ring's first message is chunk r instead of chunk r-1. Does a test with ones notice
+//          the mistake? Does a test with numbers that show their origin?
 // You see: ones PASS, tracer numbers FAIL in every element. In chunk 0, rank 1's share is
 //          replaced by rank 1's share of chunk 1. Tracer numbers grow by 1 per element and a
 //          chunk has 4 elements, so element 0 is too large by 4.
 // Why:     before the first step every chunk holds one share, so with ones all chunks are
-//          equal and the wrong one does no harm. Only data that differ in every place and on
-//          every rank reveal the mistake.
+//          equal and a wrong chunk does no harm. Only data that differ in every position and
+//          on every rank reveal the mistake.
 // In the wild: the ring of PyTorch's tutorial sent buffers of zeros for years
 //          (pytorch/pytorch#31572). The test of baidu-allreduce uses 1.0 everywhere.
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -55,9 +55,9 @@ std::size_t wrong_on_all_ranks(const Communicator& comm, std::span<const float> 
   return wrong;
 }
 
-// The ranks whose share is missing in `chunk`; the same on all ranks. In each run only one rank
-// contributes a number other than zero, so this works for any number of ranks, unlike the
-// lesson's picture, in which each rank has a digit.
+// Returns the ranks whose share is missing in `chunk`; all ranks get the same answer. In each
+// run only one rank contributes nonzero numbers, so this method works for any number of ranks,
+// unlike the lesson's picture, which has one digit per rank.
 std::vector<int> missing_in(const Communicator& comm, int chunk) {
   std::vector<int> missing;
   for (int suspect = 0; suspect < comm.size(); ++suspect) {

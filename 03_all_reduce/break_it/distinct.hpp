@@ -1,4 +1,4 @@
-// Counts the different values over all ranks, to tell whether all ranks hold the same.
+// Counts the distinct values over all ranks, to tell whether all ranks hold the same value.
 #pragma once
 
 #include "03_all_reduce/ring.hpp"
@@ -8,7 +8,7 @@
 
 namespace dist {
 
-// Called on all ranks; the same number on all.
+// Called on all ranks; all get the same number.
 inline std::size_t count_distinct(const Communicator& comm, std::uint64_t mine) {
   std::vector<std::uint64_t> all(static_cast<std::size_t>(comm.size()));
   all[static_cast<std::size_t>(comm.rank())] = mine;

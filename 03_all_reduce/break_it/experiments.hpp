@@ -1,4 +1,5 @@
-// The experiments of lesson 3, each in a file of its own: build/bin/broken/all_reduce NAME.
+// The experiments of lesson 3, each in its own file. Run one with build/bin/broken/all_reduce
+// NAME.
 #pragma once
 
 #include "common/program.hpp"
@@ -15,7 +16,8 @@ bool break_association(const Program& program);
 bool break_no_group(const Program& program);
 bool break_wrong_stream(const Program& program);
 
-// On two ranks a ring of whole tensors sends the right number of bytes, and a + b is b + a.
+// Two ranks do not suffice: a ring of whole tensors then sends the right number of bytes, and
+// a + b is b + a.
 inline constexpr int kFewestForARing = 3;
 
 }  // namespace dist

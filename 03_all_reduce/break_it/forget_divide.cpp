@@ -3,9 +3,9 @@
 // Predict: the learning rate is 0.6, and the optimum is the middle of all ranks' targets. With
 //          the average, ten steps leave 0.4^10 of the distance. What do they leave with the
 //          sum?
-// You see: the first step is N times as long, and training goes exactly as with the average at
-//          N times the learning rate. On 2 ranks it converges faster (each step leaves 0.2 of
-//          the distance). On 4 ranks it diverges (each step makes the distance 1.4 times as
+// You see: the first step is N times as long, and training proceeds exactly as with the average
+//          and N times the learning rate. On 2 ranks it converges faster (each step leaves 0.2
+//          of the distance). On 4 ranks it diverges (each step makes the distance 1.4 times as
 //          long).
 // Why:     sum = N * average, so the effective learning rate is N * lr. A rate tuned for one
 //          number of ranks is wrong for every other.
@@ -26,12 +26,12 @@ constexpr int kSteps = 10;
 
 struct Descent {
   double first_step = 0;
-  double left = 0;  // the part of the distance that is left after all steps
+  double left = 0;  // the fraction of the distance left after all steps
 };
 
-// Every rank pulls the only parameter towards its own target, the rank's number. The loss is
-// half the squared distance, and the gradient is the distance. The mean loss is smallest in the
-// middle of all targets.
+// Every rank pulls the only parameter towards its own target, which is the rank's number. The
+// loss is half the squared distance to the target, so the gradient is the distance. The mean
+// loss is smallest in the middle of all targets.
 Descent descend(const Communicator& comm, ReduceOp op, double rate) {
   const double middle = (comm.size() - 1) / 2.0;
   double parameter = middle + 1;
@@ -72,7 +72,7 @@ bool break_forget_divide(const Program& program) {
                        {"left_average", significant(average.left)},
                        {"left_sum", significant(sum.left)},
                        {"left_average_at_n_times_the_rate", significant(faster.left)}});
-  // The two are rounded differently, because the average divides.
+  // Sum and average are rounded differently, because only the average multiplies by 1/N.
   const double rounding = 1e-9 * std::max(1.0, faster.left);
   return std::abs(ratio - size) < 1e-9 && std::abs(sum.left - faster.left) < rounding &&
          sum.left != average.left;

@@ -1,13 +1,13 @@
 // Belief:  a ring that gives the right sum is a ring all-reduce.
-// Predict: every rank passes whole tensors to the right, N-1 times, and adds up those that
-//          arrive. The sum is right. How many bytes does a rank send? Do all ranks hold the
+// Predict: every rank passes whole tensors to the right, N-1 times, and adds up those that it
+//          receives. The sum is right. How many bytes does a rank send? Do all ranks hold the
 //          same bits?
 // You see: values PASS, bytes FAIL: each rank sends (N-1) S, but the ring in chunks only 2
 //          (N-1)/N S. That is twice as much on 4 ranks, and 32 times as much on 64. If sums are
 //          rounded, the ranks also end with different bits.
 // Why:     passing whole tensors around is an all-gather of all tensors. Every rank adds them
-//          up on its own, in its own order. A chunk is added up only once, on one rank. On 2
-//          ranks both rings send S, so a test there sees no difference.
+//          up on its own, in its own order. In the lesson's ring, each chunk is added up only
+//          once, on one rank. On 2 ranks both rings send S, so a test there sees no difference.
 // In the wild: callummcdougall/ARENA_3.0#407; pytorch/pytorch#31572.
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/fingerprint.hpp"
@@ -43,7 +43,7 @@ std::string why_nothing_is_counted(const Program&) {
 bool break_full_tensor_ring(const Program& program) {
   const Communicator& comm = program.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
-  std::vector<float> data(1024 * ranks);  // divisible by N, so that all chunks are equal
+  std::vector<float> data(1024 * ranks);  // divisible by N, so that all chunks are equally long
   const std::size_t bytes = data.size() * sizeof(float);
 
   fill_tracer_numbers(data, comm.rank());

@@ -2,13 +2,14 @@
 //          because the calls return at once.
 // Predict: in a step of the ring, every rank calls ncclSend to the right and then ncclRecv
 //          from the left. Does the step end if ncclGroupStart and ncclGroupEnd enclose the two
-//          calls? Does it end if they do not?
+//          calls? Does it end without these two?
 // You see: with a group, the left neighbour's numbers arrive. Without one, each rank's send
 //          waits for its right neighbour's receive, in a cycle, until the watch ends the job
 //          with status 86. The emulated build hangs every time. On a GPU a small send fits into
 //          NCCL's buffers and may not hang, so 64 MiB are sent there.
 // Why:     the calls only queue work. On a stream, the receive does not start before the send
-//          has ended, and the send waits for a receive. A group makes the two one operation.
+//          has ended, and the send waits for a receive. A group combines the two into one
+//          operation.
 // In the wild: NVIDIA/nccl#479. Not every call without a group hangs: NVIDIA/nccl#1144.
 #include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
@@ -27,7 +28,7 @@ namespace dist {
 bool break_no_group(const Program& program) {
   const Communicator& comm = program.comm;
   const Stream& stream = program.stream;
-  // More than NCCL's own buffers hold (NCCL_BUFFSIZE, 4 MiB).
+  // This size exceeds NCCL's own buffers (NCCL_BUFFSIZE, 4 MiB).
   constexpr std::size_t kCount = DIST_CUDA_EMULATED ? 1024 : 16U << 20;
   const Tensor out({kCount}, stream.device()), in({kCount}, stream.device());
   on_host(stream, out, [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); });
@@ -49,7 +50,7 @@ bool break_no_group(const Program& program) {
              ncclSend(out.data(), kCount, ncclFloat, comm.right(), nccl.get(), stream.get()));
   NCCL_CHECK(nccl,
              ncclRecv(in.data(), kCount, ncclFloat, comm.left(), nccl.get(), stream.get()));
-  // The watch cannot see into a GPU's stream, so this says where it will be stuck.
+  // The watch cannot see into a GPU's stream, so this text tells it where the stream will hang.
   const WaitScope wait("ncclSend to the right, before its ncclRecv", comm, comm.right());
   stream.synchronize();
   return false;  // nothing hung

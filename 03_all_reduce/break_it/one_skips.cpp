@@ -5,7 +5,8 @@
 //          job with status 86 and names the missing rank: "rank 2 never entered it, last seen
 //          in #6".
 // Why:     a rank in an all-reduce waits for a message from its neighbour. A late neighbour
-//          looks like one that never comes; only the watch, which sees all ranks, can tell.
+//          looks like a missing one; only the watch, which sees all ranks, can distinguish
+//          them.
 // In the wild: NVIDIA/nccl#1260, pytorch/pytorch#118369.
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "03_all_reduce/all_reduce.hpp"

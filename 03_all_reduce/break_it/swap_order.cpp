@@ -24,7 +24,7 @@
 namespace dist {
 namespace {
 
-// Added to every bias, so that biases and weights cannot be confused.
+// This offset is added to every bias, so that biases and weights cannot be confused.
 constexpr float kBias = 50000;
 
 void fill(const Communicator& comm, std::span<float> weight, std::span<float> bias) {
@@ -33,7 +33,7 @@ void fill(const Communicator& comm, std::span<float> weight, std::span<float> bi
   for (float& value : bias) value += kBias;
 }
 
-// Reduces both, in a different order on the last rank.
+// Reduces weight and bias, in the opposite order on the last rank.
 void reduce_in_this_order(const Communicator& comm, std::span<float> weight,
                           std::span<float> bias,
                           const std::function<void(std::span<float>)>& all_reduce_one) {
@@ -42,7 +42,7 @@ void reduce_in_this_order(const Communicator& comm, std::span<float> weight,
   all_reduce_one(swaps ? weight : bias);
 }
 
-// The message of the Error that `body` throws; empty if it throws none.
+// Returns the message of the Error that `body` throws; empty if it throws no Error.
 std::string error_of(const std::function<void()>& body) {
   try {
     body();
@@ -63,8 +63,8 @@ bool break_swap_order(const Program& program) {
   });
   double sum = 0;
   for (int rank = 0; rank < comm.size(); ++rank) sum += tracer_number(rank, 0);
-  // The last rank reduced its bias first, so its bias is in the others' weight, and the others'
-  // weights are in its bias.
+  // The last rank reduced its bias first, so its bias was added to the others' weights, and
+  // their weights were added to its bias.
   const std::vector<float>& first = comm.rank() == comm.size() - 1 ? bias : weight;
   const bool swapped = comm.all_agree(first[0] == static_cast<float>(sum + kBias));
   program.console.line(

@@ -4,9 +4,9 @@
 // You see: every rank but the last reads stale values: its own gradient. Once the compute
 //          stream has waited for the communication stream's event, it reads the sum.
 // Why:     a call that takes a stream only queues work, and only an event orders two streams.
-//          In most steps of most runs nobody is late, so the wrong program reads the right
-//          numbers. Here the last rank calls only after the others have read, so they cannot
-//          read the sum. Checked in the emulated build.
+//          In most steps of most runs no rank is late, so the wrong program reads the right
+//          numbers. Here the last rank calls the all-reduce only after the others have read, so
+//          they cannot read the sum. This result was checked in the emulated build.
 // In the wild: PaddlePaddle/Paddle#51454: all-reduce on one stream, synchronize on a different
 //          one; passes on an A100, fails three times out of four on an H100.
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -30,13 +30,14 @@ bool break_wrong_stream(const Program& program) {
   std::vector<float> own(gradient.numel());
   fill_tracer_numbers(own, comm.rank());
 
-  // A first call in advance: NCCL connects the ranks in it, and so it waits for all of them.
+  // Make one call in advance, because NCCL connects the ranks in its first call, which
+  // therefore waits for all of them.
   all_reduce_nccl(nccl, gradient, ReduceOp::sum, communication);
   nccl.synchronize(communication);
   copy_bytes(compute, gradient.data(), own.data(), gradient.size_bytes());
   compute.synchronize();
 
-  communication.wait(compute.record_event());  // after the gradient is complete
+  communication.wait(compute.record_event());  // wait for the gradient
   const bool late = comm.rank() == comm.size() - 1;
   if (late) comm.barrier();
   all_reduce_nccl(nccl, gradient, ReduceOp::sum, communication);

@@ -11,8 +11,8 @@
 
 namespace dist::exercise {
 
-// Called on all ranks with the same number of elements, which may be 0. Afterwards `data` is
-// the sum over all ranks, with the same bits on all of them.
+// Called on all ranks with the same number of elements, which may be 0. Afterwards `data` holds
+// the sum over all ranks, with the same bits on every rank.
 //
 // All messages go to comm.left() and come from comm.right(). ring_reduce_scatter.hpp defines
 // the chunks. As in the lesson's ring, rank r finishes chunk r: it adds its own share last, to

@@ -12,13 +12,14 @@
 namespace dist::exercise {
 
 // Called on all ranks, with tensors of the same length, which may be 0. When `stream` reaches
-// the shift, it copies `out` of the left neighbour to `in` and leaves `out` unchanged. Rank 0's
-// left neighbour is the last rank; a single rank is its own neighbour on both sides.
+// the shift, it copies the left neighbour's `out` to this rank's `in` and leaves `out`
+// unchanged. Rank 0's left neighbour is the last rank; a single rank is its own neighbour on
+// both sides.
 //
 // The call only queues work. It waits neither for earlier work on `stream` nor for other ranks,
 // and a second shift may be queued right behind it.
 //
-// Target: one ncclSend and one ncclRecv, of ncclFloat, on stream.get() and nccl.get(). Put
+// Target: one ncclSend and one ncclRecv of ncclFloat with nccl.get(), on stream.get(). Put
 // every NCCL call that returns a status in NCCL_CHECK(nccl, ...): the communicator is
 // non-blocking and accepts no new call before the previous one has completed.
 inline void nccl_ring_shift(NcclCommunicator& nccl, const Tensor& out, const Tensor& in,

@@ -12,10 +12,10 @@ namespace dist::exercise {
 
 // Called on all ranks with the same number of elements, which may be 0. Before the call, chunk
 // r of rank r's data is finished (ring_reduce_scatter.hpp explains chunks), and the other
-// chunks may hold anything. Afterwards all ranks have all finished chunks.
+// chunks may hold any values. Afterwards all ranks have all finished chunks.
 //
-// Target: comm.size() - 1 messages per rank, each of one chunk, all to comm.right(), by lesson
-// 1's send_recv.
+// Target: comm.size() - 1 messages per rank, each of one chunk, all sent to comm.right() with
+// lesson 1's send_recv.
 inline void ring_all_gather(const Communicator& comm, std::span<float> data) {
   not_started();  // replace this line
 }

@@ -10,10 +10,10 @@
 
 namespace dist::exercise {
 
-// Called on all ranks with the same number of elements, which may be 0. Afterwards `data` is
-// the average over all ranks, with the same bits on all of them: the sum in the ring's order,
-// then multiplied once by 1.0F / comm.size(). (Dividing by comm.size() instead may differ in
-// the last bit.)
+// Called on all ranks with the same number of elements, which may be 0. Afterwards `data` holds
+// the average over all ranks, with the same bits on every rank: the sum in the ring's order,
+// multiplied once by 1.0F / comm.size(). (A division by comm.size() may give a different last
+// bit.)
 //
 // Target: 2 (comm.size() - 1) messages per rank.
 inline void ring_all_reduce(const Communicator& comm, std::span<float> data) {

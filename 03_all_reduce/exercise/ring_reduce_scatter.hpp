@@ -15,12 +15,12 @@ namespace dist::exercise {
 //   window(data, chunk_range(data.size(), comm.size(), c)),   c = 0 .. comm.size() - 1
 // (../../02_broadcast/chunks.hpp; chunks may differ in length by one, and may be empty).
 //
-// Afterwards chunk r of rank r's data is the sum of all ranks' chunk r. The other chunks may
-// hold anything.
+// Afterwards chunk r of rank r's data holds the sum of all ranks' chunks r. The other chunks
+// may hold any values.
 //
-// Target: comm.size() - 1 messages per rank, each of one chunk, all to comm.right(). It must
-// work for any number of ranks, including 1, and any size, without relying on MPI's own copies:
-// use lesson 1's
+// Target: comm.size() - 1 messages per rank, each of one chunk, all to comm.right(). The
+// function must work for any number of ranks, including 1, and for data of any size. It must
+// not rely on MPI's buffering, so use this function of lesson 1:
 //   send_recv<float>(comm, out, comm.right(), in, comm.left());
 inline void ring_reduce_scatter(const Communicator& comm, std::span<float> data) {
   not_started();  // replace this line
