@@ -13,7 +13,7 @@ Memory memory_for(Device destination) {
   return destination.is_cpu() ? Memory::device : Memory::pinned;
 }
 
-// A tensor that the host writes, even if its numbers are meant for a GPU.
+// Allocates a tensor that the host can write, even if its numbers will be copied to a GPU.
 Tensor host_tensor(std::size_t rows, std::size_t features, Device destination) {
   std::shared_ptr<void> owner = allocate(bytes_of(bytes_of(rows, features), sizeof(float)),
                                          destination, memory_for(destination));
@@ -45,7 +45,7 @@ std::span<const std::size_t> BatchPlan::samples_of(std::span<const std::size_t> 
                                                    std::size_t position) const {
   // The earlier steps took `size` rows from each part. If this step is the last, it takes the
   // remaining rows, which may be fewer.
-  const std::size_t taken = position / parts * size;  // of each part
+  const std::size_t taken = position / parts * size;  // rows of each part
   const std::size_t rows = std::min(size, indices.size() / parts - taken);
   return indices.subspan(taken * parts + position % parts * rows, rows);
 }
@@ -98,8 +98,8 @@ BatchDelivery::BatchDelivery(std::size_t most_rows, std::size_t features, const 
 
 Batch BatchDelivery::deliver(const Batch& collected) {
   if (stream_.device().is_cpu()) return collected;
-  // One buffer on the GPU is enough: the stream runs its work in order, so this copy starts
-  // after the kernels that read the previous batch.
+  // One buffer on the GPU is enough. The stream runs its work in order, so this copy starts
+  // only after the kernels that read the previous batch have finished.
   const Batch there{.inputs = inputs_.rows(collected.rows()),
                     .targets = std::span(targets_.data(), collected.rows())};
   copy_bytes(stream_, there.inputs.data(), collected.inputs.data(), there.inputs.size_bytes());

@@ -14,7 +14,7 @@ namespace dist {
 
 class DataLoader {
  public:
-  // Makes batches of `batch_size` samples on the stream's device, `parts` of them per step
+  // Makes batches of `batch_size` samples on the stream's device, with `parts` batches per step
   // (BatchPlan). `dataset` and `stream` must outlive the loader. Throws Error if `batch_size`
   // is 0.
   DataLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
@@ -38,9 +38,9 @@ class DataLoader {
   const Dataset& dataset_;
   const Stream& stream_;
   BatchPlan plan_;
-  std::vector<HostBatch> host_;  // 1 on a CPU; 2 for a GPU, which copies one as the other fills
-  std::vector<Event> copied_;    // for each of them: reached when its copy to the GPU is done
-  std::size_t next_ = 0;         // which of them the next batch goes to
+  std::vector<HostBatch> host_;  // 1 for a CPU; 2 for a GPU: one is copied while one fills
+  std::vector<Event> copied_;    // one per host batch: reached when its copy is done
+  std::size_t next_ = 0;         // the index in host_ of the next batch
   BatchDelivery delivery_;
   Batch batch_;
 };
@@ -50,7 +50,7 @@ class DataLoader::Range {
   class Iterator {
    public:
     Iterator(Range& range, std::size_t position) : range_(range), position_(position) {}
-    // Makes the batch, so dereference only once per step.
+    // Makes the batch, so dereference the iterator only once per step.
     const Batch& operator*() const { return range_.batch(position_); }
     Iterator& operator++() {
       ++position_;

@@ -1,5 +1,5 @@
 // The rule that decides which sample goes to which rank. Look at: the picture in
-// indices_after(), and that no message is sent.
+// indices_after(), and the absence of messages.
 #include "04_distributed_sampler/distributed_sampler.hpp"
 
 #include "02_broadcast/random.hpp"
@@ -28,7 +28,7 @@ DistributedSampler::DistributedSampler(std::size_t dataset_size, int num_replica
       rank_(static_cast<std::size_t>(rank)),
       options_(options) {
   check_rank(num_replicas, rank);
-  // Padding and dropping exist to give all ranks equal counts: a rank with one batch fewer
+  // Padding and dropping serve to give all ranks equal counts: a rank with one batch fewer
   // would leave the others waiting in the all-reduce of their extra batch.
   num_samples_ = share_of(dataset_size);
 }
@@ -44,8 +44,8 @@ std::vector<std::size_t> DistributedSampler::indices_after(std::size_t taken) co
     throw Error("sampler: " + std::to_string(taken) + " samples taken, but the epoch has " +
                 std::to_string(std::max(dataset_size_, total_size())));
   }
-  // 1. One order for all ranks. They have the same seed and epoch, so each draws the same order
-  // without a message.
+  // 1. One order for all ranks. All ranks have the same seed and epoch, so each draws the same
+  // order without a message.
   std::vector<std::size_t> order(dataset_size_);
   if (options_.shuffle) {
     Generator generator(options_.seed + epoch_);
@@ -59,11 +59,12 @@ std::vector<std::size_t> DistributedSampler::indices_after(std::size_t taken) co
   //   order    4 1 7 5 | 3 9 0 8 | 6 2 (4 1)        rank 0: 4 3 6     rank 2: 7 0 4
   //   rank     0 1 2 3   0 1 2 3   0 1  2 3         rank 1: 1 9 2     rank 3: 5 8 1
   //
-  // With turns instead of blocks, batch k of all ranks together is block k of the order: the
-  // samples that one process would take with a batch as large as all the ranks' batches
-  // together.
+  // Because the ranks take turns instead of taking whole blocks, the k-th batches of all ranks
+  // together are block k of the order. A single process with a batch as large as these batches
+  // together would take the same samples.
   //
-  // In the middle of an epoch, the turns continue where the earlier run stopped.
+  // If a run resumes in the middle of an epoch, the turns continue where the earlier run
+  // stopped.
   const std::size_t share = share_of(dataset_size_ - std::min(taken, dataset_size_));
   std::vector<std::size_t> mine;
   mine.reserve(share);

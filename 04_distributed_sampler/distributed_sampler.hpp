@@ -1,4 +1,4 @@
-// What this file adds: which samples a rank takes. Every rank works this out alone, without a
+// What this file adds: which samples a rank takes. Every rank computes its own shard without a
 // message, and together the shards cover the data set
 // (torch.utils.data.distributed.DistributedSampler).
 // Builds on: PyTorch's randperm (02_broadcast/random.hpp).
@@ -17,7 +17,7 @@ struct SamplerOptions {
   bool drop_last = false;  // drop the remainder instead of padding
 };
 
-// Gives the indices that PyTorch gives for the same arguments. Any rank may call it alone.
+// Gives the same indices as PyTorch for the same arguments. Any rank may use a sampler alone.
 class DistributedSampler {
  public:
   // Throws Error unless 0 <= rank < num_replicas.
@@ -34,11 +34,11 @@ class DistributedSampler {
   // This rank's samples in the current epoch, num_samples() of them.
   std::vector<std::size_t> indices() const { return indices_after(0); }
 
-  // This rank's share of what remains when the first `taken` samples of the common order are
-  // done. A run that was saved in the middle of an epoch resumes this way, on any number of
-  // ranks. After k steps of W ranks with batches of B, `taken` is k W B. On W ranks again, this
-  // is indices() without its first k B entries. All ranks get the same number of samples.
-  // Throws Error if `taken` exceeds the epoch's length.
+  // This rank's share of the samples that remain after the first `taken` samples of the common
+  // order. A run that was saved in the middle of an epoch resumes this way, on any number of
+  // ranks. After k steps of W ranks with batches of B, `taken` is k W B. If the run resumes on
+  // W ranks, this is indices() without its first k B entries. All ranks get the same number of
+  // samples. Throws Error if `taken` exceeds the epoch's length.
   std::vector<std::size_t> indices_after(std::size_t taken) const;
 
  private:

@@ -56,9 +56,9 @@ double expected(const AllReduces& with, std::size_t index) {
   return with.options.op == "sum" ? sum : sum / size;
 }
 
-// The number of wrong elements on all ranks together; the same on all ranks.
+// Returns the total number of wrong elements over all ranks. All ranks get the same total.
 std::size_t wrong_elements(const AllReduces& with, const Tensor& tensor) {
-  // Whole numbers below 2^24 are summed exactly. Larger sums and averages may be rounded in
+  // Whole numbers below 2^24 are summed exactly. A larger sum or an average may be rounded in
   // each of up to `size` operations.
   const int size = with.program.comm.size();
   const double tolerance = with.options.op == "max" ? 0.0 : size * 0x1p-24;
@@ -70,7 +70,7 @@ std::size_t wrong_elements(const AllReduces& with, const Tensor& tensor) {
   return wrong;
 }
 
-// One algorithm at one size.
+// The results of one algorithm at one size.
 struct Result {
   std::string algorithm;
   std::string chosen;
@@ -78,13 +78,13 @@ struct Result {
   double seconds = 0;
   std::size_t wrong = 0;
   std::optional<double> predicted;  // seconds
-  std::optional<Traffic> traffic;   // empty if this program sends no messages of its own
+  std::optional<Traffic> traffic;   // nullopt if this program itself sends no messages
 
   double busbw(int ranks) const {
     const double algbw = seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0.0;
     return algbw * 2 * (ranks - 1) / ranks;
   }
-  // The error of the prediction, relative to the measured time: "+12%".
+  // The error of the prediction, relative to the measured time; for example, "+12%".
   std::string error() const {
     if (!predicted || seconds <= 0) return "-";
     return fmt::format("{:+.0f}%", 100 * (*predicted / seconds - 1));
@@ -144,8 +144,8 @@ Json row_of(const Result& result, int ranks) {
       {"predicted_us", result.predicted ? Json(significant(1e6 * *result.predicted)) : Json()}};
 }
 
-// All algorithms side by side: one line each, one column per size. The last column is the
-// median error of the predictions for 64 KiB and more.
+// Prints a table of all algorithms, with one line per algorithm and one column per size. The
+// last column is the median error of the predictions for 64 KiB and more.
 void print_side_by_side(const AllReduces& with,
                         const std::vector<std::vector<Result>>& by_algorithm) {
   std::vector<std::string> header{"us"};
@@ -168,7 +168,7 @@ void print_side_by_side(const AllReduces& with,
   table.print(with.program.console);
 }
 
-// One algorithm alone: one line per size.
+// Prints a table of a single algorithm, with one line per size.
 void print_details(const AllReduces& with, const std::vector<Result>& results) {
   Table table(
       {"size", "runs", "time us", "predicted us", "error", "busbw GB/s", "messages", "bytes"});
@@ -230,8 +230,8 @@ bool show_four_numbers(const AllReduces& with, const std::string& algorithm) {
   const Tensor tensor = allocate_message(with, 4);
   fill(with, tensor);
   const std::vector<float> before = to_host(with.program.stream, tensor);
-  // In registered memory the all-reduce of one rank changes the numbers of the others, so all
-  // ranks must have read theirs first.
+  // In registered memory, one rank's all-reduce changes the other ranks' numbers, so all ranks
+  // must have read their own numbers before it starts.
   with.program.comm.barrier();
   run(with, algorithm, tensor);
   with.program.console.line(

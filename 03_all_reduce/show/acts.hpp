@@ -18,29 +18,30 @@ struct AllReduceOptions {
   SweepOptions sweep{.min_bytes = 1024, .max_bytes = 16U << 20, .iterations = 10};
   bool registered = true;
   bool picture = false;
-  std::string no_nccl;  // set by the checks: why NCCL cannot run here, or empty
+  std::string no_nccl;  // set by the checks: why NCCL cannot run here; empty if it can
 
-  // Adds the flags, including the common ones, and their checks.
+  // Adds the flags, including the common flags, and the checks on them.
   void declare(Program& program);
-  // The algorithms that this run compares. Adds the reasons for missing ones to `left_out`.
+  // Returns the algorithms that this run compares. Appends to `left_out` the reason for each
+  // algorithm that is missing.
   std::vector<std::string> algorithms(const Program& program, std::string& left_out) const;
 };
 
-// What the functions below need.
+// The arguments that the functions below share.
 struct AllReduces {
   const Program& program;
   const AllReduceOptions& options;
   AllReducer& reducer;
   std::optional<NcclCommunicator>& nccl;
-  bool links_measured;  // whether lesson 1 has measured what a message costs here
+  bool links_measured;  // whether lesson 1 has measured the cost of a message here
 };
 
-// Both are called on all ranks, and return the same on all: whether every element on every rank
-// is right.
+// Both functions are called on all ranks and return the same value on all of them: whether
+// every element on every rank is right.
 
-// The four numbers of lessons 1 and 2, before and after.
+// Shows the four numbers of lessons 1 and 2 before and after the all-reduce.
 bool show_four_numbers(const AllReduces& with, const std::string& algorithm);
-// Times, counts and predictions for every algorithm and size.
+// Shows times, counts and predictions for every algorithm and size.
 bool show_times(const AllReduces& with, const std::vector<std::string>& algorithms);
 
 }  // namespace dist

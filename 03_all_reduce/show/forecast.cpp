@@ -26,8 +26,8 @@ Machine machine_of(const ForecastOptions& options) {
   return machine;
 }
 
-// The algorithms that this machine can run. two_level needs full hosts. On one host, or with
-// one rank per host, it would be the same as the ring.
+// Returns the algorithms to compare on this machine. The two-level algorithm needs full hosts.
+// It is left out on a single host, and with one rank per host, where it would equal the ring.
 std::vector<SimulatedAlgorithm> algorithms_of(const Machine& machine) {
   std::vector<SimulatedAlgorithm> all(std::begin(kSimulated), std::end(kSimulated));
   if (machine.ranks % machine.per_host != 0 || machine.ranks == machine.per_host ||
@@ -48,8 +48,8 @@ SimulatedAlgorithm fastest(const Machine& machine, double bytes) {
   return best;
 }
 
-// The smallest number of bytes in (low, high] for which a different algorithm than at `low` is
-// the fastest.
+// Returns the smallest size in (low, high], in bytes and to within 0.1 %, at which the fastest
+// algorithm is not the one that is fastest at `low`.
 std::size_t crossover(const Machine& machine, std::size_t low, std::size_t high) {
   const SimulatedAlgorithm before = fastest(machine, static_cast<double>(low));
   while (high - low > std::max<std::size_t>(1, low / 1000)) {

@@ -8,8 +8,8 @@
 
 namespace dist {
 
-// The defaults describe the links of one GPU, on hosts with eight. The README gives the sources
-// of these figures.
+// The defaults describe the links of one GPU, on hosts with eight GPUs. The README gives the
+// sources of these figures.
 struct ForecastOptions {
   int ranks = 0;  // 0: no forecast
   int ranks_per_host = 8;
@@ -20,7 +20,7 @@ struct ForecastOptions {
   double gamma_ns_per_byte = 0.001;
   bool fitted = false;
 
-  // Adds --simulate, the flags that describe the machine, and the checks.
+  // Adds --simulate, the flags that describe the machine, and the checks on these flags.
   void declare(CommandLine& command_line);
 };
 

@@ -1,5 +1,5 @@
-// What this file adds: a picture of the ring as it runs: which chunk arrives where in each
-// step, and whose shares it holds.
+// What this file adds: a picture of the ring as it runs. It shows which chunk arrives at which
+// rank in each step, and whose shares the chunk holds.
 // Builds on: the ring itself. Each rank contributes a different digit, so a sum shows which
 // ranks contributed to it, and how often.
 #pragma once
@@ -14,12 +14,12 @@ namespace dist {
 // A 64-bit sum has 16 hexadecimal digits, one per rank.
 constexpr int kMostPictureRanks = 16;
 
-// Called on all ranks, at least 2 and at most kMostPictureRanks: runs the ring on one element
-// per rank. Returns the lines on rank 0, and nothing on the other ranks. The letter 'a' + r is
-// rank r's share; if it is counted twice, it appears twice.
+// Runs the ring on one element per rank. Called on all ranks, of which there must be 2 to
+// kMostPictureRanks. Returns the picture's lines on rank 0 and no lines on the other ranks. The
+// letter 'a' + r stands for rank r's share; a share that is counted twice appears twice.
 std::vector<std::string> ring_picture(const Communicator& comm);
 
-// The letters of a sum in which rank r's share is 16^r: "ac" for 0x101.
+// The letters of a sum in which rank r's share is 16^r; for example, "ac" for 0x101.
 std::string shares(unsigned long long sum);
 
 }  // namespace dist

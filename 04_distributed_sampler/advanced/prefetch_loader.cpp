@@ -21,13 +21,13 @@
 namespace dist {
 
 PrefetchChoice choose_prefetch(const Dataset& dataset, Device device) {
-  constexpr std::size_t kAhead = 2;  // one ready, one being collected; also PyTorch's default
+  constexpr std::size_t kAhead = 2;  // one ready, one being collected; PyTorch's default too
   if (!device.is_cpu()) return {kAhead, "the GPU computes while the host collects"};
   if (dataset.reads_file()) {
     return {kAhead, "the thread, not the step, then waits for the disk"};
   }
-  // --act loader shows that collecting takes a few microseconds, and so does moving a batch
-  // from core to core. If every core computes, the thread and the step take turns.
+  // --act loader shows that collecting a batch takes a few microseconds, as does moving it from
+  // one core to another. If every core is busy, the thread and the step take turns on one core.
   return {0, "collecting a batch from memory is as cheap as handing it over"};
 }
 
@@ -38,8 +38,8 @@ PrefetchLoader::PrefetchLoader(const Dataset& dataset, std::size_t batch_size, b
       plan_(batch_size, drop_last, parts),
       prefetch_(prefetch),
       delivery_(batch_size, dataset.features(), stream) {
-  // One slot in use, `prefetch` slots ahead of it, and for a GPU one whose copy may still be in
-  // progress.
+  // One slot is in use, and `prefetch` slots are ahead of it. A GPU needs one more, because the
+  // copy of the previous batch may still be in progress.
   const std::size_t slots = prefetch + (stream.device().is_cpu() ? 1 : 2);
   for (std::size_t i = 0; i < slots; ++i) {
     slots_.emplace_back(batch_size, dataset.features(), stream.device());
@@ -126,7 +126,8 @@ void PrefetchLoader::Epoch::read_ahead() {
     try {
       collect(current_);
     } catch (...) {
-      // An exception that leaves a thread ends the process, so keep it for take().
+      // An exception that escapes a thread ends the process, so the exception is kept for
+      // take().
       failure = std::current_exception();
     }
     lock.lock();
@@ -136,16 +137,16 @@ void PrefetchLoader::Epoch::read_ahead() {
   }
 }
 
-// Called with the lock held. Both threads can fail, at different batches; the walk ends at the
-// earlier one.
+// The caller must hold the lock. The two threads can fail at different batches; the walk ends
+// at the earlier of these batches.
 void PrefetchLoader::Epoch::remember(std::exception_ptr failure, std::size_t position) {
   if (failure_ && failed_ < position) return;
   failure_ = std::move(failure);
   failed_ = position;
 }
 
-// 6. Where the two threads meet: if the reading thread has begun this batch, wait for it;
-// otherwise collect it here.
+// 6. Where the two threads meet: if the reading thread has begun this batch, the caller waits
+// for it; otherwise, the caller collects the batch itself.
 void PrefetchLoader::Epoch::collect_or_wait(std::size_t position) {
   {
     std::unique_lock lock(mutex_);
@@ -169,9 +170,9 @@ void PrefetchLoader::Epoch::collect_or_wait(std::size_t position) {
 void PrefetchLoader::Epoch::release_slots_before(std::size_t position) {
   std::size_t free = position;
   if (!loader_.stream_.device().is_cpu() && position > first_) {
-    // The GPU may still be copying the previous batch, so keep its slot. The batch before that
-    // has had a whole step to be copied. Without the wait below, a later batch would sometimes
-    // overwrite it before the GPU has copied it.
+    // The GPU may still be copying the previous batch, so its slot is not released yet. The GPU
+    // has had a whole step to copy the batch before that one. Without the wait below, a later
+    // batch would still sometimes overwrite that batch before it is copied.
     free = position - 1;
     if (free > first_) loader_.copied_[(free - 1) % loader_.slots_.size()].synchronize();
   }

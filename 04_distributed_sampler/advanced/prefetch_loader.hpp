@@ -18,7 +18,7 @@
 
 namespace dist {
 
-// How many batches to read ahead if the user did not specify it.
+// The number of batches to read ahead if the user does not specify one, and the reason for it.
 struct PrefetchChoice {
   std::size_t prefetch;
   std::string reason;  // a clause that can follow "because"
@@ -27,9 +27,9 @@ PrefetchChoice choose_prefetch(const Dataset& dataset, Device device);
 
 class PrefetchLoader {
  public:
-  // Delivers DataLoader's batches, bit for bit, and collects up to `prefetch` of them in
-  // advance. With 0 there is no thread. Holds prefetch + 1 batches in memory, and one more for
-  // a GPU.
+  // Delivers the same batches as DataLoader, bit for bit, and collects up to `prefetch` of them
+  // in advance. If `prefetch` is 0, there is no thread. The loader holds prefetch + 1 batches
+  // in memory, plus one more for a GPU.
   PrefetchLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
                  const Stream& stream, std::size_t prefetch = 2, std::size_t parts = 1);
   ~PrefetchLoader();
@@ -38,8 +38,8 @@ class PrefetchLoader {
 
   std::size_t batches(std::size_t samples) const { return plan_.batches(samples); }
 
-  // Like DataLoader::over. A second epoch throws Error while the first exists, because both
-  // would write to the same memory. An epoch must not outlive the loader.
+  // Like DataLoader::over. Making a second epoch throws Error while the first one exists,
+  // because both would write to the same memory. An epoch must not outlive its loader.
   class Epoch;
   Epoch over(std::vector<std::size_t> indices, std::size_t first_batch = 0);
 
@@ -48,24 +48,25 @@ class PrefetchLoader {
   const Stream& stream_;
   BatchPlan plan_;
   std::size_t prefetch_;
-  std::vector<HostBatch> slots_;  // batch k is collected in slot k modulo their number
-  std::vector<Event> copied_;     // for each slot: reached when its copy to the GPU is done
+  std::vector<HostBatch> slots_;  // batch k is collected in slot k % slots_.size()
+  std::vector<Event> copied_;     // per slot: reached when its copy to the GPU is done
   BatchDelivery delivery_;
   bool in_use_ = false;
 };
 
-// One walk over the batches; calling begin() again restarts it. It cannot be copied or moved.
-// You may leave the loop early: the thread then stops after its current batch.
+// One walk over the batches; calling begin() again restarts the walk. An epoch cannot be copied
+// or moved. You may leave the loop early: the thread then stops after its current batch.
 //
-// If the thread has not begun a batch when it is requested, the caller collects it. So without
-// a spare core, the loader falls back to the plain loop automatically, batch by batch.
+// If a batch is requested before the thread has begun it, the caller collects the batch.
+// Without a spare core, the loader therefore falls back to the plain loop automatically, batch
+// by batch.
 class PrefetchLoader::Epoch {
  public:
   class Iterator {
    public:
     Iterator(Epoch& epoch, std::size_t position) : epoch_(epoch), position_(position) {}
-    // Waits for the batch if the thread is collecting it. Rethrows what the data set threw, on
-    // either thread, after the earlier batches have been delivered.
+    // Waits for the batch if the thread is collecting it. If the data set threw an exception on
+    // either thread, rethrows it once the earlier batches have been delivered.
     const Batch& operator*() const { return epoch_.take(position_); }
     Iterator& operator++() {
       ++position_;
@@ -101,17 +102,17 @@ class PrefetchLoader::Epoch {
   std::vector<std::size_t> indices_;
   std::size_t first_;
   std::size_t last_;
-  std::size_t taken_;  // batches below this one have been handed out
+  std::size_t taken_;  // batches before this one have been delivered
   Batch batch_;
 
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::size_t next_ = 0;      // the first batch that neither thread has begun
   std::size_t current_ = 0;   // the batch that the thread is collecting, or kNone
-  std::size_t released_ = 0;  // slots of batches below this one may be overwritten
+  std::size_t released_ = 0;  // slots of batches before this one may be overwritten
   bool stopping_ = false;
-  std::exception_ptr failure_;  // what was thrown, if anything
-  std::size_t failed_ = 0;      // the batch at which it was thrown; the walk ends here
+  std::exception_ptr failure_;  // the exception that was thrown, or null
+  std::size_t failed_ = 0;      // the batch at which it was thrown; the walk ends there
   std::thread thread_;
 };
 

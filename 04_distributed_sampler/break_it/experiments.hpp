@@ -1,4 +1,4 @@
-// The experiments of lesson 4, each in the file of that name. To run one:
+// The experiments of lesson 4, each in the file that bears its name. To run one:
 // build/bin/broken/distributed_sampler NAME.
 #pragma once
 

@@ -1,12 +1,16 @@
-// Belief:  averaging over ranks is always exact: the mean of the ranks' means is the mean.
-// Predict: one sample is misclassified, on the rank whose count differs. How far is the mean of
-//          the ranks' accuracies from the true accuracy if all shards are equal? If rank 0 has
-//          one extra sample? If the last rank has one sample and the others have 100?
-// You see: no error for equal shards; 1.4 points on 4 ranks for one extra sample; 24.7 points
-//          for one against 100. The weighted mean is exact each time.
+// Belief:  averaging over ranks is always exact: the mean of the ranks' means is the overall
+//          mean.
+// Predict: the model misclassifies one sample, on the rank whose sample count differs. How far
+//          is the mean of the ranks' accuracies from the true accuracy if all shards are equal
+//          in size, if rank 0 has one extra sample, and if the last rank has one sample and the
+//          others have 100 each?
+// You see: on 4 ranks, an error of 0 for equal shards, of 1.4 points for one extra sample, and
+//          of 24.7 points for one sample against 100. The weighted mean is exact in all three
+//          cases.
 // Why:     a mean of means gives every rank the same weight, so a sample on a rank with few
-//          samples counts for more. The same is true of gradients: their average equals that
-//          of one large batch only for equal local batches and a mean loss.
+//          samples counts for more. The same is true of gradients: their average equals the
+//          gradient of one large batch only if the local batches are equal in size and the
+//          loss is a mean.
 // In the wild: langfengQ/verl-agent#267 reported (35/124 + 1/1) / 2 = 64.1 %, although only
 //          36 of 125 = 28.8 % were right.
 #include "03_all_reduce/all_reduce.hpp"
@@ -40,7 +44,7 @@ bool break_mean_of_means(const Program& program) {
     const char* name;
     std::uint64_t usual;
     std::uint64_t odd;
-    int odd_rank;  // has `odd` samples and the one mistake; the others have `usual` samples
+    int odd_rank;  // has `odd` samples and the only mistake; the others have `usual` samples
   };
   const Communicator& comm = program.comm;
   const std::array cases{Case{"3 on every rank", 3, 3, 0},

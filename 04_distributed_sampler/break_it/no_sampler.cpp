@@ -1,10 +1,10 @@
-// Belief:  DDP splits the data.
+// Belief:  DDP divides the data among the ranks.
 // Predict: every rank shuffles the data with the same seed and loads batches of 8, without a
-//          sampler. How many different samples, and how many different gradients, does a step
-//          of 4 ranks have?
-// You see: 8 samples instead of 32, and one gradient on all ranks. The average of N equal
+//          sampler. How many different samples does a step on 4 ranks take, and how many
+//          different gradients does it compute?
+// You see: 8 samples instead of 32, and the same gradient on all ranks. The average of N equal
 //          gradients is that gradient, so a step learns no more than one rank alone would. An
-//          epoch takes every sample N times and so is N times as long as with a sampler.
+//          epoch takes every sample N times, so it has N times as many steps as with a sampler.
 // Why:     DDP averages gradients and never sees the data. The sampler divides the work.
 // In the wild: Lightning-AI/pytorch-lightning#7813 (6 GPUs with the batch count of 1 GPU),
 //          Parskatt/RoMa#32, PatrickHua/SimSiam#16.
@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t kBatch = 8;
 
 // The gradient of a linear model that guesses a digit's value from its pixels. The untrained
-// model guesses 0, so this is the mean of -value * pixel.
+// model guesses 0, so the gradient is the mean of -value * pixel.
 std::vector<float> gradient_of(const Batch& batch) {
   const std::span<const float> pixels = batch.inputs.span();
   std::vector<float> gradient(pixels.size() / batch.rows());
@@ -68,8 +68,8 @@ bool break_no_sampler(const Program& program) {
   const Communicator& comm = program.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
   const IdxDataset digits = digits_dataset(4 * kBatch * ranks, 0);
-  // What DataLoader(dataset, shuffle=True) takes if all ranks call manual_seed with the same
-  // seed.
+  // The samples that DataLoader(dataset, shuffle=True) takes if all ranks call manual_seed with
+  // the same seed.
   const Epoch without =
       first_step(program, digits, DistributedSampler(digits.size(), 1, 0).indices());
   const Epoch sampled = first_step(

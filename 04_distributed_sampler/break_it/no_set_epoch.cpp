@@ -1,7 +1,8 @@
-// Belief:  the sampler reshuffles automatically in every epoch, as shuffle=True does.
+// Belief:  the sampler reshuffles automatically in every epoch, as DataLoader does with
+//          shuffle=True.
 // Predict: how many different orders do five epochs have without set_epoch?
-// You see: one. The hash of each rank's samples is the same in every epoch. With set_epoch
-//          there are five orders.
+// You see: one. The hash of each rank's samples is the same in every epoch. With set_epoch,
+//          there are five different orders.
 // Why:     the order is drawn from seed + epoch, and the epoch stays 0 until set_epoch changes
 //          it (distributed_sampler.cpp, indices_after).
 // In the wild: pytorch/examples#1074.

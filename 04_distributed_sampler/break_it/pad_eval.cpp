@@ -1,11 +1,12 @@
-// Belief:  each rank sees unique samples, so the accuracy over all ranks is that of the data
-//          set.
+// Belief:  no two ranks see the same sample, so the accuracy over all ranks is the accuracy on
+//          the data set.
 // Predict: a model gets 8 of 10 samples right. Does its evaluation on 4 ranks report 80 %?
-// You see: it counts 12 samples. It reports 83.33 % if the model gets the two repeated samples
-//          right, and 66.67 % if it gets them wrong. Exact shards give 80 % in both cases.
-// Why:     the sampler pads until all ranks have the same number of samples. This keeps a
-//          training step from hanging (uneven.cpp). An evaluation does not need equal counts:
-//          sums and counts from uneven shards add up to the truth.
+// You see: the evaluation counts 12 samples. It reports 83.33 % if the model gets the two
+//          repeated samples right, and 66.67 % if the model gets them wrong. Exact shards give
+//          80 % in both cases.
+// Why:     the sampler pads until all ranks have the same number of samples. Equal counts keep
+//          training steps from hanging (uneven.cpp). An evaluation does not need them: sums and
+//          counts from uneven shards add up to the right totals.
 // In the wild: pytorch/pytorch#25162.
 #include "04_distributed_sampler/break_it/experiments.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -23,8 +24,8 @@ namespace {
 
 constexpr std::size_t kMistakes = 2;
 
-// Ten, or the next number of samples that leaves a remainder and repeats some samples more than
-// others.
+// Returns ten, or the next larger number of samples that `ranks` does not divide and for which
+// padding repeats some samples more often than others.
 std::size_t samples_for(std::size_t ranks) {
   std::size_t samples = 10;
   while (samples % ranks == 0 || ranks % samples == 0) ++samples;

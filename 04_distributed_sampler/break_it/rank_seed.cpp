@@ -1,11 +1,12 @@
 // Belief:  a different seed on each rank (seed + rank) shuffles better.
-// Predict: each rank takes 100 samples. What share of all samples is seen in an epoch?
+// Predict: each rank takes 100 samples. What share of all samples do the ranks see in an epoch?
 // You see: about two thirds on 4 ranks. Some samples are taken by several ranks, and about
-//          0.75^4 = 32 % by none. With one common seed, each sample is taken once.
-// Why:     the ranks take turns along one order. If each has a different order, each takes a
-//          random 1/N of the data, independently of the others. So all of them leave out a
-//          given sample with probability (1 - 1/N)^N. Each rank's own list looks right; only
-//          counting over all ranks shows the mistake.
+//          0.75^4 = 32 % of all samples by no rank. With one common seed, each sample is taken
+//          once.
+// Why:     the ranks should take turns along one common order. If each rank has its own order,
+//          it takes a random 1/N of the data, independently of the other ranks. The probability
+//          that all N ranks leave out a given sample is then (1 - 1/N)^N. Each rank's own list
+//          looks right; only counting over all ranks shows the mistake.
 // In the wild: mlcommons/training#625 (20 to 30 % overlap in a benchmark's reference),
 //          Lightning-AI/pytorch-lightning#17713.
 #include "04_distributed_sampler/break_it/experiments.hpp"

@@ -1,12 +1,13 @@
-// Belief:  a remainder is harmless: one rank has one batch more, and the others finish earlier.
+// Belief:  a remainder is harmless: one rank has one more batch, and the others finish earlier.
 // Predict: every rank trains on its exact shard in batches of 2. One sample is left over, and
 //          rank 0 takes it. What does rank 0 do in its last step?
-// You see: it hangs forever, at the very end of the first epoch. The watch ends the job with
-//          status 86: rank 0 is in all_reduce #4, and the others never entered it.
-// Why:     an all-reduce needs all ranks, but a rank without a batch does not call it. So
-//          training pads or drops until all ranks have the same number of batches
-//          (DistributedSampler), or finished ranks answer the others' all-reduces (PyTorch's
-//          join).
+// You see: rank 0 hangs forever, at the very end of the first epoch. The watch ends the job
+//          with status 86 and reports that rank 0 is in all_reduce #4, which the others never
+//          entered.
+// Why:     an all-reduce needs all ranks, but a rank without a batch does not call it. There
+//          are two remedies: padding or dropping samples until all ranks have the same number
+//          of batches (DistributedSampler), or letting finished ranks answer the other ranks'
+//          all-reduces (PyTorch's join).
 // In the wild: pytorch/pytorch#33148.
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/break_it/experiments.hpp"
@@ -43,7 +44,7 @@ bool break_uneven(const Program& program) {
   std::vector<float> gradient;
   for (const Batch& batch : loader.over(mine)) {
     const std::span<const float> pixels = batch.inputs.span();
-    // The values do not matter here; what matters is that there is one per pixel.
+    // The gradient's values do not matter here, only their number: one value per pixel.
     gradient.assign(pixels.begin(),
                     pixels.begin() + static_cast<std::ptrdiff_t>(digits.features()));
     const CallScope scope("all_reduce", fmt::format("the gradients of step {}", ++step));

@@ -1,6 +1,6 @@
 // A signal handler may interrupt any code, so this one takes no lock and allocates nothing. It
-// reads a table whose entry is written before a mapping is used and cleared before it is
-// unmapped.
+// reads a table. Each mapping's entry is written before the mapping is used and cleared before
+// the mapping is removed.
 #include "04_distributed_sampler/datasets/bus_error.hpp"
 
 #include "common/fatal.hpp"
@@ -19,14 +19,14 @@ namespace dist {
 namespace {
 
 struct Watched {
-  std::atomic<std::uintptr_t> begin{0};  // 0: not in use; written last
+  std::atomic<std::uintptr_t> begin{0};  // 0: entry not in use; written last
   std::size_t size = 0;
   std::array<char, 512> path{};  // a longer path is cut off
 };
 std::array<Watched, 16> table;  // further mappings are not watched
-std::mutex table_mutex;         // for the threads that map; the handler does not take it
+std::mutex table_mutex;         // for threads that create mappings; the handler never locks it
 
-// Text built without the heap.
+// A line of text that is built without using the heap.
 struct Line {
   std::array<char, 800> text;
   std::size_t length = 0;
@@ -57,8 +57,8 @@ struct Line {
   line.add(address - file.begin.load());
   line.add(" is gone\n");
   static_cast<void>(!::write(STDERR_FILENO, line.text.data(), line.length));
-  // A signal handler must not call MPI_Abort. The launcher ends the other ranks when one exits
-  // without MPI_Finalize.
+  // A signal handler must not call MPI_Abort. The launcher ends the other ranks when a rank
+  // exits without calling MPI_Finalize.
   ::_exit(EXIT_FAILURE);
 }
 
@@ -70,8 +70,8 @@ void on_bus_error(int, siginfo_t* info, void*) {
       say_and_leave(file, address);
     }
   }
-  // The address is in none of our files. On return the access is repeated, and the default
-  // action ends the process.
+  // The address is in none of the watched files. After the handler returns, the access is
+  // repeated, and the default action ends the process.
   std::signal(SIGBUS, SIG_DFL);
 }
 
@@ -87,7 +87,7 @@ void install_once() {
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     return ::sigaction(SIGBUS, &action, nullptr);
   }();
-  static_cast<void>(status);  // cannot fail for these arguments
+  static_cast<void>(status);  // cannot fail with these arguments
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Names the file if a mapped file is shortened while it is in use.
+// Reports the name of a mapped file that is shortened while it is in use.
 //
-// A page past the end of its file cannot be read. The kernel then sends SIGBUS, which by
-// default ends the process without naming the file. With this handler the process prints
+// A page past the end of its file cannot be read: the kernel sends SIGBUS, which by default
+// ends the process without naming the file. With this handler, the process prints
 // "[rank r] fatal: FILE: shortened while in use, byte N is gone" and ends with status 1.
 #pragma once
 

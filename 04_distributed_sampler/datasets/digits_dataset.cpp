@@ -1,10 +1,12 @@
-// Digits drawn by the program, the data set of all examples that must run without a download.
+// Digits that the program draws, as the data set of all examples that must run without a
+// download.
 //
-// A glyph is a few control points. Each sample moves them, bends a curve along them, inks the
-// pixels near the curve and adds noise. All random numbers come from one dist::Generator.
-// Builds on 02_broadcast/random.hpp and the IDX writer. It is compiled with -ffp-contract=off
-// and uses only operations that IEEE 754 rounds correctly (+ - * / sqrt). So the bytes are the
-// same on every machine, and a test compares their hash. Look at kGlyphs, then at draw_digit.
+// A glyph is a few control points. To draw a sample, the code moves these points, bends a curve
+// along them, inks the pixels near the curve and adds noise. All random numbers come from one
+// dist::Generator. Builds on 02_broadcast/random.hpp and the IDX writer. This file is compiled
+// with -ffp-contract=off and uses only operations that IEEE 754 rounds correctly (+ - * /
+// sqrt). The bytes are therefore the same on every machine, and a test compares their hash.
+// Look at kGlyphs, then at draw_digit.
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 
 #include "02_broadcast/random.hpp"
@@ -38,17 +40,17 @@ constexpr std::array<std::string_view, kClasses> kGlyphs = {
     "82 80 10 15 75 81 81 69",        // 9
 };
 
-// How samples vary: enough that a small network needs more than one epoch, but so little that a
-// person can read every sample.
-constexpr float kJitter = 0.6F;           // grid units, of each control point
+// The limits of how samples vary: enough that a small network needs more than one epoch, but so
+// little that a person can read every sample.
+constexpr float kJitter = 0.6F;           // in grid units, for each control point
 constexpr float kGridToPixels = 2.1F;     // makes digits about 19 pixels high, like MNIST's
-constexpr float kStretch = 0.2F;          // of width and height independently
+constexpr float kStretch = 0.2F;          // applied to width and height independently
 constexpr float kShear = 0.3F;            // sideways pixels per pixel of height
-constexpr float kTanHalfAngle = 0.1317F;  // a rotation by up to 15 degrees either way
+constexpr float kTanHalfAngle = 0.1317F;  // a rotation by up to 15 degrees in either direction
 constexpr float kShift = 2.5F;            // pixels
 constexpr float kThinnest = 0.7F;         // half the width of the pen, in pixels
 constexpr float kThickest = 1.5F;
-constexpr float kNoise = 40.0F;  // up to this many of 255 grey levels either way
+constexpr float kNoise = 40.0F;  // at most this many of 255 grey levels up or down
 
 struct Point {
   float x, y;
@@ -64,7 +66,7 @@ float uniform(float low, float high, Generator& generator) {
   return value;
 }
 
-// The map from the grid to pixels that one sample applies to all of its points.
+// The mapping from grid to pixel coordinates that a sample applies to all of its points.
 class Pose {
  public:
   explicit Pose(Generator& generator)
@@ -80,8 +82,8 @@ class Pose {
     constexpr float kImageCenter = (kSide - 1) * 0.5F;
     const float y = (grid.y - kGridCenter) * height_;
     const float x = (grid.x - kGridCenter) * width_ - shear_ * y;
-    // Cosine and sine come from the tangent of half the angle, because the results of libm
-    // differ between machines.
+    // The cosine and sine are computed from the tangent of half the angle, because libm's
+    // results differ between machines.
     const float norm = 1 + tangent_ * tangent_;
     const float cosine = (1 - tangent_ * tangent_) / norm;
     const float sine = 2 * tangent_ / norm;
@@ -90,18 +92,18 @@ class Pose {
   }
 
  private:
-  // The random numbers are drawn in this order, in which C++ initializes the members.
+  // C++ initializes the members in this order, so the random numbers are drawn in this order.
   float width_, height_, shear_, tangent_, shift_x_, shift_y_;
 };
 
-// For each pixel, the squared distance from its centre to the nearest line drawn so far. It
-// stores distances instead of ink, so that no blot appears where two lines meet.
+// Holds, for each pixel, the squared distance from the pixel's centre to the nearest line drawn
+// so far. Storing distances instead of ink avoids blots where two lines meet.
 class DistanceField {
  public:
   DistanceField() { squared_.fill(kFar); }
 
-  // The share of a pixel that a pen of half-width `pen` covers. It falls from 1 to 0 within one
-  // pixel around the pen's edge.
+  // Returns the share of a pixel that a pen of half-width `pen` covers. The share falls from 1
+  // to 0 within one pixel around the pen's edge.
   float ink(std::size_t pixel, float pen) const {
     const float edge = pen + 0.5F;
     const float covered = std::min(edge - std::sqrt(squared_[pixel]), 1.0F);
@@ -109,7 +111,7 @@ class DistanceField {
   }
 
   void add_segment(Point a, Point b) {
-    // A pixel farther away stays black with any pen (see ink).
+    // A pixel that is farther away stays black with any pen (see ink()).
     constexpr float kReach = kThickest + 0.5F;
     const auto pixel = [](float coordinate) {
       return static_cast<std::size_t>(std::clamp(coordinate, 0.0F, kSide - 1.0F));
@@ -139,13 +141,15 @@ class DistanceField {
 };
 
 // One stroke is the quadratic B-spline of its control points. Point i bends one piece, which
-// goes from the midpoint with its left neighbour to the midpoint with its right neighbour:
+// runs from the midpoint between the point and its left neighbour to the midpoint between the
+// point and its right neighbour:
 //
 //   p0 ----- m01 ..p1.. m12 ..p2.. m23 ----- p3      (each end is its own neighbour)
 //
-// Neighbouring pieces share a midpoint and the direction there, so the stroke has no kink.
+// Neighbouring pieces share a midpoint and have the same direction there, so the stroke has no
+// kink.
 void add_stroke(std::span<const Point> points, DistanceField& field) {
-  constexpr int kSegments = 4;  // per piece: at most a quarter of a pixel off the true curve
+  constexpr int kSegments = 4;  // per piece; within a quarter of a pixel of the true curve
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Point control = points[i];
     const Point begin = midpoint(i == 0 ? control : points[i - 1], control);
@@ -185,8 +189,8 @@ void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& gen
 
   constexpr float kWhite = 255.0F;
   constexpr float kMeanByte = 127.5F;
-  // One random number makes the noise of four pixels, one byte each. One number per pixel would
-  // take longer than everything else.
+  // One random number provides the noise of four pixels, one byte per pixel. Drawing one number
+  // per pixel would take longer than everything else.
   std::array<std::uint8_t, kSide * kSide> noises;
   for (std::size_t pixel = 0; pixel < noises.size(); pixel += 4) {
     const std::uint32_t bits = generator.next_u32();
@@ -211,8 +215,8 @@ DigitFiles render_digits(std::size_t count, std::uint64_t seed) {
   std::vector<std::uint8_t> labels(count);
   const std::vector<std::size_t> order = randperm(count, generator);
   for (std::size_t i = 0; i < count; ++i) {
-    // order holds 0 .. count - 1 once each, so its remainders give each class the same number
-    // of samples (within one).
+    // `order` contains each of 0 .. count - 1 once, so the remainders of its elements give each
+    // class the same number of samples, to within one.
     const std::size_t digit = order[i] % kClasses;
     labels[i] = static_cast<std::uint8_t>(digit);
     draw_digit(digit, std::span(pixels).subspan(i * kSide * kSide, kSide * kSide), generator);

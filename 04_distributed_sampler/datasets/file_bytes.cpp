@@ -1,8 +1,8 @@
 // Reads data files, compressed or plain.
 //
-// A training run must not start with half a data set, so a gzip stream must reach its checksum.
-// This uses zlib's inflate, because gzopen silently accepts a file that is not gzip and ignores
-// extra bytes after a stream.
+// A training run must not start with half a data set, so a gzip stream must be complete up to
+// its checksum. This file uses zlib's inflate, because gzopen silently accepts a file that is
+// not gzip and ignores extra bytes after a stream.
 #define ZLIB_CONST  // next_in points to const
 #include "04_distributed_sampler/datasets/file_bytes.hpp"
 
@@ -38,7 +38,7 @@ bool is_gzip(std::span<const std::uint8_t> bytes) {
   return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
 }
 
-// Reads what cannot be mapped, such as a pipe.
+// Reads a file that cannot be mapped, such as a pipe.
 Bytes read_pipe(const std::string& path, PromisedLength promised) {
   const auto reason = [] { return std::generic_category().message(errno); };
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
@@ -57,7 +57,7 @@ Bytes read_pipe(const std::string& path, PromisedLength promised) {
 
 }  // namespace
 
-// Accepts several streams in a row, as `cat a.gz b.gz` writes them.
+// Accepts several streams in a row, as in the output of `cat a.gz b.gz`.
 std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed, const std::string& name,
                                  PromisedLength promised) {
   constexpr int kGzipOnly = 16 + MAX_WBITS;  // zlib's code for "gzip format only"
@@ -68,7 +68,7 @@ std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed, const std
   std::array<std::uint8_t, kBlock> block;
   bool complete = false;
   for (std::size_t used = 0; used < packed.size();) {
-    // Offer the input in pieces, because zlib counts in 32 bits.
+    // Pass the input to zlib in pieces, because zlib counts bytes in 32 bits.
     const std::size_t offered = std::min(packed.size() - used, kBlock);
     stream.next_in = packed.data() + used;
     stream.avail_in = static_cast<uInt>(offered);
@@ -82,7 +82,7 @@ std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed, const std
       throw Error(fmt::format("{}: corrupt gzip stream near byte {} of {}: {}", name, used,
                               packed.size(), stream.msg ? stream.msg : zError(status)));
     }
-    complete = status == Z_STREAM_END;  // inflate has checked checksum and length
+    complete = status == Z_STREAM_END;  // inflate has checked the checksum and the length
     if (complete) inflateReset(&stream);
   }
   if (!complete) {

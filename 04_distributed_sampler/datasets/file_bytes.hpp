@@ -1,5 +1,5 @@
 // What this file adds: the bytes of a file. They are mapped if possible, so that a file may be
-// larger than memory and the ranks of a host share one copy of it.
+// larger than memory and the ranks on a host share one copy of it.
 #pragma once
 
 #include "04_distributed_sampler/datasets/mapped_file.hpp"
@@ -12,7 +12,8 @@
 
 namespace dist {
 
-// Owns bytes in memory or in a mapping. Move-only; moving does not move the bytes.
+// Owns bytes in memory or in a mapping. Can be moved but not copied; a move leaves the bytes in
+// place.
 class FileBytes {
  public:
   explicit FileBytes(std::vector<std::uint8_t> loaded) : bytes_(std::move(loaded)) {}
@@ -31,15 +32,16 @@ class FileBytes {
 // The length that a file should have according to its first bytes.
 using PromisedLength = std::uint64_t (*)(std::span<const std::uint8_t> begin);
 
-// A file's content. A file that begins with gzip's magic number is decompressed into memory;
-// any other file is mapped if possible, and otherwise read. Throws Error naming the file.
+// Opens a file. A file that begins with gzip's magic number is decompressed into memory; any
+// other file is mapped if possible, and otherwise read. Throws an Error that names the file
+// if the file cannot be read.
 //
-// A megabyte of gzip can hold a gigabyte of zeros. So reading stops soon after the promised
-// length; the extra bytes show the parser that the file is too long.
+// A megabyte of gzip can hold a gigabyte of zeros. Reading therefore stops soon after the
+// promised length; the extra bytes show the parser that the file is too long.
 FileBytes open_file(const std::string& path, PromisedLength promised);
 
-// Decompresses gzip. Throws Error with `name` and the offset unless every stream is complete
-// and its checksum is right.
+// Decompresses gzip data. Throws an Error with `name` and the offset unless every stream is
+// complete and has the right checksum.
 std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> packed, const std::string& name,
                                  PromisedLength promised);
 

@@ -41,7 +41,7 @@ void put_u32(std::size_t value, Bytes& bytes) {
 
 void check_header(View bytes, std::size_t header, std::uint32_t magic,
                   const std::string& name) {
-  // Check the magic number first: it explains a short file of a different kind better.
+  // Check the magic number first: its error is more helpful for a short file of another kind.
   if (bytes.size() >= kWord && get_u32(bytes, 0) != magic) {
     throw Error(fmt::format(
         "{}: begins with {:#010x}, but an IDX file of {} begins with {:#010x}", name,
@@ -57,8 +57,8 @@ void check_header(View bytes, std::size_t header, std::uint32_t magic,
 // not be 0.
 void check_length(View bytes, std::size_t header, std::uint64_t count, std::uint64_t item,
                   const std::string& name) {
-  // The product of the three numbers of a hostile header may exceed 64 bits. Wrapped around, it
-  // could match the file's length.
+  // The product of the three numbers in a hostile header may exceed 64 bits. After wrapping
+  // around, the product could match the file's length.
   const std::uint64_t most = (std::numeric_limits<std::uint64_t>::max() - header) / item;
   if (count > most) {
     throw Error(
@@ -148,7 +148,8 @@ IdxDataset::IdxDataset(FileBytes images, FileBytes labels, const std::string& im
 
 std::int32_t IdxDataset::get(std::size_t index, std::span<float> row) const {
   const View pixels = images_.pixels.subspan(index * features(), features());
-  // Dividing gives the same floats as torchvision's ToTensor; multiplying by 1/255 does not.
+  // Dividing by 255 gives the same floats as torchvision's ToTensor; multiplying by 1/255 does
+  // not.
   std::transform(pixels.begin(), pixels.end(), row.begin(),
                  [](std::uint8_t pixel) { return static_cast<float>(pixel) / 255.0F; });
   const std::int32_t label = labels_[index];

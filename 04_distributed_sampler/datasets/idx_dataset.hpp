@@ -19,7 +19,7 @@
 namespace dist {
 
 // The length that the header of an IDX file promises. Returns 0 if the file is not an IDX file,
-// and the largest number while `begin` is too short to tell.
+// or the largest number if `begin` is too short to tell.
 std::uint64_t idx_length(std::span<const std::uint8_t> begin);
 
 struct IdxImages {
@@ -29,15 +29,15 @@ struct IdxImages {
   std::span<const std::uint8_t> pixels;  // count * rows * columns, row-major
 };
 
-// These two find the images or labels in the bytes of an IDX file. They copy nothing; the
-// result refers to `bytes`. They throw Error with `name` if the magic number is wrong or the
-// header does not promise exactly bytes.size() bytes. So a wrong header never causes a large
-// allocation or a read past the end.
+// These two functions find the images or the labels in the bytes of an IDX file. They copy
+// nothing; their results refer to `bytes`. They throw Error with `name` if the magic number is
+// wrong or the header does not promise exactly bytes.size() bytes. A wrong header therefore
+// never causes a large allocation or a read past the end.
 IdxImages parse_idx_images(std::span<const std::uint8_t> bytes, const std::string& name);
 std::span<const std::uint8_t> parse_idx_labels(std::span<const std::uint8_t> bytes,
                                                const std::string& name);
 
-// The bytes of an IDX file: the inverse of the two functions above.
+// Return the bytes of an IDX file. These functions are the inverses of the two above.
 std::vector<std::uint8_t> format_idx_images(const IdxImages& images);
 std::vector<std::uint8_t> format_idx_labels(std::span<const std::uint8_t> labels);
 
@@ -45,7 +45,7 @@ std::vector<std::uint8_t> format_idx_labels(std::span<const std::uint8_t> labels
 // constructor reads the headers and labels; a mapped file's pixels are read sample by sample.
 class IdxDataset : public Dataset {
  public:
-  // Throws Error as above, or if the numbers of labels and images differ.
+  // Throws Error in the cases above, and if the numbers of labels and images differ.
   IdxDataset(FileBytes images, FileBytes labels, const std::string& images_name,
              const std::string& labels_name);
 
@@ -53,8 +53,8 @@ class IdxDataset : public Dataset {
   std::size_t features() const override { return images_.rows * images_.columns; }
   std::size_t classes() const override { return classes_; }
   bool reads_file() const override { return images_file_.mapped(); }
-  // Throws Error for a label above those found when the file was opened, because a model has no
-  // output for it.
+  // Throws Error for a label that exceeds all those found when the file was opened, because a
+  // model has no output for such a label.
   std::int32_t get(std::size_t index, std::span<float> row) const override;
 
  private:

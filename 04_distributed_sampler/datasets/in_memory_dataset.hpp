@@ -1,4 +1,4 @@
-// Two small data sets, after PyTorch's TensorDataset and Subset.
+// Two small data sets, modelled on PyTorch's TensorDataset and Subset.
 #pragma once
 
 #include "02_broadcast/random.hpp"
@@ -36,7 +36,8 @@ class TensorDataset : public Dataset {
   std::size_t classes_;
 };
 
-// `size` samples of noise with random labels, drawn from `generator` as these PyTorch lines do:
+// `size` samples of noise with random labels, drawn from `generator` as in these lines of
+// PyTorch:
 //   X = torch.randn(size, features);  y = torch.randint(0, classes, (size,))
 inline TensorDataset synthetic_dataset(std::size_t size, std::size_t features,
                                        std::size_t classes, Generator& generator) {

@@ -33,7 +33,7 @@ struct Descriptor {
 
 std::optional<MappedFile> MappedFile::open(const std::string& path) {
   struct stat about {};
-  // stat comes before open, because opening a pipe would wait for a writer.
+  // Call stat before open, because opening a pipe would wait for a writer.
   if (::stat(path.c_str(), &about) != 0) refuse(path, errno);
   if (S_ISDIR(about.st_mode)) refuse(path, EISDIR);
   if (!S_ISREG(about.st_mode)) return std::nullopt;
@@ -42,7 +42,7 @@ std::optional<MappedFile> MappedFile::open(const std::string& path) {
   if (::fstat(file.number, &about) != 0) refuse(path, errno);
   const auto size = static_cast<std::size_t>(about.st_size);
   if (size == 0) return std::nullopt;
-  // MAP_SHARED, so that all ranks of a host see the same pages. The mapping outlives the
+  // MAP_SHARED lets all ranks on a host share the same pages. The mapping outlives the
   // descriptor.
   void* const begin = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
   if (begin == MAP_FAILED) return std::nullopt;
@@ -60,7 +60,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 MappedFile::~MappedFile() {
   if (bytes_.empty()) return;
   forget_mapping(bytes_.data());
-  // munmap does not accept a pointer to const, although it writes nothing.
+  // munmap does not accept a pointer to const, although it does not write to the memory.
   ::munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size());
 }
 

@@ -1,4 +1,4 @@
-// A file mapped into memory. A page is read when it is first accessed, and all processes of a
+// A file mapped into memory. A page is read when it is first accessed, and all processes on a
 // host that map the file share its pages.
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace dist {
 
-// Read-only. Move-only; moving does not move the bytes.
+// Read-only. Can be moved but not copied; a move leaves the bytes in place.
 class MappedFile {
  public:
-  // Returns nullopt for what cannot be mapped: a pipe, an empty file, or a file on a file
-  // system without mappings. Throws Error naming the file if it cannot be opened or is a
+  // Returns nullopt if the file cannot be mapped: a pipe, an empty file, or a file on a file
+  // system without mappings. Throws an Error that names the file if it cannot be opened or is a
   // folder.
   //
   // If another program shortens the file while it is mapped, accessing a lost page ends the

@@ -7,7 +7,7 @@ namespace dist::exercise {
 enum class Policy {
   pad,    // the same number on every rank: the order's first samples are repeated
   drop,   // the same number on every rank: the remainder is left out
-  exact,  // every sample on exactly one rank: some ranks may have one more than the others
+  exact,  // every sample on exactly one rank: some ranks may have one sample more than others
 };
 
 }  // namespace dist::exercise

@@ -1,5 +1,5 @@
-// The acts that the program shows. Each act is called on all ranks, prints through the console,
-// and returns on all ranks whether everything it showed was right.
+// The acts that the program shows. Unless stated otherwise, each act is called on all ranks,
+// prints through the console, and returns on all ranks whether everything it showed was right.
 #pragma once
 
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -18,7 +18,7 @@ struct SamplingOptions {
   std::uint64_t epoch = 0;
   std::size_t batch_size = 2;
 
-  // Adds the flags, and the check that they agree with each other.
+  // Adds the flags and the check that they agree with each other.
   void declare(CommandLine& flags);
 };
 
@@ -26,7 +26,8 @@ struct SamplingOptions {
 bool show_shards(const SamplingOptions& options, const Console& console,
                  const Communicator& comm);
 
-// Shows one rank's samples in a world that was not launched. One process, no messages.
+// Shows one rank's samples in a world that was not launched. Runs in one process and sends no
+// messages.
 bool show_one_shard(const SamplingOptions& options, const Console& console);
 
 // Shows the three policies for the remainder (pad, drop, exact) and the accuracy that each of

@@ -1,5 +1,5 @@
-// What this file adds: it counts how often each sample was taken over all ranks. This proves
-// that the shards cover the data set, and shows what padding and dropping cost.
+// What this file adds: a count of how often all ranks together took each sample. The count
+// proves that the shards cover the data set, and shows what padding and dropping cost.
 // Builds on: 03, all_reduce.
 #pragma once
 
@@ -17,21 +17,21 @@ struct Coverage {
   std::size_t taken = 0;                       // by all ranks, counting repetitions
   std::size_t fewest = 0, most = 0;            // taken by a single rank
   std::size_t once = 0, again = 0, never = 0;  // samples taken once, more than once, never
-  // Whether the samples were taken as evenly as possible: each of them floor(`taken` / size) or
-  // ceil(`taken` / size) times.
+  // Whether the samples were taken as evenly as possible, that is, each of them floor(`taken` /
+  // size) or ceil(`taken` / size) times.
   bool even = false;
 };
 
-// 3. The proof. Called on all ranks; `mine` holds this rank's samples of a data set of `size`.
-// Every rank counts its samples in a table that starts with zeros, and an all-reduce adds up
-// the tables.
+// 3. The proof. Called on all ranks; `mine` holds this rank's samples of a data set with `size`
+// samples. Every rank counts its samples in a table that is initially zero, and an all-reduce
+// adds up the tables.
 inline Coverage count_coverage(const Communicator& comm, std::size_t size,
                                const std::vector<std::size_t>& mine) {
   std::vector<std::int32_t> times(size, 0);
   for (const std::size_t index : mine) ++times[index];
   all_reduce<std::int32_t>(comm, times, ReduceOp::sum);
   const auto count = static_cast<std::int64_t>(mine.size());
-  std::array extremes{count, -count};  // the maximum of the negatives is the minimum
+  std::array extremes{count, -count};  // the minimum is minus the maximum of the negatives
   all_reduce<std::int64_t>(comm, extremes, ReduceOp::max);
 
   Coverage result;

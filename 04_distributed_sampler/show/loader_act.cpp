@@ -25,19 +25,19 @@ namespace dist {
 namespace {
 
 constexpr std::size_t kDigits = 2048;
-constexpr std::size_t kCopies = 40;  // of the digits in the file. It has 64 MB, so that reading
-                                     // a batch does not load all of it
-// How many times a step reads its batch; each time takes about 4 us. A short step takes about
-// ten times as long as collecting the batch from memory, and a long one at least as long as
-// reading it from a disk.
+constexpr std::size_t kCopies = 40;  // copies of the digits in the file: 64 MB, so that
+                                     // reading a batch does not load the whole file
+// The number of times that a step reads its batch; each time takes about 4 us. A short step
+// takes about ten times as long as collecting the batch from memory. A long step takes at least
+// as long as reading the batch from a disk.
 constexpr std::size_t kNoStep = 0, kShortStep = 40, kLongStep = 2000;
 
-// The digits in a plain IDX file on each host. This object also deletes the file. The host's
-// first rank writes it and drops it from memory; all its ranks read it.
+// A plain IDX file of digits on each host. The host's first rank writes the file and drops it
+// from memory, and all ranks on the host read it. This object also deletes the file.
 class DigitFile {
  public:
   DigitFile(const Communicator& comm, const IdxImages& images) : comm_(comm) {
-    std::array name{static_cast<std::int64_t>(::getpid())};  // rank 0's is used
+    std::array name{static_cast<std::int64_t>(::getpid())};  // all ranks use rank 0's
     broadcast<std::int64_t>(comm, name, 0);
     path_ = (std::filesystem::temp_directory_path() /
              fmt::format("distributed_sampler-{}-images-idx3-ubyte", name[0]))
@@ -73,9 +73,9 @@ class DigitFile {
   // Must be called at most once.
   FileBytes bytes() { return FileBytes(*std::move(mapping_)); }
 
-  // Called on all ranks. Afterwards each access goes to the disk, page by page, as with data
-  // larger than memory. A page that any process maps stays in memory, so all ranks release
-  // theirs first.
+  // Called on all ranks. Afterwards, each access goes to the disk, page by page, as it would
+  // for data larger than memory. A page that any process maps stays in memory, so all ranks
+  // release their pages first.
   void drop_from_memory() {
     ::madvise(begin_, size_, MADV_DONTNEED);
     ::madvise(begin_, size_, MADV_RANDOM);  // read only what is requested

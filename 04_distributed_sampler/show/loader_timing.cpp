@@ -21,7 +21,7 @@ double ns(Clock::duration time) {
 }
 
 // Imitates a step: reads the batch and computes for a time set by `passes`. Returns a number
-// that depends on every input, so that the compiler keeps the loop.
+// that depends on every input, so that the compiler cannot remove the loop.
 float use(const Batch& batch, std::size_t passes) {
   std::array<float, 16> lanes{};  // independent sums, so that they can be vectorized
   const std::span<const float> inputs = batch.inputs.span();
@@ -38,7 +38,7 @@ float use(const Batch& batch, std::size_t passes) {
 
 template <class Range>
 WalkTime walk(Range&& range, std::size_t passes) {
-  volatile float sink = 0;  // so that the compiler keeps every sum
+  volatile float sink = 0;  // volatile, so that the compiler keeps every sum
   Clock::duration waited{};
   std::size_t batches = 0;
   const auto begin = Clock::now();
@@ -99,7 +99,7 @@ LoaderTiming time_loaders(const Dataset& dataset, const std::vector<std::size_t>
   timing.same_bits = same_batches(plain, ahead, indices);  // also warms up both loaders
   std::vector<WalkTime> plain_walks, ahead_walks;
   for (int round = 0; round < rounds; ++round) {
-    // Alternate, so that other load on the machine affects both loaders.
+    // The loaders alternate, so that other load on the machine affects both of them.
     before_walk();
     plain_walks.push_back(walk(plain.over(indices), passes));
     before_walk();

@@ -1,5 +1,5 @@
-// What this file adds: it measures how long a step waits for its batch, and how long wait and
-// step take together, with the plain loop and with a thread that reads ahead.
+// What this file adds: measurements of how long a step waits for its batch, and of how long the
+// wait and the step take together, with the plain loop and with a thread that reads ahead.
 // Builds on: data_loader, prefetch_loader.
 #pragma once
 
@@ -14,18 +14,18 @@ namespace dist {
 // Times per batch: the mean over one walk, or the median of several such means.
 struct WalkTime {
   double wait_ns = 0;   // until the batch is ready
-  double total_ns = 0;  // wait and step; this is what counts in the end
+  double total_ns = 0;  // wait and step together; the time that matters in the end
 };
 
 struct LoaderTiming {
   WalkTime plain;
   WalkTime prefetch;
-  bool same_bits = false;  // both gave the same batches
+  bool same_bits = false;  // whether both loaders gave the same batches
 };
 
-// Runs on the CPU and sends no messages. Walks over `indices` `rounds` times, alternating
-// between the plain loop and the thread. A step reads its batch `passes` times. `before_walk`
-// is not timed.
+// Runs on the CPU and sends no messages. In each of `rounds` rounds, walks over `indices` once
+// with the plain loop and once with the thread. A step reads its batch `passes` times. The call
+// of `before_walk` is not timed.
 LoaderTiming time_loaders(const Dataset& dataset, const std::vector<std::size_t>& indices,
                           std::size_t batch_size, std::size_t passes, int rounds,
                           const std::function<void()>& before_walk);

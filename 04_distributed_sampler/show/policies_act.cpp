@@ -31,7 +31,7 @@ std::string percent(double fraction) {
   return fmt::format("{:.2f} %", 100 * fraction);
 }
 
-// "4", or "3 to 4" if the ranks differ.
+// "4", or "3 to 4" if the ranks' counts differ.
 std::string per_rank(const Coverage& coverage) {
   if (coverage.fewest == coverage.most) return std::to_string(coverage.most);
   return fmt::format("{} to {}", coverage.fewest, coverage.most);
@@ -81,7 +81,7 @@ bool show_policies(const SamplingOptions& options, const Console& console,
     correct = correct && seen.even;
     if (policy.name == std::string("pad")) correct = correct && seen.never == 0;
     if (policy.name == std::string("drop")) correct = correct && seen.again == 0;
-    // Equal to the bit, because sums of whole numbers are exact.
+    // The accuracies must be equal to the last bit, because sums of whole numbers are exact.
     if (policy.name == std::string("exact")) {
       correct = correct && seen.once == options.size && weighted == truth;
     }

@@ -44,7 +44,8 @@ void DeterministicDataParallel::point_gradients_at(std::size_t slot) {
 // Here, a part of a step is the batch of one of this process's virtual ranks.
 void DeterministicDataParallel::backward_of_part(const Tensor& grad_logits,
                                                  Accumulate accumulate, const Stream& stream) {
-  // Ordinary data parallelism would add to the gradients; here each part is a separate leaf.
+  // Ordinary data parallelism would add to the gradients; here, each part is a separate leaf of
+  // the tree.
   if (accumulate == Accumulate::no) next_ = 0;
   if (next_ == ranks_here_) {
     throw Error(fmt::format("a step has {} batches on this process, but one more arrived",
@@ -68,7 +69,7 @@ void DeterministicDataParallel::backward_and_average(const Tensor& grad_logits,
   }
   point_gradients_at(0);
   computed_ = stream.record_event();
-  stream.synchronize();  // otherwise the measured time would include backward
+  stream.synchronize();  // otherwise, the measured time would include the backward pass
   const auto begin = std::chrono::steady_clock::now();
   const Communicator& comm = group_.comm();
   if (comm.size() > 1) {

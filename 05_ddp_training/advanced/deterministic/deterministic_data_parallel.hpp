@@ -1,11 +1,13 @@
 // What this file adds: data parallelism with bitwise equal results on any number of processes.
-// Builds on: virtual_ranks (who learns from which samples), tree_sum (the order of additions).
-// Look at: the price: no large matrix products, and no all-reduce that overlaps backward.
+// Builds on: virtual_ranks (which rank learns from which samples), tree_sum (the order of
+// additions).
+// Look at: the price, which is that there are no large matrix products, and no all-reduce that
+// overlaps the backward pass.
 //
 // Two things make the bits of an average depend on the number of ranks: the number of rows in a
-// matrix product, because libraries add them up in blocks, and the order in which the ranks'
-// gradients are added. Here every virtual rank has its own backward pass, always over the same
-// few rows, and the gradients are added in one fixed tree.
+// matrix product, because libraries add up the rows in blocks, and the order in which the
+// ranks' gradients are added. Here every virtual rank has its own backward pass, always over
+// the same few rows, and the gradients are added in one fixed tree.
 #pragma once
 
 #include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
@@ -19,9 +21,9 @@
 namespace dist {
 
 // A step takes one batch of each of this process's ranks, in the order of VirtualRanks::local.
-// All batches but the last are passed as parts of the step. Each batch's loss is its own mean,
-// not divided by the number of batches: dividing once, after adding everything up, does not
-// round each rank's small gradients separately.
+// All batches but the last are passed to backward_of_part. Each batch's loss is the mean over
+// that batch, not divided by the number of batches. Dividing only once, after all additions,
+// avoids rounding each rank's small gradients separately.
 class DeterministicDataParallel : public DataParallel {
  public:
   // Called on all ranks of `group`, whose size must be a power of two. Replaces the grad of
@@ -41,8 +43,8 @@ class DeterministicDataParallel : public DataParallel {
 
   void point_gradients_at(std::size_t slot);
   std::size_t ranks_here_;
-  std::vector<Tensor> slots_;  // each holds all gradients; as many slots as tree_sum needs
-  std::size_t next_ = 0;       // index of the next of this process's ranks
+  std::vector<Tensor> slots_;  // as many as tree_sum needs; each holds all gradients
+  std::size_t next_ = 0;       // the index of this process's next virtual rank
   double exchanges_ms_ = 0;
 };
 
@@ -51,7 +53,8 @@ std::unique_ptr<DataParallel> make_deterministic_data_parallel(Mlp& module, Proc
                                                                const Stream& stream,
                                                                const VirtualRanks& ranks);
 
-// The cost of determinism, as one line of output. `batch_size` is for one virtual rank.
+// Returns one line of output on the cost of determinism. `batch_size` is that of one virtual
+// rank.
 std::string cost_of_determinism(const VirtualRanks& ranks, std::size_t batch_size,
                                 const Mlp& model);
 

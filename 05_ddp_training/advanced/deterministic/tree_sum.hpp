@@ -2,20 +2,20 @@
 // processes.
 // Builds on: 01, send_recv; virtual_ranks.
 // Look at: the picture. Lesson 3's recursive doubling is the same tree upside down: it adds
-// neighbours first, and so adds different pairs on 2 processes than on 4.
+// neighbours first, so the pairs that it adds on 2 processes differ from those on 4.
 //
-// Float addition is not associative: (a + b) + c and a + (b + c) can differ in the last bit. So
-// the ranks' numbers fix which pairs are added: first ranks at distance 4, then the results at
-// distance 2, then those at distance 1.
+// Float addition is not associative: (a + b) + c and a + (b + c) can differ in the last bit.
+// The ranks' numbers therefore determine which pairs are added: first ranks at distance 4, then
+// the results at distance 2, then those at distance 1.
 //
 //   rank        0   4   2   6   1   5   3   7
 //               +---+   +---+   +---+   +---+      distance 4
 //                 +-------+       +-------+        distance 2
 //                     +---------------+            distance 1
 //
-// In this order, which is that of VirtualRanks::local, each of 1, 2, 4 or 8 processes holds
-// neighbours that form a whole subtree. A process adds up its subtree without messages; only
-// the levels above need them.
+// In this order, which is also the order of VirtualRanks::local, each of 1, 2, 4 or 8 processes
+// holds neighbours that form a whole subtree. A process adds up its subtree without messages;
+// only the levels above it need messages.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -32,7 +32,8 @@ namespace dist {
 
 // Adding up a subtree whose leaves arrive one by one needs only a few slots: leaf i goes to
 // slot_of(i), and then add_complete_pairs calls add(into, from) for each pair of slots that is
-// complete. After all leaves (their number is a power of two) the sum is in slot 0.
+// complete. After the last leaf, the sum is in slot 0. The number of leaves must be a power of
+// two.
 //
 //   leaf        0     1     2     3
 //   slot 0      0    0+1   0+1   0+1+2+3
@@ -47,7 +48,7 @@ inline std::size_t slots_for(std::size_t leaves) {
 template <class Add>
 void add_complete_pairs(std::size_t leaf, Add add) {
   // Leaf 3 is the second of a pair of leaves, and that pair is the second of a pair of pairs.
-  // The number of additions is the number of ones at the end of the leaf's binary number.
+  // The number of additions is the number of trailing ones in the leaf's binary representation.
   for (std::size_t slot = slot_of(leaf); leaf % 2 == 1; leaf /= 2, --slot) add(slot - 1, slot);
 }
 
@@ -58,13 +59,14 @@ inline void check_pairs(const Communicator& comm) {
               " processes");
 }
 
-// Called on all ranks of `comm` (a power of two), with the sums of their subtrees. Afterwards
-// `data` is the sum over all ranks, bitwise equal on all of them.
+// Called on all ranks of `comm`, whose number must be a power of two, with the sum of each
+// rank's subtree in `data`. Afterwards, `data` is the sum over all ranks, bitwise equal on all
+// of them.
 template <MpiScalar T>
 void tree_sum_over_processes(const Communicator& comm, std::span<T> data) {
   check_pairs(comm);
-  // Each piece goes up the whole tree before the next one starts. Arrived data is then still in
-  // the cache when it is added, and needs little memory.
+  // Each piece goes up the whole tree before the next one starts. The data that arrives is then
+  // still in the cache when it is added, and needs only a small buffer.
   constexpr std::size_t kPiece = 1 << 16;
   std::vector<T> arrived(std::min(data.size(), kPiece));
   for (std::size_t begin = 0; begin < data.size(); begin += kPiece) {
@@ -79,8 +81,8 @@ void tree_sum_over_processes(const Communicator& comm, std::span<T> data) {
   }
 }
 
-// Called on all ranks: the mean over all virtual ranks, bitwise equal on any number of
-// processes. `mine` has one number per virtual rank of this process, in the order of
+// Called on all ranks. Returns the mean over all virtual ranks, which is bitwise equal on any
+// number of processes. `mine` has one number per virtual rank of this process, in the order of
 // VirtualRanks::local.
 inline double tree_mean(const Communicator& comm, std::span<const double> mine) {
   std::vector<double> slots(slots_for(mine.size()));

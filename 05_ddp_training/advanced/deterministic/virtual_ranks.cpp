@@ -16,7 +16,7 @@ VirtualRanks::VirtualRanks(int count, int processes, int process) : count_(count
     throw Error(fmt::format("process {} of {} cannot play an equal share of {} virtual ranks",
                             process, processes, count));
   }
-  // Double the list repeatedly, appending a copy shifted by half the previous distance.
+  // Double the list repeatedly by appending a copy to which `distance` is added.
   //
   //   0  ->  0 4  ->  0 4 2 6  ->  0 4 2 6 1 5 3 7
   local_.push_back(process);
@@ -53,7 +53,7 @@ std::vector<std::size_t> VirtualSampler::indices_after(std::size_t taken) const 
     of_rank.push_back(sampler.indices_after(taken));
   }
   if (of_rank.size() == 1) return of_rank[0];
-  // All lists have the same length, so the batches of the last step are also equal in size.
+  // All lists have the same length, so the batches of the last step are equal in size too.
   std::vector<std::size_t> in_step_order;
   const std::size_t length = of_rank[0].size();
   in_step_order.reserve(of_rank.size() * length);

@@ -18,25 +18,25 @@
 namespace dist {
 namespace {
 
-// 2.bias and 2.weight are 24 bytes, 0.bias and 0.weight are 24 more: two buckets.
+// 2.bias and 2.weight take 24 bytes, and so do 0.bias and 0.weight, so there are two buckets.
 constexpr BucketCaps kCaps{.first_bytes = 24, .bytes = 24};
 
-// A gradient just after backward finished it, and how many buckets had been sent by then.
+// A gradient just after the backward pass finished it, and the number of buckets sent by then.
 struct ReadyGradient {
   Snapshot gradient;
   std::size_t buckets_gone;
 };
 
-// Prints what each rank reports, in rank order: lines for a reader, or JSON rows. All members
-// are called on all ranks.
+// Prints each rank's report in rank order, as lines of text or as JSON rows. All members are
+// called on all ranks.
 class Report {
  public:
   Report(const Communicator& comm, const Console& console) : comm_(comm), console_(console) {}
 
   void heading(const std::string& text) const { console_.line(text); }
 
-  // `when` says which parameters these are: as each rank made them ("made"), after DDP's
-  // broadcast ("broadcast"), or after the optimizer's step ("step").
+  // `when` says which parameters these are: those that each rank made ("made"), those after
+  // DDP's broadcast ("broadcast"), or those after the optimizer's step ("step").
   void parameters(const std::string& when, const Snapshots& all) const {
     const std::string numbers = when == "step" ? "" : text_of(all) + "  ";
     say(fmt::format("  rank {} {}  {}hash {}", comm_.rank(), when == "made" ? "made" : "has ",
@@ -78,7 +78,7 @@ class Report {
       Json row{{"name", gradient.name}, {"values", gradient.values}, {"starts", nullptr}};
       text += fmt::format("{}  rank {}  {:8} {}", i == 0 ? "" : "\n", comm_.rank(),
                           gradient.name, gradient.text());
-      // Buckets that had been sent when the next gradient came, but not yet when this one did.
+      // The buckets that were sent after this gradient was ready and before the next one was.
       const std::size_t later = i + 1 < ready.size() ? ready[i + 1].buckets_gone : buckets;
       for (std::size_t bucket = ready[i].buckets_gone; bucket < later; ++bucket) {
         text += fmt::format("  -> bucket {} is full, its all-reduce starts", bucket);
@@ -103,7 +103,7 @@ class Report {
          {"after", exchange.after}});
   }
 
-  // Shows only rank 0's update, as all ranks' are equal.
+  // Shows only rank 0's update, because all ranks make the same update.
   void update(const Snapshots& before, const ExplainedStep& step) const {
     for (std::size_t i = 0; i < before.size(); ++i) {
       heading(fmt::format("  {:8} {} - {:g} x {} = {}", before[i].name, before[i].text(),

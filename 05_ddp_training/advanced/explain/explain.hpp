@@ -1,6 +1,7 @@
-// What this file adds: --explain, one step of two ranks that a reader can check by hand.
-// Builds on: the classes of an ordinary training run. They take the step, and every number
-// printed is read from them.
+// What this file adds: --explain, one training step on two ranks that a reader can check by
+// hand.
+// Builds on: the classes of an ordinary training run. These classes take the step, and every
+// number printed is read from them.
 #pragma once
 
 #include "05_ddp_training/process_group/process_group.hpp"
@@ -10,10 +11,10 @@
 
 namespace dist {
 
-// Called on all ranks; there must be two. Trains a net of twelve parameters for one step over
-// `group`, prints what every part did, and compares the result with that of one process that
-// has the whole batch. `device_reason` says why this device was chosen. Returns the exit
-// status: 0 if both results are bitwise equal.
+// Called on all ranks, of which there must be two. Trains a network of twelve parameters for
+// one step over `group`, prints what every part did, and compares the result with that of one
+// process that has the whole batch. `device_reason` says why this device was chosen. Returns
+// the exit status: 0 if both results are bitwise equal.
 int explain(const Communicator& comm, const Console& console, ProcessGroup& group,
             const Stream& stream, const std::string& device_reason);
 

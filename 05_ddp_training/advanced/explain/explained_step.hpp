@@ -14,7 +14,8 @@ namespace dist {
 constexpr double kExplainedLearningRate = 0.5;
 
 // Linear(2, 2), ReLU, Linear(2, 2) with numbers that make hidden = ReLU(x) and
-// logits = (2 hidden_0, hidden_1). Other ranks start with numbers that rank 0's must replace.
+// logits = (2 hidden_0, hidden_1). The other ranks start with different numbers, which rank 0's
+// must replace.
 Mlp make_explained_model(int rank, const Stream& stream);
 
 struct ExplainedStep {
@@ -28,8 +29,8 @@ struct ExplainedStep {
   Snapshots parameters;  // after the optimizer's step
 };
 
-// One step of SGD on this rank's share of four samples, as one batch. `backward` is either the
-// model's or DDP's. It is the only difference between one process and many.
+// Takes one step of SGD, with this rank's share of four samples as one batch. `backward` is the
+// backward pass of either the model or DDP, the only difference between one process and many.
 ExplainedStep take_explained_step(
     Mlp& model, int ranks, int rank, const Stream& stream,
     const std::function<void(const Tensor& grad_logits)>& backward);
