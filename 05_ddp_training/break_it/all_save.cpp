@@ -2,14 +2,15 @@
 // Predict: rank 0 writes a checkpoint, and rank 1, which is one step ahead, writes the same
 //          file. What does the file contain while both are writing, and at the end?
 // You see: when rank 1 opens the file, it becomes empty, so a job killed at this moment leaves
-//          an empty file, even if both ranks write the same bytes. At the end the file is half
-//          rank 0's and half rank 1's, which its checksum reveals. A reader that verifies no
-//          checksum would load it.
-// Why:     opening a file for writing empties it, and each writer has its own position in it.
-//          Messages force this order, so that the symptom appears every time, but an operating
-//          system could choose the same order. write_safetensors lets each rank write its own
-//          file and then rename it. In the last line, all ranks do that at once, in any order.
-//          The file is then whole, but which rank wrote it is a matter of chance.
+//          an empty file, even if both ranks were to write the same bytes. At the end one half
+//          of the file is rank 0's and the other half rank 1's. The checksum reveals this, but
+//          a reader that verifies no checksum would load the file.
+// Why:     opening a file for writing empties it, and each writer has its own position in the
+//          file. Messages force this order, so that the symptom appears every time, but an
+//          operating system could choose the same order. write_safetensors lets each rank write
+//          its own file and then rename it. In the last line of the output, all ranks do that
+//          at once, in any order. The file is then whole, but which rank wrote it is a matter
+//          of chance.
 // In the wild: NVIDIA/apex#886 (one saver per node), Lightning-AI/pytorch-lightning#19970.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
@@ -29,7 +30,7 @@
 namespace dist {
 namespace {
 
-// A folder that all ranks of one host see. It is removed at the end.
+// A folder that all ranks on one host can access. It is removed at the end.
 class CommonFolder {
  public:
   explicit CommonFolder(const Communicator& comm) : comm_(comm) {
@@ -92,7 +93,7 @@ bool break_all_save(const Program& program) {
     job.model().backward(job.grad(), program.stream);
     job.optimizer().step(job.lr(), program.stream);
   };
-  // The two files as each rank would write them if it were the only one.
+  // The two files that the ranks would write if each were the only writer.
   std::string mine;
   take_step();
   if (comm.rank() == 1) take_step();

@@ -1,16 +1,17 @@
-// Belief:  DDP averages parameters, or might as well, because a mean is a mean.
+// Belief:  DDP averages parameters, or could do so with the same result.
 // Predict: every rank takes a step along its own gradient, with its own optimizer, and then the
 //          parameters are averaged. Which of SGD, SGD with momentum and Adam give the same
 //          result as DDP? What if the ranks average only every 4th step?
-// You see: averaged after every step, SGD gives DDP's parameters up to rounding, and so does
-//          SGD with momentum, contrary to what is often said. Adam does not. If the ranks
-//          average only every 4th step, none of them does. And each rank has a different
+// You see: with averaging after every step, SGD gives DDP's parameters up to rounding, and so
+//          does SGD with momentum, contrary to what is often said. Adam does not. If the ranks
+//          average only every 4th step, none of them does. Moreover, each rank has a different
 //          momentum buffer, so rank 0's checkpoint no longer describes all ranks.
-// Why:     a step of SGD is linear in the gradients of all steps so far, and so is momentum:
-//          the mean of the steps is the step of the mean. Adam divides by a square root. Over
-//          several steps the ranks also compute their gradients at different parameters.
-// In the wild: horovod/horovod#651 asks exactly this. pytorch/pytorch#59699 compares both ways
-//          and blames momentum, which matters only with the longer interval.
+// Why:     a step of SGD, with or without momentum, is linear in the gradients of all steps so
+//          far: the mean of the ranks' steps is the step along the mean gradients. Adam divides
+//          by a square root. Over several steps the ranks also compute their gradients at
+//          different parameters.
+// In the wild: horovod/horovod#651 asks exactly this question. pytorch/pytorch#59699 compares
+//          both ways and blames momentum, which matters only with the longer interval.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
@@ -51,7 +52,7 @@ double distance(const Program& program, const IdxDataset& digits, ProcessGroup& 
 bool break_average_parameters(const Program& program) {
   const auto group = small_group(program);
   const IdxDataset digits = small_digits(program);
-  constexpr double kRounding = 1e-5;  // over 12 steps; more than was ever observed
+  constexpr double kRounding = 1e-5;  // over 12 steps; larger than ever observed
   Table table({"optimizer", "averaged every step", "every 4th step"});
   std::map<std::string, std::pair<double, double>> seen;
   for (const auto& [name, options] :

@@ -4,8 +4,8 @@
 // You see: never. The hashes are equal after every step, although the model differs from the
 //          one trained without noise. All ranks get the same average, including the noise.
 // Why:     a replica learns about the other ranks only from the average, which is equal on all
-//          ranks. So dropout, augmentation and kernels that add in any order need no common
-//          seed.
+//          ranks. Therefore dropout, augmentation and kernels that add in any order need no
+//          common seed.
 // In the wild: different dropout masks on each rank are desirable, and equal ones cost quality:
 //          huggingface/transformers#31412. Compare update-noise.
 #include "05_ddp_training/break_it/experiments.hpp"
@@ -25,7 +25,7 @@ bool break_gradient_noise(const Program& program) {
   DistributedDataParallel ddp(job.model(), *group, program.stream);
   DistributedDataParallel quiet_ddp(quiet.model(), *group, program.stream);
   Generator noise(program.common.seed + 1 + static_cast<std::uint64_t>(program.comm.rank()));
-  // Called before the gradient's bucket is sent, while the gradient is still this rank's own.
+  // Called before the gradient's bucket is sent, while the gradient is not yet averaged.
   ddp.observe([&](std::size_t parameter) {
     add_noise(job.model().parameters()[parameter].grad, kNoise, noise, program.stream);
   });

@@ -1,14 +1,16 @@
 // Belief:  with N ranks, always multiply the learning rate by N.
 // Predict: four epochs on N ranks take N times fewer steps than on one rank. What makes up for
-//          that with SGD and with Adam: N times the rate, or N times the rate after a warm-up
-//          of one epoch?
-// You see: it depends on the rate for one rank. If that was small, N times the rate is far
-//          better than the same rate. If it was large, N times is far worse for both SGD and
-//          Adam, and a warm-up does not help. The table shows which is which in this run.
-// Why:     fewer steps must each go farther, but the loss, not the batch, limits the length of
-//          a step; with longer steps the parameters jump about. "N times" is a rule for the
-//          rates in between. It was found for SGD (lr_schedule.hpp names the source). For Adam,
-//          whose steps do not grow with the gradient, it is only a habit.
+//          the missing steps, with SGD and with Adam: N times the rate, or N times the rate
+//          after a warm-up of one epoch?
+// You see: the answer depends on the rate for one rank. If that rate was small, N times the
+//          rate is far better than the same rate. If it was large, N times the rate is far
+//          worse for both SGD and Adam, and a warm-up does not help. The table shows both cases
+//          in this run.
+// Why:     when there are fewer steps, each must go farther, but the loss, not the batch,
+//          limits the length of a step; with longer steps the parameters oscillate. "N times"
+//          is a rule for the rates between these extremes. It was found for SGD
+//          (lr_schedule.hpp names the source). For Adam, whose steps do not grow with the
+//          gradient, it is only a habit.
 // In the wild: 3 times the rate on 3 times the GPUs gave accuracy 0: facebookresearch/detr#48.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"

@@ -15,8 +15,8 @@
 namespace dist {
 namespace {
 
-// Called on all ranks of `group`. Returns what one rank holds after a step of `batch_size`
-// samples.
+// Called on all ranks of `group`. Returns the memory that one rank holds after a step of
+// `batch_size` samples.
 TrainingMemory after_a_step(const Program& program, const Communicator& group,
                             std::size_t batch_size) {
   const IdxDataset digits =
@@ -24,7 +24,7 @@ TrainingMemory after_a_step(const Program& program, const Communicator& group,
   SmallTraining job = SmallTraining::among(
       group, program, digits,
       {.layers = {784, 128, 10}, .optimizer = {.name = "adam"}, .batch_size = batch_size});
-  // Use lesson 3's all-reduce even with CUDA, as our NCCL group always has all ranks.
+  // Use lesson 3's all-reduce even with CUDA, because our NCCL group always contains all ranks.
   const auto carrier = make_process_group(Backend::ours, group, program.stream.device(),
                                           AllReduceAlgorithm::ring);
   DistributedDataParallel ddp(job.model(), *carrier, program.stream);

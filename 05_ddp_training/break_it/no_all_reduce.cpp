@@ -1,11 +1,12 @@
-// Belief:  N ranks that learn train one model.
+// Belief:  if N ranks learn, they train one model.
 // Predict: all start with the same parameters, and each takes steps along its own gradients.
 //          Does a rank's loss fall? Are the models equal after the first step?
 // You see: every rank's loss falls, about as fast as with DDP. But from step 1 on the hashes of
 //          the parameters all differ: these are N models, each trained on 1/N of the data.
-// Why:     the model's own backward knows nothing about ranks. Only backward of the object that
-//          wraps it sends messages, and the loss does not show which of the two was called.
-// In the wild: a model moved to the CPU and back after it was wrapped trains without any
+// Why:     the model's own backward knows nothing about ranks. Only the backward of the object
+//          that wraps the model sends messages, and the loss does not show which backward was
+//          called.
+// In the wild: a model that is moved to the CPU and back after being wrapped trains without any
 //          messages, pytorch/pytorch#104336.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"

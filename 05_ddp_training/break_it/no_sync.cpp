@@ -1,11 +1,12 @@
 // Belief:  a copy is done when the call returns. (This is not about DDP's no_sync().)
 // Predict: after every step the last layer's weights are copied to the host, into pinned
 //          memory, and read in the next line. Which step do they belong to?
-// You see: to an earlier step, usually the one before, as the count shows. With emulated CUDA
-//          this happens every time; on a GPU, whenever the step takes longer than queueing it.
+// You see: to an earlier step, usually the previous one, as the count shows. With emulated CUDA
+//          this happens every time; on a GPU, it happens whenever the step takes longer than
+//          queueing it.
 // Why:     the call queues the copy behind the step and returns. Only stream.synchronize() or
-//          an event tells when it is done. Until then the host finds the buffer's old content:
-//          plausible numbers, one step late.
+//          an event shows that the copy is done. Until then the host finds the buffer's old
+//          content: plausible numbers from an earlier step.
 // In the wild: to("cpu", non_blocking=True), pytorch/pytorch#86264 and #127612.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"

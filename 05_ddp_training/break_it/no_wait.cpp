@@ -1,14 +1,15 @@
-// Belief:  overlap is free: the all-reduces run in the background, and the optimizer may step.
+// Belief:  overlap is free: while the all-reduces run in the background, the optimizer may
+//          step.
 // Predict: every bucket's all-reduce was started, but nobody waited for the last one. What does
 //          the optimizer find in that bucket?
 // You see: this rank's own gradients. After step 1 the replicas differ in 0.weight, the
-//          parameter whose bucket was late. The difference from one process with the whole
-//          batch is thousands of times larger than rounding.
+//          parameter whose bucket was late. The difference from one process that uses the whole
+//          batch is thousands of times larger than the rounding error.
 // Why:     between the start of an all-reduce and wait(), the tensor belongs to the process
 //          group. The all-reduce may finish at once or only in wait(), and on a fast machine a
-//          test sees only the former. To show the symptom every time, this experiment's process
-//          group finishes as late as it is allowed to: when the next all-reduce starts, or in
-//          wait(). After the last bucket there is no next all-reduce.
+//          test sees only the first case. To show the symptom every time, this experiment's
+//          process group finishes as late as it is allowed to: when the next all-reduce starts,
+//          or in wait(). After the last bucket there is no next all-reduce.
 // In the wild: async_op=True without a wait, OpenNMT/OpenNMT-py#2295.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
@@ -24,7 +25,8 @@
 namespace dist {
 namespace {
 
-// Delays each collective of another group until the next one starts, as the contract allows.
+// Delays each of another group's collectives until the next one starts, which the contract
+// allows.
 class LateProcessGroup : public ForwardingProcessGroup {
  public:
   using ForwardingProcessGroup::ForwardingProcessGroup;

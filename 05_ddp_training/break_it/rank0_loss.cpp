@@ -1,4 +1,4 @@
-// Belief:  rank 0's loss is the loss.
+// Belief:  rank 0's loss is the loss of the whole batch.
 // Predict: each of four ranks has a batch of 16. How far is rank 0's loss from the loss of the
 //          whole batch of 64?
 // You see: it is 10 to 50 % off in individual steps, and in some steps rank 0's loss rises
@@ -26,10 +26,10 @@ bool break_rank0_loss(const Program& program) {
   const IdxDataset digits = small_digits(program);
   SmallTraining job(program, digits, kQuickJob);
   DistributedDataParallel ddp(job.model(), *group, program.stream);
-  // This model takes no steps itself. It gets the replicas' parameters in every step.
+  // This model takes no steps itself. It receives the replicas' parameters before every step.
   SmallTraining whole = SmallTraining::twin(program, digits, kQuickJob);
   Table table({"step", "rank 0", "mean", "one process"});
-  std::size_t misled = 0;  // steps in which rank 0's loss changed in the other direction
+  std::size_t misled = 0;  // steps in which only one of rank 0's loss and the mean rose
   double farthest = 0;     // largest relative distance of rank 0's loss from the mean
   double off = 0;          // largest relative distance of the mean from one process's loss
   double last_mine = 0;

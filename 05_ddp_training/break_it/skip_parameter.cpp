@@ -1,11 +1,11 @@
-// Belief:  one bias of ten numbers will not matter.
+// Belief:  a single bias of ten numbers does not matter.
 // Predict: all gradients are averaged except that of the last layer's bias. Do the other
 //          parameters stay equal? Does the loss reveal it?
 // You see: the replica check names the parameter and the step: 2.bias, after step 1. All others
-//          stay bitwise equal, and the loss has two or three correct digits.
+//          stay bitwise equal, and two or three digits of the loss are correct.
 // Why:     each rank has a different bias, so the ranks' gradients belong to different models.
-//          Their average is equal on all ranks nevertheless: agreement is not correctness.
-// In the wild: parameters that only some passes use, pytorch/pytorch#69031 and #128949.
+//          The average is nevertheless equal on all ranks, so equal values need not be correct.
+// In the wild: parameters that are used only in some passes, pytorch/pytorch#69031 and #128949.
 #include "05_ddp_training/advanced/guards/replica_check.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"

@@ -1,6 +1,6 @@
 // What this lesson's experiments share: a training job of a few milliseconds, made of the
-// lesson's own parts. It has no training loop. Each experiment writes its own loop, because
-// that is where it breaks something.
+// lesson's own parts. There is no training loop here: each experiment has its own, because that
+// is where it breaks something.
 #pragma once
 
 #include "04_distributed_sampler/data_loader.hpp"
@@ -25,25 +25,25 @@ struct SmallJob {
   OptimizerOptions optimizer{.name = "sgd", .lr = 0.2};
   std::size_t batch_size = 16;  // per rank
 };
-// The same with an optimizer that learns quickly enough for kSmallSteps.
+// The same job with an optimizer that learns quickly enough for kSmallSteps.
 inline const SmallJob kQuickJob{.optimizer = {.name = "adam", .lr = 0.005}};
-// A few epochs, on any number of ranks.
+// This many steps are a few epochs on any number of ranks.
 inline constexpr std::size_t kSmallSteps = 48;
 
-// The data. Each rank draws all of it, from --seed.
+// The data set. Each rank draws all of it, from --seed.
 IdxDataset small_digits(const Program& program, std::size_t samples = 1024);
 
 // One rank's model, its optimizer, and its share of the data. All ranks start with the same
 // parameters, drawn from --seed.
 class SmallTraining {
  public:
-  // `program` and `digits` must outlive it.
+  // `program` and `digits` must outlive this object.
   SmallTraining(const Program& program, const IdxDataset& digits, const SmallJob& job = {});
   SmallTraining(const SmallTraining&) = delete;  // its parts point to each other
   SmallTraining& operator=(const SmallTraining&) = delete;
 
-  // The same job on some of the ranks, by one process alone, and by one process whose batches
-  // are those of all ranks together.
+  // The same job on some of the ranks, in one process alone, and in one process whose batches
+  // combine those of all ranks.
   static SmallTraining among(const Communicator& group, const Program& program,
                              const IdxDataset& digits, const SmallJob& job);
   static SmallTraining alone(const Program& program, const IdxDataset& digits,
@@ -58,9 +58,9 @@ class SmallTraining {
 
   // Runs forward on the next batch, including the loss. A new epoch starts when one ends.
   void forward();
-  // The mean loss over that batch; waits for it.
+  // The mean loss over that batch. Waits for the result.
   double loss() const { return loss_.value(program_.stream); }
-  // The gradient that backward starts from.
+  // The gradient with which backward starts.
   const Tensor& grad() const { return loss_.grad(); }
   // The mean loss over the whole data set.
   double loss_on_all();
@@ -83,18 +83,19 @@ class SmallTraining {
   CrossEntropyLoss loss_;
 };
 
-// Called on all ranks: a process group as the trainer would choose it, but without overlap.
+// Called on all ranks. Returns the process group that the trainer would choose, but without
+// overlap.
 std::unique_ptr<ProcessGroup> small_group(const Program& program);
 
-// The largest distance between two models' parameters on this rank; infinite if one is NaN.
+// The largest difference between two models' parameters on this rank; infinite if any is NaN.
 double largest_difference(const Mlp& a, const Mlp& b, const Stream& stream);
 
 // Adds normal noise with standard deviation `size` to every number.
 void add_noise(const Tensor& tensor, double size, Generator& generator, const Stream& stream);
 
-// When the replicas diverged, in which parameter and on which rank; the same on all ranks.
+// When the replicas diverged, in which parameter and on which rank. All ranks agree.
 struct Parting {
-  std::size_t step = 0;    // the first step after which they differed, from 1; 0: never
+  std::size_t step = 0;    // the first step after which they differed, counted from 1; 0: never
   std::string difference;  // "2.bias of rank 3"
 
   // Called on all ranks after every step.

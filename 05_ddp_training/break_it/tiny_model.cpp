@@ -1,8 +1,8 @@
 // Belief:  N ranks are N times as fast.
 // Predict: a model has 108 numbers, and its batch is divided among the ranks. Three times are
 //          measured beforehand: one process's step with the whole batch, its step with one
-//          rank's share, and alpha, the time in which all ranks pass a small message to the
-//          right. What speed-up do they predict?
+//          rank's share, and alpha, the time that it takes all ranks to pass a small message to
+//          the right. What speed-up do they predict?
 // You see: a speed-up below 1, predicted before it is measured: N ranks are slower than one.
 //          Times depend on the machine and its load. If yours shows a speed-up of 1 or more,
 //          the program says that the symptom did not appear.
@@ -28,7 +28,8 @@ namespace {
 
 constexpr std::size_t kRowsPerRank = 4;
 
-// Takes steps over random samples on the CPU, with its own gradients or averaged by `ddp`.
+// Takes steps over random samples on the CPU, with its own gradients or those averaged by
+// `ddp`.
 class TinyJob {
  public:
   TinyJob(std::uint64_t seed, std::size_t rows, const Stream& stream)
@@ -90,8 +91,8 @@ Alone measured_alone(const Program& program, const Stream& stream) {
   return {times[0], times[1]};
 }
 
-// Called on all ranks: the time for all ranks to pass one number to the right, as the average
-// over many such steps.
+// Called on all ranks. Returns the time that it takes all ranks to pass one number to the
+// right, averaged over many repetitions.
 double measured_alpha_us(const Communicator& comm) {
   constexpr int kSteps = 16;
   std::array<float, 1> out{};

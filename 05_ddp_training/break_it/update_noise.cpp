@@ -1,10 +1,12 @@
 // Belief:  noise that is harmless before the average is harmless after it.
 // Predict: the average is equal on all ranks. Then every rank adds different noise to it, too
 //          small to notice in a gradient. When do the replicas diverge?
-// You see: after step 1. The distance between them grows with every step, unseen in the loss.
+// You see: after step 1. The distance between them grows with every step, but the loss does not
+//          show it.
 // Why:     changes made after the average are never averaged again, so the difference stays in
 //          the parameters. All ranks must therefore do the same computation between one
-//          all-reduce and the next: clipping, learning rate, weight decay, skipping a step.
+//          all-reduce and the next, including clipping, the learning rate, weight decay and
+//          skipping a step.
 // In the wild: a gradient scaler with a different scale per rank changes the averaged
 //          gradients, pytorch/pytorch#136009. Compare gradient-noise.
 #include "02_broadcast/broadcast.hpp"
@@ -21,7 +23,7 @@
 namespace dist {
 namespace {
 
-// Called on all ranks: the largest distance of any rank's parameters from rank 0's.
+// Called on all ranks. Returns the largest distance of any rank's parameters from rank 0's.
 double spread(const Program& program, const Mlp& model) {
   double largest = 0;
   for (const Parameter& parameter : model.parameters()) {

@@ -1,14 +1,16 @@
-// Belief:  queued work is finished work: the line before computed the gradient.
-// Predict: the all-reduce of a bucket is given a different stream than the one on which
-//          backward queues its work, and that stream is idle. What does it average?
-// You see: what the bucket contained before, namely the last step's gradients. In the first
-//          such step or a few steps later, the parameters leave those of the right run. Usually
-//          the old average is written last, and all replicas are wrong but bitwise equal, so
-//          their hashes reveal nothing. Sometimes backward overwrites it with this rank's own
-//          gradients, and the replicas diverge. With emulated CUDA the symptom appears every
-//          time; on a GPU, whenever backward takes longer than the call.
+// Belief:  queued work is finished work, so the previous line has already computed the
+//          gradient.
+// Predict: the all-reduce of a bucket is given a stream other than the one on which backward
+//          queues its work, and this other stream is idle. What does the all-reduce average?
+// You see: the bucket's previous content, namely the last step's gradients. In the first such
+//          step or a few steps later, the parameters begin to differ from those of the correct
+//          run. Usually the old average is written last, and all replicas are wrong but bitwise
+//          equal, so their hashes reveal nothing. Sometimes backward overwrites that average
+//          with this rank's own gradients, and the replicas diverge. With emulated CUDA the
+//          symptom appears every time; on a GPU, it appears whenever backward takes longer than
+//          the call.
 // Why:     the call waits for an event of the stream that it is given, and an idle stream's
-//          event is already done. There is no error and no hang. Only the numbers are wrong.
+//          event is already complete. There is no error and no hang, but the numbers are wrong.
 // In the wild: pytorch/pytorch#18465, a bug of the same kind in DDP itself.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
@@ -33,7 +35,7 @@ bool break_wrong_stream(const Program& program) {
   Reducer reducer(job.model().parameters(), *group, {});
   SmallTraining right(program, digits, small);
   DistributedDataParallel ddp(right.model(), *group, program.stream);
-  constexpr std::size_t kRightSteps = 2;  // afterwards the buckets hold gradients
+  constexpr std::size_t kRightSteps = 2;  // after these, the buckets hold gradients
   constexpr std::size_t kSteps = 12;
   std::size_t first_wrong = 0;
   double distance = 0;

@@ -1,5 +1,5 @@
 // Look at: how little is saved. The order of samples and the state of the random number
-// generator are missing, because both are functions of the seed and the position.
+// generator are not needed, because both are functions of the seed and the position.
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 
 #include "common/check.hpp"
@@ -14,7 +14,7 @@
 namespace dist {
 namespace {
 
-// The version of the metadata's meaning. Increase it when that changes.
+// The version of the metadata. Increase it when the meaning of an entry changes.
 constexpr const char* kVersion = "1";
 constexpr const char* kOptimizerPrefix = "optimizer.";
 constexpr const char* kSettingPrefix = "run ";
@@ -48,7 +48,7 @@ void save_checkpoint(const std::string& path, std::span<const Parameter> paramet
     tensors.push_back({kOptimizerPrefix + state.name, state.value});
   }
   std::map<std::string, std::string> metadata{
-      {"format", "pt"},  // as PyTorch's save_file writes; Hugging Face's tools require it
+      {"format", "pt"},  // as written by PyTorch's save_file; Hugging Face's tools require it
       {"format_version", kVersion},
       {"step", std::to_string(position.step)},
       {"epoch", std::to_string(position.epoch)},

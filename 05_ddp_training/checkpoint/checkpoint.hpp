@@ -1,9 +1,9 @@
-// What this file adds: a file that a run can be resumed from. The parameters have PyTorch's
+// What this file adds: a file from which a run can be resumed. The parameters have PyTorch's
 // names, so that safetensors.torch.load_file and load_state_dict can read them. The names of
 // the optimizer's state begin with "optimizer.". The metadata holds the position and the
 // settings of the run. The next step depends on nothing else, so a resumed run takes exactly
 // the steps that the original would have taken.
-// Builds on: safetensors (writes files whole or not at all), run_settings (which run it is).
+// Builds on: safetensors (writes files whole or not at all), run_settings (identifies the run).
 #pragma once
 
 #include "05_ddp_training/checkpoint/safetensors.hpp"
@@ -23,14 +23,14 @@ struct Position {
   std::size_t epoch = 0;  // the epoch of the next step
   std::size_t taken = 0;  // samples of this epoch that all ranks together have used
 
-  // Counts one more step, over this many samples of all ranks together.
+  // Counts one more step, in which all ranks together used this many samples.
   void advance(std::size_t samples, bool epoch_is_done);
   void start_next_epoch();
 };
 
 // Called on rank 0 only, as all ranks' parameters are equal and two writers would damage the
-// file. Like write_safetensors, writes the whole file or nothing, and throws Error naming the
-// file.
+// file. Like write_safetensors, it either writes the whole file or keeps the old one and throws
+// Error naming the file.
 void save_checkpoint(const std::string& path, std::span<const Parameter> parameters,
                      const Optimizer& optimizer, const Position& position,
                      const RunSettings& settings, const Stream& stream);
@@ -42,18 +42,19 @@ class Checkpoint {
   explicit Checkpoint(std::string path);
 
   // Throws Error naming the file unless the names and shapes of its parameters are exactly
-  // those of an Mlp of these widths. A file that PyTorch's save_file wrote from such a
-  // state_dict passes.
+  // those of an Mlp of these widths. A file that PyTorch's save_file wrote from the state_dict
+  // of such a model is accepted.
   void require_parameters(const std::vector<std::size_t>& widths) const;
-  // The position of the run, whose epochs have `samples` samples. Throws Error naming the file
-  // if the position is missing or impossible, or if the file has no checksum.
+  // The position of the run; each of its epochs has `samples` samples. Throws Error naming the
+  // file if the position is missing or impossible, or if the file has no checksum.
   Position position(std::size_t samples) const;
   // The settings of the run; empty if the file has none.
   RunSettings settings() const;
 
   // Overwrites the model's parameters, which require_parameters has accepted.
   void restore(std::span<Parameter> parameters, const Stream& stream) const;
-  // Overwrites the optimizer's state. Throws Error naming the file if a part of it is missing.
+  // Overwrites the optimizer's state. Throws Error naming the file if a part of that state is
+  // missing.
   void restore(Optimizer& optimizer, const Stream& stream) const;
 
  private:

@@ -1,5 +1,5 @@
 // Look at: write_safetensors, which writes the checksum last, over placeholder zeros, and
-// parse_ranges, which trusts nothing in the header. For how a file is replaced, see
+// parse_ranges, which trusts nothing in the header. The function that replaces a file is
 // replace_file in 01_send_recv/advanced/atomic_file.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
@@ -23,7 +23,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
 
 constexpr std::size_t kChecksumDigits = 16;
-// Parsing takes several times this size. Our headers have about 110 bytes per tensor.
+// Parsing takes several times this much memory. Our headers have about 110 bytes per tensor.
 constexpr std::uint64_t kLargestHeader = 16U << 20;
 constexpr std::size_t kMostTensors = 100'000;
 
@@ -41,7 +41,7 @@ std::string header_of(const std::vector<NamedTensor>& tensors,
     begin = end;
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the numbers start aligned
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the numbers are aligned
   return text;
 }
 
@@ -64,14 +64,14 @@ std::size_t whole_number(const Json& value, const std::string& what) {
   return *value.whole_number();
 }
 
-// The array under `key`; null if it does not exist.
+// The array under `key`; null if there is none.
 const Json::Array* elements(const Json& object, const char* key) {
   const Json* found = object.find(key);
   return found == nullptr ? nullptr : found->elements();
 }
 
-// The tensors that the header declares, in the order of their bytes. Together they must cover
-// the `data_bytes` after the header exactly.
+// The tensors that the header declares, in the order of their bytes. Together they must exactly
+// cover the `data_bytes` bytes that follow the header.
 std::vector<Range> parse_ranges(const Json& header, std::size_t data_bytes,
                                 const std::string& path) {
   if (header.members()->size() > kMostTensors) {

@@ -1,5 +1,6 @@
 // What this file adds: named tensors on disk, in the safetensors format, so that PyTorch's
-// safetensors.torch.load_file reads what we write, and we read what its save_file writes.
+// safetensors.torch.load_file can read our files, and we can read those that its save_file
+// writes.
 //
 // The layout (huggingface/safetensors, "Format"): the header's length as a little-endian 64-bit
 // number, a JSON header with every tensor's type, shape and byte range, and the raw numbers.
@@ -21,8 +22,8 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// The metadata key of the checksum in our files: XXH3 of header and numbers, as 16 hexadecimal
-// digits, computed with zeros in place of these digits.
+// The metadata key of the checksum in our files: XXH3 of the header and the numbers, as 16
+// hexadecimal digits, computed with zeros in place of these digits.
 inline constexpr const char* kChecksumKey = "xxh3_64";
 
 // Writes `tensors` and `metadata` to `path`. Called on one rank. A reader of `path` always
@@ -43,9 +44,9 @@ struct SafetensorsFile {
 };
 
 // Throws Error naming the file, and the byte if that helps, unless it is a complete safetensors
-// file of float32 tensors. It rejects a file that is cut off, a wrong header, ranges that
-// overlap or leave gaps, a name used twice, and a wrong checksum; a missing checksum is
-// accepted, as in PyTorch's files. Never allocates more than the file's size.
+// file of float32 tensors. Rejects a truncated file, a wrong header, ranges that overlap or
+// leave gaps, duplicate names, and a wrong checksum. A missing checksum is accepted, because
+// PyTorch's files have none. Never allocates more than the file's size.
 SafetensorsFile read_safetensors(const std::string& path);
 
 }  // namespace dist

@@ -1,4 +1,4 @@
-// Copies of tensors at one moment, and their text form (for --explain).
+// Copies of tensors at a particular moment, and their text form (for --explain).
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -10,7 +10,8 @@
 
 namespace dist {
 
-// As text, "[1 0; 0 1]": rows of `columns` numbers each. A vector is one row.
+// The values as text, such as "[1 0; 0 1]": rows of `columns` numbers each. A vector is one
+// row.
 std::string text_of(const std::vector<float>& values, std::size_t columns);
 inline std::string text_of(const std::vector<float>& values) {
   return text_of(values, values.size());

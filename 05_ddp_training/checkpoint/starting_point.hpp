@@ -1,5 +1,5 @@
-// What this file adds: the point where training begins: with random parameters, with those of a
-// file (--init), or with an earlier run's checkpoint (--resume).
+// What this file adds: the point at which training begins: random parameters, the parameters in
+// a file (--init), or an earlier run's checkpoint (--resume).
 // Builds on: checkpoint, run_settings.
 #pragma once
 
@@ -17,21 +17,22 @@ class StartingPoint {
   // Adds --init, --resume and --evaluate.
   void declare(CommandLine& command_line);
 
-  // Checks the flags, after `options` were fitted to the data, which has `samples` samples.
-  // With `reads` (on one rank), reads the file and compares it with this run's `settings`; with
-  // `any_ranks`, the number of ranks may differ. Throws Error naming the flag or the file.
+  // Checks the flags, after `options` were fitted to the data set, which has `samples` samples.
+  // If `reads` is true (on one rank), reads the file and compares it with this run's
+  // `settings`. If `any_ranks` is true, the number of ranks may differ. Throws Error naming the
+  // flag or the file.
   void check(const TrainingOptions& options, const RunSettings& settings, std::size_t samples,
              bool reads, bool any_ranks = false);
 
-  // On the rank that read the file, replaces the random parameters by the file's and sets the
-  // position. On other ranks, and without a file, changes nothing.
+  // On the rank that read the file, replaces the random parameters with those in the file and
+  // sets the position. On other ranks, and without a file, changes nothing.
   Position restore(std::span<Parameter> parameters, Optimizer& optimizer,
                    const Stream& stream) const;
 
   bool resumed() const { return resume_; }
   // Whether the parameters are only tested, not trained.
   bool evaluates_only() const { return evaluate_; }
-  // What to tell the reader about it, one sentence each.
+  // What to tell the user about the starting point, one sentence per element.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:

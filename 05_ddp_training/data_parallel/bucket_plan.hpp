@@ -1,4 +1,4 @@
-// What this file adds: the choice of which gradients travel in the same message.
+// What this file adds: the choice of which gradients are sent in the same message.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace dist {
 // PyTorch's rule (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size):
 // Tensors are taken in the given order, which should be the order in which gradients become
 // ready. A bucket is closed as soon as it holds at least `cap` bytes (`first_cap` for the first
-// one), so it may hold more, and no tensor is ever split. The first bucket is small so that it
-// is sent early and communication starts to overlap backward.
+// one), so it may hold more than that. No tensor is ever split. The first bucket is small so
+// that it is sent early and overlap with backward begins soon.
 //
 // `bytes[i]` is the size of tensor i; returns the tensors of each bucket, as indices into it.
 std::vector<std::vector<std::size_t>> plan_buckets(std::span<const std::size_t> bytes,

@@ -49,7 +49,7 @@ std::function<CommunicationTimes()> DataParallel::take_times() {
   const auto marks = std::make_shared<Marks>(std::move(computed_), std::move(averaged_));
   return [marks, durations = take_durations(), overlaps = group_.overlaps()] {
     const auto [total, hideable] = durations(marks->computed);
-    // Communication without its own thread or stream runs inside backward and adds to its time.
+    // Communication without its own thread or stream runs within backward and lengthens it.
     return CommunicationTimes{
         .total = total,
         .exposed = overlaps ? elapsed_ms(marks->computed, marks->averaged) : total,

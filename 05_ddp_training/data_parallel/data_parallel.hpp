@@ -1,5 +1,6 @@
-// The common base of all kinds of data parallelism. They wrap a model that knows nothing about
-// ranks, and add messages in three places only: construction, the backward pass, and the loss.
+// The common base of all kinds of data parallelism. Each kind wraps a model that knows nothing
+// about ranks, and adds messages in three places only: construction, the backward pass, and the
+// loss.
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -22,10 +23,10 @@ class DataParallel {
     return module_.forward(input, stream);
   }
 
-  // Called on all ranks. With `ends_step`, every grad is afterwards the mean over the ranks, as
-  // seen by work queued on `stream` from now on. Otherwise this batch is only a part of a step:
-  // its gradients stay on this rank until the call that ends the step, and nothing is sent
-  // (no_sync in PyTorch). Returns ends_step.
+  // Called on all ranks. If `ends_step` is true, work queued on `stream` after this call sees
+  // every grad as the mean over the ranks. Otherwise this batch is only a part of a step: its
+  // gradients stay on this rank until the call that ends the step, and nothing is sent (no_sync
+  // in PyTorch). Returns ends_step.
   bool backward(const Tensor& grad_logits, const Stream& stream, bool ends_step = true);
 
   // Called on all ranks after each step. Averages the loss of `outcome` over the ranks, because
@@ -36,13 +37,14 @@ class DataParallel {
   // Counts the messages of the next step (common/watch); that step's mean() reports them.
   void count_next_step() { counts_next_ = true; }
 
-  // The times of the last backward. Waits until its communication has ended.
+  // The communication times of the last backward. Waits until its communication has ended.
   CommunicationTimes communication_times(const Stream& stream);
 
  protected:
-  // Called on all ranks. Broadcasts rank 0's parameters. With the same --seed on all ranks they
-  // are equal already. With different seeds, or a file that only rank 0 has read, the models
-  // would otherwise stay different, because equal updates preserve their differences.
+  // Called on all ranks. Broadcasts rank 0's parameters. With the same --seed on all ranks, the
+  // parameters are already equal. With different seeds, or a file that only rank 0 has read,
+  // the models would otherwise stay different, because equal updates preserve their
+  // differences.
   DataParallel(Mlp& module, ProcessGroup& group, const Stream& stream);
 
   // Runs backward for a part of a step.
@@ -60,7 +62,7 @@ class DataParallel {
   // and the part that backward, which ended at `computed`, could have hidden.
   struct Durations {
     double total = 0;
-    double hideable = 0;  // what starts only after backward cannot be hidden behind it
+    double hideable = 0;  // an all-reduce that starts after backward cannot be hidden
   };
   virtual std::function<Durations(const Event& computed)> take_durations() = 0;
 

@@ -1,4 +1,4 @@
-// Look at: the hook. It is all that backward knows about data parallelism.
+// Look at: the hook. Backward knows nothing else about data parallelism.
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 
 #include "05_ddp_training/data_parallel/naive_data_parallel.hpp"

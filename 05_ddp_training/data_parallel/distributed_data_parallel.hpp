@@ -1,5 +1,5 @@
-// What this file adds: data parallelism as PyTorch does it. Gradients are in buckets, and a
-// bucket's all-reduce runs while backward computes the other gradients.
+// What this file adds: data parallelism as PyTorch does it. The gradients are grouped into
+// buckets, and a bucket's all-reduce runs while backward computes other gradients.
 // Builds on: reducer.
 #pragma once
 
@@ -14,14 +14,14 @@ namespace dist {
 
 class DistributedDataParallel : public DataParallel {
  public:
-  // Called on all ranks. Replaces every grad of `module` by a view of its bucket.
+  // Called on all ranks. Replaces every grad of `module` with a view of its bucket.
   DistributedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                           BucketCaps caps = {});
 
   const Reducer& reducer() const { return reducer_; }
 
-  // `observer` is called for every gradient that is ready, before the reducer is told: the
-  // gradient is still this rank's own (used by --explain).
+  // `observer` is called for every gradient that is ready, before the reducer is notified, so
+  // the gradient is not averaged yet (used by --explain).
   void observe(GradReadyHook observer) { observer_ = std::move(observer); }
 
  private:

@@ -1,4 +1,4 @@
-// An upper bound on how much of the all-reduces backward can hide.
+// An upper bound on the part of the all-reduces' time that backward can hide.
 #pragma once
 
 #include "05_ddp_training/process_group/process_group.hpp"
@@ -11,15 +11,15 @@
 namespace dist {
 
 // All times are in milliseconds since a common starting point. Bucket i is full at full[i]. Its
-// all-reduce starts then, or when the one before it ends, and takes took[i]. Backward ends at
-// `computed`, and communication after that is exposed:
+// all-reduce starts then, or when the previous one ends if that is later, and takes took[i].
+// Backward ends at `computed`, and communication after that moment is exposed:
 //
 //   backward       |   |full[0]   |full[1]   |full[2] = computed
 //   all-reduces        [ took[0] ][ took[1] ][ took[2] ]
 //                                            ^ exposed: when the last bucket is full, no
 //                                              computation is left to hide it
 //
-// Returns how long the all-reduces that are not exposed take; backward hides this part.
+// Returns the time of the part that is not exposed, which is the part that backward hides.
 double hideable_ms(std::span<const double> full, std::span<const double> took, double computed);
 
 // One step's all-reduces, kept so that their times can be read after the step. Reading them
@@ -29,9 +29,9 @@ struct ReducedStep {
   std::vector<std::shared_ptr<Work>> works;  // in the same order
   bool overlaps = false;                     // whether they ran during backward
 
-  // The sum of their times in milliseconds. Waits until they are done.
+  // The sum of the all-reduces' times in milliseconds. Waits until they are done.
   double communication_ms() const;
-  // The part of that time that backward could have hidden, if it ended at `computed`.
+  // The part of that time that backward, if it ended at `computed`, could have hidden.
   double hideable_ms(const Event& computed) const;
 };
 

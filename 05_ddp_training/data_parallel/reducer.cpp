@@ -29,7 +29,8 @@ Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCap
       bucket.parameters.push_back(last - i);
       count += parameters[last - i].value.numel();
     }
-    // Free these gradients before allocating their bucket, so that a rank never holds both.
+    // Free these gradients before allocating their bucket, so that a rank never holds two
+    // copies.
     for (const std::size_t index : bucket.parameters) parameters[index].grad = Tensor();
     bucket.message = group.allocate({count});
     bucket.missing = bucket.parameters.size();
@@ -92,7 +93,7 @@ ReducedStep Reducer::take_step() {
   ReducedStep step;
   step.overlaps = group_.overlaps();
   for (Bucket& bucket : buckets_) {
-    if (!bucket.work) break;  // no backward since the last call
+    if (!bucket.work) break;  // there was no backward since the last call
     step.full.push_back(std::move(bucket.full));
     step.works.push_back(std::move(bucket.work));
   }

@@ -1,6 +1,7 @@
-// What this file adds: averaging gradients over the ranks while backward still computes others,
-// as PyTorch's Reducer does.
-// Builds on: bucket_plan (which gradients travel together), process_group (what carries them).
+// What this file adds: averaging gradients over the ranks while backward is still computing
+// others, as PyTorch's Reducer does.
+// Builds on: bucket_plan (which gradients are sent together), process_group (what carries
+// them).
 //
 // Backward finishes the last layer's gradients first. As soon as a bucket has all its
 // gradients, its all-reduce starts, and backward continues:
@@ -9,9 +10,9 @@
 //   compute        | layer 3 | layer 2 | layer 1 | wait | optimizer
 //   communication            | bucket 0 | bucket 1 | bucket 2 |
 //
-// Buckets start strictly in order, even if a later one is full first. Collectives match by the
-// order of the calls, not by name, so ranks that started them in different orders would add up
-// the gradients of different layers.
+// Buckets start strictly in order, even if a later one is full first. Collectives are matched
+// by the order of the calls, not by name, so ranks that started them in different orders would
+// add up the gradients of different layers.
 #pragma once
 
 #include "05_ddp_training/data_parallel/overlap_bound.hpp"
@@ -33,22 +34,23 @@ struct BucketCaps {
 
 class Reducer {
  public:
-  // Called on all ranks. Replaces the grad of every parameter by a view of its bucket, so
-  // backward writes directly into the message and nothing is copied in or out. `parameters` and
+  // Called on all ranks. Replaces the grad of every parameter with a view of its bucket, so
+  // that backward writes directly into the message, and no copying is needed. `parameters` and
   // `group` must outlive the reducer.
   Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCaps caps);
 
   // Call this when the gradient of parameters[index] has been queued on `compute`, once per
   // parameter and backward pass. Throws Error naming a parameter that is marked twice.
   void mark_ready(std::size_t index, const Stream& compute);
-  // Call this after backward. Every gradient is then the mean over the ranks, as seen by work
-  // queued on `compute` from now on. Throws Error naming a parameter that never became ready.
+  // Call this after backward. Work queued on `compute` after this call sees every gradient as
+  // the mean over the ranks. Throws Error naming a parameter that never became ready.
   void finalize(const Stream& compute);
 
   std::size_t buckets() const { return buckets_.size(); }
   // The parameters' names in each bucket, in the order of their all-reduces.
   std::vector<std::vector<std::string>> names() const;
-  // The last step's all-reduces, to read their times. Empty if they were taken already.
+  // Returns the last step's all-reduces, so that their times can be read. Empty if they were
+  // already taken.
   ReducedStep take_step();
 
  private:
@@ -57,7 +59,7 @@ class Reducer {
     std::vector<std::size_t> parameters;
     std::string name;         // "bucket 2: 2.bias, 2.weight"
     std::size_t missing = 0;  // gradients that backward has not finished
-    Event full;               // when the last one was finished
+    Event full;               // when the last of its gradients was finished
     std::shared_ptr<Work> work;
   };
   void start_full_buckets(const Stream& compute);

@@ -21,8 +21,8 @@ namespace dist::exercise {
 // all ranks. All micro-batches have the same size.
 //
 // Target: send nothing before the last backward has returned. Then run one ring all-reduce of
-// all elements together, as in sync_gradients. For any `parts` that is 2 (comm.size() - 1)
-// messages per rank, with 2 (N - 1) / N of the elements.
+// all elements together, as in sync_gradients. For any `parts`, each rank then sends
+// 2 (comm.size() - 1) messages, which contain 2 (N - 1) / N of the elements in total.
 inline void accumulate(const Communicator& comm, std::size_t parts,
                        const std::vector<std::span<float>>& gradients,
                        const std::function<void(std::size_t k)>& backward) {

@@ -1,4 +1,4 @@
-// What `overlap` receives and what it returns. This file is complete.
+// What the exercise `overlap` receives and what it implements. This file is complete.
 #pragma once
 
 #include "05_ddp_training/process_group/process_group.hpp"
@@ -17,11 +17,11 @@ struct Gradient {
   std::span<float> values;  // on the CPU
 };
 
-// Which gradients travel together: the indices of each bucket's gradients, bucket 0 first.
+// Which gradients are sent together: the indices of each bucket's gradients, bucket 0 first.
 // Every gradient is in exactly one bucket, and no bucket is empty.
 using BucketPlan = std::vector<std::vector<std::size_t>>;
 
-// Averages gradients over the ranks while backward still computes others.
+// Averages gradients over the ranks while backward is still computing others.
 class GradientSync {
  public:
   virtual ~GradientSync() = default;

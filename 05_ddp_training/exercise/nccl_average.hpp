@@ -1,4 +1,4 @@
-// Exercise: average with NCCL while the computation continues. It is built with emulated CUDA:
+// Exercise: average with NCCL while the computation continues. Build it with emulated CUDA:
 //   cmake --preset emulated
 // Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
 #pragma once
@@ -13,11 +13,11 @@
 namespace dist::exercise {
 
 // Called on all ranks with the same length. `tensor` is on this rank's GPU. Work already queued
-// on `compute` writes it, and work that the caller queues on `compute` afterwards reads it. In
-// between, it becomes the average over all ranks, in place.
+// on `compute` writes the tensor, and work that the caller queues on `compute` afterwards reads
+// it. In between, replace the tensor's values with the average over all ranks.
 //
-// Run the all-reduce on `communication`, so that it does not occupy `compute`. The host only
-// queues work here and must not wait for the GPU.
+// Run the all-reduce on `communication`, so that it does not occupy `compute`. This function
+// only queues work and must not wait for the GPU.
 //
 // Use ncclAllReduce(from, to, count, ncclFloat, op, nccl.get(), stream.get()) in
 // NCCL_CHECK(nccl, ...), and Stream's record_event() and wait(event) (common/stream.hpp), or

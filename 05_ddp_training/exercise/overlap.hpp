@@ -1,4 +1,4 @@
-// Exercise: send buckets of gradients while backward computes the others.
+// Exercise: send buckets of gradients while backward computes other gradients.
 // Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace dist::exercise {
 // Allocate the messages with `group.allocate({count})` in the constructor. `span()` of such a
 // Tensor gives its elements. `group.all_reduce(message, ReduceOp::avg, compute)` starts an
 // all-reduce and returns a Work at once. Until work->wait(compute) has returned, the message
-// belongs to the group: neither read nor write it. On the CPU `compute` has no effect.
+// belongs to the group, so neither read nor write it. On the CPU, `compute` has no effect.
 class BucketedSync : public GradientSync {
  public:
   // Called on all ranks with the same names, lengths and plan. `group`, `compute` and the
@@ -30,15 +30,16 @@ class BucketedSync : public GradientSync {
   // Called when the values of gradient `index` are complete. They do not change until finalize.
   //
   // The call that makes the last gradient of buckets 0 .. b ready starts bucket b's all-reduce,
-  // once. So buckets start strictly in order, whatever the order of the calls, which may differ
-  // between ranks. A bucket that is full before its predecessors waits for them, and one call
-  // may start several buckets. Each bucket is one all_reduce with exactly its gradients'
-  // elements. mark_ready does not wait for the all-reduces that it starts.
+  // once. Buckets therefore start strictly in order, regardless of the order of the calls,
+  // which may differ between ranks. A bucket that is full before its predecessors waits for
+  // them, and one call may start several buckets. Each bucket is one all_reduce with exactly
+  // its gradients' elements. mark_ready does not wait for the all-reduces that it starts.
   void mark_ready(std::size_t index) override { not_started(); }
 
   // Waits for all buckets, writes the averages into the gradients, and prepares the next step.
-  // If a gradient never became ready, because backward left out a layer, throws Error
-  // (common/check.hpp) with its name in the text. Then all ranks throw, and discard the object.
+  // If a gradient never became ready because backward left out a layer, throws Error
+  // (common/check.hpp) with the gradient's name in the text. In this case all ranks throw, and
+  // the caller discards the object.
   void finalize() override { not_started(); }
 };
 

@@ -1,4 +1,4 @@
-// Exercise: after backward, the ranks' gradients become their average, in one message.
+// Exercise: after backward, replace the ranks' gradients with their average, in one message.
 // Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
 #pragma once
 
@@ -10,13 +10,13 @@
 
 namespace dist::exercise {
 
-// Called on all ranks with the same number of gradients, of the same lengths: one span for each
-// parameter, anywhere in memory. A length may be 0. Afterwards every element of every gradient
-// is the average over all ranks, with the same bits on all of them.
+// Called on all ranks with the same number of gradients of the same lengths: one span for each
+// parameter, located anywhere in memory. A length may be 0. Afterwards every element of every
+// gradient is the average over all ranks, with the same bits on all of them.
 //
 // Target: one ring all-reduce of one message that holds all gradients, one after another in the
-// given order: 2 (comm.size() - 1) messages per rank, all to comm.right(), and 2 (N - 1) / N of
-// the elements. Use lesson 3's all-reduce (all_reduce.hpp):
+// given order: 2 (comm.size() - 1) messages per rank, all to comm.right(), with 2 (N - 1) / N
+// of the elements in total. Use lesson 3's all-reduce (all_reduce.hpp):
 //   all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
 inline void sync_gradients(const Communicator& comm,
                            const std::vector<std::span<float>>& gradients) {

@@ -7,18 +7,18 @@ namespace dist {
 Adam::Adam(std::span<Parameter> parameters, const OptimizerOptions& options,
            const Stream& stream)
     : Optimizer(parameters, options, stream) {
-  remember("exp_avg", stream);     // running mean of the gradient ...
-  remember("exp_avg_sq", stream);  // ... and of its square
+  remember("exp_avg", stream);     // running mean of the gradient
+  remember("exp_avg_sq", stream);  // running mean of its square
 }
 
 void Adam::update(double lr, const UpdateState* update, const Stream& stream) {
   const auto [beta1, beta2] = options_.betas;
   const double decay = options_.weight_decay;
-  // Adam adds the decay to the gradient. Dividing by the root then cancels most of it where
-  // gradients are large. AdamW subtracts it from the parameter itself: the decay is "decoupled"
-  // (Loshchilov and Hutter, 2019).
+  // Adam adds the decay to the gradient. Dividing by the square root then cancels most of the
+  // decay where gradients are large. AdamW subtracts the decay from the parameter itself: the
+  // decay is "decoupled" (Loshchilov and Hutter, 2019).
   const bool decoupled = options_.name == "adamw";
-  // The factors that depend on the number of steps taken are in *update.
+  // The factors that depend on the number of steps taken are stored in *update.
   const AdamFactors factors{
       .beta1 = static_cast<float>(beta1),
       .one_minus_beta1 = static_cast<float>(1.0 - beta1),

@@ -49,7 +49,8 @@ Extents fit(Transpose transpose_a, Transpose transpose_b, const Tensor& a, const
 #if DIST_WITH_ONEDNN
 // c = a b^T with oneDNN's matmul, which packs a transposed b better than dnnl_sgemm does: a
 // layer's forward product takes 10 to 35 % less time (AVX-512). dnnl_sgemm is faster for the
-// other three kinds of product, and for small ones, as each matmul call needs 5 us to prepare.
+// other three kinds of product, and for small products, because each matmul call needs 5 us of
+// preparation.
 bool is_for_matmul(Transpose transpose_a, Transpose transpose_b, float alpha, float beta,
                    const Extents& e) {
   constexpr std::size_t kSmallest = std::size_t{1} << 22;  // multiplications
@@ -92,13 +93,13 @@ void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose tra
 #if DIST_WITH_ONEDNN
   const Extents e = fit(transpose_a, transpose_b, a, b, c);
   if (e.m == 0 || e.n == 0) return;
-  if (e.k == 0) {  // oneDNN rejects an empty sum, or leaves c unchanged
+  if (e.k == 0) {  // oneDNN rejects an empty sum or leaves c unchanged
     gemm_reference(transpose_a, transpose_b, alpha, a, b, beta, c);
     return;
   }
 #if defined(_OPENMP)
-  // Set it on every call: the number of threads belongs to the calling thread, which may be one
-  // that main knows nothing about.
+  // Set it on every call: the number of threads is a setting of the calling thread, which may
+  // be one that main did not create.
   omp_set_num_threads(threads);
 #endif
   if (is_for_matmul(transpose_a, transpose_b, alpha, beta, e)) {
@@ -125,7 +126,8 @@ void check_cublas(cublasStatus_t status, const char* call) {
   throw Error(fmt::format("{}: {}", cublasGetStatusString(status), call));
 }
 
-// A handle bound to the stream. It is created on first use, because that takes milliseconds.
+// A handle bound to the stream. It is created on first use, because creating it takes
+// milliseconds.
 cublasHandle_t handle_of(const Stream& stream) {
   std::shared_ptr<void>& kept = stream.companion();
   if (!kept) {
@@ -145,9 +147,9 @@ void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_
   const auto operation = [](Transpose t) {
     return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T;
   };
-  // cuBLAS is column-major, so it sees each of our matrices transposed. As (a b)^T = b^T a^T,
-  // asking it for b times a writes a b in our layout. A leading dimension must not be 0, even
-  // if there is nothing to read.
+  // cuBLAS is column-major, so it sees each of our matrices transposed. Asked for b a, it
+  // therefore computes a b in our layout, because (a b)^T = b^T a^T. A leading dimension must
+  // not be 0, even if there is nothing to read.
   const auto leading = [](const Tensor& x) { return std::max(1, mpi_count(x.dim(1))); };
   check_cublas(cublasSgemm(handle_of(stream), operation(transpose_b), operation(transpose_a),
                            mpi_count(e.n), mpi_count(e.m), mpi_count(e.k), &alpha, b.data(),

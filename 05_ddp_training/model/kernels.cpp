@@ -1,8 +1,8 @@
-// Each operation is a struct that defines what one index reads and writes, and a function that
-// runs it over all indices.
+// Each operation consists of a struct that defines what one index reads and writes, and a
+// function that runs the struct over all indices.
 //
-// This file is compiled by nvcc in a CUDA build and by the C++ compiler otherwise. Neither may
-// contract a * b + c into one operation that rounds once; only std::fma does that.
+// This file is compiled by nvcc in a CUDA build and by the C++ compiler otherwise. Neither
+// compiler may contract a * b + c into one operation that rounds once; only std::fma does that.
 #include "05_ddp_training/model/kernels.hpp"
 
 #include "05_ddp_training/model/parallel_for.hpp"
@@ -80,7 +80,7 @@ struct SoftmaxCrossEntropy {
   float* gradient;
   DIST_HOST_DEVICE void operator()(std::size_t r) const {
     const float* row = logits + r * classes;
-    // Subtract the largest logit, so that exp cannot overflow. It cancels in the quotient.
+    // Subtract the largest logit, so that exp cannot overflow. It cancels out in the quotient.
     float largest = row[0];
     for (std::size_t c = 1; c < classes; ++c) largest = row[c] > largest ? row[c] : largest;
     float sum = 0.0F;
@@ -95,7 +95,7 @@ struct SoftmaxCrossEntropy {
   }
 };
 
-// One index adds all numbers, since there are only as many as rows in a batch.
+// One index adds all numbers, because there is only one for each row of a batch.
 struct MeanOfFloats {
   std::size_t count;
   const float* x;
@@ -156,7 +156,7 @@ void relu_backward(const Stream& stream, std::size_t count, const float* output,
 
 void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
                  float* sums, bool add) {
-  // A CPU core reads a whole cache line at a time, so 16 columns cost as much as one. On a GPU
+  // A CPU core reads a whole cache line at a time, so 16 columns cost as much as one. On a GPU,
   // neighbouring threads share the line, and one column per index gives more threads.
   const std::size_t width = stream.device().is_cpu() ? ColumnSums::kWidest : 1;
   parallel_for(stream, (columns + width - 1) / width,

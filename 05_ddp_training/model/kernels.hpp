@@ -2,8 +2,8 @@
 // operation. The optimizers' arithmetic is in update_kernels.hpp.
 //
 // Every function queues its work on `stream` and takes pointers into that stream's device. Each
-// has one source for both devices (parallel_for.hpp). One index owns one output and adds in a
-// fixed order, so a repeated run gives bitwise equal results.
+// has one source for both devices (parallel_for.hpp). Each output is computed by one index,
+// which adds in a fixed order, so a repeated run gives bitwise equal results.
 #pragma once
 
 #include "common/stream.hpp"
@@ -16,14 +16,14 @@ namespace dist {
 // x[r][c] += bias[c], where x is (rows, columns).
 void add_bias(const Stream& stream, std::size_t rows, std::size_t columns, const float* bias,
               float* x);
-// The same, then ReLU: negative numbers become 0.
+// add_bias followed by ReLU: negative numbers become 0.
 void add_bias_relu(const Stream& stream, std::size_t rows, std::size_t columns,
                    const float* bias, float* x);
 // gradient[i] = 0 where the ReLU's output was 0.
 void relu_backward(const Stream& stream, std::size_t count, const float* output,
                    float* gradient);
-// sums[c] = sum over r of x[r][c], where x is (rows, columns): the gradient of a bias. With
-// `add`, adds to the existing sums.
+// sums[c] = sum over r of x[r][c], where x is (rows, columns): the gradient of a bias. If `add`
+// is true, adds to the existing sums.
 void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
                  float* sums, bool add = false);
 
@@ -32,21 +32,21 @@ void add_to(const Stream& stream, std::size_t count, const float* x, float* into
 // x[i] *= factor.
 void scale(const Stream& stream, std::size_t count, float factor, float* x);
 
-// Softmax and cross entropy, forward and backward at once. For each row of logits, which are
-// (rows, classes):
+// Softmax and cross entropy, forward and backward at once. For each row of `logits`, whose
+// shape is (rows, classes):
 //   losses[r]       = -log softmax(logits[r])[targets[r]]
 //   gradient[r][c]  = (softmax(logits[r])[c] - (c == targets[r])) * scale
-// With `scale` 1 / rows, `gradient` is the gradient of the mean loss.
+// If `scale` is 1 / rows, `gradient` is the gradient of the mean loss.
 void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
                            const float* logits, const std::int32_t* targets, float* losses,
                            float* gradient, float scale);
 // *result = the mean of x, added up from the first to the last in double.
 void mean(const Stream& stream, std::size_t count, const float* x, double* result);
-// The sum over i of x[i] / count, in this order.
+// *result = the sum over i of x[i] / count, in increasing order of i.
 void mean(const Stream& stream, std::size_t count, const double* x, double* result);
 // x[i] = value.
 void fill(const Stream& stream, std::size_t count, double value, double* x);
-// hits[r] = 1 if the largest of logits[r] (the first of equal ones) is at targets[r], else 0.
+// hits[r] = 1 if the largest of logits[r] (the first if several are) is at targets[r], else 0.
 void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
                 const float* logits, const std::int32_t* targets, float* hits);
 

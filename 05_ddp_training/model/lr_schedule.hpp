@@ -23,15 +23,17 @@ struct LrSchedule {
   double at(std::size_t step) const;
 };
 
-// `lr`, warmed up from 0, so the first step changes nothing. This equals Hugging Face's
-// get_linear_schedule_with_warmup; torch.optim.lr_scheduler.LinearLR cannot start from 0.
+// Warms up from 0 to `lr`, so the first step does not change the parameters. This matches the
+// warm-up of Hugging Face's get_linear_schedule_with_warmup; torch.optim.lr_scheduler.LinearLR
+// cannot start from 0.
 LrSchedule warmed_up(double lr, std::size_t warmup_steps);
 
 // The linear scaling rule: each step of N ranks uses N times as many samples, so there are 1/N
-// as many steps, and each goes N times as far: `ranks` * `lr`. That is too far early on, when
-// the parameters change fast, so the warm-up starts from the rate of one rank, `lr`. See Goyal
-// et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017, sections 2.1 and
-// 2.2. The rule was derived and measured for SGD; for Adam it is only a habit.
+// as many steps, and each goes N times as far, with the rate `ranks` * `lr`. This is too far at
+// the beginning, when the parameters change fast, so the warm-up starts from the rate of one
+// rank, `lr`. See Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour",
+// 2017, sections 2.1 and 2.2. The rule was derived and measured for SGD; for Adam it is only a
+// habit.
 LrSchedule linearly_scaled(double lr, int ranks, std::size_t warmup_steps);
 
 }  // namespace dist

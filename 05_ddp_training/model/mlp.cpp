@@ -1,6 +1,6 @@
-// Forward and backward of a chain of linear layers, as matrix products.
-// Builds on: 05_ddp_training/model/gemm, and kernels for everything but matrix products.
-// Look at: the shapes beside each gemm, and which layer's gradients are finished first.
+// Forward and backward of a chain of linear layers, implemented as matrix products.
+// Builds on: 05_ddp_training/model/gemm, and kernels for everything except matrix products.
+// Look at: the shapes above each gemm, and which layer's gradients are finished first.
 #include "05_ddp_training/model/mlp.hpp"
 
 #include "05_ddp_training/model/gemm.hpp"
@@ -14,7 +14,7 @@ namespace dist {
 std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& widths) {
   std::vector<ParameterShape> shapes;
   for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
-    // Linear and ReLU alternate in the nn.Sequential, so layer l is its module 2 l.
+    // Linear and ReLU alternate in the nn.Sequential, so layer l is module 2 l.
     const std::string module = std::to_string(2 * layer);
     shapes.push_back({module + ".weight", {widths[layer + 1], widths[layer]}});
     shapes.push_back({module + ".bias", {widths[layer + 1]}});
@@ -37,7 +37,7 @@ Mlp::Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& st
     init_linear(initial_weight.span(), initial_bias.span(), widths_[layer], generator);
     copy(stream, weight.value, initial_weight);
     copy(stream, bias.value, initial_bias);
-    stream.synchronize();  // the host's copies must live until then
+    stream.synchronize();  // the host's copies must exist until copied
   }
 }
 

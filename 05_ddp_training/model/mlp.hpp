@@ -1,6 +1,6 @@
-// What this file adds: a multi-layer perceptron with forward and backward. It is PyTorch's
-// nn.Sequential(Linear, ReLU, Linear, ..., Linear), with the same names and initial numbers. It
-// knows nothing about ranks. Data parallelism is added from outside
+// What this file adds: a multi-layer perceptron with forward and backward. It corresponds to
+// PyTorch's nn.Sequential(Linear, ReLU, Linear, ..., Linear), with the same names and initial
+// numbers. The model knows nothing about ranks: data parallelism is added from outside
 // (distributed_data_parallel).
 #pragma once
 
@@ -41,8 +41,8 @@ class Mlp {
   // widths.
   Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& stream);
 
-  // Turns `input`, (rows, widths.front()), into logits, (rows, widths.back()). Neither of them
-  // may change until backward is done.
+  // Turns `input` of shape (rows, widths.front()) into logits of shape (rows, widths.back()).
+  // Neither may change until backward is done.
   Tensor forward(const Tensor& input, const Stream& stream);
 
   // Writes every parameter's grad, starting with the last layer's. `grad_logits` is the
@@ -54,8 +54,9 @@ class Mlp {
   std::span<Parameter> parameters() { return parameters_; }
   std::span<const Parameter> parameters() const { return parameters_; }
 
-  // The size of what forward keeps for backward and what backward passes from layer to layer.
-  // It grows with the batch, and never shrinks below what the largest batch so far needed.
+  // The memory for the values that forward keeps for backward and for the gradients that
+  // backward passes from layer to layer. It has the size that the largest batch so far
+  // required.
   std::size_t activation_bytes() const;
 
  private:
@@ -64,7 +65,7 @@ class Mlp {
 
   std::vector<std::size_t> widths_;
   std::vector<Parameter> parameters_;
-  // These are kept from step to step. A smaller batch uses their first rows.
+  // These tensors are kept from step to step. A smaller batch uses their first rows.
   std::vector<Tensor> outputs_;       // outputs_[l]: (rows, widths[l + 1]), after bias and ReLU
   std::vector<Tensor> output_grads_;  // the same shapes
   std::vector<Tensor> inputs_;        // what each layer read in the last forward

@@ -1,4 +1,4 @@
-// What this file adds: the step of an optimizer, and the choice of an optimizer.
+// What this file adds: an optimizer's step, and the choice of an optimizer.
 // Builds on: Parameter (mlp).
 // Look at: sgd.cpp and adam.cpp, which compute the factors that all elements share in a step.
 // The arithmetic of one element is in update_kernels.cpp.
@@ -7,9 +7,9 @@
 // keep equal states without any messages.
 //
 // A single number that is not finite, in one gradient of one rank, could spread to the
-// parameters of all ranks. So a step with such a gradient is skipped. Testing the averaged
-// gradients needs no messages: a sum is not finite if one of its terms is not, and all ranks
-// have the same sums. The device decides, without the host (update_kernels).
+// parameters of all ranks. A step with such a gradient is therefore skipped. Testing the
+// averaged gradients needs no messages: a sum is not finite if one of its terms is not, and all
+// ranks have the same sums. The device makes this decision without the host (update_kernels).
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -38,10 +38,10 @@ class Optimizer {
   // nothing if a gradient contains a NaN or an infinity.
   void step(double lr, const Stream& stream);
 
-  // The outcome of the last step, once the work queued on its stream is done. It is in host
-  // memory and valid until the step after the next.
+  // The outcome of the last step, valid once the work queued on its stream is done. It is in
+  // host memory and remains valid until the step after the next.
   const UpdateState& outcome() const { return outcomes_.data()[calls_ % kOutcomes]; }
-  // Marks where the last step's own work began.
+  // Returns the event that marks the beginning of the last step's own work.
   Event take_begin() { return std::move(begin_); }
 
   // Together with the parameters, the number of steps taken and the state tensors are all that
@@ -54,7 +54,7 @@ class Optimizer {
   // `parameters` must outlive the optimizer.
   Optimizer(std::span<Parameter> parameters, OptimizerOptions options, const Stream& stream);
 
-  // Takes the step for every parameter. Each kernel asks `update` whether to do anything.
+  // Updates every parameter. Each kernel checks `update` to see whether the step is skipped.
   virtual void update(double lr, const UpdateState* update, const Stream& stream) = 0;
 
   // Adds a zeroed state tensor for each parameter.
@@ -62,7 +62,7 @@ class Optimizer {
 
   std::span<Parameter> parameters_;
   OptimizerOptions options_;
-  std::vector<State> state_;  // all tensors of one name, then all of the next
+  std::vector<State> state_;  // all tensors with one name, then all with the next
 
  private:
   static constexpr std::size_t kOutcomes = 2;  // for the last step and the one before
@@ -75,7 +75,8 @@ class Optimizer {
   Event begin_;
 };
 
-// The optimizer named by `options`; throws Error if unknown. `parameters` must outlive it.
+// Creates the optimizer named in `options`. Throws Error if the name is unknown. `parameters`
+// must outlive the result.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::span<Parameter> parameters,
                                           const Stream& stream);

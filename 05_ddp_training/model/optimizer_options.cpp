@@ -29,7 +29,7 @@ void OptimizerOptions::declare_advanced(CommandLine& command_line) {
     const bool sgd = name == "sgd";
     if (!command_line.given("--lr") && sgd) lr = 0.01;
     if (!command_line.given("--weight-decay") && name == "adamw") weight_decay = 0.01;
-    // Like torch.optim.Adam, reject momentum. If it were ignored, it would seem to work.
+    // Like torch.optim.Adam, reject momentum. If momentum were ignored, it would seem to work.
     for (const char* flag : {"--momentum", "--dampening", "--nesterov"}) {
       if (!sgd && command_line.given(flag)) {
         throw Error(fmt::format("{}: is for --optimizer sgd, not for {}", flag, name));
@@ -46,7 +46,7 @@ void OptimizerOptions::declare_advanced(CommandLine& command_line) {
       throw Error("--dampening: needs --momentum above 0");
     }
     for (const double beta : betas) {
-      // With beta 1 the running mean and its correction both stay 0, which gives 0 / 0.
+      // If beta is 1, the running mean and its correction both stay 0, and the result is 0 / 0.
       if (beta == 1.0) throw Error("--betas: must be below 1");
     }
   });

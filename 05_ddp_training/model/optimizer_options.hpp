@@ -1,4 +1,4 @@
-// The flags of the optimizer, with PyTorch's names, meanings, defaults and restrictions.
+// The optimizer's flags, with PyTorch's names, meanings, defaults and restrictions.
 #pragma once
 
 #include "common/command_line.hpp"
@@ -12,7 +12,7 @@ namespace dist {
 struct OptimizerOptions {
   std::string name = "adam";
   double lr = 1e-3;           // the base rate of the schedule (lr_schedule)
-  double weight_decay = 0.0;  // adam, sgd: acts on the gradient; adamw: on the parameter
+  double weight_decay = 0.0;  // acts on the gradient (adam, sgd) or the parameter (adamw)
 
   // SGD
   double momentum = 0.0;
@@ -25,7 +25,7 @@ struct OptimizerOptions {
 
   std::size_t warmup_steps = 0;
 
-  // Adds --optimizer and --lr, for the short help.
+  // Adds --optimizer and --lr, which the short help shows.
   void declare(CommandLine& command_line);
   // Adds the other flags, and a check that they are consistent, which also sets the defaults
   // that depend on the optimizer.

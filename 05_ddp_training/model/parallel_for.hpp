@@ -1,8 +1,8 @@
-// One loop for both devices: it calls body(i) for every i, in any order.
+// One loop for both devices. It calls body(i) for every i, in any order.
 //
 // On a CPU stream it is a loop, which the compiler may vectorize. On a CUDA stream it is a
-// grid-stride kernel. The contract is the same: one index owns what it writes, so the order of
-// the indices has no effect, and results repeat bit for bit.
+// grid-stride kernel. The contract is the same for both: no two indices write the same element,
+// so the order of the indices has no effect, and results are bitwise reproducible.
 //
 //   struct Axpy {
 //     float a;
@@ -12,9 +12,9 @@
 //   };
 //   parallel_for(stream, n, Axpy{a, x, y});
 //
-// Why a struct when a lambda would be shorter? A struct shows what is copied to the GPU. And on
-// the CPU, nvcc calls a lambda made for both devices through a pointer, so nothing is
-// vectorized (Adam's step took six times as long).
+// Why a struct, although a lambda would be shorter? A struct shows what is copied to the GPU.
+// Moreover, with nvcc the CPU calls a lambda made for both devices through a pointer, so the
+// loop is not vectorized (Adam's step took six times as long).
 #pragma once
 
 #include "common/stream.hpp"
@@ -41,7 +41,7 @@ namespace dist {
 #if DIST_WITH_CUDA
 namespace detail {
 
-// Maps the indices of a matrix to one range.
+// Maps one range of indices to the rows and columns of a matrix.
 template <class Body>
 struct ByRowAndColumn {
   Body body;
@@ -93,7 +93,8 @@ __global__ void for_each_index(std::size_t n, Prepare prepare) {
 
 template <class Prepare>
 void launch(const Stream& stream, std::size_t n, const Prepare& prepare) {
-  // Enough blocks to fill any GPU. With more indices, each thread takes several.
+  // Enough blocks to fill any GPU. If there are more indices than threads, each thread takes
+  // several.
   constexpr std::size_t kMostBlocks = 4096;
   const std::size_t wanted = (n + kThreadsPerBlock - 1) / kThreadsPerBlock;
   const auto blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
@@ -115,7 +116,7 @@ void parallel_for(const Stream& stream, std::size_t n, Body body) {
     return;
   }
 #endif
-  if (stream.threads() == 1) {  // even a team of one thread costs more than a small loop
+  if (stream.threads() == 1) {  // even a team of one thread takes longer than a small loop
 #pragma omp simd
     for (std::size_t i = 0; i < n; ++i) body(i);
     return;
@@ -125,8 +126,8 @@ void parallel_for(const Stream& stream, std::size_t n, Body body) {
 }
 
 // The same for a body that depends on a result of earlier work on `stream`. prepare() runs on
-// the device and returns a std::optional of the body; if it is empty, no index runs. The host
-// does not have to wait for the result.
+// the device and returns a std::optional of the body; if that is empty, the body is not run.
+// The host does not have to wait for the result.
 template <class Prepare>
 void parallel_for_if(const Stream& stream, std::size_t n, Prepare prepare) {
   if (n == 0) return;
@@ -139,8 +140,8 @@ void parallel_for_if(const Stream& stream, std::size_t n, Prepare prepare) {
   if (const auto body = prepare()) parallel_for(stream, n, *body);
 }
 
-// The same over a matrix: body(row, column). On the CPU a whole row runs in one inner loop,
-// which saves a division per element.
+// The same loop over a matrix, calling body(row, column). On the CPU a whole row runs in one
+// inner loop, which saves a division per element.
 template <class Body>
 void parallel_for(const Stream& stream, std::size_t rows, std::size_t columns, Body body) {
   if (rows == 0 || columns == 0) return;

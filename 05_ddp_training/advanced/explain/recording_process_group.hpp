@@ -15,7 +15,7 @@ namespace dist {
 
 class RecordingProcessGroup : public ForwardingProcessGroup {
  public:
-  // One all-reduce: this rank's numbers before it, and the result.
+  // One all-reduce: this rank's input, and the result.
   struct Exchange {
     std::vector<float> before;
     std::vector<float> after;
@@ -34,7 +34,7 @@ class RecordingProcessGroup : public ForwardingProcessGroup {
                                            });
   }
 
-  // In the order in which they started.
+  // The recorded all-reduces, in the order in which they started.
   const std::vector<Exchange>& exchanges() const { return exchanges_; }
 
  private:

@@ -1,4 +1,4 @@
-// Look at: one all-reduce compares hashes. The texts themselves travel only if they differ.
+// Look at: how one all-reduce compares hashes. The texts are sent only if the hashes differ.
 #include "05_ddp_training/advanced/guards/agreement.hpp"
 
 #include "02_broadcast/fingerprint.hpp"
@@ -32,9 +32,9 @@ std::string this_program() {
   return fmt::format("{:016x}", hash.value());
 }
 
-// Called on all ranks. Returns the first index at which `hashes` differ between ranks, or their
-// number. As in replica_check, the largest hash must be the complement of the largest
-// complement.
+// Called on all ranks. Returns the first index at which `hashes` differ between ranks, or
+// hashes.size() if none does. As in replica_check, hashes are equal if the largest one is the
+// complement of the largest complement.
 std::size_t first_disagreement(const Communicator& comm,
                                const std::vector<std::uint64_t>& hashes) {
   std::vector<std::uint64_t> both;
@@ -48,7 +48,7 @@ std::size_t first_disagreement(const Communicator& comm,
   return i;
 }
 
-// Called on all ranks, each with its own value of `name`. Throws on all ranks; only rank 0
+// Called on all ranks, each with its own value of `name`. Throws on all ranks, but only rank 0
 // knows all the values.
 [[noreturn]] void report(const Communicator& comm, const std::string& name,
                          const std::string& mine) {

@@ -1,6 +1,6 @@
 // What this file adds: one place where the training loop is protected from gradients that are
 // not finite and replicas that diverge, and where it learns of requests to stop.
-// Builds on: the optimizer, which skips such a step; replica_check; stop_request.
+// Builds on: the optimizer (skips steps with such gradients), replica_check, stop_request.
 #pragma once
 
 #include "05_ddp_training/advanced/guards/stop_request.hpp"
@@ -15,7 +15,7 @@ namespace dist {
 
 struct GuardOptions {
   std::size_t check_replicas = 100;  // steps between two comparisons; 0: no comparisons
-  bool stop_on_signal = false;       // for a run that can be resumed
+  bool stop_on_signal = false;       // set if the run can be resumed
 };
 
 class Guards {
@@ -28,18 +28,19 @@ class Guards {
 
   // Called for every step, in order, once its outcome has reached the host: what the optimizer
   // did, and whether any rank was asked to stop. Both are the same on all ranks. Returns the
-  // name of the parameter that made the optimizer skip the step; empty if it did not.
+  // name of the parameter that made the optimizer skip the step, or an empty text if it did
+  // not.
   std::string after_step(const UpdateState& update, bool anybody_asked);
 
-  // Whether the replicas are to be compared after this many steps.
+  // Whether the replicas should be compared after this many steps.
   bool compares_after(std::size_t steps) const;
-  // Compares them. Called on all ranks after such a step.
+  // Compares the replicas. Called on all ranks when compares_after(steps) is true.
   void compare_replicas(std::size_t steps, const Stream& stream);
 
-  // Whether the run must end now, on request or because of a problem. The same on all ranks.
+  // Whether the run must end now, on request or because of a problem. All ranks agree.
   bool must_stop() const { return stop_requested_ || !problem_.empty(); }
   bool stop_requested() const { return stop_requested_; }
-  // Why training cannot continue, as a sentence; empty if it can.
+  // The reason why training cannot continue, as a sentence; empty if it can.
   const std::string& problem() const { return problem_; }
 
  private:

@@ -36,7 +36,7 @@ std::vector<int> dissenters(const Communicator& comm, std::uint64_t hash) {
 
 std::string first_difference(const Communicator& comm, std::span<const Parameter> parameters,
                              const Stream& stream) {
-  // The hashes are equal exactly if the largest is also the smallest. The smallest is the
+  // The hashes are equal if and only if the largest is also the smallest. The smallest is the
   // complement of the largest complement, so one all-reduce with max finds both.
   std::vector<std::uint64_t> hashes;
   for (const Parameter& parameter : parameters) {
