@@ -23,8 +23,8 @@ def main():
     parser.add_argument("--checkpoint", help="file for the trained parameters")
     flags = parser.parse_args()
 
-    # [1] torchrun tells each process its rank through environment variables, mpirun through
-    # MPI_Init (lesson 1). Without torchrun there is one rank.
+    # [1] torchrun tells each process its rank through environment variables, whereas mpirun
+    # uses MPI_Init (lesson 1). Without torchrun, there is a single rank.
     if "RANK" not in os.environ:
         os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
@@ -45,12 +45,12 @@ def main():
     data = TensorDataset(torch.randn(1000, 784), torch.randint(0, 10, (1000,)))
 
     # [4] Broadcasts rank 0's parameters (lesson 2) and puts the gradients into buckets. There is
-    # no [2]: DDP compares the parameters' shapes between ranks, but no flags and no data.
+    # no [2]: DDP compares the parameters' shapes between ranks, but neither flags nor data.
     ddp = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(ddp.parameters(), lr=0.001)
     loss_function = nn.CrossEntropyLoss()
 
-    # [5] This rank's share of every epoch (lesson 4). The sampler shuffles, not the loader.
+    # [5] This rank's share of every epoch (lesson 4). The sampler, not the loader, shuffles.
     sampler = DistributedSampler(data)
     loader = DataLoader(data, batch_size=64, sampler=sampler)
     step = 0
@@ -71,7 +71,8 @@ def main():
             step += 1
 
     # Evaluate without the sampler, whose padding counts some samples twice, and add up counts, not
-    # averages (lesson 4). Call the model, not ddp: the ranks may have different numbers of samples.
+    # averages (lesson 4). Call model, not ddp, because the ranks may have different numbers of
+    # samples.
     model.eval()
     inputs, labels = data[rank::ranks]
     with torch.no_grad():
@@ -80,8 +81,8 @@ def main():
     if rank == 0:
         print('{"final":true,"steps":%d,"train_accuracy":%.4f}' % (step, correct / len(data)))
         if flags.checkpoint:
-            # ddp.state_dict() would call the parameters "module.0.weight" and so on, names that
-            # the model itself does not know. ddp.module is the model.
+            # ddp.state_dict() would name the parameters "module.0.weight" and so on, but the
+            # model itself expects "0.weight". ddp.module is the model.
             torch.save(ddp.module.state_dict(), flags.checkpoint)
     dist.destroy_process_group()
 

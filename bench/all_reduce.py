@@ -25,8 +25,8 @@ for kib in (64, 256, 1024):
     TUNED[f"segmented ring, {kib} KiB"] = segmented
     TUNED[f"segmented ring, {kib} KiB, single copy off"] = {
         **segmented, "btl_vader_single_copy_mechanism": "none"}
-# The box in docs/running.md sets these so that everything runs everywhere. Measurements use MPI's
-# defaults.
+# The box in docs/running.md sets these variables so that the programs run on any machine.
+# Measurements use MPI's defaults.
 BOX = ("OMPI_MCA_mpi_yield_when_idle", "OMPI_MCA_hwloc_base_binding_policy",
        "PRTE_MCA_hwloc_default_binding_policy")
 

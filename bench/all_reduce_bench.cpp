@@ -1,5 +1,5 @@
-// Measures our all-reduces, MPI's own and memcpy alternately, in one process group.
-// all_reduce.py runs it with several settings of MPI and writes the table.
+// Measures our all-reduces, MPI's own and memcpy in turn, in one group of processes.
+// all_reduce.py runs this program with several MPI settings and writes the table.
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/show/sweep_options.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -29,14 +29,14 @@ struct Candidate {
   std::function<void(std::span<float>)> run;
 };
 
-// Calls per sample: enough to hide the cost of the clock and of starting together, few enough
-// that repeated sums stay finite (32 of them on 8 ranks grow by 2^96).
+// Calls per sample: enough to hide the cost of reading the clock and of starting together, but
+// few enough for repeated sums to stay finite (32 of them on 8 ranks grow by 2^96).
 int calls_per_sample(std::size_t bytes) {
   if (bytes <= 64 * 1024) return 32;
   return bytes <= (1U << 20) ? 8 : 1;
 }
 
-// The slowest rank's seconds per call in one sample.
+// The seconds per call in one sample, on the slowest rank.
 double sample(const Communicator& comm, const Candidate& candidate, std::size_t count) {
   const std::span<float> data = candidate.memory.first(count);
   fill_tracer_numbers(data, comm.rank());

@@ -69,7 +69,7 @@ def add_flags(parser, rounds, python=True):
         parser.add_argument("--python", nargs="+", default=[os.environ.get("PYTHON", "python3")],
                             help="Python interpreters with PyTorch")
     parser.add_argument("--output", default=HERE / "results", help="folder for the tables")
-    # ./learn bench may run two scripts, and first checks that both accept the flags.
+    # ./learn bench may run two scripts, and first checks that both of them accept the flags.
     parser.add_argument("--check-flags", action="store_true", help=argparse.SUPPRESS)
 
 

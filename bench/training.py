@@ -23,7 +23,7 @@ from measure import HERE, number, ratio, say, table
 
 Model = collections.namedtuple("Model", "layers batch")
 MODELS = ["64-128-10:32", "784-512-512-10:64", "784-2048-2048-10:128", "784-4096-4096-10:256"]
-# Our targets, as multiples of PyTorch's speed, at two ranks. At one rank the target is 1.
+# Our targets for two ranks, as multiples of PyTorch's speed. For one rank the target is 1.
 WANTED = {"64-128-10": 20, "784-512-512-10": 4, "784-4096-4096-10": 2.5}
 
 
@@ -72,7 +72,7 @@ class Bench:
                 say(f"left out: {python} has no PyTorch with gloo (choose others with --python)")
 
     def trainer(self):
-        # The fastest algorithm, not the ring that the course trains with.
+        # Use the fastest algorithm, not the ring with which the course trains.
         return [self.program("ddp_training"), "--algorithm", "auto"]
 
     def program(self, name):
@@ -114,8 +114,8 @@ class Bench:
         parts = [self.floors.median(key, part) for part in ("products_ms", "optimizer_ms")]
         return None if None in parts else sum(parts)
 
-    # Only one step in a hundred pays for the guards, so this takes the mean, not the median, of
-    # whole hundreds, after the first five steps, which no run counts.
+    # Only one step in a hundred pays for the guards, so compute the mean (not the median) over
+    # whole hundreds of steps. As in every run, the first five steps are not counted.
     def guard(self, model, ranks, off):
         hundreds = max(2, 2 * self.steps(model, ranks) // 100)
         job = self.job(model, ranks, 100 * hundreds + 5)

@@ -50,8 +50,8 @@ std::vector<Layer> make_layers(const std::vector<std::size_t>& widths, std::size
   return layers;
 }
 
-// All products of one step, in the step's order, without the first layer's input gradient,
-// which nobody needs.
+// All products of one step, in the order of the step. The first layer's input gradient is
+// omitted, since it is not needed.
 void multiply(std::vector<Layer>& layers, const Stream& stream) {
   const auto timed = [&](double& seconds, Transpose ta, Transpose tb, const Tensor& a,
                          const Tensor& b, const Tensor& c) {

@@ -6,12 +6,13 @@
 #                                      and run once, so they are compiled quickly, not optimised
 set(DIST_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
   -Wold-style-cast -Woverloaded-virtual)
-# The C++ that nvcc generates around ours triggers these three warnings.
+# The C++ code that nvcc generates around ours triggers these three warnings.
 set(DIST_CUDA_WARNINGS ${DIST_WARNINGS})
 list(REMOVE_ITEM DIST_CUDA_WARNINGS -Wpedantic -Wconversion -Wold-style-cast)
 
-# These flags change no result. Since sqrt need not set errno and nobody traps floating-point
-# exceptions, the compiler may compute both sides of a branch and thus vectorise it.
+# These flags change no result. They say that sqrt need not set errno and that floating-point
+# exceptions are not trapped, so the compiler may compute both sides of a branch, and thus
+# vectorise it.
 set(_options -fno-math-errno -fno-trapping-math)
 if(DIST_NATIVE)
   list(APPEND _options -march=native)
@@ -46,8 +47,8 @@ target_compile_definitions(dist_flags INTERFACE
   DIST_VERSION="${PROJECT_VERSION}"
   OMPI_SKIP_MPICXX)  # the C++ bindings were removed from MPI long ago and cause warnings
 
-# Headers take most of a file's compile time, so ten files share them. Files with their own options
-# are compiled separately.
+# Headers take most of a file's compile time, so ten files are compiled together and share them.
+# Files with their own options are compiled separately.
 function(dist_few_units)
   set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
 endfunction()

@@ -18,18 +18,18 @@ if(DIST_CUDA STREQUAL "EMULATED")
   set(DIST_NCCL_STATUS "emulated")
 elseif(NOT DIST_CUDA STREQUAL "OFF")
   # The architectures are fixed, because "native" fails without a GPU. Newer cards run the PTX of
-  # the last one.
+  # the newest architecture listed.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 75 80 90)
   endif()
-  # check_language would configure a separate project to find this out, which takes seconds.
+  # check_language would configure a separate project to find nvcc, which takes several seconds.
   find_program(DIST_NVCC nvcc HINTS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
   if(CMAKE_CUDA_COMPILER OR DIST_NVCC OR DEFINED ENV{CUDACXX})
     if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
       set(CMAKE_CUDA_COMPILER ${DIST_NVCC})
     endif()
     enable_language(CUDA)
-    # CMake 3.25.1 does not know that nvcc supports C++20.
+    # CMake 3.25.1 is unaware that nvcc supports C++20.
     if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")

@@ -1,6 +1,6 @@
 # Finds NCCL in the system, in the CUDA Toolkit's folder, under NCCL_ROOT, or in a Python wheel,
-# which has libnccl.so.2 but not the name that the linker looks for. Defines NCCL::NCCL, NCCL_FOUND
-# and NCCL_VERSION.
+# which contains libnccl.so.2 but not libnccl.so, the name that the linker looks for. Defines
+# NCCL::NCCL, NCCL_FOUND and NCCL_VERSION.
 find_path(NCCL_INCLUDE_DIR nccl.h
   HINTS ${NCCL_ROOT} $ENV{NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS}
   PATH_SUFFIXES include)

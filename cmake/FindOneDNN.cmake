@@ -1,5 +1,5 @@
 # Finds oneDNN by its header and library. Debian's CMake package for it requires OpenCL's
-# development files, which nothing here uses. Defines OneDNN::OneDNN, OneDNN_FOUND and
+# development files, which are not used here. Defines OneDNN::OneDNN, OneDNN_FOUND and
 # OneDNN_VERSION.
 find_path(OneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.h)
 find_library(OneDNN_LIBRARY dnnl)

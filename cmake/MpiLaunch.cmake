@@ -15,9 +15,10 @@ set(DIST_MPI_ENVIRONMENT
   PRTE_MCA_hwloc_default_binding_policy=none)
 if(DIST_SANITIZE)
   list(APPEND DIST_MPI_ENVIRONMENT
-    # Sanitizers are slow, so tests get more time. They cannot see the barriers of oneDNN's threads.
+    # Sanitizers are slow, so tests get more time. Sanitizers cannot see the barriers between
+    # oneDNN's threads, so there is one thread.
     TEST_CASE_SECONDS=600 OMP_NUM_THREADS=1
-    # Open MPI unloads its plug-ins before LeakSanitizer looks, and is not instrumented itself.
+    # Open MPI unloads its plug-ins before LeakSanitizer checks, and is not itself instrumented.
     ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
     TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp)
 endif()

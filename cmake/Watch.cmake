@@ -1,10 +1,10 @@
 # Links the watch (tools/watch/) in front of MPI: a program that calls MPI_Send reaches the watch's
-# function, which calls PMPI_Send, MPI's own. For this, the watch must come before MPI in the list
-# of libraries that the program needs. Often only a static library calls the watch, and a linker
-# with --as-needed (Debian's default) would then drop it.
+# function, which calls PMPI_Send, MPI's own function. For this to work, the watch must come before
+# MPI in the list of libraries that the program needs. Often only a static library calls the watch,
+# and a linker with --as-needed (Debian's default) would then drop it.
 #
 # Whatever links dist_common gets the watch, except executables with the property
-# DIST_WITHOUT_WATCH. -DDIST_WATCH=OFF builds without it.
+# DIST_WITHOUT_WATCH. -DDIST_WATCH=OFF builds without the watch.
 option(DIST_WATCH "Link programs with the watch: hang report, counts of messages, trace" ON)
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 set(CMAKE_LINK_LIBRARY_USING_in_front_SUPPORTED TRUE)

@@ -29,10 +29,11 @@ std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
     throw Error(fmt::format("out of memory: {} bytes requested", bytes));
   }
 #if defined(MADV_HUGEPAGE)
-  // A matrix product walks down the columns of a weight, whose numbers are each on a different
-  // page of 4 KiB: more pages than the processor's TLB holds. With pages of 2 MiB the products
-  // of a 784-4096-4096-10 net take 15 % less time. The request must precede the first touch. A
-  // kernel without such pages refuses it, which does no harm.
+  // A matrix product walks down the columns of a weight matrix, each element of which is on a
+  // different 4 KiB page: these are more pages than the processor's TLB holds. With 2 MiB
+  // pages, the products of a 784-4096-4096-10 net take 15 % less time. The request must precede
+  // the first access to the memory. A kernel without such pages refuses the request, which does
+  // no harm.
   if (large) static_cast<void>(::madvise(memory, rounded, MADV_HUGEPAGE));
 #endif
   std::memset(memory, 0, rounded);
@@ -56,7 +57,7 @@ std::shared_ptr<void> allocate_on_gpu(std::size_t bytes, Device device) {
   std::shared_ptr<void> owner(memory, [](void* p) { cudaFree(p); });
   CUDA_CHECK(cudaMemset(memory, 0, at_least));
   // cudaMemset runs on the legacy default stream, which our non-blocking streams do not wait
-  // for. Without this line it could zero a kernel's first writes.
+  // for. Without this line, cudaMemset could overwrite a kernel's first results with zeros.
   CUDA_CHECK(cudaStreamSynchronize(nullptr));
   return owner;
 }

@@ -14,13 +14,13 @@ enum class Memory {
   pinned,  // host memory that the GPU copies to and from directly; the heap without CUDA
 };
 
-// `bytes` of zeroed memory, aligned to at least 64 bytes. Throws Error saying how much was
-// requested and, on a GPU, how much was free.
+// Allocates `bytes` bytes of zeroed memory, aligned to at least 64 bytes. Throws Error saying
+// how much was requested and, on a GPU, how much was free.
 std::shared_ptr<void> allocate(std::size_t bytes, Device device,
                                Memory memory = Memory::device);
 
-// count * size; throws Error if that does not fit into a size_t, so that no buffer is smaller
-// than it claims.
+// Returns count * size. Throws Error if the product does not fit into a size_t, so that no
+// buffer is smaller than it claims.
 std::size_t bytes_of(std::size_t count, std::size_t size);
 
 // `count` elements, zeroed. Move-only.

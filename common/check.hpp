@@ -17,16 +17,16 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// `text` with its control characters as \xNN, so that text from a file or a command line cannot
-// control the reader's terminal.
+// Returns `text` with control characters written as \xNN, so that text from a file or a command
+// line cannot control the reader's terminal.
 std::string printable(std::string_view text);
 
 // Narrows a count to the int that MPI's classic interface takes. Throws Error above 2^31 - 1,
 // because a count that wraps silently would send the wrong number of elements.
 int mpi_count(std::size_t count);
 
-// Throws Error with MPI's own text. This works because MpiEnvironment switches off the default
-// handler, MPI_ERRORS_ARE_FATAL, with which MPI never returns an error status.
+// Throws Error with MPI's own text. This works because MpiEnvironment replaces the default
+// handler, MPI_ERRORS_ARE_FATAL, under which MPI never returns an error status.
 void check_mpi(int status, const char* call, const char* file, int line);
 
 }  // namespace dist

@@ -1,5 +1,5 @@
-// CUDA_CHECK throws Error with the library's own text. It is used only where house rule 7 of
-// CONTRIBUTING.md allows it, inside #if DIST_WITH_CUDA.
+// CUDA_CHECK throws Error with the library's own error text. It is used only where house rule 7
+// of CONTRIBUTING.md allows it, inside #if DIST_WITH_CUDA.
 #pragma once
 
 #include "common/check.hpp"

@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kAdvanced = "More options";
 
-// The parts between commas; an empty text has one empty part.
+// Returns the parts between commas; an empty text has one empty part.
 std::vector<std::string> parts_of(const std::string& text) {
   std::vector<std::string> parts;
   std::istringstream stream(text + ',');
@@ -59,7 +59,7 @@ CommandLine::CommandLine(const std::string& program, const std::string& descript
   app.name(program);
   app.description(description);
   app.allow_extras();
-  app.set_help_flag();  // our own below print only after the ranks have agreed
+  app.set_help_flag();  // our own help flags, below, print only after the ranks have agreed
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   // Otherwise CLI11 would read --flag=3 as true and --flag=-1 as false.
   app.option_defaults()->disable_flag_override();
@@ -163,7 +163,7 @@ void CommandLine::list(const std::string& name, std::vector<std::size_t>& value,
       [name, &value](const std::string& text) {
         std::vector<std::size_t> read;
         for (const std::string& part : parts_of(text)) {
-          // With 2^24 as the limit, a product of two of them cannot overflow.
+          // With 2^24 as the limit, the product of two such numbers cannot overflow.
           read.push_back(
               static_cast<std::size_t>(parse_between<std::int64_t>(name, part, 1, 1 << 24)));
         }
@@ -213,7 +213,7 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
       text = "--" + text.substr(0, end) + ": takes no value";
     }
     return bad_usage(text);
-  } catch (const std::exception& error) {  // also from the standard library, about a file
+  } catch (const std::exception& error) {  // the standard library may also throw, about a file
     return bad_usage(error.what());
   }
   return std::nullopt;
@@ -254,7 +254,7 @@ struct WatchFlags {
   }
 };
 
-// Called on all ranks. Returns the status with which all ranks exit if any of them must.
+// Called on all ranks. Returns the status with which all ranks exit if any rank must exit.
 std::optional<int> agree(const Communicator& comm,
                          const std::optional<CommandLine::Exit>& mine) {
   // The lowest rank that wants to exit speaks for all.

@@ -33,7 +33,7 @@ class CommandLine {
               const std::string& help);
   void number(const std::string& name, double& value, double smallest, double largest,
               const std::string& help);
-  // Comma-separated numbers, exactly values.size() of them.
+  // Exactly values.size() comma-separated numbers.
   void numbers(const std::string& name, std::span<double> values, double smallest,
                double largest, const std::string& help);
   void choice(const std::string& name, std::string& value, std::vector<std::string> allowed,
@@ -42,12 +42,12 @@ class CommandLine {
   // Comma-separated positive whole numbers.
   void list(const std::string& name, std::vector<std::size_t>& value, const std::string& help);
 
-  // Whether the reader gave this flag.
+  // Whether this flag was given on the command line.
   bool given(const std::string& name) const;
 
-  // Every declared flag with its variable's current value as text, so that two runs, or two
-  // ranks, can be compared. A flag with two names ("--shuffle,!--no-shuffle") is listed under
-  // the first.
+  // All declared flags with the current values of their variables as text, so that two runs or
+  // two ranks can be compared. A flag with two names ("--shuffle,!--no-shuffle") is listed
+  // under the first.
   struct Value {
     std::string flag;
     std::string text;
@@ -55,10 +55,10 @@ class CommandLine {
   std::vector<Value> values() const;
 
   // Adds a check that runs after the flags are read, for flags that must match each other or
-  // the files that they name. It throws Error("--flag: what is wrong").
+  // the files that they name. The check throws Error("--flag: what is wrong").
   void check(std::function<void()> check);
-  // The same for a check that sends messages. It runs after the other checks have passed on
-  // every rank, so that all ranks take part.
+  // Adds a check that sends messages. It runs after all other checks have passed on every rank,
+  // so that all ranks take part.
   void check_together(std::function<void()> check);
 
   // The outcome of reading the flags: continue (nullopt), or print `text` and exit with
@@ -71,7 +71,7 @@ class CommandLine {
   std::optional<Exit> run_checks_together();
 
  private:
-  // `show` gives the variable's value as text, for the default in the help and for values().
+  // `show` returns the variable's value as text, for the default in the help and for values().
   void add(const std::string& name, const std::string& type, const std::string& help,
            std::function<std::string()> show, std::function<void(const std::string&)> read);
   template <class T>
@@ -84,8 +84,9 @@ class CommandLine {
 
 // Called on all ranks of `comm`, which holds every rank of the program. If one rank finds a
 // mistake (such as a file that only one host has), all exit: they agree by one reduction, rank
-// 0 prints the message, and every rank gets the exit status. If each rank printed for itself,
-// the message would appear many times; if it exited before MPI_Init, the message could be lost.
+// 0 prints the message, and every rank gets the exit status. If each rank printed its own
+// message, the message would appear many times; if a rank exited before MPI_Init, its message
+// could be lost.
 //
 // Adds the flags of the watch, if the program has one (common/watch.hpp).
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,

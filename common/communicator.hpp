@@ -1,18 +1,18 @@
-// A group of ranks that talk to each other: which rank this is, how many there are, and which
-// are its neighbours.
+// A group of ranks that talk to each other: which rank this is, how many ranks there are, and
+// which ranks are its neighbours.
 #pragma once
 
 #include <mpi.h>
 
 namespace dist {
 
-// How a thread waits for messages. MPI polls for them all the time, which is fastest if a core
-// is free for it. If no core is free, a thread that communicates while others compute waits
-// patiently: it sleeps between polls (01, patient_wait).
+// How a thread waits for messages. With `spin`, MPI polls all the time, which is fastest if the
+// thread has a core to itself. If not, a thread that communicates while others compute should
+// be `patient`: it sleeps between polls (lesson 1, patient_wait).
 enum class WaitPolicy { spin, patient };
 
-// Owns a duplicate of an MPI communicator, so that our messages are never confused with other
-// code's. Move-only. All of its ranks create it together, and destroy it together.
+// Owns a duplicate of an MPI communicator, so that our messages are never confused with those
+// of other code. Move-only. All of its ranks must create it together, and destroy it together.
 class Communicator {
  public:
   static Communicator world();
@@ -21,7 +21,7 @@ class Communicator {
 
   // Ranks that pass the same color form a new communicator, in the order of their keys.
   Communicator split(int color, int key) const;
-  // The same ranks with separate messages and this way of waiting for them.
+  // Returns a communicator of the same ranks, with separate messages and this wait policy.
   Communicator duplicate(WaitPolicy policy) const;
 
   Communicator(Communicator&& other) noexcept;
@@ -39,7 +39,7 @@ class Communicator {
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
 
-  // Called on all ranks; returns when all have called it.
+  // Called on all ranks; returns once all ranks have called it.
   void barrier() const;
   // Called on all ranks. Returns true on all ranks if `ok` is true on all of them. If only one
   // rank knew of a failure, the others would continue.

@@ -15,17 +15,17 @@ namespace dist {
 
 class Console {
  public:
-  // `speaks` is true on the one process that prints.
+  // `speaks` is true only on the process that prints.
   explicit Console(bool json, bool speaks = true) : json_(json), speaks_(speaks) {}
 
   bool json() const { return json_; }
   bool speaks() const { return speaks_; }
 
-  // A line of text for a reader; not printed with --json. (It does not go to standard error
+  // Prints a line of text for a reader, except with --json. (It does not go to standard error
   // instead: Open MPI 5 can move part of a long standard output there when both are in use,
   // openpmix/openpmix#3858.)
   void line(const std::string& text) const;
-  // A JSON row; printed only with --json. Non-finite numbers become null.
+  // Prints a JSON row, but only with --json. Non-finite numbers become null.
   void row(const Json& object) const;
   // The end of a program: prints "verified: ...", or "WRONG: ..." on standard error. Returns
   // the exit status, which is not 0 if the result is wrong or any output could not be written.
@@ -36,8 +36,8 @@ class Console {
   bool speaks_;
 };
 
-// Called on all ranks. Returns the texts of all ranks, in rank order, on rank 0; empty
-// elsewhere.
+// Called on all ranks. Returns the texts of all ranks, in rank order, on rank 0, and an empty
+// list on other ranks.
 std::vector<std::string> gather_text(const Communicator& comm, const std::string& text);
 
 // Called on all ranks. Prints each rank's text, or row, in rank order.
@@ -56,7 +56,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// `value` as JSON rows show it: rounded to 9 significant digits, enough for any float32.
+// Returns `value` as shown in JSON rows: rounded to 9 significant digits, enough for any
+// float32.
 double significant(double value);
 
 // "512 B", "64 KiB", "16 MiB".

@@ -1,4 +1,4 @@
-// Where memory is and work runs: the CPU, or one of the host's GPUs.
+// Where memory is located and work runs: on the CPU or one of the host's GPUs.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ enum class DeviceType { cpu, cuda };
 
 struct Device {
   DeviceType type = DeviceType::cpu;
-  int index = 0;  // which GPU of this host; 0 on the CPU
+  int index = 0;  // the number of the GPU on this host; 0 for the CPU
 
   bool is_cpu() const { return type == DeviceType::cpu; }
   bool operator==(const Device&) const = default;
@@ -20,14 +20,14 @@ std::string to_string(Device device);
 
 struct DeviceChoice {
   Device device;
-  std::string reason;  // a few words for the reader, such as "no GPU on this host"
+  std::string reason;  // for display, such as "no GPU on this host"
 };
 
-// "4 ranks, tensors on cpu (no GPU on this host)": the first line of a program.
+// The first line of a program, such as "4 ranks, tensors on cpu (no GPU on this host)".
 std::string describe_run(int ranks, const DeviceChoice& choice);
 
-// The number of GPUs that this process can use: 0 if there is no CUDA in this build, no driver
-// or no card.
+// The number of GPUs that this process can use: 0 if the build lacks CUDA, or the host lacks a
+// driver or a card.
 int cuda_device_count();
 
 // Makes a GPU the calling thread's current one. Does nothing for the CPU.

@@ -35,7 +35,7 @@ std::string describe_current_exception() {
                printable(describe_current_exception()).c_str());
   std::fflush(stderr);
   if (const WatchTable* const watch = watch_table()) watch->keep_trace();
-  // If this rank just exited, the others would wait in their next receive.
+  // If this rank simply exited, the others would wait forever in their next receive.
   int initialized = 0;
   int finalized = 0;
   MPI_Initialized(&initialized);
@@ -48,8 +48,8 @@ std::string describe_current_exception() {
 
 void install_fatal_handler() {
   std::set_terminate(report_and_abort);
-  // A file opened for a checkpoint must not become descriptor 1. A closed standard descriptor
-  // is opened in the wrong direction, so that it stays unusable.
+  // A file opened for a checkpoint, for example, must not get descriptor 1. If a standard
+  // descriptor is closed, open it in the wrong direction, so that it stays unusable.
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     const int direction = number == STDIN_FILENO ? O_WRONLY : O_RDONLY;
     if (::fcntl(number, F_GETFD) < 0) ::open("/dev/null", direction);

@@ -1,10 +1,10 @@
-// What happens to an uncaught exception.
+// How uncaught exceptions are handled.
 #pragma once
 
 namespace dist {
 
 // Called once by MpiEnvironment, or at the beginning of main in a program without MPI. From
-// then on an uncaught exception prints "[rank r] fatal: <what>" on standard error and ends all
+// then on, an uncaught exception prints "[rank r] fatal: <what>" on standard error and ends all
 // ranks with status 1. Also ensures that no other file gets the descriptor of a closed standard
 // input, output or error.
 void install_fatal_handler();

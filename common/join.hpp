@@ -1,4 +1,4 @@
-// A list as text. fmt::join does the same, but its headers take half a second to compile.
+// Turns a list into text. fmt::join does so too, but its headers take half a second to compile.
 #pragma once
 
 #include <fmt/core.h>

@@ -127,11 +127,11 @@ class JsonText : public nlohmann::json_sax<nlohmann::ordered_json> {
 
   std::vector<Json> open_;  // arrays and objects that are still open
   std::vector<std::unordered_set<std::string>> taken_;  // the names of their members so far
-  std::vector<std::string> names_;                      // of members whose values come next
+  std::vector<std::string> names_;                      // names of members awaiting values
 };
 
 std::string Json::dump(int indent) const {
-  // A file's name need not be UTF-8, but JSON must be.
+  // A file name need not be valid UTF-8, but JSON must be.
   return JsonText::of(*this).dump(indent, ' ', false,
                                   nlohmann::ordered_json::error_handler_t::replace);
 }

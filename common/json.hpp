@@ -1,4 +1,4 @@
-// A JSON value, for rows of output, lines of metrics and headers of files.
+// A JSON value, used for output rows, metrics lines and file headers.
 //
 // Write it as `Json{{"bytes", 64}, {"time_us", 1.5}}`. A list in which every element is a pair
 // that begins with a string is an object; every other list is an array. An object keeps the
@@ -48,21 +48,21 @@ class Json {
   static Json object() { return Object(); }
 
   void push_back(Json value) { std::get<Array>(value_).push_back(std::move(value)); }
-  // The member of this name, which is added if it does not exist.
+  // Returns the member with this name, and adds it if it does not exist.
   Json& operator[](const std::string& name);
 
   // Each of these returns null or nullopt if the value is of a different kind.
   const std::string* text() const { return std::get_if<std::string>(&value_); }
   const Array* elements() const { return std::get_if<Array>(&value_); }
   const Object* members() const { return std::get_if<Object>(&value_); }
-  const Json* find(std::string_view name) const;  // the member of this name
+  const Json* find(std::string_view name) const;  // the member with this name
   std::optional<double> number() const;
   std::optional<std::uint64_t> whole_number() const;  // without sign, point or exponent
 
   // On one line, or with `indent` spaces per level. Non-finite numbers become null.
   std::string dump(int indent = -1) const;
-  // nullopt if `text` is not JSON, names a member of one object twice or nests too deeply;
-  // `problem` then says which, in words that complete a sentence after "it ".
+  // Returns nullopt if `text` is not JSON, nests too deeply, or names a member of one object
+  // twice; `problem` then says why, in words that complete a sentence after "it ".
   static std::optional<Json> parse(std::string_view text, std::string* problem = nullptr);
 
  private:

@@ -15,7 +15,8 @@ void Sgd::update(double lr, const UpdateState* update, const Stream& stream) {
                            .momentum = static_cast<float>(options_.momentum),
                            .one_minus_dampening = static_cast<float>(1.0 - options_.dampening),
                            // The first gradient initializes the buffer without dampening
-                           // (torch/optim/sgd.py); *update knows which step is the first.
+                           // (torch/optim/sgd.py); *update records whether this is the first
+                           // step.
                            .nesterov = options_.nesterov};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];

@@ -1,5 +1,5 @@
 // There is one struct per operation, as in kernels.cpp, and the file is compiled the same way.
-// Look at: IfOpen, which makes a step depend on a number that only the device knows.
+// Look at: IfOpen, which makes a step depend on a number that is known only to the device.
 #include "05_ddp_training/model/update_kernels.hpp"
 
 #include "05_ddp_training/model/parallel_for.hpp"
@@ -9,9 +9,9 @@
 namespace dist {
 namespace {
 
-// Like PyTorch, leave a term out if its factor is 0, because 0 times an infinite parameter is
-// not 0. A condition that is the same for all indices costs nothing: the compiler evaluates it
-// outside the loop, or for a whole vector at once.
+// Like PyTorch, omit a term if its factor is 0, because 0 times an infinite parameter is not 0.
+// A condition that is the same for all indices costs nothing: the compiler evaluates it outside
+// the loop, or for a whole vector at once.
 struct SgdStep {
   SgdFactors f;
   const float* gradient;
@@ -61,21 +61,22 @@ struct AdamStep {
   }
 };
 
-// Adds up a tree: one index adds a block, and further passes add the blocks' sums until one is
-// left. The order of additions depends only on `count`. Each index keeps eight sums, so that a
-// CPU adds to all of them in one instruction instead of waiting for each addition.
+// Sums as a tree: each index sums one block, and further passes sum the blocks' results until
+// one number is left. The order of additions depends only on `count`. Each index keeps eight
+// partial sums, so that a CPU can update all of them with one instruction instead of waiting
+// for each addition.
 struct SumBlock {
   static constexpr std::size_t kSize = 256;
   static constexpr std::size_t kLanes = 8;
   std::size_t count;
-  const float* squared;  // the first pass squares these ...
-  const double* plain;   // ... and the later ones add these
+  const float* squared;  // the input of the first pass, which squares it
+  const double* plain;   // the input of the later passes
   double* sums;
 
   DIST_HOST_DEVICE double term(std::size_t i) const {
     if (squared == nullptr) return plain[i];
     const double x = squared[i];
-    return x * x;  // a double holds the square of any float
+    return x * x;  // no overflow: a double can hold the square of any float
   }
   DIST_HOST_DEVICE void operator()(std::size_t block) const {
     const std::size_t end = count - block * kSize < kSize ? count : (block + 1) * kSize;
@@ -95,7 +96,7 @@ std::size_t sum_blocks(std::size_t count) {
   return count <= 1 ? 1 : (count + SumBlock::kSize - 1) / SumBlock::kSize;
 }
 
-// A single index decides for the whole step.
+// Runs for a single index, which decides for the whole step.
 struct Decide {
   std::size_t parameters;
   const double* squares;
@@ -106,7 +107,7 @@ struct Decide {
     if (s.skipped_in_a_row >= UpdateState::kMostSkippedInARow) return;  // stay closed for good
     s.culprit = -1;
     for (std::size_t p = parameters; p-- > 0;) {
-      // True if it is not finite: a NaN compares as false with everything.
+      // True if the number is not finite: every comparison with a NaN is false.
       if (!(squares[p] <= 1.7976931348623157e308)) s.culprit = static_cast<std::int64_t>(p);
     }
     if (!s.is_open()) {
@@ -120,7 +121,7 @@ struct Decide {
   }
 };
 
-// Makes the body of a step when its turn comes, or nothing if the step is skipped.
+// Returns the body of a step when its turn comes, or nullopt if the step is skipped.
 template <class Step>
 struct IfOpen {
   Step step;

@@ -1,8 +1,8 @@
-// The arithmetic of the optimizers, and the decision whether a step is taken at all.
+// The arithmetic of the optimizers, and the decision on whether a step is taken at all.
 //
-// As in kernels.hpp, every function queues its work on `stream` and takes pointers into that
-// stream's device. The decision also stays on the device. If the host waited for it, it could
-// not queue the next step meanwhile.
+// As in kernels.hpp, every function queues its work on `stream` and takes pointers to memory on
+// that stream's device. The decision also stays on the device: while the host waited for it,
+// the host could not queue the next step.
 #pragma once
 
 #include "common/stream.hpp"
@@ -12,11 +12,11 @@
 
 namespace dist {
 
-// An optimizer's record of its steps, in its device's memory. PyTorch's fused optimizers use
-// `found_inf` and a step count on the device for the same purpose.
+// An optimizer's record of its steps, in the memory of its device. PyTorch's fused optimizers
+// use `found_inf` and a step count on the device for the same purpose.
 struct UpdateState {
   // After this many consecutive steps without finite gradients, no more steps are taken,
-  // because the cause is not a one-time accident.
+  // because the cause is evidently not temporary.
   static constexpr std::int64_t kMostSkippedInARow = 10;
 
   std::int64_t steps = 0;             // steps taken
@@ -29,14 +29,14 @@ struct UpdateState {
   bool is_open() const { return culprit < 0; }
 };
 
-// Decides whether the next step is taken. squares[p] is the sum_of_squares of parameter p's
-// gradient. The step is taken if all of them are finite. `lr`, `beta1` and `beta2` are Adam's.
+// Decides whether the next step is taken, that is, whether squares[p], the sum_of_squares of
+// parameter p's gradient, is finite for every p. `lr`, `beta1` and `beta2` are Adam's.
 void decide_update(const Stream& stream, std::size_t parameters, const double* squares,
                    double lr, double beta1, double beta2, UpdateState* state);
 
-// The steps of the optimizers, each in one pass over memory. Their factors are computed in
-// double and rounded once, as in PyTorch. With a `state`, the step is taken only if the state
-// is open, and Adam's step_size and root_correction come from the state.
+// The steps of the optimizers, each in one pass over memory. The factors are computed in double
+// precision and rounded once, as in PyTorch. With a `state`, the step is taken only if the
+// state is open, and Adam's step_size and root_correction come from the state.
 
 // SGD (torch/optim/sgd.py; Sutskever et al., 2013, for the momentum):
 //   g = g + weight_decay p
@@ -75,8 +75,9 @@ void adam_step(const Stream& stream, std::size_t count, const AdamFactors& facto
                const float* gradient, float* parameter, float* m, float* v,
                const UpdateState* state = nullptr);
 
-// *result = the sum over i of x[i]^2, in double, so that it is finite exactly if every x[i] is.
-// `sums` is scratch memory for sum_of_squares_size(count) numbers. Both are on the device.
+// *result = the sum over i of x[i]^2, in double precision, so that it is finite if and only if
+// every x[i] is. `sums` is scratch memory for sum_of_squares_size(count) numbers. All three are
+// on the device.
 std::size_t sum_of_squares_size(std::size_t count);
 void sum_of_squares(const Stream& stream, std::size_t count, const float* x, double* sums,
                     double* result);

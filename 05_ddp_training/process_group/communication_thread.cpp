@@ -34,12 +34,12 @@ void ask_for_short_turns() {
   SchedulingAttributes attributes;
   if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
   constexpr std::chrono::nanoseconds kTurn = 500us;
-  if (attributes.policy != 0) return;  // somebody has chosen a different policy
+  if (attributes.policy != 0) return;  // the user has chosen a different policy
   attributes.runtime = static_cast<std::uint64_t>(kTurn.count());
   ::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-// What the two threads share about one job.
+// The state of one job that the two threads share.
 struct Outcome {
   std::mutex mutex;
   std::condition_variable changed;
@@ -51,7 +51,7 @@ struct Outcome {
 class ThreadWork : public Work {
  public:
   explicit ThreadWork(std::shared_ptr<Outcome> outcome) : outcome_(std::move(outcome)) {}
-  // Wait even if nobody called wait(), because the tensor may be freed after this.
+  // Wait even if wait() was never called, because the tensor may be freed after this call.
   ~ThreadWork() override { until_done(); }
 
   bool is_completed() override {
@@ -102,7 +102,8 @@ std::unique_ptr<Work> CommunicationThread::submit(std::function<void()> job) {
     }
     const auto end = std::chrono::steady_clock::now();
     // Release the job's tensor before the job counts as done. Otherwise this thread could be
-    // the last to hold it, and would free GPU memory, which waits until all streams are idle.
+    // the tensor's last owner and would free its GPU memory, and cudaFree waits until all
+    // streams are idle.
     job = nullptr;
     const std::lock_guard lock(outcome->mutex);
     outcome->milliseconds = std::chrono::duration<double, std::milli>(end - begin).count();
@@ -120,7 +121,7 @@ void CommunicationThread::run(Device device) {
   make_current(device);
   name_this_thread("all-reduces");
   // This thread waits for messages with short pauses (lesson 1, patient_wait). By default Linux
-  // lengthens each pause by up to 50 us, in order to wake several threads at once.
+  // lengthens each pause by up to 50 us so that it can wake several threads at once.
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   ask_for_short_turns();
   for (;;) {

@@ -17,8 +17,8 @@
 
 namespace dist {
 
-// Runs the jobs that it is given, one after another in that order. While it has unfinished
-// work, no other thread may call MPI (MPI_THREAD_SERIALIZED).
+// Runs jobs one after another, in the order in which they were submitted. While it has
+// unfinished work, no other thread may call MPI (MPI_THREAD_SERIALIZED).
 class CommunicationThread {
  public:
   // Jobs run with `device` as the thread's current device.
@@ -38,7 +38,7 @@ class CommunicationThread {
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
   bool closing_ = false;
-  std::thread thread_;  // last, because it uses all of the above
+  std::thread thread_;  // declared last, because it uses all members above
 };
 
 }  // namespace dist

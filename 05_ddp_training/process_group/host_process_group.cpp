@@ -37,8 +37,8 @@ HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, De
 }
 
 Tensor HostProcessGroup::allocate(Shape shape) {
-  // Only host memory can be shared between processes, and a GPU's tensors are staged anyway.
-  // One rank alone has nothing to share, and ordinary memory can use larger pages.
+  // Only host memory is shared between processes here; tensors on a GPU are staged anyway. A
+  // single rank has nobody to share with, and ordinary memory can use larger pages.
   if (reducer_ && device_.is_cpu() && comm_.size() > 1)
     return reducer_->allocate(std::move(shape));
   return {std::move(shape), device_};
@@ -91,7 +91,7 @@ std::unique_ptr<Work> HostProcessGroup::mean(std::span<double> numbers,
         const CallScope scope("mean of the loss");
         copy_bytes(stream_, result.data(), numbers.data(), numbers.size_bytes());
         stream_.synchronize();
-        // For these few numbers only latency counts.
+        // With so few numbers, only latency matters.
         dist::all_reduce<double>(messages_, result, ReduceOp::avg,
                                  AllReduceAlgorithm::recursive_doubling);
       },

@@ -11,7 +11,7 @@
 namespace dist {
 
 // Tensors on a GPU are staged through pinned host memory. With `overlap`, collectives run on a
-// separate thread; otherwise they are done when the call returns.
+// separate thread; otherwise they have finished when the call returns.
 class HostProcessGroup : public ProcessGroup {
  public:
   // Called on all ranks. `backend` is `ours` or `mpi`; only `ours` uses `algorithm`. `comm`
@@ -35,12 +35,12 @@ class HostProcessGroup : public ProcessGroup {
   // Calls operate on the host's copy of `tensor`, after the work queued on `producer`.
   std::unique_ptr<Work> run(const Tensor& tensor, const Stream& producer,
                             std::function<void(std::span<float>)> operate);
-  // Runs `job` now, or on the thread.
+  // Runs `job` at once, or on the separate thread.
   std::unique_ptr<Work> run(std::function<void()> job, const Stream& producer);
 
   Backend backend_;
   const Communicator& comm_;
-  // For the group's own messages. On the separate thread they wait with short pauses. Busy
+  // For the group's own messages. The separate thread waits for them with short pauses: busy
   // waiting would compete with backward for cores and delay each message so much that almost
   // nothing would be hidden.
   Communicator messages_;

@@ -16,7 +16,8 @@ namespace {
 
 class RequestWork : public Work {
  public:
-  // `finish` runs once, when the request is done. `name` is for the wait, which may hang.
+  // `finish` runs once, when the request has completed. `name` identifies the wait in hang
+  // reports.
   RequestWork(MPI_Request request, std::string operation, std::string name,
               std::function<void()> finish)
       : request_(request),
@@ -41,8 +42,8 @@ class RequestWork : public Work {
     MPI_CHECK(MPI_Wait(&request_, MPI_STATUS_IGNORE));
     finish_();
   }
-  // Between the call and the end of the wait, nothing is sent most of the time, and MPI does
-  // not say when something is sent.
+  // Most of the time between the call and the end of the wait, nothing is being sent, and MPI
+  // does not report when it sends something.
   double elapsed_ms() override { return std::numeric_limits<double>::quiet_NaN(); }
 
  private:

@@ -1,8 +1,9 @@
-// A counter-example: one MPI_Iallreduce per bucket looks like overlap but hides very little.
+// A counter-example: one MPI_Iallreduce per bucket looks like overlap but hides very little
+// communication.
 //
-// MPI permits a non-blocking collective to advance only inside MPI calls, and Open MPI makes
-// use of that: between the call and the wait, while backward computes, almost nothing is sent
-// (open-mpi/ompi#8436). Compare the exposed communication of these two runs:
+// The MPI standard allows an implementation to advance a non-blocking collective only inside
+// MPI calls, as Open MPI does: between the call and the wait, while backward computes, almost
+// nothing is sent (open-mpi/ompi#8436). Compare the exposed communication of these two runs:
 //
 //   mpirun -np 2 build/bin/ddp_training --backend mpi-nonblocking
 //   mpirun -np 2 build/bin/ddp_training --backend mpi --overlap

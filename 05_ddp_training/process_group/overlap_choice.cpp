@@ -9,7 +9,8 @@
 namespace dist {
 namespace {
 
-// The number of cores that this process may run on: those to which mpirun bound it, or all.
+// The number of cores that this process may run on: those to which mpirun bound it, or all
+// cores if it did not.
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -26,7 +27,7 @@ OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
   if (request) return {*request, *request ? "on its own thread" : "as requested"};
   const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int cores = usable_cores();
-  // Ranks that are bound have their cores to themselves; others share all cores.
+  // Bound ranks have their cores to themselves; unbound ranks share all cores.
   const bool is_free = cores < all ? cores > threads : cores > comm.local_size() * threads;
   if (comm.all_agree(is_free)) return {true, "on its own thread"};
   return {false, fmt::format("no core is free for it: {} ranks on {} cores", comm.local_size(),

@@ -1,11 +1,11 @@
-// What this file adds: an interface for collectives on tensors, for every backend (like
+// What this file adds: a common interface to every backend's collectives on tensors (like
 // ProcessGroup and Work in torch.distributed).
 //
 // The two stream parameters define the order of work on a GPU. `producer` is the stream that
-// still computes the tensor: the collective starts after its work. `consumer` is the stream
-// that uses the result: work queued there starts after the collective. On the CPU, neither has
-// any effect. Collectives match by the order of the calls, so all ranks must make the same
-// calls in the same order.
+// computes the tensor: the collective starts after the work queued there. `consumer` is the
+// stream that uses the result: work queued there starts after the collective. On the CPU,
+// neither has any effect. Collectives are matched by the order of the calls, so all ranks must
+// make the same calls in the same order.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
@@ -23,12 +23,12 @@ class Work {
  public:
   virtual ~Work() = default;
   virtual bool is_completed() = 0;
-  // Work queued on `consumer` from now on sees the result. On a GPU the host does not wait. On
-  // the CPU the host waits, and an exception of the collective is thrown here.
+  // Work queued on `consumer` after this call sees the result. On a GPU the host does not wait.
+  // On the CPU the host waits, and an exception in the collective is rethrown here.
   virtual void wait(const Stream& consumer) = 0;
-  // The host waits for the end. Throws the collective's exception, if there was one.
+  // Makes the host wait until the collective has finished. Rethrows its exception, if any.
   virtual void synchronize() = 0;
-  // Milliseconds from start to end; the host waits for the end. NaN if it cannot be measured.
+  // Milliseconds from start to end, or NaN if not measurable. The host waits for the end.
   virtual double elapsed_ms() = 0;
 };
 
@@ -36,30 +36,30 @@ class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
 
-  // Returns a tensor in the memory that this group moves fastest; its contents are undefined.
-  // Called on all ranks, with the same shapes in the same order, while no collective is in
-  // progress. Each rank may free it independently.
+  // Returns a tensor in the kind of memory that is fastest for this group, with undefined
+  // contents. Called on all ranks, with the same shapes in the same order, while no collective
+  // is in progress. Each rank may free its tensor independently.
   virtual Tensor allocate(Shape shape) = 0;
-  // Reduces over all ranks, in place; the results are bitwise equal. `name` is for the trace
-  // and for hang reports.
+  // Reduces over all ranks, in place; all ranks get bitwise equal results. `name` appears in
+  // the trace and in hang reports.
   [[nodiscard]] virtual std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
                                                          const Stream& producer,
                                                          const std::string& name = {}) = 0;
-  // Copies root's numbers to all ranks, in place.
+  // Copies the numbers of rank `root` to all ranks, in place.
   [[nodiscard]] virtual std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                                         const Stream& producer) = 0;
 
   // Computes the mean over all ranks of a few numbers in double precision, such as a step's
   // loss. `numbers` is in the device's memory and is overwritten; `result` is in pinned host
-  // memory. Both must live until the work is done.
+  // memory. Both must stay valid until the work is done.
   [[nodiscard]] virtual std::unique_ptr<Work> mean(std::span<double> numbers,
                                                    std::span<double> result,
                                                    const Stream& producer) = 0;
 
   // The ranks of this group.
   virtual const Communicator& comm() const = 0;
-  // The host waits until `stream` is done. Throws Error if a collective queued before that
-  // failed, or if a rank that it needs did not arrive in time.
+  // Makes the host wait until `stream` is done. Throws Error if a collective queued earlier
+  // failed, or if a rank that the collective needs did not arrive in time.
   virtual void synchronize(const Stream& stream) = 0;
 
   // Whether collectives run concurrently with the caller's own work.
@@ -73,12 +73,12 @@ std::string to_string(Backend backend);
 
 struct BackendChoice {
   Backend backend = Backend::ours;
-  std::string reason;  // one sentence for the reader
+  std::string reason;  // why this backend, in one sentence
 };
 
-// Called on all ranks, with the same result on all. `request` is auto, ours, mpi,
-// mpi-nonblocking or nccl; auto is nccl with one GPU per rank, else ours. If nccl is requested
-// but unavailable, throws Error on all ranks, naming --backend.
+// Called on all ranks; all get the same result. `request` is auto, ours, mpi, mpi-nonblocking
+// or nccl; auto means nccl if each rank has its own GPU, and otherwise ours. If nccl is
+// requested but unavailable, throws Error on all ranks, naming --backend.
 BackendChoice choose_backend(const std::string& request, const Communicator& comm,
                              Device device);
 

@@ -19,7 +19,7 @@
 
 namespace dist {
 
-// Called on all ranks. Returns the mean of their numbers, equal on all of them.
+// Called on all ranks. Returns the mean of all ranks' numbers, equal on all ranks.
 inline double mean_over_ranks(const Communicator& comm, double number) {
   std::array mean{number};
   all_reduce<double>(comm, mean, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
@@ -41,7 +41,7 @@ inline void share_progress(const Communicator& comm, Position& position, Optimiz
   }
 }
 
-// Called on all ranks. Returns the largest of their numbers, equal on all of them.
+// Called on all ranks. Returns the largest of all ranks' values, equal on all ranks.
 inline std::size_t largest_over_ranks(const Communicator& comm, std::size_t value) {
   std::array<std::uint64_t, 1> largest{value};
   all_reduce<std::uint64_t>(comm, largest, ReduceOp::max,
@@ -50,7 +50,7 @@ inline std::size_t largest_over_ranks(const Communicator& comm, std::size_t valu
 }
 
 // Called on all ranks, each with its time of computation per step. Returns the rank that the
-// others had to wait for, if there is one; the same on all ranks.
+// others had to wait for, if there is one. All ranks get the same answer.
 inline std::optional<Slowest> slowest_over_ranks(const Communicator& comm, double busy_ms) {
   // Each rank fills in its own element and leaves zeros elsewhere, so the sum is the complete
   // list.
@@ -62,7 +62,7 @@ inline std::optional<Slowest> slowest_over_ranks(const Communicator& comm, doubl
 
 // Called on all ranks. Returns the fraction of `test` that the model classifies correctly,
 // equal on all ranks. Every rank tests its own part of the set, no sample is tested twice, and
-// the counts are added up. So the result does not depend on the number of ranks.
+// the counts are added up. The result therefore does not depend on the number of ranks.
 inline double test_accuracy(const Communicator& comm, const VirtualRanks& ranks, Mlp& model,
                             const Dataset& test, const Stream& stream) {
   std::array<std::uint64_t, 1> correct{0};

@@ -1,4 +1,5 @@
-// What this file adds: the least that a rank must send in a step with any all-reduce algorithm.
+// What this file adds: the least data that a rank must send in a step, whatever the all-reduce
+// algorithm.
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -7,8 +8,8 @@
 
 namespace dist {
 
-// The least that each of `ranks` ranks must send on average: 2 (N - 1) / N of the gradients'
-// bytes (Patarasuk and Yuan, 2009).
+// The fewest bytes that a rank must send on average: 2 (N - 1) / N of the gradients' bytes,
+// where N is `ranks` (Patarasuk and Yuan, 2009).
 inline double least_bytes_per_rank(std::span<const Parameter> parameters, int ranks) {
   double bytes = 0;
   for (const Parameter& parameter : parameters) {

@@ -22,7 +22,7 @@ MemoryUse memory_use() {
                 .own = bytes["RssAnon:"],
                 .files = bytes["RssFile:"],
                 .shared = bytes["RssShmem:"]};
-  // The kernel updates its peak only from time to time.
+  // The kernel updates its record of the peak only from time to time.
   use.peak = std::max(use.peak, use.own + use.files + use.shared);
   return use;
 }

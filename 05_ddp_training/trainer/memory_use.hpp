@@ -8,13 +8,13 @@ namespace dist {
 // Resident bytes: pages that are in memory, not those that are only reserved. If several
 // processes share a page, the kernel counts it for each process that has touched it.
 struct MemoryUse {
-  std::size_t peak = 0;    // the most that was resident at any time
+  std::size_t peak = 0;    // the most bytes resident at any one time
   std::size_t own = 0;     // now: what belongs to this process alone, such as the heap
-  std::size_t files = 0;   // now: the program, its libraries, mapped data files
+  std::size_t files = 0;   // now: the program, its libraries and mapped data files
   std::size_t shared = 0;  // now: memory shared with other ranks
 
-  // The peak with shared memory divided by the number of ranks on this host, because each of
-  // them contributes one part but sees all parts.
+  // The peak with shared memory divided by the number of ranks on this host, because each rank
+  // contributes one part but sees all parts.
   std::size_t resident_share(int ranks) const { return own + files + part(ranks); }
   std::size_t peak_share(int ranks) const { return peak - shared + part(ranks); }
 
@@ -25,7 +25,7 @@ struct MemoryUse {
 // All members are zero if /proc/self/status does not exist.
 MemoryUse memory_use();
 
-// Resets the peak, so that it covers only the time after this call. Returns false and changes
+// Resets the peak, so that it covers only the time from this call on. Returns false and changes
 // nothing if the kernel does not permit it.
 bool restart_peak();
 

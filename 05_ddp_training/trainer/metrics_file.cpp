@@ -14,8 +14,8 @@
 namespace dist {
 namespace {
 
-// The lines of `path` for steps before `first_step`. A line that was cut off when the run was
-// killed is not JSON, and belongs to a later step.
+// The lines of `path` for steps before `first_step`. Drops a line that was cut off when the run
+// was killed: it is not JSON and belongs to a later step.
 std::string lines_before(const std::string& path, std::size_t first_step) {
   std::ifstream file(path);
   std::string kept;

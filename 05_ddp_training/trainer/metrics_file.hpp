@@ -13,7 +13,7 @@ namespace dist {
 class MetricsFile {
  public:
   // Called on one rank. Keeps only the lines for steps before `first_step`, because later steps
-  // are repeated and written again. Throws Error naming the file.
+  // are repeated and logged again. Throws Error naming the file.
   MetricsFile(std::string path, std::size_t first_step);
 
   // Writes one line, which has a number under "step", and hands it to the operating system. A

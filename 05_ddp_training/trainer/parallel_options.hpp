@@ -19,9 +19,9 @@ struct ParallelOptions {
   bool scale_lr = false;
   double first_bucket_mb = 1.0;
   double bucket_cap_mb = 1.0;
-  std::optional<bool> overlap;       // unset: if a core is free for it
+  std::optional<bool> overlap;       // unset: overlap if a core is free for it
   std::size_t accumulate = 1;        // batches per optimizer step
-  std::size_t check_replicas = 100;  // steps between two comparisons; 0: no comparisons
+  std::size_t check_replicas = 100;  // steps between comparisons; 0: no comparisons
   bool deterministic = false;
   bool explain = false;
 
@@ -29,7 +29,7 @@ struct ParallelOptions {
   // and stores the result as the batch size of `training`.
   void declare(CommandLine& command_line, TrainingOptions& training, const Communicator& comm);
 
-  // Which ranks each process plays.
+  // Says which ranks each process plays.
   VirtualRanks ranks(const Communicator& comm) const;
   BucketCaps bucket_caps() const {
     constexpr double kMiB = 1024.0 * 1024.0;

@@ -19,7 +19,7 @@ std::optional<int> ParallelSetup::read(int argc, char** argv) {
 }
 
 void ParallelSetup::check_together() {
-  // Are all ranks in the same run?
+  // Check that all ranks are in the same run.
   require_agreement(comm(), values());
   backend_ = choose_backend(parallel_.backend, comm(), device.device);
 }

@@ -21,10 +21,11 @@ class ParallelSetup : public Setup {
   // Also answers --explain.
   std::optional<int> read(int argc, char** argv) override;
 
-  // Called on all ranks: the process group that the flags choose: ours, MPI or NCCL.
+  // Called on all ranks. Returns the process group that the flags choose: ours, MPI or NCCL.
   std::unique_ptr<ProcessGroup> make_group();
-  // Called on all ranks: makes `model` data-parallel, as the flags say: with buckets, parameter
-  // by parameter, or in an order that gives equal bits on any number of processes.
+  // Called on all ranks. Makes `model` data-parallel in the way that the flags choose: with
+  // buckets, parameter by parameter, or in an order that gives equal bits for any number of
+  // processes.
   std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group) const;
 
   VirtualRanks ranks() const override { return parallel_.ranks(comm()); }

@@ -9,7 +9,8 @@
 namespace dist {
 
 // Draws a bar on standard error for `total` steps, but only on a terminal. Under mpirun only
-// the launcher can know whether there is one: if so, ./learn sets LEARN_TERMINAL=1.
+// the launcher can know whether standard error is a terminal; if it is, ./learn sets
+// LEARN_TERMINAL=1.
 class ProgressBar {
  public:
   ProgressBar(const Console& console, std::string label, std::size_t total);

@@ -11,14 +11,14 @@
 namespace dist {
 namespace {
 
-// None of these changes a computed number by itself. The data is compared by its content, and
-// the batch by the samples per step.
+// None of these flags changes a computed number by itself. The data is compared by content, and
+// the batch size by the number of samples per step.
 constexpr std::array<std::string_view, 19> kFree{
     "--data",    "--batch-size",     "--global-batch",     "--epochs", "--max-steps",
     "--init",    "--checkpoint",     "--checkpoint-every", "--resume", "--evaluate",
     "--metrics", "--check-replicas", "--overlap",          "--json",   "--trace",
     "--strict",  "--timeout",        "--explain",          "test data"};
-// These change the order of additions, and so the last bits of the results.
+// These flags change the order of additions, and therefore the last bits of the results.
 constexpr std::array<std::string_view, 7> kRounding{
     "--device",        "--threads",       "--backend",        "--algorithm",
     "--data-parallel", "--bucket-cap-mb", "--first-bucket-mb"};

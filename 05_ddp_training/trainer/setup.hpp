@@ -1,5 +1,5 @@
 // What this file adds: everything that a training program decides before its first step: flags,
-// device, data, and where training begins. This is enough for single_process;
+// device, data, and where training begins. A Setup is enough for single_process;
 // parallel_setup.hpp adds what several processes need.
 #pragma once
 
@@ -32,11 +32,12 @@ class Setup {
   const Communicator& comm() const { return comm_; }
   const Console& console() const { return *console_; }
   const Stream& stream() const { return *stream_; }
-  // One generator for the model and then the data: this order gives PyTorch's random numbers.
+  // The one generator for the model and then the data: this order gives PyTorch's random
+  // numbers.
   Generator& generator() { return *generator_; }
   const Dataset& train() const { return data.train(); }
 
-  // These functions are what data parallelism changes about a run.
+  // Data parallelism overrides these functions.
   virtual VirtualRanks ranks() const { return {1, 1, 0}; }
   virtual std::size_t accumulate() const { return 1; }
   virtual LrSchedule schedule() const;
@@ -64,9 +65,9 @@ class Setup {
   virtual bool fixed_ranks() const { return false; }
   // What all ranks must agree on: the flags, and the content of the data.
   const std::vector<CommandLine::Value>& values() const { return values_; }
-  // Adds further flags between the others, and checks that they are consistent.
+  // Declares further flags between the others, and adds checks that they are consistent.
   virtual void declare(CommandLine&) {}
-  // Called on all ranks after each has passed its own checks. Throws Error on all of them.
+  // Called on all ranks after each has passed its own checks. Any Error is thrown on all ranks.
   virtual void check_together() {}
 
  private:

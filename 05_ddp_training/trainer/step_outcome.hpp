@@ -16,14 +16,14 @@ namespace dist {
 // Times of one step, in milliseconds.
 struct CommunicationTimes {
   double total = 0;     // the sum over all all-reduces
-  double exposed = 0;   // the part during which nothing was computed
-  double hideable = 0;  // the part that backward could have hidden (overlap_bound.hpp)
+  double exposed = 0;   // the part of `total` during which nothing was computed
+  double hideable = 0;  // the part that backward could hide (overlap_bound.hpp)
 };
 
 struct StepOutcome {
   std::span<const double> means;  // the losses of this rank's batches, on the device
   std::span<double> numbers;      // on the device: their mean, and 1 if this rank must stop
-  // The same two numbers in host memory, as means over all ranks if there is a collective.
+  // Both `numbers` in host memory, averaged over all ranks if there is a collective.
   std::span<double> result;
   Event copied{};                      // this rank's numbers have arrived
   std::shared_ptr<Work> collective{};  // their mean over all ranks has arrived
@@ -35,7 +35,7 @@ struct StepOutcome {
   // The most bytes that any rank sent, if they were counted in this step.
   std::optional<std::uint64_t> bytes_sent{};
 
-  // The host waits for this step, but not for later ones.
+  // Makes the host wait for this step, but not for later ones.
   void wait() const {
     copied.synchronize();
     if (collective) collective->synchronize();

@@ -10,7 +10,7 @@
 namespace dist {
 namespace {
 
-// At least half of a short run is kept.
+// At least half of the steps of a short run are kept.
 std::size_t steps_left_out(std::size_t steps) {
   return std::min<std::size_t>(5, steps / 2);
 }

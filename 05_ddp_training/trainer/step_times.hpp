@@ -12,17 +12,17 @@ struct StepTimes {
   double step = 0;
   double data = 0;           // waiting for the batch
   double communication = 0;  // the sum over all all-reduces
-  double exposed = 0;        // the part of them during which nothing was computed
-  double hideable = 0;       // the part of them that backward could have hidden
+  double exposed = 0;        // the part of this sum during which nothing was computed
+  double hideable = 0;       // the part of this sum that backward could have hidden
   double optimizer = 0;
   double compute() const { return step - data - exposed - optimizer; }  // forward, backward
   double busy() const { return step - exposed; }  // not waiting for other ranks
 
-  // The fraction of the communication that was hidden, from 0 to 1. NaN if its time is unknown.
+  // The fraction of the communication that was hidden, from 0 to 1. NaN if the time is unknown.
   double hidden() const;
 };
 
-// All steps of a run. Figures leave out the first steps, which allocate memory and fill caches.
+// All steps of a run. The figures omit the first steps, which allocate memory and fill caches.
 class StepTimeline {
  public:
   void add(const StepTimes& times, std::size_t samples);

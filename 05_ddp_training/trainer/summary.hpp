@@ -31,12 +31,13 @@ struct Summary {
   std::size_t skipped = 0;
   bool replicas_identical = true;
   std::optional<double> test_accuracy{};
-  std::optional<std::uint64_t> bytes_sent{};  // by a rank in a step; unset if not in messages
-  double least_bytes = 0;                     // the least that a rank must send
+  std::optional<std::uint64_t> bytes_sent{};  // by a rank in a step; unset if not counted
+  double least_bytes = 0;                     // the fewest bytes that a rank must send
   TrainingMemory memory{};
   std::optional<Slowest> slowest{};  // the rank that the others waited for
 
-  // Prints lines, or the last JSON row. Returns false if a parameter is not finite.
+  // Prints lines of text or, with --json, the last row. Returns false if a parameter is not
+  // finite.
   bool print(const Console& console, const StepTimeline& times,
              std::span<const Parameter> parameters, const Stream& stream) const;
 };

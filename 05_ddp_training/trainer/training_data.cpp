@@ -16,7 +16,7 @@
 namespace dist {
 namespace {
 
-// The same sizes as the MNIST subset that the tests use.
+// These are the sizes of the MNIST subset that the tests use.
 constexpr std::size_t kTrainDigits = 8000;
 constexpr std::size_t kTestDigits = 2000;
 
@@ -29,7 +29,7 @@ std::unique_ptr<Dataset> read_idx_pair(const std::string& images, const std::str
   }
 }
 
-// The images file of each pair in `folder`, in alphabetical order.
+// Returns the image file of each pair of files in `folder`, in alphabetical order.
 std::vector<std::string> find_image_files(const std::string& folder) {
   constexpr const char* kMiddle = "-images-idx3-ubyte";
   std::error_code problem;
@@ -88,7 +88,7 @@ std::string fingerprint(const std::string& name, const Dataset& data) {
   return fmt::format("{}, {} samples, {:016x}", name, data.size(), hash.value());
 }
 
-// Each of the `processes` plays `here` ranks, which share its batch.
+// Each of the `processes` processes plays `here` ranks, which share its batch.
 void check_counts(const TrainingOptions& options, std::size_t samples, int processes,
                   std::size_t here) {
   const int ranks = processes * static_cast<int>(here);

@@ -1,4 +1,4 @@
-// The data that a run trains and tests on, as its flags say.
+// The data that a run trains and tests on, as chosen by its flags.
 #pragma once
 
 #include "02_broadcast/random.hpp"
@@ -12,9 +12,10 @@ namespace dist {
 
 class TrainingData {
  public:
-  // Reads or renders what --dataset names, and adapts the default --layers to it. Checks the
-  // widths, the batch size, and the number of ranks, `processes` times `ranks_per_process`.
-  // Does not draw the synthetic set yet. Throws Error naming the flag or the file.
+  // Reads or renders the data set that --dataset names, and adapts the default --layers to it.
+  // Checks the widths, the batch size, and the number of ranks, `processes` times
+  // `ranks_per_process`. Does not draw the synthetic set yet. Throws Error naming the flag or
+  // the file.
   void load(TrainingOptions& options, int processes, std::size_t ranks_per_process = 1);
 
   // Fingerprints named "training data" and "test data", for comparison with other ranks and
@@ -27,8 +28,8 @@ class TrainingData {
     return train_ ? train_->size() : options.samples;
   }
 
-  // Draws the synthetic set; does nothing for the others. Call it after making the model,
-  // because the PyTorch program draws the model first, from the same generator.
+  // Draws the synthetic set; does nothing for other data sets. Call this function after making
+  // the model, because the PyTorch program draws the model first, from the same generator.
   void draw(const TrainingOptions& options, Generator& generator);
 
   const Dataset& train() const { return *train_; }
@@ -38,7 +39,7 @@ class TrainingData {
   void load_digits();
   void load_idx(const TrainingOptions& options);
 
-  std::unique_ptr<Dataset> whole_;  // set if train_ and test_ are parts of one data set
+  std::unique_ptr<Dataset> whole_;  // set only if train_ and test_ are parts of it
   std::unique_ptr<Dataset> train_;
   std::unique_ptr<Dataset> test_;
 };

@@ -14,23 +14,22 @@ namespace dist {
 
 class TrainingLog {
  public:
-  // `console` must outlive the log. The run continues after `steps_before` steps of an earlier
-  // one and ends after `total_steps`. Opens --metrics on the process that prints, or throws
-  // Error.
+  // `console` must outlive the log. The run continues an earlier run after `steps_before` steps
+  // and ends after `total_steps`. Opens --metrics on the process that prints, or throws Error.
   TrainingLog(const Console& console, const TrainingOptions& options, std::size_t steps_before,
               std::size_t total_steps);
 
-  // Prints one row: the loss before the step, averaged over ranks, and its learning rate. For a
-  // skipped step, `not_finite` names the parameter whose gradient was not finite.
+  // Prints one row: the loss before the step, averaged over ranks, and the step's learning
+  // rate. For a skipped step, `not_finite` names the parameter whose gradient was not finite.
   void step(std::size_t epoch, double loss, double lr, const std::string& not_finite);
   // Called after each epoch. The accuracy is unset for data without a test set.
   void epoch(std::size_t epoch, std::optional<double> test_accuracy);
-  // Called instead of the above if nothing was trained.
+  // Called instead of step() and epoch() if nothing was trained.
   void tested(std::optional<double> test_accuracy);
   // Called if the run stops early on request; `checkpoint` is the file to resume from.
   void stopped(const std::string& checkpoint);
 
-  // Why the file of --metrics lacks steps; empty if it has all of them.
+  // Why the --metrics file lacks steps; empty if it has all steps.
   std::string problem() const { return metrics_ ? metrics_->problem() : ""; }
 
   // The number of steps so far, including those of an earlier run.

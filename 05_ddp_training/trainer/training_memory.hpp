@@ -1,5 +1,5 @@
-// What this file adds: where a rank's memory goes. In data parallelism every rank holds a whole
-// model, its gradients and its optimizer state, whatever the number of ranks.
+// What this file adds: where a rank's memory goes. In data parallelism, every rank holds a
+// whole model, its gradients and its optimizer state, whatever the number of ranks.
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -17,8 +17,9 @@ struct TrainingMemory {
   std::size_t gradients = 0;
   std::size_t optimizer_state = 0;
   std::size_t activations = 0;
-  // Measured (memory_use): the peak after the first step, and the memory before the model was
-  // made, that is, the program, its libraries, MPI and the data. 0 if it cannot be measured.
+  // Measured (memory_use): the peak after the first step, and the memory in use before the
+  // model was made (the program, its libraries, MPI and the data). 0 if they cannot be
+  // measured.
   std::size_t peak = 0;
   std::size_t before = 0;
 

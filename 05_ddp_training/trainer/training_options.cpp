@@ -49,7 +49,7 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
       throw Error("--checkpoint-every: needs --checkpoint FILE");
     }
     if (writes) {
-      // Find out before hours of training, not afterwards.
+      // Find out now rather than after hours of training.
       std::vector<OutputFile> files;
       for (const auto& [flag, text] : command_line.values()) {
         const bool output = flag == "--checkpoint" || flag == "--metrics" || flag == "--trace";
@@ -57,14 +57,14 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
       }
       require_writable(files);
     }
-    // With --max-steps alone, train for as many epochs as that takes.
+    // With --max-steps alone, train for as many epochs as that number of steps takes.
     if (max_steps > 0 && !command_line.given("--epochs")) epochs = max_steps;
   });
 }
 
 std::size_t TrainingOptions::total_steps(std::size_t done, std::size_t epoch, std::size_t left,
                                          std::size_t per_epoch) const {
-  // A run that has already finished its epochs or its steps takes no more steps.
+  // A run that has already finished all its epochs or steps takes no more steps.
   const std::size_t all =
       epoch < epochs ? done + left + (epochs - epoch - 1) * per_epoch : done;
   return max_steps == 0 ? all : std::max(done, std::min(all, max_steps));

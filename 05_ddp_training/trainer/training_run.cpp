@@ -37,7 +37,7 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
                                setup.options.sampler);
   const std::size_t per_epoch = plan.steps(sampler.num_samples());
   std::size_t left = plan.steps(sampler.indices_after(position_.taken).size());
-  if (left == 0) {  // on a different number of ranks, the rest may be too little
+  if (left == 0) {  // with a different number of ranks, too few samples may be left
     position_.start_next_epoch();
     left = per_epoch;
   }
@@ -58,7 +58,7 @@ std::optional<std::size_t> TrainingRun::next_epoch() {
     if (!trained) log_->tested(test_accuracy());
     return std::nullopt;
   }
-  start_clock();  // do not count anything earlier as part of a step
+  start_clock();  // time spent earlier is not part of a step
   return position_.epoch;
 }
 
@@ -126,8 +126,8 @@ void TrainingRun::read(Pending& step) {
     times.hideable = communication.hideable;
   }
   if (outcome.bytes_sent) summary_.bytes_sent = outcome.bytes_sent;
-  // Only after the first all-reduce has touched the shared memory can it be separated from the
-  // rest of the peak (MemoryUse::peak_share).
+  // Shared memory can be separated from the rest of the peak only after the first all-reduce
+  // has touched it (MemoryUse::peak_share).
   if (times_.steps() == 0) restart_peak();
   times_.add(times, outcome.samples * static_cast<std::size_t>(setup_.comm().size()));
   log_->step(step.epoch, outcome.loss(), step.lr,
@@ -159,7 +159,7 @@ int TrainingRun::verdict() {
 
   summary_.slowest = slowest_over_ranks(comm, times_.typical().busy());
 
-  // Are the N models still equal? Compare every parameter of every rank.
+  // Check that the N models are still equal: compare every parameter of every rank.
   const std::string difference = first_difference(comm, model_.parameters(), stream_);
   summary_.replicas_identical = difference.empty();
   const bool finite = summary_.print(console, times_, model_.parameters(), stream_);
@@ -171,7 +171,7 @@ int TrainingRun::verdict() {
 
 void TrainingRun::save() {
   if (setup_.comm().rank() != 0)
-    return;  // all replicas are equal, and two writers would damage the file
+    return;  // one copy is enough, and two writers would damage the file
   save_checkpoint(setup_.options.checkpoint, model_.parameters(), optimizer_, position_,
                   setup_.settings, stream_);
 }

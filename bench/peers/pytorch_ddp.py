@@ -58,8 +58,8 @@ def parse_flags():
 
 
 flags = parse_flags()
-# Matrix libraries read these when torch is loaded. Otherwise each rank would start a thread per
-# core.
+# Matrix libraries read these variables when torch is loaded. Without them, each rank would
+# start one thread per core.
 for variable in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"]:
     os.environ[variable] = str(flags.threads)
 
@@ -82,13 +82,13 @@ def launched_as():
 
 
 def connect(backend, rank, ranks):
-    # Gloo asks the resolver for this host's address, which may not be known in a container.
+    # Gloo asks the resolver for this host's address, which may be unknown in a container.
     local_size = os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") or os.environ.get("LOCAL_WORLD_SIZE")
     if local_size is None or int(local_size) == ranks:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    # torchrun sets the address where the ranks meet. With mpirun on one host, they derive a port
-    # from MPI's name for the job. On several hosts, pass -x MASTER_ADDR=... -x MASTER_PORT=... to
-    # mpirun.
+    # torchrun sets the address at which the ranks meet. Under mpirun on one host, the ranks
+    # derive a port from MPI's name for the job. On several hosts, pass -x MASTER_ADDR=... -x
+    # MASTER_PORT=... to mpirun.
     job = os.environ.get("PMIX_NAMESPACE", str(os.getpid()))
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", str(20000 + zlib.crc32(job.encode()) % 12000))
@@ -160,7 +160,7 @@ def main():
     if flags.layers[-1] != flags.classes:
         sys.exit(f"error: --layers: the output width is {flags.layers[-1]}, not {flags.classes}")
 
-    # The numbers depend on this order, since one generator draws them all.
+    # The random numbers depend on this order, because a single generator draws them all.
     torch.manual_seed(flags.seed)
     model = make_model(flags.layers)
     inputs = torch.randn(flags.samples, flags.layers[0])
@@ -181,7 +181,7 @@ def main():
         seed=flags.sampler_seed,
         drop_last=flags.drop_last,
     )
-    # With only a limit in steps, there are as many epochs as needed.
+    # If only the number of steps is limited, train for as many epochs as needed.
     epochs = flags.epochs or flags.max_steps or 5
     steps = 0
     step_ms = []
