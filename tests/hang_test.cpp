@@ -1,4 +1,4 @@
-// The watch distinguishes every kind of hang from the others.
+// The watch tells every kind of hang from the others.
 #include "tests/support/catch.hpp"
 #include "tests/support/run_command.hpp"
 
@@ -9,7 +9,7 @@ using namespace dist::test;
 
 namespace {
 
-// The run must end with 86 and report these lines, in this order.
+// The run must end with status 86 and report these lines in this order.
 void check_diagnosed(const std::string& flags, const std::vector<std::string>& report,
                      int ranks = 4) {
   const CommandResult result = mpirun(ranks, kHangs, "--timeout 1 --case " + flags);
@@ -74,7 +74,8 @@ TEST_CASE("a wait for a rank that has finished is reported", "[hang]") {
 }
 
 TEST_CASE("a stopped rank is named, and does not outlive the job", "[hang]") {
-  // If a stopped process kept mpirun waiting, timeout would end it with a different status.
+  // If the stopped process kept mpirun waiting, timeout would end mpirun with a different
+  // status.
   check_diagnosed("stopped",
                   {"ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 never entered it\n",
                    "rank 2 is stopped (SIGSTOP) outside MPI calls"});
@@ -133,7 +134,7 @@ TEST_CASE("only the rank that the others waited for before the hang is named as 
 }
 
 TEST_CASE("a rank that never starts MPI is reported by the others", "[start]") {
-  // MPI's start gets 30 s, even if the time-out is shorter.
+  // MPI is given 30 s to start, even if the time-out is shorter.
   const CommandResult result = run_command(
       "mpirun -np 2 sh -c 'test $OMPI_COMM_WORLD_RANK = 0 || exec sleep 100; exec "
       "\"$0\" --timeout 1' " PROGRAM_DIR "/send_recv");

@@ -1,5 +1,5 @@
-// Runs the programs on two hosts: two network namespaces of this machine
-// (support/two_hosts.sh), joined by a virtual cable that can be slow or unplugged.
+// Runs the programs on two hosts: two network namespaces on this machine
+// (support/two_hosts.sh), joined by a virtual cable that can be slowed down or unplugged.
 #include "tests/support/catch.hpp"
 #include "tests/support/two_hosts.hpp"
 
@@ -100,7 +100,7 @@ TEST_CASE("the eager limits are shared memory's within a host and TCP's between 
   REQUIRE(rows.size() == 2);
   CHECK(rows[0]["same_host"] == true);
   CHECK(rows[1]["same_host"] == false);
-  // Open MPI's btl_tcp_eager_limit is 64 KiB in 4.1 and 5, some of it for the envelope.
+  // In Open MPI 4.1 and 5, btl_tcp_eager_limit is 64 KiB, some of which the envelope takes up.
   const auto limit = rows[1]["eager_limit_bytes"].get<std::size_t>();
   CHECK(limit > 60'000);
   CHECK(limit <= 65'536);
@@ -118,14 +118,15 @@ TEST_CASE("a trace contains the ranks of both hosts, on one clock", "[hosts]") {
   const json trace = json::parse(content_of(folder / "t.json"));
   CHECK(hosts_in(trace) ==
         std::map<int, std::string>{{0, "host-a"}, {1, "host-a"}, {2, "host-b"}, {3, "host-b"}});
-  // The two hosts share a clock, so any offset found is the error: at most half a round trip.
+  // The two hosts share a clock, so any offset that is found is an error, of at most half a
+  // round trip.
   const json& offsets = trace["otherData"]["clockOffsetsNs"];
   REQUIRE(offsets.size() == 4);
   CHECK(offsets["rank 0"] == 0);
   CHECK(offsets["rank 1"] == 0);
   CHECK(offsets["rank 2"] == offsets["rank 3"]);
   CHECK(std::abs(offsets["rank 2"].get<double>()) < 1e6);
-  // Messages arrive after they were sent, even between hosts.
+  // Every message arrives after it was sent, even between hosts.
   std::map<std::size_t, json> departures;
   int between = 0;
   for (const json& event : trace["traceEvents"]) {
@@ -207,18 +208,20 @@ TEST_CASE("overlap changes when gradients are sent, but not their values", "[hos
         const std::size_t step = i / names.size();
         CHECK(reduces[i]["args"]["number"] == i + 1);
         CHECK(reduces[i]["args"]["tensor"] == names[i % names.size()]);
-        // They run in order, begin after backward has begun, and end before the wait for them
-        // ends.
+        // The all-reduces run in order, begin after backward has begun, and end before the wait
+        // for them ends.
         CHECK(begin_of(reduces[i]) >= begin_of(backward[step]));
         CHECK(end_of(reduces[i]) <= end_of(waits[step]));
         if (i > 0) CHECK(begin_of(reduces[i]) >= end_of(reduces[i - 1]));
         if (end_of(reduces[i]) <= end_of(backward[step])) ++inside;
-        // Without overlap, backward itself waits, on its own row.
+        // Without overlap, backward itself waits, and the all-reduces are on its row of the
+        // trace.
         const bool own_row = reduces[i]["tid"] != backward[step]["tid"];
         CHECK(own_row == (run == &trace));
         if (run == &blocking) CHECK(end_of(reduces[i]) <= end_of(backward[step]));
       }
-      // The last bucket is full when backward ends. By then, some of the others have been sent.
+      // The last bucket is full when backward ends. By then, some of the other buckets have
+      // been sent.
       CHECK(inside > 0);
     }
   }
@@ -228,7 +231,7 @@ TEST_CASE("non-blocking all-reduces finish in the wait, not in backward", "[host
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const json run = traced("--backend mpi-nonblocking", folder / "t.json");
-  CHECK(run["comm_ms"].is_null());  // it cannot be measured
+  CHECK(run["comm_ms"].is_null());  // the time of communication cannot be measured
   CHECK(run["hidden"].is_null());
   const json trace = json::parse(content_of(folder / "t.json"));
   const std::vector<json> backward = slices_of(trace, 0, "backward");

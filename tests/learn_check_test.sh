@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests every answer of ./learn check and hint, on a separate tree, so that the reader's exercises and
-# progress stay untouched. Known solutions replace the reader's. Nothing is compiled: a fake cmake
-# says whether compilation would have succeeded.
+# Tests every answer of ./learn check and hint, on a separate tree, so that the reader's
+# exercises and progress remain untouched. Known solutions replace the reader's. Nothing is
+# compiled: a fake cmake says whether compilation would have succeeded.
 # learn_check_test.sh SOURCE_DIR BUILD_DIR
 set -uo pipefail
 source=$1
@@ -23,7 +23,7 @@ cat >"$tree/03_all_reduce/exercise/exercises.txt" <<'LIST'
 ring_reduce_scatter base the first
 ring_all_reduce base the second
 LIST
-# The stubs as in a fresh clone, whatever the reader has changed.
+# Writes the stubs as they are in a fresh clone, whatever the reader has changed.
 stub() {
   for name in ring_reduce_scatter ring_all_reduce; do
     echo '  not_started();  // replace this line' >"$tree/03_all_reduce/exercise/$name.hpp"
@@ -38,14 +38,15 @@ export PATH=$tree/path:$PATH
 unset LEARN_BUILD_DIR
 cd "$tree" || exit 1
 
-# solve EXERCISE SOLUTION: as if the reader had written this solution.
+# solve EXERCISE SOLUTION: pretends that the reader has written this solution.
 solve() {
   echo "  // solved" >"03_all_reduce/exercise/$1.hpp"
   printf '#!/bin/sh\nexec %s --solution %s/%s "$@"\n' "$solutions" "$1" "$2" >"build/bin/exercise_03_$1"
   chmod +x "build/bin/exercise_03_$1"
 }
 
-# expect WHAT STATUS PATTERN COMMAND...: checks the exit status and a line of the output.
+# expect WHAT STATUS PATTERN COMMAND...: checks the exit status and looks for a line of the
+# output.
 expect() {
   local what=$1 status=$2 pattern=$3 output got
   shift 3

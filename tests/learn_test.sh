@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# ./learn does what its help says, with an existing build.
+# Tests that ./learn does what its help says, given an existing build.
 set -uo pipefail
 root=$1
 export LEARN_BUILD_DIR=$2
 learn=$root/learn
 failed=0
 
-# expect WHAT STATUS PATTERN COMMAND...: checks the exit status and a line of either output stream.
+# expect WHAT STATUS PATTERN COMMAND...: checks the exit status and looks for a line in either
+# output stream.
 expect() {
   local what=$1 status=$2 pattern=$3 output got
   shift 3
@@ -44,8 +45,8 @@ expect "an unknown command" 2 'error: 6: no such command' "$learn" 6
 cd /
 expect "it runs from any folder" 0 'verified' "$learn" 4 -n 2
 
-# A terminal sends Ctrl-C to everything that ./learn has started. Job control (set -m) gives these
-# processes their own process group, in which SIGINT is not ignored.
+# On Ctrl-C, a terminal sends SIGINT to all processes that ./learn has started. Job control
+# (set -m) puts these processes in their own process group, in which SIGINT is not ignored.
 fifo=$(mktemp -u)
 mkfifo "$fifo"
 exec 3<>"$fifo"  # stays open, so that no process ends because its output is not read
@@ -67,7 +68,7 @@ fi
 exec 3<&-
 rm -f "$fifo"
 
-# docs/running.md, ./learn and CTest set the same variables.
+# docs/running.md, ./learn and CTest must set the same variables.
 for variable in $(grep -oE '(OMPI|PRTE)_[A-Za-z_]+=[^ )]+' "$root/cmake/MpiLaunch.cmake"); do
   name=${variable%%=*}; value=${variable#*=}
   grep -q "^export $name=$value" "$root/docs/running.md" || { echo "FAILED: docs/running.md lacks export $variable"; failed=1; }

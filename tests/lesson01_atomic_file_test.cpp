@@ -1,4 +1,4 @@
-// Lesson 1: files that are checked in advance and replaced in one step.
+// Lesson 1: files are checked in advance and replaced in one step.
 #include "01_send_recv/advanced/atomic_file.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
@@ -42,7 +42,7 @@ std::string why_not(const std::vector<OutputFile>& files) {
 TEST_CASE("a file is written under a unique name, readable only by its owner") {
   const TemporaryFolder folder;
   const std::string path = folder / "x";
-  // Somebody else may have planted a link under a name that is easy to guess.
+  // Another user may have created a link under an easily guessed name.
   std::ofstream(folder / "victim") << "untouched";
   std::filesystem::create_symlink("victim", folder / "x.tmp");
   std::vector<std::string> seen;
@@ -67,7 +67,7 @@ TEST_CASE("a replaced file keeps its mode, and a link stays a link") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "elsewhere");
   std::filesystem::create_symlink("elsewhere/x", folder / "link");
-  write_file_at_once(folder / "link", "new");  // its target does not exist yet
+  write_file_at_once(folder / "link", "new");  // the link's target does not exist yet
   CHECK(content_of(folder / "elsewhere/x") == "new");
   ::chmod((folder / "elsewhere/x").c_str(), 0640);
   write_file_at_once(folder / "link", "newer");

@@ -69,8 +69,8 @@ TEST_CASE("sends up to the eager limit complete before their receive; longer one
       std::vector<char> data(bytes, world().rank() == 0 ? 'x' : '.');
       if (world().rank() == 0) {
         Request sending = isend<char>(world(), data, 1);
-        // Three barriers, because the first two can end with messages that were sent before the
-        // data had time to leave.
+        // Three barriers are needed, because the first two can be completed by messages that
+        // were sent before the data had time to leave.
         for (int i = 0; i < 3; ++i) world().barrier();
         CHECK(sending.is_done() == (bytes == limit.bytes));
         world().barrier();

@@ -22,7 +22,7 @@ bool close(double a, double b, double tolerance) {
   return std::abs(a - b) <= tolerance * std::abs(b);
 }
 
-// Points on the line 2 us + n x 0.5 ns, for 4, 16, 64 bytes and so on.
+// Points on the line 2 us + n x 0.5 ns, for n = 4, 16, 64 bytes and so on.
 std::vector<CostPoint> points_on_a_line(std::size_t count) {
   std::vector<CostPoint> points;
   for (std::size_t bytes = 4; points.size() < count; bytes *= 4) {
@@ -31,7 +31,7 @@ std::vector<CostPoint> points_on_a_line(std::size_t count) {
   return points;
 }
 
-// Moves this process to a new folder, for the lifetime of the object.
+// Makes a new folder this process's working directory for the lifetime of the object.
 class InOwnFolder {
  public:
   InOwnFolder() : before_(std::filesystem::current_path()) {
@@ -105,7 +105,8 @@ TEST_CASE("costs are interpolated between the points and follow the scaled line 
   CHECK(close(cost.message_seconds(1000), 4e-6, 1e-12));
   CHECK(close(cost.message_seconds(1500), 4.5e-6, 1e-12));
   CHECK(close(cost.message_seconds(3000), 6e-6, 1e-12));
-  // The line halves from the first point to 0 bytes, and doubles from the last one to 7000.
+  // Along the line, the time halves from the first point to 0 bytes, and doubles from the last
+  // point to 7000 bytes.
   CHECK(close(cost.message_seconds(0), 2e-6, 1e-12));
   CHECK(close(cost.message_seconds(7000), 12e-6, 1e-12));
   CHECK(close(cost.exchange_seconds(1000), 2e-6, 1e-12));
@@ -120,7 +121,7 @@ TEST_CASE("the costs that were saved are read back") {
   cost.device = DeviceType::cuda;
   save_link_cost(cost);
   cost.ranks = 4;
-  save_link_cost(cost);  // replaces the first
+  save_link_cost(cost);  // replaces the first file
   const std::optional<LinkCost> read = load_link_cost();
   CHECK(read.has_value());
   if (!read) return;

@@ -1,4 +1,4 @@
-// Lesson 1: messages arrive complete and at the right rank, and mistakes are errors.
+// Lesson 1: messages arrive complete and at the right rank, and mistakes lead to errors.
 #include "01_send_recv/raw_messages.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "tests/support/error_of.hpp"
@@ -167,7 +167,7 @@ TEST_CASE("a request is done when its message has arrived, and not before") {
   if (world().rank() == 0) {
     Request receive = irecv<float>(world(), numbers, peer, /*tag=*/1);
     CHECK_FALSE(receive.is_done());
-    send<float>(world(), numbers, peer, /*tag=*/2);  // rank 1 sends only after this
+    send<float>(world(), numbers, peer, /*tag=*/2);  // rank 1 receives this before it sends
     receive.wait();
     CHECK(receive.is_done());
     CHECK(all_from(numbers, 1));

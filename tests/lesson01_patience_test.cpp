@@ -12,7 +12,7 @@ using dist::test::world;
 
 namespace {
 
-// Sends every size to the right, with send_recv and with isend and irecv.
+// Sends messages of every size to the right, with send_recv and with isend and irecv.
 bool all_arrive(const Communicator& comm) {
   bool right = true;
   for (const std::size_t count :
@@ -43,7 +43,7 @@ bool throws(const std::function<void()>& call) {
   return false;
 }
 
-// Whether send_recv, and a wait, report that ten numbers arrived in a buffer for five.
+// Whether send_recv and wait each report that ten numbers were sent to a buffer for five.
 std::vector<bool> errors_of_long_messages(const Communicator& comm) {
   const std::vector<float> out(10);
   std::vector<float> in(5);
@@ -67,7 +67,7 @@ TEST_CASE("patient waits deliver every message and apply only to their communica
 }
 
 TEST_CASE("patient waits report a message that is too long, as MPI's own waits do") {
-  // Open MPI 4.1 does not always notice this in a message from a rank to itself.
+  // Open MPI 4.1 does not always notice this error in a message that a rank sends to itself.
   if (world().size() == 1) return;
   const Communicator patient = world().duplicate(WaitPolicy::patient);
   CHECK(errors_of_long_messages(world()) == std::vector<bool>{true, true});

@@ -27,7 +27,7 @@ bool close(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::abs(b);
 }
 
-// A link whose costs are easy to follow: 1 us + 1 ns per byte, and twice that in a ring.
+// A link whose costs are easy to work with: 1 us + 1 ns per byte, and twice as much in a ring.
 LinkCost round_link() {
   LinkCost link;
   link.alpha_s = 1e-6;
@@ -40,8 +40,8 @@ LinkCost round_link() {
 }  // namespace
 
 TEST_CASE("every algorithm delivers every root's numbers to all ranks, at every size") {
-  // A communicator of its own, so that the next test does not receive what a wrong algorithm
-  // leaves behind.
+  // This test has its own communicator, so that the next test does not receive messages that a
+  // faulty algorithm left behind.
   const Communicator own = world().split(0, world().rank());
   for (const auto& [name, algorithm] : kBroadcastAlgorithms) {
     for (int root = 0; root < own.size(); ++root) {
@@ -90,9 +90,9 @@ TEST_CASE("consecutive broadcasts do not get mixed up") {
 }
 
 TEST_CASE("the pipeline chooses its segments by the costs of the link") {
-  LinkCost many;  // latency is free: a segment per cache line
+  LinkCost many;  // no latency, so each cache line is a segment
   many.alpha_s = 0;
-  LinkCost one;  // bytes are free: one segment
+  LinkCost one;  // bytes cost nothing, so there is one segment
   one.beta_s_per_byte = 0;
   for (const LinkCost& link : {many, one, round_link()}) {
     for (const std::size_t count : tricky_sizes()) {
@@ -140,7 +140,7 @@ TEST_CASE("all ranks use rank 0's costs, and nobody else's") {
   CHECK(shared->message[1].seconds == want.message[1].seconds);
   CHECK(shared->exchange[1].seconds == want.exchange[1].seconds);
 
-  // If rank 0 has no costs, no rank gets any, whatever the others found in their folders.
+  // If rank 0 has no costs, no rank gets any, whatever the other ranks found in their folders.
   const std::optional<LinkCost> others =
       world().rank() == 0 ? std::nullopt : std::optional<LinkCost>(mine);
   CHECK_FALSE(share_link_cost(world(), others).has_value());
@@ -159,14 +159,15 @@ TEST_CASE("no other number of segments would be faster") {
       const auto chosen =
           static_cast<double>(segments_of(bytes, best_segment_bytes(link, bytes, size)));
       INFO(size << " ranks, " << bytes << " bytes, " << chosen << " segments");
-      // Rounding to whole cache lines shifts the number slightly; the curve is flat there.
+      // Rounding to whole cache lines changes the number of segments slightly, but the curve is
+      // flat near its minimum.
       for (double segments = 1; segments < 2000; ++segments) {
         if (time(segments) < 0.99 * time(chosen)) CHECK(time(segments) >= time(chosen));
       }
     }
   }
   const LinkCost guess;
-  CHECK(best_segment_bytes(guess, 1 << 20, 2) == 1 << 20);  // no rank to pass anything on to
+  CHECK(best_segment_bytes(guess, 1 << 20, 2) == 1 << 20);  // no rank passes anything on
   CHECK(best_segment_bytes(guess, 0, 4) == 64);
   CHECK(best_segment_bytes(guess, 1 << 20, 4) < 1 << 18);
 }

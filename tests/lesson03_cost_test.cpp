@@ -28,7 +28,7 @@ bool close(double a, double b) {
   return std::abs(a - b) <= 1e-12 + 1e-9 * std::abs(b);
 }
 
-// All links are the same, as the formulas assume.
+// A machine whose links are all alike, as the formulas assume.
 Machine flat(int ranks) {
   const LinkLine link{kAlpha, kBeta};
   return {ranks, 1, link, link, kGamma};

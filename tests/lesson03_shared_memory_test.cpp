@@ -1,4 +1,5 @@
-// Lesson 3, advanced: memory that all ranks of a host share, and when a rank may free it.
+// Lesson 3, advanced: memory that all ranks on a host share, and the conditions under which a
+// rank may free it.
 #include "03_all_reduce/advanced/all_reducer.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/tracer_data.hpp"
@@ -15,7 +16,7 @@ namespace {
 
 constexpr auto kShared = AllReduceAlgorithm::shared_memory;
 
-// Called on all ranks: whether `tensor` is reduced correctly.
+// Returns whether `tensor` is reduced correctly. All ranks must call it.
 bool reduces(AllReducer& reducer, const Tensor& tensor) {
   fill_tracer_numbers(tensor.span(), world().rank());
   reducer.all_reduce(tensor.span(), ReduceOp::sum, kShared);
@@ -42,7 +43,7 @@ TEST_CASE("a request for too much memory is refused on all ranks, naming the one
 
 TEST_CASE("the sum is right for a tensor that exceeds the caches and takes many blocks") {
   AllReducer reducer(world());
-  constexpr std::size_t kCount = (9U << 18) + 13;  // above 8 MiB, not whole cache lines
+  constexpr std::size_t kCount = (9U << 18) + 13;  // above 8 MiB, with a partial cache line
   CHECK(reduces(reducer, reducer.allocate({kCount})));
   CHECK(reduces(reducer, Tensor({kCount}, Device{})));
 }

@@ -49,7 +49,7 @@ void for_every_algorithm(Run run) {
   }
 }
 
-// Called on all ranks: whether `data` has the same bits everywhere.
+// Returns whether `data` has the same bits on every rank. All ranks must call it.
 bool same_bits_everywhere(std::span<const float> data) {
   const std::uint64_t mine = fingerprint(data);
   std::uint64_t largest = 0;
@@ -164,7 +164,7 @@ TEST_CASE(
 TEST_CASE("a NaN on one rank reaches all ranks, even through max") {
   AllReducer reducer(world());
   for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
-    if (algorithm == AllReduceAlgorithm::mpi) return;  // MPI_MAX leaves NaN undefined
+    if (algorithm == AllReduceAlgorithm::mpi) return;  // MPI_MAX is undefined for NaN
     for (const std::size_t count : {40, 4000}) {
       for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
         for (int sick = 0; sick < world().size(); ++sick) {
@@ -219,7 +219,7 @@ TEST_CASE("if one rank swaps two all-reduces of equal size, their tensors get mi
   for (std::vector<float>* data : {odd_one ? &second : &first, odd_one ? &first : &second}) {
     all_reduce<float>(world(), *data, ReduceOp::sum, AllReduceAlgorithm::ring);
   }
-  // There is no error: the last rank's -1 is added to the other ranks' numbers.
+  // No error is reported: the last rank's -1 is added to the other ranks' numbers.
   const int last = world().size() - 1;
   const auto mixed = [&](std::size_t i) { return sum_of_all(i) - tracer_number(last, i) - 1; };
   CHECK(count_wrong(odd_one ? second : first, mixed) == 0);

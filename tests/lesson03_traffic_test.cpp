@@ -19,7 +19,7 @@ Traffic traffic_of(AllReduceAlgorithm algorithm, std::size_t count) {
 }
 
 // The bytes that the busiest rank sends in 2 (N - 1) steps of one chunk each. In each half a
-// rank sends all chunks but one; the busiest rank leaves out two of the shortest.
+// rank sends all chunks but one, and the one that the busiest rank omits is among the shortest.
 std::uint64_t ring_bytes(std::size_t count) {
   const int size = world().size();
   std::uint64_t most = 0;
@@ -66,7 +66,7 @@ TEST_CASE("recursive doubling sends log2 N messages, and Rabenseifner's twice as
   const Seats seats(world().size());
   const auto rounds =
       static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(seats.count)) - 1);
-  // A seat with a surplus neighbour also sends it the result.
+  // A seat with a surplus neighbour also sends the result to that neighbour.
   const std::uint64_t fold = seats.beyond > 0 ? 1 : 0;
   for (const std::size_t count : tricky_sizes_and_1_mi()) {
     INFO(count << " elements");

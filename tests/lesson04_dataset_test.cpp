@@ -18,7 +18,7 @@ using namespace dist;
 using namespace dist::test;
 
 TEST_CASE("coverage counts how often each sample was taken") {
-  // Every rank takes sample 0 and one of its own; rank 0 takes one more.
+  // Every rank takes sample 0 and one sample of its own. Rank 0 takes one more.
   const auto ranks = static_cast<std::size_t>(world().size());
   const auto me = static_cast<std::size_t>(world().rank());
   Indices mine{0, 1 + me};
@@ -36,7 +36,7 @@ TEST_CASE("coverage counts how often each sample was taken") {
 }
 
 TEST_CASE("for any shards the mean over samples is bit for bit that of one process") {
-  // Counts of right answers are whole numbers, whose sum does not depend on their order.
+  // Counts of right answers are whole numbers, so their sum does not depend on the order.
   for (const std::size_t n : {1U, 2U, 10U, 10'001U}) {
     std::size_t right = 0;
     for (std::size_t i = 0; i < n; ++i) right += i % 3 == 0 ? 1 : 0;
@@ -61,7 +61,7 @@ TEST_CASE("a sample has the same weight on a rank with few samples") {
   const auto rank = static_cast<double>(world().rank());
   const auto size = static_cast<double>(world().size());
   const double sum = rank * (rank + 1);
-  const double truth = 2 * (size - 1) / 3;  // the same in closed form
+  const double truth = 2 * (size - 1) / 3;  // the weighted mean in closed form
   const double mean =
       mean_over_samples(world(), sum, static_cast<std::uint64_t>(world().rank() + 1));
   CHECK(std::abs(mean - truth) < 1e-12);

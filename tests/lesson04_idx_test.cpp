@@ -1,5 +1,5 @@
-// Lesson 4: good and bad data files, compared with bytes written out here, and with MNIST
-// itself if it is beside the repository.
+// Lesson 4: good and bad data files. They are compared with bytes written out here, and with
+// MNIST itself if it is in a folder next to the repository.
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "tests/support/golden.hpp"
@@ -57,7 +57,8 @@ TEST_CASE("a compressed file is read as its content, and a damaged one is refuse
     CAPTURE(length);
     const Bytes cut(kPacked.begin(), kPacked.begin() + static_cast<std::ptrdiff_t>(length));
     CHECK_THROWS_AS(read(cut), Error);
-    // Refused while it is read or, if the second stream begins with pixels, as too long.
+    // The file is refused while it is being read or, if the second stream begins with pixels,
+    // because it is too long.
     CHECK_THROWS_AS(parse_idx_images(read(joined(kPacked, cut)), "images"), Error);
   }
   for (std::size_t at = 10; at < kPacked.size(); ++at) {  // after gzip's own header
@@ -150,7 +151,7 @@ TEST_CASE("a plain file is mapped; a compressed file or a pipe is loaded") {
     data.emplace(std::move(made));  // after the move, its spans must still be valid
   }
   CHECK(data->reads_file());
-  std::filesystem::remove(plain.path);  // the mapping keeps the data
+  std::filesystem::remove(plain.path);  // the mapping keeps the data alive
   std::vector<float> row(6);
   CHECK(data->get(1, row) == 8);
   CHECK(row[1] == 254.0F / 255);

@@ -1,7 +1,8 @@
 // Lesson 4: samples become batches, with and without a thread that reads ahead.
 //
-// Both loaders are compared with the samples themselves, also on GPUs (real or emulated). There
-// the steps are queued without waiting, so a buffer that is reused too early gives wrong data.
+// Both loaders are compared with the samples themselves, also on GPUs (real or emulated). On a
+// GPU the steps are queued without waiting, so a buffer that is reused too early gives wrong
+// data.
 
 #include "04_distributed_sampler/advanced/prefetch_loader.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
@@ -21,14 +22,14 @@ using namespace dist::test;
 
 namespace {
 
-// `count` of 23 samples, in a mixed order.
+// The indices of `count` out of 23 samples, in a mixed order.
 Indices some(std::size_t count) {
   Indices indices(count);
   for (std::size_t i = 0; i < count; ++i) indices[i] = (i * 5 + 2) % 23;
   return indices;
 }
 
-// Everything that a walk delivered.
+// Everything that one pass over the batches delivered.
 struct Delivered {
   std::vector<std::size_t> rows;  // of each batch
   std::vector<float> inputs;
@@ -36,7 +37,8 @@ struct Delivered {
   bool operator==(const Delivered&) const = default;
 };
 
-// The step queues a copy of its batch, where real steps queue kernels, and continues at once.
+// Each step queues a copy of its batch, where a real step would queue kernels, and continues
+// without waiting.
 template <class Range>
 Delivered deliver(Range&& range, std::size_t samples, std::size_t features,
                   const Stream& stream) {
@@ -120,7 +122,7 @@ TEST_CASE("an epoch can be iterated twice, and a batch can be read twice") {
     CHECK(deliver(epoch, 23, 3, stream) == want);
     for (const Batch& batch : epoch) {
       CHECK(batch.rows() == 4);
-      break;  // leave early, then walk again from the beginning
+      break;  // leave early, then start again from the beginning
     }
     CHECK(deliver(epoch, 23, 3, stream) == want);
 
@@ -170,16 +172,16 @@ TEST_CASE("a second thread collects batches, exactly as many ahead as requested"
       auto batch = epoch.begin();
       for (std::size_t step = 0; step < 4; ++step, ++batch) {
         CHECK((*batch).rows() == 2);
-        // The step only waits; without reading ahead, it would wait forever.
+        // The step only waits. Without reading ahead, it would wait forever.
         data.wait_for(2 * (step + 1 + prefetch));
       }
-      // There is no event for "nothing happens", so give a faulty thread time to write into the
-      // slot that is in use.
+      // No event shows that a thread has written nothing, so give a faulty thread time to write
+      // into the slot that is in use.
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     CHECK(data.reads().size() == 2 * (4 + prefetch));
     std::set<std::thread::id> others = data.threads();
-    others.erase(std::this_thread::get_id());  // it may have collected the first batch
+    others.erase(std::this_thread::get_id());  // this thread may have collected the first batch
     CHECK(others.size() == 1);
   }
   const Recorder data(23);
@@ -209,7 +211,7 @@ TEST_CASE("an exception in the reading thread is rethrown at the batch that it c
     }
     CHECK(deliver(ahead.over({0, 2}), 2, 3, stream) ==
           deliver(plain.over({0, 2}), 2, 3, stream));
-    // Here the reading thread throws for certain, while this thread holds batch 0.
+    // Here it is certain that the reading thread throws while this thread holds batch 0.
     const Recorder another(23, some(23)[9]);
     PrefetchLoader certain(another, 4, false, stream);
     steps = 0;
@@ -227,7 +229,7 @@ TEST_CASE("an exception in the reading thread is rethrown at the batch that it c
       CHECK(error_of([&] { *broken; }) == text);
       CHECK(error_of([&] { *broken; }) == text);
     }
-    // The error of a batch that is never taken has no effect.
+    // An error in a batch that is never taken has no effect.
     for (const Batch& batch : ahead.over(some(23))) {
       CHECK(batch.rows() == 4);
       break;

@@ -1,4 +1,4 @@
-// Lesson 4: steps of several batches, one for each rank that a process simulates.
+// Lesson 4: steps that consist of several batches, one for each rank that a process simulates.
 #include "04_distributed_sampler/advanced/prefetch_loader.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "tests/support/lesson04.hpp"

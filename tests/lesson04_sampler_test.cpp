@@ -76,11 +76,11 @@ TEST_CASE("the ranks' shards together cover the data, as counted by an all-reduc
       std::vector<std::int32_t> taken(n, 0);
       for (const std::size_t i : sampler.indices()) {
         CHECK(i < n);
-        if (i < n) ++taken[i];  // do not throw, because the others wait for this rank below
+        if (i < n) ++taken[i];  // do not throw, because the other ranks wait for this one below
       }
       all_reduce<std::int32_t>(world(), taken, ReduceOp::sum);
 
-      // The seats are filled from the permutation, which repeats if it is too short.
+      // The seats are filled from the permutation, which is repeated if it is too short.
       Generator generator(5 + 3);
       const Indices order = randperm(n, generator);
       const std::size_t seats = drop_last ? n / ranks * ranks : (n + ranks - 1) / ranks * ranks;
@@ -102,8 +102,8 @@ TEST_CASE("a shard needs no message: one rank can compute the shards of all") {
     sampler.set_epoch(2);
     return sampler.indices();
   };
-  // Compares what rank 0 computes for rank r, while the others do nothing, with rank r's
-  // answer.
+  // Rank 0 alone computes every rank's samples, and each result is compared with that rank's
+  // own.
   const std::size_t each = of(0).size();
   std::vector<std::int64_t> table(each * static_cast<std::size_t>(world().size()), 0);
   std::vector<std::int64_t> predicted = table;
@@ -200,7 +200,7 @@ TEST_CASE("an epoch left on p ranks continues on q ranks with the samples not ye
             for (const std::size_t i : mine) ++times[i];
             after += mine.size();
           }
-          // Only padding repeats samples, and only dropping leaves some out.
+          // Only padding repeats samples, and only dropping omits some.
           const auto never = static_cast<std::size_t>(std::ranges::count(times, 0));
           const auto twice = static_cast<std::size_t>(std::ranges::count(times, 2));
           CHECK(never == (drop_last ? rest - after : 0));

@@ -1,5 +1,5 @@
-// Lesson 5: whole runs with --deterministic, on the CPU and on any GPUs. After every step 1, 2,
-// 4 and 8 processes have the same bits, and the flag does not change what is learned.
+// Lesson 5: whole runs with --deterministic, on the CPU and on any GPUs. After every step, runs
+// on 1, 2, 4 and 8 processes have the same bits. The flag does not change what is learned.
 #include "02_broadcast/fingerprint.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
@@ -31,7 +31,7 @@ struct Job {
   std::string optimizer;
 };
 
-// The record of a run: for each step the fingerprint of all parameters, and the loss.
+// The record of a run: the fingerprint of all parameters and the loss at each step.
 struct Trajectory {
   std::vector<std::uint64_t> parameters;
   std::vector<double> losses;
@@ -40,7 +40,7 @@ struct Trajectory {
   bool operator==(const Trajectory&) const = default;
 };
 
-// Three epochs with the same loop as main.cpp.
+// Trains for three epochs with the same loop as main.cpp.
 Trajectory train(const Communicator& comm, bool deterministic, const Job& job, Device device) {
   const Stream stream(device);
   Generator generator(100 + static_cast<std::uint64_t>(comm.rank()));  // rank 0's model counts
@@ -148,7 +148,8 @@ TEST_CASE("--deterministic trains as usual, except for the last bits", "[determi
     CHECK(std::abs(usual.losses[i] - fixed.losses[i]) < 1e-5);
   }
   CHECK(usual.accuracy == fixed.accuracy);
-  // Without the flag the bits do depend on the number of ranks, so the test above can fail.
+  // Without the flag, the bits do depend on the number of ranks, which shows that the test
+  // above can fail.
   for (const int size : group_sizes()) {
     if (size == 1) continue;
     in_groups_of(size, [&](const Communicator& group) {

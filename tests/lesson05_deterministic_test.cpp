@@ -1,5 +1,5 @@
-// Lesson 5, --deterministic: the order of additions on any number of processes. For whole runs
-// see programs_deterministic_test.cpp.
+// Lesson 5, --deterministic: the order of additions is the same on any number of processes. For
+// whole runs see programs_deterministic_test.cpp.
 #include "02_broadcast/fingerprint.hpp"
 #include "05_ddp_training/advanced/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/advanced/deterministic/tree_sum.hpp"
@@ -31,8 +31,8 @@ using dist::test::played_by;
 using dist::test::upload;
 using dist::test::world;
 
-// `count` numbers of virtual rank `rank`, whose sum over ranks rounds differently in every
-// order.
+// The `count` numbers of virtual rank `rank`. Their sum over the ranks rounds differently in
+// every order of addition.
 Floats leaf(int rank, std::size_t count, float magnitude = 1.0F) {
   Generator generator(500 + static_cast<std::uint64_t>(rank));
   Floats values(count);
@@ -41,7 +41,7 @@ Floats leaf(int rank, std::size_t count, float magnitude = 1.0F) {
   return values;
 }
 
-// The sum in the order of the tree, written out.
+// The sum in the order of the tree, with every addition written out.
 template <class T>
 T sum_of_eight(const std::array<T, 8>& x) {
   const T left = (x[0] + x[4]) + (x[2] + x[6]);
@@ -119,7 +119,7 @@ TEST_CASE("the tree over processes continues where the tree within them ends",
   }
   CHECK(ok);
 
-  // The mean of doubles by the same tree.
+  // The mean of doubles uses the same tree.
   const std::array losses{1.0, 1e16, 3.0, -1e16, 6.0, 7e15, 12.0, 13.0};
   const double neighbours_first = ((losses[0] + losses[1]) + (losses[2] + losses[3])) +
                                   ((losses[4] + losses[5]) + (losses[6] + losses[7]));
@@ -178,7 +178,7 @@ struct Funnel {
       const CommunicationTimes times = parallel->communication_times(stream);
       ok = ok && times.total >= 0.0 && times.exposed == times.total;
       ok = ok && same_bits(to_host(stream, model.parameters()[1].grad), wanted);
-      if (magnitude == 1.0F) {  // with subnormal gradients, a library may flush this one to 0
+      if (magnitude == 1.0F) {  // a library may flush subnormal gradients to 0
         ok = ok && same_bits(to_host(stream, model.parameters()[0].grad), wanted);
       }
     }
@@ -195,7 +195,8 @@ TEST_CASE("gradients are the tree's sum, divided once, even if they are subnorma
     Funnel funnel{.wanted = sum_of_leaves(kCount, magnitude),
                   .too_early = sum_of_leaves(kCount, magnitude / 8)};
     for (float& value : funnel.wanted) value /= 8;
-    // Show that this test can fail: dividing before adding gives different numbers.
+    // Show that this test can fail: for ordinary gradients both orders agree, for tiny ones
+    // they do not.
     CHECK(same_bits(funnel.too_early, funnel.wanted) == (magnitude == 1.0F));
     for (const Device device : devices()) {
       for (const int size : group_sizes()) {
@@ -212,7 +213,7 @@ TEST_CASE("gradients are the tree's sum, divided once, even if they are subnorma
 TEST_CASE("a step with one batch too few or too many is refused", "[deterministic]") {
   const Stream stream(Device{});
   for (const int size : group_sizes()) {
-    if (size == 8) continue;  // a single batch is the whole step
+    if (size == 8) continue;  // with 8 processes, a single batch is the whole step
     in_groups_of(size, [&](const Communicator& group) {
       Generator generator(1);
       Mlp model({1, 2}, generator, stream);

@@ -1,4 +1,4 @@
-// Lesson 5: the content of a file of parameters, and what a failed write leaves behind.
+// Lesson 5: the content of a parameter file, and what a failed write leaves behind.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/lesson05.hpp"
@@ -25,8 +25,8 @@ std::ptrdiff_t entries(const TemporaryFolder& folder) {
   return std::distance(std::filesystem::directory_iterator(folder.path()), {});
 }
 
-// Parses a checkpoint here: the length of the header, the header, and then every parameter's
-// bytes at the position that the header gives, without gaps.
+// Parses a checkpoint independently: the length of the header, the header itself, and then
+// every parameter's bytes at the position given in the header, without gaps.
 void check_checkpoint(const std::string& path, const Mlp& model,
                       const std::map<std::string, std::string>& metadata) {
   const std::string bytes = content_of(path);
@@ -81,7 +81,7 @@ TEST_CASE("a file holds every parameter bit for bit, and a failing write does no
 
   save(path, large, metadata, stream);
   check_checkpoint(path, large, metadata);
-  // Overwrite it with a shorter file: nothing of the old one may remain.
+  // Overwrite the file with a shorter one: no bytes of the old file may remain.
   save(path, small, {{"step", "13"}}, stream);
   check_checkpoint(path, small, {{"step", "13"}});
   CHECK(entries(folder) == 1);

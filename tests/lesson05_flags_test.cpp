@@ -1,4 +1,4 @@
-// Lesson 5: checks of a training program's flags against its data.
+// Lesson 5: a training program checks its flags against its data.
 #include "02_broadcast/random.hpp"
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "05_ddp_training/trainer/training_data.hpp"
@@ -19,12 +19,13 @@ using namespace dist::test;
 
 namespace {
 
-// A training program's flags, read the same way as in its main.
+// A training program's flags, read in the same way as in its main function.
 struct Program {
   TrainingOptions options;
   TrainingData data;
 
-  // What the program prints about these flags before it exits; empty if it accepts them.
+  // The message that the program prints about these flags before it exits; empty if it accepts
+  // them.
   std::string answer(std::vector<std::string> arguments, int ranks) {
     CommandLine command_line("lesson05_test", "a training program");
     options.declare(command_line, /*writes=*/true);
@@ -108,7 +109,7 @@ TEST_CASE("valid flags are accepted, and missing ones get values that fit the da
               .empty());
     CHECK(program.options.layers == Shape{6, 512, 512, 512, 4});
     CHECK(program.options.optimizer.lr == 1e-3);
-    CHECK(program.data.train().size() == 16);  // a fifth is held back
+    CHECK(program.data.train().size() == 16);  // a fifth is held back for testing
     REQUIRE(all_ranks(program.data.test() != nullptr));
     CHECK(program.data.test()->size() == 4);
   }

@@ -1,4 +1,4 @@
-// Lesson 5: with every backend all ranks get the mean of the gradients, with the same bits.
+// Lesson 5: with every backend, all ranks get the mean of the gradients, with identical bits.
 #include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/all_reduce.hpp"
@@ -22,7 +22,8 @@ using namespace dist::test;
 
 namespace {
 
-// Called on all ranks: gathers all lists, which have equal lengths, with MPI's own collective.
+// Gathers every rank's list with MPI's own collective. All ranks must call it with lists of
+// equal length.
 std::vector<Floats> gather(const Floats& mine) {
   Floats all(mine.size() * ranks());
   const int count = mpi_count(mine.size());
@@ -53,7 +54,7 @@ bool same_bits_everywhere(const Floats& mine) {
   return std::ranges::count(all, hash) == world().size();
 }
 
-// Called on all ranks: every way of carrying gradients on `device`.
+// Every way of carrying gradients on `device`. All ranks must call this function.
 struct Carrier {
   std::string name;
   std::unique_ptr<ProcessGroup> group;
@@ -127,7 +128,7 @@ TEST_CASE("after backward all ranks have the same gradients, the mean over the r
         const Floats one_by_one = flat(separate, &Parameter::grad, stream);
         CHECK(largest_error(one_by_one, mean) < 1e-6);
         CHECK(same_bits_everywhere(one_by_one));
-        // Two numbers have only one sum, but the sum of three depends on the order.
+        // The sum of two numbers does not depend on their order, but the sum of three does.
         CHECK(largest_error(in_bucket, one_by_one) <= (ranks() <= 2 ? 0.0 : 1e-6));
       }
     }

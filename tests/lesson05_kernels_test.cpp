@@ -1,4 +1,4 @@
-// Lesson 5: each kernel compared with plain loops in double precision. Every rank draws
+// Lesson 5: each kernel is compared with plain loops in double precision. Every rank draws
 // different numbers, so more ranks mean more cases.
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/model/update_kernels.hpp"
@@ -57,7 +57,7 @@ TEST_CASE("column sums are right for widths near that of a block of columns", "[
     for (const std::size_t columns : {1U, 15U, 16U, 17U, 100U}) {
       CAPTURE(rows, columns);
       const Floats x = noise(rows * columns, columns);
-      const float untouched = -12345.0F;  // follows the sums
+      const float untouched = -12345.0F;  // the number after the sums
       const Floats got = everywhere([&](const Stream& stream) {
         const Tensor sums = upload(stream, Floats(columns + 1, untouched));
         column_sums(stream, rows, columns, upload(stream, x).data(), sums.data());
@@ -111,7 +111,7 @@ TEST_CASE("a sum of squares is right at every size, and finite exactly if all el
 }
 
 TEST_CASE("a kernel reaches every element when one thread must take several", "[gpu]") {
-  // More elements than 4096 blocks of 256 threads.
+  // More elements than 4096 blocks of 256 threads can handle at once.
   const std::size_t count = 2'500'003;
   const Floats before = noise(count, 60);
   const Floats gradient = noise(count, 61);
@@ -131,7 +131,8 @@ TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula", "
   const std::size_t count = 100;
   const Floats before = noise(count, 7);
   Floats gradient = noise(count, 8);
-  // With such small gradients it matters whether eps is beside the root or inside it.
+  // With such small gradients it matters whether eps is added outside or inside the square
+  // root.
   for (std::size_t i = 0; i < count; i += 3) gradient[i] *= 1e-8F;
 
   SECTION("SGD") {

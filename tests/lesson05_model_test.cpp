@@ -30,7 +30,7 @@ Targets random_targets(std::size_t count, std::size_t classes, std::uint64_t see
   return {drawn.begin(), drawn.end()};
 }
 
-// Labels in the device's memory, as a DataLoader provides them.
+// Puts labels into the device's memory, as a DataLoader does.
 Buffer<std::int32_t> upload_targets(const Stream& stream, const Targets& targets) {
   Buffer<std::int32_t> labels(targets.size(), stream.device());
   copy_bytes(stream, labels.data(), targets.data(), labels.size_bytes());
@@ -79,7 +79,7 @@ struct PlainMlp {
     }
   }
 
-  // The input, then each layer's output; the last one contains the logits.
+  // Returns the input and then each layer's output. The last output contains the logits.
   std::vector<Numbers> forward(const Numbers& input) const {
     std::vector<Numbers> all{input};
     const std::size_t rows = input.size() / widths[0];
@@ -140,11 +140,11 @@ TEST_CASE("softmax cross entropy is exact and does not overflow", "[gpu]") {
   Floats logits = noise(rows * classes, 5);
   Targets targets = random_targets(rows, classes, 6);
   for (std::size_t c = 0; c < classes; ++c) {
-    logits[1 * classes + c] += 3000.0F;  // exp of any of these is infinite
-    logits[2 * classes + c] -= 3000.0F;  // ... or zero
+    logits[1 * classes + c] += 3000.0F;  // exp of any of these logits is infinite
+    logits[2 * classes + c] -= 3000.0F;  // exp of any of these is zero
     logits[3 * classes + c] *= 30.0F;
   }
-  logits[4 * classes + 9] = 500.0F;  // confident but wrong, so the loss is large
+  logits[4 * classes + 9] = 500.0F;  // confident but wrong: a large loss
   targets[4] = 0;
   logits[5 * classes + 2] = 500.0F;  // confident and right
   targets[5] = 2;
@@ -203,7 +203,7 @@ TEST_CASE("the cross entropy loss and its gradient match PyTorch's", "[gpu]") {
   CHECK(cases.size() == 3);
   for (const Device device : devices()) {
     const Stream stream(device);
-    CrossEntropyLoss loss;  // one for batches that grow and shrink
+    CrossEntropyLoss loss;  // the same object for batches of all sizes
     for (const nlohmann::json& example : cases) {
       CAPTURE(to_string(device), example.at("seed"));
       const Shape shape{example.at("batch"), example.at("classes")};
@@ -257,8 +257,8 @@ TEST_CASE("an Mlp agrees with plain loops, and its gradients with finite differe
     Mlp model(widths, generator, stream);
     PlainMlp plain(widths, model, stream);
     CrossEntropyLoss loss;
-    // Smaller batches after larger ones, and the reverse: no values of earlier batches may be
-    // left.
+    // Use smaller batches after larger ones, and the reverse: no values of earlier batches may
+    // be left.
     for (const std::size_t rows : {4U, 9U, 2U, 1U, 9U}) {
       CAPTURE(to_string(device), rows);
       const Floats input = noise(rows * widths.front(), 30 + rows);

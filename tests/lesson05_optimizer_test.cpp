@@ -18,7 +18,7 @@ using namespace dist::test;
 
 namespace {
 
-// The papers' formulas, as PyTorch's documentation writes them.
+// The formulas from the papers, as given in PyTorch's documentation.
 class PlainOptimizer {
  public:
   PlainOptimizer(OptimizerOptions options, const Floats& parameters)
@@ -105,7 +105,8 @@ OptimizerOptions options_of(const nlohmann::json& its) {
           .eps = its.value("eps", defaults.eps)};
 }
 
-// Two parameters, one of `split` elements and one of the rest. Each needs its own state.
+// Two parameters: one has `split` elements, and the other has the remaining ones. Each needs
+// its own state.
 std::vector<Parameter> two_parameters(const Tensor& value, const Tensor& grad,
                                       std::size_t split) {
   const std::size_t rest = value.numel() - split;
@@ -197,7 +198,7 @@ TEST_CASE("without weight decay, an infinite parameter does not spoil the optimi
       Floats all = to_host(stream, value);
       for (const Optimizer::State& state : optimizer->state()) {
         const Floats numbers = to_host(stream, state.value);
-        CHECK(numbers[0] == numbers[1]);  // both saw the same gradient
+        CHECK(numbers[0] == numbers[1]);  // both elements saw the same gradient
       }
       all.erase(all.begin() + 1);
       return Floats{std::isinf(all[0]) ? 1.0F : 0.0F};
@@ -232,7 +233,7 @@ TEST_CASE("an optimizer that is given another's state continues with the same bi
       CHECK(to_host(stream, its_value) == to_host(stream, value));
     }
   }
-  // The state has PyTorch's names. SGD without momentum has no state.
+  // The parts of the state have PyTorch's names. SGD without momentum has no state.
   const Stream stream(Device{});
   std::vector<Parameter> parameters{{"0.weight", Tensor({2}, {}), Tensor({2}, {})},
                                     {"0.bias", Tensor({1}, {}), Tensor({1}, {})}};
@@ -259,7 +260,7 @@ TEST_CASE("the learning rate rises linearly, then stays constant") {
   CHECK(rates(warmed_up(0.1, 0), 3) == Numbers{0.1, 0.1, 0.1});
   CHECK(largest_error(rates(warmed_up(0.1, 4), 6), Numbers{0.0, 0.025, 0.05, 0.075, 0.1, 0.1}) <
         1e-15);
-  // It rises from the rate for one rank to the rate for all.
+  // The learning rate rises from the rate for one rank to the rate for all ranks.
   CHECK(rates(linearly_scaled(0.125, 4, 0), 2) == Numbers{0.5, 0.5});
   CHECK(rates(linearly_scaled(0.125, 4, 3), 5) == Numbers{0.125, 0.25, 0.375, 0.5, 0.5});
   CHECK(rates(linearly_scaled(0.1, 1, 5), 7) == Numbers(7, 0.1));

@@ -1,5 +1,5 @@
-// Lesson 5, what makes DDP fast: which gradients travel together, in which order, and the error
-// if a gradient is missing.
+// Lesson 5, what makes DDP fast: which gradients travel together, in which order they do so,
+// and the error if one is missing.
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"
@@ -106,7 +106,7 @@ TEST_CASE("buckets are sent in order, whichever is full first") {
   const std::size_t parameters = model.parameters().size();
   CHECK(reducer.buckets() == parameters);
   for (std::size_t i = 0; i < parameters;
-       ++i) {  // starts with the first layer, against the order of backward
+       ++i) {  // from the first layer on, the reverse of backward's order
     reducer.mark_ready(i, stream);
     CHECK(group.reduced.empty() == (i + 1 < parameters));
   }
@@ -151,7 +151,8 @@ TEST_CASE("any bucket size, with or without a thread, gives the same mean gradie
           ddp.backward(loss.grad(), stream);
         }
         if (wanted.empty()) wanted = flat(model, &Parameter::grad, stream);
-        // Recursive doubling adds each element in the same order, wherever it is in a message.
+        // Recursive doubling adds up every element in the same order, wherever the element is
+        // in a message.
         CHECK(largest_error(flat(model, &Parameter::grad, stream), wanted) == 0.0);
       }
       const CommunicationTimes times = ddp.communication_times(stream);
@@ -262,7 +263,7 @@ TEST_CASE("the communication thread keeps the order and passes exceptions to the
     CHECK(error_of([&] { failing->wait(stream); }) == "the network is gone");
     CHECK(failing->is_completed());
     for (const auto& work : works) work->wait(stream);
-    works.push_back(thread.submit([&] { order.push_back(50); }));  // nobody waits for this one
+    works.push_back(thread.submit([&] { order.push_back(50); }));  // never waited for
   }
   CHECK(order.size() == 51);
   CHECK(std::is_sorted(order.begin(), order.end()));

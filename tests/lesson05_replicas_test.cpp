@@ -1,4 +1,5 @@
-// Lesson 5: replicas train like one process with the whole batch, and are evaluated together.
+// Lesson 5: replicas learn the same as one process with the whole batch, and are evaluated
+// together.
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/advanced/guards/replica_check.hpp"
@@ -28,7 +29,7 @@ TEST_CASE("N ranks with batches of B train the model that one process trains wit
   const Stream stream(Device{});
   const auto group =
       make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::automatic);
-  // Each rank has two whole batches and half a batch per epoch.
+  // Each rank has two full batches and half a batch per epoch.
   const TensorDataset dataset = make_dataset(ranks() * (2 * batch + batch / 2), 300);
   for (const std::string optimizer : {"sgd", "adam"}) {
     const OptimizerOptions options{.name = optimizer};

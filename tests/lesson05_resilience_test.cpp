@@ -46,7 +46,8 @@ void set(const Tensor& tensor, std::size_t index, float value, const Stream& str
   stream.synchronize();
 }
 
-// Takes single steps. Returns the parameter that made the optimizer skip the step, or nothing.
+// Takes single steps. Returns the name of the parameter that made the optimizer skip the step,
+// or "".
 class Asked {
  public:
   Asked(Mlp& model, const Stream& stream)
@@ -140,7 +141,8 @@ TEST_CASE("ten skipped steps in a row end the run") {
   CHECK(optimizer.guards().must_stop());
   CHECK(optimizer.guards().problem() ==
         "10 steps in a row had to be skipped: the gradient of 2.weight is not finite");
-  // The host learns this one step late, so the device must skip what has been queued by then.
+  // The host learns of a skipped step one step late, so the device must skip the step that has
+  // been queued by then.
   fill_gradients(model, stream);
   CHECK(!optimizer.step().empty());
 }
@@ -174,7 +176,7 @@ TEST_CASE("a signal to one rank stops all ranks after the same step") {
     Guards guards(world(), model.parameters(), {.check_replicas = 0, .stop_on_signal = true});
     const int asked = world().size() - 1;
     for (std::size_t step = 1; step <= 3; ++step) {
-      // As in the trainer, the request is sent with the loss.
+      // As in the trainer, the request to stop is sent along with the loss.
       std::array<double, 2> mine{static_cast<double>(world().rank()),
                                  guards.asked_to_stop() ? 1.0 : 0.0};
       std::array<double, 2> all{};
@@ -186,7 +188,7 @@ TEST_CASE("a signal to one rank stops all ranks after the same step") {
       if (step == 2 && world().rank() == asked) std::raise(signal), std::raise(signal);
     }
     CHECK(guards.problem().empty());
-    // Discard the signal, so that the next guards start fresh.
+    // Discard the signal, so that it does not affect the next guards.
     sigset_t pending;
     int taken_back = 0;
     sigemptyset(&pending);
@@ -220,7 +222,7 @@ TEST_CASE("settings that differ between ranks are named with their values") {
         expected(fmt::format("--init: nothing on rank 0, but x on rank {}", last)));
   CHECK(answer({{"--lr", "1"}}, last_rank("abc", "abd")) ==
         expected(fmt::format("training data: abc on rank 0, but abd on rank {}", last)));
-  // The same data may be in different folders.
+  // Ranks may find the same data in different folders.
   CHECK(answer({{"--data", last_rank("/a", "/b")}}, "abc") == "nothing thrown");
 }
 

@@ -210,12 +210,12 @@ TEST_CASE("the number of steps left is right for a new run and for a resumed one
   options.epochs = 3;
   CHECK(options.total_steps(0, 0, 10, 10) == 30);
   CHECK(options.total_steps(14, 1, 6, 10) == 30);
-  CHECK(options.total_steps(14, 1, 12, 20) == 46);  // fewer ranks take more steps
-  CHECK(options.total_steps(30, 3, 10, 10) == 30);  // already complete
+  CHECK(options.total_steps(14, 1, 12, 20) == 46);  // with fewer ranks, more steps are left
+  CHECK(options.total_steps(30, 3, 10, 10) == 30);  // the run is already complete
   options.max_steps = 17;
   CHECK(options.total_steps(0, 0, 10, 10) == 17);
   CHECK(options.total_steps(14, 1, 6, 10) == 17);
-  CHECK(options.total_steps(20, 2, 10, 10) == 20);  // already more than requested
+  CHECK(options.total_steps(20, 2, 10, 10) == 20);  // more steps done than requested
 }
 
 TEST_CASE("the metrics of a resumed run are those of a run that never stopped") {
@@ -229,7 +229,7 @@ TEST_CASE("the metrics of a resumed run are those of a run that never stopped") 
     MetricsFile metrics(path, 2);
     CHECK(content_of(path) == line(0) + line(1));
     metrics.append({{"step", 2}, {"loss", 0.5}});
-    CHECK(content_of(path) == line(0) + line(1) + line(2));  // written at once
+    CHECK(content_of(path) == line(0) + line(1) + line(2));  // each line is written at once
   }
   { MetricsFile metrics(folder / "new.jsonl", 2); }  // the earlier run wrote no metrics
   CHECK(content_of(folder / "new.jsonl").empty());

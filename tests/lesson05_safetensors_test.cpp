@@ -1,4 +1,4 @@
-// Lesson 5, tensors on disk: they are read back bit for bit, and damaged files are rejected.
+// Lesson 5, tensors are read back from disk bit for bit, and damaged files are rejected.
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "tests/support/error_of.hpp"
@@ -43,7 +43,7 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
   return text + header + std::string(data_bytes, '\x01');
 }
 
-// The reader's error for a file. A file without a checksum counts as an error here.
+// The error with which the reader refuses a file. Here, a missing checksum counts as an error.
 std::string refusal(const std::string& path) {
   bool has_checksum = true;
   const std::string error =
@@ -129,10 +129,11 @@ TEST_CASE("a header that lies is refused, whatever it claims") {
   says("{\"a\":", 0, "not JSON");
   says("[1]", 0, "not JSON");
   says("", 0, "not JSON");
-  // 2^32 * 2^32 overflows to 0 in 64 bits; the reader must not accept 0 bytes for it.
+  // 2^32 * 2^32 overflows to 0 in 64 bits; the reader must not accept 0 bytes for such a
+  // tensor.
   write_text(path, file_of(header({tensor("a", "[4294967296,4294967296]", "[0,0]")}), 0));
   CHECK(refusal(path) != "nothing thrown");
-  // Nesting that would overflow the stack, and more names than any model has.
+  // Try nesting that would overflow the stack, and more names than any model has.
   says("{\"a\":" + std::string(100'000, '['), 0, "nests too deeply");
   std::string names;
   for (int i = 0; i < 100'001; ++i) names += fmt::format(",\"t{}\":0", i);
@@ -148,7 +149,7 @@ TEST_CASE("a header that lies is refused, whatever it claims") {
 }
 
 TEST_CASE("the time to read many tensors does not grow with the square of their number") {
-  // This many took minutes when each name was compared with all earlier ones.
+  // Reading this many names used to take minutes, when each was compared with all earlier ones.
   if (world().rank() != 0) return;
   const TemporaryFolder folder;
   std::string header;

@@ -1,4 +1,5 @@
-// Lesson 5, --deterministic: which process plays which virtual ranks, and with which samples.
+// Lesson 5, --deterministic: which virtual ranks each process simulates, and with which
+// samples.
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
 #include "tests/support/lesson04.hpp"
@@ -76,7 +77,7 @@ TEST_CASE("the virtual sampler gives the samples of eight samplers, in the order
             }
             CHECK(as_dealt);
 
-            // Resume in mid-epoch, after any step: the rest of the list remains.
+            // Resume in mid-epoch after any step: exactly the unused part of the list remains.
             for (std::size_t step = 0; step <= steps; ++step) {
               const std::size_t taken = std::min(step * batch * kRanks, sampler.total_size());
               const auto done =

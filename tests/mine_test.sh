@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The trainer made of a reader's exercises: with the reference solutions, with no solutions, and
+# Tests the trainer made of a reader's exercises: with the reference solutions, with none, and
 # with wrong ones, each of which must be named.
 # mine_test.sh SOURCE_DIR BUILD_DIR TREE, where my_trainer_of_test finds the exercises in TREE.
 set -uo pipefail
@@ -10,7 +10,8 @@ declare -A lessons=([ring_shift]=01_send_recv [tree_broadcast]=02_broadcast
   [sync_gradients]=05_ddp_training)
 small="--layers 784,24,10 --max-steps 20 --timeout 3"
 
-# use PART...: pretends that the reader has written these parts, with the reference solutions.
+# use PART...: pretends that the reader has written these parts, by inserting the reference
+# solutions.
 use() {
   local part
   rm -rf "$tree"
@@ -20,7 +21,8 @@ use() {
   done
 }
 
-# expect WHAT STATUS PATTERN RANKS [FLAGS]: builds and runs, and looks for a line of the output.
+# expect WHAT STATUS PATTERN RANKS [FLAGS]: builds and runs the trainer, and checks the exit
+# status and a line of the output.
 expect() {
   local what=$1 status=$2 pattern=$3 ranks=$4 got
   shift 4
@@ -38,8 +40,8 @@ expect() {
   fi
 }
 
-# wrong PART OLD NEW STATUS PATTERN RANKS: replaces OLD in the reference by NEW, which must be
-# found.
+# wrong PART OLD NEW STATUS PATTERN RANKS: replaces OLD in the reference solution with NEW, and
+# expects the mistake to be found.
 wrong() {
   local part=$1 file text
   use "${!lessons[@]}"
@@ -53,7 +55,7 @@ wrong() {
 use
 expect "nothing written: all parts are ours" 0 '^ours: sync_gradients$' 2
 use ring_shift tree_broadcast ring_all_reduce
-# Several exercises may define helpers of the same name.
+# Several exercises may define helpers with the same name.
 for file in "$tree"/*/exercise/*.hpp; do
   echo 'namespace dist::exercise { inline int helper() { return 1; } }' >>"$file"
 done
@@ -94,6 +96,7 @@ wrong my_indices 'place += ranks' 'place += 1' 1 'WRONG: my_indices; ./learn che
 wrong sync_gradients 'ReduceOp::avg' 'ReduceOp::sum' 1 'WRONG: sync_gradients; ./learn check 5' 2
 wrong sync_gradients 'from : gradients' 'from : std::vector(gradients.rbegin(), gradients.rend())' 1 'WRONG: sync_gradients' 2
 wrong sync_gradients 'std::copy(next, end, to.begin());' 'throw Error("oops");' 1 'your sync_gradients: oops' 2
-# These numbers are right, but ring_shift is not used, so it must not count as the reader's part.
+# These numbers are right, but ring_shift is never called, so it must not count as the reader's
+# part.
 wrong ring_all_reduce 'send_recv<float>(' 'dist::send_recv<float>(' 1 'WRONG: ring_shift never ran' 2
 exit $failed

@@ -1,7 +1,7 @@
 // NCCL in every lesson, on 1 to 4 ranks with a GPU each, and in the emulated build.
 //
 // The host does not wait between two queued operations unless the test is about that. Streams
-// and events must order them, or the numbers are wrong.
+// and events must order the operations, or else the numbers are wrong.
 #include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -41,7 +41,8 @@ void upload(const Stream& stream, const Tensor& tensor, const std::vector<float>
   copy_bytes(stream, tensor.data(), numbers.data(), tensor.size_bytes());
 }
 
-// The content of `tensor` when `stream` is done. The wait is limited, so a hang fails the test.
+// The content of `tensor` once `stream` has finished. The wait is limited, so a hang makes the
+// test fail.
 std::vector<float> result(NcclCommunicator& nccl, const Stream& stream, const Tensor& tensor) {
   nccl.synchronize(stream);
   return to_host(stream, tensor);
@@ -114,8 +115,9 @@ TEST_CASE("an all-reduce on a second stream sums, averages and finds the maximum
 
 TEST_CASE("a process group orders kernels and all-reduces without waiting on the host",
           "[nccl][gpu]") {
-  // Repeats p = p - lr * mean over ranks of g. Everything is queued at once, so a missing wait
-  // for an event, on either side, would let a kernel or an all-reduce run too early.
+  // Repeats p = p - lr * (the mean of g over the ranks). All operations are queued at once, so
+  // a missing wait for an event, on either side, would let a kernel or an all-reduce run too
+  // early.
   const Stream compute(my_gpu());
   NcclProcessGroup group(world(), my_gpu());
   constexpr std::size_t kCount = 1003;
@@ -139,7 +141,8 @@ TEST_CASE("a process group orders kernels and all-reduces without waiting on the
 }
 
 TEST_CASE("two all-reduces in flight keep their order on every rank", "[nccl][gpu]") {
-  // They have the same size, so swapping them on one rank would add numbers of two tensors.
+  // The tensors have the same size, so swapping them on one rank would add up numbers from
+  // different tensors.
   const Stream compute(my_gpu());
   NcclProcessGroup group(world(), my_gpu());
   constexpr std::size_t kCount = 500;
@@ -181,7 +184,7 @@ TEST_CASE("a rank that never joins is reported within the time limit, on every r
     }
     return std::string("no error");
   };
-  // The last rank joins after the others have given up, and finds nobody.
+  // The last rank joins after the others have given up, and finds no other rank.
   const bool late = world().rank() == world().size() - 1;
   std::string report;
   if (!late) report = report_of_all_reduce();

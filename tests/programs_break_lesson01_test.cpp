@@ -128,7 +128,7 @@ TEST_CASE("print-order: because of the ranks' buffers, lines are out of order", 
     CHECK(rows[1]["flushed"] == true);
     CHECK(rows[1]["out_of_place"] == 0);
   }
-  // What a reader sees: every rank has printed its own line, in any order.
+  // A reader sees that every rank has printed its own line, in any order.
   const CommandResult plain = broken(4, kSendRecv, "print-order");
   for (const std::string line : {"line 0 by rank 0", "line 1 by rank 1", "line 3 by rank 3"}) {
     CHECK(plain.says(line));
@@ -146,7 +146,7 @@ TEST_CASE("no-group: ungrouped sends wait in a cycle, or there is no NCCL", "[br
     }
     CHECK(result.status == 86);
     CHECK(result.says("send and receive in a group: right numbers"));
-    CHECK(result.says("NCCL's"));       // its stream or its call
+    CHECK(result.says("NCCL's"));       // the report names NCCL's stream or call
     if (!DIST_CUDA_EMULATED) continue;  // the watch cannot see inside real NCCL
     CHECK(result.says("of ncclSend #1"));
     CHECK(result.says(ranks == 2 ? "cycle 0 -> 1 -> 0" : "cycle 0 -> 1 -> 2 -> 0"));

@@ -62,7 +62,7 @@ TEST_CASE("root-disagree: the error appears only in the next call, which is corr
     }
     const auto error = rows.back()["error_at_bias"].get<std::string>();
     INFO(error);
-    CHECK(error.find("runcate") != std::string::npos);  // each MPI has its own wording
+    CHECK(error.find("runcate") != std::string::npos);  // MPI libraries word this differently
   }
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("no-broadcast: the spread stays, and the losses fall, but not far enou
         CHECK(std::abs(row["spread_after"].get<double>() - before) < 1e-5);
         CHECK(row["update_difference"] == 0);
         CHECK(row["last_loss"] < row["first_loss"]);
-        // With the broadcast the same run finds the true model.
+        // With the broadcast, the same run finds the true model.
         CHECK(row["last_loss_with_broadcast"] < 1e-6);
         CHECK(row["spread_with_broadcast"] == 0);
       }

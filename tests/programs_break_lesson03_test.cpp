@@ -1,4 +1,4 @@
-// Lesson 3's experiments: every promised symptom appears, with its numbers.
+// Lesson 3's experiments: every promised symptom appears, with the promised numbers.
 #include "tests/support/broken_run.hpp"
 
 #include <cmath>

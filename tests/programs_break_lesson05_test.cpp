@@ -144,7 +144,7 @@ TEST_CASE("no-wait: the late bucket is used before it is reduced", "[break]") {
              "parted after step 1, first in 0.weight of ranks 0, 1, 2, 3");
 }
 
-// No time is asserted: the program's verdict must follow from its own numbers.
+// No times are checked: the program's verdict must follow from its own measurements.
 TEST_CASE("tiny-model: predicts, then measures, and judges by the measurement", "[break]") {
   for (const int ranks : {2, 4}) {
     const CommandResult result = broken(ranks, kTrainer, "tiny-model", "--json");
@@ -169,8 +169,8 @@ TEST_CASE("memory: a rank's bytes do not depend on the number of ranks", "[break
     CHECK(rows.front()["ranks"] == 1);
     CHECK(rows.back()["ranks"] == ranks);
     for (const json& row : rows) {
-      // 784 x 128 + 128 + 128 x 10 + 10 numbers, their gradients, and Adam's two; activations
-      // and their gradients of 56 rows.
+      // 784 x 128 + 128 + 128 x 10 + 10 parameters, and for each of them a gradient and Adam's
+      // two numbers; also the activations of 56 rows and their gradients.
       CHECK(row["bytes_per_rank"] == 4 * (4 * 101770 + 2 * 56 * 138));
       CHECK(number(row, "bytes_of_all") ==
             number(row, "ranks") * number(row, "bytes_per_rank"));

@@ -18,8 +18,8 @@ namespace {
 
 using namespace dist::test;
 
-// What must not depend on the number of ranks: every row of --json, but of the last row only
-// the steps, the parameters and the accuracy.
+// The output that must not depend on the number of ranks: the rows of --json, except that only
+// the steps, the parameters and the accuracy of the last row count.
 struct Run {
   std::vector<std::string> steps;
   std::string final;
@@ -52,9 +52,9 @@ const std::string kJob =
 }  // namespace
 
 TEST_CASE("--deterministic: one trajectory on 1, 2, 4 and 8 ranks", "[lesson05]") {
-  // 1003 samples are 126 (padded) or 125 for each virtual rank. In batches of 40 = 8 x 5 the
-  // last step of a padded epoch has one row for each. In batches of 24 = 8 x 3 the last step
-  // with --drop-last has two.
+  // Of 1003 samples, each virtual rank gets 126 (padded) or 125. With batches of 40 = 8 x 5,
+  // the last step of a padded epoch has one row for each virtual rank. With batches of 24 = 8 x
+  // 3 and --drop-last, the last step has two rows for each.
   const std::map<std::string, std::size_t> jobs{
       {"--global-batch 40", 2 * 26},
       {"--global-batch 40 --drop-last", 2 * 25},
@@ -72,7 +72,7 @@ TEST_CASE("--deterministic: one trajectory on 1, 2, 4 and 8 ranks", "[lesson05]"
       INFO(ranks << " ranks");
       CHECK(run(ranks, all) == alone);
     }
-    // This shows that the checks above can fail: without the flag the bits differ.
+    // Without the flag the bits differ, which shows that the checks above can fail.
     if (flags == "--global-batch 40") {
       CHECK(run(1, kJob + flags) != run(4, kJob + flags));
     }
@@ -97,8 +97,8 @@ TEST_CASE("--deterministic: a run stopped on 4 ranks continues bit for bit on an
 }
 
 TEST_CASE("lesson 5's README shows what --deterministic is for", "[lesson05]") {
-  // On the digits, with large matrix products, the last bits depend on the processor. After 31
-  // steps of Adam they can change the loss by a thousandth.
+  // When training on the digits, with large matrix products, the last bits depend on the
+  // processor. After 31 steps of Adam, those bits can change the loss by a thousandth.
   const std::string readme = content_of(SOURCE_DIR "/05_ddp_training/advanced/determinism.md");
   const std::string before = "mpirun -np $n build/bin/ddp_training --json ";
   const std::size_t begin = readme.find(before) + before.size();
@@ -133,15 +133,15 @@ TEST_CASE("lesson 5's README shows what --deterministic is for", "[lesson05]") {
 
 TEST_CASE("--deterministic is data parallelism on 8 ranks, on any number of processes",
           "[lesson05]") {
-  // --batch-size counts per process, so 8 on 8 ranks is 64 on one. --scale-lr scales for 8
-  // ranks.
+  // --batch-size counts per process, so 8 on each of 8 ranks corresponds to 64 on one.
+  // --scale-lr scales the rate for 8 ranks.
   const std::string scaled = kJob + "--max-steps 10 --deterministic --scale-lr ";
   const Training one = trained(mpirun(1, "ddp_training", "--json --batch-size 64 " + scaled));
   const Training four = trained(mpirun(4, "ddp_training", "--json --batch-size 16 " + scaled));
   CHECK(one.rates == std::vector<double>(10, 0.008));
   CHECK(four.rates == one.rates);
   CHECK(four.losses == one.losses);
-  // Batches and numbers are those of ordinary data parallelism on 8 ranks.
+  // The batches and the results are those of ordinary data parallelism on 8 ranks.
   const std::string flags = kJob + "--json --global-batch 40 --optimizer sgd --lr 0.1 ";
   const Training usual = trained(mpirun(8, "ddp_training", flags));
   const Training fixed = trained(mpirun(2, "ddp_training", flags + "--deterministic"));

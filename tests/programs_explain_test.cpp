@@ -23,10 +23,10 @@ std::vector<json> rows_of(const CommandResult& result, const std::string& part) 
   return found;
 }
 
-// The numbers by hand: the hidden layer passes x on unless it is negative, and the second layer
-// turns it into (2 x_0, x_1). So x = (s, 2 s) gives logits (2 s, 2 s), softmax (1/2, 1/2) and
-// loss ln 2. The gradient of the loss is softmax minus one-hot, divided by the batch size of
-// two: -1/4 at the label, else 1/4.
+// To work the numbers out by hand: the hidden layer passes x on unless it is negative, and the
+// second layer turns it into (2 x_0, x_1). So x = (s, 2 s) gives logits (2 s, 2 s), softmax
+// (1/2, 1/2) and loss ln 2. The gradient of the loss is softmax minus one-hot, divided by the
+// batch size of two: -1/4 at the label, 1/4 elsewhere.
 //
 //   rank  sample  x        label  dloss/dlogits   dloss/dhidden = (2 g_0, g_1)
 //   0     0       ( 1  2)  1      ( 1/4 -1/4)     ( 1/2 -1/4)
@@ -35,7 +35,7 @@ std::vector<json> rows_of(const CommandResult& result, const std::string& part) 
 //   1     2       ( 3  6)  0      (-1/4  1/4)     (-1/2  1/4)
 //
 // The gradient of a bias is the sum of its column. The gradient of a weight is the sum of the
-// products with its input.
+// products of its column and its input.
 const std::vector<std::vector<std::size_t>> kSamples{{0, 3}, {1, 2}};
 const std::vector<Numbers> kInputs{{1, 2, -1, -2}, {2, 4, 3, 6}};
 const std::vector<Numbers> kLogits{{2, 2, 0, 0}, {4, 4, 6, 6}};
@@ -54,7 +54,8 @@ const json kEnd{{"0.weight", {1.5, 1, -.25, .5}},
                 {"2.weight", {2.25, .5, -.25, .5}},
                 {"2.bias", {.125, -.125}}};
 
-// The gradients as backward finishes them: each layer's bias, then its weight.
+// The gradients in the order in which backward finishes them: each layer's bias, then its
+// weight.
 Numbers bucket(const std::vector<Numbers>& gradients, std::size_t number) {
   Numbers joined = gradients[2 * number];
   const Numbers& weight = gradients[2 * number + 1];

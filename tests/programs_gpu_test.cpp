@@ -1,5 +1,5 @@
-// Training on a GPU, compared with PyTorch, with itself and with the CPU. Skipped without a
-// GPU; the emulated build runs it on emulated ones.
+// Training on a GPU, compared with PyTorch, with itself and with the CPU. The tests are skipped
+// without a GPU; the emulated build runs them on emulated GPUs.
 #include "common/check.hpp"
 #include "common/device.hpp"
 #include "tests/support/catch.hpp"
@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-// If there is no GPU, prints why; ctest looks for "skipped: ".
+// If there is no GPU, prints "skipped: ", which CTest looks for, and the reason.
 bool has_gpu() {
   try {
     dist::choose_device("cuda", 0);
@@ -89,8 +89,8 @@ TEST_CASE("two ranks with NCCL on one GPU are refused unless NCCL allows it", "[
   CHECK(refused.out.empty());
   const CommandResult automatic = mpirun_on_one_gpu(2, "--device cuda " + kJob);
   CHECK(trained(automatic).final["backend"] == "ours");
-  // NCCL 2.30 allows this if the environment asks for it. With an older real library the
-  // refusal must name that version.
+  // NCCL 2.30 lets ranks share a GPU if the environment asks for it. With an older real
+  // library, the refusal must name version 2.30.
   const CommandResult asked = run_command(
       "EMULATED_GPUS=1 EMULATED_NCCL=23000 CUDA_VISIBLE_DEVICES=0 "
       "NCCL_MULTI_RANK_GPU_ENABLE=1 timeout 120 " MPIEXEC " -np 2 " PROGRAM_DIR
@@ -107,7 +107,7 @@ TEST_CASE("two ranks with NCCL on one GPU are refused unless NCCL allows it", "[
 TEST_CASE("if a batch does not fit on the GPU, the error gives requested and free memory",
           "[gpu]") {
   if (!has_gpu()) return;
-  // The first layer's output alone would take 400 GB.
+  // The output of the first layer alone would take 400 GB.
   const CommandResult result =
       mpirun_on_one_gpu(1,
                         "--device cuda --dataset synthetic --samples 100000 --classes 4 "
@@ -119,7 +119,7 @@ TEST_CASE("if a batch does not fit on the GPU, the error gives requested and fre
 }
 
 TEST_CASE("a missing GPU or an old driver is reported in one sentence", "[gpu]") {
-  if (!DIST_CUDA_EMULATED) return;  // a real driver's version is fixed
+  if (!DIST_CUDA_EMULATED) return;  // a real driver's version cannot be changed
   const std::string program =
       " timeout 60 " MPIEXEC " -np 2 " PROGRAM_DIR "/ddp_training --max-steps 1 --device ";
   const CommandResult none = run_command("EMULATED_GPUS=0" + program + "cuda");

@@ -1,4 +1,4 @@
-// Tests what all programs share, and the test runner itself.
+// Tests the features that all programs share, and the test runner itself.
 #include "tests/support/program_checks.hpp"
 
 #include <string>

@@ -59,7 +59,7 @@ TEST_CASE("ping-pong prints one row per size, then the fit, which it saves", "[l
   CHECK(fit["act"] == "fit");
   const json kept = json::parse(content_of(folder / ".learn/alpha-beta.json"));
   for (const char* key : {"alpha_us", "beta_ns_per_byte", "r2"}) {
-    // --json prints nine digits; the file has full precision.
+    // --json prints nine digits, whereas the file has full precision.
     const double in_full = kept[key].get<double>();
     CHECK(std::abs(fit[key].get<double>() - in_full) <= 1e-8 * std::abs(in_full));
   }

@@ -59,12 +59,13 @@ TEST_CASE("broadcast predicts times from lesson 1's fit, and makes no prediction
   CHECK(rows["pipeline"]["rounds"] == 3 + 3 - 2);
   CHECK(near(rows["pipeline"]["predicted_us"], 4 * (10 + 21.888)));
   CHECK(rows["scatter-all-gather"]["rounds"] == 2 + 2);
-  // One chunk to rank 2, one to rank 1, and two steps of the ring, with 21,846 bytes each.
+  // The root sends one chunk to rank 2 and one to rank 1, and two steps of the ring follow.
+  // Each message has 21,846 bytes.
   CHECK(near(rows["scatter-all-gather"]["predicted_us"], 4 * (10 + 21.846)));
   CHECK(rows["mpi"]["predicted_us"].is_null());
   CHECK(rows["mpi"]["rounds"].is_null());
 
-  // The text shows the error beside the time.
+  // The text output shows the error next to the time.
   const CommandResult text = mpirun_in(folder, 4, "broadcast", "--device cpu");
   CHECK(text.says(
       "alpha 10.00 us, beta 1.0000 ns per byte, from lesson 1's ping-pong on 3 ranks"));

@@ -112,11 +112,11 @@ TEST_CASE("if only one end of a sweep is given, the other one adapts to it", "[l
   const std::string run = "--algorithm ring --iterations 1 --json ";
   CHECK(sizes(mpirun(2, "all_reduce", run + "--min-bytes 33554432")) == Sizes{33'554'432});
   CHECK(sizes(mpirun(2, "all_reduce", run + "--max-bytes 16")) == Sizes{16});
-  // The forecast goes to 1 GiB by default.
+  // By default, the forecast goes up to 1 GiB.
   const CommandResult forecast = run_command(
       "timeout 60 " PROGRAM_DIR "/all_reduce --simulate 8 --json --min-bytes 268435456");
   CHECK(sizes(forecast) == Sizes{268'435'456, 1'073'741'824});
-  // On one host two-level would be the ring, so there is no crossover.
+  // On one host, two-level would be the same as the ring, so there is no crossover.
   CHECK_FALSE(forecast.says("two-level"));
   CHECK_FALSE(forecast.says("crossover"));
 }

@@ -1,5 +1,5 @@
-// Lesson 5's programs: they learn the same as PyTorch, as one process and with every backend,
-// and write the right files.
+// Lesson 5's programs: with every backend they learn the same as PyTorch and as a single
+// process, and they write the right files.
 #include "tests/support/program_checks.hpp"
 #include "tests/support/training_run.hpp"
 
@@ -88,8 +88,8 @@ TEST_CASE("each row contains the learning rate of its step", "[lesson05]") {
   CHECK(trained(run_command(PROGRAM_DIR "/single_process " + warm)).rates == from_zero);
   CHECK(trained({0, content_of(folder / "steps.jsonl"), ""}).rates == from_zero);
 
-  // The row shows the rate that the step used: with rate 0 the loss of the whole set stays the
-  // same.
+  // Each row shows the rate that its step used: where the rate is 0, the loss over the whole
+  // set stays the same.
   const std::string whole =
       "--json --dataset synthetic --samples 16 --layers 6,5,3 --classes 3 --batch-size 16 "
       "--max-steps 3 --warmup-steps 2 --lr 0.1 --optimizer sgd --no-shuffle";
@@ -132,8 +132,8 @@ TEST_CASE("training on MNIST's own files reaches 94 % in 10 epochs", "[lesson05]
 
 TEST_CASE("accuracy is that of the whole test set, whatever the number of ranks",
           "[lesson05]") {
-  // Only if every sample is tested exactly once are the fractions equal for any number of
-  // ranks. With lr 0 the model is the same in all runs.
+  // The accuracies are equal for every number of ranks only if each sample is tested exactly
+  // once. With --lr 0 the model is the same in all runs.
   std::set<double> accuracies;
   for (const int ranks : {1, 3, 7}) {
     accuracies.insert(trained(mpirun(ranks, "ddp_training", "--json --max-steps 1 --lr 0"))
@@ -161,7 +161,8 @@ TEST_CASE("checkpoint and metrics are written by rank 0 alone", "[lesson05]") {
 }
 
 TEST_CASE("what a step sends is counted and shown next to the minimum", "[lesson05]") {
-  // One bucket has 111 numbers, 444 bytes. A ring of 3 ranks sends 2 (3 - 1) chunks of 37.
+  // The only bucket has 111 numbers, or 444 bytes. In a ring of 3 ranks, each sends 2 (3 - 1)
+  // chunks of 37.
   const std::string flags =
       "--json --device cpu --dataset synthetic --samples 96 --layers 8,9,3 --classes 3 "
       "--batch-size 8 --max-steps 2 ";
@@ -172,6 +173,6 @@ TEST_CASE("what a step sends is counted and shown next to the minimum", "[lesson
   CHECK(ring["bytes_sent_per_step"] == 592);
   CHECK(ring["least_bytes_per_step"] == 592);
   CHECK(final("--algorithm ring --overlap")["bytes_sent_per_step"] == 592);
-  CHECK(final("--algorithm naive")["bytes_sent_per_step"] == 2 * 444);  // rank 0 to two others
+  CHECK(final("--algorithm naive")["bytes_sent_per_step"] == 2 * 444);  // rank 0 to ranks 1, 2
   CHECK(final("--backend mpi")["bytes_sent_per_step"].is_null());
 }

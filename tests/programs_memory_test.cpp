@@ -16,7 +16,7 @@ json memory_of(const CommandResult& result) {
   return trained(result).final["memory"];
 }
 
-// A sanitizer uses much memory itself.
+// A sanitizer itself uses much memory.
 constexpr bool kSanitized =
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     true;
@@ -67,8 +67,8 @@ TEST_CASE("the kernel counts only slightly more memory than the program does", "
     const auto before = memory["before_model_bytes"].get<std::size_t>();
     CHECK(before > kMiB);
     CHECK(peak >= counted);
-    // The rest is batches, the matrix library, and what MPI adds while it runs. One more copy
-    // of the gradients would be 22 MiB.
+    // The remaining memory is for batches, the matrix library, and what MPI allocates while it
+    // runs. One more copy of the gradients would take 22 MiB.
     if (!kSanitized) CHECK(peak <= before + counted + 18 * kMiB);
   }
 }

@@ -1,6 +1,6 @@
 // Compares ddp_training with PyTorch DDP: lesson 5's pytorch_twin.py, and
-// bench/peers/pytorch_ddp.py on jobs that no golden file has. Skipped without PyTorch; $PYTHON
-// says which Python has it.
+// bench/peers/pytorch_ddp.py on jobs that no golden file covers. The tests are skipped without
+// PyTorch; $PYTHON names the Python that has it.
 #include "tests/support/catch.hpp"
 #include "tests/support/training_run.hpp"
 
@@ -15,7 +15,8 @@ using namespace dist::test;
 
 namespace {
 
-// A Python that has PyTorch with Gloo, or "" after saying that the test is skipped.
+// Returns a Python that has PyTorch with Gloo, or else prints that the test is skipped and
+// returns "".
 std::string python_with_torch() {
   const char* chosen = std::getenv("PYTHON");
   for (const std::string python :
@@ -33,9 +34,9 @@ struct Job {
   std::string flags;
 };
 
-// These cover what no golden run has: Nesterov, dampening, L2 in Adam, betas and eps, a
+// These jobs cover what no golden run does: Nesterov, dampening, L2 in Adam, betas and eps, a
 // learning rate that changes, one batch divided among the ranks, ranks whose only batch is
-// short, samples that are repeated more than once, and several hidden layers.
+// short, samples that are repeated several times, and several hidden layers.
 const std::vector<Job> kJobs = {
     {2,
      "--seed 5 --samples 150 --layers 20,33,17,5 --classes 5 --batch-size 9 --epochs 3 "
@@ -57,9 +58,9 @@ const std::vector<Job> kJobs = {
      "--optimizer adamw"},
 };
 
-// Compares the first epoch within 1e-5. Rounding differences grow from step to step, as this
-// network, Adam and random labels amplify them, so later losses only have to follow the same
-// curve. They were up to 0.002 apart; without set_epoch they are 0.06 apart.
+// Compares the losses of the first epoch to within 1e-5. Rounding differences grow from step to
+// step, because this network, Adam and the random labels amplify them, so later losses only
+// have to follow the same curve. They were up to 0.002 apart, or 0.06 without set_epoch.
 void check_twins(const std::vector<double>& ours, const std::vector<double>& theirs) {
   REQUIRE(ours.size() == theirs.size());
   for (std::size_t i = 0; i < ours.size(); ++i) {
@@ -85,7 +86,7 @@ TEST_CASE("pytorch_twin.py and our programs print the same losses", "[pytorch]")
                           " --nproc_per_node 2 " + twin + " --checkpoint " + file));
   const Training ours = trained(mpirun(2, "ddp_training", flags));
   check_twins(ours.losses, two.losses);
-  // The checkpoint names the parameters as ours does, without "module.".
+  // PyTorch's checkpoint uses the same parameter names as ours, without "module.".
   const CommandResult names =
       run_command(python + " -c 'import sys, json, torch; " +
                   "print(json.dumps(list(torch.load(sys.argv[1]))))' " + file);

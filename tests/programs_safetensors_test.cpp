@@ -1,5 +1,5 @@
 // PyTorch loads our checkpoint, and we load PyTorch's file, both with the safetensors package.
-// Skipped if it is not installed; $PYTHON names the Python that has it.
+// The tests are skipped if it is not installed; $PYTHON names the Python that has it.
 #include "tests/support/catch.hpp"
 #include "tests/support/training_run.hpp"
 
@@ -13,8 +13,8 @@ using nlohmann::json;
 
 namespace {
 
-// Loads argv[1] into its model, prints what strict loading would reject and the hash of every
-// parameter, then doubles the parameters and saves them as argv[2].
+// Loads argv[1] into a PyTorch model, prints what strict loading would reject and the hash of
+// every parameter, and then doubles the parameters and saves them as argv[2].
 const char* const kScript = R"(
 import hashlib, json, sys, torch
 from safetensors.torch import load_file, save_file

@@ -1,7 +1,8 @@
-// The quizzes of the lessons: their form, and whether commands print what the answers say.
+// Checks the form of the lessons' quizzes, and that the commands print what the answers say.
 //
-// After an answer comes `<!-- shown by: COMMAND => REGEX -->`: COMMAND as a reader types it,
-// and REGEX (ECMAScript), which its output must match. docs/beyond.md does the same.
+// Each answer is followed by `<!-- shown by: COMMAND => REGEX -->`: COMMAND is what a reader
+// types, and REGEX (ECMAScript) is what its output must match. docs/beyond.md has such lines
+// too.
 #include "tests/support/quiz.hpp"
 
 #include "tests/support/catch.hpp"
@@ -35,7 +36,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-// A Python that has `module`, or "". find_spec is cheaper than an import.
+// Returns a Python that has `module`, or "". Calling find_spec is cheaper than importing the
+// module.
 std::string python_with(const std::string& module) {
   const char* chosen = std::getenv("PYTHON");
   for (const std::string python :
@@ -48,8 +50,8 @@ std::string python_with(const std::string& module) {
   return "";
 }
 
-// The command as this build runs it: on the CPU, even if there is a GPU, so that every message
-// goes through MPI. Empty if the Python that it needs is not installed.
+// The command as run with this build: on the CPU, even if there is a GPU, so that every message
+// goes through MPI. Empty if the command needs a Python that is not installed.
 std::string runnable(std::string command) {
   command = std::regex_replace(command, std::regex("build/bin/"), PROGRAM_DIR "/");
   command = std::regex_replace(command, std::regex("mpirun -"), MPIEXEC " -");
@@ -63,7 +65,8 @@ std::string runnable(std::string command) {
   return command;
 }
 
-// Runs in an empty folder. A command may contain quotes, so it is written to a file.
+// Runs the command in an empty folder. Writes it to a file first, because it may contain
+// quotes.
 CommandResult run_as_typed(const std::string& command) {
   const TemporaryFolder script;
   const TemporaryFolder empty;
@@ -151,7 +154,7 @@ TEST_CASE("each fault in a quiz is found", "[form]") {
   const std::string folder = SOURCE_DIR "/03_all_reduce";
   const std::string sound = readme_of("03_all_reduce");
   REQUIRE(quiz_faults(sound, folder).empty());
-  // In lesson 3's first question the answer is b, and the command prints 112352.
+  // The answer to lesson 3's first question is b, and its command prints 112352.
   struct Damage {
     std::string from, to, fault;
   };

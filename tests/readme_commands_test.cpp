@@ -1,16 +1,16 @@
-// The READMEs' commands run, and print what the READMEs show.
+// Checks that the READMEs' commands run and print what the READMEs show.
 //
-//   A block whose first line is a command is run. The next block is its output, compared line
-//   by line. Numbers are compared exactly, unless their line, or their table's heading, names a
-//   unit of time. "..." matches lines that are left out. A hang must end with 86, a refusal
-//   with 2, everything else with 0. A mark, an HTML comment before the fence, declares an
-//   exception: <!-- not run: needs a GPU -->. A block that is neither run nor marked is an
-//   error.
+//   A block whose first line is a command is run. The block after it shows its output, which is
+//   compared line by line. Numbers must match exactly, unless their line or their table's
+//   heading names a unit of time. "..." stands for omitted lines. A hang must end with status
+//   86, a refusal with 2, any other run with 0. A mark (an HTML comment before the fence)
+//   declares an exception: <!-- not run: needs a GPU -->. A block that is neither run nor
+//   marked is an error.
 //
 // CONTRIBUTING.md, "READMEs", lists all rules and marks. same_output.hpp does the comparison.
 //
 // The commands of a README run one after the other in a folder that looks like the root of the
-// repository, with the variables of the box in docs/running.md, on the CPU.
+// repository, on the CPU, with the variables from the box in docs/running.md.
 #include "tests/support/catch.hpp"
 #include "tests/support/readme_blocks.hpp"
 #include "tests/support/run_command.hpp"
@@ -44,8 +44,8 @@ bool is_quote(const Block& block) {
   return block.language == "cpp" || block.language == "diff";
 }
 
-// A folder that looks like the repository, but has its own .learn/ and keeps what commands
-// write.
+// A folder that looks like the repository, but has its own .learn/ and receives the files that
+// commands write.
 class Workplace {
  public:
   Workplace() {
@@ -65,7 +65,7 @@ class Workplace {
     }
   }
 
-  // Both streams are combined, as a reader sees them.
+  // Both output streams are combined, as in a reader's terminal.
   CommandResult run(const std::string& commands, const std::string& shell = "bash -e") const {
     std::ofstream(scripts_ / "commands") << commands;
     std::ofstream(scripts_ / "script") << script_ << "exec timeout 900 " << shell << " "
@@ -119,7 +119,7 @@ class Readme {
   }
 
  private:
-  // The next block, if it shows what block `i` prints and no heading is between them.
+  // The next block, if it shows what block `i` prints and there is no heading between them.
   const Block* output_of(std::size_t i) const {
     if (i + 1 == blocks_.size()) return nullptr;
     const Block& next = blocks_[i + 1];
@@ -179,7 +179,7 @@ class Readme {
 
 }  // namespace
 
-// One test case per README, so that you can select one by its name.
+// Each README has its own test case, so that you can select it by name.
 TEST_CASE("README.md", "[readme]") {
   Readme("README.md").check();
 }

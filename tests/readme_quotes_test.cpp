@@ -1,5 +1,5 @@
-// Code that the READMEs quote must be in the file and function that the quote names, and links
-// must have a target. The rules are in CONTRIBUTING.md, "READMEs".
+// Code quoted in the READMEs must be in the file and function that the quote names, and the
+// target of every link must exist. The rules are in CONTRIBUTING.md, "READMEs".
 #include "tests/support/catch.hpp"
 #include "tests/support/readme_blocks.hpp"
 #include "tests/support/run_command.hpp"
@@ -19,10 +19,11 @@ using namespace dist::test;
 
 namespace {
 
-// "// FILE, FUNCTION" or "// FILE, FUNCTION: words"; FILE from the root of the repository.
+// "// FILE, FUNCTION" or "// FILE, FUNCTION: words", where FILE is relative to the repository
+// root.
 const std::regex kOrigin(R"(\s*// ([\w/.]+\.[ch]pp), ([\w:~]+?)(: .*)?)");
 
-// The code after an origin, cut into pieces where a line "// ..." leaves something out.
+// The code after an origin, cut into pieces wherever a line "// ..." marks an omission.
 struct Quote {
   std::string place, file, function;
   std::vector<std::vector<std::string>> pieces;
@@ -46,7 +47,7 @@ std::vector<Quote> quotes_of(const Block& block) {
   return quotes;
 }
 
-// Whether `body` contains the pieces, each as consecutive lines.
+// Whether `body` contains all pieces, each as a run of consecutive lines.
 bool stands_in(const std::vector<std::string>& body, const Quote& quote) {
   std::size_t from = 0;
   for (const std::vector<std::string>& piece : quote.pieces) {
@@ -83,7 +84,7 @@ TEST_CASE("the code that the READMEs quote is in the function that they name", "
   CHECK(count >= 10);
 }
 
-// The prose names `diff ONE OTHER`. A line with - must be only in ONE, a line with + only in
+// The prose names `diff ONE OTHER`. Lines with - must occur only in ONE, lines with + only in
 // OTHER.
 TEST_CASE("the diffs that the READMEs quote match the files", "[readme]") {
   static const std::regex command(R"(`diff ([\w/.]+) ([\w/.]+)`)");
@@ -124,7 +125,7 @@ TEST_CASE("the READMEs' links lead to existing files, which contain what the lin
       const std::string path = folder / (*found)[2].str();
       INFO(name << ": " << found->str());
       CHECK(std::filesystem::exists(path));
-      if (text.ends_with("pp")) CHECK(path.ends_with(text));  // the file that it names
+      if (text.ends_with("pp")) CHECK(path.ends_with(text));  // the text is the end of the path
       if ((*found)[4].matched) {
         CHECK(content_of(path).find((*found)[4].str()) != std::string::npos);
       }
@@ -136,7 +137,7 @@ TEST_CASE("the READMEs' links lead to existing files, which contain what the lin
 TEST_CASE("the cheat sheet names existing flags, our exit statuses and existing sections",
           "[readme]") {
   const std::string sheet = content_of(SOURCE_DIR "/docs/cheat_sheet.md");
-  // A list's item: the programs before the colon, the flags after it.
+  // An item of a list, with the programs before the colon and the flags after it.
   const std::regex item(R"(\n- (Every program|`(\w+)`)[^:]*:([^\n]*(\n  [^\n]*)*))");
   const std::regex flag(R"(`(--[a-z-]+)( [a-z]+`)?)");
   const std::vector<std::string> all{"send_recv", "broadcast", "all_reduce",
@@ -154,7 +155,7 @@ TEST_CASE("the cheat sheet names existing flags, our exit statuses and existing 
         const std::regex known("[ ,]" + (*one)[1].str() + "[ ={,\n][^\n]*");
         std::smatch line;
         REQUIRE(std::regex_search(help, line, known));
-        const std::string value = trimmed((*one)[2]);  // "ring`", if it is not a placeholder
+        const std::string value = trimmed((*one)[2]);  // "ring`", unless it is a placeholder
         if (value.empty()) continue;
         CHECK(line.str().find(value.substr(0, value.size() - 1)) != std::string::npos);
       }

@@ -1,4 +1,4 @@
-// Which differences the tests of the READMEs catch, and which they allow.
+// Checks which differences the tests of the READMEs catch, and which they allow.
 #include "tests/support/catch.hpp"
 #include "tests/support/readme_blocks.hpp"
 #include "tests/support/same_output.hpp"
@@ -18,7 +18,7 @@ bool same(const std::string& shown, const std::string& said, const Looseness& lo
 }  // namespace
 
 TEST_CASE("numbers that are not measured times are compared", "[readme]") {
-  CHECK(same("rank 0   1000   1001", "rank 0 1000 1001"));  // widths of columns do not matter
+  CHECK(same("rank 0   1000   1001", "rank 0 1000 1001"));  // column widths do not matter
   CHECK(!same("rank 0   1000   1001", "rank 0   1000   1002"));
   CHECK(!same("  rank 1  6b5fa7cc867f3d8f", "  rank 1  6b5fa7cc867f3d8e"));
   CHECK(!same("loss 0.8971", "loss 0.8972"));

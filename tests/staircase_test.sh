@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Each lesson builds only on earlier ones: common/ includes only common/, and lesson NN only common/
-# and lessons up to NN. Experiments and exercises may also include their tools. Includes are written
-# from the repository root, so an include line shows where a file is.
+# Each lesson builds only on earlier ones: common/ includes only common/, and lesson NN includes
+# only common/ and lessons up to NN. Experiments and exercises may also include their tools.
+# Include paths start at the repository root, so an include line shows where a file is.
 set -uo pipefail
 root=$1
 failed=0
 
 complain() { echo "$1"; failed=1; }
 
-# check FILE LESSON: FILE must not include a later lesson (0: any lesson), nor use relative paths.
+# check FILE LESSON: checks that FILE includes no lesson after LESSON (0 allows no lesson at
+# all) and uses no relative paths.
 check() {
   local file=$1 lesson=$2 line included
   while IFS= read -r line; do
@@ -36,7 +37,7 @@ while IFS= read -r file; do
   count=$((count + 1))
 done < <(cd "$root" && find common 0[1-5]_* -name '*.cpp' -o -name '*.hpp' | sort)
 
-# A test that checked no files would prove nothing.
+# Fail if hardly any files were found, because then the test would prove nothing.
 [ "$count" -ge 30 ] || complain "only $count files found under $root"
 [ $failed -eq 0 ] && echo "$count files include only earlier lessons"
 exit $failed

@@ -1,5 +1,5 @@
-// Shared by most checks of messages: fill guarded memory with tracers, and report which element
-// is wrong.
+// Shared by most checks of messages: functions that fill guarded memory with tracers and report
+// which element is wrong.
 #pragma once
 
 #include "tests/exercises/exercise.hpp"
@@ -13,14 +13,14 @@
 
 namespace dist::exercise {
 
-// `rank`'s data of `count` elements.
+// The `count` elements of data that `rank` starts with.
 inline Guarded tracers(const Trial& trial, int rank, std::size_t count) {
   Guarded data(count);
   for (std::size_t i = 0; i < count; ++i) data.span()[i] = trial.value(rank, i);
   return data;
 }
 
-// Every element of `data` must be expected(index).
+// Checks that every element of `data` equals expected(index).
 template <class Expected>
 void expect_values(Trial& trial, std::span<const float> data, const std::string& where,
                    const Expected& expected) {

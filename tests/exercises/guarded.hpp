@@ -1,5 +1,5 @@
-// Memory with guard zones: a write out of bounds is reported, instead of crashing something
-// else later.
+// Memory with guard zones, so that an out-of-bounds write is reported instead of causing a
+// crash elsewhere.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace dist::exercise {
 
-// `count` floats between two zones that hold a number which no solution computes. It is not
-// NaN, because NaN stays NaN when something is added to it.
+// `count` floats between two zones filled with a number that no solution computes. That number
+// is not NaN, because adding to NaN leaves it NaN and would go unnoticed.
 class Guarded {
  public:
   explicit Guarded(std::size_t count, float fill = 0.0F)
@@ -21,7 +21,7 @@ class Guarded {
   std::span<float> span() { return std::span(memory_).subspan(kZone, count_); }
   std::span<const float> span() const { return std::span(memory_).subspan(kZone, count_); }
 
-  // True if nothing was written into the zones.
+  // True if both zones are unchanged.
   bool intact() const {
     const auto untouched = [](float value) { return value == kMark; };
     const std::span<const float> all(memory_);

@@ -1,6 +1,6 @@
-// Which ranks' shares a sum contains, and how often: rank r's share is 8^r, so the sum is a
-// number in base 8 with one digit per rank. It is exact in float for up to 7 ranks, even if
-// shares are counted up to seven times.
+// Finds out which ranks' shares a sum contains, and how often: rank r's share is 8^r, so in
+// base 8 the sum has one digit per rank. A float holds the sum exactly for up to 7 ranks, even
+// if each share is counted up to seven times.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ inline float all_shares(int ranks) {
   return sum;
 }
 
-// "rank 2's share is missing, rank 0's counted 2 times"; empty if every share is counted
-// exactly once.
+// Returns, for example, "rank 2's share is missing, rank 0's counted 2 times"; empty if every
+// share is counted exactly once.
 inline std::string what_is_off(float sum, int ranks) {
   if (!(sum >= 0 && sum < 2 * share_of(7))) return "this is not a sum of the ranks' shares";
   std::string text;

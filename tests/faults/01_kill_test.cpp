@@ -1,4 +1,4 @@
-// Fault 1: kill -9, at random moments of a run and at every system call that writes a
+// Fault 1: kill -9 at random moments during a run, and at every system call made to write a
 // checkpoint.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "common/check.hpp"
@@ -30,8 +30,9 @@ std::size_t step_in(const std::string& path) {
   return std::stoul(file.metadata.at("step"));
 }
 
-// Lets another process save to `path`, and kills it when it enters system call `last`. Returns
-// the numbers of the system calls that it made, and its exit status in `status`.
+// Starts a process that saves to `path`, and kills it when it enters system call number `last`.
+// Returns the numbers of the system calls that the process made, and stores its exit status in
+// `status`.
 std::vector<long> save_until(const std::string& path, std::size_t last, int& status) {
   const pid_t writer = ::fork();
   if (writer == 0) {
@@ -73,7 +74,8 @@ TEST_CASE("a writer that is killed at any system call leaves a complete file", "
     CAPTURE(last);
     if (WIFEXITED(status)) {
       CHECK(step_in(path) == 2);
-      // The order that survives a power cut: write, fsync, rename, fsync of the folder.
+      // The order of calls that survives a power cut: write, fsync, rename, fsync of the
+      // folder.
       std::vector<long> order;
       for (const long call : calls) {
         if (call == SYS_write || call == SYS_pwrite64) order.push_back(SYS_write);
@@ -110,11 +112,11 @@ TEST_CASE("a run that is killed at random moments loses at most one checkpoint i
     REQUIRE(killed.status == 137);
     const auto taken = static_cast<std::size_t>(lines(content_of(log)));
     const std::size_t saved = step_in(folder / "cut.st");
-    CHECK(saved + 4 > taken);  // the log may be one step behind, the file three
+    CHECK(saved + 4 > taken);  // the log may lag by one step, the file by three
     had = static_cast<int>(saved) + 5;
   }
   check_that_it_goes_on(folder, 2, flags);
-  CHECK(files_in(folder) == 0);  // and no unfinished files are left
+  CHECK(files_in(folder) == 0);  // no unfinished files are left
   figure(1, std::to_string(kills) +
                 " kills at random moments: 0 unusable files, and the same final bits");
 }

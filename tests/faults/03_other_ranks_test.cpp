@@ -15,7 +15,7 @@ TEST_CASE("on a different number of ranks, a run continues at the same sample an
       "--dataset synthetic --samples 3001 --layers 64,96,32,10 --batch-size 13 --accumulate "
       "2 " +
       files(folder, "run");
-  // 3001 samples are 751 per rank, so 58 batches of 13 and 29 steps, of which 10 are done.
+  // 3001 samples make 751 per rank: 58 batches of 13, in 29 steps, of which 10 are done.
   trained(mpirun(4, "ddp_training", "--json --max-steps 10 " + flags));
   const CommandResult resumed = mpirun(2, "ddp_training", flags + "--epochs 1 --resume");
   INFO(resumed.out << resumed.err);
@@ -23,7 +23,7 @@ TEST_CASE("on a different number of ranks, a run continues at the same sample an
   CHECK(resumed.says(
       "2 ranks instead of 4: different batches from here on, 52 samples per step instead "
       "of 104"));
-  // 3001 - 1040 samples are left, 981 per rank, so 76 batches and 38 steps.
+  // 3001 - 1040 samples are left, which make 981 per rank: 76 batches in 38 steps.
   const std::string metrics = content_of(folder / "run.jsonl");
   CHECK(lines(metrics) == 48);
   CHECK(metrics.find("{\"step\":47,\"epoch\":0,") != std::string::npos);
@@ -35,7 +35,7 @@ TEST_CASE("if too little of an epoch is left for the ranks, a run continues with
   const std::string file = "--checkpoint " + (folder / "x") + " ";
   // With 1000 samples on 2 ranks, 40 are left after 30 of 31 steps: 10 for each of 4 ranks,
   // which is less than a batch. Two more epochs of 15 steps follow. With 34 samples, 2 are left
-  // after 32, too few for 4 ranks. Two more epochs of one step follow.
+  // after the first 32, which is too few for 4 ranks. Two more epochs of one step follow.
   for (const auto& [flags, before, all] :
        {std::tuple{"--samples 1000 --batch-size 16 --loader-drop-last ", 30, 60},
         std::tuple{"--samples 34 --batch-size 16 --drop-last ", 1, 3}}) {

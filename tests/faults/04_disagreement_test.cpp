@@ -1,4 +1,5 @@
-// Fault 4: ranks disagree on the operation, its order, number, type or root.
+// Fault 4: ranks disagree on the operation, or on its place in the order, its element count,
+// type or root.
 #include "tests/faults/faults.hpp"
 
 #include <string>

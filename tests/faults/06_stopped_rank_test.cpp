@@ -1,5 +1,5 @@
 // Fault 6: a rank is stopped or waits forever (in mid-run, before the first message, or while
-// MPI starts or ends), or runs a program that is not ours.
+// MPI starts up or shuts down), or runs a program that is not ours.
 #include "tests/faults/faults.hpp"
 
 #include <string>
@@ -25,7 +25,8 @@ TEST_CASE("a stopped rank is named, and the job ends", "[fault06]") {
   INFO(result.err);
   CHECK(result.status == 86);
   CHECK(result.says("hang: rank 3 is stopped (SIGSTOP)"));
-  // The signal comes at a random moment, so the others wait in either collective of a step.
+  // The signal comes at a random moment, so the others may wait in either of a step's
+  // collectives.
   CHECK((result.says(" of all_reduce #") || result.says(" of mean of the loss #")));
 }
 
@@ -43,7 +44,7 @@ TEST_CASE("training that makes progress raises no alarm", "[fault06]") {
 }
 
 TEST_CASE("a rank that is stopped while MPI starts up is named", "[fault06]") {
-  // It is stopped once it has attached the watch's board, long before MPI_Init returns.
+  // The rank is stopped once it has attached the watch's board, long before MPI_Init returns.
   const CommandResult result = run_command(
       "timeout 120 mpirun -np 3 sh -c 'test $OMPI_COMM_WORLD_RANK = 1 && "
       "(until grep -q SYSV /proc/$$/maps; do :; done; kill -STOP $$) & "

@@ -29,7 +29,7 @@ TEST_CASE("one flipped bit on one rank is found, and all ranks report where", "[
       float& number = parameter.value.span().back();
       if (rank() == culprit) flip_lowest_bit(number);
       const std::string found = first_difference(world(), model.parameters(), stream);
-      // With two ranks, nobody can say which one is right.
+      // With only two ranks, there is no telling which one is right.
       CHECK(found == (ranks() == 1   ? std::string()
                       : ranks() == 2 ? fmt::format("{} of ranks 0, 1", parameter.name)
                                      : fmt::format("{} of rank {}", parameter.name, culprit)));

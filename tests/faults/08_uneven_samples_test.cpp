@@ -1,4 +1,4 @@
-// Fault 8: a number of samples that is not divisible by ranks and batches.
+// Fault 8: the number of samples is not divisible by the number of ranks or by the batch size.
 #include "tests/faults/faults.hpp"
 
 #include <string>

@@ -14,5 +14,5 @@ TEST_CASE("a run whose gradients are never finite ends and says why", "[fault09]
   std::size_t skipped = 0;
   for (const json& row : result.rows()) skipped += row.contains("skipped");
   figure(9, "all ranks skipped 10 steps, then the run ended: 0 divergence");
-  CHECK(skipped == 11);  // the host learns of the tenth during the eleventh
+  CHECK(skipped == 11);  // the host learns of the tenth skipped step during the eleventh
 }

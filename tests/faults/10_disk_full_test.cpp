@@ -8,7 +8,7 @@ using namespace dist::test;
 namespace {
 
 const std::string kSmall = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4 ";
-// No file can grow beyond 8 blocks of 512 bytes.
+// With this prefix, no file can grow beyond 8 blocks of 512 bytes.
 const std::string kFull = "sh -c 'trap \"\" XFSZ; ulimit -f 8; exec \"$@\"' sh ";
 const std::string kAlone = PROGRAM_DIR "/single_process ";
 
@@ -32,7 +32,7 @@ TEST_CASE("if the disk is full, --metrics gives up its file, but the run continu
       2, "ddp_training",
       "--json --resume " + kSmall + "--max-steps 301 " + "--checkpoint " + (folder / "cut.st"));
   CHECK(rest.status == 0);
-  CHECK(rest.rows().size() == 2);  // step 300 and the summary
+  CHECK(rest.rows().size() == 2);  // the rows of step 300 and of the summary
 }
 
 TEST_CASE("if the disk is full, --checkpoint keeps the previous file", "[fault10]") {
@@ -63,7 +63,7 @@ TEST_CASE("a standard output that cannot be written is an error", "[fault10]") {
         run_command(kAlone + kSmall + "--max-steps 3 --json --metrics " + log + " " + to);
     CHECK(result.status == 1);
     CHECK(result.err == "error: standard output cannot be written\n");
-    CHECK(lines(content_of(log)) == 3);  // rows of standard output did not go there
+    CHECK(lines(content_of(log)) == 3);  // no rows for standard output went here
     CHECK(run_command(kAlone + "--help " + to).status == 1);
   }
 }

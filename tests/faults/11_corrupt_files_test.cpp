@@ -1,4 +1,4 @@
-// Fault 11: files that are damaged or contain wrong values.
+// Fault 11: files are damaged or contain wrong values.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "tests/faults/faults.hpp"
 
@@ -47,7 +47,7 @@ TEST_CASE("files that a run cannot continue from are refused and left unchanged"
   refused("--evaluate", "--evaluate: needs the parameters of --init");
   refused(base + "--evaluate --init " + (folder / "run.st"), "--evaluate: the synthetic data");
   refused(base + "--check-replicas -1", "--check-replicas: -1 is not between");
-  // Impossible values and files without a checksum are refused before anything runs.
+  // Files with impossible values or without a checksum are refused before training starts.
   const auto with = [&](const std::string& key, const std::string& value) {
     dist::SafetensorsFile file = dist::read_safetensors(folder / "run.st");
     file.metadata[key] = value;

@@ -1,4 +1,4 @@
-// Fault 12: one slow rank.
+// Fault 12: one rank is slow.
 #include "tests/faults/faults.hpp"
 
 #include <fmt/core.h>
@@ -8,8 +8,8 @@
 using namespace dist::test;
 
 TEST_CASE("the rank that the others wait for is named", "[fault12]") {
-  // Each step takes longer than the moments in which the last rank runs, even on a busy
-  // machine.
+  // Each step takes longer than the short intervals in which the last rank is allowed to run,
+  // even on a busy machine.
   const TemporaryFolder folder;
   const std::string flags = "--json --batch-size 512 --max-steps 9 --metrics ";
   const CommandResult slow = interrupted(

@@ -1,5 +1,5 @@
-// Fault 13: invalid flags, for each of the programs. All ranks together refuse them with one
-// sentence that names the flag, before anything runs and before any file is written.
+// Fault 13: invalid flags, for each program. The whole job refuses them with a single sentence
+// that names the flag, before it does any work or writes any file.
 #include "tests/faults/faults.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 struct BadUsage {
   std::string flags;
-  std::string error;  // the beginning of the sentence
+  std::string error;  // how the error message begins
 };
 
 // The lines of standard error that begin with "error: "; mpirun adds lines of its own.
@@ -41,10 +41,10 @@ Outcome outcome(const std::string& program, const std::string& flags) {
   return {std::move(result), std::filesystem::is_empty(folder.path())};
 }
 
-// `files` are flags that name files which a successful run would write.
+// `files` holds flags that name the files that a successful run would write.
 void check_all_refused(const std::string& program, const std::string& files,
                        const std::vector<BadUsage>& table) {
-  // Starting a job is mostly waiting, so several start at a time.
+  // Starting a job mostly means waiting, so several jobs are started at a time.
   constexpr std::size_t kAtOnce = 4;
   std::vector<std::future<Outcome>> running;
   for (std::size_t i = 0; i < table.size(); ++i) {

@@ -1,4 +1,4 @@
-// Fault 14: an exception on one rank, or too little memory.
+// Fault 14: one rank throws an exception or has too little memory.
 #include "tests/faults/faults.hpp"
 
 #include <algorithm>
@@ -9,7 +9,8 @@ using namespace dist::test;
 
 namespace {
 
-// Our message, the dynamic loader's, and those of libraries that check their allocations.
+// True if the output contains our message, the dynamic loader's, or that of a library that
+// checks its allocations.
 bool says_it_was_memory(const CommandResult& result) {
   const std::vector<std::string> sentences{
       "] fatal: out of memory: ", "failed to map segment from shared object",
@@ -36,8 +37,8 @@ TEST_CASE("an exception on one rank ends all ranks and is printed with its rank"
   figure(14, "an exception on one rank ends all three ranks");
 }
 
-// Limits one rank's memory, from hardly enough for its libraries to plenty. No matter which
-// request fails first (MPI's, a thread's, oneDNN's or ours), the job ends and says why.
+// Limits one rank's memory to amounts from barely enough for its libraries to ample. Whichever
+// allocation fails first (MPI's, a thread's, oneDNN's or ours), the job ends and says why.
 TEST_CASE("a rank that runs out of memory ends the job and says so", "[fault14][memory]") {
   int works = 0;
   int says = 0;

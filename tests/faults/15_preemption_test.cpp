@@ -1,4 +1,4 @@
-// Fault 15: the run is asked to stop, as when a machine is reclaimed.
+// Fault 15: the run is asked to stop, for example because its machine is reclaimed.
 #include "tests/faults/faults.hpp"
 
 #include <random>
@@ -21,7 +21,8 @@ TEST_CASE("a run that a signal asks to stop exits with 75 and can be resumed", "
     CHECK(row["steps"] == lines(content_of(folder / "cut.jsonl")));
     check_that_it_goes_on(folder, 3, kRun);
   }
-  // Without a checkpoint the run could not be resumed, so the signal ends it like any program.
+  // Without a checkpoint the run could not be resumed, so the signal ends it as it would end
+  // any other program.
   const CommandResult ended = interrupted(3, kRun + "--metrics " + (folder / "m.jsonl"),
                                           folder / "m.jsonl", 20, "kill -TERM $last");
   CHECK(ended.status != 75);
@@ -39,8 +40,8 @@ TEST_CASE("a run writes its checkpoint however often and however early it is ask
     const std::string whole = folder / "whole.jsonl";
     for (int i = 0; i < (signals + 2) / 3; ++i) {
       INFO(layers << ", signal " << i);
-      // Signals are sent only once every rank blocks them: in MPI_Init, while reading data, in
-      // the first step, in mid-epoch.
+      // Signals are sent only once every rank blocks them. They arrive in MPI_Init, while data
+      // are read, in the first step, or in mid-epoch.
       const std::string moment = random_moment(random, 700);
       const int count = i % 2 == 0 ? 30 : 1;
       bursts += count > 1;
@@ -55,7 +56,7 @@ TEST_CASE("a run writes its checkpoint however often and however early it is ask
           "); do kill -USR1 $mpirun; done; wait $t");
       INFO(stopped.err);
       REQUIRE(stopped.status == 75);
-      // The next steps are those of a run that was never stopped.
+      // The next steps equal those of a run that was never stopped.
       const std::string until =
           "--max-steps " + std::to_string(lines(content_of(folder / "cut.jsonl")) + 2) + " ";
       REQUIRE(

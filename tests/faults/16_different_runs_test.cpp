@@ -1,4 +1,4 @@
-// Fault 16: ranks that do not belong to the same run.
+// Fault 16: the ranks do not belong to the same run.
 #include "tests/faults/faults.hpp"
 
 #include <filesystem>
@@ -27,15 +27,15 @@ TEST_CASE("ranks that do not belong to the same run are detected at the start", 
   refused(program, program + "--checkpoint " + (folder / "x"),
           "--checkpoint: nothing on rank 0, but " + (folder / "x") + " on rank 2");
   refused(program, program + "--no-shuffle", "--shuffle: yes on rank 0, but no on rank 2");
-  // An older build of the program, imitated by one extra byte, which does not change how it
-  // runs. It is in the same folder, because a program finds the watch relative to itself.
+  // One extra byte, which does not change how the program runs, imitates an older build. The
+  // copy is in the same folder, because a program looks for the watch relative to its own path.
   const std::string old = PROGRAM_DIR "/yesterdays_ddp_training";
   std::filesystem::remove(old);
   std::filesystem::copy_file(PROGRAM_DIR "/ddp_training", old);
   std::ofstream(old, std::ios::binary | std::ios::app) << '\n';
   refused(program, old, "the program's file: ");
   std::filesystem::remove(old);
-  // Data that differ in one pixel.
+  // The data differ in one pixel.
   const auto write_digits = [&](const std::string& name, std::uint8_t pixel) {
     std::filesystem::create_directory(folder / name);
     std::string images("\0\0\x08\x03\0\0\0\x14\0\0\0\x02\0\0\0\x02", 16);

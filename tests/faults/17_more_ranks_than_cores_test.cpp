@@ -1,4 +1,4 @@
-// Fault 17: more ranks than cores.
+// Fault 17: there are more ranks than cores.
 #include "tests/faults/faults.hpp"
 
 using namespace dist::test;

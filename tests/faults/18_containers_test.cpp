@@ -1,6 +1,6 @@
-// Fault 18: containers. /dev/shm may be tiny (docker run --shm-size): the watch's shared memory
-// is elsewhere, and Open MPI sends by TCP what it cannot share. Without ptrace, no rank can
-// read another process's memory.
+// Fault 18: the job runs in a container. /dev/shm may be tiny (docker run --shm-size), so the
+// watch keeps its shared memory elsewhere, and Open MPI falls back to TCP for what it cannot
+// share. Without ptrace, no rank can read another process's memory.
 #include "tests/faults/faults.hpp"
 
 #include <string>
@@ -9,7 +9,7 @@ using namespace dist::test;
 
 namespace {
 
-// For mpirun(): runs the command with its own /dev/shm.
+// A prefix for mpirun() that gives the command its own /dev/shm.
 std::string with_shared_memory(const std::string& size) {
   return "unshare --map-root-user --mount sh -c 'mount -t tmpfs -o size=" + size +
          " tmpfs /dev/shm && exec \"$@\"' sh ";

@@ -23,11 +23,11 @@ TEST_CASE("a dropped link ends the job with a diagnosis and leaves the checkpoin
     CHECK(result.says("of all_reduce #"));
     CHECK(result.says(" (bucket "));
     CHECK(result.says("hang: nothing has moved on this host for 8 s (--timeout)\n"));
-    // mpirun waits for an answer from the other host until it is killed, so its status says
-    // nothing.
+    // mpirun waits for an answer from the other host until it is killed, so its exit status
+    // does not show how the run ended.
     CHECK(result.status != 0);
     CHECK(result.status != 124);
-    CHECK(dist::read_safetensors(file).has_checksum);  // whole
+    CHECK(dist::read_safetensors(file).has_checksum);  // the file is intact
   }
   figure(19, "a diagnosis from both hosts, and an intact checkpoint");
 }

@@ -1,5 +1,5 @@
-// Shared by the tests of faults: how often to cause one, how to print the figure, and
-// interrupted runs. Each file in this folder is one entry in docs/claims.md.
+// Shared by the fault tests: functions that say how often to cause a fault, print a test's
+// figure, and interrupt runs. Each test in this folder belongs to one entry in docs/claims.md.
 #pragma once
 
 #include "tests/support/program_checks.hpp"
@@ -18,7 +18,7 @@ inline int times(int few, int many) {
   return std::getenv("FAULTS_LONG") != nullptr ? many : few;
 }
 
-// A random number of seconds, for sleep.
+// A random number of seconds, to be passed to the command sleep.
 inline std::string random_moment(std::mt19937& random, unsigned most_ms) {
   return std::to_string(0.001 * static_cast<double>(random() % most_ms));
 }
@@ -28,7 +28,8 @@ inline void figure(int row, const std::string& text) {
   std::cout << "figure " << row << ": " << text << std::endl;
 }
 
-// Two uneven batches per step, and too many steps to end before the run is interrupted.
+// Two uneven batches per step, and so many steps that the run cannot end before it is
+// interrupted.
 inline const std::string kRun =
     "--dataset synthetic --samples 3001 --layers 64,96,32,10 --batch-size 13 --accumulate 2 "
     "--max-steps 1000000 ";
@@ -39,8 +40,8 @@ inline std::string files(const TemporaryFolder& folder, const std::string& name)
 }
 
 // Starts ddp_training, waits until it has written this many lines of metrics, and then runs
-// `action`. In `action`, $mpirun is mpirun's process, $ranks are the ranks' processes, and
-// $last is the last of these. The status is mpirun's.
+// `action`. In `action`, $mpirun is the process id of mpirun, $ranks holds those of the ranks,
+// and $last is the last of these. The returned status is mpirun's.
 inline CommandResult interrupted(int ranks, const std::string& flags,
                                  const std::string& metrics, int lines,
                                  const std::string& action) {
@@ -53,8 +54,8 @@ inline CommandResult interrupted(int ranks, const std::string& flags,
       std::to_string(ranks) + "; " + action + "; wait $t");
 }
 
-// Resumes the run in the files "cut" and continues for some steps. Compares it bit for bit with
-// a run that was never interrupted: parameters, optimizer and log.
+// Resumes the run saved in the files "cut" and continues it for some steps. Its parameters,
+// optimizer state and log must equal those of an uninterrupted run bit for bit.
 inline void check_that_it_goes_on(const TemporaryFolder& folder, int ranks,
                                   const std::string& flags, int more_steps = 40) {
   const std::size_t steps =

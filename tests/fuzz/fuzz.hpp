@@ -1,4 +1,5 @@
-// Shared by the fuzz targets. run.sh starts them in a folder in memory, where they write files.
+// Shared by the fuzz targets. run.sh starts them in an in-memory folder, where they write their
+// files.
 #pragma once
 
 #include "common/check.hpp"
@@ -27,7 +28,7 @@ inline void write_file(const std::string& path, View bytes) {
              static_cast<std::streamsize>(bytes.size()));
 }
 
-// Whether `read` accepts its input. If not, it must throw an Error that names the file.
+// Whether `read` accepts its input. If it does not, it must throw an Error that names the file.
 template <class Read>
 bool accepts(const std::string& path, Read read) {
   try {

@@ -1,4 +1,4 @@
-// The command line of a training program: each line of the input is an argument.
+// Fuzzes the command line of a training program: each line of the input is one argument.
 #include "05_ddp_training/trainer/training_options.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
@@ -24,10 +24,10 @@ struct Program {
     return flags.parse(static_cast<int>(argv.size()), argv.data());
   }
 
-  // The flags that were given, with the values that they have now.
+  // The flags that were given, with their current values.
   std::vector<std::string> words() const {
-    // By default, a flag that takes no value is "yes" or "no". A file can have that name, so
-    // the text alone does not tell which it is.
+    // A flag that takes no value has the default "yes" or "no". Its current text alone does not
+    // identify it as such a flag, because a file can also be called "yes" or "no".
     static const std::vector<CommandLine::Value> untouched = Program().flags.values();
     const std::vector<CommandLine::Value> values = flags.values();
     std::vector<std::string> words;
@@ -42,7 +42,7 @@ struct Program {
   }
 };
 
-// A flag of each kind that has limits.
+// Checks one flag of each kind that has limits.
 void check_limits(const TrainingOptions& options) {
   require(options.batch_size >= 1 && options.batch_size <= 1 << 24, "--batch-size");
   require(options.optimizer.lr >= 0 && options.optimizer.lr <= 1e6, "--lr");

@@ -1,5 +1,5 @@
-// gzip: whatever open_file accepts, zlib's gzread unpacks to the same bytes, including the last
-// checksum.
+// gzip: if open_file accepts a file, zlib's gzread accepts it too, including the last checksum,
+// and unpacks the same bytes.
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     });
   }
   if (!accepted) return 0;
-  // gzread takes plain files as they are, and ignores what follows the last stream.
+  // gzread returns plain files unchanged, and ignores any bytes after the last stream.
   std::vector<std::uint8_t> expected(content.size() + 1);
   const gzFile file = gzopen("input", "rb");
   const int count = gzread(file, expected.data(), static_cast<unsigned>(expected.size()));

@@ -1,4 +1,4 @@
-// IDX: a file is accepted exactly if it is as long as its header says.
+// IDX: a file is accepted if and only if it is as long as its header says.
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
@@ -14,7 +14,7 @@ std::uint64_t big_endian(View bytes, std::size_t at) {
          bytes[at + 3];
 }
 
-// Whether `bytes` are a complete file with this magic number and this many dimensions.
+// Whether `bytes` is a complete file with this magic number and this many dimensions.
 bool is_whole(View bytes, std::uint32_t magic, std::size_t numbers) {
   const std::size_t header = 4 + 4 * numbers;
   if (bytes.size() <= header || big_endian(bytes, 0) != magic) return false;

@@ -1,4 +1,4 @@
-// alpha-beta.json: accepted costs give a finite time for every message size.
+// alpha-beta.json: if the costs are accepted, they give a finite time for every message size.
 #include "01_send_recv/alpha_beta.hpp"
 #include "tests/fuzz/fuzz.hpp"
 

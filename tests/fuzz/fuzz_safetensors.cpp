@@ -1,5 +1,5 @@
-// safetensors: an accepted file gives the numbers that its header points to and can be written
-// again. A checksum then protects it.
+// safetensors: reading an accepted file returns the numbers that its header points to. The file
+// can be written again, and a checksum then protects it.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "common/json.hpp"
 #include "tests/fuzz/fuzz.hpp"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh BUILD [TARGET...]: fuzzes the code that reads untrusted bytes, under the address and
 # undefined-behaviour sanitizers. Each target gets 20,000 inputs, or a million with FAULTS_LONG=1:
-# the seeds below, and variations by which libFuzzer reaches new code.
+# the seeds below, and the variations with which libFuzzer reaches new code.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1/fuzz"
@@ -15,7 +15,7 @@ echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }' |
   clang++ -x c++ -fsanitize=fuzzer,address,undefined - -o "$build/probe" 2>/dev/null ||
   { echo "skipped: clang with libFuzzer is not installed"; exit 0; }
 step() { "$@" >"$build/log" 2>&1 || { cat "$build/log"; exit 1; }; }
-# Not a Release build, because that does not optimise the files that read flags and JSON.
+# Release is not used, because it does not optimise the files that read flags and JSON.
 step cmake -S "$root" -B "$build" --preset cpu -DCMAKE_BUILD_TYPE=Fuzz -DDIST_WATCH=OFF \
   -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
   -DCMAKE_CXX_FLAGS="-O1 -D_GLIBCXX_ASSERTIONS" -DDIST_SANITIZE=address,undefined,fuzzer-no-link
@@ -62,12 +62,12 @@ arguments above --batch-size 16777217
 arguments files --metrics yes --checkpoint no
 arguments help --help-all
 
-# Recording whole call stacks would take half of the time, and two frames are enough.
+# Recording whole call stacks would take half of the running time, and two frames are enough.
 export ASAN_OPTIONS=malloc_context_size=2:quarantine_size_mb=16
 failed=0
 for target in "${targets[@]}"; do
   began=$SECONDS
-  # An input of 1 KiB can unpack to 1 MiB. A refused input must not use much memory.
+  # An input of 1 KiB can unpack to 1 MiB, but refusing an input must not take much memory.
   if "$build/bin/fuzz_$target" "$target" -seed=1 -runs=$runs -max_len=1024 -malloc_limit_mb=4 \
     -rss_limit_mb=512 -print_final_stats=1 -artifact_prefix="$build/$target-" >"$build/log" 2>&1
   then

@@ -27,7 +27,8 @@ inline std::vector<nlohmann::json> symptoms(int ranks, const std::string& progra
   return rows;
 }
 
-// The output as the READMEs show it: at most half a screen, this line, and the verdict.
+// Checks the output shown in the READMEs: it fills at most half a screen and contains `line`
+// and the verdict.
 inline void check_text(int ranks, const std::string& program, const std::string& name,
                        const std::string& line = "") {
   const CommandResult result = broken(ranks, program, name);
@@ -45,7 +46,7 @@ inline nlohmann::json symptom(int ranks, const std::string& program, const std::
   return rows[0];
 }
 
-// An experiment that hangs until the watch ends it.
+// Runs an experiment that hangs until the watch ends it.
 inline CommandResult hang(int ranks, const std::string& program, const std::string& name) {
   const CommandResult result = broken(ranks, program, name, "--timeout 2");
   INFO(ranks << " ranks, " << name << "\n" << result.out << result.err);
@@ -55,7 +56,7 @@ inline CommandResult hang(int ranks, const std::string& program, const std::stri
   return result;
 }
 
-// `list` prints one line per experiment, which begins with its name.
+// Checks that `list` prints one line per experiment, beginning with the experiment's name.
 inline void check_list(const std::string& program, const std::vector<std::string>& names) {
   const CommandResult result = broken(2, program, "list");
   CHECK(result.status == 0);
@@ -67,7 +68,8 @@ inline void check_list(const std::string& program, const std::vector<std::string
   CHECK(first_words == names);
 }
 
-// Whether the experiment finds the GPUs that it needs. If not, it must say why: `obstacle`.
+// Whether the experiment finds the GPUs that it needs. If it does not, it must give `obstacle`
+// as the reason.
 inline bool can_run(int ranks, const std::string& program, const std::string& name,
                     const std::string& obstacle = "") {
   const CommandResult result = broken(ranks, program, name, "--timeout 2");

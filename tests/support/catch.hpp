@@ -1,4 +1,4 @@
-// Catch2, version 2 (Debian 12) or 3 (Debian 13, Ubuntu 24.04).
+// Includes Catch2, version 2 (Debian 12) or version 3 (Debian 13, Ubuntu 24.04).
 #pragma once
 
 #if DIST_CATCH2_VERSION >= 3

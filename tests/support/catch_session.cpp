@@ -1,6 +1,6 @@
 #include "tests/support/catch_session.hpp"
 
-#define CATCH_CONFIG_RUNNER  // version 2: all of Catch2 is compiled here
+#define CATCH_CONFIG_RUNNER  // in version 2, all of Catch2 is compiled here
 #if DIST_CUDA_EMULATED
 // Catch2's handler of SIGSEGV would hide the one in tests/emulation/device_memory.cpp, which
 // reports that the host touched device memory.
@@ -24,7 +24,7 @@ using ListenerBase = Catch::EventListenerBase;
 using ListenerBase = Catch::TestEventListenerBase;
 #endif
 
-// A global, because Catch2 creates its listeners itself.
+// Global, because Catch2 itself creates its listeners.
 std::function<void(const std::string&)>& listener() {
   static std::function<void(const std::string&)> the_listener;
   return the_listener;
