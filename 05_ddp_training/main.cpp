@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
   const Communicator comm = Communicator::world();
 
-  // [2] Check that all ranks are in the same run: they compare flags, data and program.
+  // [2] Are all ranks in the same run? They compare flags, data and program.
   ParallelSetup setup("ddp_training", comm);
   if (const auto exit = setup.read(argc, argv)) return *exit;
   const Stream& stream = setup.stream();

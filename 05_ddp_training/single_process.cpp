@@ -16,19 +16,19 @@
 int main(int argc, char** argv) {
   using namespace dist;
 
-  hold_stop_signals();  // a request to stop waits until a checkpoint can be saved
+  hold_stop_signals();  // a request to stop waits until a checkpoint can answer it
 
   install_fatal_handler();
   const Communicator comm = Communicator::alone();
 
-  // Read and check the flags, choose the device, and load the data.
+  // Read and check the flags, choose the device, load the data.
   Setup setup("single_process", comm);
   if (const auto exit = setup.read(argc, argv)) return *exit;
   const Stream& stream = setup.stream();
 
   Mlp model(setup.options.layers, setup.generator(), stream);
   const auto optimizer = make_optimizer(setup.options.optimizer, model.parameters(), stream);
-  TrainingRun run(setup, model, *optimizer);  // starts or resumes, reports, saves and tests
+  TrainingRun run(setup, model, *optimizer);  // starts or resumes, reports, saves, tests
 
   // A sampler for one rank: it yields every sample, in PyTorch's order.
   DistributedSampler sampler(setup.train().size(), 1, 0, setup.options.sampler);
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   while (const auto epoch = run.next_epoch()) {
     sampler.set_epoch(*epoch);
     for (const Batch& batch : loader.over(run.remaining(sampler))) {
-      // One step: predict, compare with the labels, compute the gradients, and update.
+      // One step: predict, compare with the labels, compute the gradients, update.
       const Tensor logits = model.forward(batch.inputs, stream);
       loss.forward(logits, batch, stream);
       model.backward(loss.grad(), stream);

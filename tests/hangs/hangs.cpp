@@ -1,5 +1,5 @@
-// Programs that hang, each --case in a different way, and some that only seem to hang.
-// tests/hang_test.cpp checks what the watch reports about each of them.
+// Programs that hang, each --case in a different way, and some that only seem to.
+// tests/hang_test.cpp checks what the watch reports about them.
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/advanced/all_reducer.hpp"
@@ -52,7 +52,7 @@ void head_to_head(const Communicator& comm) {
                      MPI_STATUS_IGNORE));
 }
 
-// Works as long as MPI buffers such small messages. With --strict, MPI does not buffer them.
+// Works as long as MPI buffers such small messages. With --strict it does not.
 void ring_of_sends(const Communicator& comm) {
   std::vector<float> data(4);
   send<float>(comm, data, comm.right());
@@ -96,7 +96,7 @@ void first_stopped(const Communicator& comm) {
   all_reduce_once(comm);
 }
 
-// MPI_Finalize begins by freeing MPI_COMM_SELF. Freeing its attributes calls `stop`.
+// MPI_Finalize first frees MPI_COMM_SELF and its attributes, which calls `stop`.
 void stopped_in_finalize(const Communicator& comm) {
   if (comm.rank() != kSkips) return;
   int key = MPI_KEYVAL_INVALID;
@@ -205,8 +205,7 @@ void wait_in_shared_memory(const Communicator& comm) {
   comm.barrier();
 }
 
-// Rank 1 receives on a communicator of the odd ranks, but rank 3 sends on the world
-// communicator.
+// Rank 1 receives on a communicator of the odd ranks, but rank 3 sends on the world's.
 void other_communicator(const Communicator& comm) {
   const Communicator part = comm.split(comm.rank() % 2, comm.rank());
   std::vector<float> data(4);
@@ -215,7 +214,7 @@ void other_communicator(const Communicator& comm) {
   part.barrier();
 }
 
-// Computes for less than the time-out between two calls, but for longer than that in total.
+// Computes for less than the time-out between two calls, but longer in total.
 void slow(const Communicator& comm) {
   for (int i = 0; i < 4; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(600 + 50 * comm.rank()));
@@ -223,7 +222,7 @@ void slow(const Communicator& comm) {
   }
 }
 
-// Like `slow`, but the only sign of progress is the end of each wait in shared memory.
+// The same, but the only progress is the end of each wait in shared memory.
 void slow_waits(const Communicator& comm) {
   for (int i = 0; i < 4; ++i) {
     const WaitScope wait("a slow neighbour", comm);
@@ -232,16 +231,15 @@ void slow_waits(const Communicator& comm) {
   comm.barrier();
 }
 
-// Computes for `time`, measured as processor time, which does not depend on how busy the
-// machine is.
+// Measured in processor time, which does not depend on how busy the machine is.
 void compute(std::chrono::milliseconds time) {
   const std::clock_t end = std::clock() + time.count() * CLOCKS_PER_SEC / 1000;
   while (std::clock() < end) {
   }
 }
 
-// Does 60 rounds of work, and then rank 1 leaves the others waiting. Rank 2's work takes
-// `factor_of_rank_2` times as long.
+// 60 rounds of work before rank 1 leaves the others waiting. Rank 2 works `factor_of_rank_2`
+// times as long.
 void work(const Communicator& comm, int factor_of_rank_2) {
   for (int i = 0; i < 60; ++i) {
     compute(std::chrono::milliseconds(comm.rank() == 2 ? 20 * factor_of_rank_2 : 20));
@@ -250,8 +248,8 @@ void work(const Communicator& comm, int factor_of_rank_2) {
   if (comm.rank() != 1) comm.barrier();
 }
 
-// Sends more messages than a trace can hold. Each rank sends to itself, because on a busy
-// machine the other ranks may not be running.
+// More messages than a trace can hold. Each rank sends to itself, because on a busy machine
+// another rank may not be running.
 void chatter(const Communicator& comm) {
   std::vector<float> out(1);
   std::vector<float> in(1);
