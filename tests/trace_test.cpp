@@ -149,7 +149,7 @@ TEST_CASE("a trace is limited in size and says what did not fit", "[trace]") {
   const json trace = json::parse(content_of(folder / "t.json"));
   const json& dropped = trace["otherData"]["droppedEvents"];
   CHECK(dropped.size() == 2);
-  // An exchange is a slice and two ends of arrows. The last exchanges are kept.
+  // An exchange is recorded as a slice and two ends of arrows. The last exchanges are kept.
   CHECK(dropped["rank 0"].get<int>() >= 3 * 60'000 - (1 << 17));
   CHECK(count_events(trace, "X", "MPI_Finalize") == 2);
 }

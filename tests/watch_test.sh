@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# watch_test.sh BUILD ON|OFF: in every program that uses MPI the watch comes first, and a program
-# without the watch does the same work but counts nothing.
+# watch_test.sh BUILD ON|OFF: checks that the watch comes first in every program that uses MPI, and
+# that a program without the watch does the same work but counts nothing.
 set -uo pipefail
 build=$1
 watch=$2
@@ -26,7 +26,7 @@ for program in "$build"/bin/* "$build"/bin/broken/*; do
 done
 [ "$programs" -ge 5 ] || complain "only $programs programs in $build/bin"
 
-# rows PROGRAM: the values of a run on two ranks that do not depend on the machine.
+# rows PROGRAM: runs PROGRAM on two ranks and prints the values that do not depend on the machine.
 rows() {
   mpirun -np 2 "$1" --algorithm ring --min-bytes 64 --max-bytes 64 --iterations 2 --json |
     grep -oE '"(bytes_per_rank|messages_per_rank|peers|wrong)":[^,}]*' | sort
@@ -51,8 +51,8 @@ status=$?
 [ $status -eq 2 ] && [[ $said == *"error: --strict: unknown flag"* ]] ||
   complain "without the watch, --strict: $status: $said"
 
-# A run that succeeds or reports a hang leaves nothing in shared memory. What a killed job leaves
-# behind is removed by the next one. Other jobs may run at the same time.
+# A run that succeeds or reports a hang leaves nothing in shared memory. The next job removes what a
+# killed job leaves behind. Other jobs may run at the same time.
 made_below() {  # made_below PID: the segment and the process of a child of PID that made one
   while read -r _ segment _ _ process _; do
     [ "$(ps -o ppid= -p "$process" | tr -d ' ')" != "$1" ] || echo "$segment $process"

@@ -32,7 +32,7 @@ forget() {
 is_done() { grep -qxF "done $1" "$progress" 2>/dev/null; }
 
 # count_exercises LESSON KIND: prints for example "2/3" if 2 of 3 are done. KIND is base, or empty
-# for all others.
+# for all other exercises.
 count_exercises() {
   local name kind rest done_ones=0 all=0
   while read -r name kind rest; do
@@ -47,13 +47,13 @@ count_exercises() {
 # Exercises of kind nccl are checked in the emulated build, where CUDA and NCCL run on the CPU.
 emulated_build=${LEARN_EMULATED_BUILD_DIR:-$root/build-emulated}
 
-# check_exercise LESSON NAME KIND: prints the answer and returns 0 (done), 1 (wrong) or 3 (not
+# check_exercise LESSON NAME KIND: prints the verdict and returns 0 (done), 1 (wrong) or 3 (not
 # started).
 check_exercise() {
   local number file target log answer status=0
   number=$(lesson_number "$1")
   file=$root/${folders[$1]}/exercise/$2.hpp
-  # If the stub's own line is still in the file, there is no need to build it.
+  # If the stub's own line is still in the file, there is no need to build the exercise.
   if grep -qF 'not_started();' "$file"; then
     echo "not started"
     return 3

@@ -3,7 +3,7 @@
 trainer_parts=("1 ring_shift" "2 tree_broadcast" "3 ring_all_reduce" "4 my_indices"
   "5 sync_gradients")
 
-# count_parts: how many of the trainer's parts are done.
+# count_parts: prints how many of the trainer's parts are done.
 count_parts() {
   local lesson name count=0
   while read -r lesson name; do
@@ -12,8 +12,7 @@ count_parts() {
   echo "$count"
 }
 
-# Each part that is written is checked first, on as many ranks as will train, because a wrong one
-# could hang.
+# Checks each written part first, on as many ranks as will train, because a wrong part could hang.
 run_mine() {
   local ranks=4 part lesson name answer status
   if [ "${1:-}" = -n ]; then ranks=${2:-}; fi

@@ -7,8 +7,9 @@
 
 namespace dist::test {
 
-// Runs the tests that the command line selects and returns the exit status. `on_test_case` gets
-// the name of each test case when it begins, and "" when it ends.
+// Runs the tests that the command line selects and returns the exit status. Calls
+// `on_test_case` with the name of each test case when the case begins, and with "" when the
+// case ends.
 int run_catch(int argc, char** argv,
               std::function<void(const std::string&)> on_test_case = nullptr);
 

@@ -1,4 +1,4 @@
-// count_traffic for tests, which fail without the watch.
+// count_traffic for tests. Without the watch, a test that uses it fails.
 #pragma once
 
 #include "common/check.hpp"

@@ -1,5 +1,5 @@
-// Numbers for the tests of lessons 4 and 5: drawn on each rank, copied to each device, and
-// compared with expected ones.
+// Helpers for the tests of lessons 4 and 5: they draw numbers on each rank, copy them to each
+// device and compare them with expected numbers.
 #pragma once
 
 #include "02_broadcast/random.hpp"
@@ -37,8 +37,8 @@ inline Numbers in_double(const Floats& values) {
   return {values.begin(), values.end()};
 }
 
-// The largest difference between two lists, relative for expected numbers above 1. Infinite if
-// a number is NaN or the lengths differ.
+// The largest difference between the elements of two lists, relative where the expected number
+// is above 1. It is infinite if a number is NaN or the lengths differ.
 template <class Got, class Wanted>
 double largest_error(const Got& got, const Wanted& wanted) {
   if (got.size() != wanted.size()) return std::numeric_limits<double>::infinity();
@@ -71,8 +71,8 @@ inline Tensor upload(const Stream& stream, const Floats& values) {
   return upload(stream, values, {values.size()});
 }
 
-// The result of `compute` on one CPU thread. Three threads must give the same bits, and a GPU,
-// if there is one, numbers within `tolerance`.
+// The result of `compute` on one CPU thread. Three threads must give the same bits; a GPU, if
+// there is one, must give numbers within `tolerance`.
 template <class Compute>
 auto everywhere(Compute compute, double tolerance = 0.0) {
   const auto result = compute(Stream(Device{}));

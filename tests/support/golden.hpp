@@ -1,4 +1,5 @@
-// What PyTorch printed (each file of tests/golden says how), and how to compare with it.
+// Reads what PyTorch printed, and hashes our numbers for a comparison. Each file in
+// tests/golden says how it was made.
 #pragma once
 
 #include "05_ddp_training/checkpoint/sha256.hpp"
@@ -12,14 +13,15 @@
 
 namespace dist::test {
 
-// A file of tests/golden. Bind the result to a name: a loop over golden(...).at(...) would use
-// a destroyed temporary.
+// The content of a file in tests/golden. Bind the result to a name: a loop over
+// golden(...).at(...) would use a destroyed temporary.
 inline nlohmann::json golden(const std::string& name) {
   std::ifstream file(std::string(GOLDEN_DIR) + "/" + name);
   return nlohmann::json::parse(file);
 }
 
-// SHA-256 of any numbers. dist::sha256 takes floats, so this copies the bytes into floats.
+// The SHA-256 hash of numbers of any type. dist::sha256 takes floats, so this copies the bytes
+// into floats.
 template <class T>
 std::string hash_of(const std::vector<T>& values) {
   const std::size_t size = values.size() * sizeof(T);

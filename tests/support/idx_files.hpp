@@ -1,4 +1,5 @@
-// IDX files (MNIST's format) written by hand, and the memory that reading them takes.
+// IDX files (MNIST's format) written by hand, and a limit on the memory that reading them
+// takes.
 #pragma once
 
 #include "tests/support/lesson04.hpp"
@@ -30,7 +31,7 @@ inline Bytes joined(Bytes first, const Bytes& second) {
 constexpr std::uint32_t kImages = 0x803, kLabels = 0x801;
 
 inline const Bytes kPixels{0, 1, 51, 102, 153, 204, 255, 254, 128, 7, 9, 200};
-// Two images of 2 x 3 pixels, and the same file as `gzip -9` writes it.
+// A file with two images of 2 x 3 pixels, and the same file compressed with `gzip -9`.
 inline const Bytes kPlain = idx({kImages, 2, 2, 3}, kPixels);
 inline const Bytes kPacked{0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x63,
                            0x60, 0xe0, 0x60, 0x66, 0x60, 0x60, 0x60, 0x82, 0x62, 0x66, 0x06,
@@ -41,14 +42,15 @@ inline Bytes copy_of(std::span<const std::uint8_t> bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-// The most memory that this process has used so far, in MiB.
+// The peak memory use of this process so far, in MiB.
 inline long peak_memory() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss / 1024;
 }
 
-// How much reading small files may add to it. A sanitizer keeps up to 256 MiB of freed memory.
+// How many MiB reading small files may add to the peak. A sanitizer keeps up to 256 MiB of
+// freed memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr long kLittle = 512;
 #else

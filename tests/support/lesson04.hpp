@@ -1,5 +1,5 @@
-// Shared by the tests of lesson 4: data whose numbers show their own position, and files of
-// bytes.
+// Shared by the tests of lesson 4: a data set whose numbers show their own positions, and
+// temporary files of given bytes.
 #pragma once
 
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
@@ -19,7 +19,7 @@ namespace dist::test {
 using Bytes = std::vector<std::uint8_t>;
 using Indices = std::vector<std::size_t>;
 
-// Sample i, feature f is 100 i + f; its label is 3 i modulo 7.
+// Feature f of sample i is 100 i + f, and the label of sample i is 3 i modulo 7.
 inline TensorDataset numbered(std::size_t size, std::size_t features) {
   std::vector<float> inputs;
   std::vector<std::int32_t> labels;
@@ -31,7 +31,7 @@ inline TensorDataset numbered(std::size_t size, std::size_t features) {
   return {inputs, labels, features, 7};
 }
 
-// A file of this rank and process alone, removed with the object.
+// A file that belongs to this rank and process alone, and is removed with the object.
 struct TemporaryFile {
   std::string path;
   explicit TemporaryFile(const Bytes& bytes = {}) {

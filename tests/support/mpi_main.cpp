@@ -1,7 +1,7 @@
 // main() of every test program: runs Catch2 on all ranks as one test.
 //
 // A failure on any rank is printed with its rank and fails the whole test. No test can hang: a
-// watchdog on each rank ends the job when a test case takes too long, and names it.
+// watchdog on each rank ends the job when a test case takes too long, and names that test case.
 #include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
@@ -26,7 +26,8 @@ namespace {
 
 std::optional<dist::Communicator> the_world;
 
-// Captures what this rank prints while its tests run, to print it in rank order afterwards.
+// Captures what this rank prints while its tests run, so that all output can be printed in rank
+// order afterwards.
 class CapturedOutput {
  public:
   CapturedOutput() : file_(std::tmpfile()), terminal_(::dup(STDOUT_FILENO)) {
@@ -98,7 +99,8 @@ void print_with_rank(int rank, const std::string& text) {
   }
 }
 
-// Why tests with these tags cannot run here; empty if they can. The same on all ranks.
+// Says why tests with these tags cannot run here, or "" if they can. All ranks get the same
+// answer.
 std::string why_skipped(const std::string& tags) {
   try {
     if (tags.find("[gpu]") == std::string::npos) return "";
@@ -134,7 +136,7 @@ int main(int argc, char** argv) {
       argc, argv, [](const std::string& test_case) { watchdog().begin(test_case); });
   const std::string mine = output.finish();
 
-  // Rank 0's output is enough; another rank's matters only if it failed.
+  // Rank 0's output is enough; another rank's output matters only if that rank failed.
   const std::vector<std::string> texts =
       dist::gather_text(*the_world, failures != 0 || rank == 0 ? mine : "");
   for (int r = 0; r < static_cast<int>(texts.size()); ++r) {

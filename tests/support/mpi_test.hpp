@@ -1,7 +1,7 @@
 // What a test under mpirun needs in addition to Catch2.
 //
 // CHECK what one rank sees, but REQUIRE only what all ranks agree on: a REQUIRE that fails on
-// one rank alone ends the test there, while the others wait in their next collective.
+// one rank alone ends the test on that rank, while the others wait in their next collective.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -16,7 +16,7 @@ namespace dist::test {
 // The communicator of all ranks of this test program.
 const Communicator& world();
 
-// Called on all ranks; true if `ok` is true on all of them. REQUIRE(all_ranks(ok)).
+// Called on all ranks. Returns true if `ok` is true on all of them, for REQUIRE(all_ranks(ok)).
 inline bool all_ranks(bool ok) {
   return world().all_agree(ok);
 }
@@ -24,8 +24,8 @@ inline bool all_ranks(bool ok) {
 inline constexpr auto kMost = std::numeric_limits<std::size_t>::max();
 inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// Sizes at which collectives break: zero, one, around the number of ranks, a prime, and one
-// above the size at which MPI stops buffering messages.
+// Sizes at which collectives tend to break: zero, one, sizes near the number of ranks, a prime,
+// and a size at which MPI no longer buffers messages.
 inline std::vector<std::size_t> tricky_sizes() {
   const auto n = static_cast<std::size_t>(world().size());
   return {0, 1, n - 1, n, n + 1, 997, 100'003};

@@ -30,9 +30,9 @@ bool has_heading(const std::string& markdown, const std::string& anchor) {
   return false;
 }
 
-// The numbers that a regular expression asks for, without those of its own syntax.
+// The numbers that a regular expression asks for, without the numbers in its syntax.
 std::vector<std::string> numbers_in_regex(const std::string& regex) {
-  // Remove classes, quantifiers, and escapes such as \d and \1; keep an escaped point.
+  // Remove classes, quantifiers, and escapes such as \d and \1; keep escaped decimal points.
   std::string text = std::regex_replace(regex, std::regex(R"(\[[^\]]*\]|\{[^}]*\})"), " ");
   text = std::regex_replace(text, std::regex(R"(\\\.)"), ".");
   text = std::regex_replace(text, std::regex(R"(\\.)"), " ");
@@ -45,7 +45,7 @@ std::vector<std::string> numbers_in_regex(const std::string& regex) {
   return numbers;
 }
 
-// Whether `text` contains `number` as a whole, not as part of a longer number.
+// Whether `text` contains `number` by itself, not as part of a longer number.
 bool has_number(const std::string& text, const std::string& number) {
   for (std::size_t at = text.find(number); at != std::string::npos;
        at = text.find(number, at + 1)) {
@@ -64,7 +64,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) {
-    while (line.starts_with("<!-- ") && !line.ends_with("-->")) {  // a comment of several lines
+    while (line.starts_with("<!-- ") && !line.ends_with("-->")) {  // a multi-line comment
       std::string more;
       if (!std::getline(stream, more)) break;
       line += " " + more.substr(std::min(more.size(), more.find_first_not_of(' ')));

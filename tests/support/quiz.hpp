@@ -1,4 +1,4 @@
-// Parses the quiz of a README as a reader sees it, and finds its faults.
+// Parses a README's quiz as a reader sees it, and finds faults in the quiz.
 #pragma once
 
 #include <string>
@@ -25,28 +25,30 @@ struct Question {
 };
 
 std::vector<std::string> lines_of(const std::string& text);
-// The lines of the section "## Quiz"; empty if there is none.
+// The lines of the section "## Quiz"; empty if there is no such section.
 std::vector<std::string> quiz_section(const std::string& readme);
 std::vector<Question> questions_of(const std::vector<std::string>& section);
 std::vector<Shown> shown_in(const std::string& text);
 
-// The letters that an answer calls right, each written as **x.**. A sound answer has one.
+// The letters that an answer marks as right, each written as **x.**. A sound answer marks one.
 std::string right_letters(const Question& question);
 
-// Commands in backticks that a reader can type: mpirun, build/bin, python3, and loops of them.
-// Experiments (./learn break) are only counted, because a different test runs them.
+// The commands in backticks that a reader can type: those that run mpirun, a program in
+// build/bin, or python3, and loops over such commands. Experiments (./learn break) are only
+// counted, because a different test runs them.
 std::vector<std::string> commands_in(const std::string& text, int* experiments = nullptr);
 
-// The text without comments, on one line.
+// The text of `lines` without comments, joined into one line.
 std::string visible(const std::vector<std::string>& lines);
 
-// The numbers that the commands must print and that `text` does not mention.
+// The numbers that the commands must print but `text` does not mention.
 std::vector<std::string> numbers_not_said(const std::vector<Shown>& shown, std::string text);
 
-// One sentence for each fault of a lesson's quiz. Its links are relative to `folder`.
+// One sentence for each fault in a lesson's quiz. The README's links are relative to `folder`.
 std::vector<std::string> quiz_faults(const std::string& readme, const std::string& folder);
 
-// Links in `text` whose file does not exist, or whose heading is not in `readme` or that file.
+// The links in `text` to files that do not exist, or to headings that are missing in `readme`
+// or in the linked file.
 std::vector<std::string> dead_links(const std::string& text, const std::string& readme,
                                     const std::string& folder);
 

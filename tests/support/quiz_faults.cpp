@@ -87,7 +87,7 @@ void check_evidence(const Question& question, const std::set<std::string>& run,
   }
 }
 
-// GitHub renders a folded answer only with empty lines around its tags.
+// GitHub renders a folded answer only if there are empty lines around its tags.
 void check_folding(const std::vector<std::string>& section, std::size_t questions,
                    std::vector<std::string>& faults) {
   std::size_t opened = 0;

@@ -14,8 +14,8 @@
 
 namespace dist::test {
 
-// Every README of the course, the pages that they link to, and CONTRIBUTING.md, from the root
-// of the repository.
+// The READMEs of the course, the pages that they link to, and CONTRIBUTING.md, as paths
+// relative to the root of the repository.
 inline const std::vector<std::string> kReadmes{"README.md",
                                                "01_send_recv/README.md",
                                                "02_broadcast/README.md",
@@ -32,7 +32,7 @@ inline const std::vector<std::string> kReadmes{"README.md",
                                                "CONTRIBUTING.md"};
 
 struct Block {
-  std::string place;     // README.md:12, the line of the fence
+  std::string place;     // "README.md:12", with the line number of the fence
   std::string language;  // after the fence; usually empty
   std::vector<std::string> marks;
   std::vector<std::string> lines;  // without the indentation of the fence

@@ -1,4 +1,4 @@
-// A data set that remembers which samples were read, by which threads, and throws for one.
+// A data set that records which threads read which samples, and throws for one chosen sample.
 #pragma once
 
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"

@@ -17,10 +17,10 @@
 
 namespace dist::test {
 
-// For mpirun(): the program that hangs on request (tests/hangs/).
+// A program for mpirun() that hangs on request (tests/hangs/).
 inline constexpr const char* kHangs = "../tests/hangs";
 
-// A folder of this process's own, removed at the end.
+// A folder that belongs to this process alone, and is removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -45,7 +45,7 @@ inline std::string content_of(const std::string& path) {
   return text.str();
 }
 
-// While it lives, no file of this process can grow beyond this many bytes.
+// While this object exists, no file of this process can grow beyond the given number of bytes.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
@@ -97,22 +97,22 @@ inline CommandResult run_command(const std::string& command) {
   return result;
 }
 
-// Runs `before` mpirun -np RANKS PROGRAM FLAGS, for at most two minutes.
+// Runs "BEFORE mpirun -np RANKS PROGRAM FLAGS" for at most two minutes.
 inline CommandResult mpirun(int ranks, const std::string& program, const std::string& flags,
                             const std::string& before = "") {
   return run_command(before + "timeout 120 " MPIEXEC " -np " + std::to_string(ranks) +
                      " " PROGRAM_DIR "/" + program + " " + flags);
 }
 
-// The same, started in `folder`, where programs keep .learn/.
+// Like mpirun(), but runs in `folder`, where programs keep .learn/.
 inline CommandResult mpirun_in(const TemporaryFolder& folder, int ranks,
                                const std::string& program, const std::string& flags,
                                const std::string& before = "") {
   return mpirun(ranks, program, flags, "cd " + folder.path().string() + " && " + before);
 }
 
-// For `before`, if all ranks end together with a status other than 0. Otherwise Open MPI 4
-// waits a second or two for other ranks, although none are left.
+// A value of `before` for runs in which all ranks end together with a non-zero status. Without
+// it, Open MPI 4 waits a second or two for other ranks, although none are left.
 inline const std::string kNoGrace = "OMPI_MCA_odls_base_sigkill_timeout=0 ";
 
 }  // namespace dist::test

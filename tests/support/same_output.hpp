@@ -1,4 +1,5 @@
-// Whether a program prints what a README shows. The rules are in CONTRIBUTING.md, "READMEs".
+// Checks whether a program prints what a README shows. The rules are in CONTRIBUTING.md,
+// "READMEs".
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@ struct Looseness {
       0;  // numbers with a decimal point may differ by this much, absolutely or relatively
 };
 
-// Replaces what differs between machines and builds: reasons, limits of the transport, and
+// Replaces text that differs between machines and builds: reasons, limits of the transport, and
 // measured memory.
 inline std::string without_the_host(std::string line) {
   static const std::vector<std::pair<std::regex, std::string>> differences{
@@ -75,7 +76,7 @@ inline std::vector<Token> tokens_of(const std::string& line) {
   return tokens;
 }
 
-// A line that names a unit of time, such as "us" or "per second", has measured numbers.
+// A line that names a unit of time, such as "us" or "per second", contains measured numbers.
 inline bool names_a_time(const std::string& line) {
   static const std::regex time(R"((^|[^\w])(ns|us|ms|microseconds|per second)($|[^\w]))");
   return line.rfind("hang: ", 0) != 0 && std::regex_search(line, time);
@@ -108,7 +109,7 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// The output and errors of a run, without mpirun's messages about its end.
+// The output and errors of a run, without mpirun's messages about how the run ended.
 inline std::vector<std::string> without_mpirun(const std::vector<std::string>& said) {
   static const std::regex rule("-{20,}"), notice(R"(\[[\w.-]+:\d+\] .*)");
   std::vector<std::string> lines;
@@ -124,8 +125,9 @@ inline std::vector<std::string> without_mpirun(const std::vector<std::string>& s
   return lines;
 }
 
-// Nothing, or the first line of `shown` that `said` does not have in its place. `...` matches
-// any lines. The lines that begin with `hang: ` may come in any order.
+// Returns the first line of `shown` that `said` does not have in its place, or nullopt if there
+// is no such line. `...` matches any lines. Lines that begin with `hang: ` may come in any
+// order.
 inline std::optional<std::string> first_difference(const std::vector<std::string>& shown,
                                                    const std::vector<std::string>& said,
                                                    const Looseness& loose) {
@@ -147,7 +149,7 @@ inline std::optional<std::string> first_difference(const std::vector<std::string
     }
   }
   for (const std::string& line : said) {
-    // On a busy machine a rank may be slow.
+    // On a busy machine any rank may be the slow one.
     if (line.find("the others waited for rank ") != std::string::npos) continue;
     if (line.rfind("hang: ", 0) == 0) {
       hangs_said.insert(line);
@@ -165,7 +167,7 @@ inline std::optional<std::string> first_difference(const std::vector<std::string
     std::ranges::sort(actual);
     std::ranges::sort(expected, {}, &Line::text);
   }
-  // reach[j]: the lines of `expected` so far can be the first j of `actual`.
+  // reach[j]: the lines of `expected` handled so far match the first j lines of `actual`.
   std::vector<bool> reach(actual.size() + 1, false);
   reach[0] = true;
   for (const Line& line : expected) {

@@ -18,7 +18,7 @@ inline bool ends_with_any(const std::string& line, const std::string& characters
 }
 
 // The lines of each definition of `name` in a file, without indentation and empty lines: from
-// the line that names it to its closing brace, which is in the column where that line began.
+// the line with the name to the closing brace, which is in the column where that line begins.
 inline std::vector<std::vector<std::string>> bodies_of(const std::vector<std::string>& file,
                                                        const std::string& name) {
   const std::regex head("(^|.*[^\\w:.>])" + name + "(<.*>)?\\(.*");

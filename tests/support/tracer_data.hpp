@@ -1,4 +1,4 @@
-// Test data in which every number shows which rank it comes from and its position there.
+// Test data in which every number shows its rank and its position on that rank.
 #pragma once
 
 #include "01_send_recv/show/tracer_numbers.hpp"
@@ -19,7 +19,7 @@ inline bool all_from(const std::vector<float>& data, int rank) {
   return count_wrong(data, [&](std::size_t i) { return tracer_number(rank, i); }) == 0;
 }
 
-// The sum over all ranks of element `index`.
+// The sum of element `index` over all ranks.
 inline double sum_of_all(std::size_t index) {
   double sum = 0;
   for (int rank = 0; rank < world().size(); ++rank) sum += tracer_number(rank, index);

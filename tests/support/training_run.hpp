@@ -1,4 +1,4 @@
-// What a training program printed with --json, compared with runs of PyTorch
+// Compares what a training program printed with --json with PyTorch's runs
 // (tests/golden/training.json).
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace dist::test {
 
-// Losses, learning rates and final row of a training run.
+// The losses, the learning rates and the final row of a training run.
 struct Training {
   std::vector<double> losses;
   std::vector<double> rates;
@@ -40,7 +40,7 @@ inline bool close(double a, double b, double tolerance = 1e-5) {
   return std::abs(a - b) <= tolerance * std::max(std::abs(b), 0.01);
 }
 
-// The flags with which ddp_training repeats one run of training.json.
+// The flags with which ddp_training repeats one run from training.json.
 inline std::string flags_of(const nlohmann::json& run) {
   const auto list = [](const nlohmann::json& numbers) {
     const std::string text = numbers.dump();  // "[16,32,4]"
@@ -69,7 +69,7 @@ inline std::string flags_of(const nlohmann::json& run) {
   return flags;
 }
 
-// PyTorch's losses in that run, step by step.
+// PyTorch's losses in `run`, step by step.
 inline std::vector<double> losses_of(const nlohmann::json& run) {
   std::vector<double> losses;
   for (const nlohmann::json& epoch : run["loss_per_epoch_per_step"]) {
@@ -106,7 +106,8 @@ inline void check_losses(const std::vector<double>& ours, const std::vector<doub
   }
 }
 
-// Repeats a run of training.json with ddp_training and these extra flags.
+// Repeats a run from training.json with ddp_training and the extra flags, and checks its
+// results.
 inline Training check_golden_run(const nlohmann::json& run, const std::string& more_flags,
                                  double tolerance = 1e-5) {
   const std::string flags = "--json " + more_flags + " " + flags_of(run);

@@ -1,4 +1,4 @@
-// Runs programs on two hosts: two network namespaces of this machine (two_hosts.sh), joined by
+// Runs programs on two hosts: two network namespaces on this machine (two_hosts.sh), joined by
 // a virtual cable that can be slow or unplugged.
 #pragma once
 
@@ -11,7 +11,8 @@
 namespace dist::test {
 
 inline const std::string kTwoHosts = SOURCE_DIR "/tests/support/two_hosts.sh ";
-// Needs root, and namespaces. Without them it prints "skipped: ", which CTest looks for.
+// Whether two hosts can be set up, which takes root and namespaces. If not, this function
+// prints "skipped: ", which CTest looks for.
 inline bool there_are_two_hosts() {
   static const CommandResult trial = run_command(kTwoHosts + "--rate 1gbit true");
   if (trial.status == 0) return true;

@@ -8,11 +8,11 @@
 #   --rate RATE          speed of the cable in tc's notation (1gbit); unlimited if not given
 #   --drop-when FILE     unplugs the cable as soon as FILE exists
 #
-# The exit status is mpirun's. It needs root, and a kernel or container that allows namespaces. If
-# one is missing, it prints "skipped: " and the reason, and exits with 77.
+# The exit status is mpirun's. The script needs root, and a kernel or container that allows
+# namespaces. If either is missing, it prints "skipped: " and the reason, and exits with 77.
 #
-# It changes nothing outside and leaves nothing behind. The namespaces, the cable, all processes,
-# /run and /dev/shm belong to a separate process tree. The kernel removes it when its first process
+# The namespaces, the cable, all processes, /run and /dev/shm belong to a separate process tree, and
+# the script changes nothing outside that tree. The kernel removes the tree when its first process
 # ends, so even kill -9 leaves nothing to clean up.
 set -euo pipefail
 
@@ -59,8 +59,8 @@ make_hosts() {
     ip -n "${names[i]}" address add "${addresses[i]}/24" dev cable
     ip -n "${names[i]}" link set cable up
     # With a larger burst the cable would save up credit while the ranks compute, and then send a
-    # whole message at once. With a smaller one the kernel would have to serve it more often than a
-    # busy machine can.
+    # whole message at once. With a smaller burst the kernel would have to serve the cable more
+    # often than a busy machine can.
     if [ -n "$rate" ]; then
       tc -n "${names[i]}" qdisc add dev cable root tbf rate "$rate" burst 128kb latency 400ms
     fi
@@ -84,8 +84,8 @@ AGENT
 }
 
 # Every version of mpirun reads the environment: Open MPI 4 and the ranks of 5 read OMPI_MCA_, the
-# launcher of 5 reads PRTE_MCA_. Without the binding policy none, each host's first rank gets core
-# 0.
+# launcher of 5 reads PRTE_MCA_. Without the binding policy "none", the first rank of each host
+# would be bound to core 0.
 set_mpi_environment() {
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_plm_rsh_agent=/run/agent PRTE_MCA_plm_ssh_agent=/run/agent
@@ -97,7 +97,8 @@ set_mpi_environment() {
   export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   export OMPI_MCA_mpi_yield_when_idle=${OMPI_MCA_mpi_yield_when_idle:-1}
   export OMPI_MCA_orte_tmpdir_base=/run PRTE_MCA_prte_tmpdir_base=/run
-  # For Gloo, which connects PyTorch's ranks: where they meet, and through which interface.
+  # Gloo, which connects PyTorch's ranks, needs to know where they meet and which interface they
+  # use.
   export MASTER_ADDR=${addresses[0]} MASTER_PORT=29500 GLOO_SOCKET_IFNAME=cable
 }
 
@@ -114,7 +115,7 @@ inside() {
   write_agent
   set_mpi_environment
   [ -z "$drop_when" ] || drop_cable "$drop_when" &
-  # The first process of a tree receives only signals that it handles.
+  # The first process of a process tree receives only the signals that it handles.
   trap 'exit 143' TERM INT HUP
   ip netns exec "${names[0]}" unshare --uts sh -c "hostname ${names[0]}; exec \"\$@\"" sh \
     mpirun -np $((2 * ranks)) --host "${addresses[0]}:$ranks,${addresses[1]}:$ranks" \

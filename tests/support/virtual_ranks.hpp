@@ -10,7 +10,7 @@ namespace dist::test {
 
 inline constexpr int kRanks = VirtualRanks::kCount;
 
-// Called on all ranks: runs test(group) in each complete group of this size.
+// Called on all ranks. Runs test(group) in each complete group of the given size.
 template <class Test>
 void in_groups_of(int size, Test test) {
   const Communicator group = world().split(world().rank() / size, world().rank());

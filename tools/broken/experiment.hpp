@@ -1,6 +1,6 @@
 // Experiments that break something on purpose, so that you recognize the symptom when you meet
-// it in your own code: build/bin/broken/<program> NAME. Each lesson has its own in break_it/,
-// one file per experiment.
+// it in your own code: build/bin/broken/<program> NAME. Each lesson has its own experiments in
+// break_it/, one file per experiment.
 #pragma once
 
 #include "common/program.hpp"
@@ -13,13 +13,13 @@ namespace dist {
 struct Experiment {
   const char* name;    // also the name of its file: break_it/NAME.cpp
   const char* belief;  // the belief that it tests, in a few words
-  // Called on all ranks. Returns true on all of them if the symptom that the file describes
-  // appeared. If the symptom is a hang, it does not return: the watch ends the job with status
-  // 86.
+  // Called on all ranks. Returns true on all of them if the symptom described in the file
+  // appeared. If the symptom is a hang, `show` does not return: the watch ends the job with
+  // status 86.
   bool (*show)(const Program&);
   int fewest_ranks = 2;
-  // Called on all ranks. Returns the same text on all of them: why this machine cannot show the
-  // symptom, or "" if it can.
+  // Called on all ranks. Returns the same text on all of them: the reason why this machine
+  // cannot show the symptom, or "" if it can.
   std::string (*obstacle)(const Program&) = nullptr;
 };
 

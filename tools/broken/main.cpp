@@ -45,11 +45,11 @@ int run(const Experiment& experiment, const Program& program) {
 
 int main(int argc, char** argv) {
   // An experiment should not take the usual minute to report its hang. If the reader also gives
-  // --timeout, the reader's value counts.
+  // --timeout, the reader's value takes precedence.
   std::string timeout = "--timeout=2";
   std::vector<char*> arguments{argv[0]};
   if (watch_table() != nullptr) arguments.push_back(timeout.data());
-  arguments.insert(arguments.end(), &argv[1], &argv[argc + 1]);  // with the null at the end
+  arguments.insert(arguments.end(), &argv[1], &argv[argc + 1]);  // including the final null
   argv = arguments.data();
   argc = static_cast<int>(arguments.size()) - 1;
 

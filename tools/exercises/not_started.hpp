@@ -5,7 +5,7 @@ namespace dist::exercise {
 
 struct NotStarted {};
 
-// Replace the line that calls this with your solution.
+// Replace the line that calls this function with your solution.
 [[noreturn]] inline void not_started() {
   throw NotStarted{};
 }

@@ -1,5 +1,5 @@
-// Data parallelism built from the reader's parts: the first parameters, this rank's samples,
-// and the gradients.
+// Data parallelism built from the reader's parts, which broadcast the first parameters, choose
+// this rank's samples and average the gradients.
 #pragma once
 
 #include "02_broadcast/random.hpp"
@@ -16,7 +16,7 @@
 
 namespace dist::mine {
 
-// A process group whose broadcast is the reader's.
+// A process group that uses the reader's broadcast.
 class MyProcessGroup : public ForwardingProcessGroup {
  public:
   using ForwardingProcessGroup::ForwardingProcessGroup;
@@ -62,7 +62,7 @@ class MyDataParallel : public DataParallel {
   double sync_ms_ = 0;
 };
 
-// A DistributedSampler that uses the reader's my_indices.
+// Like DistributedSampler, but uses the reader's my_indices.
 class MySampler {
  public:
   MySampler(std::size_t dataset_size, const Communicator& comm, SamplerOptions options)
@@ -70,8 +70,8 @@ class MySampler {
 
   void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
 
-  // Like DistributedSampler's. Here every run starts with a whole epoch, so `taken` is always
-  // 0.
+  // Like DistributedSampler's function, but here every run starts with a whole epoch, so
+  // `taken` is always 0.
   std::vector<std::size_t> indices_after(std::size_t /*taken*/) const {
     std::vector<std::size_t> order(dataset_size_);
     std::iota(order.begin(), order.end(), std::size_t{0});

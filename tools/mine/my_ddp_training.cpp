@@ -1,5 +1,5 @@
-// Lesson 5's trainer, made of the reader's own exercises; ours replace those that are not
-// written yet.
+// Lesson 5's trainer, made of the reader's own exercises. The course's references replace
+// exercises that are not written yet.
 //
 //   ./learn mine        mpirun -np 4 build/bin/my_ddp_training
 //
@@ -66,7 +66,8 @@ void print_parts(const Console& console) {
   }
 }
 
-// "2.weight" if its bits are not the same in both models; "" if all are.
+// The first parameter whose bits differ between the models, such as "2.weight"; "" if none
+// differ.
 std::string first_difference(const Mlp& mine, const Mlp& course) {
   for (std::size_t p = 0; p < mine.parameters().size(); ++p) {
     const Tensor& a = mine.parameters()[p].value;
@@ -95,7 +96,7 @@ int train(int argc, char** argv) {
   }
   for (Part* part : parts()) part->runs = 0;
 
-  // Each rank draws different numbers, so a broadcast that does nothing is found.
+  // Each rank draws different numbers, so a broadcast that does nothing is detected.
   const auto draw = [&] {
     Generator generator(setup.options.common.seed + static_cast<std::uint64_t>(comm.rank()));
     return Mlp(setup.options.layers, generator, stream);

@@ -1,4 +1,4 @@
-// Lesson 3's part, whose messages lesson 1's part carries.
+// Lesson 3's part, which sends its messages with lesson 1's part.
 #define exercise exercise_3
 #include "01_send_recv/send_recv.hpp"
 #include "tools/mine/parts.hpp"

@@ -1,4 +1,4 @@
-// Lesson 5's part, whose all-reduce is lesson 3's part.
+// Lesson 5's part, which uses lesson 3's part as its all-reduce.
 #define exercise exercise_5
 #include "03_all_reduce/all_reduce.hpp"
 #include "tools/mine/parts.hpp"

@@ -1,9 +1,9 @@
-// The five parts of the trainer that a reader writes, one in each lesson's exercises. Each is
-// the reader's own if its exercise is written, and otherwise the exercise's reference
+// The five parts of the trainer that a reader writes, one in each lesson's exercises. Each part
+// is the reader's own code if its exercise is written, and otherwise the exercise's reference
 // (choose_parts).
 //
-// The parts build on each other: sync_gradients calls ring_all_reduce, whose messages
-// ring_shift carries.
+// The parts build on each other: sync_gradients calls ring_all_reduce, which sends its messages
+// with ring_shift.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -31,8 +31,8 @@ inline std::array<Part*, 5> parts() {
           &sync_gradients_part};
 }
 
-// Each counts its calls, and throws Error with the part's name if the part throws. Contracts:
-// NN_x/exercise/NAME.hpp. my_indices drops the remainder or pads it.
+// Each function counts its calls, and throws Error with the part's name if the part throws. The
+// contracts are in NN_x/exercise/NAME.hpp. my_indices drops or pads the remainder.
 void ring_shift(const Communicator& comm, std::span<const float> out, std::span<float> in);
 void tree_broadcast(const Communicator& comm, std::span<float> data, int root);
 void ring_all_reduce(const Communicator& comm, std::span<float> data);

@@ -1,6 +1,5 @@
-// How part_N.cpp runs a part. `exercise` is a macro there that gives each part its own
-// namespace, because two exercises may have helpers of the same name, and here they are one
-// program.
+// Runs a part for part_N.cpp. In that file, the macro `exercise` gives the part its own
+// namespace, because the exercises form one program here and may have helpers of the same name.
 #pragma once
 
 #include "common/check.hpp"

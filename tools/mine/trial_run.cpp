@@ -12,7 +12,7 @@
 namespace dist::mine {
 namespace {
 
-constexpr std::size_t kBeyondEager = 100'003;  // MPI keeps no copy of a message this long
+constexpr std::size_t kBeyondEager = 100'003;  // MPI does not buffer a message this long
 
 std::vector<float> tracers(int rank, std::size_t count) {
   std::vector<float> data(count);
@@ -20,7 +20,7 @@ std::vector<float> tracers(int rank, std::size_t count) {
   return data;
 }
 
-// Sums of these are not exact, so their bits show in which order they were added.
+// Sums of these numbers are not exact, so a sum's bits show the order of its additions.
 std::vector<float> inexact(const Communicator& comm, std::size_t count) {
   std::vector<float> data(count);
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,5 +1,6 @@
-// Before training, runs each part once on a little data, beside the course's own function. A
-// mistake found here names its part; after training it would only be a wrong parameter.
+// Before training, runs each part once on a little data and compares it with the course's own
+// function. A mistake found here can be traced to a part; after training, only a parameter
+// would be wrong.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -7,8 +8,8 @@
 
 namespace dist::mine {
 
-// Called on all ranks. Returns the first part that does not do what the course's does, the same
-// on all ranks, or null if all five do.
+// Called on all ranks. Returns the first part whose result differs from the course's, or null
+// if none does. All ranks get the same answer.
 const Part* first_wrong_part(const Communicator& comm);
 
 }  // namespace dist::mine

@@ -8,8 +8,8 @@ SLOT, HEIGHT, GAP = 29, 34, 44  # of a share, of a chunk, between two ranks
 CELL = 4 * SLOT + 8
 PITCH = CELL + GAP
 LEFT, TOP, ROW = 120, 122, 44
-# Seconds: the rest before the first step, a step's motion, the rest after it, the extra rest between
-# the two halves, and how long the result is shown.
+# Times in seconds: the pause before the first step, the motion of a step, the pause after a step,
+# the extra pause between the two halves, and the display of the result.
 BEFORE, MOVE, REST, BETWEEN, AFTER = 2.0, 1.0, 0.5, 1.0, 4.0
 
 

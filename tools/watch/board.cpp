@@ -14,8 +14,8 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// If a program with one tag per message fills the board, the search for a place must stay
-// cheap.
+// The search for a place must stay cheap even if a program with one tag per message fills the
+// board.
 constexpr std::size_t kProbes = 16;
 
 }  // namespace
@@ -24,7 +24,7 @@ void Label::set(std::string_view name) {
   const std::size_t length = std::min(name.size(), kLength - 1);
   for (std::size_t i = 0; i < length; ++i) text[i] = name[i];
   text[length] = '\0';
-  // A name that is cut off ends in dots, and is never cut within a multi-byte character.
+  // A truncated name ends in dots, and is never cut within a multi-byte character.
   if (length < name.size()) {
     for (std::size_t i = length - 3; i < length; ++i) text[i] = '.';
     for (std::size_t i = length - 3; i-- > 0 && (text[i] & 0x80) != 0;) text[i] = '.';

@@ -1,9 +1,10 @@
-// The board of a host shows what each of its ranks is doing. All of them share its memory.
+// The board of a host shows what each of its ranks is doing. All of these ranks share the
+// board's memory.
 //
 // A rank writes its own part and reads the others' parts without a lock and without their help,
-// so that it also sees a rank that is stopped or spins forever. All fields are relaxed atomics.
-// They need not be consistent with each other while a rank moves, because a report reads them
-// only after nothing has moved for seconds.
+// so it also sees a rank that is stopped or spins forever. All fields are relaxed atomics. They
+// need not be consistent with each other while a rank moves, because a report reads them only
+// after no rank has moved for seconds.
 #pragma once
 
 #include "tools/watch/call.hpp"
@@ -62,8 +63,8 @@ struct ThreadRecord {
 
   Relaxed<std::uint32_t> taken;
   Relaxed<std::uint32_t> name;        // label
-  Relaxed<std::uint64_t> moves;       // how often it has entered or left a call
-  Relaxed<std::uint64_t> left_at;     // heartbeat of this rank at that time
+  Relaxed<std::uint64_t> moves;       // how often the thread has entered or left a call
+  Relaxed<std::uint64_t> left_at;     // this rank's heartbeat when the thread last left a call
   Relaxed<std::uint64_t> entered_ns;  // with a trace only
   Relaxed<Call> call;
   Relaxed<bool> inside;
@@ -105,7 +106,7 @@ struct Label {
 struct PlainEvent {
   enum class Type : std::uint8_t { slice, departure, arrival };
 
-  std::int64_t begin_ns;  // its rank's clock on the board, rank 0's clock in a trace
+  std::int64_t begin_ns;  // on its rank's clock on the board, on rank 0's clock in a trace
   std::int64_t end_ns;
   std::uint64_t bytes;
   std::uint32_t number;
@@ -144,7 +145,7 @@ struct RankBoard {
   std::array<Label, kLabels> labels;  // 0: no name
   Relaxed<std::uint32_t> label_count;
 
-  Relaxed<std::int64_t> clock_offset_ns;  // added to this rank's clock, it gives rank 0's
+  Relaxed<std::int64_t> clock_offset_ns;  // add this to this rank's clock to get rank 0's
   Relaxed<std::uint64_t> events_written;
   Relaxed<std::uint64_t> event_capacity;  // 0: no trace
   // The events follow this struct in memory.
@@ -156,8 +157,8 @@ struct RankBoard {
   void reset();
 };
 
-// Returns the channel of this key, or a new one. Returns nullptr if the board is full; reports
-// are then less detailed, but nothing else is lost.
+// Returns the channel with these values, or a new one. Returns nullptr if the board is full;
+// reports are then less detailed, but nothing else is lost.
 Channel* find_channel(RankBoard& board, std::int32_t peer, std::int32_t tag,
                       std::uint32_t comm);
 CommunicatorRecord* find_communicator(RankBoard& board, std::uint32_t id);

@@ -14,7 +14,7 @@ std::string peer_text(std::int32_t peer) {
   return std::to_string(peer);
 }
 
-// Uses the largest unit that gives a whole number ("4 MiB"), like the programs' tables.
+// Uses the largest unit that gives a whole number ("4 MiB"), as in the programs' tables.
 std::string text_of_bytes(std::uint64_t bytes) {
   constexpr std::array kUnits{" B", " KiB", " MiB", " GiB"};
   std::size_t unit = 0;

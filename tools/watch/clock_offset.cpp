@@ -28,7 +28,7 @@ std::int64_t ask(MPI_Comm leaders) {
     const std::uint64_t round_trip = now_ns() - begin;
     if (round_trip >= shortest) continue;
     shortest = round_trip;
-    // The answer was written half a round trip after the question.
+    // Assume that rank 0 read its clock half a round trip after the question was sent.
     offset = static_cast<std::int64_t>(theirs - (begin + round_trip / 2));
   }
   return offset;

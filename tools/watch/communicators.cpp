@@ -59,7 +59,8 @@ CommunicatorInfo& insert(MPI_Comm comm, std::uint32_t parent, std::uint32_t chil
   info->id = comm == MPI_COMM_WORLD
                  ? kWorldId
                  : hash(parent, child, static_cast<std::uint32_t>(first)) | 0x80000000U;
-  // Reports must name a rank that is missing in a collective even if it never entered one.
+  // A report must name a rank that is missing from a collective, even one that never entered
+  // any.
   if (RankBoard* const board = my_board()) find_communicator(*board, info->id);
   return *(registry().infos[comm] = std::move(info));
 }

@@ -1,6 +1,7 @@
 // Gives each communicator an id that is the same on all its ranks, because MPI's handles are
-// meaningless in a different process. The ranks compute it without a message from the parent's
-// id, the number of children that the parent had, and the communicator's first rank.
+// meaningless in a different process. Without exchanging messages, the ranks compute the id
+// from the parent's id, the number of children that the parent had, and the communicator's
+// first rank.
 #pragma once
 
 #include <mpi.h>
@@ -20,7 +21,7 @@ struct CommunicatorInfo {
   int rank_of(int world_rank) const;  // -1: not in it
 };
 
-// The info is valid until the communicator is freed.
+// The reference is valid until the communicator is freed.
 CommunicatorInfo& info_of(MPI_Comm comm);
 // Converts a rank of the communicator with this id to its rank in MPI_COMM_WORLD.
 int world_rank_in(std::uint32_t id, int rank);

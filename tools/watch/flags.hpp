@@ -24,8 +24,8 @@ struct Flags {
   double timeout_s = kTimeoutFlag.initial;  // 0: never
 };
 
-// Reads "--flag value" and "--flag=value"; the last one wins. It ignores malformed values,
-// because the program's own command line reports them later.
+// Reads "--flag value" and "--flag=value"; the last value wins. Malformed values are ignored,
+// because the program's own command-line parser reports them later.
 Flags read_flags(int argc, char** argv);
 
 }  // namespace dist::watch

@@ -1,6 +1,6 @@
-// Look at: is_met, which decides whether a rank still waits for another. Without it, two ranks
-// that exchange messages would look like a cycle, even if their messages are on the way and a
-// third rank is delaying both.
+// Look at: is_met, which decides whether a rank still waits for another. Without this check,
+// two ranks that exchange messages would look like a cycle, even if their messages are on the
+// way and a third rank is delaying both.
 #include "tools/watch/hang_report.hpp"
 
 #include "common/slowest.hpp"
@@ -42,8 +42,8 @@ bool accepts_from_anyone(const RankView& rank, const OperationView& send) {
   return false;
 }
 
-// Whether `peer` has done its half of what `rank` waits for: it has started the matching send
-// or posted the matching receive. A stopped rank's half is never done.
+// Whether `peer` has done its half of what `rank` waits for: whether it has started the
+// matching send or posted the matching receive. A stopped rank's half is never done.
 bool is_met(const RankView& rank, const OperationView& waits, const RankView& peer) {
   if (peer.stopped) return false;
   // The board had no room to count this operation, so do not accuse anyone.
@@ -77,7 +77,7 @@ bool is_met(const RankView& rank, const OperationView& waits, const RankView& pe
   return true;
 }
 
-// The ranks of this host that `rank` waits for.
+// The ranks on this host that `rank` waits for.
 std::vector<int> waits_for(const Ranks& ranks, const RankView& rank) {
   std::set<int> found;
   for (const CallView& call : rank.inside) {
@@ -94,7 +94,8 @@ std::vector<int> waits_for(const Ranks& ranks, const RankView& rank) {
   return {found.begin(), found.end()};
 }
 
-// Finds cycles of the wait-for graph that share no rank. Each begins with its lowest rank.
+// Finds cycles in the wait-for graph, no two of which share a rank. Each begins with its lowest
+// rank.
 class CycleFinder {
  public:
   explicit CycleFinder(const Ranks& ranks) {
@@ -211,7 +212,8 @@ class Report {
     }
   }
 
-  // The same for our own collectives, which are made of messages and named by CallScope.
+  // Reports the same for our own collectives, which are made of messages and named by
+  // CallScope.
   void scopes() {
     std::map<std::pair<std::string, std::uint32_t>, std::vector<int>> places;
     std::map<std::pair<std::string, std::uint32_t>, std::string> subjects;

@@ -64,7 +64,7 @@ RankView view_of(const RankBoard& board);
 // then messages whose tags or communicators do not match.
 std::string describe_hang(const std::vector<RankView>& ranks);
 
-// Writes one more line if, before the hang, the ranks spent their time waiting for one of them.
+// Writes one more line if the ranks spent their time before the hang waiting for a single rank.
 std::string describe_slowest(const std::vector<RankView>& ranks);
 
 }  // namespace dist::watch

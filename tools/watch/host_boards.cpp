@@ -17,7 +17,7 @@
 namespace dist::watch {
 namespace {
 
-// The budget of all ranks of a host together.
+// The trace budget that all ranks of a host share.
 constexpr std::size_t kTraceBytesPerHost = 24U << 20;
 constexpr std::size_t kMostEvents = 1U << 17;
 constexpr std::size_t kLine = 64;
@@ -35,7 +35,7 @@ int number_in(const char* name, int otherwise) {
 }
 
 // A segment that no process has attached belongs to a job that was killed before all its ranks
-// had started, unless the rank that made it is still running and about to attach it.
+// had started, unless the rank that made the segment is still running and about to attach it.
 void remove_leftovers() {
   shm_info kernel{};
   const int last = ::shmctl(0, SHM_INFO, reinterpret_cast<shmid_ds*>(&kernel));
@@ -65,8 +65,8 @@ Place place_of_this_process() {
   place.size = number_in("OMPI_COMM_WORLD_SIZE", local_size);
   place.local_rank = local_rank;
   place.local_size = local_size;
-  // The job's name and the address of the daemon that started its part on this host, because
-  // two "hosts" may be containers that share memory.
+  // Use the job's name and the address of the daemon that started the job's ranks on this host,
+  // because two "hosts" may be containers that share memory.
   for (const char* const part :
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMIX_SERVER_URI41", "PMIX_SERVER_URI2"}) {
     place.job += concat(variable(part), " ");
@@ -112,7 +112,7 @@ HostBoards::~HostBoards() {
   ::munmap(memory_, bytes_);
 }
 
-// Returns false if this host provides no such memory.
+// Returns false if this host provides no shared memory.
 bool HostBoards::map_shared(const std::string& layout) {
   const auto key = static_cast<key_t>(std::hash<std::string>()(layout) | 1);  // 0: not shared
   segment_ = ::shmget(key, bytes_, IPC_CREAT | S_IRUSR | S_IWUSR);

@@ -1,10 +1,11 @@
-// The boards of this host's ranks, in a shared-memory segment. The ranks find it without a
-// message, so that the watch covers even MPI's start.
+// The boards of this host's ranks, in a shared-memory segment. The ranks find the segment
+// without exchanging messages, so that the watch covers even MPI's start.
 //
-// The segment's name, a System V key, is computed from variables that the launcher sets equally
-// on all ranks of a host. It is removed as soon as all of them have attached the segment. If a
-// rank never does, the others remove it when they exit, and a later job removes what killed
-// ranks left behind. System V memory does not use /dev/shm, which may be tiny in a container.
+// The segment's name, a System V key, is computed from variables that the launcher sets to the
+// same values on all ranks of a host. The name is removed as soon as all these ranks have
+// attached the segment. If a rank never attaches it, the others remove the name when they exit,
+// and a later job removes what killed ranks left behind. System V memory does not use /dev/shm,
+// which may be tiny in a container.
 #pragma once
 
 #include "tools/watch/board.hpp"
@@ -15,7 +16,7 @@
 
 namespace dist::watch {
 
-// This process's place in its job, as told by the launcher; MPI cannot tell before MPI_Init.
+// This process's place in its job, as told by the launcher; MPI cannot tell it before MPI_Init.
 struct Place {
   int rank = 0;
   int size = 1;
@@ -40,7 +41,7 @@ class HostBoards {
   HostBoards(const HostBoards&) = delete;
   HostBoards& operator=(const HostBoards&) = delete;
 
-  // By local rank. The pid is 0 for a rank that has not started yet.
+  // Indexed by local rank. The pid is 0 for a rank that has not started yet.
   const std::vector<RankBoard*>& all() const { return all_; }
   RankBoard& mine() const { return *mine_; }
   HostRecord& host() const { return *host_; }

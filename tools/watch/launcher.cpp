@@ -34,13 +34,13 @@ bool is_one_of(std::initializer_list<std::string_view> names, const std::string&
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Opens a handle of a process. Unlike a pid, it never refers to a different process later, and
-// it can be waited for.
+// Opens a handle to a process. Unlike a pid, the handle never refers to a different process
+// later, and poll() can wait for it.
 int open_process(pid_t pid) {
   return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
 }
 
-// In the new process, file 0 is this handle, and no other file is open.
+// In the new process, file descriptor 0 is this handle, and no other file is open.
 bool has_ended(int milliseconds) {
   pollfd ended{.fd = 0, .events = POLLIN, .revents = 0};
   return ::poll(&ended, 1, milliseconds) > 0;
@@ -57,8 +57,8 @@ void end_launcher_after(std::chrono::milliseconds patience) {
   const std::string name = name_of_process(parent);
   const bool daemon = is_one_of({"orted", "prted"}, name);
   const bool launcher = is_one_of({"mpirun", "mpiexec", "orterun", "prterun", "prte"}, name);
-  // If the parent ended before it was opened, a different process may have its pid, but getppid
-  // then returns a different number.
+  // If the parent ended before the handle was opened, a different process may have its pid, but
+  // getppid then returns a different number.
   if (process < 0 || (!daemon && !launcher) || ::getppid() != parent) return;
   if (::fork() != 0) return;
   // From here on, use only calls that a signal handler may make. Close all files of the old
@@ -68,7 +68,7 @@ void end_launcher_after(std::chrono::milliseconds patience) {
   ::dup2(process, 0);
   ::syscall(SYS_close_range, 1U, ~0U, 0);
   if (has_ended(static_cast<int>(patience.count()))) ::_exit(0);
-  // On SIGTERM a daemon ends its ranks, too. mpirun is already ending and ignores SIGTERM
+  // On SIGTERM, a daemon also ends its ranks. mpirun is already ending and ignores SIGTERM
   // (4.1.4 crashes with a stack trace that looks like ours).
   if (daemon) end_process(SIGTERM);
   if (!daemon || !has_ended(kAnswer_ms)) end_process(SIGKILL);

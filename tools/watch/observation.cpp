@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<RankBoard*> the_board{nullptr};
 
-// A thread's place on the board, which is free again when the thread ends.
+// A thread's place on the board, which is freed when the thread ends.
 struct ThreadPlace {
   RankBoard* board = nullptr;
   ThreadRecord* record = nullptr;
@@ -143,7 +143,8 @@ Observation::Observation(Call call, std::span<const Operation> operations,
   begin_ns_ = asked ? std::uint64_t{record->entered_ns} : now_ns();
   if (record != nullptr) record->entered_ns = begin_ns_;
   for (const Operation& operation : operations) {
-    // The message leaves in the call that started the send, not in a wait for it.
+    // The message leaves during the call that started the send, not during a wait for that
+    // send.
     if (operation.kind == OperationKind::send && operation.call == call) {
       trace_arrow(TraceEvent::Type::departure, begin_ns_, operation);
     }

@@ -1,6 +1,6 @@
-// What the wrappers of MPI's calls do before and after they forward: they note this thread's
-// call on the board and write the trace. The state is global to the process, because MPI_Send
-// has no parameter for it.
+// What the wrappers of MPI's calls do before and after they forward a call: they note this
+// thread's call on the board and write the trace. The state is global to the process, because
+// MPI_Send has no parameter for it.
 //
 // When nothing is switched on, a wrapper costs one relaxed load.
 #pragma once
@@ -59,15 +59,15 @@ class Observation {
   std::uint32_t wait_label_;
 };
 
-// This thread tested `operations` without waiting, and they are not done. This does not count
-// as a move, because a program that only polls makes no progress. In the trace, the call that
-// succeeds begins where the polling began.
+// Notes that this thread tested `operations` without waiting, and that they are not done. This
+// does not count as a move, because a program that only polls makes no progress. In the trace,
+// the call that succeeds begins where the polling began.
 void note_polling(Call call, std::span<const Operation> operations);
 
-// The number of the name on the board. It is 0 without a board, for "", or if the board is
-// full.
+// The number of the name on the board, or 0 if there is no board, the name is empty or the
+// board is full.
 std::uint16_t intern(std::string_view name);
-// This thread's record, or nullptr without a board or if too many threads call MPI.
+// This thread's record, or nullptr if there is no board or too many threads call MPI.
 ThreadRecord* my_thread();
 // Records one end of a message's arrow.
 void trace_arrow(PlainEvent::Type type, std::uint64_t at_ns, const Operation& operation);

@@ -22,15 +22,15 @@ struct Operation {
   std::uint64_t log_id;
 };
 
-// The root of a collective that has none.
+// Stands for the root of a collective without a root.
 constexpr int kNoRoot = -1;
 
-// These count the operation, so each is called once per message, before the MPI call.
+// These functions count the operation, so one is called once per message, before the MPI call.
 Operation start_send(Call call, int dest, int tag, int count, MPI_Datatype type, MPI_Comm comm);
 Operation start_receive(Call call, int source, int tag, int count, MPI_Datatype type,
                         MPI_Comm comm);
 Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int root);
-// The same with the communicator's id, which outlives its handle.
+// Takes the communicator's id, which outlives its handle.
 Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
                            std::int32_t root_in_world);
 // A probe does not count as a message.
@@ -38,11 +38,11 @@ Operation probe(Call call, int source, int tag, MPI_Comm comm);
 // The size of `count` elements in bytes.
 std::uint64_t bytes_of_message(int count, MPI_Datatype type);
 
-// Called before the call that completes the operation returns. A receive reads `status`.
+// Called before the call that completes the operation returns. For a receive, reads `status`.
 void finish(const Operation& operation, const MPI_Status& status);
 
 // Unfinished operations by request. Open MPI returns the same request for all sends that
-// complete immediately, so a request may stand for several; the oldest comes first.
+// complete immediately, so a request may stand for several operations; the oldest comes first.
 void keep_request(MPI_Request request, const Operation& operation);
 std::optional<Operation> find_request(MPI_Request request);
 void forget_request(MPI_Request request);

@@ -1,10 +1,10 @@
 // What this file adds: an error message from a rank that runs out of memory.
 //
-// malloc then returns a null pointer, which not all libraries below a program (Open MPI, PMIx,
-// oneDNN) check. An unchecked null pointer crashes the rank, or the rank continues without a
-// part of MPI while the others wait for it. So all requests of the process pass through this
-// file on their way to the C library. If one fails, the rank ends with a message, and mpirun
-// ends the others.
+// When memory runs out, malloc returns a null pointer, for which not all libraries below a
+// program (Open MPI, PMIx, oneDNN) check. An unchecked null pointer crashes the rank, or the
+// rank continues without a part of MPI while the others wait for it. So all of the process's
+// requests for memory pass through this file on their way to the C library. If one fails, the
+// rank ends with a message, and mpirun ends the others.
 #include "tools/watch/launcher.hpp"
 
 #include <atomic>
@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__GLIBC__)  // its internal names of malloc are known
+#if defined(__GLIBC__)  // glibc's internal names of malloc are known
 
 extern "C" {
 void* __libc_malloc(std::size_t size);
@@ -90,8 +90,8 @@ DIST_EXPORTED int posix_memalign(void** memory, std::size_t alignment,
 }
 
 // Used for segments that processes share and for code that oneDNN generates. A failed call
-// returns normally if its caller can do without this memory: if it asked for a certain address,
-// a reservation or huge pages, or is a GPU's driver.
+// returns normally if its caller can do without this memory: if the caller asked for a certain
+// address, a reservation or huge pages, or is a GPU driver.
 DIST_EXPORTED void* mmap(void* at, std::size_t size, int protection, int flags, int file,
                          off_t begin) noexcept {
   void* const memory =

@@ -32,7 +32,7 @@ std::deque<std::optional<Observation>>& waits() {
 
 std::int32_t world_peer(MPI_Comm comm, int peer) {
   if (comm == MPI_COMM_NULL) return kNobody;
-  // A report looks up which ranks the others are.
+  // A report looks up which ranks kEverybody stands for.
   return peer == WaitScope::kAllOthers ? kEverybody : info_of(comm).world_rank(peer);
 }
 

@@ -33,7 +33,7 @@ struct Session {
 
 Session* session = nullptr;
 
-// For a program that exits without MPI_Finalize.
+// Cleans up after a program that exits without MPI_Finalize.
 void remove_name_at_exit() {
   if (session != nullptr) session->boards.remove_name();
 }
@@ -80,7 +80,7 @@ void finish_recording() {
   }
   session->boards.mine().working = false;
   if (traced == 0) return;
-  session->thread.reset();  // nothing moves while a large file is written
+  session->thread.reset();  // no rank moves while a large file is written
   try {
     write_trace_of_all_ranks(session->flags.trace, session->boards.mine());
   } catch (const std::exception& error) {
@@ -100,7 +100,8 @@ void end_session() {
 void flags_are_read(bool accepted) {
   if (session == nullptr) return;
   if (accepted) {
-    // Start-up is the same in every program, so counts and the trace begin with its own calls.
+    // Start-up is the same in every program, so counts and the trace begin with the program's
+    // own calls.
     session->boards.mine().reset();
   } else {
     mode &= ~unsigned{kTrace};

@@ -1,4 +1,4 @@
-// Writes the trace file, with Chrome's trace events, which Perfetto (ui.perfetto.dev) opens.
+// Writes the trace file in Chrome's trace-event format, which Perfetto (ui.perfetto.dev) opens.
 #pragma once
 
 #include "tools/watch/board.hpp"
@@ -8,8 +8,8 @@
 
 namespace dist::watch {
 
-// Called on all ranks when none of them records any more. Rank 0 writes `file` and reports on
-// standard error what did not fit.
+// Called on all ranks once none of them records events any more. Rank 0 writes `file` and
+// reports on standard error what did not fit.
 void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine);
 
 // Called on one rank of a host, while the others may still run or be stopped. Sends no message.

@@ -10,7 +10,7 @@
 
 namespace dist::watch {
 
-// What one rank recorded. It includes the names of its labels, because label numbers differ
+// What one rank recorded. It includes the names of the labels, because label numbers differ
 // from rank to rank.
 struct RankTrace {
   int rank = 0;

@@ -18,7 +18,7 @@ std::uint64_t count(const Log& log, LogEntry::Type type) {
       log.begin(), log.end(), [type](const LogEntry& entry) { return entry.type == type; }));
 }
 
-// How many of the log's sends and receives do not finish in it.
+// How many of the sends and receives in the log do not finish within the log.
 std::uint64_t unfinished(const Log& log) {
   std::set<std::uint64_t> open;
   for (const LogEntry& entry : log) {
@@ -31,7 +31,7 @@ std::uint64_t unfinished(const Log& log) {
   return open.size();
 }
 
-// The largest number, at any time, by which the messages sent exceeded those received.
+// The largest excess, at any time, of messages sent over messages received.
 std::uint64_t most_ahead(const Log& log) {
   std::set<std::uint64_t> receives;
   std::int64_t ahead = 0;
@@ -44,7 +44,7 @@ std::uint64_t most_ahead(const Log& log) {
   return static_cast<std::uint64_t>(most);
 }
 
-// Gives all ranks every rank's log, in the order of `comm`.
+// Gives all ranks the logs of all ranks, ordered by their ranks in `comm`.
 int gather_logs(MPI_Comm comm, const Log& mine, std::vector<Log>& logs) {
   int size = 0;
   PMPI_Comm_size(comm, &size);

@@ -9,8 +9,8 @@ namespace dist::watch {
 
 // Returns false if a count is already running.
 bool start_count();
-// Called on all ranks of `comm`, or on any rank with nullptr for `traffic`, which discards the
-// count. Returns MPI's status.
+// Called on all ranks of `comm`. A call with nullptr for `traffic` only discards the count, and
+// a single rank may make it. Returns MPI's status.
 int end_count(MPI_Comm comm, Traffic* traffic);
 
 }  // namespace dist::watch

@@ -22,8 +22,8 @@ LogOfThisRank& the_log() {
   return *log;
 }
 
-// Counts rounds. Every message takes one round of its sender's sending side and one of its
-// receiver's receiving side. A rank's clock tells in which round its next call begins:
+// Counts rounds. Every message takes one round of its sender's sending side and one round of
+// its receiver's receiving side. A rank's clock tells in which round its next call begins:
 //
 //   send      takes the next free round of the sending side; the message arrives one later
 //   receive   takes a round of the receiving side, at the latest when the message arrives

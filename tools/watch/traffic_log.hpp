@@ -16,10 +16,10 @@ struct LogEntry {
   std::uint64_t id;  // of the operation that starts or finishes
 };
 
-// Starts an empty log. Returns false if there is one already.
+// Starts an empty log. Returns false if a log already exists.
 bool start_log();
 std::vector<LogEntry> stop_log();
-// Appends an entry and returns its id. An entry with id 0 gets a new one.
+// Appends an entry and returns its id. An entry with id 0 gets a new id.
 std::uint64_t append_to_log(LogEntry entry);
 
 // Replays the ranks' logs together and returns the number of rounds (common/watch.hpp). `logs`

@@ -21,14 +21,15 @@ namespace {
 constexpr double kSilent_s = 1.0;
 
 // MPI's start and end may take this long, even if --timeout is shorter: the launcher starts the
-// ranks one by one, and on a busy machine the first ones wait for seconds.
+// ranks one by one, and on a busy machine the first ranks wait for seconds.
 constexpr double kStart_s = 30;
 
 // If there are other hosts, the reporting rank waits this long before it exits. The other hosts
-// have hung for about as long, but a launcher that sees one rank exit ends the rest before they
-// can report.
+// have hung for about as long, but a launcher that sees one rank exit ends all others before
+// they can report.
 constexpr std::chrono::milliseconds kOthersSpeak{500};
-// Then the launcher gets this long to end. A job whose link was lost may take timeout + 5 s.
+// After that, the launcher gets this long to end. A job that loses its link may take timeout +
+// 5 s to end.
 constexpr std::chrono::milliseconds kLauncherEnds{3500};
 
 // The process's state in Linux's notation: T if stopped, t if held by a debugger, 0 if it
@@ -62,7 +63,7 @@ WatchThread::WatchThread(HostBoards& boards, double timeout_s, bool other_hosts)
       tick_s_(std::clamp(timeout_s / 20, 0.005, 0.05)),
       seen_(boards.all().size()) {
   pthread_getcpuclockid(pthread_self(), &main_clock_);
-  // Signals are for the program's own threads.
+  // Leave all signals to the program's own threads.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -99,8 +100,8 @@ void WatchThread::run() {
   }
 }
 
-// Adds up how long this rank computes. It samples, so that calls do not have to read a clock.
-// It counts processor time, because on a busy machine a rank that is not running is not slow.
+// Adds up how long this rank computes, by sampling, so that calls do not have to read a clock.
+// Only processor time counts, because on a busy machine a rank that is not running is not slow.
 // The time since the last move counts only when the rank moves again, because a hang is not
 // work.
 void WatchThread::look_at_main_thread() {
@@ -130,7 +131,7 @@ void WatchThread::look(double seconds) {
   }
 }
 
-// MPI_Init returns when all ranks have called it. A rank without a board by then will never
+// MPI_Init returns when all ranks have called it. A rank that has no board by then will never
 // have one, because it runs a different program.
 bool WatchThread::all_are_working() const {
   return std::ranges::all_of(
@@ -138,7 +139,7 @@ bool WatchThread::all_are_working() const {
 }
 
 bool WatchThread::my_turn() const {
-  // The lowest rank whose watch still ticks reports.
+  // The report comes from the lowest rank whose watch still ticks.
   for (std::size_t i = 0; boards_.all()[i] != &boards_.mine(); ++i) {
     if (boards_.all()[i]->pid != 0 && seen_[i].silent_s < kSilent_s) return false;
   }
@@ -146,7 +147,7 @@ bool WatchThread::my_turn() const {
   for (const RankBoard* board : boards_.all()) {
     if (board->pid != 0 && process_state(board->pid) == 't') return false;
   }
-  // Two ranks may get here at once, after one was stopped and continued.
+  // Two ranks may get here at the same time after one of them was stopped and continued.
   return boards_.host().reporter.claim(0, boards_.mine().rank + 1);
 }
 
@@ -182,7 +183,7 @@ void WatchThread::report(double limit_s) {
     std::this_thread::sleep_for(kOthersSpeak);
     end_launcher_after(kLauncherEnds);
   }
-  // MPI_Abort might hang as well. The launcher sees a process exit without MPI_Finalize and
+  // MPI_Abort might hang, too. When the launcher sees a process exit without MPI_Finalize, it
   // ends the others, including those that are stopped.
   boards_.remove_name();
   ::_exit(kHangStatus);

@@ -13,11 +13,11 @@ namespace dist::watch {
 
 constexpr int kHangStatus = 86;
 
-// It does not call MPI: the program's thread level may forbid that, and MPI itself may hang.
-// When no rank of the host has moved for `timeout_s`, one rank reports, saves the trace and
-// exits with status 86. The launcher then ends the others.
+// The thread does not call MPI: the program's thread level may forbid that, and MPI itself may
+// hang. When no rank of the host has moved for `timeout_s`, one rank reports, saves the trace
+// and exits with status 86. The launcher then ends the others.
 //
-// With several hosts, each reports about its own ranks, because they share no memory and the
+// With several hosts, each host reports on its own ranks, because hosts share no memory and the
 // network may be down. If the launcher then cannot end, it is killed (launcher.hpp).
 //
 // Time is counted in ticks of this thread, each at most a tenth of the time-out. So when a
@@ -32,7 +32,7 @@ class WatchThread {
   WatchThread& operator=(const WatchThread&) = delete;
 
  private:
-  // What this watch last saw of a rank, and for how long it has not changed.
+  // What this watch last saw of a rank, and for how long that has not changed.
   struct Seen {
     std::uint64_t moves = 0;
     double still_s = 0;

@@ -1,4 +1,4 @@
-// MPI's collectives, observed and forwarded. They match by the order of the calls on a
+// MPI's collectives, observed and forwarded. MPI matches them by the order of the calls on a
 // communicator, so the watch numbers the calls: "MPI_Allreduce #7".
 #include "tools/watch/observation.hpp"
 
@@ -11,7 +11,7 @@ std::uint64_t share(const void* data, int count, MPI_Datatype type) {
   return data == MPI_IN_PLACE ? 0 : bytes_of_message(count, type);
 }
 
-// Calls `size` only if something is switched on.
+// Calls `size` only if a mode is switched on.
 template <class Size, class Forward>
 int observed(Call call, MPI_Comm comm, int root, Size size, Forward forward) {
   if (!observing()) return forward();

@@ -7,7 +7,7 @@ using namespace dist::watch;
 
 namespace {
 
-// Children are registered even while nothing is switched on, because a communicator made before
+// Children are registered even while no mode is switched on, because a communicator made before
 // a count starts must have the same id on all ranks.
 template <class Forward>
 int observed_birth(Call call, MPI_Comm parent, const MPI_Comm* child, Forward forward) {

@@ -1,5 +1,5 @@
 // MPI's messages, observed and forwarded. The profiling interface (MPI standard, chapter "Tool
-// Support") gives every MPI_X a second name, PMPI_X, so that we may define the first.
+// Support") gives every MPI_X a second name, PMPI_X, so that we may define MPI_X ourselves.
 // Look at: what --strict uses instead of a send.
 #include "tools/watch/observation.hpp"
 
@@ -35,7 +35,8 @@ int observed_isend(Call call, StartFunction forward, const void* data, int count
 }
 
 // MPI_Sendrecv for --strict. Nothing is buffered, so each send waits for its receive. As
-// MPI_Sendrecv promises, it starts both before it waits for either.
+// MPI_Sendrecv promises, the send and the receive both start before the function waits for
+// either.
 int synchronous_sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest,
                          int out_tag, void* in, int in_count, MPI_Datatype in_type, int source,
                          int in_tag, MPI_Comm comm, MPI_Status* status) {

@@ -1,5 +1,5 @@
-// The ends of non-blocking calls. A request does not say what it is for, so the watch remembers
-// this from its start to its end.
+// The ends of non-blocking calls. A request does not say which operation it belongs to, so the
+// watch remembers that from the request's start to its end.
 #include "tools/watch/observation.hpp"
 
 #include <vector>
@@ -8,8 +8,8 @@ using namespace dist::watch;
 
 namespace {
 
-// What the requests of an array stand for. It copies the array, because MPI clears the requests
-// that are done.
+// The operations that belong to an array of requests. The class copies the array, because MPI
+// clears the requests that are done.
 class Pending {
  public:
   Pending(int count, const MPI_Request* requests)
@@ -38,7 +38,7 @@ class Pending {
   std::vector<Operation> operations_;
 };
 
-// A place for `count` statuses, which the caller may have chosen to ignore.
+// Space for `count` statuses, even if the caller has chosen to ignore them.
 class Statuses {
  public:
   Statuses(int count, MPI_Status* callers)

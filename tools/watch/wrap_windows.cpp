@@ -1,5 +1,5 @@
-// MPI's windows (MPI_Win). Their creation, fences and release are collectives of the
-// communicator that they were made from.
+// MPI's windows (MPI_Win). Their creation, fences and release are collectives on the
+// communicator from which they were made.
 #include "tools/watch/communicators.hpp"
 #include "tools/watch/observation.hpp"
 
@@ -45,7 +45,7 @@ int observed_use(Call call, MPI_Win window, Forward forward) {
     if (found != windows().communicators.end()) comm = found->second;
     if (call == Call::MPI_Win_free) windows().communicators.erase(window);
   }
-  if (comm == 0) return forward();  // made while nothing was switched on
+  if (comm == 0) return forward();  // made while no mode was switched on
   const Operation collective = start_collective(call, comm, 0, kEverybody);
   const Observation observation(call, collective);
   return forward();
