@@ -160,7 +160,7 @@ TEST_CASE("each fault in a quiz is found", "[form]") {
   };
   const std::vector<Damage> damages{
       {"## Quiz\n", "## Riddles\n", "there is no section"},
-      {"- a) They grow like the ranks, by a factor of 7/4.\n", "", "has the options 'bc'"},
+      {"- a) They grow with the ranks, by a factor of 7/4.\n", "", "has the options 'bc'"},
       {"- c) They shrink,", "- d) They shrink,", "has the options 'abd'"},
       {"**b.** Each rank", "Each rank", "names 0 right letters"},
       {"**b.** Each rank", "**b.** or **c.** Each rank", "names 2 right letters"},
