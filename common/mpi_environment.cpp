@@ -20,7 +20,7 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
     throw Error("this MPI provides thread level " + std::to_string(provided) + ", but " +
                 std::to_string(kRequired) + " is needed");
   }
-  // Communicators duplicated from these two inherit the handler.
+  // Duplicates of these two communicators inherit the handler.
   MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
   int rank = 0;

@@ -1,4 +1,4 @@
-// Calls MPI_Init and MPI_Finalize; the first object in main.
+// Initializes MPI and finalizes it. An MpiEnvironment is the first object in main.
 #pragma once
 
 namespace dist {

@@ -1,5 +1,5 @@
-// What every program of the course begins with: its ranks, the common flags, a device to
-// compute on, and a console. Acts and experiments receive all of it.
+// What every program of the course sets up first: its ranks, the common flags, a device to
+// compute on, and a console. Acts and experiments receive the whole Program.
 #pragma once
 
 #include "common/command_line.hpp"
@@ -19,8 +19,8 @@ struct Program {
 
   void declare_common();  // --device, --seed, --json and --threads
 
-  // Called on all ranks, after all flags are declared. Reads them and sets up device, stream
-  // and console. Returns the status with which all ranks must exit, if they must.
+  // Called on all ranks, after all flags are declared. Reads the flags and sets up the device,
+  // stream and console. If all ranks must exit, returns their exit status; otherwise nullopt.
   std::optional<int> start(int argc, char** argv);
 
   Communicator comm;

@@ -1,4 +1,4 @@
-// The rank that the others wait for.
+// Finds the rank that the others wait for.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@ struct Slowest {
   double ratio;  // its busy time divided by the median of the others'
 };
 
-// `busy` is how long each rank computed, by rank and in any unit, without its waits for the
-// others. All ranks must have had equal work. Returns nullopt unless the busiest rank took at
-// least 1.75 times the median of the others: a rank on a slow core sometimes takes 1.5 times as
-// long, and a rank at half speed takes twice as long. Of two middle values, the larger counts
-// as the median, so that no rank is named if two of three are slow.
+// `busy` holds each rank's computing time, in rank order and in any unit, without its waits for
+// other ranks. All ranks must have had equal work. Returns nullopt unless the busiest rank took
+// at least 1.75 times the median of the others: a rank on a slow core sometimes takes 1.5 times
+// as long, and a rank at half speed takes twice as long. If there are two middle values, the
+// median is the larger one, so that no rank is named if two of three are slow.
 inline std::optional<Slowest> slowest(std::span<const double> busy) {
   constexpr double kSlow = 1.75;
   if (busy.size() < 2) return std::nullopt;

@@ -13,8 +13,8 @@ struct Stream::CudaState {
   std::shared_ptr<void> companion;
   Buffer<char> staging;
 
-  // Non-blocking: a stream that waits for the legacy default stream would also wait for
-  // unrelated work.
+  // The stream is non-blocking: if it waited for the legacy default stream, it would also wait
+  // for unrelated work.
   CudaState() { CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); }
   ~CudaState() {
     companion.reset();

@@ -1,8 +1,8 @@
 // The order in which a device does its work: a queue (Stream) and a mark in it (Event).
 //
 // On CUDA, calls that take a stream only queue work and return. On the CPU a stream is a null
-// object: the work is done when the call returns, and waiting is free. Code that is right on
-// CUDA is therefore right on the CPU.
+// object: the work is done when the call returns, and waiting costs nothing. Code that is
+// correct on CUDA is therefore correct on the CPU.
 #pragma once
 
 #include "common/device.hpp"
@@ -21,7 +21,7 @@ class Event {
   CUevent_st* get() const { return event_.get(); }  // null on the CPU
   std::chrono::steady_clock::time_point host_time() const { return host_time_; }
 
-  // The host waits until the work before this mark is done. Returns at once for an event that
+  // Makes the host wait until the work before this mark is done. Returns at once if the event
   // was never recorded.
   void synchronize() const;
 
@@ -34,8 +34,8 @@ class Event {
   std::chrono::steady_clock::time_point host_time_;
 };
 
-// An ordered queue of work on one device. Move-only. One operation on it may use up to
-// `threads` CPU threads.
+// An ordered queue of work on one device. Move-only. On the CPU, an operation may use up to
+// `threads` threads.
 class Stream {
  public:
   explicit Stream(Device device, int threads = 1);
@@ -46,20 +46,20 @@ class Stream {
   Device device() const { return device_; }
   int threads() const { return threads_; }
 
-  // The host waits until all work queued so far is done.
+  // Makes the host wait until all work queued so far is done.
   void synchronize() const;
   // Work queued from now on starts after `event`; the host does not wait.
   void wait(const Event& event) const;
   // Marks the work queued so far.
   Event record_event() const;
 
-  // Pinned host memory of at least `bytes`, for copies to and from this stream's GPU. It is
-  // kept, because allocating it for every message would take longer than the message. Only one
-  // user at a time.
+  // Pinned host memory of at least `bytes`, for copies to and from this stream's GPU. The
+  // stream keeps the memory, because allocating it for every message would take longer than the
+  // message. Only one user may hold it at a time.
   void* staging(std::size_t bytes) const;
 
   CUstream_st* get() const;  // null on the CPU
-  // What a library keeps for a GPU's stream as long as the stream lives, such as gemm's cuBLAS
+  // An object that a library keeps for as long as a GPU's stream lives, such as gemm's cuBLAS
   // handle. Empty at first.
   std::shared_ptr<void>& companion() const;
 
@@ -70,7 +70,7 @@ class Stream {
   std::unique_ptr<CudaState> cuda_;
 };
 
-// Milliseconds from `begin` to `end`, both of which must be done (synchronize first).
+// The milliseconds from `begin` to `end`. Both events must have completed (synchronize first).
 double elapsed_ms(const Event& begin, const Event& end);
 
 }  // namespace dist

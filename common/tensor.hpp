@@ -1,4 +1,4 @@
-// Numbers in a row, with a shape: float32, row-major, on a device.
+// A tensor: contiguous float32 numbers on a device, with a shape, in row-major order.
 //
 // A tensor is a view of shared storage. narrow() and view() give a new view of the same
 // storage, so that one flat message can also be the gradients of ten layers (05,
@@ -36,14 +36,14 @@ class Tensor {
   Device device() const { return device_; }
   float* data() const { return data_; }
 
-  // `count` elements from element `begin` on, as a tensor with one dimension.
+  // `count` elements, starting with element `begin`, as a one-dimensional tensor.
   Tensor narrow(std::size_t begin, std::size_t count) const;
   // The same elements with a different shape.
   Tensor view(Shape shape) const;
   // The first `count` rows.
   Tensor rows(std::size_t count) const;
 
-  // The elements, for the host. Throws Error for a tensor on a GPU.
+  // The elements, for access by the host. Throws Error for a tensor on a GPU.
   std::span<float> span() const;
 
  private:
@@ -54,12 +54,12 @@ class Tensor {
   Device device_;
 };
 
-// Copies bytes between host and device or within one, in the stream's order. On a GPU the call
-// may return before the copy is done.
+// Copies bytes between host and device, or within either, in the stream's order. On a GPU the
+// call may return before the copy is done.
 void copy_bytes(const Stream& stream, void* to, const void* from, std::size_t bytes);
 void copy(const Stream& stream, const Tensor& to, const Tensor& from);
 
-// A copy on the CPU, complete on return.
+// Returns a copy in host memory. The copy is complete on return.
 std::vector<float> to_host(const Stream& stream, const Tensor& tensor);
 
 }  // namespace dist

@@ -1,5 +1,5 @@
-// What a program can tell the watch (tools/watch/) and ask it. The watch is a separate library.
-// Without it, all of this does nothing, and nothing is counted.
+// What a program can tell the watch (tools/watch/) and ask of it. The watch is a separate
+// library. Without that library, these calls do nothing, and no messages are counted.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -21,10 +21,10 @@ namespace dist {
 // turns "ranks 0, 1 in MPI_Sendrecv" into "ranks 0, 1 are in all_reduce #7 (bucket 2: 2.weight,
 // 2.bias); rank 2 never entered it, last seen in #6".
 //
-// From construction to destruction, all messages of this thread belong to `operation`. All
-// ranks must run such operations in the same order, because their numbers, counted from 1 on
-// each rank, are compared across ranks. `subject` says what the operation works on. Of nested
-// scopes, the inner one counts.
+// From its construction to its destruction, all messages of this thread belong to `operation`.
+// All ranks must run such operations in the same order, because their numbers, counted from 1
+// on each rank, are compared across ranks. `subject` says what the operation works on. If
+// scopes are nested, the innermost one applies.
 class CallScope {
  public:
   explicit CallScope(std::string_view operation, std::string_view subject = {});
@@ -38,8 +38,8 @@ class CallScope {
 //   const WaitScope wait("the flag of shared-memory all-reduce", comm, peer);
 //   while (flag.load() != expected) { ... }
 //
-// Entering and leaving such a wait counts as progress, and during the wait a hang report knows
-// which ranks this one waits for.
+// Entering or leaving such a wait counts as progress. During the wait, a hang report can tell
+// which ranks this rank waits for.
 class WaitScope {
  public:
   static constexpr int kAllOthers = -1;
@@ -50,36 +50,36 @@ class WaitScope {
   WaitScope& operator=(const WaitScope&) = delete;
 };
 
-// Names this thread's row in the trace. The thread that starts the program is "main".
+// Names this thread's row in the trace. The program's first thread is called "main".
 void name_this_thread(std::string_view name);
 
 // The messages that one of our collectives sends, counted in a real run.
 struct Traffic {
-  std::uint64_t messages = 0;  // point-to-point messages of all ranks together
-  // The most that any rank sent.
+  std::uint64_t messages = 0;  // the number of point-to-point messages of all ranks together
+  // The most messages and bytes that any one rank sent.
   std::uint64_t messages_per_rank = 0;
   std::uint64_t bytes_per_rank = 0;
   std::vector<int> peers;  // rank 0's destinations, ascending
   // The longest chain of messages that had to wait for each other. A rank can send one message
-  // and receive one at the same time, so a send_recv counts once.
+  // and receive another at the same time, so a send_recv counts once.
   std::uint64_t rounds = 0;
-  std::uint64_t collectives = 0;  // the most calls of MPI's collectives on any rank
-  // Sends and receives of all ranks that were started but not completed in the body.
+  std::uint64_t collectives = 0;  // the most calls to MPI's collectives by any one rank
+  // The sends and receives, on all ranks, that were started in body() but not completed there.
   std::uint64_t unfinished = 0;
-  // For each rank, the largest difference at any time between the messages that it had sent and
-  // those that it had received. Empty without messages.
+  // For each rank, the most by which the number of messages that it had sent ever exceeded the
+  // number that it had received. Empty if there were no messages.
   std::vector<std::uint64_t> most_ahead;
 
   bool operator==(const Traffic&) const = default;
 };
 
-// Runs body() and counts its messages. Called on all ranks of `comm`, with the same result on
-// all. Every message that is sent in `body` must be received in it. Calls cannot be nested.
+// Runs body() and counts its messages. Called on all ranks of `comm`; all get the same result.
+// Every message that is sent in `body` must also be received there. Calls cannot be nested.
 std::optional<Traffic> count_traffic(const Communicator& comm,
                                      const std::function<void()>& body);
 
-// A flag that the watch has read before MPI started. The program's command line checks and
-// explains it.
+// A flag that the watch read before MPI started. The program's command line validates and
+// documents the flag.
 struct WatchFlag {
   enum class Kind { output_file, yes_or_no, seconds } kind;
   const char* name;
@@ -88,32 +88,33 @@ struct WatchFlag {
   double largest = 0;
 };
 
-// What the library offers, under the name dist_watch_table.
+// The functions that the watch library exports under the name dist_watch_table.
 struct WatchTable {
   std::span<const WatchFlag> flags;
   void (*begin_call)(std::string_view operation, std::string_view subject);
   void (*end_call)();
-  // For `peer` of `comm`, or WaitScope::kAllOthers; MPI_COMM_NULL means no particular rank.
+  // Begins a wait for `peer` of `comm`, or for WaitScope::kAllOthers. MPI_COMM_NULL means that
+  // the wait is for no particular rank.
   void (*begin_wait)(std::string_view what, MPI_Comm comm, int peer);
   void (*end_wait)();
   void (*name_thread)(std::string_view name);
-  bool (*start_count)();  // false: a count is already running
-  // Collective, but with nullptr it only ends the count. Returns MPI's status.
+  bool (*start_count)();  // returns false if a count is already running
+  // Collective, except that with nullptr it only ends the count. Returns MPI's status.
   int (*end_count)(MPI_Comm comm, Traffic* traffic);
-  // Called on all ranks when they have agreed on their flags. Numbering and tracing begin here;
-  // if the flags are refused, no trace is written.
+  // Called on all ranks after they have agreed on their flags. Numbering and tracing begin with
+  // this call. If the flags are refused, no trace is written.
   void (*flags_are_read)(bool accepted);
-  // Throws std::runtime_error("flag: why") if this process cannot write `file`, unless it is
-  // "".
+  // Throws std::runtime_error("flag: why") if this process cannot write `file`. An empty `file`
+  // is accepted.
   void (*require_writable)(const std::string& flag, const std::string& file);
-  void (*keep_trace)();  // for a job that is about to end without MPI_Finalize
+  void (*keep_trace)();  // called in a job that is about to end without MPI_Finalize
   // For tests.
   void (*set_strict)(bool on);
   bool (*is_observing)();
   std::uint32_t (*id_of)(MPI_Comm comm);
 };
 
-// nullptr in a program that was built without the watch.
+// Returns nullptr in a program that was built without the watch.
 const WatchTable* watch_table();
 
 }  // namespace dist

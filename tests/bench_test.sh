@@ -12,7 +12,7 @@ failed=0
 
 command -v python3 >/dev/null || { echo "skipped: python3 is not installed"; exit 0; }
 
-# bench WORDS...: a benchmark that must succeed.
+# bench WORDS...: runs a benchmark, which must succeed.
 bench() {
   local output
   if output=$("$learn" bench "$@" --output "$results" </dev/null 2>&1); then
@@ -21,12 +21,12 @@ bench() {
     echo "FAILED: bench $*: exit status $?"; echo "$output"; failed=1
   fi
 }
-# has FILE PATTERN: a line of FILE must match.
+# has FILE PATTERN: a line of FILE must match PATTERN.
 has() {
   grep -qE -- "$2" "$results/$1" && return
   echo "FAILED: no line of $1 matches '$2'"; cat "$results/$1"; failed=1
 }
-# refuses PATTERN WORDS...: must exit with status 2, print the pattern and write nothing.
+# refuses PATTERN WORDS...: must exit with status 2, print PATTERN and write no files.
 refuses() {
   local pattern=$1 output got
   shift
@@ -61,7 +61,7 @@ has training.md '^\| ours \| [0-9]+\.[0-9]+ \|$'
 has training.md "^\\| 20-12-10 \\| 2 $cell$cell$cell\\| *-?[0-9]"
 json training.json 'len(d["steps"]) == 4 and len(d["floors"]) == 4 and len(d["memory"]) == 2'
 json training.json 'all(r["step_ms"] > 0 for s in d["steps"] for r in s["rounds"])'
-# Which one is larger is not tested, because such a small job can end between two samples.
+# The two are not compared, because such a small job can end between two samples.
 json training.json 'all(m["ours"] > 0 and m["mpi"] > 0 for m in d["memory"])'
 
 bench buckets --ranks 2 --values 0 1 --layers 16,8,4 --batch-size 2 --rounds 1 --seconds 0.01

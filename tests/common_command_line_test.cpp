@@ -1,5 +1,5 @@
-// Command-line flags: which are accepted, and which are refused with an error that names the
-// flag.
+// Tests which command-line flags are accepted, and which are refused with an error that names
+// the flag.
 #include "common/check.hpp"
 #include "common/command_line.hpp"
 #include "tests/support/mpi_test.hpp"

@@ -60,8 +60,8 @@ TEST_CASE("a sweep starts and ends at the requested sizes") {
 
 TEST_CASE("timing excludes the preparation and warms up once") {
   double least = 1;
-  // A busy machine may slow down some tries. A preparation counted by mistake would slow down
-  // all.
+  // A busy machine may slow down some tries. If the preparation were timed by mistake, all
+  // tries would be slow.
   for (int tries = 0; tries < 10 && least >= 0.1; ++tries) {
     int prepared = 0, done = 0;
     const double seconds = median_of_slowest(

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kBytes = 64 << 20;
 
-// A mapping whose pages are in use, unmapped with the object.
+// A mapping whose pages are all in use. The destructor unmaps it.
 class Pages {
  public:
   explicit Pages(int kind)
@@ -54,7 +54,7 @@ TEST_CASE("memory use distinguishes private pages from shared ones and records t
     CHECK(near(both.shared, before.shared + kBytes));
     peak = both.peak;
     CHECK(peak >= both.own + both.files + both.shared);
-    // If four ranks share it, each is charged a quarter.
+    // If four ranks share the pages, each is charged a quarter.
     CHECK(near(both.resident_share(4), with.own + with.files + kBytes / 4));
     CHECK(near(both.peak_share(4), peak - kBytes * 3 / 4));
   }

@@ -1,5 +1,5 @@
-// Our random numbers must equal PyTorch's bit for bit. tests/golden holds what PyTorch 1.13
-// drew.
+// Our random numbers must equal PyTorch's bit for bit. tests/golden holds the numbers that
+// PyTorch 1.13 drew.
 #include "02_broadcast/random.hpp"
 #include "common/check.hpp"
 #include "tests/support/golden.hpp"
@@ -24,7 +24,7 @@ std::vector<T> slice(const std::vector<T>& values, std::size_t begin, std::size_
   return {first, first + static_cast<std::ptrdiff_t>(count)};
 }
 
-// Compares with a golden entry: all values or the first and last ones, and usually a hash.
+// Compares with a golden entry: all values (or the first and last), and usually a hash.
 template <class T>
 void check_equal(const nlohmann::json& want, const std::vector<T>& got) {
   CHECK((want.contains("values") || want.contains("first8")));
@@ -142,7 +142,7 @@ TEST_CASE("linear layers start with PyTorch's weights") {
       check_equal(layer.at("weight"), weight);
       if (entry.at("bias")) check_equal(layer.at("bias"), bias);
     }
-    // The generator's next number: only this reveals one draw too many or too few.
+    // Only the generator's next number reveals one draw too many or too few.
     CHECK(uniform(4, 0.0, 1.0, generator) ==
           entry.at("next_uniform4").get<std::vector<float>>());
   }

@@ -1,4 +1,4 @@
-// Memory, tensors as views of it, and the matrix product, compared with plain loops.
+// Tests memory, tensors as views of memory, and the matrix product (against plain loops).
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/model/gemm.hpp"

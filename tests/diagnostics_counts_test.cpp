@@ -1,4 +1,4 @@
-// The watch: that it is linked in, what it counts, and the ids it gives communicators.
+// Tests whether the watch is linked in, what it counts, and which ids communicators get.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "tests/support/counted.hpp"
@@ -70,7 +70,7 @@ TEST_CASE("MPI_ functions are the watch's, and PMPI_ functions are MPI's") {
   CHECK(file_of(&MPI_Comm_split) == mine);
   CHECK(file_of(&MPI_Win_fence) == mine);
   CHECK(file_of(&MPI_Init_thread) == mine);
-  CHECK(file_of(&MPI_Get_count) == library);  // a call that it does not intercept
+  CHECK(file_of(&MPI_Get_count) == library);  // a call that the watch does not intercept
 }
 
 TEST_CASE("the ring sends 2(N-1) messages with 2(N-1)/N of the tensor, only to the right") {

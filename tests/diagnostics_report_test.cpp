@@ -1,4 +1,5 @@
-// The hang report, made from what each rank reports: what counts as a cycle and what does not.
+// Tests the hang report, made from the ranks' reports: what counts as a cycle and what does
+// not.
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
 #include "tools/watch/hang_report.hpp"
@@ -34,7 +35,7 @@ RankView in_call(int rank, Call call, std::vector<OperationView> operations,
 }  // namespace
 
 TEST_CASE("an exchange in progress is not a cycle") {
-  // Both have sent and both have posted their receive, so neither waits for the other.
+  // Both ranks have sent and have posted their receives, so neither waits for the other.
   const auto exchange = [](int rank, int peer) {
     return in_call(rank, Call::MPI_Sendrecv,
                    {operation(OperationKind::send, Call::MPI_Sendrecv, peer),
@@ -43,7 +44,7 @@ TEST_CASE("an exchange in progress is not a cycle") {
   };
   std::vector<RankView> ranks_of_host{exchange(0, 1), exchange(1, 0)};
   CHECK_FALSE(contains(describe_hang(ranks_of_host), "cycle"));
-  // Without the receives each waits for the other.
+  // Without the receives, each rank waits for the other.
   for (RankView& rank : ranks_of_host) rank.channels[0].receives = 0;
   const std::string report = describe_hang(ranks_of_host);
   CHECK(contains(report,

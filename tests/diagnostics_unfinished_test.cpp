@@ -1,4 +1,4 @@
-// What count_traffic reports about operations that nobody waited for, over all ranks.
+// Tests count_traffic's report, over all ranks, of operations that were never waited for.
 #include "01_send_recv/send_recv.hpp"
 #include "tests/support/counted.hpp"
 #include "tests/support/mpi_test.hpp"

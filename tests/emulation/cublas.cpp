@@ -1,4 +1,4 @@
-// cuBLAS: the matrix product, computed by the CPU's library when its stream reaches it.
+// Emulates cuBLAS: the CPU's library computes the matrix product when the stream reaches it.
 #include "05_ddp_training/model/gemm.hpp"
 
 #include <cublas_v2.h>

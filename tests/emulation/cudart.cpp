@@ -1,9 +1,9 @@
-// The CUDA runtime: every stream is a thread with a queue, and an event is a mark in that queue
-// (stream_thread.hpp).
+// Emulates the CUDA runtime: every stream is a thread with a queue, and an event is a mark in
+// that queue (stream_thread.hpp).
 //
-// It keeps CUDA's promises about order and no others. Before each piece of work a stream may
-// pause for a random time, so work that is not really ordered runs out of order, and a missing
-// event wait leads to a wrong number. EMULATED_SEED is the seed of the pauses.
+// The emulation makes CUDA's promises about order and no others. Before each piece of work a
+// stream may pause for a random time, so work that is not explicitly ordered runs out of order,
+// and a missing event wait leads to a wrong number. EMULATED_SEED is the seed of the pauses.
 #include "tests/emulation/device_memory.hpp"
 #include "tests/emulation/stream_thread.hpp"
 
@@ -27,8 +27,8 @@ int environment_number(const char* name, int otherwise) {
 }
 
 std::mutex streams_mutex;
-// Shared, because a stream may be destroyed while another thread waits for it (cudaFree). Never
-// destroyed, because the default stream's thread may still run when the program ends.
+// Shared pointers, as a stream may be destroyed while another thread waits for it (cudaFree).
+// The map is never destroyed: the default stream's thread may still run when the program ends.
 auto& streams = *new std::map<CUstream_st*, std::shared_ptr<CUstream_st>>;
 std::map<const char*, std::size_t> pinned;  // begin -> bytes
 thread_local cudaError_t last_error = cudaSuccess;
@@ -46,7 +46,7 @@ CUstream_st* new_stream() {
   return streams.emplace(stream.get(), stream).first->first;
 }
 
-// Our streams are non-blocking, so the legacy default stream is a stream like the others.
+// Our streams are non-blocking, so the legacy default stream is no different from the others.
 CUstream_st* resolve(cudaStream_t stream) {
   static CUstream_st* const the_default = new_stream();
   return stream != nullptr ? stream : the_default;
@@ -120,7 +120,7 @@ const char* cudaGetErrorString(cudaError_t error) {
   return "unknown error";
 }
 
-// The card has 1 GiB, so that running out of memory can be tested.
+// The emulated card has only 1 GiB, so that running out of memory can be tested.
 constexpr std::size_t kTotal = std::size_t{1} << 30;
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
@@ -129,7 +129,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   return remember(*memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* memory) {
-  // Like CUDA, this waits for all queued work first.
+  // As in CUDA, cudaFree first waits for all queued work.
   std::vector<std::shared_ptr<CUstream_st>> all;
   {
     const std::lock_guard lock(streams_mutex);
@@ -165,8 +165,8 @@ cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   resolve(stream)->push([=] { std::memcpy(to, from, bytes); });
-  // With pageable host memory the call returns when the memory may be used again. (When copying
-  // to the device, CUDA may return a little earlier; the program cannot tell.)
+  // With pageable host memory, the call returns when the memory may be used again. (CUDA may
+  // return a little earlier from a copy to the device, but the program cannot tell.)
   if (is_pageable(to) || is_pageable(from)) resolve(stream)->synchronize();
   return cudaSuccess;
 }
@@ -176,7 +176,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  std::shared_ptr<CUstream_st> last;  // destroyed, with its thread, outside the lock
+  std::shared_ptr<CUstream_st> last;  // destroyed, with its thread, after unlocking
   const std::lock_guard lock(streams_mutex);
   const auto found = streams.find(stream);
   if (found == streams.end()) return remember(cudaErrorInvalidValue);

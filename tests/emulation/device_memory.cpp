@@ -1,7 +1,7 @@
 // A memory protection key (pkeys(7)) gives each thread access to memory or denies it. Device
-// memory has a key to which the streams' threads have access and the host's threads do not. So
-// the host's first access faults at that very instruction, without any race. On a processor
-// without such keys nothing is trapped, and only the poison shows mistakes.
+// memory has a key that gives access to the streams' threads but not to the host's threads. So
+// the host's first access always faults, at that very instruction. On a processor without such
+// keys no access is trapped, and only the poison reveals mistakes.
 #include "tests/emulation/device_memory.hpp"
 
 #include <csignal>
@@ -30,8 +30,8 @@ extern "C" void explain_fault(int, siginfo_t* info, void*) {
   std::_Exit(1);
 }
 
-// The key of all device memory; -1 if the processor has no keys. The calling thread, which is
-// the host's, and all threads that it starts lose access.
+// The key of all device memory; -1 if the processor has no keys. The calling thread, which
+// belongs to the host, and all threads that it starts lose access.
 int device_key() {
   static const int key = [] {
     const int new_key = ::pkey_alloc(0, PKEY_DISABLE_ACCESS);
@@ -58,7 +58,7 @@ void* allocate_device(std::size_t bytes) {
   void* memory =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  std::memset(memory, 0xff, size);  // NaNs make reads before the first write visible
+  std::memset(memory, 0xff, size);  // NaNs reveal reads before the first write
   if (device_key() >= 0) ::pkey_mprotect(memory, size, PROT_READ | PROT_WRITE, device_key());
   const std::lock_guard lock(mutex);
   blocks[reinterpret_cast<std::uintptr_t>(memory)] = size;

@@ -1,5 +1,5 @@
-// The emulated GPU keeps CUDA's and NCCL's promises and no others. A missing wait, an access by
-// the host or a premature call, which on a GPU may go unnoticed, fails here every time.
+// The emulated GPU makes CUDA's and NCCL's promises and no others. A missing wait, an access by
+// the host or a premature call may go unnoticed on a GPU, but here it fails every time.
 #include "common/check.hpp"
 #include "common/communicator.hpp"
 #include "tests/support/mpi_test.hpp"
@@ -178,7 +178,7 @@ TEST_CASE("two ranks that both send first wait forever, unless the calls are in 
   exchange(true);
   cudaStreamSynchronize(stream);
   exchange(false);
-  // Everything is queued on all ranks, and each rank's stream is in its send.
+  // All work is queued on all ranks, and each rank's stream is executing its send.
   world().barrier();
   CHECK(cudaStreamQuery(stream) == cudaErrorNotReady);
   world().barrier();

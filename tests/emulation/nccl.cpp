@@ -1,9 +1,9 @@
-// NCCL: collectives that run over MPI when their stream reaches them.
+// Emulates NCCL: collectives run over MPI when their stream reaches them.
 //
-// It follows NCCL's rules. Calls only queue work. Collectives of a communicator match in the
-// order in which their streams run them. Sends and receives wait for each other unless they are
-// in one group. Two ranks may not share a GPU. It needs MPI_THREAD_MULTIPLE, because the
-// streams are threads.
+// The emulation follows NCCL's rules. Calls only queue work. Collectives of a communicator
+// match in the order in which their streams run them. Sends and receives wait for each other
+// unless they are in one group. Two ranks may not share a GPU. The emulation needs
+// MPI_THREAD_MULTIPLE, because the streams are threads.
 #include "common/watch.hpp"
 #include "tests/emulation/device_memory.hpp"
 #include "tests/emulation/nccl_transfers.hpp"
@@ -60,7 +60,7 @@ ncclResult_t queue(const char* call, ncclComm_t comm, cudaStream_t stream,
   return comm->start();
 }
 
-// Queued alone, or added to the open group.
+// Queues the transfer alone, or adds it to the open group.
 ncclResult_t send_or_receive(const char* call, Transfer transfer, ncclComm_t comm,
                              cudaStream_t stream) {
   if (comm->polls_left > 0) return too_early();
@@ -134,7 +134,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   MPI_Win_shared_query(made->window, 0, &bytes, &unit, &shared);
   made->aborts =
       rank == 0 ? new (shared) std::atomic<int>(0) : static_cast<std::atomic<int>*>(shared);
-  // Every rank must have the id of rank 0, and its own GPU.
+  // Every rank must have rank 0's id and a GPU of its own.
   ncclUniqueId first = id;
   MPI_Bcast(first.internal, sizeof(first.internal), MPI_CHAR, 0, made->mpi);
   int wrong_id = std::memcmp(&first, &id, sizeof(id)) != 0 ? 1 : 0;
@@ -172,7 +172,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   delete comm;
   return ncclSuccess;
 }
-// Queued work may still use the communicator, so it is not destroyed.
+// The communicator is not destroyed, because queued work may still use it.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   ++*comm->aborts;
   comm->aborted = true;
@@ -250,7 +250,7 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
   const auto data = std::make_shared<std::vector<float>>();
-  // Synchronous, because in NCCL a single send waits for its receive at every size.
+  // The send is synchronous, because in NCCL a single send of any size waits for its receive.
   return send_or_receive("ncclSend",
                          {[=] {
                             *data = copy_of(from, count);

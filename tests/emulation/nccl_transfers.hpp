@@ -17,8 +17,8 @@ struct ncclComm {
   std::atomic<int> queued = 0;  // operations that no stream has finished yet
   std::atomic<bool> aborted = false;
   std::set<void*> registered;
-  // How many ranks have aborted, in memory that all of them share. A rank that calls a
-  // collective after that waits until it aborts.
+  // Counts the ranks that have aborted, in memory that all ranks share. A rank that calls a
+  // collective after another rank has aborted waits until it aborts too.
   MPI_Win window = MPI_WIN_NULL;
   std::atomic<int>* aborts = nullptr;
   // With a non-blocking communicator every call returns ncclInProgress, and before the next
@@ -33,14 +33,14 @@ struct ncclComm {
   }
 };
 
-// One send or receive. A group starts all of them before it waits for any.
+// One send or receive. A group starts all its transfers before it waits for any of them.
 struct Transfer {
   std::function<MPI_Request()> start;
   std::function<void()> finish;
 };
 
-// Runs the transfers; false if the communicator is aborted before they are done. It never waits
-// inside MPI, because an abort must end it even if the peer never arrives.
+// Runs the transfers; returns false if the communicator is aborted before they are done. Never
+// waits inside MPI, because an abort must end the wait even if the peer never arrives.
 inline bool run(ncclComm_t comm, const std::vector<Transfer>& transfers) {
   std::vector<MPI_Request> requests;
   int done = 0;
@@ -57,7 +57,7 @@ inline bool run(ncclComm_t comm, const std::vector<Transfer>& transfers) {
   return done != 0;
 }
 
-// Keeps what an abort leaves behind, because MPI may still write to the memory of its requests.
+// Keeps the transfers that an abort leaves behind, because MPI may still write to their memory.
 inline void abandon(const std::vector<Transfer>& transfers) {
   static auto* const all = new std::vector<std::vector<Transfer>>;
   static std::mutex mutex;

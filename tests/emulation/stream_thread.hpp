@@ -15,8 +15,8 @@
 #include <thread>
 #include <utility>
 
-// One recording of an event. A wait keeps the recording that it saw, as in CUDA: recording the
-// event again does not affect earlier waits.
+// One recording of an event. As in CUDA, a wait refers to the recording that it saw: recording
+// the event again does not affect earlier waits.
 struct Recording {
   std::mutex mutex;
   std::condition_variable changed;
@@ -100,5 +100,5 @@ struct CUstream_st {
   std::deque<std::function<void()>> queue_;
   bool busy_ = false;
   bool closing_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // declared last, because it uses all of the above
 };

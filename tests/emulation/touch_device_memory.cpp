@@ -1,4 +1,4 @@
-// Does what the host must not do: read or write device memory, or free other memory with
+// Does what the host must not do: reads or writes device memory, or frees other memory with
 // cudaFree.
 #include <cuda_runtime_api.h>
 

@@ -46,7 +46,7 @@ class Verdict {
   Verdict(std::string file, const Communicator& world)
       : file_(std::move(file)), world_(world) {}
 
-  // Replaces the file's content atomically, because several ranks may write a verdict.
+  // Replaces the file's content atomically, because several ranks may write a verdict at once.
   void write(const std::string& text) const {
     if (file_.empty()) {
       std::fputs(text.c_str(), stdout);
@@ -64,7 +64,7 @@ class Verdict {
                        what, hint);
   }
 
-  // Called by one rank alone, while the others may be waiting for a message that never comes.
+  // Called by a single rank, while the others may be waiting for a message that never comes.
   [[noreturn]] void end_job(const std::string& text, int status) const {
     write(text);
     std::fflush(nullptr);
@@ -94,7 +94,7 @@ std::string left_over(const Communicator& comm) {
   return "";
 }
 
-// Called on all ranks. True on all of them if the check passed on all of them.
+// Called on all ranks. Returns true, on all ranks, if the check passed on all ranks.
 bool passes(const Check& check, const Communicator& world, bool ones, const Verdict& verdict) {
   const bool root = world.rank() == 0;
   if (root) {
@@ -173,7 +173,7 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
   const Verdict verdict(file, world);
   const auto index = static_cast<std::size_t>(std::ranges::find(names, wanted) - names.begin());
   for (const Check& check : solutions[index].checks) {
-    // All-ones data is for one purpose: to show which mistakes a test of values would miss.
+    // All-ones data serves only to show which mistakes a test of values would miss.
     if (data == "ones" && check.name != "values") continue;
     if (!passes(check, world, data == "ones", verdict)) return kWrong;
   }

@@ -1,13 +1,13 @@
 // The judge of the exercises. It holds what a solution must do, as named checks, each with a
-// hint for the reader who fails it. The reader's code, the reference, and other known
+// hint for a reader whose solution fails. The reader's code, the reference, and other known
 // solutions, right and wrong, all run the same checks.
 //
 // Whatever a solution does, the reader gets an answer. A check reports a wrong number. Guard
 // zones (guarded.hpp) find writes out of bounds. An exception is shown with its text. Messages
-// left over are reported after the check. A deadlock is reported by the watch. A crash is
-// reported with the check in which it happened. Deadlocks and crashes end the process, so the
-// verdict for them is written to the --verdict file before each check, and `judge` (in this
-// folder) reads it from there.
+// that nobody received are reported after the check. A deadlock is reported by the watch. A
+// crash is reported with the check in which it happened. Deadlocks and crashes end the process,
+// so the verdict for them is written to the --verdict file before each check, and `judge` (in
+// this folder) reads it from there.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -19,19 +19,19 @@
 
 namespace dist::exercise {
 
-// What one check works with on this rank.
+// What a check works with on this rank.
 class Trial {
  public:
   Trial(const Communicator& comm, bool ones) : comm_(comm), ones_(ones) {}
 
-  // Made for this check alone, so no message of an earlier check can arrive here.
+  // Made for this check alone, so no message of an earlier check can arrive on it.
   const Communicator& comm() const { return comm_; }
   int rank() const { return comm_.rank(); }
   int size() const { return comm_.size(); }
 
   // Element `index` of rank `rank`'s data: a number that tells where it came from
-  // (01_send_recv/show/tracer_numbers.hpp). With --data ones it is always 1, which hides
-  // mistakes.
+  // (01_send_recv/show/tracer_numbers.hpp). With --data ones the number is always 1, which
+  // hides mistakes.
   float value(int rank, std::size_t index) const;
 
   // Reports a mistake on this rank; only the first one counts. The check continues, because the
@@ -51,7 +51,7 @@ class Trial {
 struct Check {
   std::string name;  // for example "values"
   std::string must;  // what a right solution does: a sentence without a full stop
-  std::string hint;  // for the most likely mistake, without the last full stop
+  std::string hint;  // addresses the most likely mistake; no final full stop
   std::function<void(Trial&)> run;  // called on all ranks
   std::string hint_if_it_hangs;     // if empty, `hint` is used
 };
@@ -62,9 +62,9 @@ struct Solution {
   std::vector<Check> checks;
 };
 
-// main() of a program that holds `solutions`: runs the checks of one of them (--solution
+// The main() of a program that holds `solutions`: runs the checks of one solution (--solution
 // EXERCISE/NAME, by default the first) on all ranks. Exit status 0: right so far, on this
-// number of ranks; 1: wrong; 3: not started; any other: it hung or crashed. With --list alone
+// number of ranks; 1: wrong; 3: not started; any other: it hung or crashed. With --list alone,
 // it prints all checks instead, for bug_pages.py.
 int run(int argc, char** argv, const std::vector<Solution>& solutions);
 

@@ -1,7 +1,7 @@
-// Emulates the part of the CUDA runtime that this project calls, for tests. It runs on the CPU,
-// is always labelled "emulated", and proves nothing about a GPU.
+// Emulates the part of the CUDA runtime that this project calls, for tests. The emulation runs
+// on the CPU, is always labelled "emulated", and proves nothing about a GPU.
 //
-// Names, meanings and error codes are those of the CUDA Runtime API reference.
+// The names, meanings and error codes are those of the CUDA Runtime API reference.
 #pragma once
 
 #include <cstddef>
@@ -58,7 +58,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 
 // Queues `work` on `stream` (null: the legacy default stream), as <<<...>>> does. The emulated
-// cuBLAS and NCCL also queue their work here.
+// cuBLAS and NCCL also queue their work with this function.
 namespace emulation {
 void enqueue(cudaStream_t stream, std::function<void()> work);
 int current_device();

@@ -1,5 +1,5 @@
-// Checks of two partners that swap: values, different lengths, a rank as its own peer,
-// messages, and that nothing is still in progress at the end.
+// Checks of a swap between two partners: values, different lengths, a rank that is its own
+// peer, messages, and operations still in progress at the end.
 #include "tests/exercises/01_send_recv/checks.hpp"
 #include "tests/exercises/expectations.hpp"
 #include "tests/support/counted.hpp"
@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kLarge = 1 << 20;
 
-// What follows `out` in memory is not the guard zones' mark. Otherwise a solution that sends
-// and receives too much would overwrite the mark with itself.
+// The memory after `out` does not hold the guard zones' mark. If it did, a solution that sends
+// and receives too much would overwrite the mark with the same value.
 constexpr std::size_t kMore = 4000;
 
 // In a pair, the lower rank has `lower` elements and the higher rank `higher`.
@@ -30,12 +30,12 @@ struct Lengths {
 const std::vector<Lengths> kSmall{{4, 4}, {0, 0}, {0, 5}, {5, 0}, {1, 7}, {7, 1}};
 
 // The peer in round `round`. In comm.size() rounds every rank meets every rank, including
-// itself, once: the two ranks of a pair add up to the round, modulo the size.
+// itself, once: the numbers of the two ranks of a pair add up to the round, modulo the size.
 int peer_in(const Trial& trial, int round) {
   return (round - trial.rank() + trial.size()) % trial.size();
 }
 
-// Runs the solution once, in round `round`, and then judge(in, where).
+// Runs the solution once, in round `round`, and then calls judge(in, where).
 template <class Judge>
 void swap_once(Trial& trial, const Exchange& solution, const Lengths& lengths, int peer,
                const Judge& judge) {
@@ -47,7 +47,7 @@ void swap_once(Trial& trial, const Exchange& solution, const Lengths& lengths, i
   judge(in, fmt::format("with rank {}, sending {} elements and receiving ", peer, count));
 }
 
-// In all rounds: if `own`, only with the rank itself; otherwise only with others.
+// Runs the rounds in which the rank is its own peer (if `own`), or all others (otherwise).
 template <class Judge>
 void swap_with_all(Trial& trial, const Exchange& solution, const std::vector<Lengths>& sizes,
                    bool own, const Judge& judge) {
@@ -112,7 +112,7 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
       {"own-rank", "a rank that is its own peer gets its own numbers",
        "if the peer is the rank itself, no other rank can send or receive first. Start both "
        "before you wait for either, as MPI_Sendrecv does, or copy the numbers",
-       // On one rank, this check would come first and report mistakes that belong to other
+       // On one rank, this check would run first and report mistakes that belong to other
        // checks.
        [=](Trial& trial) {
          if (trial.size() > 1) check_values(trial, solution, {{4, 4}, {0, 0}, {97, 97}}, true);

@@ -17,10 +17,10 @@ struct Line {
   double at(std::size_t bytes) const { return alpha + beta * static_cast<double>(bytes); }
 };
 
-// Two microseconds and ten gigabytes per second.
+// A latency of two microseconds and a bandwidth of ten gigabytes per second.
 constexpr Line kTypical{2e-6, 1e-10};
 
-// 4 B to 4 MiB, eleven sizes.
+// Eleven sizes from 4 B to 4 MiB.
 std::vector<CostPoint> points_on(const Line& line) {
   std::vector<CostPoint> points;
   for (std::size_t bytes = 4; bytes <= 4U << 20; bytes *= 4) {
@@ -29,7 +29,7 @@ std::vector<CostPoint> points_on(const Line& line) {
   return points;
 }
 
-// The fitted line may differ from `line` by `tolerance` at the points.
+// At each point, the fitted line must equal `line` within the relative `tolerance`.
 void expect_line(Trial& trial, const FitAlphaBeta& solution,
                  const std::vector<CostPoint>& points, const Line& line, double tolerance,
                  const std::string& where) {
@@ -37,7 +37,7 @@ void expect_line(Trial& trial, const FitAlphaBeta& solution,
   const Line got{fit.alpha_s, fit.beta_s_per_byte};
   for (const CostPoint& point : points) {
     const double must = line.at(point.bytes);
-    // Written so that NaN fails.
+    // The comparison is written so that NaN fails.
     if (std::abs(got.at(point.bytes) / must - 1) <= tolerance) continue;
     return trial.wrong(fmt::format(
         "{}alpha {:.4g} s and beta {:.4g} s per byte predict {:.4g} s for {} bytes; expected "

@@ -36,7 +36,7 @@ Traffic traffic_of(const Trial& trial, const PingPong& solution, const Game& gam
 
 // Rank 0 may send a message only after the previous one was answered, and rank 1 an answer only
 // after the message has arrived. Counting rounds would not show this: sending all messages and
-// then all answers takes the same number.
+// then all answers takes the same number of rounds.
 void expect_turns(Trial& trial, const PingPong& solution, const Game& game) {
   const Traffic traffic = traffic_of(trial, solution, game);
   const auto rank = static_cast<std::size_t>(trial.rank());
@@ -61,8 +61,8 @@ void come_late(const Communicator& comm, std::chrono::milliseconds delay) {
 }
 
 // The duration of the whole exchange according to the returned time, divided by its duration as
-// seen from outside: 1 or a little less. With a `delay`, rank 1 arrives late. Called on all
-// ranks; the result is rank 0's, and 1 on the others.
+// measured from outside: 1 or a little less. With a `delay`, rank 1 arrives late. Called on all
+// ranks; only rank 0 returns the result, and the others return 1.
 double share_of_time(const Trial& trial, const PingPong& solution, int repeats,
                      std::chrono::milliseconds delay = {}) {
   using Clock = std::chrono::steady_clock;
@@ -77,8 +77,8 @@ double share_of_time(const Trial& trial, const PingPong& solution, int repeats,
 constexpr int kRepeats = 100;
 
 // A time that is too long is wrong however busy the machine is, because the exchange cannot
-// take longer than the call. So one try is enough to fail. We make several, in case a pause
-// within the call, but outside the exchange, hides the mistake.
+// take longer than the call. So one such try is enough to fail the check. We make several
+// tries, in case a pause within the call, but outside the exchange, hides the mistake.
 Check too_long(const PingPong& solution, const std::string& name, const std::string& must,
                const std::string& hint, double most) {
   return {name, must, hint,
@@ -97,10 +97,10 @@ Check too_long(const PingPong& solution, const std::string& name, const std::str
           kHangHint};
 }
 
-// A busy machine may pause between our clock and the solution's, but hardly for most of the
-// time for which rank 1 makes rank 0 wait, and not on every try. That wait reveals a clock that
-// stops when MPI_Send returns; without it, how long a send takes depends on what else is
-// running.
+// A busy machine may pause between our clock reading and the solution's, but such a pause
+// hardly lasts for most of the time that rank 1 makes rank 0 wait, and not on every try. That
+// wait reveals a clock that stops when MPI_Send returns; without the wait, the duration of a
+// send depends on what else is running.
 Check too_short(const PingPong& solution) {
   return {
       "whole-time", "the time covers the whole exchange",

@@ -1,5 +1,4 @@
-// Checks of one step of a ring: values, messages, and whether anything is still in progress at
-// the end.
+// Checks of one step of a ring: values, messages, and operations still in progress at the end.
 #include "tests/exercises/01_send_recv/checks.hpp"
 #include "tests/exercises/expectations.hpp"
 #include "tests/support/counted.hpp"
@@ -12,8 +11,8 @@ namespace dist::exercise {
 namespace {
 
 constexpr std::size_t kLarge = 1 << 20;
-// What follows `out` in memory is not the guard zones' mark. Otherwise a solution that sends
-// and receives too much would overwrite the mark with itself.
+// The memory after `out` does not hold the guard zones' mark. If it did, a solution that sends
+// and receives too much would overwrite the mark with the same value.
 constexpr std::size_t kMore = 1000;
 
 const std::string kHangHint =
@@ -22,7 +21,7 @@ const std::string kHangHint =
     "the rank waits for itself. Start both the send and the receive before you wait for "
     "either: use MPI_Sendrecv, or MPI_Isend and MPI_Irecv";
 
-// Runs the solution once, and then judge(in).
+// Runs the solution once, and then calls judge(in).
 template <class Judge>
 void shift_once(Trial& trial, const RingShift& solution, std::size_t count,
                 const Judge& judge) {

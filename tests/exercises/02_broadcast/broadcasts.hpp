@@ -1,4 +1,4 @@
-// Shared by the checks of lesson 2's two broadcasts and its reduction.
+// Helpers shared by the checks of lesson 2's two broadcasts and its reduction.
 #pragma once
 
 #include "tests/exercises/02_broadcast/checks.hpp"
@@ -17,7 +17,7 @@ namespace dist::exercise {
 
 inline constexpr std::size_t kLarge = 1 << 20;
 
-// All are small enough for MPI to buffer, so that only the check "large" depends on buffering.
+// MPI can buffer messages of all these sizes, so only the check "large" depends on buffering.
 inline std::vector<std::size_t> sizes(const Trial& trial) {
   const auto n = static_cast<std::size_t>(trial.size());
   return {n, 0, 1, n - 1, n + 1, 97};
@@ -31,7 +31,7 @@ inline std::string from_root(int root) {
   return fmt::format("root {}, ", root);
 }
 
-// One broadcast: every rank has its own numbers before it, and the root's afterwards.
+// Checks one broadcast: every rank has its own numbers beforehand and the root's afterwards.
 inline void check_broadcast(Trial& trial, const Broadcast& solution, std::size_t count,
                             int root) {
   Guarded data = tracers(trial, trial.rank(), count);
@@ -40,8 +40,8 @@ inline void check_broadcast(Trial& trial, const Broadcast& solution, std::size_t
                 [&](std::size_t i) { return trial.value(root, i); });
 }
 
-// What follows the root's data in memory is not the guard zones' mark. Otherwise a solution
-// that sends and receives too much would overwrite the mark with itself.
+// The memory after the root's data does not hold the guard zones' mark. If it did, a solution
+// that sends and receives too much would overwrite the mark with the same value.
 inline Check guard_check(const Broadcast& solution, const std::string& hint,
                          const std::string& hang_hint) {
   return {"guard-zones", "nothing is written outside the data", hint,

@@ -1,4 +1,4 @@
-// Checks of scatter and a leftward all-gather: values from every root, messages, peers, bytes.
+// Checks of scatter and leftward all-gather: values from every root, messages, peers and bytes.
 #include "tests/exercises/02_broadcast/broadcasts.hpp"
 #include "tests/support/counted.hpp"
 
@@ -42,7 +42,7 @@ void check_messages(Trial& trial, const Broadcast& solution) {
   }
 }
 
-// Looks at rank 0, which takes every place in the ring as the root changes.
+// Examines rank 0, which takes every place in the ring as the root changes.
 void check_peers(Trial& trial, const Broadcast& solution) {
   for (int root = 0; root < trial.size(); ++root) {
     std::vector<int> must(1, trial.size() - 1);

@@ -1,4 +1,4 @@
-// Checks of the tree: values from every root, messages, rounds.
+// Checks of the tree: values from every root, messages and rounds.
 #include "tests/exercises/02_broadcast/broadcasts.hpp"
 #include "tests/support/counted.hpp"
 

@@ -1,4 +1,4 @@
-// Checks of the tree run backwards: every rank's share once, values at every root, messages,
+// Checks of the tree run backwards: every rank's share once, values at every root, messages and
 // rounds.
 #include "tests/exercises/02_broadcast/broadcasts.hpp"
 #include "tests/exercises/provenance.hpp"
@@ -18,7 +18,7 @@ double sum_over_ranks(const Trial& trial, std::size_t index) {
   return sum;
 }
 
-// Expects every rank's share exactly once at `root`, in two elements.
+// Expects every rank's share exactly once in each of two elements at `root`.
 void check_shares(Trial& trial, const Reduce& solution, int root) {
   const std::vector<float> data(2, share_of(trial.rank()));
   Guarded sum(2);

@@ -1,4 +1,4 @@
-// Shared by the checks of all-reduces: sizes, data, and expectations.
+// Helpers shared by the checks of all-reduces: sizes, data and expectations.
 #pragma once
 
 #include "02_broadcast/chunks.hpp"
@@ -43,7 +43,7 @@ inline ChunkRange chunk_of(const Trial& trial, std::size_t count, int index) {
   return chunk_range(count, trial.size(), index);
 }
 
-// Elements [range) of `data` must be expected(index), which is rounded to float.
+// Elements of `data` in `range` must equal expected(index), within the relative `tolerance`.
 template <class Expected>
 void expect_values(Trial& trial, std::span<const float> data, ChunkRange range,
                    const Expected& expected, double tolerance = 0) {
@@ -55,7 +55,7 @@ void expect_values(Trial& trial, std::span<const float> data, ChunkRange range,
   }
 }
 
-// Expects every rank's share exactly once in elements [range).
+// Expects every rank's share exactly once in each element in `range`.
 inline void expect_shares(Trial& trial, std::span<const float> data, ChunkRange range,
                           float factor) {
   for (std::size_t i = range.begin; i < range.begin + range.count; ++i) {
@@ -75,7 +75,7 @@ enum class Side { left, right };
 
 struct Costs {
   std::uint64_t messages;  // per rank
-  std::uint64_t chunks;    // sent per rank; the bytes are this many times 1/N of the tensor
+  std::uint64_t chunks;    // sent per rank; each is 1/N of the tensor
 };
 
 inline Costs half_of(const Trial& trial) {
@@ -116,7 +116,7 @@ inline void expect_traffic(Trial& trial, const OnSpan& solution, const Costs& co
   }
 }
 
-// Called on all ranks: compares their `data` with rank 0's, bit by bit.
+// Called on all ranks. Compares each rank's `data` with rank 0's, bit by bit.
 inline void expect_same_bits(Trial& trial, std::span<const float> data) {
   std::vector<float> of_rank_0(data.begin(), data.end());
   MPI_CHECK(MPI_Bcast(of_rank_0.data(), static_cast<int>(data.size()), MPI_FLOAT, 0,

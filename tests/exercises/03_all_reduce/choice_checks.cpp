@@ -1,5 +1,5 @@
 // Checks of the choice between ring and recursive doubling, compared with the lesson's cost
-// model. The tests of lesson 3 compare that model with the README's formulas.
+// model. Lesson 3's tests compare that model with the README's formulas.
 #include "03_all_reduce/advanced/cost_model.hpp"
 #include "tests/exercises/03_all_reduce/checks.hpp"
 
@@ -35,7 +35,7 @@ double difference(double bytes, int ranks, const Link& link) {
          seconds(AllReduceAlgorithm::recursive_doubling, bytes, ranks, link);
 }
 
-// The size at which both take the same time; empty if one of them is always faster.
+// The size at which both algorithms take the same time; nullopt if one is always faster.
 std::optional<double> crossover_bytes(int ranks, const Link& link) {
   const double at_0 = difference(0, ranks, link);
   const double per_byte = (difference(1e9, ranks, link) - at_0) / 1e9;
@@ -61,7 +61,7 @@ void expect_faster(Trial& trial, const Choice& solution, double bytes, int ranks
   });
 }
 
-// Sizes 1 % on either side of the crossover, and far from it.
+// Tests sizes 1 % on either side of the crossover, and sizes far from it.
 void expect_right_around_the_crossover(Trial& trial, const Choice& solution,
                                        std::span<const int> ranks, const Link& link) {
   for (const int n : ranks) {

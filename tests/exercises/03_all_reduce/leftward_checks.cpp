@@ -1,5 +1,5 @@
-// Checks of the ring that runs to the left: the ring's own checks in the other direction, and
-// one that shows where a chunk was finished.
+// Checks of the ring that runs to the left: the ring's own checks in the other direction, and a
+// check that shows where a chunk was finished.
 #include "tests/exercises/03_all_reduce/all_reduce_checks.hpp"
 
 #include <cstddef>
@@ -18,7 +18,7 @@ void fill_so_that_the_own_share_must_come_last(const Trial& trial, std::span<flo
   const int n = trial.size();
   for (int c = 0; c < n; ++c) {
     const auto chunk = window(data, chunk_of(trial, data.size(), c));
-    const int moves = (c - trial.rank() + n) % n;  // of chunk c, until it arrives here
+    const int moves = (c - trial.rank() + n) % n;  // of chunk c before it arrives here
     float value = kLargeNumber;
     if (moves == 0) value = 1;
     if (moves == n - 1) value = -kLargeNumber * static_cast<float>(n - 2);

@@ -1,5 +1,5 @@
-// Checks of a shift in NCCL, on emulated GPUs: values, and that it is queued on the right
-// stream.
+// Checks of a shift in NCCL, on emulated GPUs: its values, and whether it is queued on the
+// right stream.
 #include "common/check_cuda.hpp"
 #include "tests/exercises/03_all_reduce/checks.hpp"
 
@@ -38,7 +38,7 @@ struct Gpu {
   NcclCommunicator nccl;
 };
 
-// Work on a stream that does not end before open(), so that everything queued behind it waits.
+// Work on a stream that does not finish before open(), so that later work on the stream waits.
 class Gate {
  public:
   explicit Gate(const Stream& stream) {
@@ -137,7 +137,7 @@ void check_stream_order(Trial& trial, const NcclShift& solution) {
   Gate gate(gpu.stream);
   copy_bytes(gpu.stream, out.data(), mine.data(), out.size_bytes());
   solution(gpu.nccl, out, in, gpu.stream);
-  CUDA_CHECK(cudaStreamSynchronize(nullptr));  // work on a different stream runs too early
+  CUDA_CHECK(cudaStreamSynchronize(nullptr));  // misplaced work would run too early
   trial.comm().barrier();
   gate.open();
   gpu.finish();

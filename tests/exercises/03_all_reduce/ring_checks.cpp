@@ -1,4 +1,4 @@
-// Checks of the ring's two halves and of the whole: values, shares, messages and bytes.
+// Checks of the ring's two halves and of the whole ring: values, shares, messages and bytes.
 #include "03_all_reduce/ring.hpp"
 #include "tests/exercises/03_all_reduce/all_reduce_checks.hpp"
 
@@ -49,7 +49,7 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
 }
 
 std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
-  // Only chunk r of rank r is finished.
+  // On rank r, only chunk r is finished.
   const auto before = [](const Trial& trial, std::size_t count) {
     Guarded data(count, -1.0F);
     const ChunkRange own = chunk_of(trial, count, trial.rank());

@@ -17,8 +17,8 @@ namespace {
 
 using CountOf = std::function<std::uint64_t(int rank)>;
 
-// Rank r holds count_of(r) samples, which are tracers. Their sums are exact, so the mean is
-// rounded only once.
+// Rank r holds count_of(r) samples, which are tracer numbers. Their sums are exact, so the mean
+// is rounded only once.
 void expect_mean(Trial& trial, const WeightedMean& solution, const CountOf& count_of) {
   double mine = 0;
   double sum = 0;
@@ -96,7 +96,7 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
       {"large-counts", "counts and sums of whole numbers are exact up to 2^53",
        "float is exact only up to 2^24 = 16,777,216: exchange sum and count as double",
        [=](Trial& trial) {
-         // Rank 0 has 2^24 + 1 right answers of 2^24 + 1; every other rank has 1 of 3.
+         // On rank 0, all 2^24 + 1 answers are right; on every other rank, 1 of 3 is.
          const std::uint64_t many = (std::uint64_t{1} << 24U) + 1;
          const std::uint64_t count = trial.rank() == 0 ? many : 3;
          const double sum = trial.rank() == 0 ? static_cast<double>(many) : 1;

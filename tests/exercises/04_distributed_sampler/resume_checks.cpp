@@ -1,5 +1,5 @@
-// Checks of resuming: on the same number of ranks, on different numbers, and when little or
-// nothing is left.
+// Checks of resuming: on the same number of ranks, on other numbers of ranks, and with few or
+// no samples left.
 #include "tests/exercises/04_distributed_sampler/checks.hpp"
 #include "tests/exercises/04_distributed_sampler/shards.hpp"
 

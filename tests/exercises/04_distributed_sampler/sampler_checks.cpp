@@ -1,5 +1,5 @@
-// Checks of the sampler's rule: when the samples divide evenly, what happens to the remainder,
-// and PyTorch's own indices.
+// Checks of the sampler's rule: samples that divide evenly, a remainder, and PyTorch's own
+// indices.
 #include "02_broadcast/random.hpp"
 #include "tests/exercises/04_distributed_sampler/checks.hpp"
 #include "tests/exercises/04_distributed_sampler/shards.hpp"
@@ -11,7 +11,7 @@
 namespace dist::exercise {
 namespace {
 
-// Asks about one rank at a time; `ranks` need not be the number of ranks in this job.
+// Queries one rank at a time; `ranks` need not be the number of ranks in this job.
 void expect_shard(Trial& trial, const MyIndices& solution, std::span<const std::size_t> order,
                   int ranks, Policy policy) {
   for (int rank = 0; rank < ranks; ++rank) {

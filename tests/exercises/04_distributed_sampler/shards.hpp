@@ -31,7 +31,7 @@ inline std::vector<std::size_t> shuffled(std::size_t n) {
   return order;
 }
 
-// Counts seats one by one, following the wording of the contract.
+// Deals out the entries one by one, as the contract says.
 inline std::vector<std::size_t> expected_shard(std::span<const std::size_t> order,
                                                std::size_t taken, int num_replicas, int rank,
                                                Policy policy) {

@@ -1,5 +1,5 @@
-// Checks of a batch in parts: every part counts, all have the same weight, and one message is
-// sent.
+// Checks of a batch in parts: every part counts, all parts have the same weight, and only one
+// message is sent.
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
 #include "tests/support/counted.hpp"
@@ -10,8 +10,8 @@ namespace {
 using Lengths = std::vector<std::size_t>;
 
 // Calls the solution with a backward that overwrites all gradients with value(k, g, i), and
-// returns the order in which it was called for the parts. Beforehand, the gradients hold
-// leftovers of an earlier step.
+// returns the parts in the order in which backward was called for them. Beforehand, the
+// gradients hold leftovers of an earlier step.
 template <class Value>
 std::vector<std::size_t> step(Trial& trial, const Accumulates& solution, std::size_t parts,
                               GradientSet& gradients, const Value& value) {

@@ -1,5 +1,5 @@
-// Checks of a checkpoint: who writes it, what is loaded, what is refused, and the steps after
-// it.
+// Checks of a checkpoint: who writes it, what is loaded, what is refused, and how training
+// continues.
 #include "tests/exercises/05_ddp_training/checkpoint_host.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 
@@ -15,7 +15,7 @@
 namespace dist::exercise {
 namespace {
 
-// Rank 0 saves late: a rank that returns from save before that did not wait for the file.
+// Rank 0 saves late: a rank that returns from save earlier did not wait for the file.
 void expect_all_wait(Trial& trial, const Checkpoints& solution) {
   const Communicator own = trial.comm().split(0, trial.rank());
   Host host(trial, solution);
@@ -135,7 +135,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          std::string before;
          if (trial.rank() == 0) {
            before = bytes_of_file(host.path());
-           // A second name for the same file, which shows whether anything is written into it.
+           // A second name for the old file, to show whether the file is overwritten in place.
            std::filesystem::create_hard_link(host.path(), host.folder().file("old"));
          }
          host.save(state_of(trial, 60, 2));

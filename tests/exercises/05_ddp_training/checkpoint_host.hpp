@@ -1,4 +1,4 @@
-// The states that the checks of a checkpoint save, and where they save them.
+// The states that the checkpoint checks save, and the place where they save them.
 #pragma once
 
 #include "common/check.hpp"
@@ -17,7 +17,7 @@
 
 namespace dist::exercise {
 
-// `count` parameters and `count` numbers of momentum; every number identifies its place.
+// A state of `count` parameters and `count` momentum values; every number identifies its place.
 inline TrainingState state_of(const Trial& trial, std::size_t count, std::uint64_t step) {
   TrainingState state;
   for (std::size_t i = 0; i < count; ++i) {
@@ -28,7 +28,7 @@ inline TrainingState state_of(const Trial& trial, std::size_t count, std::uint64
   return state;
 }
 
-// Values that text may change, and a NaN, which does not equal itself.
+// Values that may change when written as text, and a NaN, which does not equal itself.
 inline TrainingState strange_state() {
   using Limits = std::numeric_limits<float>;
   return {.parameters = {1.0F / 3.0F, -0.0F, Limits::denorm_min(), Limits::max(), 16777217.0F,
@@ -65,7 +65,7 @@ class Host {
   const ScratchFolder& folder() const { return folder_; }
 
   void save(const TrainingState& state) { solution_(trial_.comm(), path())->save(state); }
-  // Loads with a new object, as a new process would.
+  // Loads the state with a new object, as a new process would.
   TrainingState load() { return solution_(trial_.comm(), path())->load(); }
   TrainingState there_and_back(const TrainingState& state) {
     save(state);

@@ -1,6 +1,6 @@
-// A process group that records each call and does the work as late as allowed: an all-reduce
-// runs when it is waited for, in the order in which all were started. Until then its tensor
-// holds NaN, so that using it too early is noticed.
+// A process group that records each call and does the work as late as allowed: waiting for an
+// all-reduce runs it and those started before it, in order. Until then its tensor holds NaN, so
+// that using the tensor too early is noticed.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
@@ -48,7 +48,7 @@ class DeferredProcessGroup : public ProcessGroup {
     for (const Started& started : started_) all.push_back(started.tensor.numel());
     return all;
   }
-  // How many of them nobody has waited for.
+  // The number of all-reduces that have not been waited for.
   std::size_t not_waited_for() const {
     return static_cast<std::size_t>(std::ranges::count(started_, false, &Started::waited));
   }

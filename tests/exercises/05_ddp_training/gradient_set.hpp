@@ -1,4 +1,4 @@
-// A model's gradients for checks: several spans, each with its own guard zones.
+// A model's gradients, for the checks: several spans, each with its own guard zones.
 #pragma once
 
 #include "common/check.hpp"
@@ -33,7 +33,7 @@ class GradientSet {
     return all;
   }
 
-  // Element i of gradient g becomes value(g, i).
+  // Sets element i of gradient g to value(g, i).
   template <class Value>
   void fill(const Value& value) {
     for (std::size_t g = 0; g < count(); ++g) {
@@ -41,7 +41,7 @@ class GradientSet {
     }
   }
 
-  // Every element must be expected(g, i), within rounding.
+  // Expects element i of gradient g to equal expected(g, i), within rounding.
   template <class Expected>
   void expect(Trial& trial, const Expected& expected, double tolerance = 1e-6) {
     for (std::size_t g = 0; g < count(); ++g) {
@@ -59,7 +59,7 @@ class GradientSet {
                    [&] { return name(g) + ": something was written out of bounds"; });
     }
   }
-  // All ranks must hold rank 0's bits.
+  // Expects all ranks to hold the same bits as rank 0.
   void expect_same_bits(Trial& trial) {
     for (std::size_t g = 0; g < count(); ++g) {
       std::vector<float> of_rank_0(at(g).begin(), at(g).end());

@@ -1,6 +1,6 @@
 // Checks of an average that overlaps with computation: is it right, does the host continue, and
-// what waits for what? When work must wait for other work, a gate delays the latter, so a
-// missing wait shows up every time.
+// does all work wait for the work it needs? A gate delays the work that must be waited for, so
+// a missing wait shows up every time.
 #include "tests/exercises/05_ddp_training/checks.hpp"
 
 #if DIST_CUDA_EMULATED
@@ -33,7 +33,7 @@ class Gate {
       }
     });
   }
-  // False if the stream has reached the time limit.
+  // Opens the gate. Returns false if the stream had already reached the time limit.
   bool open() {
     const std::lock_guard lock(state_->mutex);
     state_->open = true;
@@ -73,7 +73,7 @@ class Bench {
 
   void call() { solution_(nccl_, tensor_, compute_, communication_); }
 
-  // Queues on `compute` what backward does.
+  // Queues the work of backward on `compute`.
   void compute_gradients() {
     std::vector<float> values(tensor_.numel());
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = trial_.value(trial_.rank(), i);
@@ -81,7 +81,7 @@ class Bench {
       std::memcpy(to, values.data(), values.size() * sizeof(float));
     });
   }
-  // Queues on `compute` what the optimizer does; the result is examined later.
+  // Queues the work of the optimizer on `compute`; the result is examined later.
   std::shared_ptr<std::vector<float>> read_gradients() {
     auto seen = std::make_shared<std::vector<float>>(tensor_.numel());
     emulation::enqueue(compute_.get(), [seen, from = tensor_.data()] {
@@ -90,7 +90,7 @@ class Bench {
     return seen;
   }
 
-  // Gives work on `stream` that ought to wait enough time to run too early.
+  // Returns true if work on `stream` that ought to wait finishes within a short time.
   bool finishes_early(const Stream& stream) {
     const auto limit = std::chrono::steady_clock::now() + 200ms;
     while (std::chrono::steady_clock::now() < limit) {
@@ -126,7 +126,7 @@ class Bench {
   Tensor tensor_;
 };
 
-// Calls the solution while one stream is held up; the call must return anyway.
+// Calls the solution while one stream is held up. The call must return all the same.
 void expect_host_goes_on(Trial& trial, const NcclAverages& solution, bool hold_compute) {
   Bench bench(trial, solution);
   Gate gate;
@@ -156,7 +156,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
          for (const std::size_t count : {997, 1, 4096}) {
            Bench bench(trial, solution, count);
            bench.compute_gradients();
-           bench.compute().synchronize();  // no ordering needed yet
+           bench.compute().synchronize();  // so that no ordering is needed yet
            bench.call();
            bench.finish();
            const auto seen = bench.read_gradients();

@@ -1,5 +1,5 @@
-// Checks of buckets: when each one starts, whether it is waited for, and the state for the next
-// step.
+// Checks of buckets: when each one starts, whether it is waited for, and the state left for the
+// next step.
 #include "common/stream.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/deferred_process_group.hpp"
@@ -21,7 +21,7 @@ const BucketPlan kPlan{{4, 3}, {2, 1}, {0}};
 const Order kSizes{4, 6, 7};
 const Order kBackward{4, 3, 2, 1, 0};
 
-// A model and a solution that works on it.
+// A model and a solution that averages its gradients.
 class Bench {
  public:
   Bench(Trial& trial, const Overlaps& solution)
@@ -58,7 +58,7 @@ class Bench {
     gradients_.expect_guards(trial_);
   }
 
-  // Marks the gradients ready in this order, and expects started[i] all-reduces after call i.
+  // Marks gradients as ready in this order, and expects started[i] all-reduces after call i.
   void expect_started(const Order& order, const Order& started) {
     for (std::size_t call = 0; call < order.size(); ++call) {
       sync_->mark_ready(order[call]);
@@ -84,7 +84,7 @@ class Bench {
   std::unique_ptr<GradientSync> sync_;
 };
 
-// What finalize throws if gradient `missing` was never ready: nullopt if it throws nothing.
+// What finalize throws if gradient `missing` was never ready; nullopt if it does not throw.
 std::optional<std::string> complaint(Bench& bench, std::size_t missing) {
   for (const std::size_t index : kBackward) {
     if (index != missing) bench.sync().mark_ready(index);
@@ -233,7 +233,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        [=](Trial& trial) {
          for (std::size_t turn = 0; turn < kBackward.size(); ++turn) {
            Bench bench(trial, solution);
-           Order order = kBackward;  // a different one on every rank
+           Order order = kBackward;  // each rank has a different order
            std::ranges::rotate(
                order, order.begin() +
                           static_cast<std::ptrdiff_t>(

@@ -1,4 +1,4 @@
-// A folder of this rank's own, which is deleted with the object, or by the judge if the program
+// A folder for this rank alone. The destructor deletes it, or the judge does if the program
 // ends before that.
 #pragma once
 

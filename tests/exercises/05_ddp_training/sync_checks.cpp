@@ -1,4 +1,4 @@
-// Checks of one message for all gradients: whether it is copied back, whether it is the
+// Checks of one message for all gradients: whether the result is copied back, whether it is the
 // average, and what it costs.
 #include "03_all_reduce/all_reduce.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using Lengths = std::vector<std::size_t>;
 
-// Models: weights and biases, with and without empty ones, and models without parameters.
+// Models with weights and biases, some with empty gradients, and models without parameters.
 std::vector<Lengths> models(const Trial& trial) {
   const auto n = static_cast<std::size_t>(trial.size());
   return {{12, 3, 6, 2}, {n, 1}, {1}, {0, 5, 0, 0, 7, 0}, {n - 1, n + 1, 997}, {0, 0}, {}};
@@ -42,8 +42,8 @@ Traffic traffic_of(Trial& trial, const SyncGradients& solution, const Lengths& l
   return counted(trial.comm(), [&] { solution(trial.comm(), gradients.spans()); });
 }
 
-// Rank r holds its share (8^r) in every element; expects the mean of all shares in gradients
-// [first, end).
+// Every element on rank r holds its share (8^r). Expects the mean of all shares in the
+// gradients [first, end).
 void expect_shares(Trial& trial, const SyncGradients& solution, std::size_t first,
                    std::size_t end) {
   GradientSet gradients({12, 3, 6, 2});
@@ -58,7 +58,7 @@ void expect_shares(Trial& trial, const SyncGradients& solution, std::size_t firs
   }
 }
 
-// With more than one rank, the average differs from each rank's own share.
+// On several ranks, the gradients must change: the average differs from every rank's share.
 void expect_change(Trial& trial, const SyncGradients& solution, bool last) {
   GradientSet gradients({12, 3, 6, 2});
   gradients.fill([&](std::size_t, std::size_t) { return share_of(trial.rank()); });

@@ -17,7 +17,7 @@ inline LinkCost fit_alpha_beta(std::span<const CostPoint> points) {
   double least = std::numeric_limits<double>::infinity();
   for (const CostPoint& p : points) {
     for (const CostPoint& q : points) {
-      if (p.bytes >= q.bytes) continue;  // each pair once, without pairs of equal size
+      if (p.bytes >= q.bytes) continue;  // takes each pair once, and skips pairs of equal size
       LinkCost line;
       line.beta_s_per_byte = (q.seconds - p.seconds) / static_cast<double>(q.bytes - p.bytes);
       line.alpha_s = p.seconds - line.beta_s_per_byte * static_cast<double>(p.bytes);

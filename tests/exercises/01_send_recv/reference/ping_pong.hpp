@@ -1,4 +1,4 @@
-// The reference: one clock around the whole exchange.
+// The reference: times the whole exchange with one clock.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -30,8 +30,8 @@ inline LinkCost through(const CostPoint& p, const CostPoint& q) {
   return line(p.seconds - beta * n_of(p), beta);
 }
 
-// Right: beta is the median of all slopes (Theil and Sen), and alpha the median of what remains
-// of the times.
+// Right: beta is the median of all slopes (Theil and Sen), and alpha is the median of seconds -
+// beta * bytes.
 inline LinkCost median_of_slopes(std::span<const CostPoint> points) {
   std::vector<double> slopes;
   for (const CostPoint& p : points) {
@@ -74,7 +74,7 @@ inline LinkCost squares_of_ratios(std::span<const CostPoint> points) {
                           [](const CostPoint& p) { return 1 / (p.seconds * p.seconds); });
 }
 
-// Right: squares of ratios, without the one point whose omission helps most.
+// Right: least squares of the relative errors, without the one point whose omission helps most.
 inline LinkCost leaves_one_out(std::span<const CostPoint> points) {
   LinkCost best;
   double least = std::numeric_limits<double>::infinity();
@@ -101,7 +101,7 @@ inline LinkCost smallest_and_largest(std::span<const CostPoint> points) {
   return through(*low, *high);
 }
 
-// Takes the largest message's time per byte for beta; only alpha comes from another point.
+// Takes the largest message's time per byte as beta; only alpha comes from another point.
 inline LinkCost bandwidth_of_largest(std::span<const CostPoint> points) {
   const auto largest = std::ranges::max_element(points, {}, &CostPoint::bytes);
   const auto least = std::ranges::min_element(points, {}, &CostPoint::seconds);
@@ -113,7 +113,7 @@ inline LinkCost lessons_own(std::span<const CostPoint> points) {
   return fit_link_cost({points.begin(), points.end()});
 }
 
-// The median of the slopes between neighbours. One bad time spoils two of them, and for small
+// The median of the slopes between neighbours. One bad time spoils two slopes, and for small
 // sizes the noise exceeds the differences.
 inline LinkCost slopes_of_neighbours(std::span<const CostPoint> points) {
   std::vector<CostPoint> sorted(points.begin(), points.end());

@@ -1,4 +1,4 @@
-// Steps that involve more ranks than necessary.
+// Ring steps that involve more ranks than necessary.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -1,5 +1,5 @@
-// The reference: the root sends each rank its chunk, then the chunks go around the ring to the
-// left.
+// The reference: the root sends each rank its chunk, and then the chunks travel leftward around
+// the ring.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -20,7 +20,7 @@ inline void tree_reduce(const Communicator& comm, std::span<const float> data,
   const auto rank_of = [&](int s) { return (s + root) % size; };
   std::ranges::copy(data, sum.begin());
   std::vector<float> coming(sum.size());
-  // Start from the largest power of two below size; with one rank there is none.
+  // Start from the largest power of two below size; with one rank, there is no such power.
   for (auto d = static_cast<int>(std::bit_floor(static_cast<unsigned>(size - 1))); d > 0;
        d /= 2) {
     if (seat >= d) return send<float>(comm, sum, rank_of(seat - d));

@@ -1,4 +1,4 @@
-// Right and wrong broadcasts in chunks that are not edited copies of the reference.
+// Right and wrong chunked broadcasts that are not edited copies of the reference.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -13,7 +13,7 @@ inline std::span<float> chunk(const Communicator& comm, std::span<float> data, i
   return window(data, chunk_range(data.size(), comm.size(), index));
 }
 
-// The ring to the left; rank + first is the first chunk to send. It is right if `first` is 0.
+// The leftward ring; each rank first sends chunk rank + first. It is right if `first` is 0.
 inline void gather_from(const Communicator& comm, std::span<float> data, int first, int steps) {
   for (int step = 0; step < steps; ++step) {
     send_recv<float>(comm, chunk(comm, data, comm.rank() + first + step), comm.left(),
@@ -21,7 +21,7 @@ inline void gather_from(const Communicator& comm, std::span<float> data, int fir
   }
 }
 
-// Right: non-blocking, and does not send empty chunks.
+// Right: uses non-blocking calls and does not send empty chunks.
 inline void nonblocking(const Communicator& comm, std::span<float> data, int root) {
   std::vector<Request> sends;
   for (int step = 1; comm.rank() == root && step < comm.size(); ++step) {
@@ -52,7 +52,7 @@ inline void by_seats(const Communicator& comm, std::span<float> data, int root) 
   gather_from(comm, data, seat - comm.rank(), size - 1);
 }
 
-// The lesson's own function, which goes to the right, after a tree.
+// The lesson's own function: a tree, followed by a ring to the right.
 inline void lessons_own(const Communicator& comm, std::span<float> data, int root) {
   broadcast_scatter_all_gather<float>(comm, data, root);
 }

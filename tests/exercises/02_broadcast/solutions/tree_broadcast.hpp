@@ -9,7 +9,7 @@
 
 namespace dist::exercise {
 
-// The ranks, counted from the root.
+// Seats: the ranks, counted from the root.
 struct Seats {
   Seats(const Communicator& comm, int from)
       : size(comm.size()), root(from), mine((comm.rank() - from + size) % size) {}
@@ -19,8 +19,8 @@ struct Seats {
   int mine;
 };
 
-// Right: receives first, from the seat without its own lowest bit. Then it sends to the seats
-// that add one bit below that, the farthest first.
+// Right: receives first, from the seat without its own lowest bit. Then sends to the seats that
+// add one bit below that bit, the farthest first.
 inline void by_lowest_bit(const Communicator& comm, std::span<float> data, int root) {
   const Seats seats(comm, root);
   int bit = 1;

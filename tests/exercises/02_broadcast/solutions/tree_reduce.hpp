@@ -16,8 +16,8 @@ inline void receive_and_add(const Communicator& comm, std::span<float> sum, int 
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += coming[i];
 }
 
-// The same tree, but receives from the farthest seat first: its part takes longest, and the
-// others wait for it.
+// The same tree, but receives from the farthest seat first: that seat's part takes longest, and
+// the others wait for it.
 inline void farthest_first(const Communicator& comm, std::span<const float> data,
                            std::span<float> sum, int root) {
   const int size = comm.size();
@@ -31,7 +31,7 @@ inline void farthest_first(const Communicator& comm, std::span<const float> data
   if (seat > 0) send<float>(comm, sum, (seat - lowest + root) % size);
 }
 
-// Right: collects the sum of seats begin to end - 1 on seat begin.
+// Right: collects the sum over the seats `begin` to `end` - 1 on seat `begin`.
 inline void collect(const Communicator& comm, std::span<float> sum, int root, int begin,
                     int end) {
   if (end - begin < 2) return;
@@ -70,7 +70,7 @@ inline void chain(const Communicator& comm, std::span<const float> data, std::sp
   if (seat > 0) send<float>(comm, sum, comm.left());
 }
 
-// In the end every rank has the sum, which the exercise does not ask for.
+// Leaves the sum on every rank, which the exercise does not ask for.
 inline void gives_back(const Communicator& comm, std::span<const float> data,
                        std::span<float> sum, int root) {
   tree_reduce(comm, data, sum, root);

@@ -1,4 +1,4 @@
-// The reference: lesson 1's send and receive in one group.
+// The reference: lesson 1's send and receive, in one group.
 #pragma once
 
 #include "01_send_recv/nccl_send_recv.hpp"

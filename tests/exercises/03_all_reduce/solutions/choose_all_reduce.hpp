@@ -1,4 +1,4 @@
-// Right, but written differently: solved for the size at which the two costs are equal.
+// Right, but written differently: solves for the size at which the two costs are equal.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

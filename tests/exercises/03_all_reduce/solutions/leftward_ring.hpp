@@ -9,7 +9,7 @@
 
 namespace dist::exercise {
 
-// Right, but written from the receiver's side, with requests and a running index.
+// Right, but written from the receiver's point of view, with requests and a running index.
 inline void by_arrival(const Communicator& comm, std::span<float> data) {
   const int n = comm.size();
   std::vector<float> landing(data.size() / static_cast<std::size_t>(n) + 1);

@@ -14,7 +14,7 @@ inline int left_of(const NcclCommunicator& nccl) {
   return (nccl.rank() + nccl.size() - 1) % nccl.size();
 }
 
-// Right: puts the receive first. The order does not matter within a group.
+// Right: calls the receive first. Within a group, the order does not matter.
 inline void receives_first(NcclCommunicator& nccl, const Tensor& out, const Tensor& in,
                            const Stream& stream) {
   NCCL_CHECK(nccl, ncclGroupStart());

@@ -1,5 +1,5 @@
-// Passes whole tensors around: the sums are right, but they take N times the bytes, and each
-// rank rounds for itself.
+// Passes whole tensors around: the sums are right, but cost N / 2 times the bytes, and each
+// rank rounds in its own order.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

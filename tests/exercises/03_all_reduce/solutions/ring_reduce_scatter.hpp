@@ -1,4 +1,4 @@
-// Right, but written from the receiver's side, with a running index and one spare buffer.
+// Right, but written from the receiver's point of view, with an index and a spare buffer.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -1,4 +1,4 @@
-// Right and wrong ways to continue in mid-epoch.
+// Right and wrong ways to continue in the middle of an epoch.
 #pragma once
 
 #include "tests/exercises/04_distributed_sampler/reference/my_indices.hpp"
@@ -16,7 +16,7 @@ inline std::vector<std::size_t> without_first(const std::vector<std::size_t>& li
   return {list.begin() + static_cast<std::ptrdiff_t>(std::min(count, list.size())), list.end()};
 }
 
-// Right, but written differently: deals out the rest of the order, padded or shortened, like
+// Right, but written differently: pads or shortens the remaining order and deals it out like
 // cards.
 inline std::vector<std::size_t> deals(std::span<const std::size_t> order, std::size_t taken,
                                       int num_replicas, int rank, Policy policy) {

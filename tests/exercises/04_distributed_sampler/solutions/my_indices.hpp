@@ -10,7 +10,7 @@
 
 namespace dist::exercise {
 
-// The place at which the turns end.
+// The place in the order at which dealing ends.
 inline std::size_t end_of(std::size_t samples, std::size_t ranks, Policy policy) {
   if (policy == Policy::exact) return samples;
   const std::size_t rounded_up = policy == Policy::pad ? ranks - 1 : 0;

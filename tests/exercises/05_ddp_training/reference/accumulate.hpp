@@ -1,4 +1,4 @@
-// The reference: the sums are in one flat message, which is averaged once.
+// The reference: sums the gradients in one flat message and averages it once.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

@@ -1,4 +1,4 @@
-// The reference: four numbers, then the values. The lesson's own checkpoint
+// The reference: a file of four numbers, followed by the values. The lesson's own checkpoint
 // (05_ddp_training/checkpoint/checkpoint.hpp) is a safetensors file with a checksum, which
 // PyTorch can read.
 #pragma once
@@ -42,7 +42,7 @@ class StateFile : public CheckpointFile {
   }
 
  private:
-  using Numbers = std::array<std::uint64_t, 4>;  // a mark, two lengths, the step
+  using Numbers = std::array<std::uint64_t, 4>;  // a mark, two lengths and the step
   static constexpr std::uint64_t kMark = 0x31304354504b4344;
 
   static Numbers numbers_of(const TrainingState& state) {
@@ -71,7 +71,7 @@ class StateFile : public CheckpointFile {
     file.read(reinterpret_cast<char*>(numbers.data()), sizeof(numbers));
     if (!file || numbers[0] != kMark) return false;
     const std::uint64_t rest = std::filesystem::file_size(path_) - sizeof(numbers);
-    // The sum of two lengths up to this cannot overflow.
+    // The sum of two lengths of at most `most` cannot overflow.
     const std::uint64_t most = rest / sizeof(float);
     if (numbers[1] > most || numbers[2] > most) return false;
     if ((numbers[1] + numbers[2]) * sizeof(float) != rest) return false;

@@ -1,5 +1,5 @@
-// The reference: lesson 3's all-reduce, between two copies. The lesson needs no copies, because
-// its gradients are views of the message (see Reducer).
+// The reference: lesson 3's all-reduce, with a copy before and after it. The lesson needs no
+// copies, because its gradients are views of the message (see Reducer).
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

@@ -1,4 +1,4 @@
-// Right and wrong ways to process a batch in parts that are not edited copies of the reference.
+// Right and wrong ways to process a batch in parts. None is an edited copy of the reference.
 #pragma once
 
 #include "tests/exercises/05_ddp_training/reference/accumulate.hpp"
@@ -37,7 +37,7 @@ inline float over(std::size_t parts) {
   return 1.0F / static_cast<float>(parts);
 }
 
-// Right, but written differently: one sum per gradient, then the base exercise.
+// Right, but written differently: keeps one sum per gradient, then calls the base exercise.
 inline void by_sync(const Communicator& comm, std::size_t parts,
                     const std::vector<std::span<float>>& gradients,
                     const std::function<void(std::size_t k)>& backward) {

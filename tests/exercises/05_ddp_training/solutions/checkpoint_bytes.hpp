@@ -23,7 +23,7 @@ namespace dist::exercise {
 using Numbers = std::array<std::uint64_t, 4>;
 constexpr std::uint64_t kMark = 20240117;
 
-// Broadcasts the file's bytes, and every rank parses them, so all ranks find the same mistakes.
+// Broadcasts the file's bytes. Every rank parses them, so all ranks find the same mistakes.
 class BytesFile : public CheckpointFile {
  public:
   BytesFile(const Communicator& comm, std::string path) : comm_(comm), path_(std::move(path)) {}
@@ -85,7 +85,7 @@ class BytesFile : public CheckpointFile {
     }
     return state;
   }
-  // Rank 0's bytes on all ranks; empty if it cannot read any.
+  // Returns the bytes that rank 0 reads, on all ranks; empty if rank 0 cannot read any.
   std::string fetch() const {
     std::string bytes = comm_.rank() == 0 ? bytes_of_file(path_) : "";
     std::array<std::uint64_t, 1> length{bytes.size()};

@@ -11,7 +11,7 @@
 
 namespace dist::exercise {
 
-// Right, but written differently: with an offset, and the two halves of the ring.
+// Right, but written differently: keeps an offset, and calls the two halves of the ring.
 inline void by_offsets(const Communicator& comm,
                        const std::vector<std::span<float>>& gradients) {
   std::size_t total = 0;
