@@ -59,7 +59,7 @@ TEST_CASE("head-to-head with --strict hangs at 4 bytes", "[break]") {
   const CommandResult result = broken(2, kSendRecv, "head-to-head", "--strict --timeout 2");
   INFO(result.out << result.err);
   CHECK(result.status == 86);
-  CHECK(result.says("no message of any size is sent before its receive is called"));
+  CHECK(result.says("no MPI_Send of any size returns before its receive is called"));
   CHECK(
       result.says("hang: rank 0 in MPI_Send to 1 (4 B, tag 0); rank 1 in MPI_Send to 0 "
                   "(4 B, tag 0): cycle 0 -> 1 -> 0"));

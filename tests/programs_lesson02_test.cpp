@@ -80,7 +80,8 @@ TEST_CASE("broadcast refuses a damaged alpha-beta.json, on all ranks together", 
   const CommandResult result = mpirun_in(folder, 3, "broadcast", "");
   CHECK(result.status == 2);
   CHECK(result.out.empty());
-  CHECK(result.says("error: .learn/alpha-beta.json: not JSON; remove it, or measure again"));
+  CHECK(result.says(
+      "error: .learn/alpha-beta.json: not JSON; remove the file, or measure again"));
 }
 
 TEST_CASE("broadcast refuses bad usage", "[lesson02]") {

@@ -27,8 +27,9 @@ Json to_json(const std::vector<CostPoint>& points) {
 }
 
 [[noreturn]] void damaged(const std::string& what) {
-  throw Error(fmt::format("{}: {}; remove it, or measure again with send_recv --act pingpong",
-                          kLinkCostFile, what));
+  throw Error(
+      fmt::format("{}: {}; remove the file, or measure again with send_recv --act pingpong",
+                  kLinkCostFile, what));
 }
 
 // Returns the number under `key`, which must be from 0 to 10^12. A larger number would overflow
@@ -52,7 +53,7 @@ std::vector<CostPoint> points_of(const Json& file, const char* key) {
   for (const Json& row : *found->elements()) {
     const Json* bytes = row.find("bytes");
     if (bytes == nullptr || !bytes->whole_number()) {
-      damaged(fmt::format("a point of '{}' has no 'bytes'", key));
+      damaged(fmt::format("a point in '{}' has no 'bytes'", key));
     }
     const CostPoint point{*bytes->whole_number(), number(row, "time_us") / 1e6};
     const std::size_t last = points.empty() ? 0 : points.back().bytes;

@@ -49,12 +49,12 @@ bool break_head_to_head(const Program& program) {
   bool right = false;
   if (fits > 0) {
     right = comm.all_agree(send_first(comm, fits));
-    console.line(fmt::format("  {} bytes, the eager limit: ranks 0 and 1 both send first: {}",
+    console.line(fmt::format("  {} bytes (the eager limit), ranks 0 and 1 both send first: {}",
                              fits * sizeof(float), right ? "right numbers" : "WRONG numbers"));
   } else {
-    console.line("  no message of any size is sent before its receive is called");
+    console.line("  no MPI_Send of any size returns before its receive is called");
   }
-  console.line(fmt::format("  {} bytes: ranks 0 and 1 both send first. If they hang, the watch",
+  console.line(fmt::format("  {} bytes, ranks 0 and 1 both send first; if they hang, the watch",
                            too_many * sizeof(float)));
   console.line("  reports who waits for whom, and ends the job with status 86");
   console.row({{"break", "head-to-head"},

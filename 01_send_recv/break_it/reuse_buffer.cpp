@@ -85,7 +85,7 @@ bool break_reuse_buffer(const Program& program) {
     at_large = got;
   }
   console.line(
-      "  both times version 1 was passed to MPI_Isend and overwritten before the wait");
+      "  both times, version 1 was passed to MPI_Isend and overwritten before the wait");
   return comm.rank() != 0 || at_large.second > 0;
 }
 

@@ -76,10 +76,10 @@ bool receive_three_ways(const Program& program, Json& row, std::string& text) {
          {"recv_says", ours}};
   text = fmt::format(
       "  4 numbers, room for 3: MPI_Recv returns {}\n"
-      "                         memory behind the buffer: {}\n"
+      "                         memory after the buffer: {}\n"
       "  3 numbers, room for 4: MPI_Recv returns {}; its status counts {}\n"
       "                         memory: {} (each was {} before)\n"
-      "  the same, with recv(): {}",
+      "  3 numbers, room for 4: recv() reports \"{}\"",
       too_long.error, behind_is_untouched ? "unchanged" : "OVERWRITTEN", too_short.error,
       too_short.count, join(too_short.memory, " "), kOld, ours);
   return refused && behind_is_untouched && short_is_fine && ours != "nothing";

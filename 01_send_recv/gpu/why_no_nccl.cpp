@@ -65,7 +65,7 @@ std::string why_no_nccl(const Communicator& comm, Device device) {
   // Every rank reads the same list in the same order, so all ranks find the same answer.
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] == GpuName{}) {
-      return "NCCL moves GPU memory, and " +
+      return "NCCL needs GPU memory, and " +
              (device.is_cpu() ? "these tensors are on the CPU"
                               : fmt::format("rank {}'s tensors are on the CPU", rank));
     }

@@ -129,7 +129,7 @@ bool show_deadlock(const Program& program, const SweepOptions&) {
   for (const EagerLimit& limit : limits) bytes = std::max(bytes, 2 * limit.bytes);
   program.console.line(
       fmt::format("deadlock: every rank sends {} to the right before it receives;\n"
-                  "  MPI_Send returns early up to {}",
+                  "  the eager limit is {}",
                   format_bytes(bytes), describe(smallest_of(limits))));
   std::vector<float> out(bytes / sizeof(float));
   fill_tracer_numbers(out, comm.rank());

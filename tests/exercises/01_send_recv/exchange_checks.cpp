@@ -72,8 +72,8 @@ void check_values(Trial& trial, const Exchange& solution, const std::vector<Leng
 
 const std::string kHangHint =
     "the report says where each rank waits. If both are in MPI_Recv, nobody has sent yet: one "
-    "must send first, or both must do both at once. If both are in MPI_Send, each may be "
-    "waiting for the other to receive. If a rank waits for a tag that the message does not "
+    "must send first, or both must send and receive at once. If both are in MPI_Send, each may "
+    "be waiting for the other to receive. If a rank waits for a tag that the message does not "
     "have, use the same tag on both sides. If it waits for the wrong rank, remember that "
     "`peer` is both destination and source";
 
@@ -84,7 +84,7 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
       {"four-numbers", "each partner receives the other's four numbers",
        "`out` goes to `peer` and `in` comes from `peer`: use the argument as both destination "
        "and source, whatever its value, and the same tag on both sides. MPI_ERR_TRUNCATE means "
-       "that more arrived than the receive had room for; counts are elements, not bytes",
+       "that more arrived than the receive had room for; counts are in elements, not bytes",
        [=](Trial& trial) {
          check_values(trial, solution, {{4, 4}}, false);
        },
@@ -111,7 +111,8 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
        kHangHint},
       {"own-rank", "a rank that is its own peer gets its own numbers",
        "if the peer is the rank itself, no other rank can send or receive first. Start both "
-       "before you wait for either, as MPI_Sendrecv does, or copy the numbers",
+       "the send and the receive before you wait for either, as MPI_Sendrecv does, or copy the "
+       "numbers",
        // On one rank, this check would run first and report mistakes that belong to other
        // checks.
        [=](Trial& trial) {
@@ -119,8 +120,8 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
        },
        ""},
       {"messages", "each partner sends one message, of out.size() floats",
-       "in.size() already says how much arrives, so the length need not be announced. One "
-       "message in each direction, and no collective",
+       "in.size() already says how much arrives, so the length need not be announced. Send one "
+       "message in each direction, and call no collective",
        [=](Trial& trial) {
          const Lengths lengths{5, 1000};
          const int peer = peer_in(trial, trial.size() - 1);  // 0 and N - 1, 1 and N - 2, ...
@@ -157,7 +158,7 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
        },
        kHangHint},
       {"large", "it works for messages too large for MPI to buffer",
-       "send all of out.size() elements and receive all of in.size(), in one message",
+       "send all out.size() elements in one message, and receive all in.size() elements in one",
        [=](Trial& trial) {
          const int peer = peer_in(trial, trial.size() - 1);
          if (trial.size() == 1) return;
@@ -168,7 +169,7 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
                    });
        },
        "MPI_Send may wait until the peer is ready to receive. Small messages worked because "
-       "MPI buffered them. Either let one partner receive first, or do both at once: use "
+       "MPI buffered them. Let one partner receive first, or send and receive at once: use "
        "MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
   };
 }

@@ -53,8 +53,8 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
   return {
       {"exact", "points on a line give exactly that line",
        "two points determine the line: beta is the difference of their times divided by the "
-       "difference of their bytes, and alpha is what remains of a time without the cost of its "
-       "bytes. The units are seconds, and seconds per byte",
+       "difference of their sizes, and alpha is what remains of a time after you subtract beta "
+       "times its size. The units are seconds, and seconds per byte",
        [=](Trial& trial) {
          for (const Line& line :
               {kTypical, Line{5e-7, 1e-9}, Line{1e-4, 2e-11}, Line{0, 3e-10}, Line{7e-6, 0}}) {
@@ -66,8 +66,8 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
        ""},
       {"any-order", "points may come in any order, and sizes may repeat",
        "do not assume that the first point is the smallest. Two points of the same size do not "
-       "determine a line, so skip such pairs. And sizes are unsigned: 4 - 16 is a huge number, "
-       "so convert them to double before you subtract",
+       "determine a line, so skip such pairs. Sizes are unsigned: 4 - 16 is a huge number, so "
+       "convert them to double before you subtract",
        [=](Trial& trial) {
          std::vector<CostPoint> points = points_on(kTypical);
          std::ranges::reverse(points);
@@ -81,7 +81,7 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
        ""},
       {"every-size-alike", "every size counts equally",
        "4 MiB takes two hundred times as long as 4 bytes, so an error of 1 % in the large time "
-       "outweighs the whole small time, and alpha is lost. Compare by ratios: log(line / "
+       "outweighs the whole small time, and alpha is lost. Compare ratios instead: log(line / "
        "time), or (line - time) / time",
        [=](Trial& trial) {
          for (unsigned pattern = 0; pattern < 1U << 11U; pattern += 13) {
@@ -89,14 +89,15 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
            for (std::size_t i = 0; i < points.size(); ++i) {
              points[i].seconds *= (pattern >> i & 1U) != 0 ? 1.1 : 0.9;
            }
-           expect_line(trial, solution, points, kTypical, 0.25, "every time off by 10 %: ");
+           expect_line(trial, solution, points, kTypical, 0.25, "all times off by 10 %: ");
          }
        },
        ""},
       {"outlier", "one bad time does not change the line much",
-       "squared errors let a single point far from the line dominate, and so does a line drawn "
-       "through that point. Try the line through every two points, and keep the one with the "
-       "smallest sum of |log(line / time)|: like a median, it follows the majority",
+       "with squared errors, a single point far from the line dominates, and a line drawn "
+       "through that point is wrong. Try the line through each pair of points, and keep the "
+       "line with the smallest sum of |log(line / time)|: like a median, it follows the "
+       "majority",
        [=](Trial& trial) {
          for (const double factor : {50.0, 1 / 50.0}) {
            std::vector<CostPoint> points = points_on(kTypical);

@@ -27,8 +27,8 @@ const std::vector<Game> kGames{{4, 1}, {0, 2}, {1001, 5}};
 
 const std::string kHangHint =
     "the report says where each rank waits. Rank 1 must receive first and then answer; rank 0 "
-    "must send first and then receive. Both must use the same tag, and play the same number of "
-    "times";
+    "must send first and then receive. Both ranks must use the same tag and play the same "
+    "number of rounds";
 
 Traffic traffic_of(const Trial& trial, const PingPong& solution, const Game& game) {
   return counted(trial.comm(), [&] { solution(trial.comm(), game.bytes, game.repeats); });
@@ -45,8 +45,8 @@ void expect_turns(Trial& trial, const PingPong& solution, const Game& game) {
   const std::uint64_t ahead = traffic.most_ahead[rank];
   trial.expect(ahead <= must, [&] {
     return fmt::format(
-        "{} repeats: has sent {} more messages than it has received, expected {}", game.repeats,
-        ahead, must);
+        "{} repeats: this rank had sent {} more messages than it had received, expected {}",
+        game.repeats, ahead, must);
   });
 }
 
@@ -88,8 +88,8 @@ Check too_long(const PingPong& solution, const std::string& name, const std::str
               const double share = share_of_time(trial, solution, kRepeats);
               trial.expect(share <= most, [&] {
                 return fmt::format(
-                    "by your time, {} round trips would take {:.4g} times as long as the call "
-                    "took",
+                    "at your time per message, {} round trips take {:.4g} times as long as the "
+                    "call",
                     kRepeats, share);
               });
             }
@@ -105,7 +105,8 @@ Check too_short(const PingPong& solution) {
   return {
       "whole-time", "the time covers the whole exchange",
       "start the clock before the first send and stop it after the last answer. When a send "
-      "has returned, MPI may have done no more than copy the data. Divide by 2 * repeats, once",
+      "has returned, MPI may have done no more than copy the data. Divide by 2 * repeats only "
+      "once",
       [=](Trial& trial) {
         if (trial.size() < 2) return;
         double most = 0;
@@ -115,7 +116,7 @@ Check too_short(const PingPong& solution) {
         }
         trial.expect(most >= 0.6, [&] {
           return fmt::format(
-              "by your time, the round trip would take {:.2g} times as long as the call took",
+              "at your time per message, the round trip takes {:.2g} times as long as the call",
               most);
         });
       },
@@ -144,8 +145,8 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
        },
        kHangHint},
       {"messages", "`repeats` messages are sent in each direction",
-       "send exactly this many, each with its answer: no message to warm up and no barrier. "
-       "Ranks above 1 send nothing",
+       "send exactly `repeats` messages and answer each one: no warm-up message and no "
+       "barrier. Ranks above 1 send nothing",
        [=](Trial& trial) {
          for (const Game& game : kGames) {
            const Traffic traffic = traffic_of(trial, solution, game);
@@ -174,9 +175,8 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
        },
        kHangHint},
       {"there-and-back", "the answer is sent after the message has arrived",
-       "only one message is under way at a time: rank 0 sends and then receives, rank 1 "
-       "receives and then sends. Messages that follow or cross each other measure something "
-       "else",
+       "only one message may be under way at a time: rank 0 sends and then receives, and rank "
+       "1 receives and then sends. Do not let messages follow or cross each other",
        [=](Trial& trial) {
          for (const Game& game : kGames) {
            expect_turns(trial, solution, game);

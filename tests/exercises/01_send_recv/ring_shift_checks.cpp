@@ -17,9 +17,9 @@ constexpr std::size_t kMore = 1000;
 
 const std::string kHangHint =
     "the report says where each rank waits. If all are in MPI_Recv, nobody has sent yet. If "
-    "all are in MPI_Send, each waits for its neighbour to receive, in a circle; on one rank, "
-    "the rank waits for itself. Start both the send and the receive before you wait for "
-    "either: use MPI_Sendrecv, or MPI_Isend and MPI_Irecv";
+    "all are in MPI_Send, each waits for its neighbour to receive, in a circle; a single rank "
+    "waits for itself. Start both the send and the receive before you wait for either: use "
+    "MPI_Sendrecv, or MPI_Isend and MPI_Irecv";
 
 // Runs the solution once, and then calls judge(in).
 template <class Judge>
@@ -48,8 +48,8 @@ Traffic traffic_of(Trial& trial, const RingShift& solution, std::size_t count) {
 std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
   return {
       {"four-numbers", "every rank receives the four numbers of the rank on its left",
-       "every rank sends to comm.right(), so it receives from comm.left(); both must use the "
-       "same tag",
+       "every rank sends to comm.right(), so it receives from comm.left(); the send and the "
+       "receive must use the same tag",
        [=](Trial& trial) { check_values(trial, solution, 4); }, kHangHint},
       {"guard-zones", "nothing is written outside `in`",
        "the count of a message is a number of elements, not of bytes: with MPI_FLOAT it is "
@@ -62,7 +62,7 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        },
        kHangHint},
       {"values", "every rank receives its left neighbour's numbers, however many there are",
-       "send all of out.size() elements and receive in.size(), which may be 0",
+       "send all out.size() elements and receive in.size() elements; either number may be 0",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t count : {std::size_t{4}, std::size_t{0}, std::size_t{1}, n - 1,
@@ -72,8 +72,8 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        },
        kHangHint},
       {"messages", "every rank sends one message, to its right",
-       "a rank needs only its left neighbour's numbers: one message per rank, to comm.right(), "
-       "and no collective",
+       "a rank needs only its left neighbour's numbers: send one message per rank, to "
+       "comm.right(), and call no collective",
        [=](Trial& trial) {
          const bool alone = trial.size() == 1;
          const Traffic traffic = traffic_of(trial, solution, 200);
@@ -105,8 +105,8 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        },
        kHangHint},
       {"lengths", "ranks may send different numbers of elements",
-       "send out.size() elements and receive in.size(). They differ if the left rank's `out` "
-       "is longer or shorter than yours",
+       "send out.size() elements and receive in.size(). These numbers differ if the left "
+       "rank's `out` is longer or shorter than yours",
        [=](Trial& trial) {
          for (const std::size_t base : {0, 3, 97}) {
            const auto length_of = [&](int rank) {
@@ -122,10 +122,10 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        },
        kHangHint},
       {"large", "it works for messages too large for MPI to buffer",
-       "send all of out.size() elements and receive all of in.size(), in one message",
+       "send all out.size() elements in one message, and receive all in.size() elements in one",
        [=](Trial& trial) { check_values(trial, solution, kLarge); },
        "MPI_Send may wait until the receiver is ready; small messages worked because MPI "
-       "buffered them. Now all ranks wait in a circle; on one rank, the rank waits for itself. "
+       "buffered them. Now all ranks wait in a circle; a single rank waits for itself. "
        "Start both the send and the receive before you wait for either: use MPI_Sendrecv, or "
        "MPI_Isend and MPI_Irecv"},
   };
