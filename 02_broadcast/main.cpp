@@ -24,7 +24,7 @@ using namespace dist;
 
 int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
-  Program program("broadcast", "Lesson 2: one rank's tensor becomes everybody's.");
+  Program program("broadcast", "Lesson 2: one rank's tensor is copied to all ranks.");
   const Communicator& comm = program.comm;
 
   std::string wanted = "all";

@@ -57,7 +57,7 @@ def read_claims():
 
 
 def environment():
-    """The settings of the box in docs/running.md, and no GPU, so that the numbers are the CPU's."""
+    """The settings in the box of docs/running.md, without a GPU, so that all numbers are from the CPU."""
     box = dict(re.findall(r"^export (\w+)=(\S+)$", (ROOT / "docs/running.md").read_text(encoding="utf-8"),
                           re.MULTILINE))
     return {**box, **os.environ, "CUDA_VISIBLE_DEVICES": "", "OMPI_MCA_odls_base_sigkill_timeout": "0"}
@@ -81,7 +81,7 @@ def problem_with_test(test):
 
 
 def wrap(text):
-    """A list entry. No line begins with a shell's pipe, which would begin a table."""
+    """A list entry, in which no line begins with a shell's pipe, because that would begin a table."""
     return textwrap.fill(" ".join(text.split()).replace(" |", "\0|"), 110, initial_indent="- ", subsequent_indent="  ",
                          break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
@@ -94,7 +94,7 @@ def entry(claim):
 
 
 def faults_section(log):
-    """The section as in claims.md, with the figures that the log has, if there is one, replaced."""
+    """The section in claims.md, in which the figures from the log, if there is one, replace the old ones."""
     kept = LEDGER.read_text(encoding="utf-8").partition(FAULTS_TITLE)[2].split("\n- ")[1:]
     rows = {re.match(r"\*\*(\d+)\.", row)[1]: "- " + row.rstrip("\n") for row in kept}
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True,
@@ -108,8 +108,8 @@ def faults_section(log):
             rows[row] = wrap(f"**{row}. {fault}**: {happens}. Measured: {'; '.join(figures[row])} "
                              f"({datetime.date.today()}, {commit}, `{command}`).")
     return [FAULTS_TITLE, "",
-            "These are the results of the long form of [tests/faults/](../tests/faults), one entry for",
-            "each file. `./learn test --all` runs the short form.", "",
+            "These are the results of the long form of [tests/faults/](../tests/faults), with one entry",
+            "for each file. `./learn test --all` runs the short form.", "",
             *[rows[row] for row in sorted(rows, key=int)], ""]
 
 
@@ -159,7 +159,7 @@ def main():
         lines += [f"## {title}", "", *map(entry, claims), ""]
     lines += faults_section(log=None)
     if failed:
-        sys.exit(f"{failed} claims are not shown")
+        sys.exit(f"{failed} claims were not confirmed")
     if options.check:
         kept = LEDGER.read_text(encoding="utf-8").splitlines() if LEDGER.exists() else []
         if without_numbers(kept) != without_numbers(lines):

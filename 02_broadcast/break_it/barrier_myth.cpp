@@ -100,7 +100,7 @@ bool break_barrier_myth(const Program& program) {
       report("token, once around", time_with_one_late(comm, [&] { pass_token(comm); }));
   const Left barrier = report("MPI_Barrier", time_with_one_late(comm, [&] { comm.barrier(); }));
   program.console.line(fmt::format(
-      "  rank {} enters {} ms late; times relative to its arrival:", comm.size() - 1,
+      "  rank {} enters {} ms late; times are relative to its arrival:", comm.size() - 1,
       kLate.count()));
   table.print(program.console);
   const bool token_left_early = comm.size() < 3 || token.first_ms < 0;

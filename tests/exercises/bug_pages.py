@@ -72,8 +72,8 @@ def page_of(lesson, checks, present):
         solutions.setdefault(solution[0], []).append(solution)
     judged = {exercise for exercise, _ in checks}
     page = f"# {lesson}: mistakes that the checks recognize\n\n" + wrap(
-        "This page gives the answers away. Each mistake is a test case: the check named above it "
-        "must find it and give the hint below it.") + "\n\n"
+        "This page gives the answers away. Each mistake is a test case: the check named above "
+        "the mistake must fail and print the hint below.") + "\n\n"
     for exercise, wrong in solutions.items():
         if exercise in judged:
             page += section_of(exercise, wrong, checks)
@@ -98,7 +98,7 @@ def main():
             print(f"ok: {folder.name}/bugs.md")
         elif check:
             print(f"FAILED: {folder.name}/bugs.md is out of date: run "
-                  "tests/exercises/bug_pages.py BUILD, with an emulated build if you can")
+                  "tests/exercises/bug_pages.py BUILD, preferably with an emulated build")
             failed = True
         else:
             file.write_text(page)

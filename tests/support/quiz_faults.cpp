@@ -66,7 +66,7 @@ void check_answer(const Question& question, std::vector<std::string>& faults) {
   }
   for (const char letter : kLetters) {
     if (letter == right[0] && explained.count(letter) != 0) {
-      faults.push_back(fmt::format("calls {}) right and explains why it is wrong", letter));
+      faults.push_back(fmt::format("calls {}) right but explains why it is wrong", letter));
     } else if (letter != right[0] && explained.count(letter) == 0) {
       faults.push_back(fmt::format("does not say why {}) is wrong", letter));
     }
@@ -78,7 +78,7 @@ void check_evidence(const Question& question, const std::set<std::string>& run,
   const std::string text = visible(question.answer);
   int experiments = 0;
   const std::vector<std::string> commands = commands_in(text, &experiments);
-  if (commands.empty() && experiments == 0) faults.push_back("names no command that shows it");
+  if (commands.empty() && experiments == 0) faults.push_back("no command shows the answer");
   for (const std::string& command : commands) {
     if (run.count(command) == 0) faults.push_back("is not 'shown by' its command " + command);
   }
@@ -101,8 +101,8 @@ void check_folding(const std::vector<std::string>& section, std::size_t question
     if (section[i] == "</details>" && empty_before) ++closed;
   }
   if (opened != questions || closed != questions) {
-    faults.push_back(fmt::format("{} questions, but {} answers opened and {} closed", questions,
-                                 opened, closed));
+    faults.push_back(fmt::format("{} questions, but {} answers are opened and {} are closed",
+                                 questions, opened, closed));
   }
 }
 
@@ -146,7 +146,7 @@ std::vector<std::string> quiz_faults(const std::string& readme, const std::strin
       std::count_if(section.begin(), section.end(),
                     [](const std::string& line) { return line.rfind("<!--", 0) == 0; }));
   if (shown_in(text).size() != promised) {
-    faults.push_back("a comment in it is not of the form 'shown by: COMMAND => REGEX'");
+    faults.push_back("a comment in the quiz is not of the form 'shown by: COMMAND => REGEX'");
   }
   return faults;
 }

@@ -70,7 +70,7 @@ inline void expect_finished(Trial& trial, const Traffic& traffic) {
 }
 
 inline const std::string kCollectiveHint =
-    "build it from single messages: MPI's own collectives would do the exercise for you";
+    "use only single messages: MPI's own collectives would do the exercise for you";
 
 inline const std::string kWaitsHint =
     "isend and irecv only start an operation: wait() for each before you return, because the "

@@ -11,8 +11,8 @@ namespace {
 const std::string kHangHint =
     "the report says where each rank waits. In the scatter, the root sends to every other "
     "rank, and each of those receives once, from the root. In the ring, every rank sends and "
-    "receives in every step. If all use a plain send first, all may wait for each other "
-    "forever; send_recv does both at once";
+    "receives in every step. If all ranks start with a plain send, all may wait for each other "
+    "forever; send_recv sends and receives at the same time";
 
 constexpr std::size_t kChunk = 100;  // elements
 
@@ -90,7 +90,7 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
       {"values", "the root's numbers reach all ranks, for every root and length",
        "the root is not always rank 0, and it already has its own chunk. If N does not divide "
        "the number of elements, chunks differ in length by one: call chunk_range for each "
-       "instead of computing with length / N",
+       "chunk instead of computing with length / N",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
            for (const std::size_t count : sizes(trial)) {
@@ -113,10 +113,10 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
          if (trial.size() > 1) check_peers(trial, solution);
        },
        kHangHint},
-      {"bytes", "every message is exactly one chunk",
-       "the root sends 2 (N - 1) / N of the tensor, the others half of that. In the scatter, "
-       "send each rank its own chunk, not the whole tensor. In the ring, send only the chunk "
-       "that has just arrived, not everything that you have",
+      {"bytes", "every message contains exactly one chunk",
+       "the root sends 2 (N - 1) / N of the tensor, every other rank half of that. In the "
+       "scatter, send each rank its own chunk, not the whole tensor. In the ring, send only "
+       "the chunk that has just arrived, not everything that you have",
        [=](Trial& trial) { check_bytes(trial, solution); }, kHangHint},
       {"waits", "no send or receive is still in progress when the call returns", kWaitsHint,
        [=](Trial& trial) { expect_finished(trial, traffic_of(trial, solution, 0)); },
@@ -125,8 +125,8 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
        "a message must contain all elements of its chunk",
        [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
        "a plain send may wait until the receiver is ready. Small chunks worked because MPI "
-       "buffered them. In a ring where every rank sends first, all of them wait. Use "
-       "send_recv, which does both at once"},
+       "buffered them. In a ring where every rank sends first, all ranks wait. Use "
+       "send_recv, which sends and receives at the same time"},
   };
 }
 

@@ -8,7 +8,7 @@ namespace {
 const std::string kHangHint =
     "the report says where each rank waits. If a rank waits for a message that is never sent, "
     "it disagrees with the sender about the tree. At distance d, seats d to 2d - 1 receive "
-    "from seat - d, and only then; seats below d send to seat + d, if there is one";
+    "from seat - d, and only at that distance; seats below d send to seat + d, if it exists";
 
 Traffic traffic_of(const Trial& trial, const Broadcast& solution, int root) {
   std::vector<float> data(200, 1.0F);
@@ -59,8 +59,8 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
        kHangHint},
       {"rounds", "it takes ceil(log2 N) rounds",
        "every rank that has the data helps, so the number of ranks that have it doubles in "
-       "every round. If the root sends to every rank, or the ranks form a chain, it takes N - "
-       "1 rounds. And send first to the rank that has the most others to pass the data on to",
+       "every round. If the root sends to every rank, or the ranks form a chain, the broadcast "
+       "takes N - 1 rounds. Also, send first to the rank that has the most ranks to serve",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
            const std::uint64_t must = ceil_log2(trial.size());
@@ -78,8 +78,8 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
       {"large", "it works for messages too large for MPI to buffer",
        "send and receive all data.size() elements",
        [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
-       "send may wait until the receiver is ready: if two ranks both send to each other first, "
-       "both wait forever"},
+       "send may wait until the receiver is ready: if two ranks both start by sending to "
+       "each other, both wait forever"},
   };
 }
 

@@ -53,8 +53,8 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
   return {
       {"shares", "the sum at root 0 contains every rank's share exactly once",
        "start with your own share in `sum`, add what arrives, and send only when everything "
-       "that you collect has been added: the largest distance first, then half of it, down to "
-       "1. Receive into a separate buffer, then add",
+       "that you collect has been added. Use the largest distance first, then half of it, and "
+       "so on, down to 1. Receive into a separate buffer, then add",
        [=](Trial& trial) { check_shares(trial, solution, 0); }, kHangHint},
       {"every-root", "the sum at every root contains every rank's share exactly once",
        "count seats from the root: seat = (rank - root + size) % size decides who sends and "
@@ -80,7 +80,7 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
        },
        kHangHint},
       {"values", "the root has the sum, for every length",
-       "add all data.size() elements; there may be 0",
+       "add all data.size() elements; data.size() may be 0",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
            for (const std::size_t count : sizes(trial)) {
@@ -93,7 +93,7 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
        [=](Trial& trial) { expect_no_collective(trial, traffic_of(trial, solution, 0)); },
        kHangHint},
       {"messages", "N - 1 messages are sent in total",
-       "every rank but the root sends once, when it has collected its part. Only the root "
+       "every rank but the root sends once, when its partial sum is complete. Only the root "
        "needs the sum: nothing is sent back",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
@@ -107,9 +107,9 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
        },
        kHangHint},
       {"rounds", "it takes ceil(log2 N) rounds",
-       "in every round, half of the ranks that still hold a part send it. If the root receives "
-       "from every rank, or the ranks form a chain, it takes N - 1 rounds. And receive last "
-       "from the rank that collects the most",
+       "in every round, half of the ranks that still hold a partial sum send it. If the root "
+       "receives from every rank, or the ranks form a chain, the reduction takes N - 1 rounds. "
+       "Also, receive last from the rank that collects the most shares",
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) {
            const std::uint64_t must = ceil_log2(trial.size());
@@ -127,8 +127,8 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
       {"large", "it works for messages too large for MPI to buffer",
        "send and receive all data.size() elements",
        [=](Trial& trial) { check_values(trial, solution, kLarge, trial.size() - 1); },
-       "send may wait until the receiver is ready: if two ranks both send to each other first, "
-       "both wait forever"},
+       "send may wait until the receiver is ready: if two ranks both start by sending to "
+       "each other, both wait forever"},
   };
 }
 
