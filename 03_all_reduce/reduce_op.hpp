@@ -34,7 +34,7 @@ void accumulate(ReduceOp op, std::span<T> into, std::span<const T> from) {
 template <MpiScalar T>
 void check_op(ReduceOp op) {
   if (op == ReduceOp::avg && !std::floating_point<T>) {
-    throw Error("the average of whole numbers is not a whole number: use sum");
+    throw Error("the average of whole numbers may be a fraction: use sum");
   }
 }
 

@@ -103,7 +103,7 @@ TEST_CASE("ranks that join one all-reduce with different calls all get an error"
   for (const std::size_t count : {10, 100'000}) {
     INFO(count << " elements");
     const std::string sizes = refused(count, 3, ReduceOp::sum, ReduceOp::sum);
-    CHECK(sizes.find("came to the all-reduce with a different number of elements") !=
+    CHECK(sizes.find("called the all-reduce with a different number of elements") !=
           std::string::npos);
     CHECK(sizes.find("rank 1") != std::string::npos);
     CHECK(refused(count, count, ReduceOp::sum, ReduceOp::max)

@@ -76,7 +76,7 @@ TEST_CASE("swap-order swaps silently, except in shared memory, which reports it"
     CHECK(row["silently_swapped"] == true);
     CHECK(row["sum_seen"].get<double>() == row["sum_right"].get<double>() + 50000);
     const std::string who =
-        "rank " + std::to_string(ranks - 1) + " came to the all-reduce with a different ";
+        "rank " + std::to_string(ranks - 1) + " called the all-reduce with a different ";
     CHECK(row["same_size_registered"] == who + "tensor than rank 0: 16 bytes and 16");
     CHECK(row["different_size"] == who + "number of elements than rank 0: 16 bytes and 32");
   }

@@ -149,7 +149,7 @@ void HostBarrier::meet(const Call& call) {
                              : other.place != call.place ? "with a different tensor"
                              : other.op != call.op       ? "with a different operation"
                                                          : "with a different element type";
-    throw Error(fmt::format("rank {} came to the all-reduce {} than rank {}: {} bytes and {}",
+    throw Error(fmt::format("rank {} called the all-reduce {} than rank {}: {} bytes and {}",
                             rank, what, rank_, other.bytes, call.bytes));
   }
 }

@@ -3,7 +3,7 @@
 //          first. Who notices?
 // You see: if both have the same size, nobody: weight and bias are added to each other on all
 //          ranks, without an error. If the sizes differ, or the memory is registered, our
-//          all-reduce says "rank 3 came to the all-reduce with a different number of elements
+//          all-reduce says "rank 3 called the all-reduce with a different number of elements
 //          than rank 0".
 // Why:     collectives match by call order, not by name. A message has a length but does not
 //          say what it is for. Ranks that share memory can compare their calls first. Between

@@ -140,12 +140,13 @@ inline std::vector<float> inexact_numbers(const Trial& trial, std::size_t count)
 
 inline const std::string kSendRecvHint =
     "MPI_Send may wait until the receiver is ready. If every rank sends first, none receives. "
-    "Small messages worked because MPI buffered them. Use send_recv, which does both at once";
+    "Small messages worked because MPI buffered them. Use send_recv to send and receive at "
+    "once";
 
 inline Check guard_check(const OnSpan& solution) {
   return {"guard-zones", "nothing is written outside the data",
-          "receive exactly as many elements as the arriving chunk has, at its place. If N does "
-          "not divide the length, the last chunks are shorter than the first, or empty",
+          "receive exactly as many elements as the arriving chunk has, and write only to its "
+          "place. If N does not divide the length, the last chunks are shorter or empty",
           [=](Trial& trial) {
             for (const std::size_t count : sizes(trial)) {
               Guarded data = tracers(trial, count);

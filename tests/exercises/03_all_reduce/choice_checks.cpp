@@ -79,8 +79,8 @@ constexpr std::array kPowersOfTwo{2, 4, 8, 64, 1024};
 std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
   return {
       {"one-rank", "a single rank gets one of the two algorithms",
-       "one rank sends nothing, so both formulas give 0. Either of these two algorithms will "
-       "do, but no other",
+       "a single rank sends nothing, so both formulas give 0. Either of the two algorithms "
+       "will do, but no other",
        [=](Trial& trial) {
          const AllReduceAlgorithm chosen = solution(1000, 1, 1e-6, 1e-10, 1e-11);
          trial.expect(chosen == AllReduceAlgorithm::ring ||
@@ -89,8 +89,8 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
        },
        ""},
       {"nothing-to-send", "for 0 bytes, the algorithm with fewer messages is chosen",
-       "without bytes, only alpha counts: the ring sends 2 (N - 1) messages, and recursive "
-       "doubling log2 N, which is always fewer",
+       "for 0 bytes, only alpha counts: the ring sends 2 (N - 1) messages, and recursive "
+       "doubling sends log2 N, which is always fewer",
        [=](Trial& trial) {
          for (const int ranks : kPowersOfTwo) {
            expect_faster(trial, solution, 0, ranks, kNoAdding);
@@ -99,7 +99,7 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
        ""},
       {"no-latency", "without latency, the algorithm that sends fewer bytes is chosen",
        "the ring sends 2 (N - 1) chunks of n / N bytes, less than 2 n in total. Recursive "
-       "doubling sends the whole tensor log2 N times. In C++, (N - 1) / N is 0 if both are "
+       "doubling sends the whole tensor log2 N times. In C++, (N - 1) / N is 0 for "
        "integers, and n / N is rounded down",
        [=](Trial& trial) {
          for (const int ranks : {4, 8, 64, 1024}) {
@@ -109,8 +109,8 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
        ""},
       {"crossover", "the choice changes at the size where the two formulas are equal",
        "set 2 (N - 1) alpha + 2 (N - 1) / N n beta equal to log2 N (alpha + n beta) and solve "
-       "for n: at that size the choice must change. It depends on N, alpha and beta, and n is "
-       "in bytes. In C++, (N - 1) / N is 0 if both are integers",
+       "for n: at that size the choice must change. The size depends on N, alpha and beta, and "
+       "n is in bytes. In C++, (N - 1) / N is 0 for integers",
        [=](Trial& trial) {
          for (const Link& link : {kNoAdding, Link{1e-6, 1e-10, 0}, Link{5e-5, 1e-8, 0}}) {
            expect_right_around_the_crossover(trial, solution, kPowersOfTwo, link);
@@ -119,8 +119,8 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
        ""},
       {"adding", "the time for adding is included",
        "adding costs gamma per byte: recursive doubling adds the whole tensor log2 N times, "
-       "and the ring adds one chunk in each of the first N - 1 steps, (N - 1) / N of the "
-       "tensor in total",
+       "and the ring adds one chunk in each of the first N - 1 steps, which is (N - 1) / N of "
+       "the tensor in total",
        [=](Trial& trial) {
          for (const Link& link :
               {Link{3e-6, 2e-10, 2e-9}, Link{3e-6, 2e-10, 5e-11}, Link{1e-6, 0, 1e-10}}) {
@@ -129,9 +129,9 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
        },
        ""},
       {"surplus-ranks", "the choice is right if the number of ranks is not a power of two",
-       "recursive doubling runs on the largest power of two of ranks, std::bit_floor(N). The "
-       "other ranks send their tensor first and receive the result at the end, which adds 2 "
-       "(alpha + n beta) + n gamma, whatever N is",
+       "recursive doubling runs on std::bit_floor(N) ranks, the largest power of two up to N. "
+       "The other ranks send their tensor first and receive the result at the end, which adds "
+       "2 (alpha + n beta) + n gamma for any such N",
        [=](Trial& trial) {
          for (const Link& link : {kNoAdding, Link{3e-6, 2e-10, 2e-9}}) {
            expect_right_around_the_crossover(

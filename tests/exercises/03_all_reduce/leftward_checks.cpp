@@ -31,9 +31,9 @@ void fill_so_that_the_own_share_must_come_last(const Trial& trial, std::span<flo
 std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
   return {
       {"shares", "the sum contains every rank's share exactly once",
-       "follow one chunk: chunk c starts at rank c - 1, then ranks c - 2, c - 3, ... add their "
-       "shares, and finally rank c. In step s, rank r sends chunk r + 1 + s and receives chunk "
-       "r + 2 + s; in the second half, it sends chunk r + s",
+       "follow one chunk: chunk c starts at rank c - 1; then ranks c - 2, c - 3, ... and "
+       "finally rank c add their shares. In step s, rank r sends chunk r + 1 + s and receives "
+       "chunk r + 2 + s; in the second half, it sends chunk r + s",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t count : {n, 2 * n}) {
@@ -46,7 +46,7 @@ std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
       {"values", "every element is the sum over all ranks, for every length",
        "in step s, chunk r + 2 + s arrives from the right, so add it to your chunk r + 2 + s. "
        "The receive buffer needs that chunk's length, not the length of the chunk that you "
-       "send: call chunk_range for each",
+       "send: call chunk_range for each chunk",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) {
            Guarded data = tracers(trial, count);
@@ -71,7 +71,7 @@ std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
        kSendRecvHint},
       {"same-bits", "all ranks get the same bits",
        "one rank must finish each chunk, and the others must copy it: if every rank adds for "
-       "itself, their rounding may differ",
+       "itself, the results may be rounded differently",
        [=](Trial& trial) {
          std::vector<float> data = inexact_numbers(trial, 997);
          solution(trial.comm(), data);
@@ -81,7 +81,7 @@ std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
       {"finished-at-home", "rank r finishes chunk r by adding its own share last",
        "the sums are right, but the chunks end one rank too early or too late. Chunk c must "
        "start at rank c - 1, so that it has visited all other ranks when it reaches rank c. "
-       "This check's data are large numbers that cancel out, and a 1 on rank c that is lost "
+       "This check's data are large numbers that cancel out, and a 1 on rank c, which is lost "
        "unless it is added last",
        [=](Trial& trial) {
          if (trial.size() < 3) return;  // because a + b is b + a
@@ -92,7 +92,7 @@ std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
            const ChunkRange chunk = chunk_of(trial, data.size(), c);
            trial.expect(data[chunk.begin] == 1, [&] {
              return fmt::format(
-                 "chunk {} is {}; it would be 1 if rank {}'s share were added last", c,
+                 "chunk {} is {}; it would be 1 if rank {}'s share had been added last", c,
                  data[chunk.begin], c);
            });
          }

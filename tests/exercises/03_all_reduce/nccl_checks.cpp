@@ -172,14 +172,14 @@ std::vector<Check> checks_of_nccl_ring_shift(const NcclShift& solution) {
        "NCCL's calls only queue work, and the stream keeps it in order: do not synchronize "
        "anything here. Code that needs the result on the host waits for it later",
        [=](Trial& trial) { check_that_the_host_goes_on(trial, solution); }, ""},
-      {"stream-order", "the shift sends what `out` holds when the stream reaches it",
+      {"stream-order", "the shift sends what `out` holds when the stream reaches the shift",
        "queue both calls on the stream that you were given, stream.get(). On a different "
        "stream, including nullptr, they run before the work that fills `out`",
        [=](Trial& trial) { check_stream_order(trial, solution); }, kGroupHint},
       {"two-in-a-row", "a second shift can be queued directly behind the first",
        "the communicator is non-blocking: a call may still be in progress when it returns, and "
-       "NCCL then refuses the next one. NCCL_CHECK(nccl, ...) around each call waits for it, "
-       "and throws if a call is refused",
+       "NCCL then refuses the next call. NCCL_CHECK(nccl, ...) around each call waits until it "
+       "completes, and throws if NCCL refuses it",
        [=](Trial& trial) { check_two_in_a_row(trial, solution); }, kGroupHint},
   };
 }

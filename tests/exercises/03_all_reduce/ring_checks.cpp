@@ -9,10 +9,10 @@ namespace dist::exercise {
 std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
   return {
       {"shares", "chunk r on rank r contains every rank's share exactly once",
-       "follow one chunk. It leaves rank c + 1, every rank on its way adds its share, and it "
-       "ends at rank c. If it has only two shares, what arrived was not added or not passed "
+       "follow one chunk. Chunk c leaves rank c + 1, every rank on its way adds its share, and "
+       "it ends at rank c. If it has only two shares, what arrived was not added or not passed "
        "on. If it has a share twice, there was one step too many. If the sum is in a "
-       "neighbour's chunk, the walk starts one chunk off",
+       "neighbour's chunk, the chunks start at the wrong rank",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t count : {n, 2 * n}) {
@@ -25,7 +25,7 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
       guard_check(solution),
       {"values", "chunk r on rank r is the sum, for every length",
        "if N does not divide the number of elements, chunks differ in length by one: call "
-       "chunk_range for each instead of computing with length / N",
+       "chunk_range for each chunk instead of computing with length / N",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) {
            Guarded data = tracers(trial, count);
@@ -40,8 +40,8 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
        [=](Trial& trial) { expect_traffic(trial, solution, half_of(trial), false); },
        kSendRecvHint},
       {"bytes", "every message is exactly one chunk",
-       "send one chunk per step, not the whole tensor. That would give the right result at N "
-       "times the cost; many published ring all-reduces make this mistake",
+       "send one chunk per step, not the whole tensor. Whole tensors give the right result at "
+       "N times the cost; many published ring all-reduces make this mistake",
        [=](Trial& trial) { expect_traffic(trial, solution, half_of(trial), true); },
        kSendRecvHint},
       large_check(solution),
@@ -95,7 +95,7 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
   return {
       {"shares", "the average contains every rank's share exactly once",
        "every rank must add its share to what has just arrived and pass on the result. Each "
-       "chunk is divided by the number of ranks once, after its last share was added",
+       "chunk is divided by the number of ranks once, after its last share has been added",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          for (const std::size_t count : {n, 2 * n}) {
@@ -128,7 +128,7 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
        kSendRecvHint},
       {"same-bits", "all ranks get the same bits",
        "one rank must finish each chunk (sum and divide), and the others must copy it: if "
-       "every rank adds or divides for itself, their rounding may differ",
+       "every rank adds or divides for itself, the results may be rounded differently",
        [=](Trial& trial) {
          std::vector<float> data = inexact_numbers(trial, 997);
          solution(trial.comm(), data);
@@ -138,7 +138,7 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
       {"bits", "every element is the sum, multiplied by 1 / N afterwards",
        "add first; then the rank that has finished a chunk multiplies it by 1.0F / "
        "comm.size(). Dividing each share first, or dividing by N instead of multiplying by 1 / "
-       "N, rounds differently, and ./learn mine compares bits",
+       "N, gives different bits, and ./learn mine compares bits",
        [=](Trial& trial) {
          std::vector<float> data = inexact_numbers(trial, 997), expected = data;
          solution(trial.comm(), data);
