@@ -131,7 +131,7 @@ TEST_CASE("a compressed file is unpacked no further than its header promises") {
   const long before = peak_memory();
   const std::string said =
       error_of([&] { parse_idx_images(open_file(file.path, idx_length).span(), "some/file"); });
-  CHECK(said == "some/file: too long: the header promises 28 bytes, and more follow");
+  CHECK(said == "some/file: too long: the header promises 28 bytes, but more follow");
   CHECK(peak_memory() - before < kLittle);
 }
 
@@ -203,7 +203,7 @@ TEST_CASE("a data set larger than memory can be opened, and only what is read us
   std::filesystem::resize_file(images.path, 15 + std::uintmax_t{kCount} * kSide * kSide);
   CHECK(contains(
       error_of([&] { parse_idx_images(open_file(images.path, idx_length).span(), "big"); }),
-      "big: truncated: the header promises 68719476752 bytes, the file has 68719476751"));
+      "big: truncated: the header promises 68719476752 bytes, but the file has 68719476751"));
 }
 
 TEST_CASE("a label that changes after the file was opened is refused") {

@@ -104,7 +104,7 @@ TEST_CASE("uneven hangs in the last step of the rank that has one batch more", "
             .says("rank 0 is in all_reduce #4 (the gradients of step 4); rank 1 never entered "
                   "it, last seen in #3"));
   const CommandResult four = hang(4, kSampler, "uneven");
-  CHECK(four.says("rank 0 has 4 batches, the others 3"));
+  CHECK(four.says("rank 0 has 4 batches, and the others have 3"));
   CHECK(
       four.says("rank 0 is in all_reduce #4 (the gradients of step 4); ranks 1, 2, 3 never "
                 "entered it, last seen in #3"));

@@ -94,7 +94,7 @@ TEST_CASE("if a mapped file is shortened, the process ends with an error that na
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 1);
   CHECK(content_of(said) ==
-        "[rank 0] fatal: " + path + ": shortened while in use, byte 524288 is gone\n");
+        "[rank 0] fatal: " + path + ": shortened while in use; byte 524288 is gone\n");
 }
 
 TEST_CASE("distributed_sampler gives the shards of ranks that are not running", "[lesson04]") {

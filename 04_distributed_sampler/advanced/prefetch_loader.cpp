@@ -22,13 +22,13 @@ namespace dist {
 
 PrefetchChoice choose_prefetch(const Dataset& dataset, Device device) {
   constexpr std::size_t kAhead = 2;  // one ready, one being collected; PyTorch's default too
-  if (!device.is_cpu()) return {kAhead, "the GPU computes while the host collects"};
+  if (!device.is_cpu()) return {kAhead, "the GPU computes while the host collects a batch"};
   if (dataset.reads_file()) {
-    return {kAhead, "the thread, not the step, then waits for the disk"};
+    return {kAhead, "otherwise the step would wait for the disk"};
   }
   // --act loader shows that collecting a batch takes a few microseconds, as does moving it from
   // one core to another. If every core is busy, the thread and the step take turns on one core.
-  return {0, "collecting a batch from memory is as cheap as handing it over"};
+  return {0, "collecting a batch from memory is as cheap as moving it between cores"};
 }
 
 PrefetchLoader::PrefetchLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,

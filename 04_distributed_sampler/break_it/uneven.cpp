@@ -32,8 +32,8 @@ bool break_uneven(const Program& program) {
   DataLoader loader(digits, kBatch, false, host);
 
   program.console.line(fmt::format(
-      "{} digits on {} ranks in batches of {}: rank 0 has {} batches, the others "
-      "{}; step {} hangs until the watch ends the job",
+      "{} digits on {} ranks in batches of {}: rank 0 has {} batches, and the others "
+      "have {}. Step {} hangs until the watch ends the job",
       digits.size(), comm.size(), kBatch, loader.batches(mine.size()), kBatches, kBatches + 1));
   program.console.row({{"break", "uneven"},
                        {"ranks", ranks},

@@ -53,7 +53,7 @@ struct Line {
   line.add(static_cast<std::uintmax_t>(rank_in_reports()));
   line.add("] fatal: ");
   line.add(file.path.data());
-  line.add(": shortened while in use, byte ");
+  line.add(": shortened while in use; byte ");
   line.add(address - file.begin.load());
   line.add(" is gone\n");
   static_cast<void>(!::write(STDERR_FILENO, line.text.data(), line.length));

@@ -2,7 +2,7 @@
 //
 // A page past the end of its file cannot be read: the kernel sends SIGBUS, which by default
 // ends the process without naming the file. With this handler, the process prints
-// "[rank r] fatal: FILE: shortened while in use, byte N is gone" and ends with status 1.
+// "[rank r] fatal: FILE: shortened while in use; byte N is gone" and ends with status 1.
 #pragma once
 
 #include <cstddef>

@@ -48,8 +48,8 @@ void check_header(View bytes, std::size_t header, std::uint32_t magic,
         get_u32(bytes, 0), magic == kImagesMagic ? "images" : "labels", magic));
   }
   if (bytes.size() < header) {
-    throw Error(fmt::format("{}: truncated: the header takes {} bytes, the file has {}", name,
-                            header, bytes.size()));
+    throw Error(fmt::format("{}: truncated: the header takes {} bytes, but the file has {}",
+                            name, header, bytes.size()));
   }
 }
 
@@ -62,17 +62,18 @@ void check_length(View bytes, std::size_t header, std::uint64_t count, std::uint
   const std::uint64_t most = (std::numeric_limits<std::uint64_t>::max() - header) / item;
   if (count > most) {
     throw Error(
-        fmt::format("{}: truncated: the header promises {} times {} bytes, the file has {}",
+        fmt::format("{}: truncated: the header promises {} times {} bytes, but the file has {}",
                     name, count, item, bytes.size()));
   }
   const std::uint64_t promised = header + count * item;
   if (bytes.size() == promised) return;
   // Do not report the length of a file that is too long: open_file may not have read all of it.
-  throw Error(bytes.size() < promised
-                  ? fmt::format("{}: truncated: the header promises {} bytes, the file has {}",
-                                name, promised, bytes.size())
-                  : fmt::format("{}: too long: the header promises {} bytes, and more follow",
-                                name, promised));
+  throw Error(
+      bytes.size() < promised
+          ? fmt::format("{}: truncated: the header promises {} bytes, but the file has {}",
+                        name, promised, bytes.size())
+          : fmt::format("{}: too long: the header promises {} bytes, but more follow", name,
+                        promised));
 }
 
 }  // namespace

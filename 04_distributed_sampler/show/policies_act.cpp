@@ -88,8 +88,8 @@ bool show_policies(const SamplingOptions& options, const Console& console,
   }
   table.print(console);
   console.line(
-      fmt::format("on exact shards the mean of the ranks' means is {}, "
-                  "weighted by their counts {}",
+      fmt::format("on exact shards, the mean of the ranks' means is {}, "
+                  "or {} if weighted by their counts",
                   percent(mean_of_means), percent(weighted)));
   return comm.all_agree(correct);
 }

@@ -55,7 +55,7 @@ void SamplingOptions::declare(CommandLine& flags) {
   flags.number<std::size_t>("--batch-size", batch_size, 1, 1U << 20,
                             "per rank; the default for --act loader is 64");
   flags.number("--num-replicas", num_replicas, 1, 1 << 20,
-               "with --rank: show one rank of a world without launching it");
+               "with --rank: show one rank without launching this many");
   flags.number("--rank", rank, 0, 1 << 20, "see --num-replicas");
   flags.check([this, &flags] {
     if (flags.given("--rank") != flags.given("--num-replicas")) {

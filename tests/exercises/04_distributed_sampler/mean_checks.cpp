@@ -42,24 +42,24 @@ void expect_mean(Trial& trial, const WeightedMean& solution, const CountOf& coun
 
 const std::string kEveryRankHint =
     "a rank that returns before the all-reduce leaves the others waiting in it. A rank without "
-    "samples must also take part, with 0 and 0";
+    "samples must also take part, with a sum and a count of 0";
 
 }  // namespace
 
 std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
   return {
       {"even", "the result is the sum of all samples divided by their number",
-       "add up the sums of all ranks, add up their counts, and divide one by the other as "
-       "doubles. Divide by the number of samples, not of ranks",
+       "add up the sums of all ranks, add up their counts, and divide the total sum by the "
+       "total count, as doubles. Divide by the number of samples, not by the number of ranks",
        [=](Trial& trial) {
          expect_mean(trial, solution, [](int) { return 4; });
          expect_mean(trial, solution, [](int) { return 1; });
        },
        kEveryRankHint},
       {"uneven", "every sample has the same weight, however many samples its rank has",
-       "the mean of the ranks' means gives samples on small shards more weight: 3 of 4 right "
-       "and 3 of 3 right are 6 of 7 = 0.857, not (0.75 + 1) / 2. Exchange sum and count, and "
-       "divide afterwards",
+       "the mean of the ranks' means gives samples on small shards more weight. If 3 of 4 "
+       "and 3 of 3 are right, the mean is 6 / 7 = 0.857, not (0.75 + 1) / 2. Exchange the sum "
+       "and the count, and divide afterwards",
        [=](Trial& trial) {
          expect_mean(trial, solution,
                      [](int rank) { return static_cast<std::uint64_t>(3 * rank + 1); });
@@ -68,15 +68,15 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
        },
        kEveryRankHint},
       {"values", "the result is the mean over all samples",
-       "compute sum / count, each added up over all ranks",
+       "add up the sums and the counts over all ranks, then divide",
        [=](Trial& trial) {
          expect_mean(trial, solution,
                      [](int rank) { return static_cast<std::uint64_t>(7 + 5 * rank); });
        },
        kEveryRankHint},
       {"empty-rank", "a rank without samples gets the mean and does not affect it",
-       "divide once, after the exchange: on a rank without samples, its own sum / count is 0 / "
-       "0 = NaN, and a sum that includes NaN is NaN",
+       "divide only once, after the exchange. On a rank without samples, sum / count is 0 / 0 "
+       "= NaN, and a sum that includes NaN is NaN",
        [=](Trial& trial) {
          const int size = trial.size();
          if (size == 1) return;
@@ -94,7 +94,7 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
        },
        kEveryRankHint},
       {"large-counts", "counts and sums of whole numbers are exact up to 2^53",
-       "float is exact only up to 2^24 = 16,777,216: exchange sum and count as double",
+       "float is exact only up to 2^24 = 16,777,216: exchange the sum and the count as doubles",
        [=](Trial& trial) {
          // On rank 0, all 2^24 + 1 answers are right; on every other rank, 1 of 3 is.
          const std::uint64_t many = (std::uint64_t{1} << 24U) + 1;
@@ -115,7 +115,7 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
        },
        kEveryRankHint},
       {"same-bits", "all ranks get the same bits",
-       "all_reduce gives all ranks the same bits. If each rank adds what it receives in its "
+       "all_reduce gives all ranks the same bits. If each rank adds up the numbers in its "
        "own order, the sums are rounded differently, and the ranks may disagree about which "
        "epoch is best",
        [=](Trial& trial) {
@@ -131,8 +131,8 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
        },
        kEveryRankHint},
       {"messages", "the exchange is one all_reduce of two numbers",
-       "sum and count fit into one message: an array of two doubles, one all_reduce. A second "
-       "all_reduce would cost one more alpha per round (lesson 1) for eight bytes",
+       "the sum and the count fit into one message: call all_reduce once, with an array of two "
+       "doubles. A second call would cost one more alpha per round (lesson 1) for eight bytes",
        [=](Trial& trial) {
          const Traffic one = counted(trial.comm(), [&] {
            std::array both{1.0, 2.0};

@@ -24,7 +24,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
   return {
       {"same-ranks", "on the same number of ranks, each rank continues its own list",
        "after k turns of N ranks, `taken` is k N, not k: the first taken / N entries of a "
-       "rank's own list are done. The ranks still take turns on what is left",
+       "rank's own list are done. The ranks still take turns along the remaining entries",
        [=](Trial& trial) {
          for (const int ranks : {4, 1, 2, 3, 7}) {
            const auto n = static_cast<std::size_t>(ranks);
@@ -35,7 +35,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
          }
        },
        ""},
-      {"other-ranks", "on a different number of ranks, nothing is lost and nothing repeats",
+      {"other-ranks", "on a different number of ranks, no entry is lost or repeated",
        "the old lists do not fit a new number of ranks. Continue at place `taken` of the order "
        "itself: rank r takes places taken + r, taken + r + N, ...",
        [=](Trial& trial) {
@@ -49,8 +49,8 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
          }
        },
        ""},
-      {"policies", "the policy applies to what is left",
-       "count what is left, order.size() - taken, and pad or drop that: every rank takes "
+      {"policies", "the policy applies to the entries that are left",
+       "count only the entries that are left, order.size() - taken: every rank takes "
        "ceil(left / N) or floor(left / N). Padding starts with the order's first entry, "
        "order[place % n]",
        [=](Trial& trial) {
@@ -65,9 +65,9 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
          }
        },
        ""},
-      {"nothing-left", "when everything has been taken, nothing is left for any rank",
-       "padding may have made `taken` larger than the order. order.size() - taken is then not "
-       "negative but very large: compare before you subtract",
+      {"nothing-left", "if all entries have been taken, no rank gets any",
+       "because of padding, `taken` may be larger than order.size(). Their difference is then "
+       "very large instead of negative, so compare before you subtract",
        [=](Trial& trial) {
          for (const Policy policy : kPolicies) {
            for (const std::size_t n : {10, 3, 0}) {
@@ -80,7 +80,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
          }
        },
        ""},
-      {"few-samples", "it works if fewer entries are left than there are ranks",
+      {"few-samples", "the function also works if fewer entries are left than there are ranks",
        "if 1 entry of 3 is left for 8 ranks, it is padded to 8 places, so the order wraps "
        "around more than once: use p % n, not p - n",
        [=](Trial& trial) {

@@ -69,8 +69,8 @@ void expect_pytorch(Trial& trial, const MyIndices& solution) {
 std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
   return {
       {"from-the-order", "all returned numbers are entries of the order",
-       "a rank's places are, for example, 1, 5, 9, ...: return the entries at those places, "
-       "order[place], not the places. Otherwise no epoch is shuffled",
+       "a rank's places are, for example, 1, 5 and 9. Return the entries at those places, "
+       "order[place], not the places themselves. Otherwise no epoch is shuffled",
        [=](Trial& trial) {
          const std::vector<std::size_t> order = shuffled(12);
          for (int rank = 0; rank < 4; ++rank) {
@@ -84,9 +84,9 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        },
        ""},
       {"once", "if the samples divide evenly, every sample is taken once",
-       "all ranks must walk along the same order: if each rank shuffles for itself, for "
-       "example with seed + rank, ranks take some of the same samples, and other samples are "
-       "never taken",
+       "all ranks must take turns along the same order. If each rank shuffles on its own, for "
+       "example with seed + rank, several ranks take some of the samples, and other samples "
+       "are never taken",
        [=](Trial& trial) {
          for (const int ranks : {4, 1, 2, 3, 7}) {
            const std::vector<std::size_t> order =
@@ -101,8 +101,9 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        },
        ""},
       {"turns", "the ranks take turns along the order",
-       "rank r takes places r, r + N, r + 2 N, ...: turns, not one block each. Batch k of all "
-       "ranks together is then block k of the order, as in a run on one process",
+       "rank r takes places r, r + N, r + 2 N, ...: the ranks take turns instead of taking one "
+       "block each. Together, the k-th batches of all ranks are then block k of the order, as "
+       "in a run on one process",
        [=](Trial& trial) {
          for (const int ranks : {4, 1, 2, 3, 7}) {
            expect_shard(trial, solution, shuffled(3 * static_cast<std::size_t>(ranks)), ranks,
@@ -110,8 +111,8 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          }
        },
        ""},
-      {"pad", "padding continues from the beginning of the order",
-       "after the order's last entry comes its first: place p holds order[p % n]. Every rank "
+      {"pad", "padding repeats the order from its beginning",
+       "after its last entry, the order begins again: place p holds order[p % n]. Every rank "
        "takes ceil(n / N) entries, so the last turn is filled up from the beginning of the "
        "order",
        [=](Trial& trial) {
@@ -133,9 +134,9 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          }
        },
        ""},
-      {"exact", "exact gives every sample to exactly one rank",
-       "exact neither pads nor drops: rank r takes the places r, r + N, ... that are less than "
-       "n. Some ranks get one sample fewer",
+      {"exact", "Policy::exact gives every sample to exactly one rank",
+       "Policy::exact neither pads nor drops: rank r takes the places r, r + N, ... that are "
+       "less than n. Some ranks may get one sample fewer than others",
        [=](Trial& trial) {
          for (const std::size_t n : {10, 12, 9, 11, 3, 997}) {
            for (const int ranks : {4, 1, 2, 3, 7}) {
@@ -144,10 +145,10 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          }
        },
        ""},
-      {"few-samples", "it works for fewer samples than ranks, and for none",
+      {"few-samples", "the function also works with fewer samples than ranks, and with none",
        "3 samples on 8 ranks are padded to 8 places, so the order wraps around more than once: "
-       "use p % n, not p - n. Without samples every rank gets none, and you must not divide by "
-       "n",
+       "use p % n, not p - n. If there are no samples, every rank gets none, and you must "
+       "not divide by n",
        [=](Trial& trial) {
          for (const std::size_t n : {3, 1, 5, 0}) {
            for (const int ranks : {8, 4, 16, 2}) {
@@ -173,8 +174,9 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        },
        ""},
       {"pytorch", "the indices are PyTorch's",
-       "pad and drop are DistributedSampler's drop_last=False and True. Your indices must "
-       "match PyTorch's for all ranks of the 27 cases in tests/golden/sampler.json",
+       "Policy::pad and Policy::drop are DistributedSampler's drop_last=False and "
+       "drop_last=True. Your indices must match PyTorch's for all ranks in the 27 cases of "
+       "tests/golden/sampler.json",
        [=](Trial& trial) {
          if (trial.rank() == 0) expect_pytorch(trial, solution);
        },
