@@ -133,7 +133,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
        },
        kHangHint},
       {"bytes", "every rank sends 2 (N - 1) / N of the elements",
-       "send one number per element, the sum, not one per micro-batch",
+       "send one number per element (the sum), not one per micro-batch",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          GradientSet gradients({10 * n, n});

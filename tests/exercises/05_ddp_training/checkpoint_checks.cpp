@@ -74,10 +74,10 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          });
        },
        kSaveHangHint},
-      {"everywhere", "all ranks load what is on rank 0's host",
-       "the file is only on rank 0's disk: let rank 0 read it, and broadcast (02) the numbers. "
-       "The other ranks do not know the lengths: broadcast these first, so that they can "
-       "resize",
+      {"everywhere", "all ranks load the checkpoint from rank 0's host",
+       "the file is only on rank 0's disk: let rank 0 read it and broadcast the numbers "
+       "(lesson 2). The other ranks do not know the lengths: broadcast these first, so that "
+       "they can resize",
        [=](Trial& trial) {
          Host host(trial, solution);
          const TrainingState saved = state_of(trial, 10, 3);
@@ -104,7 +104,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        kLoadHangHint},
       {"momentum", "the loaded momentum is the saved one, bit for bit, on all ranks",
        "the next step also depends on the optimizer's memory: save it and broadcast it. "
-       "Without it, the run continues with different numbers",
+       "Without that memory, the run continues with different numbers",
        [=](Trial& trial) {
          Host host(trial, solution);
          const TrainingState saved = state_of(trial, 20, 5);
@@ -114,7 +114,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        },
        kLoadHangHint},
       {"step", "all ranks load the step that was saved",
-       "learning rates and the order of samples depend on the step, so it is part of the "
+       "learning rates and the order of samples depend on the step, so the step is part of the "
        "state. Save its 8 bytes and broadcast them",
        [=](Trial& trial) {
          Host host(trial, solution);
@@ -165,8 +165,9 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        "tells them whether it could write, also makes them wait",
        [=](Trial& trial) { expect_all_wait(trial, solution); }, kSaveHangHint},
       {"no-folder", "all ranks throw when rank 0 cannot write",
-       "if a stream could not open or write, `!file` is true: call comm.all_agree(ok), and "
-       "throw an Error on all ranks. A save that fails silently is worse than no checkpoint",
+       "if a file could not be opened or written, `!file` is true: call comm.all_agree(ok), "
+       "and throw an Error on all ranks. A save that fails silently is worse than no "
+       "checkpoint",
        [=](Trial& trial) {
          Host host(trial, solution);
          host.expect_error("a folder that does not exist", [&] {
@@ -175,9 +176,9 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          });
        },
        kSaveHangHint},
-      {"no-file", "all ranks throw when there is nothing to load",
-       "rank 0 finds out first and must tell the others: call comm.all_agree(ok) before the "
-       "broadcasts, then throw Error on all ranks",
+      {"no-file", "all ranks throw when there is no file to load",
+       "rank 0 is the first to know and must tell the others: call comm.all_agree(ok) before "
+       "the broadcasts, then throw Error on all ranks",
        [=](Trial& trial) {
          Host host(trial, solution);
          host.expect_error("no file", [&] { host.load(); });

@@ -166,7 +166,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
        },
        kHangHint},
       {"host-goes-on", "the host queues the work and does not wait",
-       "synchronize() keeps the host waiting instead of queueing the next layer's backward. "
+       "synchronize() keeps the host waiting, so it cannot queue the next layer's backward. "
        "The results are still right, but the overlap is lost. With an event, one stream waits "
        "for the other, and the host does not wait",
        [=](Trial& trial) {
@@ -176,7 +176,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
        kHangHint},
       {"after-compute", "the all-reduce waits for the work queued on compute",
        "another stream may still be computing the tensor when ncclAllReduce runs: call "
-       "communication.wait(compute.record_event()) before it",
+       "communication.wait(compute.record_event()) first",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          Gate gate;
@@ -209,8 +209,9 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
        },
        kHangHint},
       {"communication-stream", "the all-reduce runs on the communication stream",
-       "the last argument of ncclAllReduce is its stream: pass communication.get(). On compute "
-       "the order is right without any waits, but nothing can be computed at the same time",
+       "the last argument of ncclAllReduce is its stream: pass communication.get(). On the "
+       "compute stream the order is right without any waits, but nothing can be computed at "
+       "the same time",
        [=](Trial& trial) {
          if (trial.size() == 1) return;
          Bench bench(trial, solution);
@@ -222,7 +223,8 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
          gate.open();
          bench.finish();
          trial.expect(!early, [] {
-           return "the all-reduce ran on compute while communication was held up";
+           return "the all-reduce ran on the compute stream while the communication stream was "
+                  "held up";
          });
        },
        kHangHint},

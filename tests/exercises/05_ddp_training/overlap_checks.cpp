@@ -124,8 +124,8 @@ void expect_real(Trial& trial, const Overlaps& solution) {
 }
 
 const std::string kHangHint =
-    "collectives match by the order of the calls, not by name: all ranks must start the same "
-    "buckets in the same order, and wait for them";
+    "collectives are matched by the order of the calls, not by name: all ranks must start the "
+    "same buckets in the same order, and wait for them";
 
 }  // namespace
 
@@ -147,8 +147,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        },
        kHangHint},
       {"complete", "no bucket starts before its last gradient is ready",
-       "count for each bucket how many gradients are missing, and start it when that is 0. "
-       "Anything written into its message later is not sent",
+       "count for each bucket how many gradients are missing, and start the bucket when that "
+       "number is 0. Anything written into its message later is not sent",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          bench.sync().mark_ready(4);
@@ -159,14 +159,14 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        },
        kHangHint},
       {"in-backward", "a bucket starts in the call that completes it",
-       "start the all-reduce in mark_ready. By the time of finalize, backward is over, and "
-       "nothing is left to hide it behind: the result is right, but the overlap is lost",
+       "start the all-reduce in mark_ready. When finalize runs, backward is over and can no "
+       "longer hide the all-reduce: the result is right, but the overlap is lost",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          bench.expect_started(kBackward, {0, 1, 1, 2, 3});
        },
        kHangHint},
-      {"goes-on", "mark_ready does not wait for what it starts",
+      {"goes-on", "mark_ready does not wait for the all-reduces that it starts",
        "all_reduce returns a Work at once: keep it, and return to backward. If you wait here, "
        "there is no overlap, only smaller messages",
        [=](Trial& trial) {
@@ -202,9 +202,11 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          }
        },
        kHangHint},
-      {"catches-up", "a bucket that completes also starts the full buckets that waited for it",
+      {"catches-up",
+       "when a bucket becomes full, the full buckets that waited for it also start",
        "one call may allow several buckets to start: start the next bucket while it is full. "
-       "With `if` instead of `while`, the ones behind it wait for a call that may never come",
+       "With `if` instead of `while`, the buckets behind it wait for a call that may never "
+       "come",
        [=](Trial& trial) {
          {
            Bench bench(trial, solution);
@@ -260,8 +262,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        kHangHint},
       {"missing", "an Error names the gradient that never became ready",
        "remember for each gradient whether it was marked. If one was not, its bucket and all "
-       "after it were never sent, and the model would train without them: throw an Error with "
-       "its name before you wait",
+       "later buckets were never sent, and the model would train without them: throw an Error "
+       "with the gradient's name before you wait",
        [=](Trial& trial) {
          for (std::size_t missing = 0; missing < kNames.size(); ++missing) {
            Bench bench(trial, solution);
@@ -280,7 +282,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          }
        },
        kHangHint},
-      {"real-group", "it works with a process group that runs in a thread of its own",
+      {"real-group", "it works with a process group that runs in its own thread",
        "from the start of an all-reduce to the end of its wait, the message belongs to the "
        "group: do not touch it. Gradients may be empty, and buckets may have any length",
        [=](Trial& trial) { expect_real(trial, solution); }, kHangHint},

@@ -73,7 +73,7 @@ void expect_change(Trial& trial, const SyncGradients& solution, bool last) {
 
 const std::string kHangHint =
     "all ranks must call the same all-reduces with the same lengths, whatever their gradients "
-    "hold, and also for empty gradients";
+    "hold, even for empty gradients";
 
 }  // namespace
 
@@ -85,9 +85,9 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        [=](Trial& trial) { expect_change(trial, solution, false); }, kHangHint},
       {"every-gradient", "no gradient is left out",
        "the message must contain all gradients, from the first to the last. If a single bias "
-       "is not averaged, the replicas diverge, while every loss still falls",
+       "is not averaged, the replicas diverge, although every loss still falls",
        [=](Trial& trial) { expect_change(trial, solution, true); }, kHangHint},
-      {"shares", "every element is the average of every rank's share, counted once",
+      {"shares", "every element is the average of all ranks' shares, each counted once",
        "a sum is N times the average, as if the learning rate were N times as large. "
        "ReduceOp::avg already divides: do not divide again",
        [=](Trial& trial) { expect_shares(trial, solution, 0, 4); }, kHangHint},
@@ -105,7 +105,7 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        },
        kHangHint},
       {"guard-zones", "nothing is written outside the gradients",
-       "copy exactly gradients[k].size() elements back into gradient k; there may be 0",
+       "copy exactly gradients[k].size() elements back into gradient k; its size may be 0",
        [=](Trial& trial) {
          for (const Lengths& lengths : models(trial)) {
            GradientSet gradients(lengths);
@@ -116,8 +116,8 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        },
        kHangHint},
       {"messages", "every rank sends 2 (N - 1) messages, all to its right",
-       "one all-reduce per gradient costs 2 (N - 1) messages each: copy all gradients one "
-       "after the other into one vector, and reduce that with AllReduceAlgorithm::ring",
+       "one all-reduce per gradient costs 2 (N - 1) messages per gradient: copy all gradients "
+       "one after the other into one vector, and reduce that with AllReduceAlgorithm::ring",
        [=](Trial& trial) {
          const auto n = static_cast<std::uint64_t>(trial.size());
          for (const Lengths& lengths :
