@@ -89,7 +89,7 @@ for name in all_reduce training buckets batch; do
   has $name.md '^- processor: .* cores$'
   has $name.md '^- commands: `mpirun -np '
   if grep -qF "$LEARN_BUILD_DIR" "$results/$name.md"; then
-    echo "FAILED: $name.md names a folder of this machine"; failed=1
+    echo "FAILED: $name.md names a folder on this machine"; failed=1
   fi
 done
 

@@ -73,7 +73,7 @@ TEST_CASE("if a flag is repeated, its last value wins") {
   CHECK(flags.hidden == std::vector<std::size_t>{6, 7});
 }
 
-TEST_CASE("invalid flags are refused by name") {
+TEST_CASE("invalid flags are refused, and the error names the flag") {
   using Words = std::vector<std::string>;
   const auto check_refused = [](const Words& words) {
     Flags flags;
@@ -130,7 +130,7 @@ TEST_CASE("--help and --version exit with status 0") {
   CHECK(leave("--version") == "prog " DIST_VERSION "\n");
 }
 
-TEST_CASE("checks run after all flags are read, and a failed check is bad usage") {
+TEST_CASE("checks run after all flags are read, and a failed check counts as bad usage") {
   Flags flags;
   int runs = 0;
   flags.command_line.check([&] {

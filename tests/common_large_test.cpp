@@ -63,7 +63,7 @@ TEST_CASE("gemm is exact on whole numbers, at the sizes of real layers") {
   }
 }
 
-TEST_CASE("memory for large tensors is zeroed and begins at a huge page's boundary") {
+TEST_CASE("memory for large tensors is zeroed and starts on a huge-page boundary") {
   constexpr std::size_t kHugePage = 2U << 20;
   for (const std::size_t bytes :
        {kHugePage - 1, kHugePage, kHugePage + 1, 3 * kHugePage + 777}) {

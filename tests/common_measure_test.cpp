@@ -58,7 +58,7 @@ TEST_CASE("a sweep starts and ends at the requested sizes") {
   CHECK(sweep(kMost / 8, kMost) == Sizes{kMost / 8, 4 * (kMost / 8), kMost});
 }
 
-TEST_CASE("timing excludes the preparation and warms up once") {
+TEST_CASE("timing excludes the preparation and one warm-up run") {
   double least = 1;
   // A busy machine may slow down some tries. If the preparation were timed by mistake, all
   // tries would be slow.
@@ -100,7 +100,7 @@ TEST_CASE("numbers in JSON rows have enough digits for a float32, and sizes are 
   CHECK(format_bytes(std::size_t{1} << 40) == "1024 GiB");
 }
 
-TEST_CASE("hashes match the published functions and depend on every bit") {
+TEST_CASE("hashes match published values and depend on every bit") {
   const std::vector<float> abcd{std::bit_cast<float>(0x64636261U)};
   CHECK(sha256({}) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(sha256(abcd) == "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589");
@@ -140,7 +140,7 @@ TEST_CASE("printed text cannot control the terminal") {
   CHECK(Json{{"file", "\xff"}}.dump() == "{\"file\":\"\xef\xbf\xbd\"}");
 }
 
-TEST_CASE("the count of wrong numbers includes NaN and numbers of the wrong rank") {
+TEST_CASE("the count of wrong numbers includes NaNs and another rank's numbers") {
   std::vector<float> data(2000);
   fill_tracer_numbers(data, 2);
   const auto expected = [](std::size_t i) { return double{tracer_number(2, i)}; };

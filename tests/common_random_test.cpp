@@ -76,7 +76,7 @@ TEST_CASE("the generator produces PyTorch's raw numbers") {
   }
 }
 
-TEST_CASE("every distribution gives PyTorch's numbers from a fresh generator") {
+TEST_CASE("with a fresh generator, every distribution gives PyTorch's numbers") {
   const auto rng = golden("rng.json");
   const auto for_each = [&](const char* name, auto draw) {
     for (const auto& entry : rng.at(name)) {

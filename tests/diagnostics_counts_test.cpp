@@ -57,7 +57,7 @@ class Strict {
 
 }  // namespace
 
-TEST_CASE("MPI_ functions are the watch's, and PMPI_ functions are MPI's") {
+TEST_CASE("MPI_ functions come from the watch, and PMPI_ functions come from MPI") {
   const std::string mine = file_of(watch_table());
   const std::string library = file_of(&PMPI_Send);
   REQUIRE(mine != library);
@@ -73,7 +73,7 @@ TEST_CASE("MPI_ functions are the watch's, and PMPI_ functions are MPI's") {
   CHECK(file_of(&MPI_Get_count) == library);  // a call that the watch does not intercept
 }
 
-TEST_CASE("the ring sends 2(N-1) messages with 2(N-1)/N of the tensor, only to the right") {
+TEST_CASE("the ring sends 2(N-1)/N of the tensor in 2(N-1) messages, only to the right") {
   const std::uint64_t steps = 2 * (ranks() - 1);
   for (const std::size_t factor : {0, 1, 5, 50'000}) {
     const std::size_t count = factor * ranks();
@@ -139,7 +139,7 @@ TEST_CASE("flat, tree and pipeline take N-1, ceil(lg N) and segments + N - 2 rou
   CHECK(pipeline.bytes_per_rank == (ranks() > 1 ? kBytes : 0));
 }
 
-TEST_CASE("a count includes neither earlier messages nor its own") {
+TEST_CASE("a count includes neither earlier messages nor those sent to make the count") {
   const Traffic nothing = counted(world(), [] {});
   CHECK(nothing == Traffic{});
   std::vector<float> data(8);
@@ -158,7 +158,7 @@ TEST_CASE("an exception ends a count, and counts cannot be nested") {
   CHECK_FALSE(watch_table()->is_observing());
 }
 
-TEST_CASE("in a split communicator all ranks get the same count, with its rank numbers") {
+TEST_CASE("all ranks of a split communicator get the same count, in its own rank numbers") {
   // The odd and the even ranks form their own rings, in the opposite direction to the world's.
   const Communicator part = world().split(world().rank() % 2, -world().rank());
   std::vector<float> data(12);
@@ -171,7 +171,7 @@ TEST_CASE("in a split communicator all ranks get the same count, with its rank n
   CHECK(part.all_agree(traffic.messages_per_rank == 2 * (size - 1)));
 }
 
-TEST_CASE("a non-blocking message counts from its start to its wait") {
+TEST_CASE("a non-blocking message counts as in progress from its start to its wait") {
   // Every rank sends right and left at once, so its two receives share one port.
   std::vector<float> out(4);
   std::vector<float> from_left(4);
@@ -193,7 +193,7 @@ TEST_CASE("a non-blocking message counts from its start to its wait") {
   }
 }
 
-TEST_CASE("a rank sends one message at a time, no matter how many it starts at once") {
+TEST_CASE("messages that a rank starts at once are counted as sent one at a time") {
   float number = 0;
   const Traffic traffic = counted(world(), [&] {
     if (world().rank() > 0) {

@@ -58,7 +58,7 @@ TEST_CASE("a wait for a rank on a different host is reported, but not as a cycle
   CHECK(report == "hang: rank 4 in MPI_Recv from 2 (4 KiB, tag 7)\n");
 }
 
-TEST_CASE("a rank is reported as slow after a second of work, not before") {
+TEST_CASE("a rank is reported as slow only after a second of work") {
   std::vector<RankView> ranks(3);
   for (int i = 0; i < 3; ++i) ranks[static_cast<std::size_t>(i)].rank = 4 + i;
   ranks[0].computed_s = ranks[2].computed_s = 0.6;
@@ -71,7 +71,7 @@ TEST_CASE("a rank is reported as slow after a second of work, not before") {
   CHECK(describe_slowest({}).empty());
 }
 
-TEST_CASE("sends that do not wait are not part of a cycle, and longer cycles are found") {
+TEST_CASE("longer cycles are found, and a rank that waits for a cycle is not part of it") {
   const auto send = [](int rank, int to) {
     return in_call(rank, Call::MPI_Ssend,
                    {operation(OperationKind::send, Call::MPI_Ssend, to)});

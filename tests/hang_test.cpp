@@ -89,14 +89,14 @@ TEST_CASE("a rank that computes forever is named with its last call", "[hang]") 
                                "rank 2 has made no MPI call for 1."});
 }
 
-TEST_CASE("a wait says what its requests are for, and so does a poll", "[hang]") {
+TEST_CASE("for a wait or a poll, the report says what the requests are for", "[hang]") {
   check_diagnosed("requests",
                   {"rank 0 in MPI_Waitall for MPI_Irecv from 1 (16 B, tag 5) and "
                    "MPI_Irecv from 2 (32 B, tag 6); rank 1 in MPI_Barrier #1: cycle"});
   check_diagnosed("polling", {"rank 0 asking MPI_Test for MPI_Irecv from 1 (16 B, tag 5);"});
 }
 
-TEST_CASE("a chain of waits is not a cycle", "[hang]") {
+TEST_CASE("a chain of waits is not reported as a cycle", "[hang]") {
   check_diagnosed(
       "chain",
       {"rank 0 in MPI_Recv from 3 (16 B, tag 0)\n", "rank 1 has made no MPI call for",
@@ -161,7 +161,7 @@ TEST_CASE("a slow run is not a hang, and the watch can be switched off", "[hang]
   }
 }
 
-TEST_CASE("the watch's flags are read strictly", "[hang]") {
+TEST_CASE("invalid values of the watch's flags are refused", "[hang]") {
   for (const std::string flags :
        {"--timeout -1", "--timeout nan", "--timeout soon", "--trace ''", "--strict=2"}) {
     const CommandResult result = mpirun(2, "send_recv", flags);

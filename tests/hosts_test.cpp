@@ -43,7 +43,7 @@ std::map<int, std::string> hosts_in(const json& trace) {
 
 }  // namespace
 
-TEST_CASE("nothing is left of the two hosts when their script is killed", "[hosts]") {
+TEST_CASE("no process of the two hosts survives when their script is killed", "[hosts]") {
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const std::string f = folder.path().string();
@@ -90,7 +90,7 @@ TEST_CASE("two hosts share no memory", "[hosts]") {
   }
 }
 
-TEST_CASE("the eager limits are shared memory's within a host and TCP's between hosts",
+TEST_CASE("the eager limit is that of shared memory within a host and of TCP between hosts",
           "[hosts]") {
   if (!there_are_two_hosts()) return;
   const CommandResult result = on_two_hosts(2, "send_recv", "--act eager --json");
@@ -143,7 +143,7 @@ TEST_CASE("a trace contains the ranks of both hosts, on one clock", "[hosts]") {
   CHECK(between > 0);
 }
 
-TEST_CASE("each host reports about its own ranks when a job hangs on both", "[hosts]") {
+TEST_CASE("when a job hangs on both hosts, each host reports on its own ranks", "[hosts]") {
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const CommandResult result = on_two_hosts(
@@ -180,7 +180,7 @@ json traced(const std::string& flags, const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("overlap changes when gradients are sent, but not their values", "[hosts]") {
+TEST_CASE("overlap sends gradients earlier but does not change their values", "[hosts]") {
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const json with = traced("--overlap", folder / "with.json");

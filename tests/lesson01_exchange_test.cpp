@@ -12,7 +12,7 @@
 using namespace dist;
 using namespace dist::test;
 
-TEST_CASE("ping-pong returns the data unchanged, and times above zero") {
+TEST_CASE("ping-pong returns the data unchanged and measures times above zero") {
   if (world().size() < 2) return;
   const Stream stream(Device{});
   for (const std::size_t count : {std::size_t{1}, std::size_t{997}, std::size_t{100'003}}) {

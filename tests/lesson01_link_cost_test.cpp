@@ -70,7 +70,7 @@ TEST_CASE("a single outlier does not move the line, whichever point it is") {
   }
 }
 
-TEST_CASE("all sizes have equal weight: a kink at the largest does not spoil alpha") {
+TEST_CASE("all sizes have equal weight, so a kink at the largest sizes does not spoil alpha") {
   // Every point is off by 10 %, up or down. From 1 MiB on, messages take twice as long.
   std::vector<CostPoint> points = points_on_a_line(11);
   for (std::size_t i = 0; i < points.size(); ++i) points[i].seconds *= i % 2 == 0 ? 1.1 : 0.9;
@@ -112,7 +112,7 @@ TEST_CASE("costs are interpolated between the points and follow the scaled line 
   CHECK(close(cost.exchange_seconds(1000), 2e-6, 1e-12));
 }
 
-TEST_CASE("the costs that were saved are read back") {
+TEST_CASE("saved costs are read back unchanged") {
   const InOwnFolder folder;
   CHECK_FALSE(load_link_cost().has_value());
   LinkCost cost = fit_link_cost(points_on_a_line(5));

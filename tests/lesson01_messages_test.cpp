@@ -76,7 +76,7 @@ TEST_CASE("the raw ring leaves the sum of ranks 0 to r on rank r, and the total 
   }
 }
 
-TEST_CASE("send and recv carry every size from every rank to every other") {
+TEST_CASE("send and recv carry messages of every size from every rank to every other rank") {
   for (const std::size_t count : tricky_sizes()) {
     for (int source = 0; source < world().size(); ++source) {
       for (int dest = 0; dest < world().size(); ++dest) {

@@ -89,7 +89,7 @@ TEST_CASE("consecutive broadcasts do not get mixed up") {
   }
 }
 
-TEST_CASE("the pipeline chooses its segments by the costs of the link") {
+TEST_CASE("the pipeline chooses its number of segments by the costs of the link") {
   LinkCost many;  // no latency, so each cache line is a segment
   many.alpha_s = 0;
   LinkCost one;  // bytes cost nothing, so there is one segment
@@ -121,7 +121,7 @@ TEST_CASE("after the scatter every seat has its own chunk, whichever rank is the
   }
 }
 
-TEST_CASE("all ranks use rank 0's costs, and nobody else's") {
+TEST_CASE("all ranks use rank 0's costs, not their own") {
   LinkCost mine = round_link();
   mine.r2 = 0.75;
   mine.ranks = 5;
@@ -146,7 +146,7 @@ TEST_CASE("all ranks use rank 0's costs, and nobody else's") {
   CHECK_FALSE(share_link_cost(world(), others).has_value());
 }
 
-TEST_CASE("no other number of segments would be faster") {
+TEST_CASE("the chosen number of segments is predicted to be the fastest") {
   for (const int size : {3, 4, 7, 64}) {
     for (const std::size_t bytes : {std::size_t{4096}, std::size_t{1} << 20}) {
       LinkCost link;

@@ -36,7 +36,7 @@ Machine flat(int ranks) {
 
 }  // namespace
 
-TEST_CASE("with straight lines, the model gives the textbook formulas") {
+TEST_CASE("with straight-line costs, the model gives the textbook formulas") {
   for (const int p : {2, 3, 4, 7, 8, 64, 1000}) {
     for (const double n : {0.0, 4.0, 1000.0, 1048576.0}) {
       CHECK(close(predicted(AllReduceAlgorithm::naive, n, p),
@@ -55,7 +55,7 @@ TEST_CASE("with straight lines, the model gives the textbook formulas") {
   }
 }
 
-TEST_CASE("nothing is predicted to be faster than the lower bound") {
+TEST_CASE("no algorithm is predicted to be faster than the lower bound") {
   for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
     for (const int p : {2, 3, 5, 8, 100}) {
       for (const double n : {4.0, 65536.0, 1e8}) {
@@ -69,7 +69,7 @@ TEST_CASE("nothing is predicted to be faster than the lower bound") {
   }
 }
 
-TEST_CASE("simulated step by step, flat machines take as long as the formulas say") {
+TEST_CASE("a step-by-step simulation of a flat machine agrees with the formulas") {
   for (const int p : {1, 2, 3, 4, 7, 8, 16, 61, 64}) {
     for (const double n : {0.0, 4.0, 100000.0}) {
       INFO(p << " ranks, " << n << " bytes");
@@ -96,7 +96,7 @@ TEST_CASE("two-level is a ring within hosts and Rabenseifner's algorithm between
   CHECK(close(simulate_all_reduce(SimulatedAlgorithm::two_level, machine, n), inside + across));
 }
 
-TEST_CASE("a ring over several hosts is as slow as its slowest link, however simulated") {
+TEST_CASE("a ring over several hosts is as slow as its slowest link, in both simulations") {
   // If the last host is not full, every rank is simulated; otherwise one host stands for all.
   for (const int ranks : {63, 64}) {
     const Machine machine{ranks, 8, {1e-6, 1e-11}, {9e-6, 3e-10}, 0};
@@ -109,7 +109,7 @@ TEST_CASE("a ring over several hosts is as slow as its slowest link, however sim
   }
 }
 
-TEST_CASE("the plan is the model's fastest algorithm, or shared memory if there is any") {
+TEST_CASE("the plan chooses the model's fastest algorithm, or shared memory if available") {
   StepCosts costs = straight_line_costs(kAlpha, kBeta, kGamma);
   const AllReducePlan messages(8, costs);
   CHECK(messages.choose(0, false) == AllReduceAlgorithm::recursive_doubling);

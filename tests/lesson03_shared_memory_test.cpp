@@ -25,7 +25,7 @@ bool reduces(AllReducer& reducer, const Tensor& tensor) {
 
 }  // namespace
 
-TEST_CASE("every rank can read what another rank writes to its part of the memory") {
+TEST_CASE("every rank can read what the others write to their parts of the memory") {
   const HostMemory memory(world(), 5000);
   const auto number = [&](int rank) { return reinterpret_cast<int*>(memory.of(rank)) + 1024; };
   *number(world().rank()) = 1000 + world().rank();
@@ -35,7 +35,7 @@ TEST_CASE("every rank can read what another rank writes to its part of the memor
                     [](std::byte byte) { return byte == std::byte{0}; }));
 }
 
-TEST_CASE("a request for too much memory is refused on all ranks, naming the one that failed") {
+TEST_CASE("if a rank cannot share its memory, all ranks get an error that names the rank") {
   const std::string error =
       error_of([] { const HostMemory memory(world(), std::size_t{1} << 62); });
   CHECK(error.find("rank 0 cannot share 4611686018427387904 bytes of memory") == 0);
@@ -83,7 +83,7 @@ TEST_CASE("each rank frees its registered memory independently") {
   for (const Tensor& tensor : kept) CHECK(count_wrong(tensor.span(), sum_of_all) == 0);
 }
 
-TEST_CASE("a span that is only partly in registered memory is not registered") {
+TEST_CASE("a span only partly in registered memory does not count as registered") {
   AllReducer reducer(world());
   const Tensor tensor = reducer.allocate({1024});
   CHECK(reducer.is_registered(tensor.data(), 4096));

@@ -197,7 +197,7 @@ TEST_CASE("every all-reduce has a name") {
     CHECK(to_string(algorithm) == name);
 }
 
-TEST_CASE("without an AllReducer, every algorithm but shared-memory and auto works") {
+TEST_CASE("without an AllReducer, every algorithm except shared-memory and auto works") {
   for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
     INFO(name);
     std::vector<float> data = my_numbers(1000);

@@ -35,7 +35,7 @@ std::uint64_t ring_bytes(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("the ring sends 2 (N - 1) chunks, 2 (N - 1) / N of the bytes, only to the right") {
+TEST_CASE("the ring sends 2 (N - 1) chunks, or 2 (N - 1) / N of the bytes, only to the right") {
   const auto n = static_cast<std::uint64_t>(world().size());
   for (const std::size_t count : tricky_sizes_and_1_mi()) {
     INFO(count << " elements");
@@ -94,7 +94,7 @@ TEST_CASE("the naive all-reduce sends everything through rank 0") {
   }
 }
 
-TEST_CASE("shared memory sends nothing at all") {
+TEST_CASE("shared memory sends no messages") {
   AllReducer reducer(world());
   const Tensor tensor = reducer.allocate({100'000});
   std::vector<float> own(100'000);

@@ -35,7 +35,7 @@ TEST_CASE("coverage counts how often each sample was taken") {
   CHECK(count_coverage(world(), 0, {}).taken == 0);
 }
 
-TEST_CASE("for any shards the mean over samples is bit for bit that of one process") {
+TEST_CASE("for any shards, the mean over samples equals that of one process, bit for bit") {
   // Counts of right answers are whole numbers, so their sum does not depend on the order.
   for (const std::size_t n : {1U, 2U, 10U, 10'001U}) {
     std::size_t right = 0;
@@ -55,7 +55,7 @@ TEST_CASE("for any shards the mean over samples is bit for bit that of one proce
   CHECK(std::isnan(mean_over_samples(world(), 0.0, 0)));
 }
 
-TEST_CASE("a sample has the same weight on a rank with few samples") {
+TEST_CASE("a sample has the same weight on every rank, however few samples the rank has") {
   // Rank r holds r + 1 samples with the value r. The weighted mean is
   // sum r (r + 1) / sum (r + 1), and the mean of means is (size - 1) / 2.
   const auto rank = static_cast<double>(world().rank());
@@ -91,7 +91,7 @@ TEST_CASE("a tensor data set and a subset return their rows and labels") {
   CHECK(row == std::vector<float>{500, 501});
 }
 
-TEST_CASE("synthetic data match PyTorch's, drawn after the model's weights") {
+TEST_CASE("synthetic data, drawn after the model's weights, match PyTorch's") {
   const auto file = golden("training.json");
   for (const auto& run : file.at("runs")) {
     const auto layers = run.at("layers").get<Indices>();

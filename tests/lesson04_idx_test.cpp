@@ -45,7 +45,7 @@ TEST_CASE("IDX files are written and read back byte for byte") {
                                   200.0F / 255});
 }
 
-TEST_CASE("a compressed file is read as its content, and a damaged one is refused") {
+TEST_CASE("a compressed file is unpacked, and a damaged one is refused") {
   const auto read = [](const Bytes& bytes) {
     return copy_of(open_file(TemporaryFile(bytes).path, idx_length).span());
   };
@@ -70,7 +70,7 @@ TEST_CASE("a compressed file is read as its content, and a damaged one is refuse
   CHECK_THROWS_AS(read(joined(kPacked, {'x', 'y'})), Error);
 }
 
-TEST_CASE("errors name the file, and a header that lies about its size costs no memory") {
+TEST_CASE("errors name the file, and a false size in the header wastes no memory") {
   const TemporaryFile broken(Bytes(kPacked.begin(), kPacked.end() - 1));
   CHECK(contains(error_of([&] { open_file(broken.path, idx_length); }), broken.path));
   const std::string folder = std::filesystem::temp_directory_path().string();
@@ -221,7 +221,7 @@ TEST_CASE("a label that changes after the file was opened is refused") {
   CHECK(data.get(1, row) == 8);
 }
 
-TEST_CASE("rendered digits are the same bytes everywhere, in ten classes of equal size") {
+TEST_CASE("rendered digits have the same bytes everywhere, and ten classes of equal size") {
   const DigitFiles files = render_digits(1000, 0);
   CHECK(hash_of(joined(files.images, files.labels)) ==
         "d88db258b7a739d80fcd0308200a7fffe1e0487293c027cb3e6b8e680d92bee4");
@@ -239,7 +239,7 @@ TEST_CASE("rendered digits are the same bytes everywhere, in ten classes of equa
   CHECK(data.classes() == 10);
 }
 
-TEST_CASE("MNIST's own files are read as ten thousand digits") {
+TEST_CASE("reading MNIST's own files gives ten thousand digits") {
   const std::string folder = std::string(SOURCE_DIR) + "/../shared/data/mnist-10k";
   if (!all_ranks(std::filesystem::is_directory(folder))) {
     std::cout << "skipped: no MNIST in " << folder << '\n';

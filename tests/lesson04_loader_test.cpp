@@ -237,7 +237,7 @@ TEST_CASE("an exception in the reading thread is rethrown at the batch that it c
   }
 }
 
-TEST_CASE("an epoch can be left at any batch, and the next epoch is correct") {
+TEST_CASE("an epoch can be abandoned at any batch, and the next epoch is correct") {
   const TensorDataset data = numbered(23, 3);
   for (const Device device : devices()) {
     const Stream stream(device);
@@ -258,7 +258,7 @@ TEST_CASE("an epoch can be left at any batch, and the next epoch is correct") {
   }
 }
 
-TEST_CASE("a loader has one epoch at a time") {
+TEST_CASE("a loader has at most one epoch at a time") {
   const TensorDataset data = numbered(23, 3);
   const Stream stream(Device{});
   PrefetchLoader ahead(data, 4, false, stream);

@@ -48,7 +48,7 @@ TEST_CASE("a step of several parts is cut into batches of equal size") {
   CHECK(cut({3, false, 4}, {}).empty());
 }
 
-TEST_CASE("every sample is in one batch, in the list's order, for any number of parts") {
+TEST_CASE("every sample is in exactly one batch, in order, for any number of parts") {
   for (std::size_t parts = 1; parts <= 8; ++parts) {
     for (std::size_t of_part = 0; of_part <= 9; ++of_part) {
       for (std::size_t size = 1; size <= 5; ++size) {
@@ -69,7 +69,7 @@ TEST_CASE("every sample is in one batch, in the list's order, for any number of 
   }
 }
 
-TEST_CASE("a number of parts that does not fit is refused") {
+TEST_CASE("a number of parts that is 0 or does not divide the samples is refused") {
   const TensorDataset data = numbered(10, 1);
   const Stream stream(Device{});
   CHECK(error_of([] { BatchPlan(2, false, 0); }) == "DataLoader: a step has no batches");
@@ -81,7 +81,7 @@ TEST_CASE("a number of parts that does not fit is refused") {
   CHECK(error_of([&] { ahead.over(counted(10)); }) == uneven);
 }
 
-TEST_CASE("both loaders deliver the parts, even when they start in mid-epoch") {
+TEST_CASE("both loaders deliver the parts, even if they start in the middle of an epoch") {
   const TensorDataset data = numbered(30, 1);  // sample i is the number 100 i
   const Stream stream(Device{});
   const Indices list = counted(30);

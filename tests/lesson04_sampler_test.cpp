@@ -96,7 +96,7 @@ TEST_CASE("the ranks' shards together cover the data, as counted by an all-reduc
   }
 }
 
-TEST_CASE("a shard needs no message: one rank can compute the shards of all") {
+TEST_CASE("shards need no messages: one rank can compute the shards of all ranks") {
   const auto of = [](int rank) {
     DistributedSampler sampler(101, world().size(), rank, {.seed = 9});
     sampler.set_epoch(2);
@@ -119,7 +119,7 @@ TEST_CASE("a shard needs no message: one rank can compute the shards of all") {
   REQUIRE(all_ranks(table == predicted));
 }
 
-TEST_CASE("set_epoch changes the order; without it, the same epoch repeats") {
+TEST_CASE("set_epoch changes the order; without it, the same order repeats") {
   DistributedSampler sampler(60, world().size(), world().rank());
   const Indices zero = sampler.indices();
   CHECK(sampler.indices() == zero);
@@ -174,7 +174,7 @@ TEST_CASE("an epoch resumed in the middle continues as if it had not been interr
   }
 }
 
-TEST_CASE("an epoch left on p ranks continues on q ranks with the samples not yet taken") {
+TEST_CASE("an epoch begun on p ranks continues on q ranks with the samples not yet taken") {
   constexpr std::size_t kSamples = 53, kBatch = 2;
   for (const int p : {1, 2, 3, 4, 8}) {
     for (const int q : {1, 2, 3, 4, 8}) {

@@ -234,7 +234,7 @@ TEST_CASE("a step with one batch too few or too many is refused", "[deterministi
   }
 }
 
-TEST_CASE("the loss is averaged in the same tree, and a request to stop reaches all ranks",
+TEST_CASE("the gradients' tree also averages the loss, and stop requests reach all ranks",
           "[deterministic]") {
   const Stream stream(Device{});
   const auto number = [](int rank) { return std::ldexp(1.0, 10 * rank) + 1.0 / 3.0; };

@@ -71,7 +71,7 @@ void save(const std::string& path, const Mlp& model,
 
 }  // namespace
 
-TEST_CASE("a file holds every parameter bit for bit, and a failing write does no harm") {
+TEST_CASE("a file holds every parameter bit for bit, and a failed write leaves it unchanged") {
   const TemporaryFolder folder;
   const std::string path = folder / "model.safetensors";
   const Stream stream(Device{});
@@ -91,14 +91,14 @@ TEST_CASE("a file holds every parameter bit for bit, and a failing write does no
     return contains(error_of([&] { save(name, large, {}, stream); }), name);
   };
 
-  SECTION("the folder is not there") {
+  SECTION("the folder does not exist") {
     CHECK(refused_by_name(folder / "missing/model.safetensors"));
   }
   SECTION("the disk is full") {
     const FullDisk full(100);
     CHECK(refused_by_name(path));
   }
-  SECTION("the name itself is a folder's") {
+  SECTION("the name is that of a folder") {
     const std::string taken = folder / "taken";
     std::filesystem::create_directory(taken);
     CHECK(refused_by_name(taken));

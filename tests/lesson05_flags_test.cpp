@@ -56,7 +56,7 @@ void write_idx_pair(const std::string& prefix) {
 
 }  // namespace
 
-TEST_CASE("flags that do not fit the data are refused by name") {
+TEST_CASE("flags that do not fit the data are refused, and the error names the flag") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "idx");
   std::filesystem::create_directory(folder / "empty");
@@ -103,7 +103,7 @@ TEST_CASE("flags that do not fit the data are refused by name") {
 TEST_CASE("valid flags are accepted, and missing ones get values that fit the data") {
   const TemporaryFolder folder;
   write_idx_pair(folder / "digits");
-  SECTION("the layers follow the data") {
+  SECTION("the default layers fit the data") {
     Program program;
     CHECK(program.answer({"--dataset", "idx", "--data", folder / "", "--batch-size", "16"}, 4)
               .empty());
@@ -113,7 +113,7 @@ TEST_CASE("valid flags are accepted, and missing ones get values that fit the da
     REQUIRE(all_ranks(program.data.test() != nullptr));
     CHECK(program.data.test()->size() == 4);
   }
-  SECTION("as many samples as ranks are enough, and the synthetic set comes after the model") {
+  SECTION("one sample per rank is enough, and synthetic data are drawn after the weights") {
     Program program;
     CHECK(
         program

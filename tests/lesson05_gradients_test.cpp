@@ -98,8 +98,7 @@ TEST_CASE("every rank starts from rank 0's parameters", "[gpu]") {
   }
 }
 
-TEST_CASE("after backward all ranks have the same gradients, the mean over the ranks",
-          "[gpu]") {
+TEST_CASE("after backward, all ranks have the mean of their gradients", "[gpu]") {
   for (const Device device : devices()) {
     const Stream stream(device);
     for (const Carrier& carrier : carriers(device)) {
@@ -152,7 +151,7 @@ TEST_CASE("the gradients of DistributedDataParallel are views of one bucket") {
   }
 }
 
-TEST_CASE("all ranks choose the same backend, and nccl on a CPU is refused by name") {
+TEST_CASE("all ranks choose the same backend, and the backend nccl is refused on a CPU") {
   CHECK(choose_backend("auto", world(), Device{}).backend == Backend::ours);
   CHECK(choose_backend("ours", world(), Device{}).backend == Backend::ours);
   CHECK(choose_backend("mpi", world(), Device{}).backend == Backend::mpi);

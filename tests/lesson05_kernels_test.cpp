@@ -36,7 +36,7 @@ TEST_CASE("adding a bias, with and without ReLU, rounds the exact sum once", "[g
   }
 }
 
-TEST_CASE("the gradient passes a ReLU only if its output is above zero", "[gpu]") {
+TEST_CASE("a ReLU passes the gradient on only where the ReLU's output is above zero", "[gpu]") {
   const Floats gradient = noise(101, 3);
   Floats output = noise(101, 4);
   for (float& value : output) value = std::max(value, 0.0F);
@@ -73,7 +73,7 @@ TEST_CASE("column sums are right for widths near that of a block of columns", "[
   }
 }
 
-TEST_CASE("a sum of squares is right at every size, and finite exactly if all elements are",
+TEST_CASE("a sum of squares is right at every size, and finite precisely when all elements are",
           "[gpu]") {
   for (const std::size_t count : {0U, 1U, 7U, 255U, 256U, 257U, 65'536U, 65'537U, 300'001U}) {
     CAPTURE(count);
@@ -110,7 +110,7 @@ TEST_CASE("a sum of squares is right at every size, and finite exactly if all el
   }
 }
 
-TEST_CASE("a kernel reaches every element when one thread must take several", "[gpu]") {
+TEST_CASE("a kernel reaches every element even if each thread must handle several", "[gpu]") {
   // More elements than 4096 blocks of 256 threads can handle at once.
   const std::size_t count = 2'500'003;
   const Floats before = noise(count, 60);

@@ -248,7 +248,7 @@ TEST_CASE("an Mlp has PyTorch's names and shapes and draws its weights in the sa
   CHECK_THROWS_AS(Mlp({}, generator, stream), Error);
 }
 
-TEST_CASE("an Mlp agrees with plain loops, and its gradients with finite differences",
+TEST_CASE("an Mlp's outputs agree with plain loops, and its gradients with finite differences",
           "[gpu]") {
   const std::vector<std::size_t> widths{5, 7, 6, 3};
   for (const Device device : devices()) {

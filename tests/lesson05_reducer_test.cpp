@@ -206,7 +206,7 @@ TEST_CASE("a batch taken in parts gives the gradients of the whole batch") {
   CHECK(counter.reduced.size() == model.parameters().size());
 }
 
-TEST_CASE("the parts of a step are counted, even if the epoch does not divide evenly") {
+TEST_CASE("the parts of each step are counted, even if the last step of an epoch has fewer") {
   const Stream stream(Device{});
   const TensorDataset dataset = make_dataset(10, 3);
   DataLoader loader(dataset, BatchPlan(2, false, 1, 2), stream);  // 5 batches, 2 per step

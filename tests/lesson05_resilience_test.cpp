@@ -77,7 +77,7 @@ class Asked {
 
 }  // namespace
 
-TEST_CASE("one bad number on one rank makes all ranks skip the step, and is named") {
+TEST_CASE("a non-finite gradient on one rank is named, and all ranks skip the step") {
   const float bad[] = {std::numeric_limits<float>::quiet_NaN(),
                        std::numeric_limits<float>::infinity(),
                        -std::numeric_limits<float>::infinity()};

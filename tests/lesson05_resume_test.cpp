@@ -106,7 +106,7 @@ TEST_CASE("a run that continues from its checkpoint takes the same steps, bit fo
   }
 }
 
-TEST_CASE("a file of a different model, or not of a run, is refused by name") {
+TEST_CASE("a file from a different model, or not from a run, is refused; the error names it") {
   const Stream stream(Device{});
   const TemporaryFolder folder;
   const std::string path = folder / "run.safetensors";
@@ -196,7 +196,7 @@ TEST_CASE("a different run's file is refused; a change that only affects roundin
                             {"samples per step", "64"}});
 }
 
-TEST_CASE("a position counts the steps, and the samples within the epoch") {
+TEST_CASE("a position counts all steps, and the samples within the current epoch") {
   Position position;
   position.advance(64, false);
   position.advance(64, false);

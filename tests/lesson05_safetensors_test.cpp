@@ -95,7 +95,7 @@ TEST_CASE("every flipped byte and every truncation is noticed") {
   CHECK(refusal(path).find("1 bytes belong to no tensor") != std::string::npos);
 }
 
-TEST_CASE("a header that lies is refused, whatever it claims") {
+TEST_CASE("a header with any false claim is refused") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";
   const auto says = [&](const std::string& text, std::size_t bytes, const std::string& part) {

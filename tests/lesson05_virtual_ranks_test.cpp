@@ -17,7 +17,7 @@ using dist::test::world;
 
 constexpr int kRanks = VirtualRanks::kCount;
 
-TEST_CASE("virtual ranks are assigned so that neighbours are pairs of the tree",
+TEST_CASE("virtual ranks are assigned so that neighbours form pairs of the tree",
           "[deterministic]") {
   using List = std::vector<int>;
   const auto local = [](int count, int processes, int process) {

@@ -78,8 +78,8 @@ far = max(abs(a - b) / (abs(b) + 1e-3) for name in ordinary
 assert mine.keys() == ordinary.keys() and far < 1e-6, far
 assert any(mine[name]["sha256"] != ordinary[name]["sha256"] for name in ordinary)
 PY
-then echo "ok: many buckets agree, but not to the bit"
-else echo "FAILED: the bucketed run gives other results"; failed=1; fi
+then echo "ok: runs with many buckets agree, but not to the bit"
+else echo "FAILED: the runs with many buckets do not agree as expected"; failed=1; fi
 expect "no resuming" 2 '^error: --resume: ' 2 --resume --checkpoint "$tree/none"
 
 wrong ring_shift 'comm.right()' 'comm.left()' 86 'your ring_shift' 3

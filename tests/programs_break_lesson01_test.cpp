@@ -65,7 +65,7 @@ TEST_CASE("head-to-head with --strict hangs at 4 bytes", "[break]") {
                   "(4 B, tag 0): cycle 0 -> 1 -> 0"));
 }
 
-TEST_CASE("wrong-tag: the report names the tag that is waited for and the one that was sent",
+TEST_CASE("wrong-tag: the report names the tag that was expected and the tag that was sent",
           "[break]") {
   for (const int ranks : {2, 4}) {
     const CommandResult result = broken(ranks, kSendRecv, "wrong-tag", "--timeout 2");
@@ -77,7 +77,7 @@ TEST_CASE("wrong-tag: the report names the tag that is waited for and the one th
   }
 }
 
-TEST_CASE("truncate: MPI rejects a message that is too long, only recv one that is too short",
+TEST_CASE("truncate: MPI rejects a message that is too long; only recv rejects a short one",
           "[break]") {
   for (const int ranks : {2, 4}) {
     const json row = symptom(ranks, kSendRecv, "truncate");
@@ -135,7 +135,7 @@ TEST_CASE("print-order: because of the ranks' buffers, lines are out of order", 
   }
 }
 
-TEST_CASE("no-group: ungrouped sends wait in a cycle, or there is no NCCL", "[break][gpu]") {
+TEST_CASE("no-group: ungrouped sends wait in a cycle, if NCCL is available", "[break][gpu]") {
   for (const int ranks : {2, 3}) {
     const CommandResult result = broken(ranks, kSendRecv, "no-group", "--timeout 2");
     INFO(result.out << result.err);

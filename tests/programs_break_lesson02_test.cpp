@@ -16,7 +16,7 @@ const std::string kBroadcast = "broadcast";
 
 }  // namespace
 
-TEST_CASE("broadcast lists its experiments and refuses too few ranks", "[break]") {
+TEST_CASE("broadcast lists its experiments and refuses to run on too few ranks", "[break]") {
   const std::vector<std::string> names{"barrier-myth", "root-only", "root-disagree",
                                        "no-broadcast"};
   check_list(kBroadcast, names);
@@ -76,7 +76,7 @@ TEST_CASE("root-disagree with --strict: the two roots wait for each other", "[br
                   "(32 B, tag 0): cycle 0 -> 3 -> 0"));
 }
 
-TEST_CASE("no-broadcast: the spread stays, and the losses fall, but not far enough",
+TEST_CASE("no-broadcast: the spread stays constant; the losses fall, but not far enough",
           "[break]") {
   std::set<double> spreads;
   for (const int ranks : {2, 4, 7}) {

@@ -70,7 +70,7 @@ TEST_CASE("full-tensor-ring gives the right sum but sends too much", "[break]") 
   }
 }
 
-TEST_CASE("swap-order swaps silently, except in shared memory, which reports it", "[break]") {
+TEST_CASE("swap-order swaps tensors silently, but shared memory reports the swap", "[break]") {
   for (const int ranks : {2, 4}) {
     const json row = symptom(ranks, kAllReduce, "swap-order");
     CHECK(row["silently_swapped"] == true);
@@ -93,7 +93,7 @@ TEST_CASE("one-skips hangs, and the report names the rank that is missing", "[br
   CHECK(four.says("rank 2 leaves out all_reduce #7"));
 }
 
-TEST_CASE("association makes the algorithms differ, but not the ranks", "[break]") {
+TEST_CASE("association: results differ between algorithms, not between ranks", "[break]") {
   for (const int ranks : {3, 4, 7}) {
     const json row = symptom(ranks, kAllReduce, "association");
     CHECK(row["hashes"] == json({1, 1, 1}));

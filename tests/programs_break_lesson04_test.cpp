@@ -99,7 +99,7 @@ TEST_CASE("pad-eval counts samples twice", "[break]") {
   }
 }
 
-TEST_CASE("uneven hangs in the last step of the rank that has one batch more", "[break]") {
+TEST_CASE("uneven hangs in the last step of the rank that has an extra batch", "[break]") {
   CHECK(hang(2, kSampler, "uneven")
             .says("rank 0 is in all_reduce #4 (the gradients of step 4); rank 1 never entered "
                   "it, last seen in #3"));

@@ -61,7 +61,7 @@ TEST_CASE("skip-parameter: the check names the layer and the step", "[break]") {
              "parted after step 1, first in 2.bias of ranks 0, 1, 2, 3");
 }
 
-TEST_CASE("noise added before averaging keeps replicas equal; added after it, it does not",
+TEST_CASE("noise added before averaging keeps replicas equal; noise added afterwards does not",
           "[break]") {
   for (const int ranks : {2, 4, 7}) {
     const json before = symptom(ranks, kTrainer, "gradient-noise");
@@ -115,7 +115,7 @@ TEST_CASE("rank0-loss: rank 0 sees a different loss; the mean is that of one pro
   check_text(4, kTrainer, "rank0-loss", "its loss moved the other way");
 }
 
-TEST_CASE("lr: N times the learning rate helps if it is small and does harm if it is large",
+TEST_CASE("lr: N times the learning rate helps if the rate is small and hurts if it is large",
           "[break]") {
   for (const int ranks : {2, 4}) {
     const std::vector<json> rows = symptoms(ranks, kTrainer, "lr");

@@ -130,7 +130,7 @@ void check_explanation(const CommandResult& result) {
 
 }  // namespace
 
-TEST_CASE("--explain's numbers are those worked out by hand, with every backend", "[explain]") {
+TEST_CASE("with every backend, --explain's numbers match a calculation by hand", "[explain]") {
   for (const std::string flags :
        {"", "--device cpu", "--overlap", "--no-overlap", "--backend mpi", "--algorithm ring",
         "--algorithm naive", "--device cpu --backend mpi-nonblocking"}) {

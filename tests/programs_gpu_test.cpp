@@ -81,7 +81,7 @@ TEST_CASE("one GPU serves one rank with NCCL, and several with staging", "[gpu]"
   }
 }
 
-TEST_CASE("two ranks with NCCL on one GPU are refused unless NCCL allows it", "[gpu]") {
+TEST_CASE("two ranks with NCCL are refused on one GPU unless NCCL allows sharing", "[gpu]") {
   if (!has_gpu()) return;
   const CommandResult refused = mpirun_on_one_gpu(2, "--device cuda --backend nccl " + kJob);
   CHECK(refused.status == 2);
@@ -104,7 +104,7 @@ TEST_CASE("two ranks with NCCL on one GPU are refused unless NCCL allows it", "[
   }
 }
 
-TEST_CASE("if a batch does not fit on the GPU, the error gives requested and free memory",
+TEST_CASE("if a batch does not fit on the GPU, the error gives the requested and free memory",
           "[gpu]") {
   if (!has_gpu()) return;
   // The output of the first layer alone would take 400 GB.

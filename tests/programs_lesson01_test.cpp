@@ -110,7 +110,7 @@ TEST_CASE("send_recv --act all finishes on any number of ranks", "[lesson01]") {
   }
 }
 
-TEST_CASE("the five kinds of exchange are shown side by side, with what would hang",
+TEST_CASE("the five kinds of exchange are shown side by side, with the cases that would hang",
           "[lesson01]") {
   const CommandResult eager = mpirun(3, "send_recv", "--act eager --json");
   REQUIRE(eager.rows().size() == 1);

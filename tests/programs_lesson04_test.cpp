@@ -72,7 +72,7 @@ TEST_CASE("reading ahead gives the plain loop's batches, from memory and from a 
   }
 }
 
-TEST_CASE("if a mapped file is shortened, the process ends with an error that names it",
+TEST_CASE("if a mapped file is shortened, the process ends with an error that names the file",
           "[lesson04]") {
   const TemporaryFolder folder;
   const std::string path = folder / "data";

@@ -98,7 +98,7 @@ TEST_CASE("each row contains the learning rate of its step", "[lesson05]") {
   CHECK(run.losses[2] < run.losses[1]);
 }
 
-TEST_CASE("all backends and algorithms and both ways of averaging learn the same",
+TEST_CASE("all backends, all algorithms and both ways of averaging train the same model",
           "[lesson05]") {
   const std::string common =
       "--json --dataset synthetic --samples 96 --layers 12,9,4 --classes 4 --epochs 2 "
@@ -160,7 +160,7 @@ TEST_CASE("checkpoint and metrics are written by rank 0 alone", "[lesson05]") {
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
 }
 
-TEST_CASE("what a step sends is counted and shown next to the minimum", "[lesson05]") {
+TEST_CASE("the traffic of a step is counted and shown next to the minimum", "[lesson05]") {
   // The only bucket has 111 numbers, or 444 bytes. In a ring of 3 ranks, each sends 2 (3 - 1)
   // chunks of 37.
   const std::string flags =

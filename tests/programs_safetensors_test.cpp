@@ -41,7 +41,7 @@ json hashes_of(const json& final) {
 
 }  // namespace
 
-TEST_CASE("PyTorch loads our checkpoint, and we start from its file", "[safetensors]") {
+TEST_CASE("PyTorch loads our checkpoint, and we start from PyTorch's file", "[safetensors]") {
   const char* chosen = std::getenv("PYTHON");
   const std::string python = chosen == nullptr ? "python3" : chosen;
   if (run_command(python + " -c 'import safetensors.torch'").status != 0) {

@@ -117,7 +117,7 @@ TEST_CASE("every lesson has a quiz without faults", "[form]") {
   }
 }
 
-TEST_CASE("a quiz comes after the lesson's costs and before its failures", "[form]") {
+TEST_CASE("a quiz comes between its lesson's sections on costs and on failures", "[form]") {
   for (const std::string& lesson : kLessons) {
     const std::string readme = readme_of(lesson);
     INFO(lesson);
@@ -188,7 +188,7 @@ TEST_CASE("each fault in a quiz is found", "[form]") {
   }
 }
 
-TEST_CASE("too few questions, or one letter for all answers, are reported", "[form]") {
+TEST_CASE("a quiz with too few questions or an unused letter is reported", "[form]") {
   const std::string folder = SOURCE_DIR "/03_all_reduce";
   const std::string readme = readme_of("03_all_reduce");
   const std::size_t sixth = readme.find("**6. ");

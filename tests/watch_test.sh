@@ -76,7 +76,7 @@ if [ "$watch" = ON ]; then
   [ -n "$made" ] || complain "no rank has made a segment"
   mpirun -np 3 "$build/tests/hangs" --case wrong-tag --timeout 1 >/dev/null 2>&1
   left=$(comm -13 <(echo "$before") <(abandoned))
-  [ -z "$left" ] || complain "left in shared memory: $left"
+  [ -z "$left" ] || complain "segments left in shared memory: $left"
 fi
 
 [ $failed -eq 0 ] && echo "$programs programs have the watch in the right place"

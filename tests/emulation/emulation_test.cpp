@@ -48,7 +48,7 @@ ncclResult_t connect(ncclComm_t* comm, const ncclUniqueId& id, bool blocking) {
 
 }  // namespace
 
-TEST_CASE("work on one stream runs in order; two streams keep no order") {
+TEST_CASE("work on one stream runs in order; work on two streams runs in any order") {
   cudaStream_t a = new_stream();
   cudaStream_t b = new_stream();
   int overtaken = 0;
@@ -145,7 +145,7 @@ TEST_CASE("a non-blocking communicator refuses a call while one is in progress")
   cudaStreamDestroy(stream);
 }
 
-TEST_CASE("ranks with different ids, or on one GPU, cannot connect") {
+TEST_CASE("ranks with different ids or on the same GPU cannot connect") {
   ncclComm_t comm = nullptr;
   cudaSetDevice(world().local_rank());
   ncclUniqueId id = id_of_rank_0();

@@ -8,7 +8,7 @@
 using namespace dist::test;
 using nlohmann::json;
 
-TEST_CASE("on a different number of ranks, a run continues at the same sample and says so",
+TEST_CASE("on a different number of ranks, a run continues at the same sample, with a note",
           "[fault03]") {
   const TemporaryFolder folder;
   const std::string flags =
@@ -29,7 +29,7 @@ TEST_CASE("on a different number of ranks, a run continues at the same sample an
   CHECK(metrics.find("{\"step\":47,\"epoch\":0,") != std::string::npos);
 }
 
-TEST_CASE("if too little of an epoch is left for the ranks, a run continues with the next",
+TEST_CASE("if too few samples of an epoch are left, a run continues with the next epoch",
           "[fault03]") {
   const TemporaryFolder folder;
   const std::string file = "--checkpoint " + (folder / "x") + " ";
@@ -50,7 +50,7 @@ TEST_CASE("if too little of an epoch is left for the ranks, a run continues with
   }
 }
 
-TEST_CASE("a run continues from any number of ranks on any other and says what changes",
+TEST_CASE("a run saved on any number of ranks continues on any other and says what changes",
           "[fault03]") {
   const std::vector<int> all{1, 2, 3, 4, 8};
   const std::vector<int> some{1, 3, 8};

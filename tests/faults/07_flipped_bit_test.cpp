@@ -12,7 +12,7 @@
 using namespace dist;
 using namespace dist::test;
 
-TEST_CASE("one flipped bit on one rank is found, and all ranks report where", "[fault07]") {
+TEST_CASE("a flipped bit on one rank is found, and all ranks report where it is", "[fault07]") {
   const Stream stream(Device{});
   Mlp model = make_model(100, stream);
   CHECK(first_difference(world(), model.parameters(), stream).empty());

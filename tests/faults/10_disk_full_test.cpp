@@ -14,8 +14,7 @@ const std::string kAlone = PROGRAM_DIR "/single_process ";
 
 }  // namespace
 
-TEST_CASE("if the disk is full, --metrics gives up its file, but the run continues",
-          "[fault10]") {
+TEST_CASE("if the disk is full, the run continues without its --metrics file", "[fault10]") {
   const TemporaryFolder folder;
   const std::string log = folder / "cut.jsonl";
   const std::string flags = kSmall + "--max-steps 300 " + files(folder, "cut");

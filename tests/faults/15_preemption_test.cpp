@@ -7,7 +7,7 @@
 using namespace dist::test;
 using nlohmann::json;
 
-TEST_CASE("a run that a signal asks to stop exits with 75 and can be resumed", "[fault15]") {
+TEST_CASE("a run stopped by a signal exits with status 75 and can be resumed", "[fault15]") {
   const TemporaryFolder folder;
   for (const std::string& signal : {std::string("kill -USR1 $mpirun"),  // mpirun passes it on
                                     std::string("kill -TERM $last")}) {

@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const FileBytes file = open_file("input", idx_length);
       const std::uint64_t promised = idx_length(file.span());
       require(file.span().size() <= promised || file.span().size() - promised <= 1 << 16,
-              "at most a block more than the header promises is unpacked");
+              "at most one block more than the header promises is unpacked");
     });
   }
   if (!accepted) return 0;

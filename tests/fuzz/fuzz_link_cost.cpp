@@ -16,13 +16,13 @@ void check(const LinkCost& cost) {
   for (const std::vector<CostPoint>& points : {cost.message, cost.exchange}) {
     std::size_t last = 0;
     for (const auto& [bytes, seconds] : points) {
-      require(bytes > last && seconds > 0, "sizes ascend, and messages take time");
+      require(bytes > last && seconds > 0, "sizes ascend, and times are above zero");
       last = bytes;
     }
   }
   for (std::size_t bytes = 1; bytes != 0; bytes *= 2) {
     for (const double seconds : {cost.message_seconds(bytes), cost.exchange_seconds(bytes)}) {
-      require(seconds >= 0 && std::isfinite(seconds), "every size takes a finite time");
+      require(seconds >= 0 && std::isfinite(seconds), "the time for every size is finite");
     }
   }
 }

@@ -33,7 +33,7 @@ void check(View bytes, const SafetensorsFile& content, const SafetensorsFile& ag
   require(total == numbers.size(), "every byte belongs to one tensor");
   require(again.tensors.size() == content.tensors.size() &&
               again.metadata == content.metadata && again.has_checksum,
-          "what is written is what was read");
+          "a file that is read and rewritten has the same content");
 }
 
 }  // namespace
