@@ -53,7 +53,7 @@ def torch_version(python):
 
 
 def first_torch(pythons):
-    """(interpreter, version) of the first one that has PyTorch with gloo, or ("", "")."""
+    """(interpreter, version) of the first interpreter that has PyTorch with gloo, or ("", "")."""
     for python in pythons:
         version = torch_version(python)
         if version:
@@ -116,7 +116,7 @@ class Load:
         spent = {key: now[key] - self.begin[key] for key in now}
         share = lambda key: f"{100 * max(0, spent[key]) / max(1, spent['all']):.0f} %"
         return (f"{self.before:.1f} before the run; other processes used {share('others')} of the "
-                f"cores' time, the hypervisor {share('stolen')}")
+                f"cores' time, and the hypervisor {share('stolen')}")
 
 
 def facts(load, commands=(), **more):

@@ -109,8 +109,8 @@ class Overlap:
                       "", self.table(job), ""]
         lines += ["\"Saved\" is how much shorter the fastest step is than the fastest one with "
                   "`--no-overlap`. Communication is the sum of the times of all all-reduces, which "
-                  "grow while backward needs the same core; MPI_Iallreduce does not reveal its "
-                  "times. PyTorch's step is only forward, backward and optimizer. The two hosts "
+                  "take longer while backward needs the same core; the times of MPI_Iallreduce "
+                  "cannot be measured. PyTorch's step is only forward, backward and optimizer. The two hosts "
                   "share the cores, so a rank's communication has no core of its own."]
         about = measure.facts(load, self.commands.values(), PyTorch=self.torch or "not installed")
         measure.write(options, "overlap", "Overlap, measured", lead, lines, about,

@@ -101,8 +101,8 @@ def buckets(sweep, load):
         "One step (C: compute, x: waiting for messages, o: optimizer, d: data):", "",
         measure.picture(bars), "",
         f"The step is shortest at {best:g} MiB. Small buckets pay the latency of many messages; with "
-        "one large bucket the first message waits for the last gradient. If every core computes, "
-        "nothing is hidden at any size."], load)
+        "one large bucket, the first message waits for the last gradient. If every core computes, "
+        "no communication is hidden at any size."], load)
 
 
 def batch(sweep, load):
@@ -122,8 +122,8 @@ def batch(sweep, load):
         table(["batch per rank", "global batch", "samples/s", "step, ms", "compute", "exposed",
                "optimizer", "share of compute"], rows), "",
         "Samples per second:", "", measure.picture(bars), "",
-        "Messages and the optimizer cost the same for any batch, so a larger one spreads their cost "
-        "over more samples, until nearly all the time is compute."], load)
+        "Messages and the optimizer cost the same for any batch, so a larger batch spreads their "
+        "cost over more samples, until nearly all the time is compute."], load)
 
 
 KINDS = {

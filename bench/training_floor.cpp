@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
   std::size_t rows = 64;
   int iterations = 5;
   CommandLine command_line("training_floor",
-                           "The least time that a training step can take here.");
+                           "Measures the least time that a training step can take here.");
   command_line.list("--layers", widths, "layer widths");
   command_line.number<std::size_t>("--batch-size", rows, 1, 1U << 24, "samples per rank");
   command_line.number("--iterations", iterations, 1, 1'000'000, "timed passes");

@@ -29,7 +29,8 @@ std::string printable(std::string_view text) {
 int mpi_count(std::size_t count) {
   if (count > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     throw Error(
-        fmt::format("{} elements in one message: MPI's int counts end at {}; split the message",
+        fmt::format("{} elements do not fit in one message, because MPI's int counts end at "
+                    "{}; split the message",
                     count, std::numeric_limits<int>::max()));
   }
   return static_cast<int>(count);

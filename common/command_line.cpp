@@ -195,7 +195,7 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (const auto extras = app.remaining(); !extras.empty()) {
-      throw Error(fmt::format("{}: unknown flag; --help-all lists all", extras.front()));
+      throw Error(fmt::format("{}: unknown flag; --help-all lists all flags", extras.front()));
     }
     if (impl_->help || impl_->help_all) {
       for (CLI::Option* option : app.get_options()) {

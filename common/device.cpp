@@ -17,7 +17,7 @@ std::string why_no_gpu() {
     int driver = 0;
     static_cast<void>(cudaGetLastError());
     if (cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0) {
-      return fmt::format("the GPU driver supports CUDA {}.{}, this build needs {}.{}",
+      return fmt::format("the GPU driver supports CUDA {}.{}, but this build needs {}.{}",
                          driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
                          CUDART_VERSION % 1000 / 10);
     }

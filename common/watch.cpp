@@ -44,7 +44,7 @@ std::optional<Traffic> count_traffic(const Communicator& comm,
     body();
     return std::nullopt;
   }
-  if (!watch->start_count()) throw Error("calls of count_traffic cannot be nested");
+  if (!watch->start_count()) throw Error("calls to count_traffic cannot be nested");
   try {
     body();
   } catch (...) {

@@ -88,7 +88,7 @@ solve ring_all_reduce reference
 printf '#!/bin/sh\necho "it trains"\n' >build/bin/my_ddp_training
 chmod +x build/bin/my_ddp_training
 expect "correct parts train" 0 '^it trains' ./learn mine -n 2
-expect "the map counts the parts" 0 '^1 of 5 parts of your trainer are yours' ./learn
+expect "the map counts the parts" 0 '^1 of 5 parts of the trainer are yours' ./learn
 solve ring_all_reduce mpi
 
 printf '#!/bin/sh\necho "ring_all_reduce.hpp:3:4: error: expected"\nexit 1\n' >path/cmake

@@ -73,7 +73,7 @@ TEST_CASE("noise added before averaging keeps replicas equal; noise added afterw
     CHECK(number(after, "spread_first") < 1e-5);
     CHECK(number(after, "spread_last") > number(after, "spread_first"));
   }
-  check_text(4, kTrainer, "gradient-noise", "the replicas are equal to the bit");
+  check_text(4, kTrainer, "gradient-noise", "the replicas are equal, bit for bit");
   check_text(4, kTrainer, "update-noise", "parted after step 1");
 }
 
@@ -97,11 +97,11 @@ TEST_CASE("all-save: the reader detects the torn file", "[break]") {
     CHECK(row["opened_again"] ==
           "model.safetensors: has 0 bytes, too few for the length of a header");
     CHECK(row["second_whole"] == "whole, of step 11");
-    CHECK(row["torn"] == "model.safetensors: damaged: its checksum is not that of its content");
+    CHECK(row["torn"] == "model.safetensors: damaged: its checksum does not match its content");
     CHECK(row["unforced_failures"] == 0);
     CHECK(row["unforced_file"] == "whole, of step 12");
   }
-  check_text(3, kTrainer, "all-save", "damaged: its checksum is not that of its content");
+  check_text(3, kTrainer, "all-save", "damaged: its checksum does not match its content");
 }
 
 TEST_CASE("rank0-loss: rank 0 sees a different loss; the mean is that of one process",
@@ -112,7 +112,7 @@ TEST_CASE("rank0-loss: rank 0 sees a different loss; the mean is that of one pro
     CHECK(number(row, "mean_off") < 1e-5);
     CHECK(row["misled"].get<int>() > 0);
   }
-  check_text(4, kTrainer, "rank0-loss", "its loss moved the other way");
+  check_text(4, kTrainer, "rank0-loss", "it moved in the opposite direction");
 }
 
 TEST_CASE("lr: N times the learning rate helps if the rate is small and hurts if it is large",

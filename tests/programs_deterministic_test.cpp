@@ -167,7 +167,7 @@ TEST_CASE("--deterministic is refused if it is impossible", "[lesson05]") {
     std::string flags, message;
   };
   const std::vector<Refusal> refusals{
-      {3, "", "--deterministic: 3 ranks; the 8 virtual ranks need 1, 2, 4 or 8 processes"},
+      {3, "", "--deterministic: the 8 virtual ranks need 1, 2, 4 or 8 processes, not 3"},
       {7, "", "--deterministic: 7 ranks"},
       {16, "", "--deterministic: 16 ranks"},
       {2, "--batch-size 6",
@@ -184,11 +184,11 @@ TEST_CASE("--deterministic is refused if it is impossible", "[lesson05]") {
       {2, "--backend nccl",
        "--deterministic: adds gradients in its own fixed tree and cannot use --backend nccl"},
       {2, "--algorithm ring",
-       "--deterministic: adds all gradients at once in its own fixed tree, without "
+       "--deterministic: adds all gradients at once in its own fixed tree and cannot use "
        "--algorithm"},
       {2, "--algorithm auto", "--deterministic: adds all gradients at once"},
       {2, "--bucket-cap-mb 4",
-       "--deterministic: adds all gradients at once in its own fixed tree, without "
+       "--deterministic: adds all gradients at once in its own fixed tree and cannot use "
        "--bucket-cap-mb"},
       {2, "--data-parallel naive",
        "--deterministic: cannot be combined with --data-parallel naive"},
@@ -199,7 +199,7 @@ TEST_CASE("--deterministic is refused if it is impossible", "[lesson05]") {
       {2, "--dataset synthetic --samples 7 --batch-size 4",
        "--dataset: 7 samples are too few for 8 virtual ranks"},
       {2, "--dataset synthetic --samples 30 --batch-size 20 --loader-drop-last",
-       "--loader-drop-last: leaves no batch: a rank has only 4 samples"}};
+       "--loader-drop-last: leaves no batch, because a rank has only 4 samples"}};
   for (const auto& [ranks, flags, message] : refusals) {
     check_refused("ddp_training", "--json --deterministic " + flags, message, ranks);
   }

@@ -144,7 +144,7 @@ TEST_CASE("--explain describes the step in at most 45 lines", "[explain]") {
   INFO(result.out << result.err);
   CHECK(result.status == 0);
   CHECK(std::count(result.out.begin(), result.out.end(), '\n') <= 45);
-  CHECK(result.says("verified: 2 ranks and one process took the same step, to the bit"));
+  CHECK(result.says("verified: 2 ranks and one process took the same step, bit for bit"));
 }
 
 TEST_CASE("--explain needs two ranks and refuses flags that change its step", "[explain]") {

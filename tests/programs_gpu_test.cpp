@@ -127,9 +127,10 @@ TEST_CASE("a missing GPU or an old driver is reported in one sentence", "[gpu]")
   CHECK(none.err.find("error: --device: cuda: no CUDA-capable device is detected\n") == 0);
   const CommandResult old = run_command("EMULATED_DRIVER=12040" + program + "cuda");
   CHECK(old.status == 2);
-  CHECK(old.err.find("error: --device: cuda: the GPU driver supports CUDA 12.4, this build "
+  CHECK(old.err.find("error: --device: cuda: the GPU driver supports CUDA 12.4, but this build "
                      "needs 13.0\n") == 0);
   const CommandResult automatic = run_command("EMULATED_DRIVER=12040" + program + "auto");
   CHECK(automatic.status == 0);
-  CHECK(automatic.says("on cpu (the GPU driver supports CUDA 12.4, this build needs 13.0)"));
+  CHECK(
+      automatic.says("on cpu (the GPU driver supports CUDA 12.4, but this build needs 13.0)"));
 }

@@ -40,7 +40,7 @@ examine_tools() {
   done
   case $version in
     2.* | 3.*) ok "Catch2 $version" ;;
-    "") note "Catch2 is not installed: the programs build without it, the tests do not" "sudo apt-get install catch2" ;;
+    "") note "Catch2 is not installed: the programs build without it, but the tests do not" "sudo apt-get install catch2" ;;
     *) note "Catch2 $version: this course was tested with 2.13 and 3" ;;
   esac
 }
@@ -65,12 +65,12 @@ examine_mpi() {
       problem "two MPI implementations are mixed, so every process believes it is rank 0 of 1: $launcher starts the programs, but they use $(mpi_library_of "$build/bin/send_recv")" \
         "rm -r ${build#"$PWD"/}   # then ./learn 1, with mpirun and mpicxx of the same MPI first on the PATH"
     elif grep -q 'Read -1' <<<"$output"; then
-      problem "this container forbids ptrace, so large messages print 'Read -1, expected'" \
+      problem "this container forbids ptrace, so sending a large message prints 'Read -1, expected'" \
         "export OMPI_MCA_btl_vader_single_copy_mechanism=none"
     elif grep -q '^verified' <<<"$output"; then
       ok "mpirun matches the programs, and two ranks can exchange large messages (ptrace is allowed or not used)"
     else
-      problem "two ranks could not exchange messages; the output begins: $(head -n 1 <<<"$output")" "mpirun -np 2 ${build#"$PWD"/}/bin/send_recv --act exchange   # shows all of it"
+      problem "two ranks could not exchange messages; the output begins: $(head -n 1 <<<"$output")" "mpirun -np 2 ${build#"$PWD"/}/bin/send_recv --act exchange   # shows all the output"
     fi
   else
     note "build lesson 1 to check whether mpirun matches the programs" "./learn 1"

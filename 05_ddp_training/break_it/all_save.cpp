@@ -126,8 +126,8 @@ bool break_all_save(const Program& program) {
   file.close();
   program.console.line("  rank 0 writes half its file:   " + seen[0]);
   program.console.line("  rank 1 opens the same file:    " + seen[1]);
-  program.console.line("  rank 1 writes all of its own:  " + seen[2]);
-  program.console.line("  rank 0 writes its other half:  " + seen[3]);
+  program.console.line("  rank 1 writes its whole file:  " + seen[2]);
+  program.console.line("  rank 0 writes the other half:  " + seen[3]);
 
   std::string problem;
   try {
@@ -140,7 +140,7 @@ bool break_all_save(const Program& program) {
   const auto failures = static_cast<int>(failed[0]);
   const std::string result = comm.rank() == 0 ? read_by_reader(path) : "";
   program.console.line(fmt::format(
-      "  all {} at once, in any order, each with a rename at the end: {} failed; the file: {}",
+      "  all {} save at once, in any order, and rename at the end: {} failed; the file: {}",
       comm.size(), failures, result));
   program.console.row({{"break", "all-save"},
                        {"half_written", seen[0]},
@@ -153,7 +153,7 @@ bool break_all_save(const Program& program) {
   return comm.all_agree(comm.rank() != 0 ||
                         (seen[1].find("0 bytes") != std::string::npos &&
                          seen[2] == "whole, of step 11" &&
-                         seen[3].find("its checksum is not that") != std::string::npos &&
+                         seen[3].find("its checksum does not match") != std::string::npos &&
                          failures == 0 && result == "whole, of step 12"));
 }
 

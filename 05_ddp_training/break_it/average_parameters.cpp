@@ -71,10 +71,10 @@ bool break_average_parameters(const Program& program) {
   }
   program.console.line("  largest distance from DDP's parameters after 12 steps:");
   table.print(program.console);
-  program.console.line(
-      fmt::format("below {:.0e} is rounding: SGD is linear in the gradients, with or without "
-                  "momentum; Adam is not",
-                  kRounding));
+  program.console.line(fmt::format(
+      "anything below {:.0e} is rounding: SGD is linear in the gradients, with or without "
+      "momentum; Adam is not",
+      kRounding));
   bool shown = seen["adam"].first > 100 * kRounding;
   for (const auto& [name, distances] : seen) {
     if (name != "adam") shown = shown && distances.first < kRounding;

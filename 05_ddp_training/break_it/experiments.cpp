@@ -8,8 +8,8 @@ namespace dist {
 namespace {
 
 constexpr std::array kExperiments{
-    Experiment{"no-all-reduce", "N ranks that learn train one model", break_no_all_reduce},
-    Experiment{"skip-parameter", "one bias will not matter", break_skip_parameter},
+    Experiment{"no-all-reduce", "if N ranks learn, they train one model", break_no_all_reduce},
+    Experiment{"skip-parameter", "leaving out one bias does no harm", break_skip_parameter},
     Experiment{"gradient-noise", "randomness makes replicas diverge", break_gradient_noise},
     Experiment{"update-noise", "a little noise after the average is harmless",
                break_update_noise},
@@ -17,7 +17,7 @@ constexpr std::array kExperiments{
                break_average_parameters},
     Experiment{"all-save", "replicas are equal, so every rank may save", break_all_save, 2,
                no_common_folder},
-    Experiment{"rank0-loss", "rank 0's loss is the loss", break_rank0_loss},
+    Experiment{"rank0-loss", "rank 0's loss is the loss of the whole batch", break_rank0_loss},
     Experiment{"lr", "with N ranks, multiply the learning rate by N", break_lr},
     Experiment{"no-wait", "overlap is free", break_no_wait},
     Experiment{"tiny-model", "N ranks are N times as fast", break_tiny_model},

@@ -39,11 +39,10 @@ bool break_no_sync(const Program& program) {
     last_step += at_once == before;
     before = seen();
   }
-  lines_in_rank_order(
-      program.console, program.comm,
-      fmt::format(
-          "  rank {}  {} of {} reads were stale, {} of them exactly those of the step before",
-          program.comm.rank(), stale, kSteps, last_step));
+  lines_in_rank_order(program.console, program.comm,
+                      fmt::format("  rank {}  {} of {} reads were stale; {} of them returned "
+                                  "the previous step's values",
+                                  program.comm.rank(), stale, kSteps, last_step));
   rows_in_rank_order(program.console, program.comm,
                      {{"break", "no-sync"},
                       {"rank", program.comm.rank()},

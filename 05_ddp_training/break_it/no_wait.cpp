@@ -103,9 +103,9 @@ bool break_no_wait(const Program& program) {
   const Outcome wrong = train(program, false);
   for (const auto& [name, outcome] :
        {std::pair{"wait, then step", right}, std::pair{"step, then wait", wrong}}) {
-    program.console.line(
-        fmt::format("  {}: up to {:.1e} from one process with the whole batch; the replicas {}",
-                    name, outcome.from_twin, outcome.parting.text()));
+    program.console.line(fmt::format(
+        "  {}: up to {:.1e} away from one process with the whole batch; the replicas {}", name,
+        outcome.from_twin, outcome.parting.text()));
     program.console.row({{"break", "no-wait"},
                          {"order", name},
                          {"from_twin", significant(outcome.from_twin)},

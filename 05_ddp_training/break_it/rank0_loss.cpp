@@ -59,11 +59,13 @@ bool break_rank0_loss(const Program& program) {
     }
   }
   table.print(program.console);
+  program.console.line(
+      fmt::format("rank 0's loss is off by up to {:.0f} %, and in {} of {} steps it moved in "
+                  "the opposite direction",
+                  100 * farthest, misled, kSmallSteps - 1));
   program.console.line(fmt::format(
-      "rank 0 is off by up to {:.0f} %, and in {} of {} steps its loss moved the other way",
-      100 * farthest, misled, kSmallSteps - 1));
-  program.console.line(fmt::format(
-      "the relative difference of the mean from one process's loss is at most {:.0e}", off));
+      "the relative difference between the mean and one process's loss is at most {:.0e}",
+      off));
   program.console.row({{"break", "rank0-loss"},
                        {"steps", kSmallSteps},
                        {"rank0_off", significant(farthest)},

@@ -45,11 +45,12 @@ bool break_skip_parameter(const Program& program) {
   const double right_loss = mean_over_ranks(program.comm, right.loss());
   const std::string others = first_difference(program.comm, all.first(skipped), program.stream);
   program.console.line("  the replicas " + parting.text());
-  program.console.line(fmt::format("  all other parameters: {}",
-                                   others.empty() ? "equal to the bit, on all ranks" : others));
   program.console.line(
-      fmt::format("  loss in step {}: {:.4f}, and {:.4f} with nothing left out", kSmallSteps,
-                  loss, right_loss));
+      fmt::format("  all other parameters: {}",
+                  others.empty() ? "equal on all ranks, bit for bit" : others));
+  program.console.line(
+      fmt::format("  loss in step {}: {:.4f}, or {:.4f} if no parameter is left out",
+                  kSmallSteps, loss, right_loss));
   program.console.row({{"break", "skip-parameter"},
                        {"skipped", all[skipped].name},
                        {"parted_after", parting.step},

@@ -104,7 +104,7 @@ void Parting::look(const Program& program, const Mlp& model, std::size_t after_s
 }
 
 std::string Parting::text() const {
-  if (step == 0) return "are equal to the bit";
+  if (step == 0) return "are equal, bit for bit";
   return fmt::format("parted after step {}, first in {}", step, difference);
 }
 

@@ -100,7 +100,7 @@ struct Parting {
 
   // Called on all ranks after every step.
   void look(const Program& program, const Mlp& model, std::size_t after_step);
-  // "parted after step 1, first in 0.weight of rank 3", or "are equal to the bit".
+  // "parted after step 1, first in 0.weight of rank 3", or "are equal, bit for bit".
   std::string text() const;
 };
 

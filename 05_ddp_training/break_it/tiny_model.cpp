@@ -148,9 +148,9 @@ bool break_tiny_model(const Program& program) {
                        {"measured", significant(measured)}});
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   if (program.comm.local_size() > cores) {
-    program.console.line(fmt::format(
-        "{} ranks on {} cores: a message also waits until its receiver gets one of them",
-        program.comm.local_size(), cores));
+    program.console.line(
+        fmt::format("{} ranks on {} cores: a message also waits until its receiver gets a core",
+                    program.comm.local_size(), cores));
   }
   return program.comm.all_agree(program.comm.rank() != 0 || measured < 1);
 }

@@ -65,9 +65,9 @@ bool break_update_noise(const Program& program) {
   program.console.line(
       fmt::format("  noise of {} in the averaged gradients, different on every rank", kNoise));
   program.console.line("  the replicas " + parting.text());
-  program.console.line(
-      fmt::format("  from rank 0's parameters up to {:.1e} after step 1, {:.1e} after step {}",
-                  early, late, kSmallSteps));
+  program.console.line(fmt::format(
+      "  distance from rank 0's parameters: up to {:.1e} after step 1, {:.1e} after step {}",
+      early, late, kSmallSteps));
   program.console.row({{"break", "update-noise"},
                        {"steps", kSmallSteps},
                        {"parted_after", parting.step},

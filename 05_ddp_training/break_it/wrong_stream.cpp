@@ -22,7 +22,7 @@ namespace dist {
 
 std::string no_queue(const Program& program) {
   if (!program.stream.device().is_cpu()) return "";
-  return "nothing is queued on a CPU: this needs --device cuda, on a GPU or with "
+  return "nothing is queued on a CPU: this experiment needs --device cuda, on a GPU or with "
          "-DDIST_CUDA=EMULATED";
 }
 
@@ -59,7 +59,7 @@ bool break_wrong_stream(const Program& program) {
   }
   lines_in_rank_order(
       program.console, program.comm,
-      fmt::format("  rank {}  wrong parameters since step {}, by up to {:.1e} after step {}",
+      fmt::format("  rank {}  parameters wrong since step {}, by up to {:.1e} after step {}",
                   program.comm.rank(), first_wrong, distance, kSteps));
   rows_in_rank_order(program.console, program.comm,
                      {{"break", "wrong-stream"},
@@ -68,7 +68,7 @@ bool break_wrong_stream(const Program& program) {
                       {"distance", significant(distance)},
                       {"parted_after", parting.step}});
   program.console.line(fmt::format(
-      "steps 1 to {} used the right stream, the others an idle one; the replicas {}",
+      "steps 1 to {} used the right stream, and the others an idle one; the replicas {}",
       kRightSteps, parting.text()));
   return first_wrong > kRightSteps;
 }

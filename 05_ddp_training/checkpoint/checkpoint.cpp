@@ -82,7 +82,8 @@ void Checkpoint::require_parameters(const std::vector<std::size_t>& widths) cons
 std::size_t Checkpoint::number(const std::string& key) const {
   const auto entry = file_.metadata.find(key);
   if (entry == file_.metadata.end()) {
-    throw Error(fmt::format("{}: is not a checkpoint of a run: it has no '{}'", path_, key));
+    throw Error(
+        fmt::format("{}: is not a checkpoint of a run, because it has no '{}'", path_, key));
   }
   const std::string& text = entry->second;
   std::size_t value = 0;
@@ -110,8 +111,8 @@ Position Checkpoint::position(std::size_t samples) const {
                             position.taken, samples));
   }
   if (number("optimizer_steps") > position.step) {
-    throw Error(
-        fmt::format("{}: its 'optimizer_steps' exceed its {} steps", path_, position.step));
+    throw Error(fmt::format("{}: its 'optimizer_steps' is greater than its {} steps", path_,
+                            position.step));
   }
   return position;
 }

@@ -98,7 +98,7 @@ std::vector<Range> parse_ranges(const Json& header, std::size_t data_bytes,
     range.begin = whole_number(offsets->front(), what + ": its offset");
     range.end = whole_number(offsets->back(), what + ": its offset");
     if (range.begin > range.end || range.end > data_bytes) {
-      throw Error(fmt::format("{}: its offsets are {} and {}, but there are {} bytes", what,
+      throw Error(fmt::format("{}: its offsets are {} and {}, but the data has {} bytes", what,
                               range.begin, range.end, data_bytes));
     }
     if (bytes_of(numel(range.shape), sizeof(float)) != range.end - range.begin) {
@@ -208,7 +208,7 @@ SafetensorsFile read_safetensors(const std::string& path) {
   const auto written = content.metadata.find(kChecksumKey);
   if (written != content.metadata.end() &&
       written->second != fmt::format("{:016x}", checksum.value())) {
-    throw Error(path + ": damaged: its checksum is not that of its content");
+    throw Error(path + ": damaged: its checksum does not match its content");
   }
   content.has_checksum = content.metadata.erase(kChecksumKey) > 0;
   return content;

@@ -43,7 +43,7 @@ void StartingPoint::check(const TrainingOptions& options, const RunSettings& set
     position_ = file_->position(samples);
     notes_ = require_same_run(file_->settings(), settings, path, any_ranks);
     notes_.insert(notes_.begin(),
-                  fmt::format("continues after step {} of {}", position_.step, path));
+                  fmt::format("continues {} after step {}", path, position_.step));
     for (std::string& note : notes_) note = printable(note);
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", flag, error.what()));

@@ -15,12 +15,12 @@ void OptimizerOptions::declare_advanced(CommandLine& command_line) {
   command_line.number("--weight-decay", weight_decay, 0.0, 1e6,
                       "pulls parameters towards 0; default for adamw: 0.01");
   command_line.number("--momentum", momentum, 0.0, 1.0,
-                      "sgd: fraction of the last step that a step keeps");
+                      "sgd: fraction of the previous step that is kept");
   command_line.number("--dampening", dampening, 0.0, 1.0,
                       "sgd: fraction of a gradient that momentum ignores");
   command_line.flag("--nesterov", nesterov, "sgd: momentum that looks one step ahead");
   command_line.numbers("--betas", betas, 0.0, 1.0,
-                       "adam, adamw: fraction that the running means keep per step");
+                       "adam, adamw: fraction of the running means kept per step");
   command_line.number("--eps", eps, 0.0, 1e6, "adam, adamw: added to the divisor");
   command_line.number<std::size_t>("--warmup-steps", warmup_steps, 0, 1U << 30,
                                    "the learning rate rises linearly over this many steps");

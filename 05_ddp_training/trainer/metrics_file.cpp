@@ -42,7 +42,7 @@ void MetricsFile::append(const Json& row) {
   file_ << row.dump() << '\n' << std::flush;
   if (file_) return;
   problem_ = fmt::format("--metrics: {}: cannot be written: {}", path_, std::strerror(errno));
-  fmt::print(stderr, "error: {}; training continues without it\n", printable(problem_));
+  fmt::print(stderr, "error: {}; training continues without metrics\n", printable(problem_));
 }
 
 }  // namespace dist

@@ -39,7 +39,7 @@ void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& traini
   command_line.choice("--algorithm", algorithm,
                       {"auto", "naive", "recursive-doubling", "ring", "ring-pipelined",
                        "rabenseifner", "shared-memory", "mpi"},
-                      "all-reduce algorithm of the backend ours");
+                      "all-reduce algorithm of --backend ours");
   command_line.choice("--data-parallel", data_parallel, {"ddp", "naive"},
                       "buckets, or one all-reduce for each gradient");
   command_line.flag("--scale-lr", scale_lr,
@@ -47,7 +47,7 @@ void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& traini
   command_line.number("--bucket-cap-mb", bucket_cap_mb, 0.0, 1024.0,
                       "MiB after which a bucket is closed");
   command_line.number("--first-bucket-mb", first_bucket_mb, 0.0, 1024.0,
-                      "the same for the first bucket, which is ready early");
+                      "--bucket-cap-mb for the first bucket, which is ready early");
   command_line.flag("--overlap,!--no-overlap", overlap_flag_,
                     "run all-reduces on a separate thread; default: if a core is free");
   command_line.flag("--deterministic", deterministic,
@@ -59,7 +59,7 @@ void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& traini
   command_line.check([&, this] {
     if (explain) check_explain(command_line, comm);
     if (command_line.given("--algorithm") && backend != "auto" && backend != "ours") {
-      throw Error("--algorithm: needs the backend ours, not " + backend);
+      throw Error("--algorithm: needs --backend ours, not " + backend);
     }
     if (algorithm == "shared-memory") require_host_memory("--algorithm", comm);
     if (command_line.given("--overlap")) overlap = overlap_flag_;
@@ -92,9 +92,9 @@ void ParallelOptions::settle_deterministic(const CommandLine& command_line,
   constexpr int kRanks = VirtualRanks::kCount;
   const int ranks = comm.size();
   if (ranks > kRanks || !std::has_single_bit(static_cast<unsigned>(ranks))) {
-    throw Error(fmt::format(
-        "--deterministic: {} ranks; the {} virtual ranks need 1, 2, 4 or 8 processes", ranks,
-        kRanks));
+    throw Error(
+        fmt::format("--deterministic: the {} virtual ranks need 1, 2, 4 or 8 processes, not {}",
+                    kRanks, ranks));
   }
   if (command_line.given("--backend") && backend != "auto" && backend != "ours") {
     throw Error(
@@ -104,7 +104,8 @@ void ParallelOptions::settle_deterministic(const CommandLine& command_line,
   for (const char* flag : {"--algorithm", "--first-bucket-mb", "--bucket-cap-mb"}) {
     if (!command_line.given(flag)) continue;
     throw Error(fmt::format(
-        "--deterministic: adds all gradients at once in its own fixed tree, without {}", flag));
+        "--deterministic: adds all gradients at once in its own fixed tree and cannot use {}",
+        flag));
   }
   if (data_parallel != "ddp") {
     throw Error("--deterministic: cannot be combined with --data-parallel naive");

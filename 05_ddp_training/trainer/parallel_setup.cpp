@@ -54,7 +54,7 @@ RunDescription ParallelSetup::description() const {
   run.overlap = overlap_.reason;
   if (parallel_.deterministic) {
     run.algorithm = "fixed-tree";
-    run.overlap = "the tree is added after backward";
+    run.overlap = "the gradients are added after backward";
   }
   return run;
 }

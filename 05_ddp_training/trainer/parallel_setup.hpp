@@ -35,7 +35,7 @@ class ParallelSetup : public Setup {
   RunDescription description() const override;
   std::vector<std::string> opening(const Mlp& model) const override;
   std::string promise() const override {
-    return "the same parameters, to the bit, on every rank";
+    return "the same parameters, bit for bit, on every rank";
   }
 
  protected:

@@ -59,8 +59,9 @@ std::vector<std::string> require_same_run(const RunSettings& before, const RunSe
     const std::string was = value_in(before, name);
     if (was == value || name == kRanks) continue;
     if (contains(kRounding, name)) {
-      notes.push_back(fmt::format(
-          "{}: {} instead of {}: sums are rounded differently from here on", name, value, was));
+      notes.push_back(
+          fmt::format("{}: {} instead of {}, so sums are rounded differently from here on",
+                      name, value, was));
     } else if (name != kSamplesPerStep || !other_ranks || any_ranks) {
       throw Error(fmt::format("{}: {}, but {} is from a run with {}", name, value, file, was));
     }

@@ -15,13 +15,13 @@ namespace {
 std::string communication_line(const StepTimes& times, const std::string& how) {
   const double hidden = times.hidden();
   if (!std::isfinite(times.communication)) {
-    return fmt::format("communication: how much of it was hidden cannot be measured ({})", how);
+    return fmt::format("communication: the hidden part cannot be measured ({})", how);
   }
   std::string text = fmt::format("communication: {:.2f} ms per step, {:.0f} % of it hidden",
                                  times.communication, 100 * hidden);
   if (hidden > 0 && times.hideable > 0) {
     const double best = times.hideable / times.communication;
-    text += fmt::format(", {:.0f} % of what could be", 100 * std::min(1.0, hidden / best));
+    text += fmt::format(", {:.0f} % of what can be hidden", 100 * std::min(1.0, hidden / best));
   }
   return text + fmt::format(" ({})", how);
 }
@@ -32,7 +32,7 @@ std::string traffic_line(const Summary& run) {
   const std::string least =
       fmt::format("{:.2f} MiB is the least that a rank must send", run.least_bytes / kMiB);
   if (!run.bytes_sent) {
-    return fmt::format("traffic: {} per step (what was sent was not counted)", least);
+    return fmt::format("traffic: {} per step (the bytes sent were not counted)", least);
   }
   return fmt::format("traffic: {:.2f} MiB sent per rank and step; {}",
                      static_cast<double>(*run.bytes_sent) / kMiB, least);

@@ -98,13 +98,15 @@ void check_counts(const TrainingOptions& options, std::size_t samples, int proce
                             here > 1 ? " virtual" : ""));
   }
   if (batch_size > samples) {
-    throw Error(fmt::format("--batch-size: {} per rank, but the whole training set has {}",
-                            batch_size, samples));
+    throw Error(
+        fmt::format("--batch-size: {} per rank, but the whole training set has {} samples",
+                    batch_size, samples));
   }
   const DistributedSampler sampler(samples, ranks, 0, options.sampler);
   if (options.loader_drop_last && sampler.num_samples() < batch_size) {
-    throw Error(fmt::format("--loader-drop-last: leaves no batch: a rank has only {} samples",
-                            sampler.num_samples()));
+    throw Error(
+        fmt::format("--loader-drop-last: leaves no batch, because a rank has only {} samples",
+                    sampler.num_samples()));
   }
 }
 

@@ -29,8 +29,8 @@ void TrainingLog::step(std::size_t epoch, double loss, double lr,
     ++skipped_;
     progress_.clear();
     console_.line(
-        fmt::format("  step {}: skipped on all ranks, the gradient of {} is not finite", number,
-                    not_finite));
+        fmt::format("  step {}: skipped on all ranks because the gradient of {} is not finite",
+                    number, not_finite));
   }
   if (!console_.speaks() || (!console_.json() && !metrics_)) return;
   Json row{

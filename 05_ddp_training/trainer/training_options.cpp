@@ -30,8 +30,9 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
                                    "stop after this many steps");
   optimizer.declare_advanced(command_line);
   command_line.flag("--shuffle,!--no-shuffle", sampler.shuffle, "random order (the default)");
-  command_line.number<std::uint64_t>("--sampler-seed", sampler.seed, 0, 1ULL << 62,
-                                     "seed of the order; separate from --seed, as in PyTorch");
+  command_line.number<std::uint64_t>(
+      "--sampler-seed", sampler.seed, 0, 1ULL << 62,
+      "seed of the sample order; separate from --seed, as in PyTorch");
   command_line.flag("--drop-last", sampler.drop_last,
                     "drop the samples left over when dividing among the ranks");
   command_line.flag("--loader-drop-last", loader_drop_last, "drop a short last batch");

@@ -24,7 +24,7 @@ TEST_CASE("if the disk is full, the run continues without its --metrics file", "
     INFO(result.err);
     CHECK(result.status == 1);
     const std::string words = "--metrics: " + log + ": cannot be written: File too large";
-    CHECK(result.says("error: " + words + "; training continues without it\n"));
+    CHECK(result.says("error: " + words + "; training continues without metrics\n"));
     CHECK(result.says("WRONG: " + words));
   }
   const CommandResult rest = mpirun(

@@ -59,10 +59,10 @@ int main(int argc, char** argv) {
   std::string name;
   std::vector<std::string> names{"list"};
   for (const Experiment& experiment : experiments()) names.emplace_back(experiment.name);
-  program.flags.choice("NAME", name, names, "which experiment to run; list shows all");
+  program.flags.choice("NAME", name, names, "experiment to run, or list to show them all");
   program.declare_common();
   program.flags.check([&] {
-    if (name.empty()) throw Error("NAME: name an experiment; 'list' shows all");
+    if (name.empty()) throw Error("NAME: name an experiment; 'list' shows them all");
     for (const Experiment& experiment : experiments()) {
       if (name == experiment.name && program.comm.size() < experiment.fewest_ranks) {
         throw Error(fmt::format("NAME: {} needs {} ranks", name, experiment.fewest_ranks));

@@ -91,7 +91,7 @@ int train(int argc, char** argv) {
   print_parts(console);
 
   if (const Part* wrong = first_wrong_part(comm)) {
-    return fail(console, fmt::format("{}; ./learn check {} {} says more", wrong->name,
+    return fail(console, fmt::format("{}; run ./learn check {} {} to see why", wrong->name,
                                      wrong->lesson, wrong->name));
   }
   for (Part* part : parts()) part->runs = 0;

@@ -20,7 +20,7 @@ auto run_part(Part& part, const Function& function) {
   try {
     return function();
   } catch (const exercise::NotStarted&) {
-    throw Error(name + ": something that it calls is not written yet");
+    throw Error(name + ": it calls something that is not written yet");
   } catch (const std::exception& error) {
     throw Error(name + ": " + error.what());
   }

@@ -54,8 +54,8 @@ def draw(run):
     eager, rendezvous = run["eager"], run["rendezvous"]
     last = 1.04 * max(trial[name][1] for trial in (eager, rendezvous) for name in ("receive", "wait"))
     x = lambda time: LEFT + (RIGHT - LEFT) * time / last
-    parts = [svg.text(0, 42, "MPI_Send does what MPI_Isend and MPI_Wait do: it returns when the send is "
-                      "complete.", "m")]
+    parts = [svg.text(0, 42, "MPI_Send does what MPI_Isend and MPI_Wait do together: it returns when the "
+                      "send is complete.", "m")]
     parts += draw_trial(eager, "eager", "MPI keeps a copy. The send is complete before the receive is "
                         "called.", TOP, x)
     parts += draw_trial(rendezvous, "rendezvous", "The send is complete only after the receive is called.",
@@ -64,5 +64,5 @@ def draw(run):
     parts.append(svg.time_axis(x, bottom - 2, last, "µs"))
     told = " ".join(f"{trial['bytes']} bytes: complete after {complete(trial):.0f} microseconds, received "
                     f"from {trial['receive'][0]:.0f} on." for trial in (eager, rendezvous))
-    return svg.document(bottom + 10, "One byte more, and a send waits for its receive",
+    return svg.document(bottom + 10, "With one more byte, a send waits for its receive",
                         told, run["command"], parts)

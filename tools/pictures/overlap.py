@@ -75,4 +75,4 @@ def draw(run):
     told = " ".join(f"{way.capitalize()} overlap: " + ", ".join(
         f"{name} {begin:.0f} to {end:.0f}" for name, begin, end in run[way]) + "." for way in WAYS)
     return svg.document(bottom + 30, "Overlap: buckets travel while backward still computes",
-                        f"In milliseconds. {told}", run["command"], parts)
+                        f"Times are in milliseconds. {told}", run["command"], parts)

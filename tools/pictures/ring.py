@@ -99,8 +99,8 @@ def draw(run):
     steps = run["steps"]
     size, count = len(steps), len(steps[0])
     first, moves = follow(steps)
-    parts = [shapes(), svg.text(0, 42, "Ring all-reduce on 4 ranks, drawn from a run: every rank sends to "
-                                "its right neighbour, all at the same time.", "m")]
+    parts = [shapes(), svg.text(0, 42, "Ring all-reduce on 4 ranks, drawn from a run: all ranks send to "
+                                "their right neighbours at the same time.", "m")]
     for rank in range(size):
         x, y = LEFT + rank * PITCH, 78
         parts.append(svg.rect(x, y, CELL, 30, rx=15, fill=svg.RANK_FILL[rank])

@@ -25,7 +25,7 @@ class BadInput(Exception):
 
 
 def number(x):
-    """x, if it can be shown and drawn."""
+    """x if it can be shown and drawn, else None."""
     return x if type(x) in (int, float) and abs(x) <= 1e300 else None
 
 
@@ -66,7 +66,7 @@ class Run:
             elif type(found.get("step")) is int and number(found["step"]) is not None:
                 self.steps.append(found)
         if not self.steps:
-            raise BadInput(f"{path}: holds no training step as ddp_training --json writes it")
+            raise BadInput(f"{path}: has no training step in the format of ddp_training --json")
         self.losses = [(s["step"], number(s.get("loss"))) for s in self.steps]
         self.epochs = {}
         for s, (step, loss) in zip(self.steps, self.losses):
@@ -94,7 +94,7 @@ class Trace:
                        if isinstance(e, dict) and e.get("ph") == "X" and type(e.get("pid")) is int
                        and number(e.get("ts")) is not None and number(e.get("dur")) is not None]
         if not self.events:
-            raise BadInput(f"{path}: is not a trace as ddp_training --trace writes it")
+            raise BadInput(f"{path}: is not a trace in the format of ddp_training --trace")
         self.ranks = sorted({e.rank for e in self.events})
         self.dropped = table_of(table_of(content.get("otherData")).get("droppedEvents"))
         self.sent = {}  # by sender and receiver: messages, bytes
@@ -146,7 +146,7 @@ def header(run, name):
              (run.get("test_accuracy"), "test accuracy", lambda x: f"{100 * x:.2f} %"),
              (step, "for one step (median)", milliseconds),
              (run.get("samples_per_second"), "samples per second", lambda x: f"{x:,.0f}"),
-             (exposed if step else None, "of a step waits for messages",
+             (exposed if step else None, "of a step is spent waiting for messages",
               lambda x: percent(x / step)),
              (run.get("bytes_sent_per_step"), "sent per rank and step", in_bytes)]
     shown = "".join(f"<li><b>{value(x, write)}</b>{what}</li>" for x, what, write in tiles
@@ -167,7 +167,7 @@ def missing(run, trace):
                      "Run with <code>--trace TRACE.json</code> and name that file here.")
     elif run.get("ranks") not in (None, len(trace.ranks)):
         notes.append(f"The trace has {len(trace.ranks)} ranks, but the run had {run.get('ranks')}. "
-                     "Are they the same run?")
+                     "Are both files from the same run?")
     for rank, count in (trace.dropped if trace else {}).items():
         notes.append(f"The trace lacks the first {escaped(count)} events of {escaped(rank)}.")
     listed = "".join(f"<li>{note}</li>" for note in notes)
@@ -192,7 +192,7 @@ def loss_section(run):
     rows = [(str(epoch), value(len(e)), value(means[epoch]), value(e[-1][1]))
             for epoch, e in run.epochs.items()]
     if rows:
-        content.append("<details><summary>Every epoch as a table</summary>" + table(
+        content.append("<details><summary>All epochs as a table</summary>" + table(
             ("epoch", "steps", "mean loss", "loss of its last step"), rows) + "</details>")
     return section("Loss", "<p>The mean over all ranks, before each update.</p>", *content)
 
@@ -266,7 +266,7 @@ def timeline_section(run, trace):
         said += f" A step has {passes} forward passes."
     if len(drawn) < len(inside):
         said += f" Only the longest {len(drawn):,} of {len(inside):,} events are drawn."
-    return section(title, "<p>Steps of typical length. Point at a block to see what it is.</p>",
+    return section(title, "<p>These steps have a typical length. Point at a block to see what it is.</p>",
                    drawing(bottom + 28, title, out),
                    legend(("forward", "forward"), ("backward", "backward"),
                           ("waits", "all-reduce, or waiting for one"), ("call", "MPI call")),
@@ -276,7 +276,7 @@ def timeline_section(run, trace):
 def messages_section(trace):
     title = "Who sent how much to whom"
     unseen = ("Collectives of MPI and NCCL, and shared memory, are not counted: the trace cannot "
-              "see where they move data.")
+              "show where they move data.")
     if not trace.sent:
         return section(title, f"<p>The trace holds no message between two ranks. {unseen}</p>")
     ranks = sorted({rank for pair in trace.sent for rank in pair} | set(trace.ranks))
@@ -292,7 +292,7 @@ def messages_section(trace):
         whole = sum(total for (sender, _), (_, total) in trace.sent.items() if sender == source)
         rows.append((f"rank {source}", *cells, value(whole, in_bytes)))
     count = sum(messages for messages, _ in trace.sent.values())
-    return section(title, f"<p>{value(count)} messages in the trace, from rows to columns.</p>",
+    return section(title, f"<p>The trace has {value(count)} messages, sent from rows to columns.</p>",
                    table(("", *(f"to {to}" for to in ranks), "in total"), rows),
                    f'<p class="soft">{unseen}</p>')
 
@@ -308,7 +308,7 @@ def memory_section(run):
         return ""
     rest = (held.get("peak_bytes") or 0) - sum(size for _, _, size, _ in parts)
     if rest > 0 and run.final.get("device") == "cpu":
-        parts.append(("other", "program, MPI and data", rest, "the rest of the largest peak"))
+        parts.append(("other", "program, MPI and data", rest, "the rest of the largest rank's peak"))
     return section(
         "Memory per rank", "<p>What each rank holds.</p>",
         bars([("one rank", [(kind, name, size / 2**20) for kind, name, size, _ in parts])], "MiB",
@@ -347,7 +347,7 @@ def page_of(run, trace, name):
 
 
 def write_at_once(path, text):
-    """The whole page under its name, or nothing."""
+    """Writes either the whole page or no page."""
     target = os.path.realpath(path)
     if os.path.exists(target) and not os.path.isfile(target):
         raise BadInput(f"{path}: is not a file")
@@ -371,14 +371,14 @@ class Parser(argparse.ArgumentParser):
 def main():
     parser = Parser(prog="./learn report", allow_abbrev=False, description=__doc__)
     parser.add_argument("run", metavar="RUN.jsonl", help="what --json or --metrics wrote")
-    parser.add_argument("--trace", metavar="TRACE.json", help="what --trace wrote in the same run")
+    parser.add_argument("--trace", metavar="TRACE.json", help="what --trace wrote during this run")
     parser.add_argument("-o", "--output", metavar="PAGE.html", help="default: RUN.html")
     asked = parser.parse_args()
     output = asked.output or str(pathlib.Path(asked.run).with_suffix(".html"))
     run, trace = Run(asked.run), Trace(asked.trace) if asked.trace else None
     for name in filter(None, (asked.run, asked.trace)):
         if os.path.exists(output) and os.path.samefile(output, name):
-            raise BadInput(f"{output}: is the input; name another page with -o")
+            raise BadInput(f"{output}: is the input; choose a different page with -o")
     write_at_once(output, page_of(run, trace, os.path.basename(asked.run)))
     print(printable(f"wrote {output}"))
 

@@ -111,7 +111,7 @@ DIST_EXPORTED int pthread_create(pthread_t* thread, const pthread_attr_t* attrib
   static const auto create =
       reinterpret_cast<decltype(&pthread_create)>(::dlsym(RTLD_NEXT, "pthread_create"));
   const int problem = create(thread, attributes, start, argument);
-  if (problem == EAGAIN) end_this_rank("cannot start a thread, or too many are running\n");
+  if (problem == EAGAIN) end_this_rank("cannot start a thread; too many may be running\n");
   return problem;
 }
 

@@ -13,8 +13,9 @@ VirtualRanks::VirtualRanks(int count, int processes, int process) : count_(count
   const int mine = processes > 0 ? count / processes : 0;
   if (mine * processes != count || !std::has_single_bit(static_cast<unsigned>(mine)) ||
       process < 0 || process >= processes) {
-    throw Error(fmt::format("process {} of {} cannot play an equal share of {} virtual ranks",
-                            process, processes, count));
+    throw Error(
+        fmt::format("process {} of {} cannot simulate an equal share of {} virtual ranks",
+                    process, processes, count));
   }
   // Double the list repeatedly by appending a copy to which `distance` is added.
   //

@@ -81,7 +81,7 @@ class Report {
       // The buckets that were sent after this gradient was ready and before the next one was.
       const std::size_t later = i + 1 < ready.size() ? ready[i + 1].buckets_gone : buckets;
       for (std::size_t bucket = ready[i].buckets_gone; bucket < later; ++bucket) {
-        text += fmt::format("  -> bucket {} is full, its all-reduce starts", bucket);
+        text += fmt::format("  -> bucket {} is full; its all-reduce starts", bucket);
         row["starts"] = bucket;
       }
       gradients.push_back(row);
@@ -176,7 +176,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
   report.heading("3. forward: logits = 2.weight ReLU(0.weight x + 0.bias) + 2.bias");
   report.forward(step);
   report.heading(fmt::format("  mean over the ranks {:.6f}", mean_loss));
-  report.heading("4. backward: each rank's own gradients, as they became ready");
+  report.heading("4. backward: each rank's own gradients, in the order they became ready");
   report.backward(ready, recorder.exchanges().size());
   report.heading("5. all-reduce: each rank's numbers in the bucket -> their average");
   for (std::size_t i = 0; i < recorder.exchanges().size(); ++i) {
@@ -185,7 +185,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
   report.heading("6. optimizer: parameter - learning rate x averaged gradient");
   report.update(received, step);
   report.parameters("step", step.parameters);
-  report.heading("7. the same step by one process, with all samples in one batch");
+  report.heading("7. the same step taken by one process, with all samples in one batch");
   report.alone(alone);
 
   const std::string difference = first_difference(comm, model.parameters(), stream);
@@ -193,9 +193,9 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
                     mean_loss == alone.loss;
   return console.verdict(
       comm.all_agree(same && difference.empty()),
-      fmt::format("{} ranks and one process took the same step, to the bit", comm.size()),
+      fmt::format("{} ranks and one process took the same step, bit for bit", comm.size()),
       difference.empty()
-          ? fmt::format("{} ranks took a different step than one process", comm.size())
+          ? fmt::format("the step of {} ranks differs from that of one process", comm.size())
           : fmt::format("the replicas differ, first in {}", difference));
 }
 
