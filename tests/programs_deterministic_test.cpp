@@ -168,8 +168,8 @@ TEST_CASE("--deterministic is refused if it is impossible", "[lesson05]") {
   };
   const std::vector<Refusal> refusals{
       {3, "", "--deterministic: the 8 virtual ranks need 1, 2, 4 or 8 processes, not 3"},
-      {7, "", "--deterministic: 7 ranks"},
-      {16, "", "--deterministic: 16 ranks"},
+      {7, "", "--deterministic: the 8 virtual ranks need 1, 2, 4 or 8 processes, not 7"},
+      {16, "", "--deterministic: the 8 virtual ranks need 1, 2, 4 or 8 processes, not 16"},
       {2, "--batch-size 6",
        "--deterministic: a batch of 12 over all ranks (--batch-size times ranks) is not "
        "divisible by 8"},
