@@ -151,7 +151,8 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
   };
   CHECK(contains(changed("step", "18446744073709551615"), "not a number up to 2^53"));
   CHECK(contains(changed("taken", "100"), "its 'taken' is 100, but an epoch has 100 samples"));
-  CHECK(contains(changed("optimizer_steps", "4"), "'optimizer_steps' exceed its 3"));
+  CHECK(contains(changed("optimizer_steps", "4"),
+                 "its 'optimizer_steps' is greater than its 3 steps"));
 }
 
 TEST_CASE("a different run's file is refused; a change that only affects rounding is noted") {

@@ -117,7 +117,7 @@ TEST_CASE("a header with any false claim is refused") {
   says(header({tensor("a", "[1]", "[0,4]"), tensor("b", "[1]", "[8,12]")}), 12, "begins");
   says(header({tensor("a", "[1]", "[0,4]"), tensor("a", "[1]", "[4,8]")}), 8, "twice");
   says(header({tensor("a", "[3]", "[0,8]")}), 8, "does not take 8 bytes");
-  says(header({tensor("a", "[2]", "[0,4000000000000]")}), 8, "there are 8 bytes");
+  says(header({tensor("a", "[2]", "[0,4000000000000]")}), 8, "but the data has 8 bytes");
   says(header({tensor("a", "[2]", "[8,0]")}), 8, "offsets are 8 and 0");
   says(header({tensor("a", "[-1]", "[0,8]")}), 8, "whole number");
   says(header({tensor("a", "[1.5]", "[0,8]")}), 8, "whole number");
