@@ -152,8 +152,8 @@ TEST_CASE("a wait in shared memory is reported with the rank that it waits for",
 }
 
 TEST_CASE("a slow run is not a hang, and the watch can be switched off", "[hang]") {
-  for (const std::string flags :
-       {"slow --timeout 1.5", "slow-waits --timeout 1.5", "slow --timeout 0"}) {
+  for (const std::string flags : {"slow --timeout 1.5", "slow-waits --timeout 1.5",
+                                  "slow-disk --timeout 1.5", "slow --timeout 0"}) {
     const CommandResult result = mpirun(3, kHangs, "--case " + flags);
     INFO(flags << result.err);
     CHECK(result.status == 0);

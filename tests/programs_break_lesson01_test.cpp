@@ -119,7 +119,7 @@ TEST_CASE("print-order: because of the ranks' buffers, lines are out of order", 
     const std::vector<json> rows = symptoms(ranks, kSendRecv, "print-order");
     REQUIRE(rows.size() == 2);
     for (const json& row : rows) {
-      // No line is lost or doubled.
+      // No line is lost or duplicated.
       const auto order = row["order"].get<std::vector<int>>();
       CHECK(order.size() == static_cast<std::size_t>(2 * ranks));
       CHECK(std::set<int>(order.begin(), order.end()).size() == order.size());

@@ -1,5 +1,5 @@
 // Exercise: fit alpha and beta, the cost of a message, to measured times.
-// Check it with ./learn check 1. Each ./learn hint 1 gives one more hint.
+// Check it with ./learn check 1; ./learn hint 1 prints the next hint.
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"  // CostPoint {bytes, seconds}; LinkCost

@@ -1,5 +1,5 @@
 // Exercise: how long does one message take?
-// Check it with ./learn check 1. Each ./learn hint 1 gives one more hint.
+// Check it with ./learn check 1; ./learn hint 1 prints the next hint.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"  // send, recv; send<char> takes a vector<char>

@@ -1,5 +1,5 @@
 // Exercise: one step of a ring.
-// Check it with ./learn check 1. Each ./learn hint 1 gives one more hint.
+// Check it with ./learn check 1; ./learn hint 1 prints the next hint.
 #pragma once
 
 #include "common/check.hpp"         // MPI_CHECK(MPI_...(...)); mpi_count(size): a size as int

@@ -1,5 +1,5 @@
 // Exercise: a broadcast for large tensors, in chunks.
-// Check it with ./learn check 2. Each ./learn hint 2 gives one more hint.
+// Check it with ./learn check 2; ./learn hint 2 prints the next hint.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"  // send, recv, send_recv

@@ -1,5 +1,5 @@
 // Advanced exercise: predict which all-reduce is faster, without sending anything.
-// Check it with ./learn check 3. Each ./learn hint 3 gives one more hint.
+// Check it with ./learn check 3; ./learn hint 3 prints the next hint.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

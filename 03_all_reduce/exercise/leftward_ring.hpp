@@ -1,5 +1,5 @@
 // Advanced exercise: the ring all-reduce in the opposite direction.
-// Check it with ./learn check 3. Each ./learn hint 3 gives one more hint.
+// Check it with ./learn check 3; ./learn hint 3 prints the next hint.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -1,6 +1,6 @@
 // NCCL exercise: every rank's tensor moves one rank to the right, from GPU to GPU.
-// Check it with ./learn check 3, on emulated GPUs; you need no real one. Each ./learn hint 3
-// gives one more hint.
+// Check it with ./learn check 3, on emulated GPUs; you need no real one.
+// ./learn hint 3 prints the next hint.
 #pragma once
 
 #include "01_send_recv/gpu/check_nccl.hpp"

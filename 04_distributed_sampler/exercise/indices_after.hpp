@@ -1,5 +1,5 @@
 // Exercise: continue an epoch where an earlier run left off.
-// Check it with ./learn check 4. Each ./learn hint 4 gives one more hint.
+// Check it with ./learn check 4; ./learn hint 4 prints the next hint.
 #pragma once
 
 #include "04_distributed_sampler/exercise/policy.hpp"

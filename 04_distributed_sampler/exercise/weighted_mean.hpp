@@ -1,5 +1,5 @@
 // Exercise: the mean over the samples of all ranks.
-// Check it with ./learn check 4. Each ./learn hint 4 gives one more hint.
+// Check it with ./learn check 4; ./learn hint 4 prints the next hint.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

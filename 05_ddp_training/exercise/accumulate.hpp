@@ -1,5 +1,5 @@
 // Exercise: split a batch that does not fit into memory into K backward passes, and average
-// once. Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
+// once. Check it with ./learn check 5; ./learn hint 5 prints the next hint.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

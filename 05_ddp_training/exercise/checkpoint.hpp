@@ -1,5 +1,5 @@
 // Exercise: save a run to a file, and load it on all ranks.
-// Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
+// Check it with ./learn check 5; ./learn hint 5 prints the next hint.
 #pragma once
 
 #include "02_broadcast/broadcast.hpp"

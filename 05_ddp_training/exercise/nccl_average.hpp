@@ -1,6 +1,6 @@
 // Exercise: average with NCCL while the computation continues. Build it with emulated CUDA:
 //   cmake --preset emulated
-// Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
+// Check it with ./learn check 5; ./learn hint 5 prints the next hint.
 #pragma once
 
 #include "01_send_recv/gpu/check_nccl.hpp"

@@ -1,5 +1,5 @@
 // Exercise: send buckets of gradients while backward computes other gradients.
-// Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
+// Check it with ./learn check 5; ./learn hint 5 prints the next hint.
 #pragma once
 
 #include "05_ddp_training/exercise/gradient_sync.hpp"

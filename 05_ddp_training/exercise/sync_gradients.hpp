@@ -1,5 +1,5 @@
 // Exercise: after backward, replace the ranks' gradients with their average, in one message.
-// Check it with ./learn check 5. Each ./learn hint 5 gives one more hint.
+// Check it with ./learn check 5; ./learn hint 5 prints the next hint.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"

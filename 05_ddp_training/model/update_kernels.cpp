@@ -121,7 +121,8 @@ struct Decide {
   }
 };
 
-// Returns the body of a step when its turn comes, or nullopt if the step is skipped.
+// Called when the stream reaches the step. Returns the step's body, or nullopt if the step is
+// skipped.
 template <class Step>
 struct IfOpen {
   Step step;

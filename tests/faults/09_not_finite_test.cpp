@@ -13,6 +13,6 @@ TEST_CASE("a run whose gradients are never finite ends and says why", "[fault09]
   CHECK(result.err.find("10 steps in a row had to be skipped") != std::string::npos);
   std::size_t skipped = 0;
   for (const json& row : result.rows()) skipped += row.contains("skipped");
-  figure(9, "all ranks skipped 10 steps, then the run ended: 0 divergence");
+  figure(9, "all ranks skipped 10 steps, and then the run ended with status 1");
   CHECK(skipped == 11);  // the host learns of the tenth skipped step during the eleventh
 }

@@ -18,6 +18,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -223,6 +224,20 @@ void slow(const Communicator& comm) {
 }
 
 // The same, but the only progress is the end of each wait in shared memory.
+// While its child sleeps, vfork leaves the parent in the state of a process that waits for a
+// disk.
+void slow_disk(const Communicator& comm) {
+  if (comm.rank() == kSkips) {
+    const pid_t child = ::vfork();
+    if (child == 0) {
+      ::sleep(3);
+      ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+  }
+  comm.barrier();
+}
+
 void slow_waits(const Communicator& comm) {
   for (int i = 0; i < 4; ++i) {
     const WaitScope wait("a slow neighbour", comm);
@@ -284,6 +299,7 @@ int main(int argc, char** argv) {
       {"shared-memory", wait_in_shared_memory},
       {"other-communicator", other_communicator},
       {"slow", slow},
+      {"slow-disk", slow_disk},
       {"slow-waits", slow_waits},
       {"chatter", chatter},
       {"equal-work", [](auto& all) { work(all, 1); }},

@@ -1,4 +1,4 @@
-// Checks that the tests of all programs share.
+// The checks that the tests of all programs share.
 #pragma once
 
 #include "tests/support/catch.hpp"

@@ -32,8 +32,11 @@ constexpr std::chrono::milliseconds kOthersSpeak{500};
 // 5 s to end.
 constexpr std::chrono::milliseconds kLauncherEnds{3500};
 
-// The process's state in Linux's notation: T if stopped, t if held by a debugger, 0 if it
-// cannot be read.
+// A busy disk may keep a rank waiting this long, for example in fsync.
+constexpr double kDisk_s = 30;
+
+// The process's state in Linux's notation: D if it waits for a disk, T if stopped, t if held by
+// a debugger, 0 if it cannot be read.
 char process_state(int pid) {
   std::FILE* const file = std::fopen(concat("/proc/", pid, "/stat").c_str(), "r");
   if (file == nullptr) return 0;
@@ -123,7 +126,14 @@ void WatchThread::look(double seconds) {
     Seen& rank = seen_[i];
     const RankBoard& board = *boards_.all()[i];
     const std::uint64_t moves = board.moves();
-    rank.still_s = moves == rank.moves ? rank.still_s + seconds : 0;
+    if (moves != rank.moves) {
+      rank.still_s = rank.disk_s = 0;
+    } else if (rank.still_s > timeout_s_ / 2 && rank.disk_s < kDisk_s && board.pid != 0 &&
+               process_state(board.pid) == 'D') {
+      rank.disk_s += seconds;
+    } else {
+      rank.still_s += seconds;
+    }
     rank.moves = moves;
     const std::uint64_t heartbeat = board.heartbeat;
     rank.silent_s = heartbeat == rank.heartbeat ? rank.silent_s + seconds : 0;

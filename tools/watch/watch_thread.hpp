@@ -22,7 +22,7 @@ constexpr int kHangStatus = 86;
 //
 // Time is counted in ticks of this thread, each at most a tenth of the time-out. So when a
 // suspended machine wakes up, or all processes continue after a stop, the pause does not count
-// as a hang.
+// as a hang. Neither do the first 30 s of waiting for a disk.
 class WatchThread {
  public:
   // `boards` must outlive the watch. `other_hosts`: the job also has ranks on other hosts.
@@ -36,6 +36,7 @@ class WatchThread {
   struct Seen {
     std::uint64_t moves = 0;
     double still_s = 0;
+    double disk_s = 0;  // waiting for a disk; not part of still_s
     std::uint64_t heartbeat = 0;
     double silent_s = 0;
   };
