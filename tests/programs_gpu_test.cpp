@@ -27,7 +27,8 @@ bool has_gpu() {
 
 // Like mpirun(), but all ranks see the same single GPU.
 CommandResult mpirun_on_one_gpu(int ranks, const std::string& flags) {
-  return run_command("EMULATED_GPUS=1 CUDA_VISIBLE_DEVICES=0 timeout 120 " MPIEXEC " -np " +
+  return run_command("EMULATED_GPUS=1 CUDA_VISIBLE_DEVICES=0 timeout -k 10 120 " MPIEXEC
+                     " -np " +
                      std::to_string(ranks) + " " PROGRAM_DIR "/ddp_training --json " + flags);
 }
 
@@ -93,7 +94,7 @@ TEST_CASE("two ranks with NCCL are refused on one GPU unless NCCL allows sharing
   // library, the refusal must name version 2.30.
   const CommandResult asked = run_command(
       "EMULATED_GPUS=1 EMULATED_NCCL=23000 CUDA_VISIBLE_DEVICES=0 "
-      "NCCL_MULTI_RANK_GPU_ENABLE=1 timeout 120 " MPIEXEC " -np 2 " PROGRAM_DIR
+      "NCCL_MULTI_RANK_GPU_ENABLE=1 timeout -k 10 120 " MPIEXEC " -np 2 " PROGRAM_DIR
       "/ddp_training --json --device cuda --backend nccl " +
       kJob);
   INFO(asked.out << asked.err);

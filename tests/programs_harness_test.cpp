@@ -29,7 +29,7 @@ TEST_CASE("the test runner prints a failure with its rank and fails the whole te
 
 TEST_CASE("the test runner ends a test that hangs and names it", "[harness]") {
   const CommandResult result =
-      run_command("TEST_CASE_SECONDS=2 timeout 120 " MPIEXEC " -np 3 " PROGRAM_DIR
+      run_command("TEST_CASE_SECONDS=2 timeout -k 10 120 " MPIEXEC " -np 3 " PROGRAM_DIR
                   "/../tests/lesson01_test '[.hangs]'");
   INFO(result.out << result.err);
   CHECK(result.status == 86);

@@ -109,9 +109,9 @@ TEST_CASE("PyTorch DDP and ddp_training have the same losses, step by step", "[p
   for (const Job& job : kJobs) {
     const std::string flags = " --json --device cpu --dataset synthetic " + job.flags;
     INFO(python << ", " << job.ranks << " ranks, " << flags);
-    const Training theirs =
-        trained(run_command("timeout 120 " MPIEXEC " -np " + std::to_string(job.ranks) + " " +
-                            python + " " SOURCE_DIR "/bench/peers/pytorch_ddp.py" + flags));
+    const Training theirs = trained(
+        run_command("timeout -k 10 120 " MPIEXEC " -np " + std::to_string(job.ranks) + " " +
+                    python + " " SOURCE_DIR "/bench/peers/pytorch_ddp.py" + flags));
     const Training ours = trained(mpirun(job.ranks, "ddp_training", flags));
     CHECK(ours.rates == theirs.rates);
     check_losses(ours.losses, theirs.losses);

@@ -46,7 +46,7 @@ TEST_CASE("training that makes progress raises no alarm", "[fault06]") {
 TEST_CASE("a rank that is stopped while MPI starts up is named", "[fault06]") {
   // The rank is stopped once it has attached the watch's board, long before MPI_Init returns.
   const CommandResult result = run_command(
-      "timeout 120 mpirun -np 3 sh -c 'test $OMPI_COMM_WORLD_RANK = 1 && "
+      "timeout -k 10 120 mpirun -np 3 sh -c 'test $OMPI_COMM_WORLD_RANK = 1 && "
       "(until grep -q SYSV /proc/$$/maps; do :; done; kill -STOP $$) & "
       "exec \"$0\" --timeout 1' " PROGRAM_DIR "/ddp_training");
   check_reported(result, "rank 1 is stopped (SIGSTOP)", "30 s, at MPI's start or end");

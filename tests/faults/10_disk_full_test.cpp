@@ -18,8 +18,8 @@ TEST_CASE("if the disk is full, the run continues without its --metrics file", "
   const TemporaryFolder folder;
   const std::string log = folder / "cut.jsonl";
   const std::string flags = kSmall + "--max-steps 300 " + files(folder, "cut");
-  for (const std::string& start : {kFull + kAlone, "timeout 120 " MPIEXEC " -np 2 " + kFull +
-                                                       PROGRAM_DIR "/ddp_training "}) {
+  for (const std::string& start : {kFull + kAlone, "timeout -k 10 120 " MPIEXEC " -np 2 " +
+                                                       kFull + PROGRAM_DIR "/ddp_training "}) {
     const CommandResult result = run_command(start + flags);
     INFO(result.err);
     CHECK(result.status == 1);
@@ -41,9 +41,9 @@ TEST_CASE("if the disk is full, --checkpoint keeps the previous file", "[fault10
       "--dataset synthetic --samples 64 --layers 60,50,10 --batch-size 4 --checkpoint " + file;
   CHECK(mpirun(2, "ddp_training", flags + " --max-steps 3").status == 0);
   const std::string before = content_of(file);
-  const CommandResult result =
-      run_command("timeout 120 " MPIEXEC " -np 2 " + kFull + PROGRAM_DIR "/ddp_training " +
-                  flags + " --resume --checkpoint-every 1 --max-steps 9");
+  const CommandResult result = run_command("timeout -k 10 120 " MPIEXEC " -np 2 " + kFull +
+                                           PROGRAM_DIR "/ddp_training " + flags +
+                                           " --resume --checkpoint-every 1 --max-steps 9");
   INFO(result.err);
   CHECK(result.status == 1);
   CHECK(result.says("[rank 0] fatal: " + file + ": cannot be written: File too large"));

@@ -25,7 +25,7 @@ TEST_CASE("an exception on one rank ends all ranks and is printed with its rank"
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "gone");
   const CommandResult result = run_command(
-      "timeout 120 " MPIEXEC " -np 3 sh -c 'exec " PROGRAM_DIR
+      "timeout -k 10 120 " MPIEXEC " -np 3 sh -c 'exec " PROGRAM_DIR
       "/ddp_training --dataset synthetic --samples 30000 --layers 64,64,4 --classes 4 "
       "--batch-size 4 --checkpoint-every 1 --checkpoint " +
       (folder / "gone/x") + "' & pid=$!; until [ -e " + (folder / "gone/x") +
@@ -46,7 +46,8 @@ TEST_CASE("a rank that runs out of memory ends the job and says so", "[fault14][
        {"ddp_training --max-steps 2", "all_reduce --max-bytes 65536 --iterations 2"}) {
     for (int mib = 40; mib <= 320; mib += 20) {
       const CommandResult result = run_command(
-          "timeout 120 " MPIEXEC " -np 2 sh -c 'test $OMPI_COMM_WORLD_RANK = 0 || ulimit -v " +
+          "timeout -k 10 120 " MPIEXEC
+          " -np 2 sh -c 'test $OMPI_COMM_WORLD_RANK = 0 || ulimit -v " +
           std::to_string(mib << 10) + "; exec " PROGRAM_DIR "/" + program + " --timeout 0'");
       INFO(program << ", " << mib << " MiB: " << result.status << "\n"
                    << result.out << result.err);

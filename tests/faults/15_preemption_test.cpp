@@ -46,8 +46,8 @@ TEST_CASE("a run writes its checkpoint however often and however early it is ask
       const int count = i % 2 == 0 ? 30 : 1;
       bursts += count > 1;
       const CommandResult stopped = run_command(
-          "timeout 120 " MPIEXEC " -np 4 " PROGRAM_DIR "/ddp_training --epochs 100000 " + run +
-          files(folder, "cut") +
+          "timeout -k 10 120 " MPIEXEC " -np 4 " PROGRAM_DIR "/ddp_training --epochs 100000 " +
+          run + files(folder, "cut") +
           "& t=$!; until mpirun=$(cat /proc/$t/task/$t/children) && [ \"$mpirun\" ] && "
           "[ $(for r in $(cat /proc/${mpirun% }/task/${mpirun% }/children); do grep -l "
           "'^SigBlk:.*[2367abef]..$' /proc/$r/status; done | wc -l) = 4 ] || ! kill -0 $t; do "

@@ -15,8 +15,8 @@ TEST_CASE("ranks that do not belong to the same run are detected at the start", 
   const auto refused = [&](const std::string& first, const std::string& second,
                            const std::string& words) {
     INFO(second);
-    const CommandResult result =
-        run_command(kNoGrace + "timeout 120 " MPIEXEC " -np 2 " + first + " : -np 1 " + second);
+    const CommandResult result = run_command(kNoGrace + "timeout -k 10 120 " MPIEXEC " -np 2 " +
+                                             first + " : -np 1 " + second);
     INFO(result.err);
     CHECK(result.status == 2);
     CHECK(result.out.empty());
@@ -55,7 +55,7 @@ TEST_CASE("ranks that do not belong to the same run are detected at the start", 
   refused(one + " --test-fraction 0.25", two + " --test-fraction 0.25",
           "test data: idx, 5 samples");
   const CommandResult agreed =
-      run_command("timeout 120 " MPIEXEC " -np 2 " + one + " : -np 1 " + same);
+      run_command("timeout -k 10 120 " MPIEXEC " -np 2 " + one + " : -np 1 " + same);
   INFO(agreed.err);
   CHECK(agreed.status == 0);
   figure(16, std::to_string(cases) + " kinds of difference named");

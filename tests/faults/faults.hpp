@@ -46,7 +46,7 @@ inline CommandResult interrupted(int ranks, const std::string& flags,
                                  const std::string& metrics, int lines,
                                  const std::string& action) {
   return run_command(
-      "timeout 120 " MPIEXEC " -np " + std::to_string(ranks) +
+      "timeout -k 10 120 " MPIEXEC " -np " + std::to_string(ranks) +
       " " PROGRAM_DIR "/ddp_training " + flags + " & t=$!; until [ -e " + metrics +
       " ] && [ $(wc -l <" + metrics + ") -ge " + std::to_string(lines) +
       " ] || ! kill -0 $t; do sleep 0.02; done; mpirun=$(cat /proc/$t/task/$t/children); "

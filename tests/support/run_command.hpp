@@ -100,7 +100,7 @@ inline CommandResult run_command(const std::string& command) {
 // Runs "BEFORE mpirun -np RANKS PROGRAM FLAGS" for at most two minutes.
 inline CommandResult mpirun(int ranks, const std::string& program, const std::string& flags,
                             const std::string& before = "") {
-  return run_command(before + "timeout 120 " MPIEXEC " -np " + std::to_string(ranks) +
+  return run_command(before + "timeout -k 10 120 " MPIEXEC " -np " + std::to_string(ranks) +
                      " " PROGRAM_DIR "/" + program + " " + flags);
 }
 
