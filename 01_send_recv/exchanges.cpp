@@ -40,7 +40,7 @@ void take_turns(const Communicator& comm, std::span<float> in, Send send) {
 }  // namespace
 
 // [6] Five ways to pass numbers on. The first way returns when `out` may be overwritten: by
-// then, MPI has copied a small message, and the receive of a large one has been called.
+// then, MPI has copied a small message, or the receive of a large one has started.
 void exchange_blocking(const Communicator& comm, std::span<const float> out,
                        std::span<float> in) {
   take_turns(comm, in, [&] {
@@ -49,8 +49,8 @@ void exchange_blocking(const Communicator& comm, std::span<const float> out,
   });
 }
 
-// Returns when the receive has been called, whatever the size. A program that works with
-// MPI_Ssend does not depend on MPI's buffering.
+// MPI_Ssend returns only after the matching receive has started, however small the message
+// is. A program that works with it does not depend on MPI's buffering.
 void exchange_synchronous(const Communicator& comm, std::span<const float> out,
                           std::span<float> in) {
   take_turns(comm, in, [&] {

@@ -64,8 +64,8 @@ void recv(const Communicator& comm, std::span<T> data, int source, int tag = 0) 
   check_received<T>(status, data.size());
 }
 
-// [4] Sends and receives at once. MPI works on both transfers together, so a ring in which
-// every rank calls this function cannot deadlock. `out` and `in` must not overlap; their
+// [4] Sends and receives at the same time. MPI works on both transfers together, so a ring in
+// which every rank calls this function cannot deadlock. `out` and `in` must not overlap; their
 // lengths may differ.
 template <MpiScalar T>
 void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::span<T> in,

@@ -1,8 +1,8 @@
 // PyTorch's random numbers: a seed gives the same bits as in PyTorch on an x86-64 CPU.
 //
-// PyTorch's generator is the classic 32-bit Mersenne Twister. PyTorch's distributions turn its
-// output into numbers in other ways than <random> does, so this file defines them itself. Each
-// one follows the file named in its comment (under aten/src/ATen), and tests compare it with
+// PyTorch's generator is the classic 32-bit Mersenne Twister. PyTorch's distributions do not
+// turn its output into numbers as those of <random> do, so this file has its own. Each one
+// follows the file named in its comment (under aten/src/ATen), and tests compare it with
 // the output of PyTorch 1.13 (tests/golden).
 #pragma once
 

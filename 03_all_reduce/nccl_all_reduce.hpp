@@ -1,4 +1,4 @@
-// The all-reduce of NCCL: one call, which chooses an algorithm and runs it on the GPUs.
+// NCCL's all-reduce: one call, which chooses an algorithm and runs it on the GPUs.
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"

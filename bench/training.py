@@ -79,7 +79,7 @@ class Bench:
         return str(self.options.bin / name)
 
     def steps(self, model, ranks):
-        """As many steps as should take about --seconds, but enough for a median."""
+        """The number of steps that takes about --seconds, or more if a median needs more."""
         crowd = max(1.0, ranks / measure.cores())
         guess = 3e-3 + crowd * 6 * parameters_of(model) * model.batch / 60e9
         return int(min(200, max(8, self.options.seconds / guess)))

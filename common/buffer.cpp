@@ -29,11 +29,11 @@ std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
     throw Error(fmt::format("out of memory: {} bytes requested", bytes));
   }
 #if defined(MADV_HUGEPAGE)
-  // A matrix product walks down the columns of a weight matrix, each element of which is on a
-  // different 4 KiB page: these are more pages than the processor's TLB holds. With 2 MiB
-  // pages, the products of a 784-4096-4096-10 net take 15 % less time. The request must precede
-  // the first access to the memory. A kernel without such pages refuses the request, which does
-  // no harm.
+  // A matrix product walks down the columns of a weight matrix. Each element of a column is on
+  // a different 4 KiB page, so a column has more pages than the processor's TLB holds. With 2
+  // MiB pages, the products of a 784-4096-4096-10 net take 15 % less time. The request must
+  // precede the first access to the memory. A kernel without such pages refuses the request,
+  // which does no harm.
   if (large) static_cast<void>(::madvise(memory, rounded, MADV_HUGEPAGE));
 #endif
   std::memset(memory, 0, rounded);

@@ -65,7 +65,7 @@ TEST_CASE("if there are too few samples, shards are empty or samples are repeate
   CHECK(DistributedSampler(2, 5, 3, {.shuffle = false}).indices() == Indices{1});
 }
 
-TEST_CASE("the ranks' shards together cover the data, as counted by an all-reduce") {
+TEST_CASE("all shards together hold each sample as often as they should") {
   const auto ranks = static_cast<std::size_t>(world().size());
   for (const std::size_t n :
        {std::size_t{1}, ranks, ranks + 1, 4 * ranks - 1, std::size_t{997}}) {

@@ -116,7 +116,7 @@ std::vector<Parameter> two_parameters(const Tensor& value, const Tensor& grad,
 
 }  // namespace
 
-TEST_CASE("four steps of every optimizer give PyTorch's bits", "[gpu]") {
+TEST_CASE("four steps of every optimizer match PyTorch's bit for bit", "[gpu]") {
   const nlohmann::json file = golden("optim.json");
   CHECK(file.at("cases").size() == 8);
   for (const nlohmann::json& example : file.at("cases")) {

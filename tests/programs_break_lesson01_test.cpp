@@ -1,4 +1,4 @@
-// Lesson 1's experiments: each shows the symptom that it promises, with its numbers.
+// Lesson 1's experiments: each shows the symptom and the numbers that it promises.
 #include "tests/support/broken_run.hpp"
 
 #include <cstddef>
@@ -135,7 +135,7 @@ TEST_CASE("print-order: because of the ranks' buffers, lines are out of order", 
   }
 }
 
-TEST_CASE("no-group: ungrouped sends wait in a cycle, if NCCL is available", "[break][gpu]") {
+TEST_CASE("no-group: with NCCL, ungrouped sends wait in a cycle", "[break][gpu]") {
   for (const int ranks : {2, 3}) {
     const CommandResult result = broken(ranks, kSendRecv, "no-group", "--timeout 2");
     INFO(result.out << result.err);

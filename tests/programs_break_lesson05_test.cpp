@@ -1,4 +1,4 @@
-// Lesson 5's experiments: each shows the symptom that it promises, with its numbers.
+// Lesson 5's experiments: each shows the symptom and the numbers that it promises.
 #include "tests/support/broken_run.hpp"
 
 #include <cmath>

@@ -15,7 +15,7 @@ check_order() {
   case "$(basename "$program")" in
     single_process | all_reduce_unwatched)
       [[ $needed != *dist_watch* ]] || complain "$program has the watch, but should not" ;;
-    *) [ "$needed" = "libdist_watch libmpi " ] || complain "$program: the order of the watch and MPI is '$needed'" ;;
+    *) [ "$needed" = "libdist_watch libmpi " ] || complain "$program: links '$needed' in this order, not libdist_watch before libmpi" ;;
   esac
 }
 programs=0

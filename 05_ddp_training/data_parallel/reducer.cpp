@@ -93,7 +93,7 @@ ReducedStep Reducer::take_step() {
   ReducedStep step;
   step.overlaps = group_.overlaps();
   for (Bucket& bucket : buckets_) {
-    if (!bucket.work) break;  // there was no backward since the last call
+    if (!bucket.work) break;  // no backward pass since the last call
     step.full.push_back(std::move(bucket.full));
     step.works.push_back(std::move(bucket.work));
   }

@@ -22,7 +22,8 @@ namespace dist::exercise {
 //
 // Target: send nothing before the last backward has returned. Then run one ring all-reduce of
 // all elements together, as in sync_gradients. For any `parts`, each rank then sends
-// 2 (comm.size() - 1) messages, which contain 2 (N - 1) / N of the elements in total.
+// 2 (comm.size() - 1) messages, which together contain 2 (N - 1) / N
+// times as many elements as there are.
 inline void accumulate(const Communicator& comm, std::size_t parts,
                        const std::vector<std::span<float>>& gradients,
                        const std::function<void(std::size_t k)>& backward) {

@@ -15,8 +15,8 @@ namespace dist::exercise {
 // gradient is the average over all ranks, with the same bits on all of them.
 //
 // Target: one ring all-reduce of one message that holds all gradients, one after another in the
-// given order: 2 (comm.size() - 1) messages per rank, all to comm.right(), with 2 (N - 1) / N
-// of the elements in total. Use lesson 3's all-reduce (all_reduce.hpp):
+// given order: 2 (comm.size() - 1) messages per rank, all to comm.right(). Together they
+// contain 2 (N - 1) / N times as many elements as there are. Use lesson 3's all-reduce:
 //   all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
 inline void sync_gradients(const Communicator& comm,
                            const std::vector<std::span<float>>& gradients) {

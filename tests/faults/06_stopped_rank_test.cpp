@@ -11,7 +11,8 @@ namespace {
 void check_reported(const CommandResult& result, const std::string& line,
                     const std::string& last) {
   INFO(result.out << result.err);
-  CHECK(result.status == 86);
+  // 137: mpirun deadlocked at its own end, and the watch killed it (tools/watch/launcher.hpp).
+  CHECK((result.status == 86 || result.status == 137));
   CHECK(result.says("hang: " + line));
   CHECK(result.says("hang: nothing has moved on this host for " + last + "\n"));
 }

@@ -18,7 +18,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -32,8 +31,7 @@ constexpr int kSkips = 2;  // the rank that behaves differently from the others
 std::atomic<int> never_set{0};
 
 void spin() {
-  while (never_set.load() == 0) {
-  }
+  while (never_set.load() == 0) continue;
 }
 
 void barriers(const Communicator& comm, int count) {
@@ -86,14 +84,8 @@ void from_finished(const Communicator& comm) {
   if (comm.rank() == 0) recv<float>(comm, data, 1);
 }
 
-void stopped(const Communicator& comm) {
-  if (comm.rank() == kSkips) ::kill(::getpid(), SIGSTOP);
-  all_reduce_once(comm);
-}
-
-// Stops the rank that would report the hang.
-void first_stopped(const Communicator& comm) {
-  if (comm.rank() == 0) ::kill(::getpid(), SIGSTOP);
+void stopped(const Communicator& comm, int rank) {
+  if (comm.rank() == rank) ::kill(::getpid(), SIGSTOP);
   all_reduce_once(comm);
 }
 
@@ -224,20 +216,6 @@ void slow(const Communicator& comm) {
 }
 
 // The same, but the only progress is the end of each wait in shared memory.
-// While its child sleeps, vfork leaves the parent in the state of a process that waits for a
-// disk.
-void slow_disk(const Communicator& comm) {
-  if (comm.rank() == kSkips) {
-    const pid_t child = ::vfork();
-    if (child == 0) {
-      ::sleep(3);
-      ::_exit(0);
-    }
-    ::waitpid(child, nullptr, 0);
-  }
-  comm.barrier();
-}
-
 void slow_waits(const Communicator& comm) {
   for (int i = 0; i < 4; ++i) {
     const WaitScope wait("a slow neighbour", comm);
@@ -246,11 +224,17 @@ void slow_waits(const Communicator& comm) {
   comm.barrier();
 }
 
+// While its child sleeps, vfork leaves the parent in the state of a process that waits for a
+// disk.
+void slow_disk(const Communicator& comm) {
+  if (comm.rank() == kSkips && ::vfork() == 0) ::_exit(static_cast<int>(::sleep(3)));
+  comm.barrier();
+}
+
 // Measured in processor time, which does not depend on how busy the machine is.
 void compute(std::chrono::milliseconds time) {
   const std::clock_t end = std::clock() + time.count() * CLOCKS_PER_SEC / 1000;
-  while (std::clock() < end) {
-  }
+  while (std::clock() < end) continue;
 }
 
 // 60 rounds of work before rank 1 leaves the others waiting. Rank 2 works `factor_of_rank_2`
@@ -283,8 +267,8 @@ int main(int argc, char** argv) {
       {"skipped-collective", skipped_collective},
       {"other-collective", other_collective},
       {"from-finished", from_finished},
-      {"stopped", stopped},
-      {"first-stopped", first_stopped},
+      {"stopped", [](auto& all) { stopped(all, kSkips); }},
+      {"first-stopped", [](auto& all) { stopped(all, 0); }},  // rank 0 would report the hang
       {"stopped-in-finalize", stopped_in_finalize},
       {"skipped-broadcast", skipped_broadcast},
       {"skipped-all-reduce", skipped_all_reduce},

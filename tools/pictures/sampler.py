@@ -43,7 +43,7 @@ def draw_epoch(epoch, indices, top):
 def draw(run):
     padded = RANKS * len(run["indices"][0][0])
     parts = [svg.text(0, 42, f"{SIZE} samples on {RANKS} ranks. Seed and epoch give all ranks the same "
-                      f"order; each rank takes every {RANKS}th place of it.", "m"),
+                      f"order; each rank takes every {RANKS}th place in it.", "m"),
              svg.text(0, 62, f"{SIZE} is not divisible by {RANKS}, so the first samples fill the order up "
                       f"to {padded} places and are read twice (dashed).", "m")]
     told = []

@@ -31,6 +31,9 @@ constexpr std::chrono::milliseconds kOthersSpeak{500};
 // After that, the launcher gets this long to end. A job that loses its link may take timeout +
 // 5 s to end.
 constexpr std::chrono::milliseconds kLauncherEnds{3500};
+// On a single host the launcher ends on its own, unless it deadlocks (launcher.hpp). A busy
+// machine needs time to end all ranks.
+constexpr std::chrono::milliseconds kLauncherEndsAlone{15000};
 
 // A busy disk may keep a rank waiting this long, for example in fsync.
 constexpr double kDisk_s = 30;
@@ -189,10 +192,8 @@ void WatchThread::report(double limit_s) {
   } catch (const std::exception& error) {
     write_to_standard_error(concat("hang: ", error.what(), "\n"));
   }
-  if (other_hosts_) {
-    std::this_thread::sleep_for(kOthersSpeak);
-    end_launcher_after(kLauncherEnds);
-  }
+  if (other_hosts_) std::this_thread::sleep_for(kOthersSpeak);
+  end_launcher_after(other_hosts_ ? kLauncherEnds : kLauncherEndsAlone);
   // MPI_Abort might hang, too. When the launcher sees a process exit without MPI_Finalize, it
   // ends the others, including those that are stopped.
   boards_.remove_name();

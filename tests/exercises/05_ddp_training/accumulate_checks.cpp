@@ -132,7 +132,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
          }
        },
        kHangHint},
-      {"bytes", "every rank sends 2 (N - 1) / N of the elements",
+      {"bytes", "every rank sends 2 (N - 1) / N times as many elements as there are",
        "send one number per element (the sum), not one per micro-batch",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());

@@ -204,9 +204,10 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        kHangHint},
       {"catches-up",
        "when a bucket becomes full, the full buckets that waited for it also start",
-       "one call may allow several buckets to start: start the next bucket while it is full. "
-       "With `if` instead of `while`, the buckets behind it wait for a call that may never "
-       "come",
+       "one call may allow several buckets to start, so use a loop: as long as the next bucket "
+       "is full, start it. With `if` instead of `while`, the later buckets wait for a call "
+       "that "
+       "may never come",
        [=](Trial& trial) {
          {
            Bench bench(trial, solution);

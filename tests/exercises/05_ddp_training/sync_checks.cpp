@@ -134,7 +134,7 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
          }
        },
        kHangHint},
-      {"bytes", "every rank sends 2 (N - 1) / N of the elements",
+      {"bytes", "every rank sends 2 (N - 1) / N times as many elements as there are",
        "the message must hold each element once and nothing else: do not pad a gradient to the "
        "length of another",
        [=](Trial& trial) {
@@ -158,8 +158,8 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        kHangHint},
       {"order", "the message holds the gradients in the given order",
        "put gradient 0 first in the message, then gradient 1, and so on, and use "
-       "ReduceOp::avg. How the ring rounds an element depends on its place in the message and "
-       "on when it is divided, and ./learn mine compares bits",
+       "ReduceOp::avg. The place of an element in the message, and the point at which the sum "
+       "is divided, affect the last bits of the result, and ./learn mine compares all bits",
        [=](Trial& trial) {
          GradientSet gradients({331, 7, 128, 1});
          fill_inexact(trial, gradients);

@@ -80,7 +80,7 @@ inline void nonblocking(const Communicator& comm, std::span<float> data, int roo
 }
 
 inline void to_everybody(const Communicator& comm, std::span<float> data, int root) {
-  // First the root sends to every rank; then every rank sends what it has to every other.
+  // First the root sends to every rank; then every rank sends its copy to all others.
   broadcast_flat<float>(comm, data, root);
   std::vector<float> other(data.size());
   for (int step = 1; step < comm.size(); ++step) {
