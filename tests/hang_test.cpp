@@ -1,4 +1,4 @@
-// The watch tells every kind of hang from the others.
+// The watch distinguishes between all kinds of hangs.
 #include "tests/support/catch.hpp"
 #include "tests/support/run_command.hpp"
 
@@ -74,8 +74,8 @@ TEST_CASE("a wait for a rank that has finished is reported", "[hang]") {
 }
 
 TEST_CASE("a stopped rank is named, and does not outlive the job", "[hang]") {
-  // If the stopped process kept mpirun waiting, timeout would end mpirun with a different
-  // status.
+  // If the stopped process kept mpirun waiting, the command `timeout` would end mpirun with a
+  // different status.
   check_diagnosed("stopped",
                   {"ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 never entered it\n",
                    "rank 2 is stopped (SIGSTOP) outside MPI calls"});

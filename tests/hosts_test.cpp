@@ -47,7 +47,7 @@ TEST_CASE("no process of the two hosts survives when their script is killed", "[
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const std::string f = folder.path().string();
-  // Each rank holds a lock until it ends.
+  // Each rank holds a lock until its process ends.
   const std::string rank = "exec 9<" + f + " && flock -s 9 && touch " + f +
                            "/$OMPI_COMM_WORLD_RANK && exec sleep 1000";
   const CommandResult result =
@@ -118,8 +118,8 @@ TEST_CASE("a trace contains the ranks of both hosts, on one clock", "[hosts]") {
   const json trace = json::parse(content_of(folder / "t.json"));
   CHECK(hosts_in(trace) ==
         std::map<int, std::string>{{0, "host-a"}, {1, "host-a"}, {2, "host-b"}, {3, "host-b"}});
-  // The two hosts share a clock, so any offset that is found is an error, of at most half a
-  // round trip.
+  // The two hosts share a clock, so any offset that is found is an error. The error is at most
+  // half a round trip.
   const json& offsets = trace["otherData"]["clockOffsetsNs"];
   REQUIRE(offsets.size() == 4);
   CHECK(offsets["rank 0"] == 0);
@@ -164,7 +164,7 @@ TEST_CASE("when a job hangs on both hosts, each host reports on its own ranks", 
 namespace {
 
 // The first layer is small, so little is left to send when backward ends. The batches are
-// large, so backward takes long.
+// large, so backward takes a long time.
 constexpr const char* kDeep =
     "--layers 32,512,512,512,512,10 --dataset synthetic --samples 4096 --batch-size 512 "
     "--max-steps 8 ";
@@ -220,8 +220,8 @@ TEST_CASE("overlap sends gradients earlier but does not change their values", "[
         CHECK(own_row == (run == &trace));
         if (run == &blocking) CHECK(end_of(reduces[i]) <= end_of(backward[step]));
       }
-      // The last bucket is full when backward ends. By then, some of the other buckets have
-      // been sent.
+      // The last bucket is not full until backward ends. By then, some of the other buckets
+      // have been sent.
       CHECK(inside > 0);
     }
   }
@@ -231,7 +231,7 @@ TEST_CASE("non-blocking all-reduces finish in the wait, not in backward", "[host
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const json run = traced("--backend mpi-nonblocking", folder / "t.json");
-  CHECK(run["comm_ms"].is_null());  // the time of communication cannot be measured
+  CHECK(run["comm_ms"].is_null());  // the communication time cannot be measured
   CHECK(run["hidden"].is_null());
   const json trace = json::parse(content_of(folder / "t.json"));
   const std::vector<json> backward = slices_of(trace, 0, "backward");

@@ -45,8 +45,8 @@ solve() {
   chmod +x "build/bin/exercise_03_$1"
 }
 
-# expect WHAT STATUS PATTERN COMMAND...: checks the exit status and looks for a line of the
-# output.
+# expect WHAT STATUS PATTERN COMMAND...: checks the exit status, and that PATTERN matches a line
+# of the output.
 expect() {
   local what=$1 status=$2 pattern=$3 output got
   shift 3

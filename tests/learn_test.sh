@@ -6,8 +6,8 @@ export LEARN_BUILD_DIR=$2
 learn=$root/learn
 failed=0
 
-# expect WHAT STATUS PATTERN COMMAND...: checks the exit status and looks for a line in either
-# output stream.
+# expect WHAT STATUS PATTERN COMMAND...: checks the exit status, and that PATTERN matches a line
+# in either output stream.
 expect() {
   local what=$1 status=$2 pattern=$3 output got
   shift 3

@@ -105,8 +105,8 @@ TEST_CASE("costs are interpolated between the points and follow the scaled line 
   CHECK(close(cost.message_seconds(1000), 4e-6, 1e-12));
   CHECK(close(cost.message_seconds(1500), 4.5e-6, 1e-12));
   CHECK(close(cost.message_seconds(3000), 6e-6, 1e-12));
-  // Along the line, the time halves from the first point to 0 bytes, and doubles from the last
-  // point to 7000 bytes.
+  // Beyond the points, the line's ratios apply: on the line, 0 bytes take half as long as 1000,
+  // and 7000 bytes take twice as long as 3000.
   CHECK(close(cost.message_seconds(0), 2e-6, 1e-12));
   CHECK(close(cost.message_seconds(7000), 12e-6, 1e-12));
   CHECK(close(cost.exchange_seconds(1000), 2e-6, 1e-12));

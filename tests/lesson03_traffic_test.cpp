@@ -42,7 +42,7 @@ TEST_CASE("the ring sends 2 (N - 1) chunks, or 2 (N - 1) / N of the bytes, only 
     const Traffic traffic = traffic_of(AllReduceAlgorithm::ring, count);
     CHECK(traffic.messages_per_rank == 2 * (n - 1));
     CHECK(traffic.bytes_per_rank == ring_bytes(count));
-    // The formula is exact up to one element per chunk.
+    // The formula is exact to within one element per chunk.
     CHECK(traffic.bytes_per_rank * n <= 2 * (n - 1) * (count + n) * sizeof(float));
     CHECK(traffic.peers == (n == 1 ? std::vector<int>{} : std::vector<int>{1}));
     CHECK(traffic.collectives == 0);

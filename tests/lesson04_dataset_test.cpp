@@ -1,4 +1,4 @@
-// Lesson 4: the data sets that shards are taken from, and the counts over the shards. The
+// Lesson 4: the data sets that shards are taken from, and counts and means over the shards. The
 // synthetic data are compared with those of real PyTorch (tests/golden).
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -66,7 +66,7 @@ TEST_CASE("a sample has the same weight on every rank, however few samples the r
       mean_over_samples(world(), sum, static_cast<std::uint64_t>(world().rank() + 1));
   CHECK(std::abs(mean - truth) < 1e-12);
   if (world().size() > 1) CHECK(std::abs(mean - (size - 1) / 2) > 0.1);
-  // Counts above 2^24: a sum in float would lose the odd sample.
+  // A count above 2^24: a float could not hold this odd number.
   constexpr std::uint64_t kMany = (std::uint64_t{1} << 24) + 1;
   const auto many = static_cast<double>(kMany);
   CHECK(mean_over_samples(world(), many, kMany) == 1.0);

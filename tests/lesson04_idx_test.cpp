@@ -57,8 +57,8 @@ TEST_CASE("a compressed file is unpacked, and a damaged one is refused") {
     CAPTURE(length);
     const Bytes cut(kPacked.begin(), kPacked.begin() + static_cast<std::ptrdiff_t>(length));
     CHECK_THROWS_AS(read(cut), Error);
-    // The file is refused while it is being read or, if the second stream begins with pixels,
-    // because it is too long.
+    // Reading this file fails or, if the second stream begins with pixels, parsing it does,
+    // because the file is too long.
     CHECK_THROWS_AS(parse_idx_images(read(joined(kPacked, cut)), "images"), Error);
   }
   for (std::size_t at = 10; at < kPacked.size(); ++at) {  // after gzip's own header

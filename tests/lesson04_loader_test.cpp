@@ -1,8 +1,8 @@
 // Lesson 4: samples become batches, with and without a thread that reads ahead.
 //
-// Both loaders are compared with the samples themselves, also on GPUs (real or emulated). On a
-// GPU the steps are queued without waiting, so a buffer that is reused too early gives wrong
-// data.
+// The batches of both loaders are compared with the samples themselves, also on GPUs (real or
+// emulated). On a GPU the steps are queued without waiting, so a buffer that is reused too
+// early gives wrong data.
 
 #include "04_distributed_sampler/advanced/prefetch_loader.hpp"
 #include "04_distributed_sampler/data_loader.hpp"

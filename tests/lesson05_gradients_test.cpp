@@ -1,4 +1,4 @@
-// Lesson 5: with every backend, all ranks get the mean of the gradients, with identical bits.
+// Lesson 5: with every backend, all ranks get the same mean of the gradients, bit for bit.
 #include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/all_reduce.hpp"

@@ -257,7 +257,7 @@ TEST_CASE("an Mlp's outputs agree with plain loops, and its gradients with finit
     Mlp model(widths, generator, stream);
     PlainMlp plain(widths, model, stream);
     CrossEntropyLoss loss;
-    // Use smaller batches after larger ones, and the reverse: no values of earlier batches may
+    // Use smaller batches after larger ones, and vice versa: no values of earlier batches may
     // be left.
     for (const std::size_t rows : {4U, 9U, 2U, 1U, 9U}) {
       CAPTURE(to_string(device), rows);

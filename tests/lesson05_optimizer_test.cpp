@@ -264,7 +264,7 @@ TEST_CASE("the learning rate rises linearly, then stays constant") {
   CHECK(rates(linearly_scaled(0.125, 4, 0), 2) == Numbers{0.5, 0.5});
   CHECK(rates(linearly_scaled(0.125, 4, 3), 5) == Numbers{0.125, 0.25, 0.375, 0.5, 0.5});
   CHECK(rates(linearly_scaled(0.1, 1, 5), 7) == Numbers(7, 0.1));
-  // For any length, no step exceeds the final rate, and the final rate is reached exactly.
+  // Even in a long warm-up, no rate exceeds the final one, which is reached exactly.
   const LrSchedule odd = linearly_scaled(1e-3, 7, 997);
   for (std::size_t step = 1; step < 1100; ++step) {
     CHECK(odd.at(step) >= odd.at(step - 1));

@@ -1,5 +1,5 @@
-// Lesson 5, what makes DDP fast: which gradients travel together, in which order they do so,
-// and the error if one is missing.
+// Lesson 5, what makes DDP fast: which gradients travel together and in which order, and the
+// error if one is missing.
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"

@@ -88,7 +88,7 @@ TEST_CASE("N ranks with batches of B train the model that one process trains wit
 TEST_CASE("all ranks together count as many right answers as one rank alone") {
   const Stream stream(Device{});
   Mlp model = make_model(100, stream);
-  // Test more than one batch of the evaluation, and fewer samples than ranks.
+  // Test an evaluation of several batches, and one of fewer samples than ranks.
   for (const std::size_t samples : {std::size_t{1003}, std::size_t{5}}) {
     CAPTURE(samples);
     const TensorDataset dataset = make_dataset(samples, 400);

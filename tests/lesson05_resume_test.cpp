@@ -123,7 +123,7 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
   CHECK(contains(refusal({5, 7, 3, 2}), path + ": does not contain 4.weight"));
   CHECK(contains(refusal({5, 7}), "holds 4 parameters, but the model has 2"));
 
-  // The file has no optimizer state, but Adam needs it.
+  // The file has no optimizer state, but Adam needs one.
   const auto adam = make_optimizer(options_of("adam"), model.parameters(), stream);
   CHECK(contains(error_of([&] { checkpoint.restore(*adam, stream); }),
                  path + ": does not contain optimizer.exp_avg.0.weight of shape (7, 5)"));
@@ -178,7 +178,7 @@ TEST_CASE("a different run's file is refused; a change that only affects roundin
 
   CHECK(refusal(with({{"--backend", "mpi"}})) == "nothing thrown");
   CHECK(require_same_run(run, with({{"--backend", "mpi"}}), "FILE", false).size() == 1);
-  // Different ranks and batches are permitted with a note, unless nothing may change.
+  // Both changes lead to one note; with any_ranks, a change of samples per step is an error.
   const RunSettings two_ranks = with({{"ranks", "2"}, {"samples per step", "32"}});
   const auto notes = require_same_run(run, two_ranks, "FILE", false);
   REQUIRE(notes.size() == 1);
@@ -230,7 +230,7 @@ TEST_CASE("the metrics of a resumed run are those of a run that never stopped") 
     MetricsFile metrics(path, 2);
     CHECK(content_of(path) == line(0) + line(1));
     metrics.append({{"step", 2}, {"loss", 0.5}});
-    CHECK(content_of(path) == line(0) + line(1) + line(2));  // each line is written at once
+    CHECK(content_of(path) == line(0) + line(1) + line(2));  // each line is written immediately
   }
   { MetricsFile metrics(folder / "new.jsonl", 2); }  // the earlier run wrote no metrics
   CHECK(content_of(folder / "new.jsonl").empty());

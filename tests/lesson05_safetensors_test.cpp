@@ -1,4 +1,4 @@
-// Lesson 5, tensors are read back from disk bit for bit, and damaged files are rejected.
+// Lesson 5: tensors are read back from disk bit for bit, and damaged files are rejected.
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "tests/support/error_of.hpp"

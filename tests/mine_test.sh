@@ -21,8 +21,8 @@ use() {
   done
 }
 
-# expect WHAT STATUS PATTERN RANKS [FLAGS]: builds and runs the trainer, and checks the exit
-# status and a line of the output.
+# expect WHAT STATUS PATTERN RANKS [FLAGS]: builds and runs the trainer, and checks its exit
+# status and that PATTERN matches a line of its output.
 expect() {
   local what=$1 status=$2 pattern=$3 ranks=$4 got
   shift 4

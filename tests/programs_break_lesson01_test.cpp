@@ -128,7 +128,7 @@ TEST_CASE("print-order: because of the ranks' buffers, lines are out of order", 
     CHECK(rows[1]["flushed"] == true);
     CHECK(rows[1]["out_of_place"] == 0);
   }
-  // A reader sees that every rank has printed its own line, in any order.
+  // The text output contains the lines of all ranks, in any order.
   const CommandResult plain = broken(4, kSendRecv, "print-order");
   for (const std::string line : {"line 0 by rank 0", "line 1 by rank 1", "line 3 by rank 3"}) {
     CHECK(plain.says(line));

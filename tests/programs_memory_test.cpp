@@ -16,7 +16,7 @@ json memory_of(const CommandResult& result) {
   return trained(result).final["memory"];
 }
 
-// A sanitizer itself uses much memory.
+// A sanitizer itself uses a lot of memory.
 constexpr bool kSanitized =
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     true;

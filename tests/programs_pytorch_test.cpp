@@ -60,7 +60,7 @@ const std::vector<Job> kJobs = {
 
 // Compares the losses of the first epoch to within 1e-5. Rounding differences grow from step to
 // step, because this network, Adam and the random labels amplify them, so later losses only
-// have to follow the same curve. They were up to 0.002 apart, or 0.06 without set_epoch.
+// have to follow the same curve. They differed by up to 0.002 (0.06 without set_epoch).
 void check_twins(const std::vector<double>& ours, const std::vector<double>& theirs) {
   REQUIRE(ours.size() == theirs.size());
   for (std::size_t i = 0; i < ours.size(); ++i) {

@@ -65,7 +65,7 @@ std::string runnable(std::string command) {
   return command;
 }
 
-// Runs the command in an empty folder. Writes it to a file first, because it may contain
+// Runs the command in an empty folder. The command is read from a file, because it may contain
 // quotes.
 CommandResult run_as_typed(const std::string& command) {
   const TemporaryFolder script;

@@ -129,7 +129,7 @@ class Readme {
     return shows ? &next : nullptr;
   }
 
-  // A command whose output a later block shows by name runs with that block.
+  // If a later block is marked as the output of a command, the command runs with that block.
   bool runs_elsewhere(const std::string& command) const {
     return std::ranges::any_of(
         blocks_, [&](const Block& block) { return block.mark("output of") == command; });

@@ -84,8 +84,8 @@ TEST_CASE("the code that the READMEs quote is in the function that they name", "
   CHECK(count >= 10);
 }
 
-// The prose names `diff ONE OTHER`. Lines with - must occur only in ONE, lines with + only in
-// OTHER.
+// The prose contains `diff ONE OTHER`. Lines with - must occur only in ONE, lines with + only
+// in OTHER.
 TEST_CASE("the diffs that the READMEs quote match the files", "[readme]") {
   static const std::regex command(R"(`diff ([\w/.]+) ([\w/.]+)`)");
   std::size_t count = 0;
@@ -155,7 +155,7 @@ TEST_CASE("the cheat sheet names existing flags, our exit statuses and existing 
         const std::regex known("[ ,]" + (*one)[1].str() + "[ ={,\n][^\n]*");
         std::smatch line;
         REQUIRE(std::regex_search(help, line, known));
-        const std::string value = trimmed((*one)[2]);  // "ring`", unless it is a placeholder
+        const std::string value = trimmed((*one)[2]);  // e.g. "ring`"; "" for a placeholder
         if (value.empty()) continue;
         CHECK(line.str().find(value.substr(0, value.size() - 1)) != std::string::npos);
       }

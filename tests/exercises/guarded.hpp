@@ -10,7 +10,7 @@
 namespace dist::exercise {
 
 // `count` floats between two zones filled with a number that no solution computes. That number
-// is not NaN, because adding to NaN leaves it NaN and would go unnoticed.
+// is not NaN: NaN plus anything is NaN, so an addition would go unnoticed.
 class Guarded {
  public:
   explicit Guarded(std::size_t count, float fill = 0.0F)

@@ -35,7 +35,7 @@ TEST_CASE("a finished run is not trained further when it is resumed", "[fault02]
   CHECK(content_of(folder / "run.st") == before);
   CHECK(lines(content_of(folder / "run.jsonl")) == 12);
 
-  // The same parameters are evaluated on other numbers of ranks and by single_process.
+  // The same parameters are evaluated with other numbers of ranks, and by single_process.
   for (const int ranks : {1, 3}) {
     const CommandResult tested =
         mpirun(ranks, "ddp_training", "--json --evaluate --init " + (folder / "run.st"));

@@ -35,7 +35,7 @@ TEST_CASE("if too few samples of an epoch are left, a run continues with the nex
   const std::string file = "--checkpoint " + (folder / "x") + " ";
   // With 1000 samples on 2 ranks, 40 are left after 30 of 31 steps: 10 for each of 4 ranks,
   // which is less than a batch. Two more epochs of 15 steps follow. With 34 samples, 2 are left
-  // after the first 32, which is too few for 4 ranks. Two more epochs of one step follow.
+  // after the first 32: too few for 4 ranks. Two more epochs of one step follow.
   for (const auto& [flags, before, all] :
        {std::tuple{"--samples 1000 --batch-size 16 --loader-drop-last ", 30, 60},
         std::tuple{"--samples 34 --batch-size 16 --drop-last ", 1, 3}}) {

@@ -11,7 +11,7 @@ namespace {
 void check_reported(const CommandResult& result, const std::string& line,
                     const std::string& last) {
   INFO(result.out << result.err);
-  // 137: mpirun deadlocked at its own end, and the watch killed it (tools/watch/launcher.hpp).
+  // 137: mpirun deadlocked as it ended, and the watch killed it (tools/watch/launcher.hpp).
   CHECK((result.status == 86 || result.status == 137));
   CHECK(result.says("hang: " + line));
   CHECK(result.says("hang: nothing has moved on this host for " + last + "\n"));
@@ -26,8 +26,8 @@ TEST_CASE("a stopped rank is named, and the job ends", "[fault06]") {
   INFO(result.err);
   CHECK(result.status == 86);
   CHECK(result.says("hang: rank 3 is stopped (SIGSTOP)"));
-  // The signal comes at a random moment, so the others may wait in either of a step's
-  // collectives.
+  // The signal comes at a random moment, so the others may be waiting in either of the step's
+  // two collectives.
   CHECK((result.says(" of all_reduce #") || result.says(" of mean of the loss #")));
 }
 

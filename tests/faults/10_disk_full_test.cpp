@@ -62,7 +62,7 @@ TEST_CASE("a standard output that cannot be written is an error", "[fault10]") {
         run_command(kAlone + kSmall + "--max-steps 3 --json --metrics " + log + " " + to);
     CHECK(result.status == 1);
     CHECK(result.err == "error: standard output cannot be written\n");
-    CHECK(lines(content_of(log)) == 3);  // no rows for standard output went here
+    CHECK(lines(content_of(log)) == 3);  // no rows meant for standard output
     CHECK(run_command(kAlone + "--help " + to).status == 1);
   }
 }

@@ -9,7 +9,7 @@ using namespace dist::test;
 
 TEST_CASE("the rank that the others wait for is named", "[fault12]") {
   // Each step takes longer than the short intervals in which the last rank is allowed to run,
-  // even on a busy machine.
+  // even if a busy machine lengthens these.
   const TemporaryFolder folder;
   const std::string flags = "--json --batch-size 512 --max-steps 9 --metrics ";
   const CommandResult slow = interrupted(

@@ -44,7 +44,7 @@ Outcome outcome(const std::string& program, const std::string& flags) {
 // `files` holds flags that name the files that a successful run would write.
 void check_all_refused(const std::string& program, const std::string& files,
                        const std::vector<BadUsage>& table) {
-  // Starting a job mostly means waiting, so several jobs are started at a time.
+  // Starting a job mostly means waiting, so several jobs run at the same time.
   constexpr std::size_t kAtOnce = 4;
   std::vector<std::future<Outcome>> running;
   for (std::size_t i = 0; i < table.size(); ++i) {

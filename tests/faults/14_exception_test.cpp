@@ -37,7 +37,7 @@ TEST_CASE("an exception on one rank ends all ranks and is printed with its rank"
   figure(14, "an exception on one rank ends all three ranks");
 }
 
-// Limits one rank's memory to amounts from barely enough for its libraries to ample. Whichever
+// Limits one rank's memory to several amounts, some barely enough for its libraries. Whichever
 // allocation fails first (MPI's, a thread's, oneDNN's or ours), the job ends and says why.
 TEST_CASE("a rank that runs out of memory ends the job and says so", "[fault14][memory]") {
   int works = 0;

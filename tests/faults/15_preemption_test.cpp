@@ -40,8 +40,8 @@ TEST_CASE("a run writes its checkpoint however often and however early it is ask
     const std::string whole = folder / "whole.jsonl";
     for (int i = 0; i < (signals + 2) / 3; ++i) {
       INFO(layers << ", signal " << i);
-      // Signals are sent only once every rank blocks them. They arrive in MPI_Init, while data
-      // are read, in the first step, or in mid-epoch.
+      // No signal is sent before every rank blocks it. The signals arrive during MPI_Init,
+      // while data are read, in the first step, or in mid-epoch.
       const std::string moment = random_moment(random, 700);
       const int count = i % 2 == 0 ? 30 : 1;
       bursts += count > 1;

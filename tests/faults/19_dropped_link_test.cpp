@@ -23,7 +23,7 @@ TEST_CASE("a dropped link ends the job with a diagnosis and leaves the checkpoin
     CHECK(result.says("of all_reduce #"));
     CHECK(result.says(" (bucket "));
     CHECK(result.says("hang: nothing has moved on this host for 8 s (--timeout)\n"));
-    // mpirun waits for an answer from the other host until it is killed, so its exit status
+    // Until it is killed, mpirun waits for an answer from the other host, so its exit status
     // does not show how the run ended.
     CHECK(result.status != 0);
     CHECK(result.status != 124);

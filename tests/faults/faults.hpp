@@ -54,8 +54,8 @@ inline CommandResult interrupted(int ranks, const std::string& flags,
       std::to_string(ranks) + "; " + action + "; wait $t");
 }
 
-// Resumes the run saved in the files "cut" and continues it for some steps. Its parameters,
-// optimizer state and log must equal those of an uninterrupted run bit for bit.
+// Resumes the run saved in the files "cut" and continues it for some steps. The resumed run's
+// parameters, optimizer state and log must equal those of an uninterrupted run bit for bit.
 inline void check_that_it_goes_on(const TemporaryFolder& folder, int ranks,
                                   const std::string& flags, int more_steps = 40) {
   const std::size_t steps =

@@ -62,7 +62,7 @@ arguments above --batch-size 16777217
 arguments files --metrics yes --checkpoint no
 arguments help --help-all
 
-# Recording whole call stacks would take half of the running time, and two frames are enough.
+# Two frames are enough; recording whole call stacks would take half of the running time.
 export ASAN_OPTIONS=malloc_context_size=2:quarantine_size_mb=16
 failed=0
 for target in "${targets[@]}"; do

@@ -51,7 +51,7 @@ void head_to_head(const Communicator& comm) {
                      MPI_STATUS_IGNORE));
 }
 
-// Works as long as MPI buffers such small messages. With --strict it does not.
+// Works only while MPI buffers such small messages, which it does not do with --strict.
 void ring_of_sends(const Communicator& comm) {
   std::vector<float> data(4);
   send<float>(comm, data, comm.right());
@@ -215,7 +215,7 @@ void slow(const Communicator& comm) {
   }
 }
 
-// The same, but the only progress is the end of each wait in shared memory.
+// Like slow(), but the only progress is the end of each wait in shared memory.
 void slow_waits(const Communicator& comm) {
   for (int i = 0; i < 4; ++i) {
     const WaitScope wait("a slow neighbour", comm);
@@ -224,7 +224,7 @@ void slow_waits(const Communicator& comm) {
   comm.barrier();
 }
 
-// While its child sleeps, vfork leaves the parent in the state of a process that waits for a
+// Until the child ends, vfork leaves the parent in the state of a process that waits for a
 // disk.
 void slow_disk(const Communicator& comm) {
   if (comm.rank() == kSkips && ::vfork() == 0) ::_exit(static_cast<int>(::sleep(3)));
@@ -268,7 +268,7 @@ int main(int argc, char** argv) {
       {"other-collective", other_collective},
       {"from-finished", from_finished},
       {"stopped", [](auto& all) { stopped(all, kSkips); }},
-      {"first-stopped", [](auto& all) { stopped(all, 0); }},  // rank 0 would report the hang
+      {"first-stopped", [](auto& all) { stopped(all, 0); }},  // rank 0 usually reports hangs
       {"stopped-in-finalize", stopped_in_finalize},
       {"skipped-broadcast", skipped_broadcast},
       {"skipped-all-reduce", skipped_all_reduce},
