@@ -30,14 +30,14 @@ def main():
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
-    # [3] Each rank needs its own GPU, and NCCL sends from GPU to GPU. On CPUs use Gloo.
+    # [3] NCCL sends from GPU to GPU, so each rank needs its own GPU. On CPUs, use Gloo.
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
 
-    # Draw the model first, then the data: ddp_training draws its numbers in the same order.
+    # Create the model first, then the data: ddp_training draws its numbers in this order too.
     torch.manual_seed(0)
     hidden = [nn.Linear(784, 512), nn.ReLU()]
     hidden += [nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU()]
@@ -45,7 +45,7 @@ def main():
     data = TensorDataset(torch.randn(1000, 784), torch.randint(0, 10, (1000,)))
 
     # [4] Broadcasts rank 0's parameters (lesson 2) and puts the gradients into buckets. There is
-    # no [2]: DDP compares the parameters' shapes between ranks, but neither flags nor data.
+    # no [2]: DDP compares only the parameters' shapes between ranks, not flags or data.
     ddp = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(ddp.parameters(), lr=0.001)
     loss_function = nn.CrossEntropyLoss()

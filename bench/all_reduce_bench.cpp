@@ -30,7 +30,7 @@ struct Candidate {
 };
 
 // Calls per sample: enough to hide the cost of reading the clock and of starting together, but
-// few enough for repeated sums to stay finite (32 of them on 8 ranks grow by 2^96).
+// few enough for repeated sums to stay finite (32 calls on 8 ranks multiply them by 2^96).
 int calls_per_sample(std::size_t bytes) {
   if (bytes <= 64 * 1024) return 32;
   return bytes <= (1U << 20) ? 8 : 1;

@@ -114,8 +114,8 @@ class Bench:
         parts = [self.floors.median(key, part) for part in ("products_ms", "optimizer_ms")]
         return None if None in parts else sum(parts)
 
-    # Only one step in a hundred pays for the guards, so compute the mean (not the median) over
-    # whole hundreds of steps. As in every run, the first five steps are not counted.
+    # Only one step in a hundred pays for the guards, so compute the mean (not the median) over a
+    # multiple of 100 steps. As in every run, the first five steps are not counted.
     def guard(self, model, ranks, off):
         hundreds = max(2, 2 * self.steps(model, ranks) // 100)
         job = self.job(model, ranks, 100 * hundreds + 5)
@@ -188,7 +188,7 @@ class Bench:
                 self.guard(model, min(measure.cores(), 2), off)
         for index in range(options.rounds + 2):
             say(f"start: round {index + 1} of {options.rounds + 2}")
-            # Python starts so much more slowly that two rounds are enough.
+            # Python starts so much more slowly than our programs that two rounds show it.
             self.start_round(options.start_ranks, with_peers=index < 2)
         for model in options.models:
             say(f"memory: {name_of(model)}")

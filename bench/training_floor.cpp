@@ -1,6 +1,6 @@
-// The floor of a training step on this machine, for bench/training.py: the time of the step's
-// matrix products alone, with the library and shapes of mlp.cpp, and the time to read and write
-// the memory that Adam uses. All ranks work at the same time, as in training.
+// The least time that a training step can take on this machine, for bench/training.py: the time
+// of the step's matrix products, with mlp.cpp's library and shapes, plus the time to read and
+// write the memory that Adam uses. All ranks work at the same time, as in training.
 #include "01_send_recv/measure.hpp"
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/model/gemm.hpp"
@@ -50,8 +50,8 @@ std::vector<Layer> make_layers(const std::vector<std::size_t>& widths, std::size
   return layers;
 }
 
-// All products of one step, in the order of the step. The first layer's input gradient is
-// omitted, since it is not needed.
+// All matrix products of one step, in their order within the step. The first layer's input
+// gradient is omitted, since it is not needed.
 void multiply(std::vector<Layer>& layers, const Stream& stream) {
   const auto timed = [&](double& seconds, Transpose ta, Transpose tb, const Tensor& a,
                          const Tensor& b, const Tensor& c) {

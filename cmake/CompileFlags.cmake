@@ -10,8 +10,8 @@ set(DIST_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-d
 set(DIST_CUDA_WARNINGS ${DIST_WARNINGS})
 list(REMOVE_ITEM DIST_CUDA_WARNINGS -Wpedantic -Wconversion -Wold-style-cast)
 
-# These flags change no result. They say that sqrt need not set errno and that floating-point
-# exceptions are not trapped, so the compiler may compute both sides of a branch, and thus
+# These flags change no result. They tell the compiler that sqrt need not set errno and that
+# floating-point exceptions are not trapped, so it may compute both sides of a branch and thus
 # vectorise it.
 set(_options -fno-math-errno -fno-trapping-math)
 if(DIST_NATIVE)

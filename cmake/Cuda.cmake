@@ -22,7 +22,7 @@ elseif(NOT DIST_CUDA STREQUAL "OFF")
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 75 80 90)
   endif()
-  # check_language would configure a separate project to find nvcc, which takes several seconds.
+  # To find nvcc, check_language would configure a separate project, which takes several seconds.
   find_program(DIST_NVCC nvcc HINTS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
   if(CMAKE_CUDA_COMPILER OR DIST_NVCC OR DEFINED ENV{CUDACXX})
     if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})

@@ -16,9 +16,9 @@ set(DIST_MPI_ENVIRONMENT
 if(DIST_SANITIZE)
   list(APPEND DIST_MPI_ENVIRONMENT
     # Sanitizers are slow, so tests get more time. Sanitizers cannot see the barriers between
-    # oneDNN's threads, so there is one thread.
+    # oneDNN's threads, so each rank computes with one thread.
     TEST_CASE_SECONDS=600 OMP_NUM_THREADS=1
-    # Open MPI unloads its plug-ins before LeakSanitizer checks, and is not itself instrumented.
+    # Leaks are not checked, since Open MPI unloads its plug-ins too early and is not instrumented.
     ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
     TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp)
 endif()

@@ -14,7 +14,7 @@
 namespace dist {
 namespace {
 
-// One cache line, and one AVX-512 register.
+// The size of a cache line and of an AVX-512 register.
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = 2U << 20;
 
@@ -31,9 +31,9 @@ std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
 #if defined(MADV_HUGEPAGE)
   // A matrix product walks down the columns of a weight matrix. Each element of a column is on
   // a different 4 KiB page, so a column has more pages than the processor's TLB holds. With 2
-  // MiB pages, the products of a 784-4096-4096-10 net take 15 % less time. The request must
-  // precede the first access to the memory. A kernel without such pages refuses the request,
-  // which does no harm.
+  // MiB pages, the matrix products of a 784-4096-4096-10 net take 15 % less time. The request
+  // must precede the first access to the memory. A kernel without such pages refuses the
+  // request, which does no harm.
   if (large) static_cast<void>(::madvise(memory, rounded, MADV_HUGEPAGE));
 #endif
   std::memset(memory, 0, rounded);

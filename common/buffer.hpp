@@ -1,4 +1,4 @@
-// Memory that one object owns, on the CPU or on a GPU.
+// Memory on the CPU or on a GPU, owned by one object.
 #pragma once
 
 #include "common/device.hpp"
@@ -11,7 +11,7 @@ namespace dist {
 
 enum class Memory {
   device,  // ordinary memory of the device: the heap, or cudaMalloc
-  pinned,  // host memory that the GPU copies to and from directly; the heap without CUDA
+  pinned,  // host memory that the GPU reads and writes directly; the heap without CUDA
 };
 
 // Allocates `bytes` bytes of zeroed memory, aligned to at least 64 bytes. Throws Error saying

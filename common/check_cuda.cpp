@@ -8,8 +8,7 @@ namespace dist {
 
 void check_cuda(cudaError_t status, const char* call, const char* file, int line) {
   if (status == cudaSuccess) return;
-  // CUDA keeps an error until it is read, and would otherwise report it for the next kernel
-  // launch.
+  // Read the error, because CUDA keeps it until then and would report it for the next launch.
   static_cast<void>(cudaGetLastError());
   throw Error(fmt::format("{} ({}): {} at {}:{}", cudaGetErrorString(status),
                           cudaGetErrorName(status), call, file, line));

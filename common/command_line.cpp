@@ -213,7 +213,7 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
       text = "--" + text.substr(0, end) + ": takes no value";
     }
     return bad_usage(text);
-  } catch (const std::exception& error) {  // the standard library may also throw, about a file
+  } catch (const std::exception& error) {  // the standard library may throw file errors
     return bad_usage(error.what());
   }
   return std::nullopt;

@@ -16,7 +16,7 @@
 
 namespace dist {
 
-// Declare the flags, then parse once. A variable's value at declaration is its flag's default.
+// Declare the flags, then parse once. Each variable's initial value is its flag's default.
 class CommandLine {
  public:
   CommandLine(const std::string& program, const std::string& description);
@@ -83,10 +83,10 @@ class CommandLine {
 };
 
 // Called on all ranks of `comm`, which holds every rank of the program. If one rank finds a
-// mistake (such as a file that only one host has), all exit: they agree by one reduction, rank
-// 0 prints the message, and every rank gets the exit status. If each rank printed its own
-// message, the message would appear many times; if a rank exited before MPI_Init, its message
-// could be lost.
+// mistake (such as a file that is missing on its host), all exit: one reduction gives every
+// rank the exit status, and rank 0 prints the message. If each rank printed its own message,
+// the message would appear many times; if a rank exited before MPI_Init, its message could be
+// lost.
 //
 // Adds the flags of the watch, if the program has one (common/watch.hpp).
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,

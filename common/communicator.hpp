@@ -7,8 +7,8 @@
 namespace dist {
 
 // How a thread waits for messages. With `spin`, MPI polls all the time, which is fastest if the
-// thread has a core to itself. If not, a thread that communicates while others compute should
-// be `patient`: it sleeps between polls (lesson 1, patient_wait).
+// thread has a core to itself. A thread that must share cores with threads that compute should
+// be `patient`: it then sleeps between polls (lesson 1, patient_wait).
 enum class WaitPolicy { spin, patient };
 
 // Owns a duplicate of an MPI communicator, so that our messages are never confused with those

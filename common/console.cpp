@@ -17,7 +17,7 @@
 namespace dist {
 namespace {
 
-// If the text cannot be written, ferror(stdout) remembers it.
+// If the text cannot be written, ferror(stdout) remembers the failure.
 void say(const std::string& text) {
   std::fputs((text + "\n").c_str(), stdout);
   std::fflush(stdout);

@@ -36,8 +36,8 @@ class Console {
   bool speaks_;
 };
 
-// Called on all ranks. Returns the texts of all ranks, in rank order, on rank 0, and an empty
-// list on other ranks.
+// Called on all ranks. On rank 0, returns the texts of all ranks in rank order; on other ranks,
+// an empty list.
 std::vector<std::string> gather_text(const Communicator& comm, const std::string& text);
 
 // Called on all ranks. Prints each rank's text, or row, in rank order.

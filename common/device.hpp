@@ -23,7 +23,7 @@ struct DeviceChoice {
   std::string reason;  // for display, such as "no GPU on this host"
 };
 
-// The first line of a program, such as "4 ranks, tensors on cpu (no GPU on this host)".
+// A program's first line, such as "4 ranks, tensors on cpu (no GPU on this host)".
 std::string describe_run(int ranks, const DeviceChoice& choice);
 
 // The number of GPUs that this process can use: 0 if the build lacks CUDA, or the host lacks a

@@ -3,7 +3,7 @@
 // Write it as `Json{{"bytes", 64}, {"time_us", 1.5}}`. A list in which every element is a pair
 // that begins with a string is an object; every other list is an array. An object keeps the
 // order of its members. Only json.cpp includes the library that reads and writes the text,
-// because that takes longer to compile than most programs of this course.
+// because that library takes longer to compile than most programs of this course.
 #pragma once
 
 #include <concepts>
@@ -48,7 +48,7 @@ class Json {
   static Json object() { return Object(); }
 
   void push_back(Json value) { std::get<Array>(value_).push_back(std::move(value)); }
-  // Returns the member with this name, and adds it if it does not exist.
+  // Returns the member with this name, after adding it if it does not exist.
   Json& operator[](const std::string& name);
 
   // Each of these returns null or nullopt if the value is of a different kind.

@@ -14,7 +14,7 @@ struct Slowest {
   double ratio;  // its busy time divided by the median of the others'
 };
 
-// `busy` holds each rank's computing time, in rank order and in any unit, without its waits for
+// `busy` holds each rank's computing time, in rank order and in any unit, excluding waits for
 // other ranks. All ranks must have had equal work. Returns nullopt unless the busiest rank took
 // at least 1.75 times the median of the others: a rank on a slow core sometimes takes 1.5 times
 // as long, and a rank at half speed takes twice as long. If there are two middle values, the

@@ -1,4 +1,4 @@
-// There is one struct per operation, as in kernels.cpp, and the file is compiled the same way.
+// Like kernels.cpp, this file has one struct per operation. It is also compiled the same way.
 // Look at: IfOpen, which makes a step depend on a number that is known only to the device.
 #include "05_ddp_training/model/update_kernels.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 
 // Like PyTorch, omit a term if its factor is 0, because 0 times an infinite parameter is not 0.
 // A condition that is the same for all indices costs nothing: the compiler evaluates it outside
-// the loop, or for a whole vector at once.
+// the loop, or once per vector of elements.
 struct SgdStep {
   SgdFactors f;
   const float* gradient;
@@ -61,10 +61,10 @@ struct AdamStep {
   }
 };
 
-// Sums as a tree: each index sums one block, and further passes sum the blocks' results until
-// one number is left. The order of additions depends only on `count`. Each index keeps eight
-// partial sums, so that a CPU can update all of them with one instruction instead of waiting
-// for each addition.
+// Adds the numbers in a tree: each index adds up one block, and further passes add up the
+// blocks' sums until one number is left. The order of additions depends only on `count`. Each
+// index keeps eight partial sums, so that a CPU can update all of them with one instruction
+// instead of waiting for each addition.
 struct SumBlock {
   static constexpr std::size_t kSize = 256;
   static constexpr std::size_t kLanes = 8;
@@ -96,7 +96,7 @@ std::size_t sum_blocks(std::size_t count) {
   return count <= 1 ? 1 : (count + SumBlock::kSize - 1) / SumBlock::kSize;
 }
 
-// Runs for a single index, which decides for the whole step.
+// Runs for a single index, because there is one decision per step.
 struct Decide {
   std::size_t parameters;
   const double* squares;
@@ -107,7 +107,7 @@ struct Decide {
     if (s.skipped_in_a_row >= UpdateState::kMostSkippedInARow) return;  // stay closed for good
     s.culprit = -1;
     for (std::size_t p = parameters; p-- > 0;) {
-      // True if the number is not finite: every comparison with a NaN is false.
+      // True for infinity, and also for NaN, because every comparison with a NaN is false.
       if (!(squares[p] <= 1.7976931348623157e308)) s.culprit = static_cast<std::int64_t>(p);
     }
     if (!s.is_open()) {

@@ -1,8 +1,8 @@
 // The arithmetic of the optimizers, and the decision on whether a step is taken at all.
 //
 // As in kernels.hpp, every function queues its work on `stream` and takes pointers to memory on
-// that stream's device. The decision also stays on the device: while the host waited for it,
-// the host could not queue the next step.
+// that stream's device. The decision also stays on the device: a host that waited for it could
+// not queue the next step in the meantime.
 #pragma once
 
 #include "common/stream.hpp"
@@ -12,11 +12,11 @@
 
 namespace dist {
 
-// An optimizer's record of its steps, in the memory of its device. PyTorch's fused optimizers
-// use `found_inf` and a step count on the device for the same purpose.
+// An optimizer's record of its steps, stored on the device. PyTorch's fused optimizers use
+// `found_inf` and a step count on the device for the same purpose.
 struct UpdateState {
-  // After this many consecutive steps without finite gradients, no more steps are taken,
-  // because the cause is evidently not temporary.
+  // After this many skipped steps in a row, no more steps are taken, because the cause is
+  // evidently not temporary.
   static constexpr std::int64_t kMostSkippedInARow = 10;
 
   std::int64_t steps = 0;             // steps taken
@@ -48,7 +48,7 @@ struct SgdFactors {
   float momentum = 0.0F;
   float one_minus_dampening = 1.0F;
   bool nesterov = false;
-  bool first_step = false;  // ignored with a state, which knows its first step
+  bool first_step = false;  // ignored with a state, because the state counts the steps
 };
 // Without momentum, there is no buffer and p = p - lr g.
 void sgd_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
@@ -76,8 +76,8 @@ void adam_step(const Stream& stream, std::size_t count, const AdamFactors& facto
                const UpdateState* state = nullptr);
 
 // *result = the sum over i of x[i]^2, in double precision, so that it is finite if and only if
-// every x[i] is. `sums` is scratch memory for sum_of_squares_size(count) numbers. All three are
-// on the device.
+// every x[i] is. `sums` is scratch memory for sum_of_squares_size(count) numbers. `x`, `sums`
+// and `result` are on the device.
 std::size_t sum_of_squares_size(std::size_t count);
 void sum_of_squares(const Stream& stream, std::size_t count, const float* x, double* sums,
                     double* result);

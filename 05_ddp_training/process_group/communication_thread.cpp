@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Linux's struct sched_attr, which glibc does not declare before 2.41.
+// Linux's struct sched_attr, which glibc declares only from version 2.41 on.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes);
   std::uint32_t policy = 0;  // SCHED_OTHER
@@ -27,7 +27,7 @@ struct SchedulingAttributes {
   std::uint64_t period = 0;
 };
 
-// This thread runs often, and only briefly each time. From Linux 6.12 on, a thread that asks
+// This thread runs often, but only briefly each time. From Linux 6.12 on, a thread that asks
 // for short time slices may preempt one with longer slices. On older kernels this has no
 // effect.
 void ask_for_short_turns() {
@@ -39,7 +39,7 @@ void ask_for_short_turns() {
   ::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-// The state of one job that the two threads share.
+// The state of one job, shared by the two threads.
 struct Outcome {
   std::mutex mutex;
   std::condition_variable changed;
@@ -51,7 +51,7 @@ struct Outcome {
 class ThreadWork : public Work {
  public:
   explicit ThreadWork(std::shared_ptr<Outcome> outcome) : outcome_(std::move(outcome)) {}
-  // Wait even if wait() was never called, because the tensor may be freed after this call.
+  // Wait even if wait() was never called: the tensor may be freed once this object is gone.
   ~ThreadWork() override { until_done(); }
 
   bool is_completed() override {
@@ -102,7 +102,7 @@ std::unique_ptr<Work> CommunicationThread::submit(std::function<void()> job) {
     }
     const auto end = std::chrono::steady_clock::now();
     // Release the job's tensor before the job counts as done. Otherwise this thread could be
-    // the tensor's last owner and would free its GPU memory, and cudaFree waits until all
+    // the tensor's last owner and free its GPU memory with cudaFree, which waits until all
     // streams are idle.
     job = nullptr;
     const std::lock_guard lock(outcome->mutex);

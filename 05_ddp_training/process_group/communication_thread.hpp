@@ -2,7 +2,7 @@
 // computation, as in PyTorch's ProcessGroupMPI.
 //
 // Why a thread and not MPI_Iallreduce? Open MPI advances a non-blocking collective only while
-// the program is inside an MPI call, and backward makes none (see
+// the program is inside an MPI call, and the backward pass makes none (see
 // nonblocking_mpi_process_group). A blocking call on a second thread advances independently.
 #pragma once
 

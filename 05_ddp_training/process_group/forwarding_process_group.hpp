@@ -13,7 +13,7 @@ namespace dist {
 
 class ForwardingProcessGroup : public ProcessGroup {
  public:
-  // `group` must outlive this one.
+  // `group` must outlive this object.
   explicit ForwardingProcessGroup(ProcessGroup& group) : group_(group) {}
 
   Tensor allocate(Shape shape) override { return group_.allocate(std::move(shape)); }

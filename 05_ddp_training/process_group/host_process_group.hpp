@@ -32,17 +32,17 @@ class HostProcessGroup : public ProcessGroup {
   std::string description() const override;
 
  private:
-  // Calls operate on the host's copy of `tensor`, after the work queued on `producer`.
+  // After the work queued on `producer`, calls `operate` with the host's copy of `tensor`.
   std::unique_ptr<Work> run(const Tensor& tensor, const Stream& producer,
                             std::function<void(std::span<float>)> operate);
-  // Runs `job` at once, or on the separate thread.
+  // Runs `job` immediately, or on the separate thread.
   std::unique_ptr<Work> run(std::function<void()> job, const Stream& producer);
 
   Backend backend_;
   const Communicator& comm_;
-  // For the group's own messages. The separate thread waits for them with short pauses: busy
-  // waiting would compete with backward for cores and delay each message so much that almost
-  // nothing would be hidden.
+  // Carries only this group's messages. The separate thread waits for them with short pauses:
+  // busy waiting would compete with the backward pass for cores and delay each message so much
+  // that almost nothing would be hidden.
   Communicator messages_;
   Device device_;
   AllReduceAlgorithm algorithm_;

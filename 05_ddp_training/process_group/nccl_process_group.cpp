@@ -57,7 +57,7 @@ std::unique_ptr<Work> NcclProcessGroup::all_reduce(const Tensor& tensor, ReduceO
                                                    const std::string& name) {
   const CallScope scope("all_reduce", name);
   // Kernels queued on `producer` may still be writing to `tensor`. The event makes our stream
-  // wait for them but not the host, which can queue further work.
+  // wait for them, while the host is free to queue further work.
   stream_.wait(producer.record_event());
   Event begin = stream_.record_event();
   all_reduce_nccl(nccl_, tensor, op, stream_);

@@ -1,8 +1,8 @@
 // A counter-example: one MPI_Iallreduce per bucket looks like overlap but hides very little
 // communication.
 //
-// The MPI standard allows an implementation to advance a non-blocking collective only inside
-// MPI calls, as Open MPI does: between the call and the wait, while backward computes, almost
+// The MPI standard does not require a non-blocking collective to advance outside MPI calls.
+// With Open MPI it does not: during the backward pass, between the call and the wait, almost
 // nothing is sent (open-mpi/ompi#8436). Compare the exposed communication of these two runs:
 //
 //   mpirun -np 2 build/bin/ddp_training --backend mpi-nonblocking

@@ -10,7 +10,7 @@ namespace dist {
 namespace {
 
 // The number of cores that this process may run on: those to which mpirun bound it, or all
-// cores if it did not.
+// cores if it is not bound.
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);

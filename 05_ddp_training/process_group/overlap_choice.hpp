@@ -16,8 +16,8 @@ struct OverlapChoice {
   std::string reason;  // for display, such as "no core is free for it: 2 ranks on 2 cores"
 };
 
-// Called on all ranks; all get the same result. If `request` is unset, collectives overlap if
-// each rank has more cores than the number of `threads` that it computes with.
+// Called on all ranks; all get the same result. If `request` is unset, collectives overlap only
+// where each rank has more cores than the `threads` that it computes with.
 OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
                              const Communicator& comm, int threads);
 

@@ -18,7 +18,7 @@
 
 namespace dist {
 
-// A collective in progress. Its tensor belongs to the process group until wait().
+// A collective in progress. Its tensor belongs to the process group until wait() returns.
 class Work {
  public:
   virtual ~Work() = default;
@@ -36,9 +36,9 @@ class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
 
-  // Returns a tensor in the kind of memory that is fastest for this group, with undefined
-  // contents. Called on all ranks, with the same shapes in the same order, while no collective
-  // is in progress. Each rank may free its tensor independently.
+  // Returns an uninitialized tensor in the kind of memory that is fastest for this group.
+  // Called on all ranks, with the same shapes in the same order, while no collective is in
+  // progress. Each rank may free its tensor independently.
   virtual Tensor allocate(Shape shape) = 0;
   // Reduces over all ranks, in place; all ranks get bitwise equal results. `name` appears in
   // the trace and in hang reports.
@@ -49,9 +49,9 @@ class ProcessGroup {
   [[nodiscard]] virtual std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                                         const Stream& producer) = 0;
 
-  // Computes the mean over all ranks of a few numbers in double precision, such as a step's
-  // loss. `numbers` is in the device's memory and is overwritten; `result` is in pinned host
-  // memory. Both must stay valid until the work is done.
+  // Averages a few double-precision numbers, such as a step's loss, over all ranks. `numbers`
+  // is in the device's memory and is overwritten; `result` is in pinned host memory. Both must
+  // stay valid until the work is done.
   [[nodiscard]] virtual std::unique_ptr<Work> mean(std::span<double> numbers,
                                                    std::span<double> result,
                                                    const Stream& producer) = 0;

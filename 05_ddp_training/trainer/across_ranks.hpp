@@ -19,7 +19,7 @@
 
 namespace dist {
 
-// Called on all ranks. Returns the mean of all ranks' numbers, equal on all ranks.
+// Called on all ranks; all get the same result: the mean of their numbers.
 inline double mean_over_ranks(const Communicator& comm, double number) {
   std::array mean{number};
   all_reduce<double>(comm, mean, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
@@ -41,7 +41,7 @@ inline void share_progress(const Communicator& comm, Position& position, Optimiz
   }
 }
 
-// Called on all ranks. Returns the largest of all ranks' values, equal on all ranks.
+// Called on all ranks; all get the same result: the largest of their values.
 inline std::size_t largest_over_ranks(const Communicator& comm, std::size_t value) {
   std::array<std::uint64_t, 1> largest{value};
   all_reduce<std::uint64_t>(comm, largest, ReduceOp::max,
@@ -49,8 +49,8 @@ inline std::size_t largest_over_ranks(const Communicator& comm, std::size_t valu
   return largest[0];
 }
 
-// Called on all ranks, each with its time of computation per step. Returns the rank that the
-// others had to wait for, if there is one. All ranks get the same answer.
+// Called on all ranks, each with its computing time per step. Returns the rank that the others
+// had to wait for, if there is one. All ranks get the same answer.
 inline std::optional<Slowest> slowest_over_ranks(const Communicator& comm, double busy_ms) {
   // Each rank fills in its own element and leaves zeros elsewhere, so the sum is the complete
   // list.
@@ -60,9 +60,9 @@ inline std::optional<Slowest> slowest_over_ranks(const Communicator& comm, doubl
   return slowest(all);
 }
 
-// Called on all ranks. Returns the fraction of `test` that the model classifies correctly,
-// equal on all ranks. Every rank tests its own part of the set, no sample is tested twice, and
-// the counts are added up. The result therefore does not depend on the number of ranks.
+// Called on all ranks; all get the same result: the fraction of `test` that the model
+// classifies correctly. The ranks test disjoint parts of the set, and the counts are added up.
+// The result therefore does not depend on the number of ranks.
 inline double test_accuracy(const Communicator& comm, const VirtualRanks& ranks, Mlp& model,
                             const Dataset& test, const Stream& stream) {
   std::array<std::uint64_t, 1> correct{0};

@@ -1,5 +1,5 @@
-// What this file adds: the least data that a rank must send in a step, whatever the all-reduce
-// algorithm.
+// What this file adds: the smallest amount of data that a rank must send in a step, whatever
+// the all-reduce algorithm.
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
@@ -8,8 +8,8 @@
 
 namespace dist {
 
-// The fewest bytes that a rank must send on average: 2 (N - 1) / N of the gradients' bytes,
-// where N is `ranks` (Patarasuk and Yuan, 2009).
+// The minimum number of bytes sent per rank, on average: 2 (N - 1) / N times the gradients'
+// bytes, where N is `ranks` (Patarasuk and Yuan, 2009).
 inline double least_bytes_per_rank(std::span<const Parameter> parameters, int ranks) {
   double bytes = 0;
   for (const Parameter& parameter : parameters) {

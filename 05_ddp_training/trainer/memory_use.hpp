@@ -13,7 +13,7 @@ struct MemoryUse {
   std::size_t files = 0;   // now: the program, its libraries and mapped data files
   std::size_t shared = 0;  // now: memory shared with other ranks
 
-  // The peak with shared memory divided by the number of ranks on this host, because each rank
+  // Both functions count only 1 / `ranks` of the shared memory, because each rank on this host
   // contributes one part but sees all parts.
   std::size_t resident_share(int ranks) const { return own + files + part(ranks); }
   std::size_t peak_share(int ranks) const { return peak - shared + part(ranks); }

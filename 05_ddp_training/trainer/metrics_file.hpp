@@ -16,9 +16,9 @@ class MetricsFile {
   // are repeated and logged again. Throws Error naming the file.
   MetricsFile(std::string path, std::size_t first_step);
 
-  // Writes one line, which has a number under "step", and hands it to the operating system. A
-  // full disk must not end the run: the first line that cannot be written is reported on
-  // standard error, and nothing is written after it.
+  // Hands one line to the operating system. `row` must have a number under "step". A full disk
+  // must not end the run: the first line that cannot be written is reported on standard error,
+  // and nothing is written after it.
   void append(const Json& row);
   // What went wrong, as a sentence; empty if nothing went wrong.
   const std::string& problem() const { return problem_; }

@@ -29,7 +29,7 @@ struct ParallelOptions {
   // and stores the result as the batch size of `training`.
   void declare(CommandLine& command_line, TrainingOptions& training, const Communicator& comm);
 
-  // Says which ranks each process plays.
+  // Returns the ranks that this process plays.
   VirtualRanks ranks(const Communicator& comm) const;
   BucketCaps bucket_caps() const {
     constexpr double kMiB = 1024.0 * 1024.0;

@@ -8,9 +8,9 @@
 
 namespace dist {
 
-// Draws a bar on standard error for `total` steps, but only on a terminal. Under mpirun only
-// the launcher can know whether standard error is a terminal; if it is, ./learn sets
-// LEARN_TERMINAL=1.
+// Draws a bar on standard error for `total` steps, but only on a terminal. Under mpirun a rank
+// cannot find out whether its output reaches a terminal, so ./learn sets LEARN_TERMINAL=1 if it
+// does.
 class ProgressBar {
  public:
   ProgressBar(const Console& console, std::string label, std::size_t total);

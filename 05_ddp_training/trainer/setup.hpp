@@ -25,15 +25,14 @@ class Setup {
   Setup(const Setup&) = delete;
   Setup& operator=(const Setup&) = delete;
 
-  // Called first, on all ranks. Reads and checks the flags and the data, on all ranks together.
-  // Returns the exit status if there is nothing to train, as with --help or wrong flags.
+  // Called first, on all ranks together. Reads and checks the flags and the data. Returns the
+  // exit status if there is nothing to train, as with --help or wrong flags.
   virtual std::optional<int> read(int argc, char** argv);
 
   const Communicator& comm() const { return comm_; }
   const Console& console() const { return *console_; }
   const Stream& stream() const { return *stream_; }
-  // The one generator for the model and then the data: this order gives PyTorch's random
-  // numbers.
+  // A single generator draws the model first and then the data, as PyTorch does.
   Generator& generator() { return *generator_; }
   const Dataset& train() const { return data.train(); }
 
@@ -61,11 +60,11 @@ class Setup {
   virtual std::string title() const {
     return "Lesson 5's starting point: one process trains alone.";
   }
-  // Whether the number of processes has no effect on the results (--deterministic).
+  // True if the number of processes has no effect on the results (--deterministic).
   virtual bool fixed_ranks() const { return false; }
   // What all ranks must agree on: the flags, and the content of the data.
   const std::vector<CommandLine::Value>& values() const { return values_; }
-  // Declares further flags between the others, and adds checks that they are consistent.
+  // Declares further flags among the others, and adds checks that they are consistent.
   virtual void declare(CommandLine&) {}
   // Called on all ranks after each has passed its own checks. Any Error is thrown on all ranks.
   virtual void check_together() {}

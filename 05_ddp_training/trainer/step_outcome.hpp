@@ -15,9 +15,9 @@ namespace dist {
 
 // Times of one step, in milliseconds.
 struct CommunicationTimes {
-  double total = 0;     // the sum over all all-reduces
+  double total = 0;     // summed over the step's all-reduces
   double exposed = 0;   // the part of `total` during which nothing was computed
-  double hideable = 0;  // the part that backward could hide (overlap_bound.hpp)
+  double hideable = 0;  // the part that the backward pass could hide (overlap_bound.hpp)
 };
 
 struct StepOutcome {

@@ -11,12 +11,12 @@ namespace dist {
 struct StepTimes {
   double step = 0;
   double data = 0;           // waiting for the batch
-  double communication = 0;  // the sum over all all-reduces
+  double communication = 0;  // summed over the step's all-reduces
   double exposed = 0;        // the part of this sum during which nothing was computed
-  double hideable = 0;       // the part of this sum that backward could have hidden
+  double hideable = 0;       // the part of this sum that the backward pass could have hidden
   double optimizer = 0;
   double compute() const { return step - data - exposed - optimizer; }  // forward, backward
-  double busy() const { return step - exposed; }  // not waiting for other ranks
+  double busy() const { return step - exposed; }  // without waits for other ranks
 
   // The fraction of the communication that was hidden, from 0 to 1. NaN if the time is unknown.
   double hidden() const;

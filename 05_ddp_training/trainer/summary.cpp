@@ -26,7 +26,7 @@ std::string communication_line(const StepTimes& times, const std::string& how) {
   return text + fmt::format(" ({})", how);
 }
 
-// Communication that does not use messages, such as through shared memory, cannot be counted.
+// Communication without messages, for example through shared memory, cannot be counted.
 std::string traffic_line(const Summary& run) {
   constexpr double kMiB = 1024.0 * 1024.0;
   const std::string least =

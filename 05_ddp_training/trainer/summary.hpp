@@ -32,7 +32,7 @@ struct Summary {
   bool replicas_identical = true;
   std::optional<double> test_accuracy{};
   std::optional<std::uint64_t> bytes_sent{};  // by a rank in a step; unset if not counted
-  double least_bytes = 0;                     // the fewest bytes that a rank must send
+  double least_bytes = 0;                     // the minimum that a rank must send
   TrainingMemory memory{};
   std::optional<Slowest> slowest{};  // the rank that the others waited for
 

@@ -13,8 +13,8 @@ namespace dist {
 class TrainingData {
  public:
   // Reads or renders the data set that --dataset names, and adapts the default --layers to it.
-  // Checks the widths, the batch size, and the number of ranks, `processes` times
-  // `ranks_per_process`. Does not draw the synthetic set yet. Throws Error naming the flag or
+  // Checks the widths, the batch size, and the number of ranks (`processes` times
+  // `ranks_per_process`). Does not draw the synthetic set yet. Throws Error naming the flag or
   // the file.
   void load(TrainingOptions& options, int processes, std::size_t ranks_per_process = 1);
 

@@ -58,7 +58,7 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
       }
       require_writable(files);
     }
-    // With --max-steps alone, train for as many epochs as that number of steps takes.
+    // If --max-steps is given without --epochs, only the number of steps ends the run.
     if (max_steps > 0 && !command_line.given("--epochs")) epochs = max_steps;
   });
 }

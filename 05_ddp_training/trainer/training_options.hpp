@@ -18,7 +18,7 @@ struct TrainingOptions {
   std::string data;            // folder of IDX files
   std::size_t samples = 1000;  // of the synthetic set
   std::size_t classes = 10;    // of the synthetic set
-  double test_fraction = 0.2;  // fraction of a single pair of IDX files used for testing
+  double test_fraction = 0.2;  // the part tested on, if there is only one pair of IDX files
 
   std::vector<std::size_t> layers{784, 512, 512, 512, 10};
   bool layers_given = false;

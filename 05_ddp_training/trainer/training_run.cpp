@@ -89,7 +89,7 @@ bool TrainingRun::after_step(StepOutcome outcome) {
   start_clock();
   position_.advance(now.outcome.samples * static_cast<std::size_t>(setup_.comm().size()),
                     now.outcome.ends_epoch);
-  // Read the outcome of the previous step, which is done by now and equal on all ranks.
+  // The previous step is done by now. Read its outcome, which is the same on all ranks.
   drain();
   pending_ = std::move(now);
 
