@@ -1,4 +1,4 @@
-// The broadcast of NCCL.
+// NCCL's broadcast.
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"

@@ -25,12 +25,12 @@ inline std::size_t segments_of(std::size_t bytes, std::size_t segment_bytes) {
 //   T(S)  =  (S + p - 2)(alpha + n beta / S)
 //         =  S alpha  +  (p - 2) n beta / S  +  terms without S
 //
-// The first term grows with S and the second falls, so T is least where the two are equal:
-// S = sqrt((p - 2) n beta / alpha). (Hockney's model of a message, applied to pipelines in
-// Pjesivac-Grbovic et al., "Performance analysis of MPI collective operations", 2007.)
+// The product of the first two terms does not depend on S, so T is smallest where they are
+// equal: S = sqrt((p - 2) n beta / alpha). (Hockney's model of a message, applied to pipelines
+// in Pjesivac-Grbovic et al., "Performance analysis of MPI collective operations", 2007.)
 //
-// All ranks must pass the same `link`: otherwise they would cut different segments, and wait
-// for segments that nobody sends. The result is a multiple of a cache line.
+// All ranks must pass the same `link`: otherwise they would divide the data differently, and
+// wait for segments that nobody sends. The result is a multiple of a cache line.
 inline std::size_t best_segment_bytes(const LinkCost& link, std::size_t bytes, int size) {
   constexpr std::size_t kLine = 64;
   const auto n = static_cast<double>(bytes);

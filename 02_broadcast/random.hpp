@@ -1,9 +1,9 @@
 // PyTorch's random numbers: a seed gives the same bits as in PyTorch on an x86-64 CPU.
 //
-// PyTorch's generator is the classic 32-bit Mersenne Twister. PyTorch's distributions do not
-// turn its output into numbers as those of <random> do, so this file has its own. Each one
-// follows the file named in its comment (under aten/src/ATen), and tests compare it with
-// the output of PyTorch 1.13 (tests/golden).
+// PyTorch's generator is the classic 32-bit Mersenne Twister. To derive distributions from its
+// output, PyTorch uses other formulas than <random>, so this file implements them. Each
+// function follows the file named in its comment (under aten/src/ATen), and tests compare it
+// with the output of PyTorch 1.13 (tests/golden).
 #pragma once
 
 #include <cstdint>

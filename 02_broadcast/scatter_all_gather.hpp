@@ -50,15 +50,15 @@ void binomial_scatter(const Communicator& comm, std::span<T> data, int root) {
   }
 }
 
-// [7] Sends the root's `data` to all ranks. Called on all ranks with the same root and length;
-// with fewer elements than ranks, some chunks and their messages are empty.
-// Cost: ceil(log2 size) + size - 1 rounds. The root sends 2 (size - 1) / size of the tensor in
-// total; in a tree, it sends the whole tensor ceil(log2 size) times.
+// [7] Sends the root's `data` to all ranks. Called on all ranks with the same root and length.
+// If there are fewer elements than ranks, some chunks and their messages are empty.
+// Cost: ceil(log2 size) + size - 1 rounds. The root sends 2 (size - 1) / size times as many
+// bytes as the tensor has; in a tree, it sends the whole tensor ceil(log2 size) times.
 template <MpiScalar T>
 void broadcast_scatter_all_gather(const Communicator& comm, std::span<T> data, int root) {
   binomial_scatter(comm, data, root);
-  // Seat s starts with chunk s. At step k it sends chunk s - k, which for k > 0 it received at
-  // step k - 1, and receives chunk s - 1 - k. After size - 1 steps it has all chunks.
+  // Seat s starts with chunk s. At step k it sends chunk s - k (received at step k - 1 if
+  // k > 0) and receives chunk s - 1 - k. After size - 1 steps it has all chunks.
   const int size = comm.size();
   const int seat = (comm.rank() - root + size) % size;
   const auto chunk = [&](int index) {

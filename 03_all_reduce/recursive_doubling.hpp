@@ -1,4 +1,4 @@
-// What this file adds: an all-reduce for small tensors, which takes log2(size) exchanges.
+// What this file adds: an all-reduce in only log2(size) exchanges, for small tensors.
 // Builds on: 01, send_recv.
 // Look at: Seats, which handles numbers of ranks that are not a power of two.
 #pragma once
@@ -11,10 +11,10 @@
 
 namespace dist {
 
-// The number of participants must be a power of two, so the largest possible power of two of
-// the ranks get seats, numbered from 0. Each surplus rank takes part through a neighbour. With
-// 7 ranks the surplus is 3: ranks 0, 2 and 4 send their numbers to 1, 3 and 5 and wait for the
-// result. Ranks 1, 3, 5 and 6 take seats 0, 1, 2 and 3.
+// The number of participants must be a power of two. Rounding the number of ranks down to a
+// power of two gives the number of seats. Each surplus rank takes part through a neighbour.
+// With 7 ranks the surplus is 3: ranks 0, 2 and 4 send their numbers to 1, 3 and 5 and wait for
+// the result. Ranks 1, 3, 5 and 6 take seats 0, 1, 2 and 3.
 struct Seats {
   int count;
   int beyond;

@@ -45,7 +45,7 @@ void finish(ReduceOp op, std::span<T> data, int size) {
   check_op<T>(op);
   if (op != ReduceOp::avg) return;
   // Multiply by 1/size, as PyTorch's DDP does by default (before its all-reduce). With 3 ranks,
-  // dividing by size would differ in the last bit.
+  // a division by size may give a different last bit.
   const double factor = 1.0 / size;
   for (T& value : data) value = static_cast<T>(value * static_cast<T>(factor));
 }

@@ -1,6 +1,6 @@
 // What this file adds: the ring all-reduce, the heart of data-parallel training. Every rank
-// sends 2 (size - 1) / size of the tensor, an amount that hardly depends on the number of
-// ranks.
+// sends 2 (size - 1) / size times as many bytes as the tensor has. This amount hardly depends
+// on the number of ranks.
 // Builds on: 01, send_recv; 02, chunks.
 // Look at: the invariants above the two loops. Each rank talks only to its two neighbours.
 // Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (2009), who also prove
@@ -26,7 +26,7 @@ struct Unwatched {
 // chunks hold partial sums. Called on all ranks with the same length and op.
 //
 // Follow a chunk, not a rank. Chunk c leaves rank c + 1, moves one rank to the right per step
-// and collects that rank's share on arrival. After size - 1 steps it stops at rank c:
+// and collects each rank's share on arrival. After size - 1 steps it stops at rank c:
 //
 //   chunk 0, size 4:   rank 1 ----> rank 2 ----> rank 3 ----> rank 0
 //                      a1           a1+a2        a1+a2+a3     a1+a2+a3+a0

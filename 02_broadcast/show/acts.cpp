@@ -76,7 +76,7 @@ bool show_replicas(const Broadcasts& with, const std::string& algorithm) {
   const std::vector<float> after = to_host(with.program.stream, tensor);
 
   // The output shows only hashes, but the verdict compares every element with the result of a
-  // second broadcast, by MPI.
+  // second broadcast, which MPI performs.
   with.program.console.line(
       "a model of 36 parameters, initialised with seed + rank: hash before and after");
   lines_in_rank_order(with.program.console, with.program.comm,

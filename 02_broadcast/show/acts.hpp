@@ -25,8 +25,8 @@ struct Broadcasts {
 
 // All of the functions below are called on all ranks.
 
-// Sends the root's `tensor` to all ranks by the named `algorithm` (one of kBroadcastAlgorithms,
-// or nccl).
+// Sends the root's `tensor` to all ranks. `algorithm` is the name of an algorithm (one of
+// kBroadcastAlgorithms, or nccl).
 void run_broadcast(const Broadcasts& with, const std::string& algorithm, const Tensor& tensor);
 // Returns how many elements differ from the root's tracer numbers, summed over all ranks. All
 // ranks get the same answer.

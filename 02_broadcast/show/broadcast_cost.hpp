@@ -43,9 +43,9 @@ inline std::optional<std::size_t> broadcast_rounds(BroadcastAlgorithm algorithm,
 // MPI's own broadcast.
 //
 // If each rank either sends or receives in a round, the round costs as much as a message of
-// lesson 1's ping-pong. If ranks send and receive at once, the round costs as much as a step of
-// lesson 1's ring, in which all ranks share the memory's bandwidth and each divides its time
-// between two messages.
+// lesson 1's ping-pong. If ranks send and receive at the same time, the round costs as much as
+// a step of lesson 1's ring, in which all ranks share the memory's bandwidth and each divides
+// its time between two messages.
 inline std::optional<double> predict_broadcast(BroadcastAlgorithm algorithm, std::size_t bytes,
                                                int size, const LinkCost& link) {
   if (algorithm == BroadcastAlgorithm::mpi) return std::nullopt;
@@ -64,7 +64,7 @@ inline std::optional<double> predict_broadcast(BroadcastAlgorithm algorithm, std
       return static_cast<double>(rounds) * round;
     }
     case BroadcastAlgorithm::scatter_all_gather: {
-      // In the round with distance d, the root sends chunks d to 2d - 1, as far as they exist.
+      // In the round with distance d, the root sends those of chunks d to 2d - 1 that exist.
       double scatter = 0;
       for (int distance = 1; distance < size; distance *= 2) {
         const auto chunks = static_cast<std::size_t>(std::min(distance, size - distance));

@@ -10,8 +10,8 @@ namespace dist {
 
 // Returns rank 0's `mine` on all ranks, or nullopt if rank 0 has no measurement. The other
 // ranks' `mine` is ignored. Called on all ranks. Ranks on different hosts or in different
-// folders may have different measurements. If they based their choice of algorithm on
-// these, they would not expect each other's messages.
+// folders may have different measurements. Ranks that chose different algorithms because of
+// this would not expect each other's messages.
 std::optional<LinkCost> share_link_cost(const Communicator& comm,
                                         const std::optional<LinkCost>& mine);
 

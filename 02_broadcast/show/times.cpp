@@ -17,8 +17,8 @@
 namespace dist {
 namespace {
 
-// A measurement of one algorithm at one size. Unknown values are nullopt, because MPI and NCCL
-// do not reveal their algorithms.
+// A measurement of one algorithm at one size. Unknown values are nullopt: MPI and NCCL do not
+// reveal their algorithms.
 struct Measurement {
   double seconds = 0;
   std::size_t wrong = 0;

@@ -1,6 +1,6 @@
-// What this file adds: an object that a program keeps for all its all-reduces. Besides the
-// tensor, the algorithms need shared memory and a plan that names an algorithm for each size.
-// This object owns both for one communicator.
+// What this file adds: an object that a program keeps for all its all-reduces. For one
+// communicator, it owns the shared memory that some algorithms need, and a plan that names an
+// algorithm for each size.
 // Builds on: all algorithms of this lesson, and the cost model that chooses among them.
 #pragma once
 
@@ -22,13 +22,13 @@ class AllReducer {
   // its `costs` and broadcasts it. Shared memory is used if all ranks are on one host.
   explicit AllReducer(const Communicator& comm, StepCosts costs = guessed_costs());
 
-  // Called on all ranks. Measures this host's costs for up to `most_bytes` and updates costs(),
-  // which improves predictions but does not change the plan.
+  // Called on all ranks. Measures this host's costs for sizes up to `most_bytes` and updates
+  // costs(). This improves predictions but does not change the plan.
   void measure_costs(std::size_t most_bytes);
 
   // Called on all ranks with the same shape. Returns a tensor in registered memory, or in
   // ordinary memory if the ranks share no memory. Each rank may destroy its tensor at any time,
-  // even after this object.
+  // even after it has destroyed this object.
   Tensor allocate(Shape shape);
 
   // Called on all ranks with the same length, op and algorithm. Either all ranks pass the same

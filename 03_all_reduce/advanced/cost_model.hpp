@@ -16,20 +16,20 @@
 
 namespace dist {
 
-// Times in seconds as functions of the number of bytes. Such a function can be either a
-// measured curve or a straight line of the textbook.
+// Times in seconds as functions of the number of bytes. Such a function can be a measured curve
+// or, as in textbooks, a straight line.
 struct StepCosts {
-  std::function<double(double)> message;   // one pair sends a message, others idle
+  std::function<double(double)> message;   // one rank sends to another; all others are idle
   std::function<double(double)> exchange;  // all ranks send and receive: a ring's step
   std::function<double(double)> reduce;    // a rank adds n bytes to n others
   // Costs of shared memory on one host; if `move` is empty, the ranks share no memory.
   double barrier = 0;
   double segment_block = 0;            // a whole all-reduce of one block through the segment
-  std::function<double(double)> move;  // all ranks at once read and write this many bytes
+  std::function<double(double)> move;  // all ranks simultaneously read and write n bytes
 };
 
-// The textbook's costs: a message of n bytes takes alpha + n beta, even if other ranks send at
-// the same time; adding n bytes takes n gamma.
+// Textbook costs: a message of n bytes takes alpha + n beta, even if other ranks send at the
+// same time; adding n bytes takes n gamma.
 StepCosts straight_line_costs(double alpha_s, double beta_s_per_byte, double gamma_s_per_byte);
 
 // Typical costs on one host, for use without measurements: 1 us and 10 GB/s for a message, as
@@ -49,10 +49,10 @@ std::optional<double> predict_all_reduce(AllReduceAlgorithm algorithm, double by
 double lower_bound_seconds(double bytes, int ranks, double alpha_s, double beta_s_per_byte,
                            double gamma_s_per_byte);
 
-// Chooses an algorithm for each size: for each power of two, the fastest according to the
-// model. If there is shared memory, a different algorithm is chosen only if it is predicted to
-// be twice as fast. Messages are copied through shared memory as well, so a smaller predicted
-// advantage is more likely an error in a guess or measurement.
+// Chooses an algorithm for each range of sizes between two powers of two: the fastest according
+// to the model. If there is shared memory, an algorithm that sends messages must be predicted
+// to be twice as fast. Messages are also copied through shared memory, so a smaller predicted
+// advantage is more likely to be an error in a guess or measurement.
 class AllReducePlan {
  public:
   AllReducePlan(int ranks, const StepCosts& costs);

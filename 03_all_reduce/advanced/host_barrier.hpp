@@ -17,8 +17,8 @@ namespace dist {
 class HostBarrier {
  public:
   // Called on all ranks of `comm`, which must all be on one host. `comm` must outlive this
-  // object. A rank that has waited `limit` for the others gives up. The time for which a
-  // process was suspended or stopped in a debugger does not count.
+  // object. A rank stops waiting for the others after `limit`. Any time during which a process
+  // was suspended or stopped in a debugger does not count.
   explicit HostBarrier(const Communicator& comm,
                        std::chrono::milliseconds limit = std::chrono::seconds(120));
 
@@ -45,9 +45,9 @@ class HostBarrier {
   // another rank writes.
   struct alignas(64) Seat {
     std::uint32_t arrived;
-    // The two elements are used alternately: a fast rank may already be in its next call while
-    // a slow rank reads the current one. No rank can be two calls ahead, because the next call
-    // waits for the slow rank.
+    // The two elements are used alternately: a fast rank may already write its next call while
+    // a slow rank still reads the current one. No rank can be two calls ahead, because the next
+    // call waits for the slow rank.
     std::array<Call, 2> calls;
   };
   // Sleeping ranks wait on this struct's `round`.

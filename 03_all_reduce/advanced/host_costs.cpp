@@ -18,8 +18,8 @@ struct Point {
   double seconds;
 };
 
-// Returns a function that interpolates seconds between the measured points. Beyond the ends, it
-// uses the outermost point's rate.
+// Returns a function that interpolates seconds between the measured points. Outside their
+// range, it uses the rate of the nearest point.
 std::function<double(double)> through(std::vector<Point> points) {
   return [points = std::move(points)](double bytes) {
     if (bytes <= points.front().bytes) {
@@ -35,7 +35,7 @@ std::function<double(double)> through(std::vector<Point> points) {
   };
 }
 
-// The time of the fastest of `runs` runs in seconds, where a run takes as long as its slowest
+// The time in seconds of the fastest of `runs` runs, where a run takes as long as its slowest
 // rank. Other work on the machine can only add time, so the fastest run was the least
 // disturbed. All ranks get the same answer.
 template <class Operation>
@@ -48,7 +48,7 @@ double least_of_slowest(const Communicator& comm, int runs, Operation operation)
   return least;
 }
 
-// Measures operation(count) for 4 KiB, 16 KiB, ... up to most_bytes, on all ranks at once.
+// Measures operation(count) on all ranks simultaneously, for 4, 16, ... KiB up to most_bytes.
 template <class Operation>
 std::function<double(double)> curve(const Communicator& comm, std::size_t most_bytes,
                                     Operation operation) {

@@ -10,8 +10,8 @@
 namespace dist {
 
 // Called on all ranks. Measures `reduce` and, unless `shared` is null, also `barrier`, `move`
-// and `segment_block`, for up to `most_bytes`. Stores the results in `costs`, with equal values
-// on all ranks. Larger sizes are extrapolated.
+// and `segment_block`, for sizes up to `most_bytes`. Stores the results in `costs`, with equal
+// values on all ranks. Larger sizes are extrapolated.
 void measure_host_costs(const Communicator& comm, SharedMemoryAllReduce* shared,
                         std::size_t most_bytes, StepCosts& costs);
 

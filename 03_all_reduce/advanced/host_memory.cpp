@@ -23,7 +23,7 @@ namespace dist {
 namespace {
 
 // The location of a rank's piece, and data to verify that it is the right piece: in a container
-// with its own /proc, the process number may belong to a different process.
+// with its own /proc, the process ID may belong to a different process.
 struct Address {
   std::int64_t process;
   std::int64_t file;
@@ -138,7 +138,7 @@ HostMemory::HostMemory(const Communicator& comm, std::size_t bytes)
     }
   }
   // No rank may close its file before this point, because the others open the file by its
-  // number.
+  // descriptor number.
   throw_together(comm, problem, asked + " with the others");
 }
 

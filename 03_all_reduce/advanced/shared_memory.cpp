@@ -14,7 +14,7 @@ SharedMemoryAllReduce::SharedMemoryAllReduce(const Communicator& comm,
 std::shared_ptr<std::byte> SharedMemoryAllReduce::allocate(const Communicator& comm,
                                                            std::size_t bytes) {
   const auto owner = std::make_shared<Registered>(HostMemory(comm, bytes), next_number_);
-  // Numbers are as far apart as addresses, so that each number + offset is unique.
+  // Consecutive numbers differ by the memory's size, so that each number + offset is unique.
   next_number_ += owner->memory.bytes();
   std::byte* const begin = owner->memory.of(rank_);
   registered_[begin] = owner;

@@ -1,5 +1,5 @@
-// What this file adds: an all-reduce for the ranks of one host that takes about as long as one
-// memcpy. It sends no messages: every rank adds up its slice of all ranks' tensors, in rank
+// What this file adds: an all-reduce that takes about as long as one memcpy, for the ranks of
+// one host. It sends no messages: every rank adds up its slice of all ranks' tensors, in rank
 // order, and writes the result to all ranks' memory.
 // Builds on: host_memory, host_barrier; the ring's chunk_range and accumulate.
 // Look at: reduce_in_place. It reads and writes every number once and needs two barriers.
@@ -32,7 +32,7 @@ class SharedMemoryAllReduce {
                                  std::chrono::milliseconds limit = std::chrono::seconds(120));
 
   // Called on all ranks with the same size. Returns memory that can be reduced in place, as a
-  // whole or in part. Each rank may free its memory at any time, even after this object.
+  // whole or in part. Each rank may free its memory at any time, even if this object is gone.
   std::shared_ptr<std::byte> allocate(const Communicator& comm, std::size_t bytes);
 
   // Called on all ranks with the same length and op. Either all ranks pass the same part of the
@@ -55,7 +55,7 @@ class SharedMemoryAllReduce {
     HostMemory memory;
     std::uint64_t number;
   };
-  // The location of a part of an allocation on every rank. A place without an owner is in
+  // A position within an allocation, the same on every rank. A place without an owner is in
   // ordinary memory.
   struct Place {
     std::shared_ptr<Registered> owner;
@@ -77,7 +77,7 @@ class SharedMemoryAllReduce {
   HostMemory segment_;
   std::uint64_t small_calls_ = 0;
   std::uint64_t next_number_ = 1;
-  // The key is the beginning of an allocation. Freed allocations stay until they are looked up.
+  // The key is the start of an allocation. Freed ones stay in the map until they are looked up.
   std::map<const std::byte*, std::weak_ptr<Registered>> registered_;
   // One pointer per rank. These are members so that calls need not allocate them.
   std::vector<const std::byte*> sources_;

@@ -1,7 +1,7 @@
 // What this file adds: a simulation of all-reduces on machines that you do not have. Every rank
 // has a clock, which advances with every step of an algorithm: a message starts when both its
 // sender and its receiver are free.
-// Builds on: the cost model, with whose formulas the tests compare the simple cases.
+// Builds on: the cost model. The tests compare the simple cases with its formulas.
 // Look at: Machine::message_seconds, which distinguishes links within a host from links between
 // hosts, and play_ring, which simulates one host to represent all hosts.
 #pragma once

@@ -2,9 +2,9 @@
 // Predict: every rank passes whole tensors to the right, N-1 times, and adds up those that it
 //          receives. The sum is right. How many bytes does a rank send? Do all ranks hold the
 //          same bits?
-// You see: values PASS, bytes FAIL: each rank sends (N-1) S, but the ring in chunks only 2
-//          (N-1)/N S. That is twice as much on 4 ranks, and 32 times as much on 64. If sums are
-//          rounded, the ranks also end with different bits.
+// You see: values PASS, bytes FAIL: for a tensor of S bytes, each rank sends (N-1) S instead of
+//          2 (N-1)/N S. That is twice as much on 4 ranks, and 32 times as much on 64. If sums
+//          are rounded, the ranks also end with different bits.
 // Why:     passing whole tensors around is an all-gather of all tensors. Every rank adds them
 //          up on its own, in its own order. In the lesson's ring, each chunk is added up only
 //          once, on one rank. On 2 ranks both rings send S, so a test there sees no difference.

@@ -7,7 +7,7 @@
 //          than rank 0".
 // Why:     collectives match by call order, not by name. A message has a length but does not
 //          say what it is for. Ranks that share memory can compare their calls first. Between
-//          hosts our ring would notice the wrong length on arrival, and NCCL may also hang.
+//          hosts our ring would notice the wrong length on arrival, while NCCL may hang.
 // In the wild: NVIDIA/nccl#296 (a different order on one rank), #1417 (different sizes: some
 //          hang, some give wrong numbers).
 #include "01_send_recv/show/tracer_numbers.hpp"
