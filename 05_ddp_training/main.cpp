@@ -15,7 +15,7 @@
 int main(int argc, char** argv) {
   using namespace dist;
 
-  hold_stop_signals();  // a request to stop waits until a checkpoint can answer it
+  hold_stop_signals();  // a request to stop waits until a checkpoint can be written
 
   // [1] Every process runs this program; from here on each knows its rank.
   MpiEnvironment mpi(argc, argv);

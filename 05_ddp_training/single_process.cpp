@@ -16,7 +16,7 @@
 int main(int argc, char** argv) {
   using namespace dist;
 
-  hold_stop_signals();  // a request to stop waits until a checkpoint can answer it
+  hold_stop_signals();  // a request to stop waits until a checkpoint can be written
 
   install_fatal_handler();
   const Communicator comm = Communicator::alone();

@@ -8,9 +8,9 @@
 // Why:     opening a file for writing empties it, and each writer has its own position in the
 //          file. Messages force this order, so that the symptom appears every time, but an
 //          operating system could choose the same order. write_safetensors lets each rank write
-//          its own file and then rename it. In the last line of the output, all ranks do that
-//          at once, in any order. The file is then whole, but which rank wrote it is a matter
-//          of chance.
+//          its own file and then rename it. For the last line of the output, all ranks do so at
+//          the same time, in any order. The file is then whole, but which rank wrote it is a
+//          matter of chance.
 // In the wild: NVIDIA/apex#886 (one saver per node), Lightning-AI/pytorch-lightning#19970.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
@@ -62,7 +62,7 @@ std::string bytes_of_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What this lesson's reader says about the file.
+// What the Checkpoint class of this lesson reports when it reads the file.
 std::string read_by_reader(const std::string& path) {
   try {
     return fmt::format("whole, of step {}", Checkpoint(path).position(/*samples=*/1).step);

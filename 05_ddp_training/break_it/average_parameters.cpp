@@ -52,7 +52,7 @@ double distance(const Program& program, const IdxDataset& digits, ProcessGroup& 
 bool break_average_parameters(const Program& program) {
   const auto group = small_group(program);
   const IdxDataset digits = small_digits(program);
-  constexpr double kRounding = 1e-5;  // over 12 steps; larger than ever observed
+  constexpr double kRounding = 1e-5;  // over 12 steps; never exceeded so far
   Table table({"optimizer", "averaged every step", "every 4th step"});
   std::map<std::string, std::pair<double, double>> seen;
   for (const auto& [name, options] :

@@ -1,6 +1,6 @@
 // Belief:  randomness on one rank makes the replicas diverge.
-// Predict: before the average, every rank adds different noise to every gradient, as large as
-//          the gradients themselves. When do the replicas diverge?
+// Predict: before averaging, every rank adds its own noise, as large as the gradients
+//          themselves, to every gradient. When do the replicas diverge?
 // You see: never. The hashes are equal after every step, although the model differs from the
 //          one trained without noise. All ranks get the same average, including the noise.
 // Why:     a replica learns about the other ranks only from the average, which is equal on all
@@ -25,7 +25,7 @@ bool break_gradient_noise(const Program& program) {
   DistributedDataParallel ddp(job.model(), *group, program.stream);
   DistributedDataParallel quiet_ddp(quiet.model(), *group, program.stream);
   Generator noise(program.common.seed + 1 + static_cast<std::uint64_t>(program.comm.rank()));
-  // Called before the gradient's bucket is sent, while the gradient is not yet averaged.
+  // Called before the gradient's bucket is sent, so the gradient has not been averaged yet.
   ddp.observe([&](std::size_t parameter) {
     add_noise(job.model().parameters()[parameter].grad, kNoise, noise, program.stream);
   });

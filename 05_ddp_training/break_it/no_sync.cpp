@@ -1,6 +1,6 @@
 // Belief:  a copy is done when the call returns. (This is not about DDP's no_sync().)
 // Predict: after every step the last layer's weights are copied to the host, into pinned
-//          memory, and read in the next line. Which step do they belong to?
+//          memory, and read on the next line. Which step do they belong to?
 // You see: to an earlier step, usually the previous one, as the count shows. With emulated CUDA
 //          this happens every time; on a GPU, it happens whenever the step takes longer than
 //          queueing it.

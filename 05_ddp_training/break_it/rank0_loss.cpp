@@ -29,7 +29,7 @@ bool break_rank0_loss(const Program& program) {
   // This model takes no steps itself. It receives the replicas' parameters before every step.
   SmallTraining whole = SmallTraining::twin(program, digits, kQuickJob);
   Table table({"step", "rank 0", "mean", "one process"});
-  std::size_t misled = 0;  // steps in which only one of rank 0's loss and the mean rose
+  std::size_t misled = 0;  // steps in which rank 0's loss or the mean rose, but not both
   double farthest = 0;     // largest relative distance of rank 0's loss from the mean
   double off = 0;          // largest relative distance of the mean from one process's loss
   double last_mine = 0;

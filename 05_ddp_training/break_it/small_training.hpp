@@ -27,7 +27,7 @@ struct SmallJob {
 };
 // The same job with an optimizer that learns quickly enough for kSmallSteps.
 inline const SmallJob kQuickJob{.optimizer = {.name = "adam", .lr = 0.005}};
-// This many steps are a few epochs on any number of ranks.
+// This many steps make up a few epochs, however many ranks there are.
 inline constexpr std::size_t kSmallSteps = 48;
 
 // The data set. Each rank draws all of it, from --seed.
@@ -56,7 +56,7 @@ class SmallTraining {
   double lr() const { return job_.optimizer.lr; }
   std::size_t steps_per_epoch() const { return loader_.batches(sampler_.num_samples()); }
 
-  // Runs forward on the next batch, including the loss. A new epoch starts when one ends.
+  // Runs the model and the loss on the next batch. A new epoch starts when one ends.
   void forward();
   // The mean loss over that batch. Waits for the result.
   double loss() const { return loss_.value(program_.stream); }

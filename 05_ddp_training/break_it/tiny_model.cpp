@@ -1,8 +1,8 @@
 // Belief:  N ranks are N times as fast.
 // Predict: a model has 108 numbers, and its batch is divided among the ranks. Three times are
-//          measured beforehand: one process's step with the whole batch, its step with one
-//          rank's share, and alpha, the time that it takes all ranks to pass a small message to
-//          the right. What speed-up do they predict?
+//          measured beforehand: a step of one process with the whole batch, a step of one
+//          process with one rank's share, and alpha, the time that it takes all ranks to pass a
+//          small message to the right. What speed-up do they predict?
 // You see: a speed-up below 1, predicted before it is measured: N ranks are slower than one.
 //          Times depend on the machine and its load. If yours shows a speed-up of 1 or more,
 //          the program says that the symptom did not appear.

@@ -1,6 +1,6 @@
 // Belief:  noise that is harmless before the average is harmless after it.
-// Predict: the average is equal on all ranks. Then every rank adds different noise to it, too
-//          small to notice in a gradient. When do the replicas diverge?
+// Predict: the average is equal on all ranks. Then every rank adds noise of its own, too small
+//          to notice in a gradient. When do the replicas diverge?
 // You see: after step 1. The distance between them grows with every step, but the loss does not
 //          show it.
 // Why:     changes made after the average are never averaged again, so the difference stays in

@@ -2,13 +2,13 @@
 //          gradient.
 // Predict: the all-reduce of a bucket is given a stream other than the one on which backward
 //          queues its work, and this other stream is idle. What does the all-reduce average?
-// You see: the bucket's previous content, namely the last step's gradients. In the first such
-//          step or a few steps later, the parameters begin to differ from those of the correct
-//          run. Usually the old average is written last, and all replicas are wrong but bitwise
-//          equal, so their hashes reveal nothing. Sometimes backward overwrites that average
-//          with this rank's own gradients, and the replicas diverge. With emulated CUDA the
-//          symptom appears every time; on a GPU, it appears whenever backward takes longer than
-//          the call.
+// You see: the bucket's previous content, namely the last step's gradients. In the first step
+//          with the wrong stream, or a few steps later, the parameters begin to differ from
+//          those of the correct run. Usually the old average is written last, and all replicas
+//          are wrong but bitwise equal, so their hashes reveal nothing. Sometimes backward
+//          overwrites that average with this rank's own gradients, and the replicas diverge.
+//          With emulated CUDA the symptom appears every time; on a GPU, it appears whenever
+//          backward takes longer than the call.
 // Why:     the call waits for an event of the stream that it is given, and an idle stream's
 //          event is already complete. There is no error and no hang, but the numbers are wrong.
 // In the wild: pytorch/pytorch#18465, a bug of the same kind in DDP itself.

@@ -88,7 +88,7 @@ std::size_t Checkpoint::number(const std::string& key) const {
   const std::string& text = entry->second;
   std::size_t value = 0;
   const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  constexpr std::size_t kMost = 1ULL << 53;  // small enough to add to without overflow
+  constexpr std::size_t kMost = 1ULL << 53;  // small enough that sums cannot overflow
   if (problem != std::errc{} || stop != text.data() + text.size() || value > kMost) {
     throw Error(fmt::format("{}: its '{}' is '{}', not a number up to 2^53", path_, key, text));
   }

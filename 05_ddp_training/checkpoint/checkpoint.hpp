@@ -1,8 +1,8 @@
 // What this file adds: a file from which a run can be resumed. The parameters have PyTorch's
 // names, so that safetensors.torch.load_file and load_state_dict can read them. The names of
-// the optimizer's state begin with "optimizer.". The metadata holds the position and the
-// settings of the run. The next step depends on nothing else, so a resumed run takes exactly
-// the steps that the original would have taken.
+// the optimizer's state tensors begin with "optimizer.". The metadata holds the position and
+// the settings of the run. The next step depends on nothing else, so a resumed run takes
+// exactly the steps that the original would have taken.
 // Builds on: safetensors (writes files whole or not at all), run_settings (identifies the run).
 #pragma once
 

@@ -22,8 +22,8 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// The metadata key of the checksum in our files: XXH3 of the header and the numbers, as 16
-// hexadecimal digits, computed with zeros in place of these digits.
+// The metadata key of our files' checksum. The checksum is the XXH3 of the header and the
+// numbers, as 16 hexadecimal digits, computed with zeros in place of these digits.
 inline constexpr const char* kChecksumKey = "xxh3_64";
 
 // Writes `tensors` and `metadata` to `path`. Called on one rank. A reader of `path` always
@@ -43,10 +43,10 @@ struct SafetensorsFile {
   const Tensor* find(const std::string& name) const;
 };
 
-// Throws Error naming the file, and the byte if that helps, unless it is a complete safetensors
-// file of float32 tensors. Rejects a truncated file, a wrong header, ranges that overlap or
-// leave gaps, duplicate names, and a wrong checksum. A missing checksum is accepted, because
-// PyTorch's files have none. Never allocates more than the file's size.
+// Throws Error naming the file (and the byte, if that helps) unless the file is a complete
+// safetensors file of float32 tensors. Rejects a truncated file, a wrong header, ranges that
+// overlap or leave gaps, duplicate names, and a wrong checksum. A missing checksum is accepted,
+// because PyTorch's files have none. Never allocates more than the file's size.
 SafetensorsFile read_safetensors(const std::string& path);
 
 }  // namespace dist

@@ -1,4 +1,4 @@
-// A fingerprint of data that other programs can also compute.
+// A fingerprint of data. Other programs can compute the same one.
 #pragma once
 
 #include <span>

@@ -17,7 +17,7 @@ class StartingPoint {
   // Adds --init, --resume and --evaluate.
   void declare(CommandLine& command_line);
 
-  // Checks the flags, after `options` were fitted to the data set, which has `samples` samples.
+  // Called after `options` were fitted to the data set of `samples` samples. Checks the flags.
   // If `reads` is true (on one rank), reads the file and compares it with this run's
   // `settings`. If `any_ranks` is true, the number of ranks may differ. Throws Error naming the
   // flag or the file.

@@ -37,7 +37,7 @@ class DataParallel {
   // Counts the messages of the next step (common/watch); that step's mean() reports them.
   void count_next_step() { counts_next_ = true; }
 
-  // The communication times of the last backward. Waits until its communication has ended.
+  // The communication times of the last backward pass. Waits until its communication has ended.
   CommunicationTimes communication_times(const Stream& stream);
 
  protected:
@@ -58,8 +58,8 @@ class DataParallel {
   virtual void start_mean(StepOutcome& outcome, const Stream& stream) {
     outcome.collective = group_.mean(outcome.numbers, outcome.result, stream);
   }
-  // Returns a function that later says how long the last step's all-reduces took: all of them,
-  // and the part that backward, which ended at `computed`, could have hidden.
+  // Returns a function to call after the step. It returns how long the all-reduces took, and
+  // how much of that time backward could have hidden, given that it ended at `computed`.
   struct Durations {
     double total = 0;
     double hideable = 0;  // an all-reduce that starts after backward cannot be hidden
@@ -74,7 +74,7 @@ class DataParallel {
   std::function<CommunicationTimes()> take_times();
 
   Event averaged_;
-  Accumulate accumulate_ = Accumulate::no;  // of the next backward
+  Accumulate accumulate_ = Accumulate::no;  // of the next backward pass
   bool counts_next_ = false;
   std::optional<std::uint64_t> bytes_sent_;
 };

@@ -1,7 +1,7 @@
 // What this file adds: the simplest data parallelism, one all-reduce per parameter at the end.
 // Builds on: lesson 3's all-reduce, through the process group.
-// The tests compare distributed_data_parallel with it: it gives the same numbers, but sends
-// more messages and hides none of them.
+// The tests compare distributed_data_parallel with this version, which gives the same numbers
+// but sends more messages and hides none of them.
 #pragma once
 
 #include "05_ddp_training/data_parallel/data_parallel.hpp"

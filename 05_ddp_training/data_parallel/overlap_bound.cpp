@@ -24,8 +24,8 @@ double ReducedStep::communication_ms() const {
 
 double ReducedStep::hideable_ms(const Event& computed) const {
   if (works.empty()) return 0;
-  // Measure times from the moment when the first bucket was full. Subtract the all-reduces that
-  // delay backward, to find out how long backward alone would have taken.
+  // Measure times from the moment when the first bucket was full. Subtract the time of
+  // all-reduces that delay backward, to find out how long backward alone would have taken.
   std::vector<double> since;
   std::vector<double> took;
   double held_up = 0;

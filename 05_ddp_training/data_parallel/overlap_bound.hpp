@@ -19,11 +19,11 @@ namespace dist {
 //                                            ^ exposed: when the last bucket is full, no
 //                                              computation is left to hide it
 //
-// Returns the time of the part that is not exposed, which is the part that backward hides.
+// Returns how much of the communication time is not exposed, because backward hides it.
 double hideable_ms(std::span<const double> full, std::span<const double> took, double computed);
 
-// One step's all-reduces, kept so that their times can be read after the step. Reading them
-// within the step would wait for them.
+// One step's all-reduces, kept so that their times can be read after the step. Reading the
+// times within the step would mean waiting for the all-reduces.
 struct ReducedStep {
   std::vector<Event> full;                   // when each bucket's all-reduce could start
   std::vector<std::shared_ptr<Work>> works;  // in the same order
@@ -31,7 +31,7 @@ struct ReducedStep {
 
   // The sum of the all-reduces' times in milliseconds. Waits until they are done.
   double communication_ms() const;
-  // The part of that time that backward, if it ended at `computed`, could have hidden.
+  // The part of that time that backward could have hidden, given that it ended at `computed`.
   double hideable_ms(const Event& computed) const;
 };
 

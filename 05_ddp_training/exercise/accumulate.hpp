@@ -1,4 +1,4 @@
-// Exercise: split a batch that does not fit into memory into K backward passes, and average
+// Exercise: if a batch does not fit into memory, divide it among K backward passes, and average
 // once. Check it with ./learn check 5; ./learn hint 5 prints the next hint.
 #pragma once
 
@@ -17,13 +17,13 @@ namespace dist::exercise {
 // `gradients` with the mean gradient of that micro-batch. Call it once for each
 // k = 0 .. parts - 1, in this order.
 //
-// Afterwards `gradients` hold the mean over all micro-batches of all ranks, with equal bits on
+// Afterwards `gradients` hold the mean over all micro-batches of all ranks, bitwise equal on
 // all ranks. All micro-batches have the same size.
 //
 // Target: send nothing before the last backward has returned. Then run one ring all-reduce of
 // all elements together, as in sync_gradients. For any `parts`, each rank then sends
-// 2 (comm.size() - 1) messages, which together contain 2 (N - 1) / N
-// times as many elements as there are.
+// 2 (comm.size() - 1) messages, which together contain 2 (N - 1) / N times as many elements as
+// the gradients.
 inline void accumulate(const Communicator& comm, std::size_t parts,
                        const std::vector<std::span<float>>& gradients,
                        const std::function<void(std::size_t k)>& backward) {

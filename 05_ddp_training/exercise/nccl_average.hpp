@@ -14,7 +14,7 @@ namespace dist::exercise {
 
 // Called on all ranks with the same length. `tensor` is on this rank's GPU. Work already queued
 // on `compute` writes the tensor, and work that the caller queues on `compute` afterwards reads
-// it. In between, replace the tensor's values with the average over all ranks.
+// it. Between the two, replace the tensor's values with the average over all ranks.
 //
 // Run the all-reduce on `communication`, so that it does not occupy `compute`. This function
 // only queues work and must not wait for the GPU.

@@ -29,11 +29,11 @@ class BucketedSync : public GradientSync {
 
   // Called when the values of gradient `index` are complete. They do not change until finalize.
   //
-  // The call that makes the last gradient of buckets 0 .. b ready starts bucket b's all-reduce,
-  // once. Buckets therefore start strictly in order, regardless of the order of the calls,
-  // which may differ between ranks. A bucket that is full before its predecessors waits for
-  // them, and one call may start several buckets. Each bucket is one all_reduce with exactly
-  // its gradients' elements. mark_ready does not wait for the all-reduces that it starts.
+  // Bucket b's all-reduce starts once, in the call that completes buckets 0 .. b. Buckets
+  // therefore start strictly in order, regardless of the order of the calls, which may differ
+  // between ranks. A bucket that is full before its predecessors waits for them, and one call
+  // may start several buckets. Each bucket is one all_reduce with exactly its gradients'
+  // elements. mark_ready does not wait for the all-reduces that it starts.
   void mark_ready(std::size_t index) override { not_started(); }
 
   // Waits for all buckets, writes the averages into the gradients, and prepares the next step.

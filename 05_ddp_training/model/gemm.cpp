@@ -49,8 +49,8 @@ Extents fit(Transpose transpose_a, Transpose transpose_b, const Tensor& a, const
 #if DIST_WITH_ONEDNN
 // c = a b^T with oneDNN's matmul, which packs a transposed b better than dnnl_sgemm does: a
 // layer's forward product takes 10 to 35 % less time (AVX-512). dnnl_sgemm is faster for the
-// other three kinds of product, and for small products, because each matmul call needs 5 us of
-// preparation.
+// other three kinds of product. It is also faster for small products, because each matmul call
+// needs 5 us of preparation.
 bool is_for_matmul(Transpose transpose_a, Transpose transpose_b, float alpha, float beta,
                    const Extents& e) {
   constexpr std::size_t kSmallest = std::size_t{1} << 22;  // multiplications
@@ -98,7 +98,7 @@ void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose tra
     return;
   }
 #if defined(_OPENMP)
-  // Set it on every call: the number of threads is a setting of the calling thread, which may
+  // Set the number of threads on every call: it is a setting of the calling thread, which may
   // be one that main did not create.
   omp_set_num_threads(threads);
 #endif

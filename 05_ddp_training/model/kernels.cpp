@@ -95,7 +95,7 @@ struct SoftmaxCrossEntropy {
   }
 };
 
-// One index adds all numbers, because there is only one for each row of a batch.
+// One index adds all numbers, because there are few: one for each row of a batch.
 struct MeanOfFloats {
   std::size_t count;
   const float* x;

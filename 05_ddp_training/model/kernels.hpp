@@ -1,7 +1,7 @@
 // The arithmetic of forward, backward and loss, apart from matrix products: one function per
 // operation. The optimizers' arithmetic is in update_kernels.hpp.
 //
-// Every function queues its work on `stream` and takes pointers into that stream's device. Each
+// Every function queues its work on `stream` and takes pointers into its device's memory. Each
 // has one source for both devices (parallel_for.hpp). Each output is computed by one index,
 // which adds in a fixed order, so a repeated run gives bitwise equal results.
 #pragma once
@@ -32,7 +32,7 @@ void add_to(const Stream& stream, std::size_t count, const float* x, float* into
 // x[i] *= factor.
 void scale(const Stream& stream, std::size_t count, float factor, float* x);
 
-// Softmax and cross entropy, forward and backward at once. For each row of `logits`, whose
+// Softmax and cross entropy, forward and backward together. For each row of `logits`, whose
 // shape is (rows, classes):
 //   losses[r]       = -log softmax(logits[r])[targets[r]]
 //   gradient[r][c]  = (softmax(logits[r])[c] - (c == targets[r])) * scale
@@ -40,13 +40,13 @@ void scale(const Stream& stream, std::size_t count, float factor, float* x);
 void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
                            const float* logits, const std::int32_t* targets, float* losses,
                            float* gradient, float scale);
-// *result = the mean of x, added up from the first to the last in double.
+// *result = the mean of x, whose elements are added up in double, from the first to the last.
 void mean(const Stream& stream, std::size_t count, const float* x, double* result);
 // *result = the sum over i of x[i] / count, in increasing order of i.
 void mean(const Stream& stream, std::size_t count, const double* x, double* result);
 // x[i] = value.
 void fill(const Stream& stream, std::size_t count, double value, double* x);
-// hits[r] = 1 if the largest of logits[r] (the first if several are) is at targets[r], else 0.
+// hits[r] = 1 if the largest of logits[r] (the first one in a tie) is at targets[r], else 0.
 void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
                 const float* logits, const std::int32_t* targets, float* hits);
 

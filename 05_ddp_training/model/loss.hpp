@@ -29,8 +29,8 @@ class CrossEntropyLoss {
 
   // The mean loss of each batch of the step so far, in the device's memory.
   std::span<const double> means() const { return {means_.data(), place_.part + 1}; }
-  // The step's number of samples, the time spent waiting for them, and whether it ends the
-  // epoch.
+  // The step's number of samples, the time spent waiting for them, and whether the step ends
+  // the epoch.
   std::size_t samples() const { return samples_; }
   double waited_ms() const { return waited_ms_; }
   bool ends_epoch() const { return place_.ends_epoch; }

@@ -37,7 +37,7 @@ Mlp::Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& st
     init_linear(initial_weight.span(), initial_bias.span(), widths_[layer], generator);
     copy(stream, weight.value, initial_weight);
     copy(stream, bias.value, initial_bias);
-    stream.synchronize();  // the host's copies must exist until copied
+    stream.synchronize();  // until then, the copies read the host's tensors
   }
 }
 
@@ -92,7 +92,7 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
       ready(2 * layer + 1);
       ready(2 * layer);
     }
-    if (layer == 0) break;  // the gradient of the data is not needed
+    if (layer == 0) break;  // the gradient with respect to the data is not needed
     const Tensor grad_input = output_grads_[layer - 1].rows(rows);
     // (rows, out) * (out, in) -> (rows, in)
     gemm(stream, Transpose::no, Transpose::no, 1.0F, grad, weight.value, 0.0F, grad_input);

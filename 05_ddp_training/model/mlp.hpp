@@ -54,9 +54,8 @@ class Mlp {
   std::span<Parameter> parameters() { return parameters_; }
   std::span<const Parameter> parameters() const { return parameters_; }
 
-  // The memory for the values that forward keeps for backward and for the gradients that
-  // backward passes from layer to layer. It has the size that the largest batch so far
-  // required.
+  // The size of the memory that holds the values kept by forward and the gradients that
+  // backward passes from layer to layer. The largest batch so far determines this size.
   std::size_t activation_bytes() const;
 
  private:

@@ -38,7 +38,7 @@ class Optimizer {
   // nothing if a gradient contains a NaN or an infinity.
   void step(double lr, const Stream& stream);
 
-  // The outcome of the last step, valid once the work queued on its stream is done. It is in
+  // The outcome of the last step, valid once the work queued on the stream is done. It is in
   // host memory and remains valid until the step after the next.
   const UpdateState& outcome() const { return outcomes_.data()[calls_ % kOutcomes]; }
   // Returns the event that marks the beginning of the last step's own work.

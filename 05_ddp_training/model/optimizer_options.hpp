@@ -27,7 +27,7 @@ struct OptimizerOptions {
 
   // Adds --optimizer and --lr, which the short help shows.
   void declare(CommandLine& command_line);
-  // Adds the other flags, and a check that they are consistent, which also sets the defaults
+  // Adds the other flags, and a check of their consistency. The check also sets the defaults
   // that depend on the optimizer.
   void declare_advanced(CommandLine& command_line);
 };

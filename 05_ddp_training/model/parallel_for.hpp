@@ -1,8 +1,8 @@
 // One loop for both devices. It calls body(i) for every i, in any order.
 //
-// On a CPU stream it is a loop, which the compiler may vectorize. On a CUDA stream it is a
-// grid-stride kernel. The contract is the same for both: no two indices write the same element,
-// so the order of the indices has no effect, and results are bitwise reproducible.
+// On a CPU stream it is an ordinary loop, which the compiler may vectorize. On a CUDA stream it
+// is a grid-stride kernel. The contract is the same for both: no two indices write the same
+// element, so the order of the indices has no effect, and results are bitwise reproducible.
 //
 //   struct Axpy {
 //     float a;
@@ -13,8 +13,8 @@
 //   parallel_for(stream, n, Axpy{a, x, y});
 //
 // Why a struct, although a lambda would be shorter? A struct shows what is copied to the GPU.
-// Moreover, with nvcc the CPU calls a lambda made for both devices through a pointer, so the
-// loop is not vectorized (Adam's step took six times as long).
+// Moreover, if nvcc compiles a lambda for both devices, the CPU calls it through a pointer, so
+// the loop is not vectorized (Adam's step took six times as long).
 #pragma once
 
 #include "common/stream.hpp"
@@ -116,7 +116,7 @@ void parallel_for(const Stream& stream, std::size_t n, Body body) {
     return;
   }
 #endif
-  if (stream.threads() == 1) {  // even a team of one thread takes longer than a small loop
+  if (stream.threads() == 1) {  // starting a team, even of one, takes longer than a small loop
 #pragma omp simd
     for (std::size_t i = 0; i < n; ++i) body(i);
     return;

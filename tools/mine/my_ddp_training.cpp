@@ -154,6 +154,6 @@ int train(int argc, char** argv) {
 }  // namespace dist::mine
 
 int main(int argc, char** argv) {
-  dist::hold_stop_signals();  // a request to stop waits until a checkpoint can answer it
+  dist::hold_stop_signals();  // a request to stop waits until a checkpoint can be written
   return dist::mine::train(argc, argv);
 }

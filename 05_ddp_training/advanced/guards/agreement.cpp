@@ -48,8 +48,8 @@ std::size_t first_disagreement(const Communicator& comm,
   return i;
 }
 
-// Called on all ranks, each with its own value of `name`. Throws on all ranks, but only rank 0
-// knows all the values.
+// Called on all ranks, each with its own value of `name`. Throws on all ranks, but only rank 0,
+// where the values are gathered, can name them.
 [[noreturn]] void report(const Communicator& comm, const std::string& name,
                          const std::string& mine) {
   const std::vector<std::string> all = gather_text(comm, mine);

@@ -1,6 +1,6 @@
 // What this file adds: a check that all ranks take part in the same run. A host with
-// yesterday's program, a different learning rate or different data would go unnoticed, because
-// the averaged steps still look like training.
+// yesterday's program, a different learning rate or different data would otherwise go
+// unnoticed, because the run would still look like training.
 #pragma once
 
 #include "common/command_line.hpp"

@@ -1,5 +1,5 @@
-// What this file adds: one place where the training loop is protected from gradients that are
-// not finite and replicas that diverge, and where it learns of requests to stop.
+// What this file adds: one place where the training loop is protected from non-finite gradients
+// and diverging replicas, and learns of requests to stop.
 // Builds on: the optimizer (skips steps with such gradients), replica_check, stop_request.
 #pragma once
 
@@ -28,8 +28,8 @@ class Guards {
 
   // Called for every step, in order, once its outcome has reached the host: what the optimizer
   // did, and whether any rank was asked to stop. Both are the same on all ranks. Returns the
-  // name of the parameter that made the optimizer skip the step, or an empty text if it did
-  // not.
+  // name of the parameter that made the optimizer skip the step, or an empty text if the step
+  // was taken.
   std::string after_step(const UpdateState& update, bool anybody_asked);
 
   // Whether the replicas should be compared after this many steps.

@@ -17,7 +17,7 @@ inline constexpr int kStoppedOnRequest = 75;
 
 // Blocks the signals. Called first in main, because threads created later inherit the mask.
 void hold_stop_signals();
-// Called if the run could not be resumed: from then on these signals end it as they end any
+// Called if this run cannot be resumed later: from then on these signals end it as they end any
 // program, immediately if one is already pending.
 void release_stop_signals();
 
