@@ -37,9 +37,9 @@ struct Batch {
 //
 // If `parts` is above 1, a step takes `parts` batches of equal size, one for each of the
 // ranks that this process simulates (05, virtual_ranks). The list is ordered by step, and
-// within a step by part. In the last step, the batches of all parts may be smaller, by the same
-// number of samples, or may all be left out. For example, this is the list for ten samples in
-// batches of 2 and two parts, a and b, of 5 samples each:
+// within a step by part. In the last step, the batches may all be smaller by the same number of
+// samples, or may all be left out. For example, this is the list for ten samples in batches of
+// 2 and two parts, a and b, of 5 samples each:
 //
 //   list    a a | b b | a a | b b | a | b
 //           step 0      step 1      step 2
@@ -55,8 +55,8 @@ struct BatchPlan {
   // Throws Error if any of the numbers is 0.
   BatchPlan(std::size_t batch_size, bool drop, std::size_t parts_of_step = 1,
             std::size_t batches_of_part = 1);
-  // Returns the number of batches for `samples` samples; it is a multiple of `parts`. Throws
-  // Error if `samples` is not a multiple of `parts`.
+  // Returns the number of batches for `samples` samples; the result is a multiple of `parts`.
+  // Throws Error if `samples` is not a multiple of `parts`.
   std::size_t batches(std::size_t samples) const;
   // The samples of batch `position`, which must be less than batches(indices.size()).
   std::span<const std::size_t> samples_of(std::span<const std::size_t> indices,

@@ -24,8 +24,8 @@ const Batch& DataLoader::collate(std::span<const std::size_t> indices, Batch::Pl
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   // 5. From samples to a batch. For a GPU, this memory held the batch before the previous one.
-  // Wait until that batch has been copied, so that it is not overwritten too early. This does
-  // not wait for the current step.
+  // Wait until that batch has been copied, so that it is not overwritten too early; there is no
+  // need to wait for the current step.
   copied_[next_].synchronize();
   host_[next_].collect(dataset_, indices);
   batch_ = delivery_.deliver(host_[next_].batch());

@@ -1,5 +1,5 @@
-// What this file adds: samples become batches on the device (torch.utils.data.DataLoader with
-// num_workers=0). This is the plain loop, which collects a batch on request while the step
+// What this file adds: a loader that makes batches on the device (torch.utils.data.DataLoader
+// with num_workers=0). This is the plain loop, which collects a batch on request while the step
 // waits. Builds on: batch; the sampler chooses the samples and this file collects them.
 // Look at: prefetch_loader.hpp, which collects the same batches in a separate thread.
 #pragma once
@@ -38,7 +38,7 @@ class DataLoader {
   const Dataset& dataset_;
   const Stream& stream_;
   BatchPlan plan_;
-  std::vector<HostBatch> host_;  // 1 for a CPU; 2 for a GPU: one is copied while one fills
+  std::vector<HostBatch> host_;  // 1 for a CPU; 2 for a GPU: one is copied, the other filled
   std::vector<Event> copied_;    // one per host batch: reached when its copy is done
   std::size_t next_ = 0;         // the index in host_ of the next batch
   BatchDelivery delivery_;

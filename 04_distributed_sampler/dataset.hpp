@@ -1,4 +1,4 @@
-// A data set: numbered samples, each a row of features and a class (torch.utils.data.Dataset).
+// A data set: numbered samples, each with features and a class (torch.utils.data.Dataset).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What this file adds: which samples a rank takes. Every rank computes its own shard without a
-// message, and together the shards cover the data set
+// What this file adds: the choice of each rank's samples. Every rank computes its own shard
+// without a message, and together the shards cover the data set
 // (torch.utils.data.distributed.DistributedSampler).
 // Builds on: PyTorch's randperm (02_broadcast/random.hpp).
 // Look at: why all ranks must use the same seed, and what set_epoch changes.
@@ -37,8 +37,8 @@ class DistributedSampler {
   // This rank's share of the samples that remain after the first `taken` samples of the common
   // order. A run that was saved in the middle of an epoch resumes this way, on any number of
   // ranks. After k steps of W ranks with batches of B, `taken` is k W B. If the run resumes on
-  // W ranks, this is indices() without its first k B entries. All ranks get the same number of
-  // samples. Throws Error if `taken` exceeds the epoch's length.
+  // W ranks, the result is indices() without its first k B entries. All ranks get the same
+  // number of samples. Throws Error if `taken` exceeds the epoch's length.
   std::vector<std::size_t> indices_after(std::size_t taken) const;
 
  private:

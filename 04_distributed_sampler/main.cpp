@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   SamplingOptions sampling;
   sampling.num_replicas = comm.size();
   sampling.rank = comm.rank();
-  // The default is two fewer than four samples per rank, so that the run shows padding.
+  // The default is two samples fewer than four per rank, so that the run shows padding.
   sampling.size = static_cast<std::size_t>(std::max(1, 4 * comm.size() - 2));
   std::string act = "shards";
   bool picture = false;

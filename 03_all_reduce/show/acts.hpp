@@ -36,8 +36,8 @@ struct AllReduces {
   bool links_measured;  // whether lesson 1 has measured the cost of a message here
 };
 
-// Both functions are called on all ranks and return the same value on all of them: whether
-// every element on every rank is right.
+// Both functions are called on all ranks. On all of them, they return whether every element on
+// every rank is right.
 
 // Shows the four numbers of lessons 1 and 2 before and after the all-reduce.
 bool show_four_numbers(const AllReduces& with, const std::string& algorithm);

@@ -48,8 +48,8 @@ SimulatedAlgorithm fastest(const Machine& machine, double bytes) {
   return best;
 }
 
-// Returns the smallest size in (low, high], in bytes and to within 0.1 %, at which the fastest
-// algorithm is not the one that is fastest at `low`.
+// Returns, in bytes and to within 0.1 %, the smallest size in (low, high] at which the
+// algorithm that is fastest at `low` is no longer the fastest.
 std::size_t crossover(const Machine& machine, std::size_t low, std::size_t high) {
   const SimulatedAlgorithm before = fastest(machine, static_cast<double>(low));
   while (high - low > std::max<std::size_t>(1, low / 1000)) {
@@ -133,7 +133,7 @@ void show_forecast(const ForecastOptions& options, std::size_t min_bytes, std::s
     std::string best_latency;
     for (const SimulatedAlgorithm algorithm : algorithms) {
       const double seconds = simulate_all_reduce(algorithm, machine, bytes);
-      // An all-reduce of zero bytes takes only the latencies.
+      // The time of an all-reduce of zero bytes consists of latency alone.
       const double latency =
           seconds > 0 ? simulate_all_reduce(algorithm, machine, 0) / seconds : 0.0;
       const double algbw = seconds > 0 ? bytes / seconds / 1e9 : 0.0;

@@ -25,8 +25,8 @@ std::vector<std::string> ring_picture(const Communicator& comm) {
     line += fmt::format("  {:>2}:{:<{}}", chunk, shares(data[static_cast<std::size_t>(chunk)]),
                         size);
   };
-  // The number of the chunk that has just arrived is rank-2-step in the first half of the
-  // ring's steps and rank-1-step in the second half.
+  // The number of the chunk that has just arrived is rank - 2 - step in the first half of the
+  // ring's steps and rank - 1 - step in the second half.
   ring_reduce_scatter<std::uint64_t>(comm, data, ReduceOp::sum,
                                      [&](int step) { cell(comm.rank() - 2 - step); });
   line += " |";

@@ -48,7 +48,7 @@ PrefetchLoader::PrefetchLoader(const Dataset& dataset, std::size_t batch_size, b
 }
 
 PrefetchLoader::~PrefetchLoader() {
-  // Pinned memory must not be freed while a copy reads it. An error can be ignored here,
+  // Pinned memory must not be freed while a copy is reading it. An error can be ignored here,
   // because a later call on the stream throws it again.
   try {
     for (const Event& event : copied_) event.synchronize();
@@ -172,7 +172,7 @@ void PrefetchLoader::Epoch::release_slots_before(std::size_t position) {
   if (!loader_.stream_.device().is_cpu() && position > first_) {
     // The GPU may still be copying the previous batch, so its slot is not released yet. The GPU
     // has had a whole step to copy the batch before that one. Without the wait below, a later
-    // batch would still sometimes overwrite that batch before it is copied.
+    // batch could still overwrite that batch before it has been copied.
     free = position - 1;
     if (free > first_) loader_.copied_[(free - 1) % loader_.slots_.size()].synchronize();
   }

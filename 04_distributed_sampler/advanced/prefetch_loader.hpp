@@ -1,7 +1,7 @@
-// What this file adds: a separate thread collects the next batches while the current one is
-// used (torch.utils.data.DataLoader with a worker and pin_memory).
-// Builds on: batch. data_loader.hpp is the same loop without the thread; the tests compare
-// with it.
+// What this file adds: a thread that collects the next batches while the current one is used
+// (torch.utils.data.DataLoader with a worker and pin_memory).
+// Builds on: batch. data_loader.hpp is the same loop without the thread; the tests compare the
+// two.
 // Look at: Epoch::collect_or_wait, where the two threads meet, and choose_prefetch, which says
 // when reading ahead does not pay off.
 #pragma once
@@ -38,7 +38,7 @@ class PrefetchLoader {
 
   std::size_t batches(std::size_t samples) const { return plan_.batches(samples); }
 
-  // Like DataLoader::over. Making a second epoch throws Error while the first one exists,
+  // Like DataLoader::over. Creating a second epoch while the first one exists throws Error,
   // because both would write to the same memory. An epoch must not outlive its loader.
   class Epoch;
   Epoch over(std::vector<std::size_t> indices, std::size_t first_batch = 0);

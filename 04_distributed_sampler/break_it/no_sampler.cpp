@@ -6,7 +6,7 @@
 //          gradients is that gradient, so a step learns no more than one rank alone would. An
 //          epoch takes every sample N times, so it has N times as many steps as with a sampler.
 // Why:     DDP averages gradients and never sees the data. The sampler divides the work.
-// In the wild: Lightning-AI/pytorch-lightning#7813 (6 GPUs with the batch count of 1 GPU),
+// In the wild: Lightning-AI/pytorch-lightning#7813 (as many batches on 6 GPUs as on 1),
 //          Parskatt/RoMa#32, PatrickHua/SimSiam#16.
 #include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/break_it/distinct.hpp"

@@ -24,8 +24,8 @@ namespace {
 
 constexpr std::size_t kMistakes = 2;
 
-// Returns ten, or the next larger number of samples that `ranks` does not divide and for which
-// padding repeats some samples more often than others.
+// Returns the smallest number of samples, from 10 up, that `ranks` does not divide and for
+// which padding repeats some samples more often than others.
 std::size_t samples_for(std::size_t ranks) {
   std::size_t samples = 10;
   while (samples % ranks == 0 || ranks % samples == 0) ++samples;

@@ -1,4 +1,4 @@
-// Digits that the program draws, as the data set of all examples that must run without a
+// Digits that the program draws. They are the data set of all examples that must run without a
 // download.
 //
 // A glyph is a few control points. To draw a sample, the code moves these points, bends a curve
@@ -40,8 +40,8 @@ constexpr std::array<std::string_view, kClasses> kGlyphs = {
     "82 80 10 15 75 81 81 69",        // 9
 };
 
-// The limits of how samples vary: enough that a small network needs more than one epoch, but so
-// little that a person can read every sample.
+// How much samples may vary: enough that a small network needs more than one epoch, but little
+// enough that a person can read every sample.
 constexpr float kJitter = 0.6F;           // in grid units, for each control point
 constexpr float kGridToPixels = 2.1F;     // makes digits about 19 pixels high, like MNIST's
 constexpr float kStretch = 0.2F;          // applied to width and height independently

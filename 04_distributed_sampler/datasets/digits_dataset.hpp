@@ -18,7 +18,7 @@ struct DigitFiles {
 };
 DigitFiles render_digits(std::size_t count, std::uint64_t seed);
 
-// Returns the same images and labels as a data set in memory.
+// Returns these images and labels in the form of a data set in memory.
 IdxDataset digits_dataset(std::size_t count, std::uint64_t seed);
 
 }  // namespace dist

@@ -1,8 +1,8 @@
 // Reads data files, compressed or plain.
 //
-// A training run must not start with half a data set, so a gzip stream must be complete up to
-// its checksum. This file uses zlib's inflate, because gzopen silently accepts a file that is
-// not gzip and ignores extra bytes after a stream.
+// A training run must not start with half a data set, so a gzip stream must be complete,
+// including its checksum. This file uses zlib's inflate rather than gzopen, which silently
+// accepts a file that is not gzip and ignores extra bytes after a stream.
 #define ZLIB_CONST  // next_in points to const
 #include "04_distributed_sampler/datasets/file_bytes.hpp"
 

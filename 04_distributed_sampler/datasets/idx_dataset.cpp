@@ -41,7 +41,7 @@ void put_u32(std::size_t value, Bytes& bytes) {
 
 void check_header(View bytes, std::size_t header, std::uint32_t magic,
                   const std::string& name) {
-  // Check the magic number first: its error is more helpful for a short file of another kind.
+  // Check the magic number first: for a short file of another kind, its error helps more.
   if (bytes.size() >= kWord && get_u32(bytes, 0) != magic) {
     throw Error(fmt::format(
         "{}: begins with {:#010x}, but an IDX file of {} begins with {:#010x}", name,

@@ -11,11 +11,11 @@
 
 namespace dist::exercise {
 
-// A run stopped in the middle of an epoch. Its ranks, however many there were, had taken turns
-// along `order` (my_indices.hpp) and had finished the order's first `taken` entries. Now there
-// are `num_replicas` ranks, which may be more or fewer than before. They continue to take turns
-// at the first entry that is left, beginning with rank 0. Returns the remaining samples of rank
-// `rank`.
+// An earlier run stopped in the middle of an epoch. Its ranks, however many there were, had
+// taken turns along `order` (my_indices.hpp) and had finished the order's first `taken`
+// entries. Now there are `num_replicas` ranks, which may be more or fewer than before. They
+// continue taking turns from the first remaining entry, beginning with rank 0. Returns the
+// remaining samples of rank `rank`.
 //
 //   order, 10 samples    4 1 7   5 3 9   0 8 6   2
 //   3 ranks took         0 1 2   0 1 2  |                  6 entries, then the run stopped
@@ -27,11 +27,11 @@ namespace dist::exercise {
 //   drop     every rank takes floor(left / num_replicas) samples
 //   exact    every entry that is left goes to exactly one rank
 // With `taken` = 0, the result is therefore that of my_indices. On the same number of ranks as
-// before, it is the remaining part of each rank's list, provided that all ranks had taken
-// equally many samples.
+// before, the result is the remaining part of each rank's list, provided that all ranks had
+// taken equally many samples.
 //
-// The earlier run's padding counts as taken, so `taken` may exceed the length of the order. No
-// rank then gets any more samples, whatever the policy.
+// The earlier run's padding counts as taken, so `taken` may exceed the length of the order. In
+// that case, no rank gets any more samples, whatever the policy.
 //
 // Called on one rank; sends no messages. The checks call it for worlds of any size.
 inline std::vector<std::size_t> indices_after(std::span<const std::size_t> order,

@@ -39,7 +39,7 @@ bool show_policies(const SamplingOptions& options, const Console& console,
 // reading ahead, from memory and from a mapped file.
 bool show_loader(std::size_t batch_size, const Console& console, const Communicator& comm);
 
-// Draws this rank's first sample, as the loader delivers it, in text characters. Called on one
+// Draws, in text characters, this rank's first sample as the loader delivers it. Called on one
 // rank.
 void show_picture(const SamplingOptions& options, const Console& console);
 

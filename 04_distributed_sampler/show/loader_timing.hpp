@@ -25,7 +25,7 @@ struct LoaderTiming {
 
 // Runs on the CPU and sends no messages. In each of `rounds` rounds, walks over `indices` once
 // with the plain loop and once with the thread. A step reads its batch `passes` times. The call
-// of `before_walk` is not timed.
+// to `before_walk` is not timed.
 LoaderTiming time_loaders(const Dataset& dataset, const std::vector<std::size_t>& indices,
                           std::size_t batch_size, std::size_t passes, int rounds,
                           const std::function<void()>& before_walk);

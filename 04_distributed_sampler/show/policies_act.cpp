@@ -81,7 +81,7 @@ bool show_policies(const SamplingOptions& options, const Console& console,
     correct = correct && seen.even;
     if (policy.name == std::string("pad")) correct = correct && seen.never == 0;
     if (policy.name == std::string("drop")) correct = correct && seen.again == 0;
-    // The accuracies must be equal to the last bit, because sums of whole numbers are exact.
+    // The accuracies must agree to the last bit, because sums of whole numbers are exact.
     if (policy.name == std::string("exact")) {
       correct = correct && seen.once == options.size && weighted == truth;
     }

@@ -59,8 +59,8 @@ inline void check_pairs(const Communicator& comm) {
               " processes");
 }
 
-// Called on all ranks of `comm`, whose number must be a power of two, with the sum of each
-// rank's subtree in `data`. Afterwards, `data` is the sum over all ranks, bitwise equal on all
+// Called on all ranks of `comm`; their number must be a power of two. Each rank passes the sum
+// of its subtree in `data`. Afterwards, `data` is the sum over all ranks, bitwise equal on all
 // of them.
 template <MpiScalar T>
 void tree_sum_over_processes(const Communicator& comm, std::span<T> data) {

@@ -157,7 +157,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
   group.synchronize(stream);
   const double mean_loss = mean_over_ranks(comm, step.loss);
 
-  // Take the same step as one process that has all samples in one batch. Every rank does this.
+  // Repeat the step as one process would, with all samples in one batch. Every rank does this.
   Mlp lone_model = make_explained_model(0, stream);
   const ExplainedStep alone = take_explained_step(
       lone_model, 1, 0, stream,

@@ -1,5 +1,5 @@
-// What this file adds: --explain, one training step on two ranks that a reader can check by
-// hand.
+// What this file adds: --explain, one training step on two ranks, small enough for a reader to
+// check by hand.
 // Builds on: the classes of an ordinary training run. These classes take the step, and every
 // number printed is read from them.
 #pragma once

@@ -12,9 +12,9 @@ namespace dist {
 namespace {
 
 // Each sample's features are (s, 2 s) for some s. The model turns them into equal logits, so
-// softmax is exactly 1/2 and the loss is ln 2. Every gradient is a short binary fraction, and
-// sums of gradients are therefore exact in any order. The features of sample 3 are negative, so
-// the ReLU sets them to 0.
+// softmax is exactly 1/2 and the loss is ln 2. Every gradient is a short binary fraction, so
+// sums of gradients are exact in any order. The features of sample 3 are negative, so the ReLU
+// sets them to 0.
 TensorDataset four_samples() {
   return {{1, 2, 2, 4, 3, 6, -1, -2}, {1, 0, 0, 0}, 2, 2};
 }

@@ -30,7 +30,7 @@ struct ExplainedStep {
 };
 
 // Takes one step of SGD, with this rank's share of four samples as one batch. `backward` is the
-// backward pass of the model or of DDP. One process and many differ in nothing else.
+// backward pass of the model or of DDP. Nothing else differs between one process and many.
 ExplainedStep take_explained_step(
     Mlp& model, int ranks, int rank, const Stream& stream,
     const std::function<void(const Tensor& grad_logits)>& backward);
