@@ -82,11 +82,11 @@ double LinkCost::exchange_seconds(std::size_t bytes) const {
 }
 
 // [8] Why not least squares? A message of 4 MiB takes about a thousand times as long as one of
-// 4 bytes, so an error of 0.1 % in the former weighs as much as 100 % in the latter. The fit
-// would find beta well, but alpha would be noise. Ratios give every size the same weight. Why
-// not square the logarithms of these ratios? One interrupted measurement would pull the whole
-// line towards it. With absolute values, the line stays with the majority, as a median does
-// (Bloomfield and Steiger, "Least Absolute Deviations", 1983).
+// 4 bytes, so an error of 0.1 % in the former weighs as much as one of 100 % in the latter. The
+// fit would find beta well, but alpha would be noise. Ratios give every size the same weight.
+// Why not square the logarithms of these ratios? One interrupted measurement would pull the
+// whole line towards it. With absolute values, the line stays with the majority, as a median
+// does (Bloomfield and Steiger, "Least Absolute Deviations", 1983).
 //
 // A line of least absolute deviations passes through two of the points, just as a median is one
 // of the values. If alpha or beta would be negative, we set it to zero, and the line passes

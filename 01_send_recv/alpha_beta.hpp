@@ -25,16 +25,16 @@ struct LinkCost {
   double alpha_s = 1e-6;
   double beta_s_per_byte = 1e-10;
   double r2 = 0;  // how well the line fits the points; 1 is a perfect fit
-  // The measured points, in ascending order of size. Formulas use the line. The points are more
-  // accurate, because MPI changes its protocol with the size.
+  // The measured points, in ascending order of size. Formulas use the line, but the points are
+  // more accurate, because MPI changes its protocol with the size.
   std::vector<CostPoint> message;       // one way between two ranks; the others are idle
-  std::vector<CostPoint> exchange;      // one step of a ring: all ranks send at once
+  std::vector<CostPoint> exchange;      // one step of a ring: all ranks send at the same time
   int ranks = 0;                        // number of ranks measured; 0 if this is a guess
   DeviceType device = DeviceType::cpu;  // where the tensors were
 
   double line_seconds(std::size_t bytes) const;
-  // Interpolated between the points. Beyond the first and the last point, the curve continues
-  // in proportion to the line. Without points, the curve is the line.
+  // Interpolated between the points. Outside the range of the points, the curve continues in
+  // proportion to the line. Without points, the curve is the line.
   double message_seconds(std::size_t bytes) const;
   double exchange_seconds(std::size_t bytes) const;
 };

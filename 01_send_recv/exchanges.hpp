@@ -28,7 +28,7 @@ struct WayToExchange {
   const char* name;
   const char* call;
   void (*exchange)(const Communicator&, std::span<const float>, std::span<float>);
-  // Whether ranks that all send first hang: never, above the eager limit, or at every size.
+  // When the ranks hang if all of them send first: never, above the eager limit, or always.
   enum class AllSendFirst { works, hangs_above_eager_limit, hangs } all_send_first;
 };
 

@@ -24,8 +24,8 @@ inline double median(std::vector<double> values) {
 }
 
 // Called on all ranks. Runs prepare() and operation() once to warm up, then `iterations` times,
-// with a barrier between the two. Times only the operation. On all ranks, returns the median
-// over the iterations of the slowest rank's time in seconds: a collective is as slow as the
+// with a barrier between the two. Times only the operation. Returns on all ranks the median,
+// over all iterations, of the slowest rank's time in seconds: a collective is as slow as the
 // last rank to leave it.
 template <class Prepare, class Operation>
 double median_of_slowest(const Communicator& comm, int iterations, Prepare prepare,
@@ -46,8 +46,8 @@ double median_of_slowest(const Communicator& comm, int iterations, Prepare prepa
   return median(std::move(seconds));
 }
 
-// Returns the sizes of a sweep in bytes: `smallest`, then always 4 times the previous size, up
-// to and including `largest`. After 0 comes the size of one float.
+// Returns the sizes of a sweep in bytes: `smallest`, then 4 times the previous size each time,
+// and `largest` at the end. The size after 0 is that of one float.
 inline std::vector<std::size_t> sweep(std::size_t smallest, std::size_t largest) {
   std::vector<std::size_t> sizes;
   for (std::size_t bytes = smallest; bytes <= largest;

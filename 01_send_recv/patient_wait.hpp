@@ -2,8 +2,8 @@
 // call after which it is named. Skip this file on a first reading.
 //
 // MPI waits by polling. Without a free core, polling competes with the computation. Yielding
-// does not help: the kernel lets the other threads run for a few milliseconds, which delays
-// every message by the same time. A sleeping thread gets the core as soon as it wakes up.
+// does not help: the kernel lets the other threads run for a few milliseconds, and every
+// message is delayed by that time. A sleeping thread gets the core as soon as it wakes up.
 // Builds on: Communicator, whose wait_policy() selects these waits. Lesson 5's communication
 // thread uses them.
 #pragma once

@@ -1,5 +1,5 @@
-// What this file adds: the times of an exchange, made in three ways, and of one step of a ring
-// of all ranks.
+// What this file adds: the time that an exchange takes in each of three ways, and the time of
+// one step of a ring of all ranks.
 // Builds on: send_recv.
 // Look at: which rank receives first in the blocking way, and why the other two need no order.
 #include "01_send_recv/ping_pong.hpp"
@@ -19,11 +19,11 @@
 namespace dist {
 namespace {
 
-// All three ways send back the data that has just arrived, like the algorithms of later
-// lessons. Sending the same array over and over would take less time, because it would still be
+// All three ways send back the data that has just arrived, as the algorithms of later lessons
+// do. Sending the same array over and over would take less time, because it would still be
 // in the receiver's cache.
 
-// Rank 1 must receive before it sends. If both ranks sent first, they would deadlock as soon as
+// Rank 1 must receive before it sends. If both ranks sent first, they would deadlock whenever
 // the message is too large for MPI to keep a copy.
 void blocking(const Communicator& comm, std::span<float> data, std::span<float>) {
   if (comm.rank() == 0) {
@@ -35,7 +35,7 @@ void blocking(const Communicator& comm, std::span<float> data, std::span<float>)
   }
 }
 
-// Sends in both directions at once, so there is no order to get wrong.
+// Sends in both directions at the same time, so there is no order to get wrong.
 void combined(const Communicator& comm, std::span<float> data, std::span<float> arrived) {
   const int peer = 1 - comm.rank();
   send_recv<float>(comm, data, peer, arrived, peer);
@@ -60,8 +60,8 @@ bool all_from(int sender, std::span<const float> data) {
 
 using Exchange = void (*)(const Communicator&, std::span<float>, std::span<float>);
 
-// Returns a number large enough for a stable median, yet small enough that large messages do
-// not take long.
+// Returns a number of repeats that is large enough for a stable median, yet small enough that
+// large messages do not take long.
 std::size_t repeats_of(const Tensor& tensor) {
   return std::clamp<std::size_t>((64U << 20) / (tensor.size_bytes() + 1), 9, 500);
 }
@@ -71,8 +71,8 @@ void fill(const Communicator& comm, const Tensor& tensor, const Stream& stream) 
           [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); });
 }
 
-// Returns the seconds that a message takes one way: half of the median round trip. Sets
-// `correct` to false if the data did not arrive.
+// Returns a message's one-way time in seconds: half of the median round trip. Sets `correct`
+// to false if the data did not arrive.
 double time_exchange(const Communicator& comm, const Tensor& tensor, const Stream& stream,
                      Exchange exchange, bool& correct) {
   const Tensor second(tensor.shape(), message_device(stream.device()));
@@ -97,7 +97,7 @@ double time_exchange(const Communicator& comm, const Tensor& tensor, const Strea
   return median(std::move(seconds)) / 2;
 }
 
-// Returns the seconds that one step of a ring takes. In a step, each rank passes on what it has
+// Returns the time of one step of a ring in seconds. In a step, each rank passes on what it has
 // received. As in a real ring, several steps follow each other without a barrier, so a rank
 // that is late in one step may catch up in the next.
 double time_ring_step(const Communicator& comm, const Tensor& tensor, const Stream& stream,

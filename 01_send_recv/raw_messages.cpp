@@ -22,7 +22,7 @@ void raw_message(const Communicator& comm, std::span<float> numbers) {
   const int tag = 0;  // any number you like; a receive takes only messages with its own tag
   if (comm.rank() == 0) {
     MPI_CHECK(MPI_Send(numbers.data(), count, MPI_FLOAT, /*dest=*/1, tag, comm.get()));
-    // Now `numbers` may be overwritten. That does not mean that rank 1 has received it.
+    // Now `numbers` may be overwritten. That does not mean that rank 1 has received them.
   } else if (comm.rank() == 1) {
     // Here `count` is the capacity of the buffer. A longer message is an error
     // (MPI_ERR_TRUNCATE); a shorter one is not. The status says how many elements arrived.

@@ -1,7 +1,7 @@
 // What this file adds: the two calls of raw_messages with types, so that nobody can mistake a
 // count for a number of bytes, or send a double as a float.
 // Builds on: raw_messages. Every later lesson builds on this file.
-// Look at: send_recv, with which all ranks can send at once without a deadlock.
+// Look at: send_recv, with which all ranks can send at the same time without a deadlock.
 #pragma once
 
 #include "01_send_recv/patient_wait.hpp"

@@ -1,6 +1,6 @@
 // What this file adds: a broadcast in which every rank that has the data helps to spread it.
 // Builds on: 01, send and recv.
-// Look at: how a rank derives from its number alone when to receive and to which ranks to send.
+// Look at: how each rank knows, from its number alone, when to receive and where to send.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

@@ -1,4 +1,4 @@
-// One function for all broadcast algorithms; the caller chooses one.
+// One function that runs any of the broadcast algorithms; the caller chooses which.
 #pragma once
 
 #include "02_broadcast/binomial_tree.hpp"

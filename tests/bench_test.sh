@@ -26,7 +26,7 @@ has() {
   grep -qE -- "$2" "$results/$1" && return
   echo "FAILED: no line of $1 matches '$2'"; cat "$results/$1"; failed=1
 }
-# refuses PATTERN WORDS...: must exit with status 2, print PATTERN and write no files.
+# refuses PATTERN WORDS...: the run must exit with status 2, print PATTERN and write no files.
 refuses() {
   local pattern=$1 output got
   shift
@@ -61,7 +61,7 @@ has training.md '^\| ours \| [0-9]+\.[0-9]+ \|$'
 has training.md "^\\| 20-12-10 \\| 2 $cell$cell$cell\\| *-?[0-9]"
 json training.json 'len(d["steps"]) == 4 and len(d["floors"]) == 4 and len(d["memory"]) == 2'
 json training.json 'all(r["step_ms"] > 0 for s in d["steps"] for r in s["rounds"])'
-# The two are not compared, because such a small job can end between two samples.
+# `ours` and `mpi` are not compared, because such a small job can end between two samples.
 json training.json 'all(m["ours"] > 0 and m["mpi"] > 0 for m in d["memory"])'
 
 bench buckets --ranks 2 --values 0 1 --layers 16,8,4 --batch-size 2 --rounds 1 --seconds 0.01

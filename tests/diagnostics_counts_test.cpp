@@ -172,7 +172,7 @@ TEST_CASE("all ranks of a split communicator get the same count, in its own rank
 }
 
 TEST_CASE("a non-blocking message counts as in progress from its start to its wait") {
-  // Every rank sends right and left at once, so its two receives share one port.
+  // Every rank sends right and left at the same time, so its two receives share one port.
   std::vector<float> out(4);
   std::vector<float> from_left(4);
   std::vector<float> from_right(4);

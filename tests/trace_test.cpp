@@ -118,7 +118,7 @@ TEST_CASE("the trace of a hang is written, including the call that hangs", "[tra
     if (name == "wrong-tag") CHECK(count_events(trace, "X", "MPI_Recv") == 1);
     if (name == "stopped") CHECK(count_events(trace, "X", "MPI_Allreduce") == 3);
     if (name == "named --strict") {
-      CHECK(count_events(trace, "X", "all_reduce") == 4 * 6 + 1);  // rank 0 leaves the last one
+      CHECK(count_events(trace, "X", "all_reduce") == 4 * 6 + 1);  // rank 0 finishes its 7th
       for (const json& event : trace["traceEvents"]) {
         if (event["name"] == "all_reduce") {
           CHECK(event["args"]["tensor"] == "bucket 2: 2.weight, 2.bias");

@@ -8,7 +8,7 @@ failed=0
 complain() { echo "$1"; failed=1; }
 
 # The watch must come before MPI's library, because a call goes to the first library that defines
-# it.
+# the function.
 check_order() {
   local program=$1 needed
   needed=$(readelf -d "$program" | sed -n 's/.*(NEEDED).*\[\(lib[^]]*\)\]/\1/p' | grep -E '^lib(dist_watch|mpi)\.' | cut -d. -f1 | tr '\n' ' ')

@@ -31,8 +31,8 @@ forget() {
 }
 is_done() { grep -qxF "done $1" "$progress" 2>/dev/null; }
 
-# count_exercises LESSON KIND: prints for example "2/3" if 2 of 3 are done. KIND is base, or empty
-# for all other exercises.
+# count_exercises LESSON KIND: prints, for example, "2/3" if 2 of 3 are done. KIND is base, or
+# empty for all other exercises.
 count_exercises() {
   local name kind rest done_ones=0 all=0
   while read -r name kind rest; do
@@ -116,7 +116,7 @@ hints_of() {
     END { if (hint != "") print hint }' "$root/${folders[$1]}/exercise/hints.md"
 }
 
-# solution_of LESSON NAME: names the lesson's own solution of a finished exercise, if there is one.
+# solution_of LESSON NAME: names the lesson's own solution to a finished exercise, if any.
 solution_of() {
   local last
   last=$(hints_of "$1" "$2" | tail -n 1)

@@ -100,8 +100,8 @@ class Unfinished {
   File file_;
 };
 
-// Removes the temporary files left behind by killed writers of `target`. The locks ended with
-// the writers.
+// Removes the temporary files left behind by killed writers of `target`. A writer's lock ends
+// when the writer dies.
 void remove_leftovers(const std::string& target) {
   const std::string folder = folder_of(target);
   const std::string prefix = name_in_folder(target) + kUnfinished;

@@ -40,8 +40,8 @@ struct OutputFile {
   std::string path;
 };
 
-// Called by the process that will write `files`, before its hours of work begin. Empty paths
-// are ignored. Throws Error("flag: why") for a file that cannot be written, and for two paths
+// Called before hours of work begin, by the process that will write `files`. Empty paths are
+// ignored. Throws Error("flag: why") for a file that cannot be written, and for two paths
 // to the same file. Does not change the files, but removes the temporary files that killed
 // writers left in their folders.
 void require_writable(std::span<const OutputFile> files);
@@ -49,8 +49,8 @@ void require_writable(std::span<const OutputFile> files);
 // Calls `write` to fill a temporary file, then renames that file to `path`. A reader sees
 // either the old file or the complete new one, even after a power cut. If `path` is a symbolic
 // link, the link stays and its target is replaced. The temporary file is new, has an
-// unpredictable name, and only its owner can read it. On failure, throws Error naming the file,
-// and the old file stays.
+// unpredictable name, and only its owner can read it. On failure, keeps the old file and throws
+// Error naming `path`.
 void replace_file(const std::string& path, const std::function<void(const File&)>& write);
 void write_file_at_once(const std::string& path, const std::string& content);
 

@@ -28,8 +28,8 @@ std::int64_t hear(const Communicator& comm, int peer) {
   return word;
 }
 
-// [7] Returns whether MPI_Send would return for a message of `bytes` before its receive is
-// called.
+// [7] Returns whether MPI_Send, given a message of `bytes` bytes, would return before the
+// receive is called.
 //
 //   sender                              receiver
 //   isend(trial) ------------- ... ...
@@ -74,7 +74,7 @@ void receive_trials(const Communicator& comm, int sender) {
 
 void send_trials(const Communicator& comm, EagerLimit& limit) {
   std::size_t eager = 0;      // the largest size sent early so far
-  std::size_t too_large = 1;  // doubled until a message is not sent early; then bisected
+  std::size_t too_large = 1;  // doubled until a message is not sent early
   while (too_large <= kLargestEagerTrial && is_sent_eagerly(comm, limit.receiver, too_large)) {
     eager = too_large;
     too_large *= 2;
@@ -95,7 +95,7 @@ std::vector<EagerLimit> choose_pairs(const Communicator& comm) {
   MPI_CHECK(MPI_Get_processor_name(host.data(), &length));
   host.resize(static_cast<std::size_t>(length));
   const std::vector<std::string> hosts = gather_text(comm, host);  // empty except on rank 0
-  std::array<int, 2> peers{0, 0};  // on the same host, on a different host; 0 if there is none
+  std::array<int, 2> peers{0, 0};  // on rank 0's host, on another; 0 if there is none
   for (int rank = comm.rank() == 0 ? comm.size() - 1 : 0; rank > 0; --rank) {
     peers[hosts[static_cast<std::size_t>(rank)] == host ? 0 : 1] = rank;
   }

@@ -25,13 +25,13 @@ struct EagerLimit {
 
 constexpr std::size_t kLargestEagerTrial = std::size_t{16} << 20;
 
-// Returns the limits from rank 0 to the next rank on its host and to the first rank on a
-// different host, if these ranks exist. Shared memory and the network have different limits.
-// Called on all ranks; all get the same result.
+// Returns the limits for messages from rank 0 to the next rank on its host and to the first
+// rank on a different host, if these ranks exist. Shared memory and the network have different
+// limits. Called on all ranks; all get the same result.
 std::vector<EagerLimit> find_eager_limits(const Communicator& comm);
 
-// Returns Open MPI's own setting, such as "btl_vader_eager_limit: 4096", in which the limit
-// includes the message's header. Returns an empty string if this MPI has no such setting.
+// Returns Open MPI's own setting, such as "btl_vader_eager_limit: 4096". That limit includes
+// the message's header. Returns an empty string if this MPI has no such setting.
 std::string eager_limit_parameter(bool same_host);
 
 }  // namespace dist

@@ -1,6 +1,6 @@
 // Belief:  lines appear on the screen in the order in which they were printed.
-// Predict: the ranks pass a token around and print line 0, 1, 2, ... while they hold it. In
-//          what order do the lines arrive?
+// Predict: the ranks pass a token around, and each holder prints the next line: 0, 1, 2, ...
+//          In what order do the lines arrive?
 // You see: in a file, the lines are sorted by rank, because each rank's buffer is written when
 //          the rank closes the file. If each line is flushed before the token moves on, the
 //          lines are in order. Lines on the screen pass through mpirun, which reads one pipe

@@ -37,7 +37,7 @@ bool receive_in_other_order(const Communicator& comm) {
   if (comm.rank() == 0) {
     const FourNumbers other = numbers_of(kOther);
     const FourNumbers asked = numbers_of(kAsked);
-    // Start both before waiting, because rank 1 receives the second message first.
+    // Start both sends before waiting, because rank 1 receives the second message first.
     Request first = isend<float>(comm, other, 1, kOther);
     Request second = isend<float>(comm, asked, 1, kAsked);
     first.wait();

@@ -19,11 +19,11 @@ namespace dist::exercise {
 // Target:
 //   1. If all points are on a line, the result is that line, to within a millionth of each
 //      time.
-//   2. Every size has the same weight: if each time is off by up to 10 %, up or down, the line
-//      is off by less than 25 % at every size.
+//   2. Every size has the same weight: if each time is up to 10 % too long or too short, the
+//      line is off by less than 25 % at every size.
 //   3. One bad measurement does not spoil the fit: if ten of eleven points are on a line, and
-//      the time of any one point is 50 times too long or too short, the line is off by less
-//      than 5 % at every size.
+//      the time of the other one is too long or too short by a factor of 50, the line is off by
+//      less than 5 % at every size.
 inline LinkCost fit_alpha_beta(std::span<const CostPoint> points) {
   not_started();  // replace this line
 }

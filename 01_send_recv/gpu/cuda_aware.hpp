@@ -8,7 +8,7 @@
 namespace dist {
 
 // Returns the MPI library's own answer (MPIX_Query_cuda_support), or false in a build without
-// CUDA. Debian's and Ubuntu's Open MPI reports false: its MPI_Send crashes on a device pointer.
+// CUDA. The Open MPI of Debian and Ubuntu reports false: its MPI_Send crashes on GPU memory.
 bool mpi_is_cuda_aware();
 
 // Returns where MPI's buffers for tensors on `device` must be: on that device or on the CPU.

@@ -1,6 +1,6 @@
 // What this file adds: four numbers per rank, before and after an exchange.
 // Builds on: raw_messages and send_recv, whose typed calls make the same exchanges.
-// Look at: expected_after_ring, which computes the right result without any message.
+// Look at: expected_after_ring, which computes the right result without sending a message.
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
 #include "01_send_recv/raw_messages.hpp"
@@ -47,7 +47,7 @@ void wrapped_ring(const Communicator& comm, std::span<float> numbers) {
   }
 }
 
-// Returns what number `i` of `rank` must be at the end, computed without any message.
+// Returns what number `i` of `rank` must be at the end, computed without sending a message.
 float expected_after_message(int rank, int size, std::size_t i) {
   return tracer_number(rank == 1 && size > 1 ? 0 : rank, i);
 }
@@ -141,7 +141,7 @@ bool show_ring(const Program& program, const SweepOptions&) {
   return show(program, kRing);
 }
 
-// All ranks send to the right at once, from GPU to GPU.
+// All ranks send to the right at the same time, from GPU to GPU.
 bool show_nccl(const Program& program, const SweepOptions&) {
   const Communicator& comm = program.comm;
   const Stream& stream = program.stream;

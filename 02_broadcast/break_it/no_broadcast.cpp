@@ -82,7 +82,7 @@ float loss_and_gradient(const Model& model, const Shard& shard, std::span<float>
   return loss;
 }
 
-// Replaces `data` by its mean over ranks, computed with the tools of lessons 1 and 2: rank 0
+// Replaces `data` with its mean over ranks, computed with the tools of lessons 1 and 2: rank 0
 // collects, divides and broadcasts.
 void average(const Communicator& comm, std::span<float> data) {
   std::vector<float> other(data.size());
@@ -126,7 +126,7 @@ Losses losses_of(const Communicator& comm, float mine) {
 struct Run {
   float spread_before;
   float spread_after;
-  float update_difference;  // the largest from rank 0's update in any step
+  float update_difference;  // the largest difference from rank 0's in any step
   float first_loss;         // this rank's
   float last_loss;
 };
@@ -182,7 +182,7 @@ bool break_no_broadcast(const Program& program) {
                       {"last_loss", significant(without.last_loss)},
                       {"last_loss_with_broadcast", significant(with_it.last_loss)},
                       {"spread_with_broadcast", significant(with_it.spread_after)}});
-  // Each step may round a weight of size 1 by up to half of 2^-23.
+  // In each step, rounding may change a weight of about 1 by up to 2^-24.
   const float rounding = 1e-7F * kSteps;
   const bool constant = without.spread_before > 100 * rounding &&
                         std::abs(without.spread_after - without.spread_before) < rounding;

@@ -23,10 +23,10 @@ namespace dist::exercise {
 //   comm.right(). (The lesson's version goes to the right, after a different scatter.)
 //
 // Target, for any root, N ranks and a tensor of S bytes: the root sends 2 (N - 1) messages with
-// 2 (N - 1) / N of S in total; every other rank sends N - 1 messages with (N - 1) / N of S in
-// total, all to its left. (Empty chunks may be left out.) The function must work at any size
-// without relying on MPI's buffering, so use send_recv whenever a rank sends and receives at
-// once. The check counts send, recv and send_recv; MPI's collectives are not allowed.
+// 2 S (N - 1) / N bytes in total; every other rank sends N - 1 messages with S (N - 1) / N
+// bytes in total, all to its left. (Empty chunks may be left out.) The function must work at
+// any size without relying on MPI's buffering, so use send_recv whenever a rank sends while it
+// receives. The check counts send, recv and send_recv; MPI's collectives are not allowed.
 inline void scatter_all_gather(const Communicator& comm, std::span<float> data, int root) {
   not_started();  // replace this line
 }

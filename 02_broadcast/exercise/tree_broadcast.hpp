@@ -17,7 +17,7 @@ namespace dist::exercise {
 // needed.) In a round, a rank sends or receives at most one message. Use these two functions of
 // lesson 1:
 //   send<float>(comm, data, dest);   recv<float>(comm, data, source);
-// The check counts calls of both. MPI's collectives are not allowed.
+// The check counts calls to both. MPI's collectives are not allowed.
 inline void tree_broadcast(const Communicator& comm, std::span<float> data, int root) {
   not_started();  // replace this line
 }

@@ -20,8 +20,8 @@ namespace dist::exercise {
 // and a second shift may be queued right behind it.
 //
 // Target: one ncclSend and one ncclRecv of ncclFloat with nccl.get(), on stream.get(). Put
-// every NCCL call that returns a status in NCCL_CHECK(nccl, ...): the communicator is
-// non-blocking and accepts no new call before the previous one has completed.
+// every NCCL call that returns a status in NCCL_CHECK(nccl, ...), which turns an error into an
+// exception and ends a call whose peer never arrives.
 inline void nccl_ring_shift(NcclCommunicator& nccl, const Tensor& out, const Tensor& in,
                             const Stream& stream) {
   not_started();  // replace this line

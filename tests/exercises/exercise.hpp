@@ -1,5 +1,5 @@
-// The judge of the exercises. It holds what a solution must do, as named checks, each with a
-// hint for a reader whose solution fails. The reader's code, the reference, and other known
+// The judge of the exercises. It consists of named checks of what a solution must do, each with
+// a hint for a reader whose solution fails. The reader's code, the reference, and other known
 // solutions, right and wrong, all run the same checks.
 //
 // Whatever a solution does, the reader gets an answer. A check reports a wrong number. Guard

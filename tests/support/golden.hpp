@@ -1,4 +1,4 @@
-// Reads what PyTorch printed, and hashes our numbers for a comparison. Each file in
+// Reads what PyTorch printed, and hashes our numbers for comparison. Each file in
 // tests/golden says how it was made.
 #pragma once
 

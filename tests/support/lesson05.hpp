@@ -1,5 +1,5 @@
-// Shared by the tests of lesson 5: a small model, random data that fit the model, and the ways
-// to train it on many ranks.
+// Shared by the tests of lesson 5: a small model, random data that fit the model, and the two
+// ways to wrap it for data parallelism.
 #pragma once
 
 #include "02_broadcast/random.hpp"

@@ -14,8 +14,8 @@ inline std::ptrdiff_t lines(const std::string& text) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
-// Checks the answer to bad usage: the status is 2, one error line on standard error names the
-// flag, and standard output is empty.
+// Checks how a program rejects bad usage: the status is 2, one error line on standard error
+// names the flag, and standard output is empty.
 inline void check_refused(const std::string& program, const std::string& flags,
                           const std::string& message, int ranks = 3) {
   const CommandResult result = mpirun(ranks, program, flags, kNoGrace);

@@ -30,7 +30,7 @@ bool has_heading(const std::string& markdown, const std::string& anchor) {
   return false;
 }
 
-// The numbers that a regular expression asks for, without the numbers in its syntax.
+// The numbers that every match of a regular expression contains, not those in its syntax.
 std::vector<std::string> numbers_in_regex(const std::string& regex) {
   // Remove classes, quantifiers, and escapes such as \d and \1; keep escaped decimal points.
   std::string text = std::regex_replace(regex, std::regex(R"(\[[^\]]*\]|\{[^}]*\})"), " ");

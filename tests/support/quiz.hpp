@@ -30,7 +30,7 @@ std::vector<std::string> quiz_section(const std::string& readme);
 std::vector<Question> questions_of(const std::vector<std::string>& section);
 std::vector<Shown> shown_in(const std::string& text);
 
-// The letters that an answer marks as right, each written as **x.**. A sound answer marks one.
+// The letters that an answer marks as right (**x.**). A valid answer marks exactly one.
 std::string right_letters(const Question& question);
 
 // The commands in backticks that a reader can type: those that run mpirun, a program in

@@ -45,7 +45,7 @@ inline std::string content_of(const std::string& path) {
   return text.str();
 }
 
-// While this object exists, no file of this process can grow beyond the given number of bytes.
+// While this object exists, this process cannot make any file larger than `bytes`.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

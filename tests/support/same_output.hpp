@@ -49,7 +49,7 @@ struct Token {
   bool is_number = false;
 };
 
-// Splits a line into numbers with their signs, words, and single other characters. Spaces only
+// Splits a line into words, numbers with their signs, and other single characters. Spaces only
 // separate.
 inline std::vector<Token> tokens_of(const std::string& line) {
   static const std::regex number(R"(\d+(\.\d+)?(e[-+]?\d+)?)");
@@ -125,9 +125,8 @@ inline std::vector<std::string> without_mpirun(const std::vector<std::string>& s
   return lines;
 }
 
-// Returns the first line of `shown` that `said` does not have in its place, or nullopt if there
-// is no such line. `...` matches any lines. Lines that begin with `hang: ` may come in any
-// order.
+// Describes the first difference between `shown` and `said`; nullopt if there is none. `...`
+// matches any lines. Lines that begin with `hang: ` may come in any order.
 inline std::optional<std::string> first_difference(const std::vector<std::string>& shown,
                                                    const std::vector<std::string>& said,
                                                    const Looseness& loose) {

@@ -1,5 +1,4 @@
-// Compares what a training program printed with --json with PyTorch's runs
-// (tests/golden/training.json).
+// Compares a training program's --json output with PyTorch's runs (tests/golden/training.json).
 #pragma once
 
 #include "tests/support/catch.hpp"

@@ -11,8 +11,8 @@
 namespace dist::test {
 
 inline const std::string kTwoHosts = SOURCE_DIR "/tests/support/two_hosts.sh ";
-// Whether two hosts can be set up, which takes root and namespaces. If not, this function
-// prints "skipped: ", which CTest looks for.
+// Whether this machine can set up two hosts. If not (it may lack root or namespaces), this
+// function prints "skipped: ", which CTest looks for.
 inline bool there_are_two_hosts() {
   static const CommandResult trial = run_command(kTwoHosts + "--rate 1gbit true");
   if (trial.status == 0) return true;
@@ -21,7 +21,7 @@ inline bool there_are_two_hosts() {
   return false;
 }
 
-// Runs a program on N + N ranks. A run that takes more than a minute is ended with status 124.
+// Runs a program on both hosts. A run that takes more than a minute is ended with status 124.
 inline CommandResult on_two_hosts(int ranks_per_host, const std::string& program,
                                   const std::string& flags, const std::string& options = "") {
   const TemporaryFolder folder;  // for .learn/

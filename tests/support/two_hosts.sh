@@ -37,7 +37,7 @@ outside() {
   local tree=(unshare --mount --uts --net --pid --fork --kill-child=KILL --mount-proc)
   local why
   why=$("${tree[@]}" true 2>&1) || skip "namespaces are not allowed here (${why:-unshare failed})"
-  # The tree ends with this shell (setpriv), and its first process ends with unshare (--kill-child).
+  # If this shell ends, so does unshare (setpriv), and with it the first process (--kill-child).
   setpriv --pdeathsig KILL "${tree[@]}" "${BASH_SOURCE[0]}" --inside "$@" &
   local child=$!
   trap 'kill -KILL "$child" 2>/dev/null; exit 143' TERM INT HUP
@@ -83,9 +83,9 @@ AGENT
   chmod +x /run/agent
 }
 
-# Every version of mpirun reads the environment: Open MPI 4 and the ranks of 5 read OMPI_MCA_, the
-# launcher of 5 reads PRTE_MCA_. Without the binding policy "none", the first rank of each host
-# would be bound to core 0.
+# Sets variables for every version: Open MPI 4 and version 5's ranks read OMPI_MCA_*, while
+# version 5's launcher reads PRTE_MCA_*. Without the binding policy "none", the first rank of
+# each host would be bound to core 0.
 set_mpi_environment() {
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_plm_rsh_agent=/run/agent PRTE_MCA_plm_ssh_agent=/run/agent

@@ -1,5 +1,5 @@
-// Data parallelism built from the reader's parts, which broadcast the first parameters, choose
-// this rank's samples and average the gradients.
+// Data parallelism built from the reader's parts, which broadcast the initial parameters,
+// choose this rank's samples and average the gradients.
 #pragma once
 
 #include "02_broadcast/random.hpp"

@@ -1,4 +1,4 @@
-// The five parts of the trainer that a reader writes, one in each lesson's exercises. Each part
+// The trainer's five parts. The reader writes one of them in each lesson's exercises. Each part
 // is the reader's own code if its exercise is written, and otherwise the exercise's reference
 // (choose_parts).
 //

@@ -1,6 +1,6 @@
-// Before training, runs each part once on a little data and compares it with the course's own
-// function. A mistake found here can be traced to a part; after training, only a parameter
-// would be wrong.
+// Before training, runs each part once on a little data and compares its result with that of
+// the course's own function. A mistake found here can be traced to a part; after training, it
+// would only show up as a wrong parameter.
 #pragma once
 
 #include "common/communicator.hpp"

@@ -34,7 +34,7 @@ def draw_way(step, overlaps, top, x):
     parts = {name: (begin, end) for name, begin, end in step}
     buckets = [part for part in step if part[0].startswith("bucket")]
     computed, waited = parts["backward"][1], parts["wait for all-reduces"][1]
-    # Without overlap, backward pauses while a bucket travels.
+    # Without overlap, the backward pass pauses while a bucket travels.
     still = [time for _, begin, end in buckets if not overlaps for time in (begin, end)]
     edges = [parts["backward"][0], *still, computed]
     pieces = list(zip(edges[::2], edges[1::2]))

@@ -125,7 +125,7 @@ def draw(run):
     parts.append('<clipPath id="board">' + svg.rect(LEFT - 40, TOP - 2, end - LEFT + 80, size * ROW)
                  + '</clipPath><g clip-path="url(#board)">')
     for step, sender, to, chunk, travels, _ in moves:
-        # A chunk that leaves the last rank on the right enters again on the left.
+        # A chunk that leaves the picture on the right enters it again on the left.
         parts += [svg.element("g", put([*travels, "edge"], place, chunk), class_=f"m{step}")
                   for place in sorted({sender, to - 1})]
     parts.append("</g>")

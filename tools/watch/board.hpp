@@ -59,7 +59,7 @@ constexpr std::int32_t kAnyTag = -1;
 
 // The current or last call of a thread.
 struct ThreadRecord {
-  static constexpr std::size_t kOperations = 8;  // a wait for more requests shows only these
+  static constexpr std::size_t kOperations = 8;  // operations beyond these are only counted
 
   Relaxed<std::uint32_t> taken;
   Relaxed<std::uint32_t> name;        // label
@@ -106,7 +106,7 @@ struct Label {
 struct PlainEvent {
   enum class Type : std::uint8_t { slice, departure, arrival };
 
-  std::int64_t begin_ns;  // on its rank's clock on the board, on rank 0's clock in a trace
+  std::int64_t begin_ns;  // on the board, by its rank's clock; in a trace, by rank 0's
   std::int64_t end_ns;
   std::uint64_t bytes;
   std::uint32_t number;
@@ -134,7 +134,7 @@ struct RankBoard {
 
   Relaxed<std::int32_t> rank;  // in MPI_COMM_WORLD
   Relaxed<std::int32_t> pid;   // 0: this rank has not reached MPI_Init yet
-  Relaxed<bool> working;       // after MPI_Init and before MPI_Finalize
+  Relaxed<bool> working;       // between MPI_Init and MPI_Finalize, except in a StartScope
   std::array<char, 64> host_name;
   Relaxed<std::uint64_t> heartbeat;    // ticks of its watch thread
   Relaxed<std::uint64_t> computed_ns;  // by its main thread outside waits, up to its last move

@@ -9,7 +9,7 @@
 namespace dist::watch {
 
 // "MPI_Send to 1 (4 MiB, tag 0)", "MPI_Wait for MPI_Irecv from 2 (16 B, tag 0)",
-// "MPI_Allreduce #7 (16 B)". Without details, the parentheses are left out.
+// "MPI_Allreduce #7 (16 B)". Without details, the text in parentheses is left out.
 std::string text_of(const CallView& call, bool details = true);
 
 // "rank 3", "ranks 0, 1, 3".

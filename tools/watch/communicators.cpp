@@ -59,8 +59,8 @@ CommunicatorInfo& insert(MPI_Comm comm, std::uint32_t parent, std::uint32_t chil
   info->id = comm == MPI_COMM_WORLD
                  ? kWorldId
                  : hash(parent, child, static_cast<std::uint32_t>(first)) | 0x80000000U;
-  // A report must name a rank that is missing from a collective, even one that never entered
-  // any.
+  // A report must name every rank missing from a collective, even a rank that has never entered
+  // one.
   if (RankBoard* const board = my_board()) find_communicator(*board, info->id);
   return *(registry().infos[comm] = std::move(info));
 }

@@ -86,7 +86,7 @@ HostBoards::HostBoards(const Place& place, bool trace) {
   const auto local_rank = static_cast<std::size_t>(place.local_rank);
   bytes_ = kLine + ranks * board_bytes;
   if (ranks > 1 && local_rank == 0) remove_leftovers();
-  // A rank with a different command line needs a different layout, so it gets its own segment.
+  // A rank whose flags need a different layout gets its own segment.
   const bool shared = ranks > 1 && map_shared(concat(place.job, " ", ranks, " ", events));
   if (!shared) {
     bytes_ = kLine + board_bytes;

@@ -16,7 +16,8 @@
 
 namespace dist::watch {
 
-// This process's place in its job, as told by the launcher; MPI cannot tell it before MPI_Init.
+// This process's place in its job. The launcher provides it, because MPI cannot before
+// MPI_Init.
 struct Place {
   int rank = 0;
   int size = 1;
@@ -45,7 +46,7 @@ class HostBoards {
   const std::vector<RankBoard*>& all() const { return all_; }
   RankBoard& mine() const { return *mine_; }
   HostRecord& host() const { return *host_; }
-  // No process can attach the segment any more; the memory exists until the last rank exits.
+  // After this, no process can attach the segment; its memory exists until the last rank exits.
   void remove_name();
 
  private:

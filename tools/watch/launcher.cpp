@@ -68,8 +68,8 @@ void end_launcher_after(std::chrono::milliseconds patience) {
   ::dup2(process, 0);
   ::syscall(SYS_close_range, 1U, ~0U, 0);
   if (has_ended(static_cast<int>(patience.count()))) ::_exit(0);
-  // On SIGTERM, a daemon also ends its ranks. mpirun is already ending and ignores SIGTERM
-  // (4.1.4 crashes with a stack trace that looks like ours).
+  // On SIGTERM, a daemon also ends its ranks. mpirun is already ending and would ignore SIGTERM
+  // (version 4.1.4 would crash with a stack trace that looks like the program's).
   if (daemon) end_process(SIGTERM);
   if (!daemon || !has_ended(kAnswer_ms)) end_process(SIGKILL);
   ::_exit(0);

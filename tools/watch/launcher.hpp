@@ -2,8 +2,8 @@
 //
 // When the link between two hosts is lost, hanging ranks exit with a report. However, mpirun
 // then waits for its daemon on the other side until TCP gives up, so the job seems to run for
-// another quarter of an hour. On a single host, Open MPI 4.1.4's mpirun sometimes deadlocks in
-// PMIx_server_finalize (PMIx 4.2.2) after a rank has exited during MPI_Finalize.
+// another quarter of an hour. On a single host, Open MPI 4.1.4's mpirun sometimes deadlocks or
+// crashes in PMIx_server_finalize (PMIx 4.2.2) after a rank has exited during MPI_Finalize.
 #pragma once
 
 #include <chrono>

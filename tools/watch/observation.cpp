@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<RankBoard*> the_board{nullptr};
 
-// A thread's place on the board, which is freed when the thread ends.
+// A thread's place on the board. The place is freed when the thread ends.
 struct ThreadPlace {
   RankBoard* board = nullptr;
   ThreadRecord* record = nullptr;

@@ -1,10 +1,10 @@
 // What this file adds: an error message from a rank that runs out of memory.
 //
-// When memory runs out, malloc returns a null pointer, for which not all libraries below a
-// program (Open MPI, PMIx, oneDNN) check. An unchecked null pointer crashes the rank, or the
-// rank continues without a part of MPI while the others wait for it. So all of the process's
-// requests for memory pass through this file on their way to the C library. If one fails, the
-// rank ends with a message, and mpirun ends the others.
+// When memory runs out, malloc returns a null pointer, but not all of the libraries below a
+// program (Open MPI, PMIx, oneDNN) check for it. An unchecked null pointer crashes the rank, or
+// the rank continues without a part of MPI while the others wait for it. So all of the
+// process's requests for memory pass through this file on their way to the C library. If one
+// fails, the rank ends with a message, and mpirun ends the others.
 #include "tools/watch/launcher.hpp"
 
 #include <atomic>

@@ -69,7 +69,7 @@ RankTrace read_board(const RankBoard& board) {
   return trace;
 }
 
-// A board is sent as it is in memory, because no thread writes to it any more.
+// A board can be sent as it is in memory, because no thread writes to it any more.
 int bytes_of(const RankBoard& board) {
   const std::uint64_t events =
       std::min<std::uint64_t>(board.events_written, board.event_capacity);

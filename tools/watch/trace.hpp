@@ -12,7 +12,7 @@ namespace dist::watch {
 // reports on standard error what did not fit.
 void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine);
 
-// Called on one rank of a host, while the others may still run or be stopped. Sends no message.
+// Called on one rank of a host, while the others may be running or stopped. Sends no message.
 // Writes the host's part to `file`, or to "file.rankR" on a host without rank 0. Returns the
 // name of the file.
 std::string write_trace_of_host(const std::string& file, const std::vector<RankBoard*>& boards);

@@ -25,8 +25,8 @@ LogOfThisRank& the_log() {
 // Counts rounds. Every message takes one round of its sender's sending side and one round of
 // its receiver's receiving side. A rank's clock tells in which round its next call begins:
 //
-//   send      takes the next free round of the sending side; the message arrives one later
-//   receive   takes a round of the receiving side, at the latest when the message arrives
+//   send      takes the next free sending round; the message arrives one round later
+//   receive   takes the next free receiving round that does not end before the arrival
 //   finish    advances the clock to the round in which the send or receive is done
 //
 // A blocking call is a start followed by its finish, a send_recv is two starts and two

@@ -26,7 +26,7 @@ struct Lengths {
   std::size_t of(int rank, int peer) const { return rank <= peer ? lower : higher; }
 };
 
-// Lengths that stay within a guard zone even if elements are mistaken for bytes.
+// Short lengths: writes stay within a guard zone even if bytes are counted as elements.
 const std::vector<Lengths> kSmall{{4, 4}, {0, 0}, {0, 5}, {5, 0}, {1, 7}, {7, 1}};
 
 // The peer in round `round`. In comm.size() rounds every rank meets every rank, including
@@ -47,7 +47,7 @@ void swap_once(Trial& trial, const Exchange& solution, const Lengths& lengths, i
   judge(in, fmt::format("with rank {}, sending {} elements and receiving ", peer, count));
 }
 
-// Runs the rounds in which the rank is its own peer (if `own`), or all others (otherwise).
+// If `own`, runs the rounds in which the rank is its own peer; otherwise, runs all the others.
 template <class Judge>
 void swap_with_all(Trial& trial, const Exchange& solution, const std::vector<Lengths>& sizes,
                    bool own, const Judge& judge) {

@@ -34,9 +34,9 @@ Traffic traffic_of(const Trial& trial, const PingPong& solution, const Game& gam
   return counted(trial.comm(), [&] { solution(trial.comm(), game.bytes, game.repeats); });
 }
 
-// Rank 0 may send a message only after the previous one was answered, and rank 1 an answer only
-// after the message has arrived. Counting rounds would not show this: sending all messages and
-// then all answers takes the same number of rounds.
+// Rank 0 may send a message only after the previous one was answered, and rank 1 may answer
+// only after the message has arrived. Counting rounds would not show this: sending all messages
+// and then all answers takes the same number of rounds.
 void expect_turns(Trial& trial, const PingPong& solution, const Game& game) {
   const Traffic traffic = traffic_of(trial, solution, game);
   const auto rank = static_cast<std::size_t>(trial.rank());
@@ -50,8 +50,8 @@ void expect_turns(Trial& trial, const PingPong& solution, const Game& game) {
   });
 }
 
-// Rank 1 arrives so late that rank 0's first message has been waiting for a while. The clock
-// alone would not ensure this, because rank 0 may have been late itself.
+// Makes rank 1 so late that rank 0's first message has been waiting for a while. A fixed delay
+// alone would not ensure this, because rank 0 may be late itself.
 void come_late(const Communicator& comm, std::chrono::milliseconds delay) {
   for (int found = 0; found == 0;) {
     MPI_CHECK(MPI_Iprobe(0, MPI_ANY_TAG, comm.get(), &found, MPI_STATUS_IGNORE));
@@ -98,7 +98,7 @@ Check too_long(const PingPong& solution, const std::string& name, const std::str
 }
 
 // A busy machine may pause between our clock reading and the solution's, but such a pause
-// hardly lasts for most of the time that rank 1 makes rank 0 wait, and not on every try. That
+// rarely lasts for most of the time that rank 0 waits for rank 1, and never on every try. That
 // wait reveals a clock that stops when MPI_Send returns; without the wait, the duration of a
 // send depends on what else is running.
 Check too_short(const PingPong& solution) {

@@ -9,9 +9,9 @@ namespace {
 
 using Lengths = std::vector<std::size_t>;
 
-// Calls the solution with a backward that overwrites all gradients with value(k, g, i), and
-// returns the parts in the order in which backward was called for them. Beforehand, the
-// gradients hold leftovers of an earlier step.
+// Calls the solution with a `backward` that overwrites all gradients with value(k, g, i), and
+// returns the parts in the order in which `backward` was called for them. Before the call, the
+// gradients hold leftovers from an earlier step.
 template <class Value>
 std::vector<std::size_t> step(Trial& trial, const Accumulates& solution, std::size_t parts,
                               GradientSet& gradients, const Value& value) {

@@ -15,7 +15,7 @@
 namespace dist::exercise {
 namespace {
 
-// Rank 0 saves late. A rank that returns from save before that did not wait for the file.
+// Rank 0 saves late. Another rank's save must not return before rank 0 has started its own.
 void expect_all_wait(Trial& trial, const Checkpoints& solution) {
   const Communicator own = trial.comm().split(0, trial.rank());
   Host host(trial, solution);

@@ -1,4 +1,4 @@
-// The states that the checkpoint checks save, and the place where they save them.
+// The states that are saved to check a checkpoint, and the place where they are saved.
 #pragma once
 
 #include "common/check.hpp"

@@ -42,7 +42,7 @@ Traffic traffic_of(Trial& trial, const SyncGradients& solution, const Lengths& l
   return counted(trial.comm(), [&] { solution(trial.comm(), gradients.spans()); });
 }
 
-// Every element on rank r holds its share (8^r). Expects the mean of all shares in the
+// Every element on rank r holds that rank's share (8^r). Expects the mean of all shares in the
 // gradients [first, end).
 void expect_shares(Trial& trial, const SyncGradients& solution, std::size_t first,
                    std::size_t end) {

@@ -19,8 +19,8 @@ struct Seats {
   int mine;
 };
 
-// Right: receives first, from the seat without its own lowest bit. Then sends to the seats that
-// add one bit below that bit, the farthest first.
+// Right: finds its sender by clearing the lowest set bit of its seat number. Then sends to the
+// seats that it finds by setting a single lower bit, the farthest first.
 inline void by_lowest_bit(const Communicator& comm, std::span<float> data, int root) {
   const Seats seats(comm, root);
   int bit = 1;
@@ -33,8 +33,8 @@ inline void by_lowest_bit(const Communicator& comm, std::span<float> data, int r
   }
 }
 
-// The same tree, but sends to the nearest seat first: the farthest, which has the most to pass
-// on, gets the data last.
+// The same tree, but each rank sends to the nearest seat first, so the farthest, which has the
+// most to pass on, gets the data last.
 inline void nearest_first(const Communicator& comm, std::span<float> data, int root) {
   const Seats seats(comm, root);
   int lowest = 1;

@@ -16,8 +16,8 @@ inline void receive_and_add(const Communicator& comm, std::span<float> sum, int 
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += coming[i];
 }
 
-// The same tree, but receives from the farthest seat first: that seat's part takes longest, and
-// the others wait for it.
+// The same tree, but each rank receives from the farthest seat first. That seat's part takes
+// longest, so the others have to wait for it.
 inline void farthest_first(const Communicator& comm, std::span<const float> data,
                            std::span<float> sum, int root) {
   const int size = comm.size();

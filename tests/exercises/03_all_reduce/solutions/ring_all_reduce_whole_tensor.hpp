@@ -1,5 +1,5 @@
-// Passes whole tensors around: the sums are right, but cost N / 2 times the bytes, and each
-// rank rounds in its own order.
+// Passes whole tensors around. The sums are right, but each rank sends N / 2 times as many
+// bytes as in the lesson's ring, and rounds in its own order.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"

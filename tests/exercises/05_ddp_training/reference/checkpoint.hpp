@@ -1,6 +1,6 @@
 // The reference: a file of four numbers, followed by the values. The lesson's own checkpoint
-// (05_ddp_training/checkpoint/checkpoint.hpp) is a safetensors file with a checksum, which
-// PyTorch can read.
+// (05_ddp_training/checkpoint/checkpoint.hpp) is a safetensors file, so PyTorch can read it,
+// and has a checksum.
 #pragma once
 
 #include "02_broadcast/broadcast.hpp"
@@ -71,7 +71,7 @@ class StateFile : public CheckpointFile {
     file.read(reinterpret_cast<char*>(numbers.data()), sizeof(numbers));
     if (!file || numbers[0] != kMark) return false;
     const std::uint64_t rest = std::filesystem::file_size(path_) - sizeof(numbers);
-    // The sum of two lengths of at most `most` cannot overflow.
+    // If neither length exceeds `most`, their sum cannot overflow.
     const std::uint64_t most = rest / sizeof(float);
     if (numbers[1] > most || numbers[2] > most) return false;
     if ((numbers[1] + numbers[2]) * sizeof(float) != rest) return false;

@@ -1,5 +1,4 @@
-// The reference: lesson 5's NcclProcessGroup::all_reduce and the wait of its Work in one
-// function.
+// The reference: lesson 5's NcclProcessGroup::all_reduce and its Work's wait, in one function.
 #pragma once
 
 #include "01_send_recv/gpu/check_nccl.hpp"

@@ -69,8 +69,8 @@ inline void before_the_last(const Communicator& comm, std::size_t parts,
   all.put_back(over(parts));
 }
 
-// The mean of the previous mean and the next micro-batch: the last one has a weight of one
-// half.
+// The mean of the previous mean and the next micro-batch, so the last micro-batch has a weight
+// of one half.
 inline void running_mean(const Communicator& comm, std::size_t parts,
                          const std::vector<std::span<float>>& gradients,
                          const std::function<void(std::size_t k)>& backward) {

@@ -85,7 +85,7 @@ class BytesFile : public CheckpointFile {
     }
     return state;
   }
-  // Returns the bytes that rank 0 reads, on all ranks; empty if rank 0 cannot read any.
+  // On all ranks, returns the bytes that rank 0 reads; empty if rank 0 cannot read any.
   std::string fetch() const {
     std::string bytes = comm_.rank() == 0 ? bytes_of_file(path_) : "";
     std::array<std::uint64_t, 1> length{bytes.size()};
