@@ -4,6 +4,7 @@
 #include "tools/watch/observation.hpp"
 #include "tools/watch/traffic_log.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 
@@ -12,7 +13,7 @@ namespace {
 
 struct Requests {
   std::mutex mutex;
-  // Equal keys stay in the order in which they were inserted.
+  // Several operations may have the same request (keep_request).
   std::unordered_multimap<MPI_Request, Operation> operations;
 };
 
@@ -143,18 +144,21 @@ void keep_request(MPI_Request request, const Operation& operation) {
   requests().operations.emplace(request, operation);
 }
 
-std::optional<Operation> find_request(MPI_Request request) {
+std::optional<Operation> find_request(MPI_Request request, std::size_t skip) {
   if (request == MPI_REQUEST_NULL) return std::nullopt;
   const std::lock_guard lock(requests().mutex);
-  const auto found = requests().operations.find(request);
-  if (found == requests().operations.end()) return std::nullopt;
+  auto [found, end] = requests().operations.equal_range(request);
+  for (; found != end && skip > 0; --skip) ++found;
+  if (found == end) return std::nullopt;
   return found->second;
 }
 
-void forget_request(MPI_Request request) {
+void forget_request(MPI_Request request, const Operation& operation) {
   const std::lock_guard lock(requests().mutex);
-  const auto found = requests().operations.find(request);
-  if (found != requests().operations.end()) requests().operations.erase(found);
+  const auto [begin, end] = requests().operations.equal_range(request);
+  const auto found =
+      std::find_if(begin, end, [&](const auto& each) { return each.second == operation; });
+  if (found != end) requests().operations.erase(found);
 }
 
 }  // namespace dist::watch

@@ -6,6 +6,7 @@
 
 #include <mpi.h>
 
+#include <cstddef>
 #include <optional>
 
 namespace dist::watch {
@@ -20,12 +21,14 @@ struct Operation {
   std::uint32_t number;
   std::uint64_t bytes;
   std::uint64_t log_id;
+
+  bool operator==(const Operation&) const = default;
 };
 
-// Stands for the root of a collective without a root.
+// Passed as the root of a collective that has no root.
 constexpr int kNoRoot = -1;
 
-// These functions count the operation, so one is called once per message, before the MPI call.
+// Each of these functions counts the operation, so it is called only once, before the MPI call.
 Operation start_send(Call call, int dest, int tag, int count, MPI_Datatype type, MPI_Comm comm);
 Operation start_receive(Call call, int source, int tag, int count, MPI_Datatype type,
                         MPI_Comm comm);
@@ -38,13 +41,14 @@ Operation probe(Call call, int source, int tag, MPI_Comm comm);
 // The size of `count` elements in bytes.
 std::uint64_t bytes_of_message(int count, MPI_Datatype type);
 
-// Called before the call that completes the operation returns. For a receive, reads `status`.
+// Called just before the wrapper of the completing call returns. Only a receive needs `status`.
 void finish(const Operation& operation, const MPI_Status& status);
 
 // Unfinished operations by request. Open MPI returns the same request for all sends that
-// complete immediately, so a request may stand for several operations; the oldest comes first.
+// complete immediately, so a request may stand for several operations.
 void keep_request(MPI_Request request, const Operation& operation);
-std::optional<Operation> find_request(MPI_Request request);
-void forget_request(MPI_Request request);
+// Returns one of the operations of `request`; skips the first `skip` of them.
+std::optional<Operation> find_request(MPI_Request request, std::size_t skip = 0);
+void forget_request(MPI_Request request, const Operation& operation);
 
 }  // namespace dist::watch

@@ -2,6 +2,8 @@
 // watch remembers that from the request's start to its end.
 #include "tools/watch/observation.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <vector>
 
 using namespace dist::watch;
@@ -15,7 +17,9 @@ class Pending {
   Pending(int count, const MPI_Request* requests)
       : requests_(requests, requests + count), by_index_(requests_.size()) {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
-      by_index_[i] = find_request(requests_[i]);
+      const auto earlier = requests_.begin() + static_cast<std::ptrdiff_t>(i);
+      const auto equal = std::count(requests_.begin(), earlier, requests_[i]);
+      by_index_[i] = find_request(requests_[i], static_cast<std::size_t>(equal));
       if (by_index_[i]) operations_.push_back(*by_index_[i]);
     }
   }
@@ -24,7 +28,7 @@ class Pending {
     const auto i = static_cast<std::size_t>(index);
     if (!by_index_[i]) return;
     finish(*by_index_[i], status);
-    forget_request(requests_[i]);
+    forget_request(requests_[i], *by_index_[i]);
   }
   void all_done(const std::vector<MPI_Status>& statuses) const {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -69,7 +73,7 @@ int MPI_Wait(MPI_Request* request, MPI_Status* status) {
       Call::MPI_Wait, operation ? std::span(&*operation, 1) : std::span<const Operation>());
   const int result = PMPI_Wait(request, status);
   if (operation && result == MPI_SUCCESS) finish(*operation, *status);
-  if (operation) forget_request(waited);
+  if (operation) forget_request(waited, *operation);
   return result;
 }
 
@@ -145,7 +149,9 @@ int MPI_Testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Sta
 }
 
 int MPI_Request_free(MPI_Request* request) {
-  if (observing()) forget_request(*request);
+  if (observing()) {
+    if (const auto operation = find_request(*request)) forget_request(*request, *operation);
+  }
   return PMPI_Request_free(request);
 }
 
