@@ -20,15 +20,20 @@ void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
                                  nccl_op, nccl.get(), stream.get()));
 }
 
-void mean_nccl(NcclCommunicator& nccl, std::span<double> numbers, const Stream& stream) {
+void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
+                     std::span<double> numbers, const Stream& stream) {
+  NCCL_CHECK(nccl, ncclGroupStart());
+  all_reduce_nccl(nccl, tensor, op, stream);
   NCCL_CHECK(nccl, ncclAllReduce(numbers.data(), numbers.data(), numbers.size(), ncclDouble,
                                  ncclAvg, nccl.get(), stream.get()));
+  NCCL_CHECK(nccl, ncclGroupEnd());
 }
 #else
 void all_reduce_nccl(NcclCommunicator&, const Tensor&, ReduceOp, const Stream&) {
   throw Error("built without NCCL");
 }
-void mean_nccl(NcclCommunicator&, std::span<double>, const Stream&) {
+void all_reduce_nccl(NcclCommunicator&, const Tensor&, ReduceOp, std::span<double>,
+                     const Stream&) {
   throw Error("built without NCCL");
 }
 #endif

@@ -14,8 +14,10 @@ namespace dist {
 void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
                      const Stream& stream);
 
-// Replaces a few double-precision numbers by their means over all ranks.
-void mean_nccl(NcclCommunicator& nccl, std::span<double> numbers, const Stream& stream);
+// The same, and `numbers` are replaced by their means over all ranks. Both all-reduces are one
+// piece of work.
+void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
+                     std::span<double> numbers, const Stream& stream);
 
 // Returns a tensor in registered memory (NcclCommunicator::allocate), which peers can access
 // without a copy if the hardware allows. May be called on a single rank; the contents are

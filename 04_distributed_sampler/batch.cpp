@@ -92,19 +92,36 @@ Batch HostBatch::batch() const {
 BatchDelivery::BatchDelivery(std::size_t most_rows, std::size_t features, const Stream& stream)
     : stream_(stream) {
   if (stream.device().is_cpu()) return;
-  inputs_ = Tensor({most_rows, features}, stream.device());
-  targets_ = {most_rows, stream.device()};
+  copies_.emplace(stream.device());
+  const auto slot = [&]() -> Slot {
+    return {.inputs = Tensor({most_rows, features}, stream.device()),
+            .targets = {most_rows, stream.device()},
+            .taken = {}};
+  };
+  for (int i = 0; i < 2; ++i) arrivals_.push_back(slot());
+  batch_ = slot();
 }
 
-Batch BatchDelivery::deliver(const Batch& collected) {
+Batch BatchDelivery::deliver(const Batch& collected, Event& copied) {
   if (stream_.device().is_cpu()) return collected;
-  // One buffer on the GPU is enough. The stream runs its work in order, so this copy starts
-  // only after the kernels that read the previous batch have finished.
-  const Batch there{.inputs = inputs_.rows(collected.rows()),
-                    .targets = std::span(targets_.data(), collected.rows())};
-  copy_bytes(stream_, there.inputs.data(), collected.inputs.data(), there.inputs.size_bytes());
-  copy_bytes(stream_, targets_.data(), collected.targets.data(), there.targets.size_bytes());
-  return there;
+  const std::size_t rows = collected.rows();
+  const auto move = [&](const Stream& stream, const Slot& to, const float* inputs,
+                        const std::int32_t* targets) {
+    copy_bytes(stream, to.inputs.data(), inputs, to.inputs.rows(rows).size_bytes());
+    copy_bytes(stream, to.targets.data(), targets, rows * sizeof(std::int32_t));
+  };
+  // From the host to the GPU, while kernels of earlier steps run.
+  Slot& slot = arrivals_[next_];
+  next_ = 1 - next_;
+  copies_->wait(slot.taken);
+  move(*copies_, slot, collected.inputs.data(), collected.targets.data());
+  copied = copies_->record_event();
+  // Within the GPU, which is fast. The stream runs its work in order, so the kernels that read
+  // the previous batch have finished.
+  stream_.wait(copied);
+  move(stream_, batch_, slot.inputs.data(), slot.targets.data());
+  slot.taken = stream_.record_event();
+  return {.inputs = batch_.inputs.rows(rows), .targets = {batch_.targets.data(), rows}};
 }
 
 }  // namespace dist

@@ -9,7 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 namespace dist {
 
@@ -87,19 +89,29 @@ class HostBatch {
 };
 
 // Delivers a collected batch to the stream's device. A CPU gets the batch itself; a GPU gets a
-// copy, which is queued on the stream. `stream` must outlive this object.
+// copy, which travels while the GPU computes with earlier batches. `stream` must outlive this
+// object.
 class BatchDelivery {
  public:
   BatchDelivery(std::size_t most_rows, std::size_t features, const Stream& stream);
 
-  // On a GPU, the result is valid for work queued on the stream before the next call, and the
-  // host memory of `collected` must not change until the copy is done.
-  Batch deliver(const Batch& collected);
+  // On a GPU, the result is valid for work queued on the stream before the next call, and is
+  // always at the same address. The host memory of `collected` must not change until `copied`
+  // is reached.
+  Batch deliver(const Batch& collected, Event& copied);
 
  private:
+  // On the GPU; all empty if the device is the CPU.
+  struct Slot {
+    Tensor inputs;
+    Buffer<std::int32_t> targets;
+    Event taken;  // when its last batch was moved on
+  };
   const Stream& stream_;
-  Tensor inputs_;  // on the GPU; empty if the device is the CPU
-  Buffer<std::int32_t> targets_;
+  std::optional<Stream> copies_;
+  std::vector<Slot> arrivals_;  // two: one arrives while the other is moved on
+  Slot batch_;                  // what the caller gets
+  std::size_t next_ = 0;
 };
 
 }  // namespace dist

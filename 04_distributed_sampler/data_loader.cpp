@@ -1,5 +1,6 @@
 #include "04_distributed_sampler/data_loader.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace dist {
@@ -9,7 +10,14 @@ DataLoader::DataLoader(const Dataset& dataset, const BatchPlan& plan, const Stre
       stream_(stream),
       plan_(plan),
       delivery_(plan.size, dataset.features(), stream) {
-  copied_.resize(stream.device().is_cpu() ? 1 : 2);
+  const bool cpu = stream.device().is_cpu();
+  if (!cpu) {
+    constexpr std::size_t kMost = 8;
+    constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+    const std::size_t bytes = plan.size * (dataset.features() + 1) * sizeof(float);
+    half_ = std::clamp<std::size_t>(kMostBytes / bytes, 1, kMost);
+  }
+  copied_.resize(cpu ? 1 : 2 * half_);
   for (std::size_t i = 0; i < copied_.size(); ++i) {
     host_.emplace_back(plan.size, dataset.features(), stream.device());
   }
@@ -23,13 +31,12 @@ DataLoader::Range DataLoader::over(std::vector<std::size_t> indices, std::size_t
 const Batch& DataLoader::collate(std::span<const std::size_t> indices, Batch::Place place) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  // 5. From samples to a batch. For a GPU, this memory held the batch before the previous one.
-  // Wait until that batch has been copied, so that it is not overwritten too early; there is no
-  // need to wait for the current step.
-  copied_[next_].synchronize();
+  // 5. From samples to a batch. For a GPU, this memory held an earlier batch, which must have
+  // been copied before it is overwritten. Even a wait that is already over takes microseconds,
+  // so there is one for half of the batches at a time.
+  if (next_ % half_ == 0) copied_[next_ + half_ - 1].synchronize();
   host_[next_].collect(dataset_, indices);
-  batch_ = delivery_.deliver(host_[next_].batch());
-  if (!stream_.device().is_cpu()) copied_[next_] = stream_.record_event();
+  batch_ = delivery_.deliver(host_[next_].batch(), copied_[next_]);
   next_ = (next_ + 1) % host_.size();
   batch_.place = place;
   batch_.waited_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();

@@ -38,9 +38,12 @@ class DataLoader {
   const Dataset& dataset_;
   const Stream& stream_;
   BatchPlan plan_;
-  std::vector<HostBatch> host_;  // 1 for a CPU; 2 for a GPU: one is copied, the other filled
-  std::vector<Event> copied_;    // one per host batch: reached when its copy is done
-  std::size_t next_ = 0;         // the index in host_ of the next batch
+  // One for a CPU. For a GPU, twice `half_`, because a half is filled while the other is
+  // copied.
+  std::vector<HostBatch> host_;
+  std::vector<Event> copied_;  // one per host batch: reached when its copy is done
+  std::size_t half_ = 1;
+  std::size_t next_ = 0;  // the index in host_ of the next batch
   BatchDelivery delivery_;
   Batch batch_;
 };

@@ -38,21 +38,20 @@ int main(int argc, char** argv) {
   VirtualSampler sampler(setup.train().size(), setup.ranks(), setup.batches().size,
                          setup.options.sampler);
   DataLoader loader(setup.train(), setup.batches(), stream);
-  CrossEntropyLoss loss;
+  CrossEntropyLoss loss(run.numbers(), setup.loss_divisor());
 
   while (const auto epoch = run.next_epoch()) {
     sampler.set_epoch(*epoch);
     for (const Batch& batch : loader.over(run.remaining(sampler))) {
-      // One step: predict, compare with the labels, compute the gradients, update.
-      const Tensor logits = ddp->forward(batch.inputs, stream);
-      loss.forward(logits, batch, stream);
-      // [6] Each bucket's all-reduce (lesson 3) starts during backward, as soon as the bucket
-      // is full. Afterwards every rank has the same mean gradients, so the same optimizer step
-      // keeps the replicas equal. (A step of several batches sends only after the last one.)
-      if (!ddp->backward(loss.grad(), stream, batch.place.ends_step())) continue;
-      optimizer->step(run.learning_rate(), stream);
-      // [7] Report the mean loss over all ranks: rank 0's own loss covers only its samples.
-      if (!run.after_step(ddp->mean(run.outcome(loss), stream))) break;
+      run.step(batch, [&] {
+        // One step: predict, compare with the labels, compute the gradients, update.
+        const Tensor logits = ddp->forward(batch.inputs, stream);
+        loss.forward(logits, batch, stream);
+        // [6] Each full bucket of gradients starts its all-reduce (lesson 3). In the end all
+        // ranks have the same mean gradients, so equal updates keep the replicas equal.
+        if (ddp->backward(loss, stream)) optimizer->step(stream);
+      });
+      if (!run.after(batch, ddp->outcome())) break;
     }
     run.after_epoch();
   }

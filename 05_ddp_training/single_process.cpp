@@ -33,17 +33,19 @@ int main(int argc, char** argv) {
   // A sampler for one rank: it yields every sample, in PyTorch's order.
   DistributedSampler sampler(setup.train().size(), 1, 0, setup.options.sampler);
   DataLoader loader(setup.train(), setup.batches(), stream);
-  CrossEntropyLoss loss;
+  CrossEntropyLoss loss(run.numbers());
 
   while (const auto epoch = run.next_epoch()) {
     sampler.set_epoch(*epoch);
     for (const Batch& batch : loader.over(run.remaining(sampler))) {
-      // One step: predict, compare with the labels, compute the gradients, update.
-      const Tensor logits = model.forward(batch.inputs, stream);
-      loss.forward(logits, batch, stream);
-      model.backward(loss.grad(), stream);
-      optimizer->step(run.learning_rate(), stream);
-      if (!run.after_step(run.outcome(loss))) break;
+      run.step(batch, [&] {
+        // One step: predict, compare with the labels, compute the gradients, update.
+        const Tensor logits = model.forward(batch.inputs, stream);
+        loss.forward(logits, batch, stream);
+        model.backward(loss.grad(), stream);
+        optimizer->step(stream);
+      });
+      if (!run.after(batch)) break;
     }
     run.after_epoch();
   }

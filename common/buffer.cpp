@@ -1,7 +1,7 @@
 #include "common/buffer.hpp"
 
-#include "common/check.hpp"
 #include "common/check_cuda.hpp"
+#include "common/stream.hpp"
 
 #include <fmt/core.h>
 
@@ -41,9 +41,22 @@ std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
 }
 
 #if DIST_WITH_CUDA
+// Queued work may still use the memory. CUDA's guide says that cudaFree waits for it; the
+// reference does not.
+std::shared_ptr<void> freed_when_idle(void* memory, Device device, cudaError_t (*free)(void*)) {
+  return {memory, [device, free](void* p) {
+            const CurrentDevice current(device);
+            ++gpu_waits;
+            cudaDeviceSynchronize();
+            free(p);
+          }};
+}
+
 std::shared_ptr<void> allocate_on_gpu(std::size_t bytes, Device device) {
+  const CurrentDevice current(device);
   void* memory = nullptr;
   const std::size_t at_least = std::max(kAlignment, bytes);
+  ++gpu_allocations;
   const cudaError_t status = cudaMalloc(&memory, at_least);
   if (status == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());
@@ -54,7 +67,7 @@ std::shared_ptr<void> allocate_on_gpu(std::size_t bytes, Device device) {
                             to_string(device), bytes, free, total));
   }
   CUDA_CHECK(status);
-  std::shared_ptr<void> owner(memory, [](void* p) { cudaFree(p); });
+  std::shared_ptr<void> owner = freed_when_idle(memory, device, cudaFree);
   CUDA_CHECK(cudaMemset(memory, 0, at_least));
   // cudaMemset runs on the legacy default stream, which our non-blocking streams do not wait
   // for. Without this line, cudaMemset could overwrite a kernel's first results with zeros.
@@ -62,12 +75,14 @@ std::shared_ptr<void> allocate_on_gpu(std::size_t bytes, Device device) {
   return owner;
 }
 
-std::shared_ptr<void> allocate_pinned(std::size_t bytes) {
+std::shared_ptr<void> allocate_pinned(std::size_t bytes, Device device) {
+  const CurrentDevice current(device);
   void* memory = nullptr;
   const std::size_t at_least = std::max(kAlignment, bytes);
+  ++gpu_allocations;
   CUDA_CHECK(cudaMallocHost(&memory, at_least));
   std::memset(memory, 0, at_least);
-  return {memory, [](void* p) { cudaFreeHost(p); }};
+  return freed_when_idle(memory, device, cudaFreeHost);
 }
 #endif
 
@@ -85,7 +100,8 @@ std::shared_ptr<void> allocate(std::size_t bytes, [[maybe_unused]] Device device
                                [[maybe_unused]] Memory memory) {
 #if DIST_WITH_CUDA
   if (!device.is_cpu()) {
-    return memory == Memory::pinned ? allocate_pinned(bytes) : allocate_on_gpu(bytes, device);
+    return memory == Memory::pinned ? allocate_pinned(bytes, device)
+                                    : allocate_on_gpu(bytes, device);
   }
 #endif
   return allocate_on_heap(bytes);

@@ -53,26 +53,39 @@ int cuda_device_count() {
   return 0;
 }
 
-void make_current([[maybe_unused]] Device device) {
+CurrentDevice::CurrentDevice([[maybe_unused]] Device device) {
 #if DIST_WITH_CUDA
-  if (!device.is_cpu()) CUDA_CHECK(cudaSetDevice(device.index));
+  // An error, such as that of an earlier kernel, is left to the next call that can report it.
+  int before = 0;
+  if (device.is_cpu() || cudaGetDevice(&before) != cudaSuccess || before == device.index)
+    return;
+  if (cudaSetDevice(device.index) == cudaSuccess) before_ = before;
 #endif
 }
 
-DeviceChoice choose_device(const std::string& request, int local_rank) {
-  if (request == "cpu") return {{DeviceType::cpu, 0}, "as requested"};
-  const std::string obstacle = why_no_gpu();
-  if (!obstacle.empty()) {
-    if (request == "cuda") throw Error(fmt::format("--device: cuda: {}", obstacle));
-    return {{DeviceType::cpu, 0}, obstacle};
-  }
-  const int gpus = cuda_device_count();
-  const Device device{DeviceType::cuda, local_rank % gpus};
+CurrentDevice::~CurrentDevice() {
 #if DIST_WITH_CUDA
-  if (const cudaError_t status = cudaSetDevice(device.index); status != cudaSuccess) {
-    throw Error(fmt::format("--device: {}: {}", to_string(device), cudaGetErrorString(status)));
+  if (before_ >= 0) static_cast<void>(cudaSetDevice(before_));
+#endif
+}
+
+DeviceChoice choose_device(const std::string& request, int local_rank,
+                           std::string (*why_no_kernel)()) {
+  if (request == "cpu") return {{}, "as requested"};
+  const int gpus = cuda_device_count();
+  const Device device{DeviceType::cuda, gpus > 0 ? local_rank % gpus : 0};
+  std::string obstacle = why_no_gpu();
+#if DIST_WITH_CUDA
+  if (obstacle.empty()) {
+    const cudaError_t status = cudaSetDevice(device.index);
+    if (status != cudaSuccess) obstacle = cudaGetErrorString(status);
   }
 #endif
+  if (obstacle.empty() && why_no_kernel != nullptr) obstacle = why_no_kernel();
+  if (!obstacle.empty()) {
+    if (request == "cuda") throw Error(fmt::format("--device: cuda: {}", obstacle));
+    return {{}, obstacle};
+  }
   return {device, fmt::format("{}{} GPU{} on this host", gpus,
                               DIST_CUDA_EMULATED ? " emulated" : "", gpus == 1 ? "" : "s")};
 }

@@ -30,12 +30,25 @@ std::string describe_run(int ranks, const DeviceChoice& choice);
 // driver or a card.
 int cuda_device_count();
 
-// Makes a GPU the calling thread's current one. Does nothing for the CPU.
-void make_current(Device device);
+// Makes a GPU the calling thread's current one for as long as the object lives. CUDA allocates
+// memory and creates streams and events on the current GPU, and each thread has its own.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(Device device);
+  ~CurrentDevice();
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int before_ = -1;  // or the number of the GPU to return to
+};
 
 // Chooses this rank's device. `request` is auto, cpu or cuda; `local_rank` is the rank's place
 // on its host. Rank k takes GPU k modulo the number of GPUs, so four ranks can share one GPU.
-// Makes the GPU current. Throws Error naming --device if `request` is cuda and there is no GPU.
-DeviceChoice choose_device(const std::string& request, int local_rank);
+// Makes the GPU current, then calls `why_no_kernel`, which says why the program's kernels
+// cannot run there (empty if they can). Throws Error naming --device if `request` is cuda and
+// there is no such GPU.
+DeviceChoice choose_device(const std::string& request, int local_rank,
+                           std::string (*why_no_kernel)() = nullptr);
 
 }  // namespace dist

@@ -1,21 +1,52 @@
 #include "common/stream.hpp"
 
 #include "common/buffer.hpp"
-#include "common/check.hpp"
 #include "common/check_cuda.hpp"
+
+#include <mutex>
+#include <vector>
 
 namespace dist {
 
 #if DIST_WITH_CUDA
 
+// Threads share it: the one that records an event may not be the one that gives it back.
+struct EventPool {
+  std::mutex mutex;
+  std::vector<cudaEvent_t> free;
+
+  ~EventPool() {
+    for (cudaEvent_t event : free) cudaEventDestroy(event);
+  }
+  cudaEvent_t take(Device device) {
+    const std::lock_guard lock(mutex);
+    if (free.empty()) {
+      const CurrentDevice current(device);
+      CUDA_CHECK(cudaEventCreate(&free.emplace_back()));
+    }
+    const cudaEvent_t event = free.back();
+    free.pop_back();
+    return event;
+  }
+  // Waits that were queued for the event are unaffected if it is recorded again.
+  void give_back(cudaEvent_t event) {
+    const std::lock_guard lock(mutex);
+    free.push_back(event);
+  }
+};
+
 struct Stream::CudaState {
   cudaStream_t stream = nullptr;
+  std::shared_ptr<EventPool> events = std::make_shared<EventPool>();
   std::shared_ptr<void> companion;
   Buffer<char> staging;
 
   // The stream is non-blocking: if it waited for the legacy default stream, it would also wait
   // for unrelated work.
-  CudaState() { CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); }
+  explicit CudaState(Device device) {
+    const CurrentDevice current(device);
+    CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  }
   ~CudaState() {
     companion.reset();
     cudaStreamDestroy(stream);
@@ -24,40 +55,47 @@ struct Stream::CudaState {
   CudaState& operator=(const CudaState&) = delete;
 };
 
-void Event::Destroy::operator()(CUevent_st* event) const {
-  cudaEventDestroy(event);
+void Event::GiveBack::operator()(CUevent_st* event) const {
+  pool->give_back(event);
 }
 
 #else
 
-struct Stream::CudaState {};
+struct Stream::CudaState {
+  CUstream_st* stream = nullptr;
+  std::shared_ptr<void> companion;
+  explicit CudaState(Device) {}
+};
 
-void Event::Destroy::operator()(CUevent_st*) const {}
+void Event::GiveBack::operator()(CUevent_st*) const {}
 
 #endif
 
 Stream::Stream(Device device, int threads) : device_(device), threads_(threads) {
-  if (!device.is_cpu()) cuda_ = std::make_unique<CudaState>();
+  if (!device.is_cpu()) cuda_ = std::make_shared<CudaState>(device);
 }
-Stream::Stream(Stream&&) noexcept = default;
-Stream& Stream::operator=(Stream&&) noexcept = default;
-Stream::~Stream() = default;
 
 void Event::synchronize() const {
 #if DIST_WITH_CUDA
-  if (event_) CUDA_CHECK(cudaEventSynchronize(event_.get()));
+  if (!event_) return;
+  ++gpu_waits;
+  CUDA_CHECK(cudaEventSynchronize(event_.get()));
 #endif
 }
 
 void Stream::synchronize() const {
 #if DIST_WITH_CUDA
-  if (cuda_) CUDA_CHECK(cudaStreamSynchronize(cuda_->stream));
+  if (!cuda_) return;
+  ++gpu_waits;
+  CUDA_CHECK(cudaStreamSynchronize(cuda_->stream));
 #endif
 }
 
 void Stream::wait([[maybe_unused]] const Event& event) const {
 #if DIST_WITH_CUDA
-  if (cuda_) CUDA_CHECK(cudaStreamWaitEvent(cuda_->stream, event.get(), 0));
+  if (cuda_ && event.get() != nullptr) {
+    CUDA_CHECK(cudaStreamWaitEvent(cuda_->stream, event.get(), 0));
+  }
 #endif
 }
 
@@ -65,14 +103,22 @@ Event Stream::record_event() const {
   Event event;
 #if DIST_WITH_CUDA
   if (cuda_) {
-    cudaEvent_t raw = nullptr;
-    CUDA_CHECK(cudaEventCreate(&raw));
-    event.event_.reset(raw);
-    CUDA_CHECK(cudaEventRecord(raw, cuda_->stream));
+    event.event_ = {cuda_->events->take(device_), {cuda_->events}};
+    CUDA_CHECK(cudaEventRecord(event.event_.get(), cuda_->stream));
   }
 #endif
   event.host_time_ = std::chrono::steady_clock::now();
   return event;
+}
+
+bool Stream::is_capturing() const {
+#if DIST_WITH_CUDA
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (cuda_) CUDA_CHECK(cudaStreamIsCapturing(cuda_->stream, &status));
+  return status != cudaStreamCaptureStatusNone;
+#else
+  return false;
+#endif
 }
 
 void* Stream::staging([[maybe_unused]] std::size_t bytes) const {
@@ -86,16 +132,11 @@ void* Stream::staging([[maybe_unused]] std::size_t bytes) const {
 }
 
 CUstream_st* Stream::get() const {
-#if DIST_WITH_CUDA
-  if (cuda_) return cuda_->stream;
-#endif
-  return nullptr;
+  return cuda_ ? cuda_->stream : nullptr;
 }
 
 std::shared_ptr<void>& Stream::companion() const {
-#if DIST_WITH_CUDA
   if (cuda_) return cuda_->companion;
-#endif
   throw Error("a CPU stream has no companion");
 }
 

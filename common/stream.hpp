@@ -7,13 +7,21 @@
 
 #include "common/device.hpp"
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 
 struct CUstream_st;  // what cudaStream_t points to
 struct CUevent_st;   // what cudaEvent_t points to
 
 namespace dist {
+
+// Calls of CUDA by all threads of this process that make the host wait for a GPU, and those
+// that allocate memory. A fast training step makes none.
+inline std::atomic<std::uint64_t> gpu_waits, gpu_allocations;
+
+struct EventPool;  // a stream's events that are not in use, because creating one takes longer
 
 // A point in a stream. Move-only.
 class Event {
@@ -27,10 +35,11 @@ class Event {
 
  private:
   friend class Stream;
-  struct Destroy {
+  struct GiveBack {
+    std::shared_ptr<EventPool> pool;
     void operator()(CUevent_st* event) const;
   };
-  std::unique_ptr<CUevent_st, Destroy> event_;
+  std::unique_ptr<CUevent_st, GiveBack> event_;
   std::chrono::steady_clock::time_point host_time_;
 };
 
@@ -39,21 +48,23 @@ class Event {
 class Stream {
  public:
   explicit Stream(Device device, int threads = 1);
-  Stream(Stream&&) noexcept;
-  Stream& operator=(Stream&&) noexcept;
-  ~Stream();
+  Stream(Stream&&) = default;
+  Stream& operator=(Stream&&) = default;
 
   Device device() const { return device_; }
   int threads() const { return threads_; }
 
   // Makes the host wait until all work queued so far is done.
   void synchronize() const;
-  // Work queued from now on starts after `event`; the host does not wait.
+  // Work queued from now on starts after `event`, if it was ever recorded; the host does not
+  // wait.
   void wait(const Event& event) const;
   // Marks the work queued so far.
   Event record_event() const;
+  // Whether work is being recorded instead of queued (StepGraph).
+  bool is_capturing() const;
 
-  // Pinned host memory of at least `bytes`, for copies to and from this stream's GPU. The
+  // At least `bytes` bytes of pinned host memory, for copies to and from this stream's GPU. The
   // stream keeps the memory, because allocating it for every message would take longer than the
   // message. Only one user may hold it at a time.
   void* staging(std::size_t bytes) const;
@@ -67,7 +78,7 @@ class Stream {
   struct CudaState;
   Device device_;
   int threads_ = 1;
-  std::unique_ptr<CudaState> cuda_;
+  std::shared_ptr<CudaState> cuda_;
 };
 
 // The milliseconds from `begin` to `end`. Both events must have completed (synchronize first).

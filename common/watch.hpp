@@ -21,10 +21,10 @@ namespace dist {
 // turns "ranks 0, 1 in MPI_Sendrecv" into "ranks 0, 1 are in all_reduce #7 (bucket 2: 2.weight,
 // 2.bias); rank 2 never entered it, last seen in #6".
 //
-// From its construction to its destruction, all messages of this thread belong to `operation`.
-// All ranks must run such operations in the same order, because their numbers, counted from 1
-// on each rank, are compared across ranks. `subject` says what the operation works on. If
-// scopes are nested, the innermost one applies.
+// While the scope exists, all messages of this thread belong to `operation`. All ranks must run
+// such operations in the same order, because their numbers, counted from 1 on each rank, are
+// compared across ranks. `subject` says what the operation works on. If scopes are nested, the
+// innermost one applies.
 class CallScope {
  public:
   explicit CallScope(std::string_view operation, std::string_view subject = {});
@@ -60,14 +60,14 @@ struct Traffic {
   std::uint64_t messages_per_rank = 0;
   std::uint64_t bytes_per_rank = 0;
   std::vector<int> peers;  // rank 0's destinations, ascending
-  // The longest chain of messages that had to wait for each other. A rank can send one message
-  // and receive another at the same time, so a send_recv counts once.
+  // The longest chain of messages in which each had to wait for the one before. A rank can send
+  // one message and receive another at the same time, so a send_recv counts once.
   std::uint64_t rounds = 0;
   std::uint64_t collectives = 0;  // the most calls to MPI's collectives by any one rank
   // The sends and receives, on all ranks, that were started in body() but not completed there.
   std::uint64_t unfinished = 0;
-  // For each rank, the most by which the number of messages that it had sent ever exceeded the
-  // number that it had received. Empty if there were no messages.
+  // For each rank, the largest surplus, at any moment, of messages sent over messages received.
+  // Empty if there were no messages.
   std::vector<std::uint64_t> most_ahead;
 
   bool operator==(const Traffic&) const = default;
@@ -97,9 +97,11 @@ struct WatchTable {
   // the wait is for no particular rank.
   void (*begin_wait)(std::string_view what, MPI_Comm comm, int peer);
   void (*end_wait)();
+  void (*set_starting)(bool on);  // for StartScope
+  double (*timeout_s)();          // --timeout; 0: never
   void (*name_thread)(std::string_view name);
   bool (*start_count)();  // returns false if a count is already running
-  // Collective, except that with nullptr it only ends the count. Returns MPI's status.
+  // Collective, unless `traffic` is nullptr: that only ends the count. Returns MPI's status.
   int (*end_count)(MPI_Comm comm, Traffic* traffic);
   // Called on all ranks after they have agreed on their flags. Numbering and tracing begin with
   // this call. If the flags are refused, no trace is written.

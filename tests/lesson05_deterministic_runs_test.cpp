@@ -16,6 +16,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -65,24 +66,22 @@ Trajectory train(const Communicator& comm, bool deterministic, const Job& job, D
   const std::size_t batch = job.global_batch / static_cast<std::size_t>(ranks.count());
   VirtualSampler sampler(job.samples, ranks, batch, job.sampler);
   DataLoader loader(dataset, batch, job.loader_drop_last, stream, played);
-  CrossEntropyLoss loss;
-  Buffer<double> numbers(2, device);
-  Buffer<double> result(2, device, Memory::pinned);
+  const StepNumbers numbers(device);
+  CrossEntropyLoss loss(numbers);
+  optimizer->report_also(loss.numbers());
   Trajectory run;
+  std::size_t samples = 0;
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
     sampler.set_epoch(epoch);
     for (const Batch& part : loader.over(sampler.indices())) {
       const Tensor logits = ddp->forward(part.inputs, stream);
       loss.forward(logits, part, stream);
-      if (!ddp->backward(loss.grad(), stream, part.place.ends_step())) continue;
+      samples += part.rows();
+      if (!ddp->backward(loss, stream)) continue;
       optimizer->step(options.lr, stream);
-      mean(stream, loss.means().size(), loss.means().data(), numbers.data());
-      const StepOutcome outcome = ddp->mean(
-          {.means = loss.means(), .numbers = {numbers.data(), 2}, .result = {result.data(), 2}},
-          stream);
-      outcome.wait();
-      run.losses.push_back(outcome.loss());
-      run.rows.push_back(loss.samples() * static_cast<std::size_t>(comm.size()));
+      stream.synchronize();
+      run.losses.push_back(optimizer->report().loss);
+      run.rows.push_back(std::exchange(samples, 0) * static_cast<std::size_t>(comm.size()));
       std::uint64_t hash = 0;
       for (const Parameter& parameter : model.parameters()) {
         hash = fingerprint(to_host(stream, parameter.value), hash);

@@ -6,6 +6,7 @@
 #include "tests/support/device_numbers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -73,40 +74,63 @@ TEST_CASE("column sums are right for widths near that of a block of columns", "[
   }
 }
 
-TEST_CASE("a sum of squares is right at every size, and finite precisely when all elements are",
-          "[gpu]") {
-  for (const std::size_t count : {0U, 1U, 7U, 255U, 256U, 257U, 65'536U, 65'537U, 300'001U}) {
-    CAPTURE(count);
-    const Floats x = noise(count, 50 + count);
-    const auto sum = [&](const Floats& numbers) {
-      return [&](const Stream& stream) {
-        const Tensor values = upload(stream, numbers);
-        const Buffer<double> sums(sum_of_squares_size(count), stream.device());
-        const Buffer<double> total(1, stream.device());
-        sum_of_squares(stream, count, values.data(), sums.data(), total.data());
-        double result = -1.0;
-        copy_bytes(stream, &result, total.data(), sizeof(result));
-        stream.synchronize();
-        return Numbers{result};
-      };
+TEST_CASE("a non-finite number is found in any element of any of many tensors", "[gpu]") {
+  // More tensors than one kernel can handle, and sizes around those of the CPU's blocks.
+  std::vector<std::size_t> sizes{1, 7, 4095, 4096, 4097, 300'001};
+  while (sizes.size() < 70) sizes.push_back(3);
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const Device device : devices()) {
+    const Stream stream(device);
+    std::vector<Tensor> gradients;
+    std::vector<UpdateTensors> tensors;
+    for (const std::size_t size : sizes) {
+      gradients.push_back(upload(stream, Floats(size, kLargest)));
+      tensors.push_back({.count = size, .gradient = gradients.back().data()});
+    }
+    const Buffer<double> lr(kMostStepsInFlight, device, Memory::pinned);
+    const Buffer<std::int32_t> not_finite(sizes.size(), device);
+    const Buffer<unsigned> blocks_done(1, device);
+    const Buffer<UpdateState> state(1, device);
+    const Buffer<StepReport> reports(kMostStepsInFlight, device, Memory::pinned);
+    const UpdateState fresh;
+    copy_bytes(stream, state.data(), &fresh, sizeof fresh);
+    stream.synchronize();
+    std::size_t call = 0;
+    const auto culprit = [&] {
+      lr.data()[call % kMostStepsInFlight] = 0.5;
+      decide_update(stream, tensors,
+                    {.beta1 = 0,
+                     .beta2 = 0,
+                     .decoupled_decay = 0,
+                     .lr = lr.data(),
+                     .numbers = nullptr,
+                     .not_finite = not_finite.data(),
+                     .blocks_done = blocks_done.data(),
+                     .state = state.data(),
+                     .reports = reports.data()});
+      stream.synchronize();
+      return reports.data()[call++ % kMostStepsInFlight].update.culprit;
     };
-    double want = 0;
-    for (const float number : x) want += static_cast<double>(number) * number;
-    CHECK(largest_error(everywhere(sum(x)), Numbers{want}) < 1e-12);
-    // The largest float's square is finite in double. A single infinity or NaN near the end
-    // must make the sum not finite.
-    if (count == 0) continue;
-    Floats other = x;
-    other.back() = std::numeric_limits<float>::max();
-    CHECK(std::isfinite(everywhere(sum(other))[0]));
-    for (const float bad :
-         {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
-          std::numeric_limits<float>::quiet_NaN()}) {
-      other.back() = bad;
-      for (const Device device : devices()) {
-        CHECK_FALSE(std::isfinite(sum(other)(Stream(device))[0]));
+    const auto set = [&](std::size_t tensor, std::size_t index, float number) {
+      copy_bytes(stream, gradients[tensor].data() + index, &number, sizeof number);
+      stream.synchronize();
+    };
+    CAPTURE(to_string(device));
+    CHECK(culprit() == -1);
+    for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+      for (std::size_t t = 0; t < sizes.size(); t = t < 6 ? t + 1 : t + 9) {
+        for (const std::size_t index : {std::size_t{0}, sizes[t] / 2, sizes[t] - 1}) {
+          set(t, index, bad);
+          CHECK(culprit() == static_cast<std::int64_t>(t));
+          set(t, index, -kLargest);
+          CHECK(culprit() == -1);
+        }
       }
     }
+    set(69, 1, kInfinity);
+    set(2, 1, kInfinity);
+    CHECK(culprit() == 2);  // the first
   }
 }
 
@@ -117,7 +141,8 @@ TEST_CASE("a kernel reaches every element even if each thread must handle severa
   const Floats gradient = noise(count, 61);
   const Floats got = everywhere([&](const Stream& stream) {
     const Tensor p = upload(stream, before);
-    sgd_step(stream, count, {.lr = 0.5F}, upload(stream, gradient).data(), p.data());
+    const Tensor g = upload(stream, gradient);
+    sgd_step(stream, std::array{UpdateTensors{count, g.data(), p.data()}}, {.lr = 0.5F});
     return to_host(stream, p);
   });
   std::size_t wrong = 0;
@@ -139,7 +164,8 @@ TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula", "
     const float lr = 0.3F;
     const Floats got = everywhere([&](const Stream& stream) {
       const Tensor p = upload(stream, before);
-      sgd_step(stream, count, {.lr = lr}, upload(stream, gradient).data(), p.data());
+      const Tensor g = upload(stream, gradient);
+      sgd_step(stream, std::array{UpdateTensors{count, g.data(), p.data()}}, {.lr = lr});
       return to_host(stream, p);
     });
     Floats want;
@@ -170,8 +196,10 @@ TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula", "
       const Tensor all = upload(stream, before);
       const Tensor m = upload(stream, m_before);
       const Tensor v = upload(stream, v_before);
-      adam_step(stream, count, factors, upload(stream, gradient).data(), all.data(), m.data(),
-                v.data());
+      const Tensor g = upload(stream, gradient);
+      adam_step(stream,
+                std::array{UpdateTensors{count, g.data(), all.data(), m.data(), v.data()}},
+                factors);
       Floats result = to_host(stream, all);
       for (const Tensor& state : {m, v}) {
         const Floats numbers = to_host(stream, state);

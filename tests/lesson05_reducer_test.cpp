@@ -36,18 +36,15 @@ class Recorder : public ProcessGroup {
  public:
   Tensor allocate(Shape shape) override { return {std::move(shape), Device{}}; }
   std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp, const Stream&,
-                                   const std::string&) override {
+                                   const std::string&, std::span<double>) override {
     reduced.push_back(tensor.numel());
     return std::make_unique<Nothing>();
   }
   std::unique_ptr<Work> broadcast(const Tensor&, int, const Stream&) override {
     return std::make_unique<Nothing>();
   }
-  std::unique_ptr<Work> mean(std::span<double>, std::span<double>, const Stream&) override {
-    return std::make_unique<Nothing>();
-  }
   const Communicator& comm() const override { return world(); }
-  void synchronize(const Stream&) override {}
+  void synchronize(const Event&) override {}
   bool overlaps() const override { return false; }
   std::string description() const override { return "recorder"; }
 
@@ -186,7 +183,7 @@ TEST_CASE("a batch taken in parts gives the gradients of the whole batch") {
     for (int step = 0; step < 2; ++step) {  // the second step must not see the first one's sums
       for (const Batch& batch : small.over(all)) {
         loss.forward(in_parts->forward(batch.inputs, stream), batch, stream);
-        in_parts->backward(loss.grad(), stream, batch.place.ends_step());
+        in_parts->backward(loss, stream);
       }
       CAPTURE(naive, step);
       CHECK(largest_error(flat(parts, &Parameter::grad, stream),
@@ -200,8 +197,7 @@ TEST_CASE("a batch taken in parts gives the gradients of the whole batch") {
   for (const Batch& batch : small.over(all)) {
     CHECK(counter.reduced.empty());
     loss.forward(ddp.forward(batch.inputs, stream), batch, stream);
-    CHECK(ddp.backward(loss.grad(), stream, batch.place.ends_step()) ==
-          batch.place.ends_step());
+    CHECK(ddp.backward(loss, stream) == batch.place.ends_step());
   }
   CHECK(counter.reduced.size() == model.parameters().size());
 }
@@ -220,13 +216,18 @@ TEST_CASE("the parts of each step are counted, even if the last step of an epoch
     CHECK(batch.place.ends_epoch == (parts.size() == 5));
     loss.forward(model.forward(batch.inputs, stream), batch, stream);
     CHECK(loss.means().back() == loss.value(stream));
-    CHECK(loss.samples() == 2 * loss.means().size());
+    CHECK(loss.means().size() == batch.place.part + 1);
+    double mean = 0;
+    for (const double each : loss.means())
+      mean += each / static_cast<double>(batch.place.part + 1);
+    CHECK(std::abs(loss.numbers()[0] - mean) <= 1e-15 * mean);
+    CHECK(loss.numbers()[1] == 0);
   }
   CHECK(parts == std::vector<std::size_t>{2, 2, 2, 2, 1});
   CHECK(last == std::vector<bool>{false, true, false, true, true});
 }
 
-TEST_CASE("every process group takes the mean of a few numbers in double precision") {
+TEST_CASE("every process group averages the numbers that travel along, in double precision") {
   const Stream stream(Device{});
   const int size = world().size();
   for (const Backend backend : {Backend::ours, Backend::mpi, Backend::mpi_nonblocking}) {
@@ -235,11 +236,13 @@ TEST_CASE("every process group takes the mean of a few numbers in double precisi
       const auto group =
           make_process_group(backend, world(), Device{}, AllReduceAlgorithm::ring, overlap);
       // A float could not represent the rank in 2^40 + rank.
-      std::array<double, 2> mine{0x1p40 + world().rank(), world().rank() == 0 ? 1.0 : 0.0};
-      std::array<double, 2> all{};
-      const auto work = group->mean(mine, all, stream);
+      std::array<double, 2> all{0x1p40 + world().rank(), world().rank() == 0 ? 1.0 : 0.0};
+      const Tensor tensor({3}, Device{});
+      tensor.span()[2] = 1;
+      const auto work = group->all_reduce(tensor, ReduceOp::sum, stream, "", all);
       work->synchronize();
       CHECK(work->is_completed());
+      CHECK(tensor.span()[2] == static_cast<float>(size));
       CHECK(std::abs(all[0] - (0x1p40 + 0.5 * (size - 1))) <= 0x1p-12);
       CHECK(std::abs(all[1] - 1.0 / size) <= 1e-15);
     }
@@ -254,16 +257,16 @@ TEST_CASE("the communication thread keeps the order and passes exceptions to the
     const Stream stream(Device{});
     std::vector<std::unique_ptr<Work>> works;
     for (int i = 0; i < 50; ++i) {
-      works.push_back(thread.submit([&, i] {
+      works.push_back(thread.submit([&, i](auto&) {
         order.push_back(i);
         other = std::this_thread::get_id();
       }));
     }
-    auto failing = thread.submit([] { throw Error("the network is gone"); });
+    auto failing = thread.submit([](auto&) { throw Error("the network is gone"); });
     CHECK(error_of([&] { failing->wait(stream); }) == "the network is gone");
     CHECK(failing->is_completed());
     for (const auto& work : works) work->wait(stream);
-    works.push_back(thread.submit([&] { order.push_back(50); }));  // never waited for
+    works.push_back(thread.submit([&](auto&) { order.push_back(50); }));  // never waited for
   }
   CHECK(order.size() == 51);
   CHECK(std::is_sorted(order.begin(), order.end()));

@@ -61,7 +61,7 @@ class Asked {
     optimizer_->step(0.1, stream_);
     stream_.synchronize();
     const bool moved = to_host(stream_, model_.parameters()[0].value) != before;
-    const std::string culprit = guards_.after_step(optimizer_->outcome(), false);
+    const std::string culprit = guards_.after_step(optimizer_->report().update, false);
     CHECK(moved == culprit.empty());
     return culprit;
   }
@@ -177,10 +177,10 @@ TEST_CASE("a signal to one rank stops all ranks after the same step") {
     const int asked = world().size() - 1;
     for (std::size_t step = 1; step <= 3; ++step) {
       // As in the trainer, the request to stop is sent along with the loss.
-      std::array<double, 2> mine{static_cast<double>(world().rank()),
-                                 guards.asked_to_stop() ? 1.0 : 0.0};
-      std::array<double, 2> all{};
-      group->mean(mine, all, stream)->synchronize();
+      std::array<double, 2> all{static_cast<double>(world().rank()),
+                                guards.asked_to_stop() ? 1.0 : 0.0};
+      const Tensor gradient({1}, Device{});
+      group->all_reduce(gradient, ReduceOp::avg, stream, "", all)->synchronize();
       CHECK(all[0] == 0.5 * (world().size() - 1));
       guards.after_step(taken, all[1] > 0);
       CHECK(guards.stop_requested() == (step == 3));

@@ -14,10 +14,12 @@
 #include "common/check.hpp"
 #include "tests/support/mpi_test.hpp"
 
+#include <array>
 #include <chrono>
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace dist;
@@ -36,15 +38,21 @@ std::vector<float> my_numbers(std::size_t count) {
   return numbers;
 }
 
+// The numbers that are on their way to a GPU. The copies may not be done before result() has
+// waited for them.
+std::vector<std::vector<float>> uploads;
+
 // Copies `numbers` to `tensor` on `stream`, without waiting for the copy.
-void upload(const Stream& stream, const Tensor& tensor, const std::vector<float>& numbers) {
-  copy_bytes(stream, tensor.data(), numbers.data(), tensor.size_bytes());
+void upload(const Stream& stream, const Tensor& tensor, std::vector<float> numbers) {
+  uploads.push_back(std::move(numbers));
+  copy_bytes(stream, tensor.data(), uploads.back().data(), tensor.size_bytes());
 }
 
 // The content of `tensor` once `stream` has finished. The wait is limited, so a hang makes the
 // test fail.
 std::vector<float> result(NcclCommunicator& nccl, const Stream& stream, const Tensor& tensor) {
   nccl.synchronize(stream);
+  uploads.clear();
   return to_host(stream, tensor);
 }
 
@@ -127,12 +135,13 @@ TEST_CASE("a process group orders kernels and all-reduces without waiting on the
   const Tensor mine({kCount}, my_gpu());
   upload(compute, mine, my_numbers(kCount));
   upload(compute, parameter, std::vector<float>(kCount, 1.0F));
+  const std::array tensors{UpdateTensors{kCount, gradient.data(), parameter.data()}};
   std::vector<std::unique_ptr<Work>> works;
   for (int step = 0; step < kSteps; ++step) {
     copy(compute, gradient, mine);
     works.push_back(group.all_reduce(gradient, ReduceOp::sum, compute));
     works.back()->wait(compute);
-    sgd_step(compute, kCount, {.lr = 1.0F}, gradient.data(), parameter.data());
+    sgd_step(compute, tensors, {.lr = 1.0F});
   }
   group.synchronize(compute);
   for (const auto& work : works) CHECK(work->is_completed());
@@ -163,6 +172,16 @@ TEST_CASE("two all-reduces in flight keep their order on every rank", "[nccl][gp
             return -sum_of_all(i) - round * world().size();
           }) == 0);
   }
+}
+
+TEST_CASE("an error within a group closes the group", "[nccl][gpu]") {
+  const Stream stream(my_gpu());
+  NcclCommunicator nccl = connect_nccl(world(), my_gpu());
+  const Tensor tensor({10}, my_gpu());
+  upload(stream, tensor, my_numbers(10));
+  CHECK_THROWS_AS(send_recv_nccl(nccl, tensor, world().size(), tensor, 0, stream), Error);
+  all_reduce_nccl(nccl, tensor, ReduceOp::sum, stream);
+  CHECK(count_wrong(result(nccl, stream, tensor), sum_of_all) == 0);
 }
 
 TEST_CASE("a rank that never joins is reported within the time limit, on every rank",

@@ -5,6 +5,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/training_run.hpp"
 
+#include <cstdio>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -119,6 +120,81 @@ TEST_CASE("if a batch does not fit on the GPU, the error gives the requested and
   CHECK(result.says(" free"));
 }
 
+TEST_CASE("a graph changes no loss, and a step neither waits nor allocates", "[gpu]") {
+  if (!has_gpu()) return;
+  for (const int ranks : {1, 2, 4}) {
+    const std::string flags =
+        "--json --device cuda --max-steps 110 --batch-size 8 --layers 784,40,30,20,10 ";
+    const Training graph = trained(mpirun(ranks, "ddp_training", flags));
+    const Training plain = trained(mpirun(ranks, "ddp_training", flags + "--no-graph"));
+    CAPTURE(ranks);
+    CHECK(graph.final["host_waits_per_step"] == 0);
+    CHECK(graph.final["allocations_per_step"] == 0);
+    // 11 matrix products, a bias or a ReLU after each, the loss, the all-reduce and the update.
+    CHECK(graph.final["graph_nodes"] <= 26);
+    CHECK(graph.final["graph_nodes"] >= 14);
+    CHECK(plain.final["graph_nodes"] == 0);
+    REQUIRE(graph.losses.size() == plain.losses.size());
+    for (std::size_t i = 0; i < plain.losses.size(); ++i) {
+      CHECK(close(graph.losses[i], plain.losses[i], 1e-5));
+    }
+  }
+}
+
+TEST_CASE("64 steps make 16 waits, and no step allocates or creates an event", "[gpu]") {
+  if (!DIST_CUDA_EMULATED) return;  // only the emulation counts all calls
+  struct Counts {
+    long waits = 0, pageable_copies = 0, allocations = 0, events = 0;
+  };
+  for (const std::string flag : {"--graph", "--no-graph"}) {
+    const auto count = [&](int steps) {
+      const CommandResult result = run_command(
+          "EMULATED_COUNTS=1 timeout -k 10 120 " MPIEXEC " -np 1 " PROGRAM_DIR
+          "/ddp_training --device cuda --dataset synthetic --samples 10000 --layers 20,9,5 "
+          "--classes 5 --batch-size 4 " +
+          flag + " --max-steps " + std::to_string(steps));
+      INFO(result.err);
+      Counts found;
+      const std::size_t begin = result.err.find("waits ");
+      REQUIRE(begin != std::string::npos);
+      REQUIRE(std::sscanf(result.err.c_str() + begin,
+                          "waits %ld, pageable copies %ld, allocations %ld, events %ld",
+                          &found.waits, &found.pageable_copies, &found.allocations,
+                          &found.events) == 4);
+      return found;
+    };
+    const Counts few = count(24);
+    const Counts many = count(88);
+    CAPTURE(flag);
+    // Every eight steps, the run waits for the oldest reports, and the loader for the oldest
+    // copies.
+    CHECK(many.waits - few.waits == 16);
+    CHECK(many.pageable_copies == few.pageable_copies);
+    CHECK(many.allocations == few.allocations);
+    CHECK(many.events == few.events);
+  }
+}
+
+TEST_CASE("a broken link or kernel ends all ranks with a sentence", "[gpu]") {
+  if (!DIST_CUDA_EMULATED) return;  // a real GPU does not break on request
+  const auto run = [](const std::string& fault) {
+    return run_command(fault +
+                       " timeout -k 10 120 " MPIEXEC " -np 3 " PROGRAM_DIR
+                       "/ddp_training --device cuda " +
+                       kJob);
+  };
+  for (const std::string call : {"5", "25"}) {
+    const CommandResult link = run("EMULATED_NCCL_FAULT=1:" + call);
+    INFO(link.out << link.err);
+    CHECK(link.status == 1);
+    CHECK(link.says("NCCL on rank 1 of 3: remote process exited or there was a network error"));
+  }
+  const CommandResult kernel = run("EMULATED_FAULT=2:100");
+  INFO(kernel.out << kernel.err);
+  CHECK(kernel.status == 1);
+  CHECK(kernel.says("an illegal memory access was encountered"));
+}
+
 TEST_CASE("a missing GPU or an old driver is reported in one sentence", "[gpu]") {
   if (!DIST_CUDA_EMULATED) return;  // a real driver's version cannot be changed
   const std::string program =
@@ -130,6 +206,10 @@ TEST_CASE("a missing GPU or an old driver is reported in one sentence", "[gpu]")
   CHECK(old.status == 2);
   CHECK(old.err.find("error: --device: cuda: the GPU driver supports CUDA 12.4, but this build "
                      "needs 13.0\n") == 0);
+  const CommandResult kernels = run_command("EMULATED_OLD=1" + program + "cuda");
+  CHECK(kernels.status == 2);
+  CHECK(kernels.err.find("error: --device: cuda: no kernel image is available") == 0);
+  CHECK(run_command("EMULATED_OLD=1" + program + "auto").says("on cpu (no kernel image is"));
   const CommandResult automatic = run_command("EMULATED_DRIVER=12040" + program + "auto");
   CHECK(automatic.status == 0);
   CHECK(

@@ -8,14 +8,13 @@
 
 namespace dist {
 
-// Our communicators are non-blocking (ncclConfig_t): a call may return ncclInProgress, and
-// until it completes, no other call may use the communicator. This function therefore waits for
-// the call, and throws Error if NCCL reports an error or the communicator's time limit has
-// passed.
+// Ends the call that begin_call began. Throws Error if NCCL reports an error, or if the
+// communicator was aborted (NcclWatchdog).
 void check_nccl(NcclCommunicator& nccl, ncclResult_t status, const char* call, const char* file,
                 int line);
 
 }  // namespace dist
 
-#define NCCL_CHECK(nccl, call) ::dist::check_nccl((nccl), (call), #call, __FILE__, __LINE__)
+#define NCCL_CHECK(nccl, call) \
+  ::dist::check_nccl((nccl), ((nccl).begin_call(), (call)), #call, __FILE__, __LINE__)
 #endif

@@ -32,83 +32,76 @@ NcclId make_nccl_id() {
 
 void check_nccl(NcclCommunicator& nccl, ncclResult_t status, const char* call, const char* file,
                 int line) {
+  nccl.end_call();
   if (status == ncclSuccess) return;
-  if (status == ncclInProgress) {
-    nccl.wait_for_call();
-    return;
-  }
   // The last error describes the failure better than the status code does.
-  throw Error(fmt::format("{} ({}): {} at {}:{}", ncclGetErrorString(status),
-                          ncclGetLastError(nullptr), call, file, line));
+  const std::string text = fmt::format("{} ({}): {} at {}:{}", ncclGetErrorString(status),
+                                       ncclGetLastError(nullptr), call, file, line);
+  // The exception may leave an open group, which would postpone all later calls, even
+  // ncclCommAbort. Without a group, this call has no effect.
+  ncclGroupEnd();
+  throw Error(text);
 }
 
 NcclCommunicator::NcclCommunicator(const NcclId& bytes, int rank, int size, Device device,
                                    std::chrono::milliseconds limit)
-    : rank_(rank), size_(size), device_(device), limit_(limit) {
+    : rank_(rank), size_(size), device_(device) {
   ncclUniqueId id;
   std::memcpy(&id, bytes.data(), sizeof(id));
-  CUDA_CHECK(cudaSetDevice(device.index));  // NCCL uses the current GPU
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;  // so that we can report a rank that never arrives
-  NCCL_CHECK(*this, ncclCommInitRankConfig(&comm_, size, id, rank, &config));
-  alive_ = std::make_shared<char>();
+  const CurrentDevice current(device);  // NCCL uses the current GPU
+  const StartScope start;               // a large machine takes seconds
+  NCCL_CHECK(*this, ncclCommInitRank(&comm_, size, id, rank));
+  watchdog_ = std::make_shared<NcclWatchdog>(comm_, device, limit);
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if (comm_ == nullptr) return;
-  alive_.reset();
+  const auto watchdog = std::move(watchdog_);
+  if (!watchdog) return;
   // Finalizing waits for the other ranks, which may never arrive if this rank is failing.
-  if (std::uncaught_exceptions() > 0) {
-    ncclCommAbort(comm_);
-    return;
-  }
-  ncclResult_t state = ncclCommFinalize(comm_);
-  const auto begin = std::chrono::steady_clock::now();
-  while (state == ncclInProgress && std::chrono::steady_clock::now() - begin < limit_) {
-    if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess) break;
-  }
-  if (state == ncclSuccess) {
-    ncclCommDestroy(comm_);
-  } else {
-    ncclCommAbort(comm_);
-  }
+  const bool failing = std::uncaught_exceptions() > 0;
+  watchdog->begin_wait();
+  if (!failing && watchdog->failure().empty()) ncclCommFinalize(comm_);
+  watchdog->stop();
+  if (!watchdog->failure().empty()) return;  // aborted
+  failing ? ncclCommAbort(comm_) : ncclCommDestroy(comm_);
 }
 
-bool NcclCommunicator::in_progress_since(std::chrono::steady_clock::time_point begin) {
-  ncclResult_t state = ncclSuccess;
-  ncclResult_t status = ncclCommGetAsyncError(comm_, &state);
-  if (status == ncclSuccess && state != ncclInProgress) status = state;
-  if (status != ncclSuccess) {
-    give_up(fmt::format("{} ({})", ncclGetErrorString(status), ncclGetLastError(nullptr)));
-  }
-  if (std::chrono::steady_clock::now() - begin > limit_) {
-    give_up(fmt::format("nothing moved for {} s: not every rank made the same call",
-                        std::chrono::duration<double>(limit_).count()));
-  }
-  return state == ncclInProgress;
+void NcclCommunicator::begin_call() {
+  throw_if_aborted();
+  if (watchdog_) watchdog_->begin_wait();
 }
 
-void NcclCommunicator::give_up(const std::string& reason) {
-  alive_.reset();
-  // Unlike destroy, abort ends the kernels that wait on the GPU for the missing rank.
-  ncclCommAbort(std::exchange(comm_, nullptr));
-  throw Error(fmt::format("NCCL on rank {} of {}: {}", rank_, size_, reason));
+void NcclCommunicator::end_call() {
+  if (watchdog_) watchdog_->end_wait();
+  throw_if_aborted();
+}
+
+void NcclCommunicator::throw_if_aborted() const {
+  const std::string failure = watchdog_ ? watchdog_->failure() : "";
+  if (failure.empty()) return;
+  throw Error(fmt::format("NCCL on rank {} of {}: {}", rank_, size_, failure));
 }
 
 std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
+  const CurrentDevice current(device_);
   void* memory = nullptr;
   if (ncclMemAlloc(&memory, bytes) != ncclSuccess) {
     throw Error(fmt::format("ncclMemAlloc: no memory for {} bytes", bytes));
   }
   void* handle = nullptr;
   const ncclResult_t status = ncclCommRegister(comm_, memory, bytes, &handle);
-  // Destroying the communicator also ends its registrations.
-  std::shared_ptr<void> owner(
-      memory, [comm = comm_, handle, alive = std::weak_ptr<void>(alive_)](void* p) {
-        if (handle != nullptr && !alive.expired()) ncclCommDeregister(comm, handle);
-        ncclMemFree(p);
-      });
+  // Destroying the communicator also deregisters its memory.
+  std::shared_ptr<void> owner(memory, [comm = comm_, handle, user = std::weak_ptr(watchdog_),
+                                       device = device_](void* p) {
+    const CurrentDevice of_memory(device);
+    cudaDeviceSynchronize();  // queued work may still use the memory
+    const auto watchdog = user.lock();
+    if (watchdog && watchdog->failure().empty() && handle != nullptr) {
+      ncclCommDeregister(comm, handle);
+    }
+    ncclMemFree(p);
+  });
   NCCL_CHECK(*this, status);
   return owner;
 #else
@@ -116,22 +109,11 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
 #endif
 }
 
-void NcclCommunicator::wait_for_call() {
-  const WaitScope wait("an NCCL call");
-  const auto begin = std::chrono::steady_clock::now();
-  while (in_progress_since(begin)) std::this_thread::yield();
-}
-
 void NcclCommunicator::synchronize(const Event& event) {
   const WaitScope wait("a stream with NCCL calls");
-  const auto begin = std::chrono::steady_clock::now();
-  for (;;) {
-    const cudaError_t status = cudaEventQuery(event.get());
-    if (status == cudaSuccess) return;
-    if (status != cudaErrorNotReady) CUDA_CHECK(status);
-    in_progress_since(begin);
-    std::this_thread::yield();
-  }
+  begin_call();
+  event.synchronize();  // an abort ends the queued work, and thus this wait
+  end_call();
 }
 
 #else
@@ -141,8 +123,8 @@ NcclId make_nccl_id() {
 }
 
 NcclCommunicator::NcclCommunicator(const NcclId&, int rank, int size, Device device,
-                                   std::chrono::milliseconds limit)
-    : rank_(rank), size_(size), device_(device), limit_(limit) {
+                                   std::chrono::milliseconds)
+    : rank_(rank), size_(size), device_(device) {
   throw Error("built without NCCL");
 }
 
@@ -150,7 +132,9 @@ NcclCommunicator::~NcclCommunicator() = default;
 void NcclCommunicator::synchronize(const Event& event) {
   event.synchronize();
 }
-void NcclCommunicator::wait_for_call() {}
+void NcclCommunicator::begin_call() {}
+void NcclCommunicator::end_call() {}
+void NcclCommunicator::throw_if_aborted() const {}
 std::shared_ptr<void> NcclCommunicator::allocate(std::size_t) {
   throw Error("built without NCCL");
 }
@@ -163,11 +147,10 @@ NcclCommunicator::NcclCommunicator(NcclCommunicator&& other) noexcept {
 
 NcclCommunicator& NcclCommunicator::operator=(NcclCommunicator&& other) noexcept {
   std::swap(comm_, other.comm_);
-  std::swap(alive_, other.alive_);
+  std::swap(watchdog_, other.watchdog_);
   std::swap(rank_, other.rank_);
   std::swap(size_, other.size_);
   std::swap(device_, other.device_);
-  std::swap(limit_, other.limit_);
   return *this;
 }
 

@@ -1,9 +1,14 @@
 // Owns NCCL's communicator, from ncclCommInitRank to ncclCommDestroy.
 //
+// The communicator is blocking: a call returns once its work is queued. The first exchange with
+// a rank also connects the two GPUs, for which the call waits until that rank makes it, too.
+//
 // NCCL's unique id must travel from rank 0 to the other ranks. Lesson 1 sends it to each rank
 // (nccl_send_recv.hpp); later lessons broadcast it (02_broadcast/connect_nccl.hpp).
 #pragma once
 
+#include "01_send_recv/gpu/nccl_watchdog.hpp"
+#include "01_send_recv/gpu/start_scope.hpp"
 #include "common/communicator.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
@@ -27,10 +32,12 @@ NcclId make_nccl_id();
 // Move-only. All ranks create and destroy it together. Used by one thread at a time.
 class NcclCommunicator {
  public:
-  // Waits until all `size` ranks have called the constructor with rank 0's id. `limit` is how
-  // long this and any later call may take before the communicator is aborted.
+  // Waits until all `size` ranks have called the constructor with rank 0's id. From then on,
+  // the communicator is aborted if a call or synchronize() takes longer than `limit` (0: no
+  // limit), or if NCCL reports an error. The call then throws Error. The default is longer than
+  // --timeout, so that the watch reports first: it can say which rank is missing.
   NcclCommunicator(const NcclId& id, int rank, int size, Device device,
-                   std::chrono::milliseconds limit = std::chrono::seconds(60));
+                   std::chrono::milliseconds limit = 2 * hang_timeout());
   NcclCommunicator(NcclCommunicator&& other) noexcept;
   NcclCommunicator& operator=(NcclCommunicator&& other) noexcept;
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -44,33 +51,32 @@ class NcclCommunicator {
 
   // Returns memory from NCCL's own allocator, registered with this communicator. Where the
   // hardware allows it, a collective on this memory needs no copy into NCCL's buffers (see
-  // "User Buffer Registration" in the NCCL User Guide). All ranks must then pass registered
-  // memory, at the same offset from its beginning. The memory may outlive the communicator.
-  // Called on one rank; the contents are undefined. Before NCCL 2.19, this is ordinary GPU
-  // memory.
+  // "User Buffer Registration" in the NCCL User Guide). If one rank passes registered memory,
+  // all ranks must, at the same offset from its beginning. The memory may outlive the
+  // communicator. Called on one rank; the contents are undefined. Before NCCL 2.19, this is
+  // ordinary GPU memory.
   std::shared_ptr<void> allocate(std::size_t bytes);
 
   // Waits on the host until `stream` is done. Unlike Stream::synchronize, this does not wait
-  // forever for a rank that has died: after an error in NCCL, or when the limit has passed, it
-  // aborts the communicator and throws Error.
+  // forever for a rank that has died or makes a different call.
   void synchronize(const Stream& stream) { synchronize(stream.record_event()); }
   // Waits in the same way, but only for `event`.
   void synchronize(const Event& event);
-  // Waits in the same way for a call that is still in progress.
-  void wait_for_call();
+
+  // NCCL_CHECK calls these before and after a call of NCCL. Both throw Error if the
+  // communicator has been aborted.
+  void begin_call();
+  void end_call();
 
  private:
-  // Returns true while a call is in progress. Throws Error if NCCL reports an error, or if more
-  // time than the limit has passed since `begin`.
-  bool in_progress_since(std::chrono::steady_clock::time_point begin);
-  [[noreturn]] void give_up(const std::string& reason);
+  void throw_if_aborted() const;
 
   ncclComm* comm_ = nullptr;
-  std::shared_ptr<void> alive_;  // exists while comm_ can still deregister memory
+  // Exists while comm_ can deregister memory.
+  std::shared_ptr<NcclWatchdog> watchdog_;
   int rank_ = 0;
   int size_ = 1;
   Device device_;
-  std::chrono::milliseconds limit_{};
 };
 
 }  // namespace dist

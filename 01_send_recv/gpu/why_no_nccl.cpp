@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -21,13 +22,15 @@ namespace dist {
 namespace {
 
 // Identifies a GPU by host and bus, as NCCL does. The index is not enough, since it depends on
-// CUDA_VISIBLE_DEVICES. The size is fixed, so that ranks can gather the names.
+// CUDA_VISIBLE_DEVICES. Nor is the host's name, since two hosts may have the same one. The size
+// is fixed, so that ranks can gather the names.
 struct GpuName {
   char host[65] = {};
+  char boot[37] = {};  // a UUID that Linux draws when the host starts
   char bus[20] = {};
 
   bool operator==(const GpuName& other) const {
-    return std::strcmp(host, other.host) == 0 && std::strcmp(bus, other.bus) == 0;
+    return std::memcmp(this, &other, sizeof other) == 0;
   }
 };
 
@@ -35,6 +38,7 @@ GpuName name_of(Device device) {
   GpuName name;
   if (device.is_cpu()) return name;
   ::gethostname(name.host, sizeof(name.host) - 1);
+  std::ifstream("/proc/sys/kernel/random/boot_id").read(name.boot, sizeof(name.boot) - 1);
   CUDA_CHECK(cudaDeviceGetPCIBusId(name.bus, sizeof(name.bus), device.index));
   return name;
 }

@@ -6,13 +6,14 @@
 // You see: with a group, the left neighbour's numbers arrive. Without one, each rank's send
 //          waits for its right neighbour's receive, in a cycle, until the watch ends the job
 //          with status 86. The emulated build hangs every time. On a GPU a small send fits into
-//          NCCL's buffers and may not hang, so 64 MiB are sent there.
+//          NCCL's buffers and may not hang, so 512 MiB are sent there.
 // Why:     the calls only queue work. On a stream, the receive does not start before the send
 //          has ended, and the send waits for a receive. A group combines the two into one
 //          operation.
 // In the wild: NVIDIA/nccl#479. Not every call without a group hangs: NVIDIA/nccl#1144.
 #include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/gpu/start_scope.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/connect_nccl.hpp"
@@ -28,13 +29,16 @@ namespace dist {
 bool break_no_group(const Program& program) {
   const Communicator& comm = program.comm;
   const Stream& stream = program.stream;
-  // This size exceeds NCCL's own buffers (NCCL_BUFFSIZE, 4 MiB).
-  constexpr std::size_t kCount = DIST_CUDA_EMULATED ? 1024 : 16U << 20;
+  // More than NCCL's buffers can hold: 4 MiB (NCCL_BUFFSIZE) for each of up to 32 channels.
+  constexpr std::size_t kCount = DIST_CUDA_EMULATED ? 1024 : 1U << 27;
   const Tensor out({kCount}, stream.device()), in({kCount}, stream.device());
   on_host(stream, out, [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); });
   NcclCommunicator nccl = connect_nccl(comm, stream.device());
-  send_recv_nccl(nccl, out, comm.right(), in, comm.left(), stream);
-  nccl.synchronize(stream);
+  {
+    const StartScope start;  // connects the ranks, to the right and to the left
+    send_recv_nccl(nccl, out, comm.right(), in, comm.left(), stream);
+    nccl.synchronize(stream);
+  }
   const std::size_t wrong = count_wrong(
       to_host(stream, in), [&](std::size_t i) { return tracer_number(comm.left(), i); });
   const bool grouped_is_right = comm.all_agree(wrong == 0);

@@ -188,10 +188,7 @@ const Batch& PrefetchLoader::Epoch::take(std::size_t position) {
   release_slots_before(position);
   collect_or_wait(position);
   const std::size_t slot = position % loader_.slots_.size();
-  batch_ = loader_.delivery_.deliver(loader_.slots_[slot].batch());
-  if (!loader_.stream_.device().is_cpu()) {
-    loader_.copied_[slot] = loader_.stream_.record_event();
-  }
+  batch_ = loader_.delivery_.deliver(loader_.slots_[slot].batch(), loader_.copied_[slot]);
   taken_ = position + 1;
   return batch_;
 }

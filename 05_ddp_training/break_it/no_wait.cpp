@@ -20,6 +20,7 @@
 
 #include <deque>
 #include <functional>
+#include <span>
 #include <utility>
 
 namespace dist {
@@ -32,10 +33,11 @@ class LateProcessGroup : public ForwardingProcessGroup {
   using ForwardingProcessGroup::ForwardingProcessGroup;
 
   std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
-                                   const std::string& name) override {
+                                   const std::string& name,
+                                   std::span<double> numbers) override {
     finish(producer);
-    late_ = [this, tensor, op, name](const Stream& stream) {
-      group_.all_reduce(tensor, op, stream, name)->wait(stream);
+    late_ = [this, tensor, op, name, numbers](const Stream& stream) {
+      group_.all_reduce(tensor, op, stream, name, numbers)->wait(stream);
     };
     return std::make_unique<LateWork>(*this, ++started_);
   }

@@ -7,14 +7,15 @@
 //          those of the correct run. Usually the old average is written last, and all replicas
 //          are wrong but bitwise equal, so their hashes reveal nothing. Sometimes backward
 //          overwrites that average with this rank's own gradients, and the replicas diverge.
-//          With emulated CUDA the symptom appears every time; on a GPU, it appears whenever
-//          backward takes longer than the call.
+//          With emulated CUDA the symptom appears every time. On a GPU, it appears whenever
+//          backward takes longer than the call, so a few large matrix products delay it.
 // Why:     the call waits for an event of the stream that it is given, and an idle stream's
 //          event is already complete. There is no error and no hang, but the numbers are wrong.
 // In the wild: pytorch/pytorch#18465, a bug of the same kind in DDP itself.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/model/gemm.hpp"
 
 #include <fmt/core.h>
 
@@ -35,6 +36,10 @@ bool break_wrong_stream(const Program& program) {
   Reducer reducer(job.model().parameters(), *group, {});
   SmallTraining right(program, digits, small);
   DistributedDataParallel ddp(right.model(), *group, program.stream);
+  // On a GPU: 17 thousand million operations each, a few tenths of a millisecond.
+  constexpr std::size_t kWide = DIST_CUDA_EMULATED ? 8 : 2048;
+  const Tensor factor({kWide, kWide}, program.stream.device());
+  const Tensor product(factor.shape(), program.stream.device());
   constexpr std::size_t kRightSteps = 2;  // after these, the buckets hold gradients
   constexpr std::size_t kSteps = 12;
   std::size_t first_wrong = 0;
@@ -43,6 +48,9 @@ bool break_wrong_stream(const Program& program) {
   for (std::size_t step = 1; step <= kSteps; ++step) {
     const Stream& producer = step <= kRightSteps ? program.stream : elsewhere;
     job.forward();
+    for (int i = 0; i < 8; ++i) {
+      gemm(program.stream, Transpose::no, Transpose::no, 1.0F, factor, factor, 0.0F, product);
+    }
     job.model().backward(
         job.grad(), program.stream, Accumulate::no,
         [&](std::size_t parameter) { reducer.mark_ready(parameter, producer); });

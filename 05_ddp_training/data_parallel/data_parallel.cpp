@@ -16,29 +16,47 @@ DataParallel::DataParallel(Mlp& module, ProcessGroup& group, const Stream& strea
   averaged_ = stream.record_event();
 }
 
-bool DataParallel::backward(const Tensor& grad_logits, const Stream& stream, bool ends_step) {
-  const Accumulate accumulate = accumulate_;
-  accumulate_ = ends_step ? Accumulate::no : Accumulate::yes;
-  if (!ends_step) {
+bool DataParallel::backward(const CrossEntropyLoss& loss, const Stream& stream) {
+  numbers_ = loss.numbers();
+  means_ = loss.means();
+  return backward(loss.grad(), stream, loss.place());
+}
+
+bool DataParallel::backward(const Tensor& grad_logits, const Stream& stream,
+                            const Batch::Place& place) {
+  const Accumulate accumulate = place.part == 0 ? Accumulate::no : Accumulate::yes;
+  if (!place.ends_step()) {
     backward_of_part(grad_logits, accumulate, stream);
     return false;
   }
   if (std::exchange(counts_next_, false)) {
+    const auto numbers = std::exchange(numbers_, {});  // count only the gradients
     const auto traffic = count_traffic(
         group_.comm(), [&] { backward_and_average(grad_logits, accumulate, stream); });
-    // No messages were counted: shared memory, MPI's collectives or NCCL carried the numbers.
+    // No messages were counted: shared memory, MPI's collectives or NCCL carried the gradients.
     if (traffic && traffic->messages_per_rank > 0) bytes_sent_ = traffic->bytes_per_rank;
+    numbers_ = numbers;
   } else {
     backward_and_average(grad_logits, accumulate, stream);
   }
+  if (!numbers_.empty()) average_numbers(stream);
+  numbers_ = {};
   averaged_ = stream.record_event();
+  is_timed_ = !stream.is_capturing();
   return true;
 }
 
-StepOutcome DataParallel::mean(StepOutcome outcome, const Stream& stream) {
-  start_mean(outcome, stream);
-  outcome.times = take_times();
-  outcome.bytes_sent = std::exchange(bytes_sent_, std::nullopt);
+void DataParallel::average_numbers(const Stream& stream) {
+  const Tensor nothing({0}, stream.device());
+  group_.all_reduce(nothing, ReduceOp::avg, stream, "", numbers_)->wait(stream);
+}
+
+StepOutcome DataParallel::outcome() {
+  StepOutcome outcome{
+      .wait = [&group = group_](const Event& event) { group.synchronize(event); },
+      .times = {},
+      .bytes_sent = std::exchange(bytes_sent_, std::nullopt)};
+  if (std::exchange(is_timed_, false)) outcome.times = take_times();
   return outcome;
 }
 

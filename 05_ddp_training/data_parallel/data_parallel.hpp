@@ -3,6 +3,7 @@
 // loss.
 #pragma once
 
+#include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "05_ddp_training/trainer/step_outcome.hpp"
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 
 namespace dist {
 
@@ -23,18 +25,20 @@ class DataParallel {
     return module_.forward(input, stream);
   }
 
-  // Called on all ranks. If `ends_step` is true, work queued on `stream` after this call sees
-  // every grad as the mean over the ranks. Otherwise this batch is only a part of a step: its
-  // gradients stay on this rank until the call that ends the step, and nothing is sent (no_sync
-  // in PyTorch). Returns ends_step.
-  bool backward(const Tensor& grad_logits, const Stream& stream, bool ends_step = true);
+  // Called on all ranks. If the loss is that of the last batch of a step, work queued on
+  // `stream` after this call sees every grad as the mean over the ranks, and loss.numbers() as
+  // well: rank 0's own loss covers only its samples. Otherwise the gradients stay on this rank
+  // until the call that ends the step, and nothing is sent (no_sync in PyTorch). Returns
+  // whether the step has ended.
+  bool backward(const CrossEntropyLoss& loss, const Stream& stream);
+  // The same for the gradient of any function of the logits.
+  bool backward(const Tensor& grad_logits, const Stream& stream,
+                const Batch::Place& place = {});
 
-  // Called on all ranks after each step. Averages the loss of `outcome` over the ranks, because
-  // rank 0's own loss covers only its samples, and finds out whether any rank was asked to
-  // stop. Does not wait; StepOutcome::wait does.
-  StepOutcome mean(StepOutcome outcome, const Stream& stream);
+  // Called after each step. Does not wait.
+  StepOutcome outcome();
 
-  // Counts the messages of the next step (common/watch); that step's mean() reports them.
+  // Counts the messages of the next step (common/watch); that step's outcome() reports them.
   void count_next_step() { counts_next_ = true; }
 
   // The communication times of the last backward pass. Waits until its communication has ended.
@@ -52,12 +56,12 @@ class DataParallel {
                                 const Stream& stream) {
     module_.backward(grad_logits, stream, accumulate);
   }
-  // Runs backward and averages. Sets computed_ once backward's own work has been queued.
+  // Runs backward and averages the gradients. May send numbers_ along, and then empties it.
+  // Sets computed_ once backward's own work has been queued.
   virtual void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
                                     const Stream& stream) = 0;
-  virtual void start_mean(StepOutcome& outcome, const Stream& stream) {
-    outcome.collective = group_.mean(outcome.numbers, outcome.result, stream);
-  }
+  // Averages numbers_, if backward_and_average has not.
+  virtual void average_numbers(const Stream& stream);
   // Returns a function to call after the step. It returns how long the all-reduces took, and
   // how much of that time backward could have hidden, given that it ended at `computed`.
   struct Durations {
@@ -69,12 +73,14 @@ class DataParallel {
   Mlp& module_;
   ProcessGroup& group_;
   Event computed_;
+  std::span<double> numbers_;      // CrossEntropyLoss::numbers
+  std::span<const double> means_;  // CrossEntropyLoss::means
 
  private:
   std::function<CommunicationTimes()> take_times();
 
   Event averaged_;
-  Accumulate accumulate_ = Accumulate::no;  // of the next backward pass
+  bool is_timed_ = false;  // the last backward pass ran now, not as part of a StepGraph
   bool counts_next_ = false;
   std::optional<std::uint64_t> bytes_sent_;
 };

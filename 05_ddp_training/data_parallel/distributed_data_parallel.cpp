@@ -7,12 +7,14 @@
 namespace dist {
 
 DistributedDataParallel::DistributedDataParallel(Mlp& module, ProcessGroup& group,
-                                                 const Stream& stream, BucketCaps caps)
-    : DataParallel(module, group, stream), reducer_(module.parameters(), group, caps) {}
+                                                 const Stream& stream, BucketCaps caps,
+                                                 ReduceOp op)
+    : DataParallel(module, group, stream), reducer_(module.parameters(), group, caps, op) {}
 
 void DistributedDataParallel::backward_and_average(const Tensor& grad_logits,
                                                    Accumulate accumulate,
                                                    const Stream& stream) {
+  reducer_.carry(std::exchange(numbers_, {}));
   {
     const CallScope scope("backward");
     module_.backward(grad_logits, stream, accumulate, [&](std::size_t parameter) {
@@ -35,9 +37,9 @@ std::function<DataParallel::Durations(const Event&)> DistributedDataParallel::ta
 
 std::unique_ptr<DataParallel> make_data_parallel(const std::string& name, Mlp& module,
                                                  ProcessGroup& group, const Stream& stream,
-                                                 BucketCaps caps) {
+                                                 BucketCaps caps, ReduceOp op) {
   if (name == "naive") return std::make_unique<NaiveDataParallel>(module, group, stream);
-  return std::make_unique<DistributedDataParallel>(module, group, stream, caps);
+  return std::make_unique<DistributedDataParallel>(module, group, stream, caps, op);
 }
 
 }  // namespace dist

@@ -15,8 +15,9 @@ namespace dist {
 class DistributedDataParallel : public DataParallel {
  public:
   // Called on all ranks. Replaces every grad of `module` with a view of its bucket.
+  // With ReduceOp::sum, the loss must already be divided by the number of ranks.
   DistributedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
-                          BucketCaps caps = {});
+                          BucketCaps caps = {}, ReduceOp op = ReduceOp::avg);
 
   const Reducer& reducer() const { return reducer_; }
 
@@ -33,9 +34,11 @@ class DistributedDataParallel : public DataParallel {
   GradReadyHook observer_;
 };
 
-// Called on all ranks. `name` is ddp (DistributedDataParallel) or naive (NaiveDataParallel).
+// Called on all ranks. `name` is ddp (DistributedDataParallel) or naive (NaiveDataParallel,
+// which always averages).
 std::unique_ptr<DataParallel> make_data_parallel(const std::string& name, Mlp& module,
                                                  ProcessGroup& group, const Stream& stream,
-                                                 BucketCaps caps = {});
+                                                 BucketCaps caps = {},
+                                                 ReduceOp op = ReduceOp::avg);
 
 }  // namespace dist

@@ -3,6 +3,8 @@
 
 #include "common/watch.hpp"
 
+#include <utility>
+
 namespace dist {
 
 void NaiveDataParallel::backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
@@ -15,7 +17,8 @@ void NaiveDataParallel::backward_and_average(const Tensor& grad_logits, Accumula
   works_.clear();
   // Even a bias of ten numbers costs an all-reduce with its full latency.
   for (const Parameter& parameter : module_.parameters()) {
-    works_.push_back(group_.all_reduce(parameter.grad, ReduceOp::avg, stream, parameter.name));
+    works_.push_back(group_.all_reduce(parameter.grad, ReduceOp::avg, stream, parameter.name,
+                                       std::exchange(numbers_, {})));
     works_.back()->wait(stream);
   }
 }

@@ -11,9 +11,11 @@
 
 namespace dist {
 
-Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCaps caps)
+Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCaps caps,
+                 ReduceOp op)
     : parameters_(parameters),
       group_(group),
+      op_(op),
       bucket_of_(parameters.size()),
       ready_(parameters.size(), false) {
   // A chain of layers finishes its gradients in the reverse order of registration.
@@ -61,7 +63,8 @@ void Reducer::start_full_buckets(const Stream& compute) {
   for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) {
     Bucket& bucket = buckets_[next_];
     bucket.full = compute.record_event();
-    bucket.work = group_.all_reduce(bucket.message, ReduceOp::avg, compute, bucket.name);
+    bucket.work = group_.all_reduce(bucket.message, op_, compute, bucket.name,
+                                    std::exchange(numbers_, {}));
   }
 }
 

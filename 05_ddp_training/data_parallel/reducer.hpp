@@ -35,10 +35,14 @@ struct BucketCaps {
 class Reducer {
  public:
   // Called on all ranks. Replaces the grad of every parameter with a view of its bucket, so
-  // that backward writes directly into the message, and no copying is needed. `parameters` and
-  // `group` must outlive the reducer.
-  Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCaps caps);
+  // that backward writes directly into the message, and no copying is needed. `op` is avg, or
+  // sum if the gradients are already divided by the number of ranks. `parameters` and `group`
+  // must outlive the reducer.
+  Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCaps caps,
+          ReduceOp op = ReduceOp::avg);
 
+  // The next step's first bucket takes these numbers along (ProcessGroup::all_reduce).
+  void carry(std::span<double> numbers) { numbers_ = numbers; }
   // Call this when the gradient of parameters[index] has been queued on `compute`, once per
   // parameter and backward pass. Throws Error naming a parameter that is marked twice.
   void mark_ready(std::size_t index, const Stream& compute);
@@ -66,7 +70,9 @@ class Reducer {
 
   std::span<Parameter> parameters_;
   ProcessGroup& group_;
+  ReduceOp op_;
   std::vector<Bucket> buckets_;
+  std::span<double> numbers_;
   std::vector<std::size_t> bucket_of_;  // for each parameter
   std::vector<bool> ready_;             // for each parameter
   std::size_t next_ = 0;                // the next bucket to start

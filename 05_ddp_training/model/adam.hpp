@@ -12,7 +12,8 @@ class Adam : public Optimizer {
   Adam(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream);
 
  private:
-  void update(double lr, const UpdateState* update, const Stream& stream) override;
+  void update(std::span<const UpdateTensors> tensors, const UpdateState* state,
+              const Stream& stream) override;
 };
 
 }  // namespace dist

@@ -95,33 +95,21 @@ struct SoftmaxCrossEntropy {
   }
 };
 
-// One index adds all numbers, because there are few: one for each row of a batch.
-struct MeanOfFloats {
-  std::size_t count;
-  const float* x;
-  double* result;
-  DIST_HOST_DEVICE void operator()(std::size_t) const {
+// Runs once for all rows, because a batch has few.
+struct SumUp {
+  std::size_t rows;
+  const float* losses;
+  StepLoss step;
+  DIST_HOST_DEVICE void operator()() const {
     double sum = 0.0;
-    for (std::size_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
-    *result = sum / static_cast<double>(count);
+    for (std::size_t r = 0; r < rows; ++r) sum += static_cast<double>(losses[r]);
+    step.means[step.part] = sum / static_cast<double>(rows);
+    const auto parts = static_cast<double>(step.part + 1);
+    double mean = 0.0;
+    for (std::size_t p = 0; p <= step.part; ++p) mean += step.means[p] / parts;
+    step.numbers[0] = mean;
+    step.numbers[1] = *step.stop;
   }
-};
-
-struct MeanOfDoubles {
-  std::size_t count;
-  const double* x;
-  double* result;
-  DIST_HOST_DEVICE void operator()(std::size_t) const {
-    double sum = 0.0;
-    for (std::size_t i = 0; i < count; ++i) sum += x[i] / static_cast<double>(count);
-    *result = sum;
-  }
-};
-
-struct Fill {
-  double value;
-  double* x;
-  DIST_HOST_DEVICE void operator()(std::size_t i) const { x[i] = value; }
 };
 
 struct CountHits {
@@ -138,6 +126,22 @@ struct CountHits {
 };
 
 }  // namespace
+
+std::string why_no_kernel() {
+#if DIST_WITH_CUDA
+  cudaFuncAttributes attributes{};
+#if DIST_CUDA_EMULATED
+  const void* const kernel = nullptr;
+#else
+  const auto kernel = detail::for_each_index<Scale>;
+#endif
+  if (const cudaError_t status = cudaFuncGetAttributes(&attributes, kernel)) {
+    static_cast<void>(cudaGetLastError());
+    return cudaGetErrorString(status);
+  }
+#endif
+  return "";
+}
 
 void add_bias(const Stream& stream, std::size_t rows, std::size_t columns, const float* bias,
               float* x) {
@@ -178,16 +182,12 @@ void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t c
                SoftmaxCrossEntropy{classes, scale, logits, targets, losses, gradient});
 }
 
-void mean(const Stream& stream, std::size_t count, const float* x, double* result) {
-  parallel_for(stream, 1, MeanOfFloats{count, x, result});
-}
-
-void mean(const Stream& stream, std::size_t count, const double* x, double* result) {
-  parallel_for(stream, 1, MeanOfDoubles{count, x, result});
-}
-
-void fill(const Stream& stream, std::size_t count, double value, double* x) {
-  parallel_for(stream, count, Fill{value, x});
+void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
+                           const float* logits, const std::int32_t* targets, float* losses,
+                           float* gradient, float scale, const StepLoss& step) {
+  parallel_for_then(stream, rows,
+                    SoftmaxCrossEntropy{classes, scale, logits, targets, losses, gradient},
+                    SumUp{rows, losses, step}, step.blocks_done);
 }
 
 void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,

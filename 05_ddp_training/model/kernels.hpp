@@ -10,8 +10,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace dist {
+
+// Why this build's kernels cannot run on the current GPU, such as a card that is older than the
+// architectures for which they were compiled. Empty if they can, and without CUDA.
+std::string why_no_kernel();
 
 // x[r][c] += bias[c], where x is (rows, columns).
 void add_bias(const Stream& stream, std::size_t rows, std::size_t columns, const float* bias,
@@ -40,12 +45,21 @@ void scale(const Stream& stream, std::size_t count, float factor, float* x);
 void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
                            const float* logits, const std::int32_t* targets, float* losses,
                            float* gradient, float scale);
-// *result = the mean of x, whose elements are added up in double, from the first to the last.
-void mean(const Stream& stream, std::size_t count, const float* x, double* result);
-// *result = the sum over i of x[i] / count, in increasing order of i.
-void mean(const Stream& stream, std::size_t count, const double* x, double* result);
-// x[i] = value.
-void fill(const Stream& stream, std::size_t count, double value, double* x);
+
+// The same for a batch that is part `part` of a step, followed by:
+//   means[part] = the mean of `losses`, added up in double, from the first to the last
+//   numbers[0]  = the mean of means[0] to means[part], and numbers[1] = *stop
+// `stop` is in pinned host memory, and `blocks_done` is as in parallel_for_then.
+struct StepLoss {
+  std::size_t part;
+  double* means;
+  double* numbers;
+  const double* stop;
+  unsigned* blocks_done;
+};
+void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
+                           const float* logits, const std::int32_t* targets, float* losses,
+                           float* gradient, float scale, const StepLoss& step);
 // hits[r] = 1 if the largest of logits[r] (the first one in a tie) is at targets[r], else 0.
 void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
                 const float* logits, const std::int32_t* targets, float* hits);

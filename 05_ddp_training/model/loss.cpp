@@ -7,30 +7,36 @@
 
 namespace dist {
 
-void CrossEntropyLoss::forward(const Tensor& logits, std::span<const std::int32_t> targets,
-                               const Stream& stream, std::size_t parts) {
-  const std::size_t rows = logits.dim(0);
-  const std::size_t classes = logits.dim(1);
-  if (memory_.numel() < rows * (classes + 1)) {
-    memory_ = Tensor({rows * (classes + 1)}, stream.device());
-  }
+void CrossEntropyLoss::make_room(std::size_t rows, std::size_t classes, Device device) {
+  if (memory_.numel() < rows * (classes + 1)) memory_ = Tensor({rows * (classes + 1)}, device);
   losses_ = memory_.narrow(0, rows);
   grad_ = memory_.narrow(rows, rows * classes).view({rows, classes});
-  softmax_cross_entropy(stream, rows, classes, logits.data(), targets.data(), losses_.data(),
-                        grad_.data(), 1.0F / static_cast<float>(rows * parts));
+}
+
+void CrossEntropyLoss::forward(const Tensor& logits, std::span<const std::int32_t> targets,
+                               const Stream& stream) {
+  const std::size_t rows = logits.dim(0);
+  make_room(rows, logits.dim(1), stream.device());
+  softmax_cross_entropy(stream, rows, logits.dim(1), logits.data(), targets.data(),
+                        losses_.data(), grad_.data(),
+                        1.0F / static_cast<float>(rows * divisor_));
 }
 
 void CrossEntropyLoss::forward(const Tensor& logits, const Batch& batch, const Stream& stream) {
   place_ = batch.place;
-  forward(logits, batch.targets, stream, place_.accumulate);
-  if (place_.part == 0) {
-    samples_ = 0;
-    waited_ms_ = 0;
-  }
-  samples_ += batch.rows();
-  waited_ms_ += batch.waited_ms;
+  const std::size_t rows = logits.dim(0);
+  make_room(rows, logits.dim(1), stream.device());
   if (means_.size() < place_.parts) means_ = Buffer<double>(place_.parts, stream.device());
-  mean(stream, batch.rows(), losses_.data(), means_.data() + place_.part);
+  if (blocks_done_.size() == 0) blocks_done_ = Buffer<unsigned>(1, stream.device());
+  if (numbers_ == nullptr) numbers_ = &own_numbers_.emplace(stream.device());
+  softmax_cross_entropy(stream, rows, logits.dim(1), logits.data(), batch.targets.data(),
+                        losses_.data(), grad_.data(),
+                        1.0F / static_cast<float>(rows * place_.accumulate * divisor_),
+                        {.part = place_.part,
+                         .means = means_.data(),
+                         .numbers = numbers_->mean.data(),
+                         .stop = numbers_->stop.data(),
+                         .blocks_done = blocks_done_.data()});
 }
 
 double CrossEntropyLoss::value(const Stream& stream) const {

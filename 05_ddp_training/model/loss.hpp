@@ -6,20 +6,34 @@
 #include "common/tensor.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace dist {
 
+// Two numbers of a step, which the ranks average: its mean loss, and 1 if a rank was asked to
+// stop.
+struct StepNumbers {
+  explicit StepNumbers(Device device) : mean(2, device), stop(1, device, Memory::pinned) {}
+  Buffer<double> mean;  // on the device: written by the loss, then averaged
+  Buffer<double> stop;  // on the host, which may write it at any time
+};
+
 // torch.nn.CrossEntropyLoss: the mean over this rank's batch. Reuses its memory in later steps.
 class CrossEntropyLoss {
  public:
+  CrossEntropyLoss() = default;
+  // Writes every step's loss to `numbers`, which must outlive this object. The gradient is that
+  // of loss / divisor: with the number of ranks, the sum of all ranks' gradients is their mean.
+  explicit CrossEntropyLoss(const StepNumbers& numbers, int divisor = 1)
+      : numbers_(&numbers), divisor_(static_cast<std::size_t>(divisor)) {}
+
   // `logits` has the shape (rows, classes) and `targets` (rows), both in the same device's
-  // memory. Computes the loss and its gradient together. If the batch is one of several parts
-  // of a step, the gradient is that of loss / parts.
+  // memory. Computes the loss and its gradient together.
   void forward(const Tensor& logits, std::span<const std::int32_t> targets,
-               const Stream& stream, std::size_t parts = 1);
-  // The same for a loader's batch, which knows which part of a step it is. The step's mean
-  // losses stay on the device, so this function does not wait.
+               const Stream& stream);
+  // The same for a loader's batch, which may be one of several parts of a step. The gradient is
+  // then that of loss / parts. Only queues work, which may be repeated (StepGraph).
   void forward(const Tensor& logits, const Batch& batch, const Stream& stream);
 
   // The gradient, with shape (rows, classes), valid until the next forward.
@@ -27,22 +41,28 @@ class CrossEntropyLoss {
   // The mean loss of the last forward. Waits for the result.
   double value(const Stream& stream) const;
 
+  // The place of the last batch in its step.
+  const Batch::Place& place() const { return place_; }
   // The mean loss of each batch of the step so far, in the device's memory.
   std::span<const double> means() const { return {means_.data(), place_.part + 1}; }
-  // The step's number of samples, the time spent waiting for them, and whether the step ends
-  // the epoch.
-  std::size_t samples() const { return samples_; }
-  double waited_ms() const { return waited_ms_; }
-  bool ends_epoch() const { return place_.ends_epoch; }
+  // StepNumbers::mean, or empty.
+  std::span<double> numbers() const {
+    return numbers_ == nullptr ? std::span<double>() : std::span(numbers_->mean.data(), 2);
+  }
 
  private:
+  // Makes losses_ and grad_ views of memory for `rows` rows.
+  void make_room(std::size_t rows, std::size_t classes, Device device);
+
+  const StepNumbers* numbers_ = nullptr;
+  std::optional<StepNumbers> own_numbers_{};  // if the constructor got none
+  std::size_t divisor_ = 1;
   Tensor memory_;  // large enough for the largest batch so far
   Tensor losses_;  // (rows)
   Tensor grad_;
   Buffer<double> means_;
+  Buffer<unsigned> blocks_done_;  // one element (parallel_for_then)
   Batch::Place place_;
-  std::size_t samples_ = 0;
-  double waited_ms_ = 0;
 };
 
 // The number of rows of `logits` whose largest element is at the row's target. Waits for the

@@ -12,31 +12,43 @@ Optimizer::Optimizer(std::span<Parameter> parameters, OptimizerOptions options,
                      const Stream& stream)
     : parameters_(parameters),
       options_(std::move(options)),
-      squares_(parameters.size(), stream.device()),
       update_(1, stream.device()),
-      outcomes_(kOutcomes, stream.device(), Memory::pinned) {
-  std::size_t size = 0;
-  for (const Parameter& parameter : parameters) {
-    size += sum_of_squares_size(parameter.value.numel());
-  }
-  scratch_ = Buffer<double>(size, stream.device());
+      not_finite_(parameters.size(), stream.device()),
+      blocks_done_(1, stream.device()),
+      lr_(kMostStepsInFlight, stream.device(), Memory::pinned),
+      reports_(kMostStepsInFlight, stream.device(), Memory::pinned) {
   set_steps(0, stream);
 }
 
-void Optimizer::step(double lr, const Stream& stream) {
-  begin_ = stream.record_event();
-  double* scratch = scratch_.data();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const Tensor& grad = parameters_[i].grad;
-    sum_of_squares(stream, grad.numel(), grad.data(), scratch, squares_.data() + i);
-    scratch += sum_of_squares_size(grad.numel());
+std::vector<UpdateTensors> Optimizer::tensors() const {
+  std::vector<UpdateTensors> all;
+  const std::size_t count = parameters_.size();
+  const auto state = [&](std::size_t i) {
+    return i < state_.size() ? state_[i].value.data() : nullptr;
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    const Parameter& parameter = parameters_[i];
+    all.push_back({parameter.value.numel(), parameter.grad.data(), parameter.value.data(),
+                   state(i), state(count + i)});
   }
+  return all;
+}
+
+void Optimizer::step(const Stream& stream) {
+  if (!stream.is_capturing()) begin_ = stream.record_event();
   const auto [beta1, beta2] = options_.betas;
-  decide_update(stream, parameters_.size(), squares_.data(), lr, beta1, beta2, update_.data());
-  update(lr, update_.data(), stream);
-  ++calls_;
-  copy_bytes(stream, outcomes_.data() + calls_ % kOutcomes, update_.data(),
-             sizeof(UpdateState));
+  const std::vector<UpdateTensors> all = tensors();
+  decide_update(stream, all,
+                {.beta1 = beta1,
+                 .beta2 = beta2,
+                 .decoupled_decay = options_.name == "adamw" ? options_.weight_decay : 0.0,
+                 .lr = lr_.data(),
+                 .numbers = numbers_,
+                 .not_finite = not_finite_.data(),
+                 .blocks_done = blocks_done_.data(),
+                 .state = update_.data(),
+                 .reports = reports_.data()});
+  update(all, update_.data(), stream);
 }
 
 std::size_t Optimizer::steps(const Stream& stream) const {
@@ -48,6 +60,7 @@ std::size_t Optimizer::steps(const Stream& stream) const {
 
 void Optimizer::set_steps(std::size_t steps, const Stream& stream) {
   UpdateState state;
+  state.calls = static_cast<std::int64_t>(calls_);
   state.steps = static_cast<std::int64_t>(steps);
   copy_bytes(stream, update_.data(), &state, sizeof state);
   stream.synchronize();

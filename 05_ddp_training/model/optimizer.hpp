@@ -18,9 +18,12 @@
 #include "common/buffer.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dist {
@@ -34,15 +37,26 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  // Moves every parameter along its gradient, in place, with the learning rate `lr`. Does
-  // nothing if a gradient contains a NaN or an infinity.
-  void step(double lr, const Stream& stream);
+  // Sets the learning rate of the next step. Called once before each step.
+  void set_next_lr(double lr) { lr_.data()[calls_++ % kMostStepsInFlight] = lr; }
+  // Moves every parameter along its gradient, in place. Does nothing if a gradient contains a
+  // NaN or an infinity. Only queues work, which may be repeated (StepGraph).
+  void step(const Stream& stream);
+  void step(double lr, const Stream& stream) {
+    set_next_lr(lr);
+    step(stream);
+  }
 
-  // The outcome of the last step, valid once the work queued on the stream is done. It is in
-  // host memory and remains valid until the step after the next.
-  const UpdateState& outcome() const { return outcomes_.data()[calls_ % kOutcomes]; }
-  // Returns the event that marks the beginning of the last step's own work.
-  Event take_begin() { return std::move(begin_); }
+  // The step's loss (StepLoss) is part of its report if `numbers` is set. It is on the device.
+  void report_also(std::span<const double> numbers) { numbers_ = numbers.data(); }
+  // The report of the last step, valid once the work queued on the stream is done. It is in
+  // host memory and is overwritten after kMostStepsInFlight steps.
+  const StepReport& report() const {
+    return reports_.data()[(calls_ - 1) % kMostStepsInFlight];
+  }
+  // Returns the event that marks the beginning of the last step's own work; nullopt if that
+  // work was not queued by step() but replayed.
+  std::optional<Event> take_begin() { return std::exchange(begin_, std::nullopt); }
 
   // Together with the parameters, the number of steps taken and the state tensors are all that
   // is needed to resume. steps and set_steps wait for the stream.
@@ -54,8 +68,9 @@ class Optimizer {
   // `parameters` must outlive the optimizer.
   Optimizer(std::span<Parameter> parameters, OptimizerOptions options, const Stream& stream);
 
-  // Updates every parameter. Each kernel checks `update` to see whether the step is skipped.
-  virtual void update(double lr, const UpdateState* update, const Stream& stream) = 0;
+  // Updates every parameter. The kernels check `state` to see whether the step is skipped.
+  virtual void update(std::span<const UpdateTensors> tensors, const UpdateState* state,
+                      const Stream& stream) = 0;
 
   // Adds a zeroed state tensor for each parameter.
   void remember(const std::string& name, const Stream& stream);
@@ -65,14 +80,18 @@ class Optimizer {
   std::vector<State> state_;  // all tensors with one name, then all with the next
 
  private:
-  static constexpr std::size_t kOutcomes = 2;  // for the last step and the one before
+  std::vector<UpdateTensors> tensors() const;
 
-  Buffer<double> squares_;        // on the device: each gradient's sum of squares
-  Buffer<double> scratch_;        // on the device: memory for computing these sums
-  Buffer<UpdateState> update_;    // on the device: one element
-  Buffer<UpdateState> outcomes_;  // on the host: copies of update_
+  // On the device; update_ and blocks_done_ have one element each.
+  Buffer<UpdateState> update_;
+  Buffer<std::int32_t> not_finite_;
+  Buffer<unsigned> blocks_done_;
+  const double* numbers_ = nullptr;
+  // On the host, for the steps in flight.
+  Buffer<double> lr_;
+  Buffer<StepReport> reports_;
   std::size_t calls_ = 0;
-  Event begin_;
+  std::optional<Event> begin_;
 };
 
 // Creates the optimizer named in `options`. Throws Error if the name is unknown. `parameters`

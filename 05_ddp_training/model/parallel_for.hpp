@@ -20,7 +20,6 @@
 #include "common/stream.hpp"
 
 #include <cstddef>
-#include <optional>
 
 #if DIST_WITH_CUDA && !DIST_CUDA_EMULATED && !defined(__CUDACC__)
 #error \
@@ -49,60 +48,49 @@ struct ByRowAndColumn {
   DIST_HOST_DEVICE void operator()(std::size_t i) const { body(i / columns, i % columns); }
 };
 
-}  // namespace detail
-#endif
-
-namespace detail {
-
-// A body that always runs.
-template <class Body>
-struct Always {
-  Body body;
-  DIST_HOST_DEVICE const Body* operator()() const { return &body; }
-};
-
-}  // namespace detail
-
 #if DIST_CUDA_EMULATED
-namespace detail {
-
-template <class Prepare>
-void launch(const Stream& stream, std::size_t n, Prepare prepare) {
-  emulation::enqueue(stream.get(), [=] {
-    const auto body = prepare();
-    for (std::size_t i = 0; body && i < n; ++i) (*body)(i);
-  });
+template <class Body, class... Last>
+void launch(const Stream& stream, std::size_t n, Body body, unsigned*, Last... last) {
+  emulation::launch(stream.get(), n, body, last...);
+  CUDA_CHECK(cudaGetLastError());
 }
-
-}  // namespace detail
-#elif DIST_WITH_CUDA
-namespace detail {
-
+#else
 constexpr int kThreadsPerBlock = 256;
 
-template <class Prepare>
-__global__ void for_each_index(std::size_t n, Prepare prepare) {
-  const auto body = prepare();
-  if (!body) return;
+// Blocks run in any order, and nothing waits for all of them. Each block therefore counts
+// itself when it is done, and the one that is last calls last().
+template <class Body, class... Last>
+__global__ void for_each_index(std::size_t n, Body body, unsigned* blocks_done, Last... last) {
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
        i += stride) {
-    (*body)(i);
+    body(i);
+  }
+  if constexpr (sizeof...(last) > 0) {
+    __threadfence();  // what this thread wrote is visible before its block counts
+    __syncthreads();
+    // atomicInc starts again at 0 when all blocks have counted, ready for the next launch.
+    if (threadIdx.x == 0 && atomicInc(blocks_done, gridDim.x - 1) == gridDim.x - 1) {
+      __threadfence();
+      (last(), ...);
+    }
   }
 }
 
-template <class Prepare>
-void launch(const Stream& stream, std::size_t n, const Prepare& prepare) {
+template <class Body, class... Last>
+void launch(const Stream& stream, std::size_t n, const Body& body, unsigned* blocks_done,
+            const Last&... last) {
   // Enough blocks to fill any GPU. If there are more indices than threads, each thread takes
   // several.
   constexpr std::size_t kMostBlocks = 4096;
   const std::size_t wanted = (n + kThreadsPerBlock - 1) / kThreadsPerBlock;
   const auto blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
   // clang-format off
-  for_each_index<<<blocks, kThreadsPerBlock, 0, stream.get()>>>(n, prepare);
+  for_each_index<<<blocks, kThreadsPerBlock, 0, stream.get()>>>(n, body, blocks_done, last...);
   // clang-format on
   CUDA_CHECK(cudaGetLastError());
 }
+#endif
 
 }  // namespace detail
 #endif
@@ -112,7 +100,7 @@ void parallel_for(const Stream& stream, std::size_t n, Body body) {
   if (n == 0) return;
 #if DIST_WITH_CUDA
   if (!stream.device().is_cpu()) {
-    detail::launch(stream, n, detail::Always<Body>{body});
+    detail::launch(stream, n, body, nullptr);
     return;
   }
 #endif
@@ -125,19 +113,20 @@ void parallel_for(const Stream& stream, std::size_t n, Body body) {
   for (std::size_t i = 0; i < n; ++i) body(i);
 }
 
-// The same for a body that depends on a result of earlier work on `stream`. prepare() runs on
-// the device and returns a std::optional of the body; if that is empty, the body is not run.
-// The host does not have to wait for the result.
-template <class Prepare>
-void parallel_for_if(const Stream& stream, std::size_t n, Prepare prepare) {
-  if (n == 0) return;
+// The same for n > 0, followed by last(), which runs once and sees what all indices have
+// written. On a GPU this takes one kernel instead of two. `blocks_done` is 0, in the GPU's
+// memory, and only one kernel at a time may use it.
+template <class Body, class Last>
+void parallel_for_then(const Stream& stream, std::size_t n, Body body, Last last,
+                       [[maybe_unused]] unsigned* blocks_done) {
 #if DIST_WITH_CUDA
   if (!stream.device().is_cpu()) {
-    detail::launch(stream, n, prepare);
+    detail::launch(stream, n, body, blocks_done, last);
     return;
   }
 #endif
-  if (const auto body = prepare()) parallel_for(stream, n, *body);
+  parallel_for(stream, n, body);
+  last();
 }
 
 // The same loop over a matrix, calling body(row, column). On the CPU a whole row runs in one
@@ -147,8 +136,8 @@ void parallel_for(const Stream& stream, std::size_t rows, std::size_t columns, B
   if (rows == 0 || columns == 0) return;
 #if DIST_WITH_CUDA
   if (!stream.device().is_cpu()) {
-    using Flat = detail::ByRowAndColumn<Body>;
-    detail::launch(stream, rows * columns, detail::Always<Flat>{{body, columns}});
+    detail::launch(stream, rows * columns, detail::ByRowAndColumn<Body>{body, columns},
+                   nullptr);
     return;
   }
 #endif

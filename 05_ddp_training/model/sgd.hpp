@@ -11,7 +11,8 @@ class Sgd : public Optimizer {
   Sgd(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream);
 
  private:
-  void update(double lr, const UpdateState* update, const Stream& stream) override;
+  void update(std::span<const UpdateTensors> tensors, const UpdateState* state,
+              const Stream& stream) override;
 };
 
 }  // namespace dist

@@ -1,9 +1,12 @@
 // Like kernels.cpp, this file has one struct per operation. It is also compiled the same way.
-// Look at: IfOpen, which makes a step depend on a number that is known only to the device.
+// Look at: OverTensors, which gives all parameters to one kernel, and Decide, which makes a
+// step depend on numbers that are known only to the device.
 #include "05_ddp_training/model/update_kernels.hpp"
 
 #include "05_ddp_training/model/parallel_for.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 
 namespace dist {
@@ -14,101 +17,185 @@ namespace {
 // the loop, or once per vector of elements.
 struct SgdStep {
   SgdFactors f;
-  const float* gradient;
-  float* parameter;
-  DIST_HOST_DEVICE void take_from(const UpdateState&) {}
-  DIST_HOST_DEVICE void operator()(std::size_t i) const {
-    const float p = parameter[i];
+  DIST_HOST_DEVICE void take_from(const UpdateState& state) { f.lr = state.lr; }
+  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i) const {
+    const float p = t.parameter[i];
     const float g =
-        f.weight_decay == 0.0F ? gradient[i] : std::fma(p, f.weight_decay, gradient[i]);
-    parameter[i] = std::fma(g, -f.lr, p);
+        f.weight_decay == 0.0F ? t.gradient[i] : std::fma(p, f.weight_decay, t.gradient[i]);
+    t.parameter[i] = std::fma(g, -f.lr, p);
   }
 };
 
 struct SgdMomentumStep {
   SgdFactors f;
-  const float* gradient;
-  float *parameter, *buffer;
-  DIST_HOST_DEVICE void take_from(const UpdateState& state) { f.first_step = state.steps == 1; }
-  DIST_HOST_DEVICE void operator()(std::size_t i) const {
-    const float p = parameter[i];
+  DIST_HOST_DEVICE void take_from(const UpdateState& state) {
+    f.lr = state.lr;
+    f.first_step = state.steps == 1;
+  }
+  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i) const {
+    const float p = t.parameter[i];
     const float g =
-        f.weight_decay == 0.0F ? gradient[i] : std::fma(p, f.weight_decay, gradient[i]);
-    const float b =
-        f.first_step ? g : std::fma(g, f.one_minus_dampening, buffer[i] * f.momentum);
-    buffer[i] = b;
-    parameter[i] = std::fma(f.nesterov ? std::fma(b, f.momentum, g) : b, -f.lr, p);
+        f.weight_decay == 0.0F ? t.gradient[i] : std::fma(p, f.weight_decay, t.gradient[i]);
+    const float b = f.first_step ? g : std::fma(g, f.one_minus_dampening, t.m[i] * f.momentum);
+    t.m[i] = b;
+    t.parameter[i] = std::fma(f.nesterov ? std::fma(b, f.momentum, g) : b, -f.lr, p);
   }
 };
 
 struct AdamStep {
   AdamFactors f;
-  const float* gradient;
-  float *parameter, *m, *v;
   DIST_HOST_DEVICE void take_from(const UpdateState& state) {
     f.step_size = state.step_size;
     f.root_correction = state.root_correction;
+    f.parameter_scale = state.parameter_scale;
+  }
+  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i) const {
+    const float p = t.parameter[i] * f.parameter_scale;
+    const float g =
+        f.gradient_decay == 0.0F ? t.gradient[i] : std::fma(p, f.gradient_decay, t.gradient[i]);
+    t.m[i] = std::fma(g, f.one_minus_beta1, t.m[i] * f.beta1);
+    t.v[i] = std::fma(f.one_minus_beta2 * g, g, t.v[i] * f.beta2);
+    // Like PyTorch, add eps after the correction and the root, not inside the root.
+    const float denominator = std::sqrt(t.v[i]) / f.root_correction + f.eps;
+    t.parameter[i] = p + (-f.step_size * t.m[i]) / denominator;
+  }
+};
+
+// A step on one tensor, or nothing if the state says so.
+template <class Step>
+struct OnTensor {
+  Step step;
+  UpdateTensors tensors;
+  DIST_HOST_DEVICE void operator()(std::size_t i) const { step(tensors, i); }
+};
+
+template <class Step>
+struct IfOpen {
+  Step step;
+  const UpdateState* state;
+  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i, std::size_t) const {
+    Step now = step;
+    if (state != nullptr) {
+      if (!state->is_open()) return;
+      now.take_from(*state);
+    }
+    now(t, i);
+  }
+};
+
+// Maps one range of indices to the elements of several tensors, so that one kernel handles all
+// of them: launching a kernel takes longer than updating a bias. The table is an argument of
+// the kernel, and these were limited to 4 KiB before CUDA 12.1. PyTorch's multi_tensor_apply
+// does the same.
+template <class Body>
+struct OverTensors {
+  static constexpr std::size_t kMost = 64;
+  Body body;
+  std::size_t first = 0;  // the number of the first tensor
+  UpdateTensors tensors[kMost] = {};
+
+  OverTensors(const Body& of_all, std::span<const UpdateTensors> some, std::size_t begin)
+      : body(of_all), first(begin) {
+    std::ranges::copy(some, tensors);
   }
   DIST_HOST_DEVICE void operator()(std::size_t i) const {
-    const float p = parameter[i] * f.parameter_scale;
-    const float g =
-        f.gradient_decay == 0.0F ? gradient[i] : std::fma(p, f.gradient_decay, gradient[i]);
-    m[i] = std::fma(g, f.one_minus_beta1, m[i] * f.beta1);
-    v[i] = std::fma(f.one_minus_beta2 * g, g, v[i] * f.beta2);
-    // Like PyTorch, add eps after the correction and the root, not inside the root.
-    const float denominator = std::sqrt(v[i]) / f.root_correction + f.eps;
-    parameter[i] = p + (-f.step_size * m[i]) / denominator;
+    std::size_t t = 0;
+    while (i >= tensors[t].count) i -= tensors[t++].count;
+    body(tensors[t], i, first + t);
   }
 };
 
-// Adds the numbers in a tree: each index adds up one block, and further passes add up the
-// blocks' sums until one number is left. The order of additions depends only on `count`. Each
-// index keeps eight partial sums, so that a CPU can update all of them with one instruction
-// instead of waiting for each addition.
-struct SumBlock {
-  static constexpr std::size_t kSize = 256;
-  static constexpr std::size_t kLanes = 8;
-  std::size_t count;
-  const float* squared;  // the input of the first pass, which squares it
-  const double* plain;   // the input of the later passes
-  double* sums;
-
-  DIST_HOST_DEVICE double term(std::size_t i) const {
-    if (squared == nullptr) return plain[i];
-    const double x = squared[i];
-    return x * x;  // no overflow: a double can hold the square of any float
+// Calls launch(table, number of indices, whether it is the last) for groups of tensors.
+template <class Body, class Launch>
+void over_tensors(std::span<const UpdateTensors> tensors, const Body& body, Launch launch) {
+  using Table = OverTensors<Body>;
+  static_assert(sizeof(Table) < 4096 - 512);
+  for (std::size_t begin = 0; begin < tensors.size(); begin += Table::kMost) {
+    const auto some = tensors.subspan(begin, std::min(Table::kMost, tensors.size() - begin));
+    std::size_t count = 0;
+    for (const UpdateTensors& each : some) count += each.count;
+    launch(Table(body, some, begin), count, begin + some.size() == tensors.size());
   }
-  DIST_HOST_DEVICE void operator()(std::size_t block) const {
-    const std::size_t end = count - block * kSize < kSize ? count : (block + 1) * kSize;
-    std::size_t i = block * kSize;
-    double lane[kLanes] = {};
-    for (; i + kLanes <= end; i += kLanes) {
-      for (std::size_t l = 0; l < kLanes; ++l) lane[l] += term(i + l);
-    }
-    for (std::size_t l = 0; i < end; ++i, ++l) lane[l] += term(i);
-    double sum = 0.0;
-    for (const double part : lane) sum += part;
-    sums[block] = sum;
-  }
-};
-
-std::size_t sum_blocks(std::size_t count) {
-  return count <= 1 ? 1 : (count + SumBlock::kSize - 1) / SumBlock::kSize;
 }
 
-// Runs for a single index, because there is one decision per step.
+template <class Step>
+void run(const Stream& stream, std::span<const UpdateTensors> tensors, Step step,
+         const UpdateState* state) {
+  if (!stream.device().is_cpu()) {
+    over_tensors(tensors, IfOpen<Step>{step, state},
+                 [&](const auto& table, std::size_t count, bool) {
+                   parallel_for(stream, count, table);
+                 });
+    return;
+  }
+  if (state != nullptr) {
+    if (!state->is_open()) return;
+    step.take_from(*state);
+  }
+  for (const UpdateTensors& each : tensors) {
+    parallel_for(stream, each.count, OnTensor<Step>{step, each});
+  }
+}
+
+// True for infinity, and also for NaN, because every comparison with a NaN is false.
+DIST_HOST_DEVICE bool is_not_finite(float x) {
+  return !(std::fabs(x) <= 3.402823466e38F);
+}
+
+// Several indices may raise the same flag, but all of them write the same value.
+DIST_HOST_DEVICE void raise(std::int32_t* flag) {
+#if defined(__CUDA_ARCH__)
+  *flag = 1;
+#else
+  std::atomic_ref<std::int32_t>(*flag).store(1, std::memory_order_relaxed);
+#endif
+}
+
+// On a GPU: one element per index.
+struct CheckElement {
+  std::int32_t* not_finite;
+  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i,
+                                   std::size_t number) const {
+    if (is_not_finite(t.gradient[i])) raise(not_finite + number);
+  }
+};
+
+// On a CPU: a block of elements per index, because the compiler vectorizes a loop without a
+// branch.
+struct CheckBlock {
+  static constexpr std::size_t kSize = 4096;
+  std::size_t count;
+  const float* gradient;
+  std::int32_t* not_finite;
+  DIST_HOST_DEVICE void operator()(std::size_t block) const {
+    const std::size_t end = count - block * kSize < kSize ? count : (block + 1) * kSize;
+    int found = 0;
+    for (std::size_t i = block * kSize; i < end; ++i)
+      found |= is_not_finite(gradient[i]) ? 1 : 0;
+    if (found != 0) raise(not_finite);
+  }
+};
+
+// Runs once per step.
 struct Decide {
+  Decision d;
   std::size_t parameters;
-  const double* squares;
-  double lr, beta1, beta2;
-  UpdateState* state;
-  DIST_HOST_DEVICE void operator()(std::size_t) const {
-    UpdateState& s = *state;
-    if (s.skipped_in_a_row >= UpdateState::kMostSkippedInARow) return;  // stay closed for good
+  DIST_HOST_DEVICE void operator()() const {
+    UpdateState& s = *d.state;
+    const auto place = static_cast<std::size_t>(s.calls++) % kMostStepsInFlight;
+    if (s.skipped_in_a_row < UpdateState::kMostSkippedInARow) decide(s, d.lr[place]);
+    StepReport& report = d.reports[place];
+    report.update = s;
+    if (d.numbers != nullptr) {
+      report.loss = d.numbers[0];
+      report.stop = d.numbers[1] > 0;
+    }
+  }
+  DIST_HOST_DEVICE void decide(UpdateState& s, double lr) const {
     s.culprit = -1;
     for (std::size_t p = parameters; p-- > 0;) {
-      // True for infinity, and also for NaN, because every comparison with a NaN is false.
-      if (!(squares[p] <= 1.7976931348623157e308)) s.culprit = static_cast<std::int64_t>(p);
+      if (d.not_finite[p] != 0) s.culprit = static_cast<std::int64_t>(p);
+      d.not_finite[p] = 0;
     }
     if (!s.is_open()) {
       ++s.skipped_in_a_row;
@@ -116,76 +203,49 @@ struct Decide {
     }
     s.skipped_in_a_row = 0;
     const auto t = static_cast<double>(++s.steps);
-    s.step_size = static_cast<float>(lr / (1.0 - std::pow(beta1, t)));
-    s.root_correction = static_cast<float>(std::sqrt(1.0 - std::pow(beta2, t)));
+    s.lr = static_cast<float>(lr);
+    s.step_size = static_cast<float>(lr / (1.0 - std::pow(d.beta1, t)));
+    s.root_correction = static_cast<float>(std::sqrt(1.0 - std::pow(d.beta2, t)));
+    s.parameter_scale = static_cast<float>(1.0 - lr * d.decoupled_decay);
   }
 };
-
-// Called when the stream reaches the step. Returns the step's body, or nullopt if the step is
-// skipped.
-template <class Step>
-struct IfOpen {
-  Step step;
-  const UpdateState* state;
-  DIST_HOST_DEVICE std::optional<Step> operator()() const {
-    if (state == nullptr) return step;
-    if (!state->is_open()) return std::nullopt;
-    Step now = step;
-    now.take_from(*state);
-    return now;
-  }
-};
-
-template <class Step>
-void run(const Stream& stream, std::size_t count, const Step& step, const UpdateState* state) {
-  parallel_for_if(stream, count, IfOpen<Step>{step, state});
-}
 
 }  // namespace
 
-void decide_update(const Stream& stream, std::size_t parameters, const double* squares,
-                   double lr, double beta1, double beta2, UpdateState* state) {
-  parallel_for(stream, 1, Decide{parameters, squares, lr, beta1, beta2, state});
-}
-
-void sgd_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
-              const float* gradient, float* parameter, const UpdateState* state) {
-  run(stream, count, SgdStep{factors, gradient, parameter}, state);
-}
-
-void sgd_momentum_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
-                       const float* gradient, float* parameter, float* buffer,
-                       const UpdateState* state) {
-  run(stream, count, SgdMomentumStep{factors, gradient, parameter, buffer}, state);
-}
-
-void adam_step(const Stream& stream, std::size_t count, const AdamFactors& factors,
-               const float* gradient, float* parameter, float* m, float* v,
-               const UpdateState* state) {
-  run(stream, count, AdamStep{factors, gradient, parameter, m, v}, state);
-}
-
-std::size_t sum_of_squares_size(std::size_t count) {
-  std::size_t size = 0;
-  do {
-    count = sum_blocks(count);
-    size += count;
-  } while (count > 1);
-  return size;
-}
-
-void sum_of_squares(const Stream& stream, std::size_t count, const float* x, double* sums,
-                    double* result) {
-  const double* plain = nullptr;
-  for (;;) {
-    const std::size_t blocks = sum_blocks(count);
-    double* const to = blocks == 1 ? result : sums;
-    parallel_for(stream, blocks, SumBlock{count, plain == nullptr ? x : nullptr, plain, to});
-    if (blocks == 1) return;
-    count = blocks;
-    plain = sums;
-    sums += blocks;
+void decide_update(const Stream& stream, std::span<const UpdateTensors> tensors,
+                   const Decision& decision) {
+  const Decide decide{decision, tensors.size()};
+  if (!stream.device().is_cpu()) {
+    over_tensors(tensors, CheckElement{decision.not_finite},
+                 [&](const auto& table, std::size_t count, bool is_last) {
+                   if (is_last) {
+                     parallel_for_then(stream, count, table, decide, decision.blocks_done);
+                   } else {
+                     parallel_for(stream, count, table);
+                   }
+                 });
+    return;
   }
+  for (std::size_t p = 0; p < tensors.size(); ++p) {
+    const auto& [count, gradient, parameter, m, v] = tensors[p];
+    parallel_for(stream, (count + CheckBlock::kSize - 1) / CheckBlock::kSize,
+                 CheckBlock{count, gradient, decision.not_finite + p});
+  }
+  decide();
+}
+
+void sgd_step(const Stream& stream, std::span<const UpdateTensors> tensors,
+              const SgdFactors& factors, const UpdateState* state) {
+  if (tensors.empty() || tensors.front().m == nullptr) {
+    run(stream, tensors, SgdStep{factors}, state);
+  } else {
+    run(stream, tensors, SgdMomentumStep{factors}, state);
+  }
+}
+
+void adam_step(const Stream& stream, std::span<const UpdateTensors> tensors,
+               const AdamFactors& factors, const UpdateState* state) {
+  run(stream, tensors, AdamStep{factors}, state);
 }
 
 }  // namespace dist

@@ -9,8 +9,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace dist {
+
+// A parameter and what its update reads and writes, in the device's memory.
+struct UpdateTensors {
+  std::size_t count = 0;  // elements of each
+  const float* gradient = nullptr;
+  float* parameter = nullptr;
+  float* m = nullptr;  // Adam's m, or SGD's momentum buffer
+  float* v = nullptr;  // Adam's v
+};
 
 // An optimizer's record of its steps, stored on the device. PyTorch's fused optimizers use
 // `found_inf` and a step count on the device for the same purpose.
@@ -19,43 +29,65 @@ struct UpdateState {
   // evidently not temporary.
   static constexpr std::int64_t kMostSkippedInARow = 10;
 
+  std::int64_t calls = 0;             // steps taken or skipped
   std::int64_t steps = 0;             // steps taken
   std::int64_t skipped_in_a_row = 0;  // steps skipped since the last one taken
   std::int64_t culprit = -1;  // the parameter that caused the last step to be skipped, or -1
-  // Adam's factors for the current step (AdamFactors).
+  // The current step's learning rate, and factors that depend on it (AdamFactors).
+  float lr = 0;
   float step_size = 0;
   float root_correction = 1;
+  float parameter_scale = 1;
 
-  bool is_open() const { return culprit < 0; }
+  constexpr bool is_open() const { return culprit < 0; }
 };
 
-// Decides whether the next step is taken, that is, whether squares[p], the sum_of_squares of
-// parameter p's gradient, is finite for every p. `lr`, `beta1` and `beta2` are Adam's.
-void decide_update(const Stream& stream, std::size_t parameters, const double* squares,
-                   double lr, double beta1, double beta2, UpdateState* state);
+// What the host reads about a step, once the work queued on the stream is done.
+struct StepReport {
+  UpdateState update;
+  double loss = 0;
+  bool stop = false;  // a rank was asked to stop
+};
 
-// The steps of the optimizers, each in one pass over memory. The factors are computed in double
-// precision and rounded once, as in PyTorch. With a `state`, the step is taken only if the
-// state is open, and Adam's step_size and root_correction come from the state.
+// The host may queue this many steps before it reads the report of the first.
+inline constexpr std::size_t kMostStepsInFlight = 16;
+
+// What a decision reads and writes. A step's place in a ring is its number modulo the ring's
+// size. The rings are in pinned host memory, everything else is in the device's memory.
+struct Decision {
+  double beta1, beta2, decoupled_decay;  // Adam's and AdamW's
+  const double* lr;                      // ring of kMostStepsInFlight learning rates
+  const double* numbers;                 // StepLoss's, averaged over the ranks; may be null
+  std::int32_t* not_finite;  // for each parameter: 1 if its gradient is not finite, else 0
+  unsigned* blocks_done;     // 0 (parallel_for_then)
+  UpdateState* state;
+  StepReport* reports;  // ring of kMostStepsInFlight
+};
+// Decides whether the next step is taken, that is, whether every gradient is finite, and
+// reports the decision.
+void decide_update(const Stream& stream, std::span<const UpdateTensors> tensors,
+                   const Decision& decision);
+
+// The steps of the optimizers, each in one pass over memory and, on a GPU, one kernel for up to
+// 64 parameters. The factors are computed in double precision and rounded once, as in PyTorch.
+// With a `state`, the step is taken only if the state is open, and the learning rate and what
+// depends on it come from the state.
 
 // SGD (torch/optim/sgd.py; Sutskever et al., 2013, for the momentum):
 //   g = g + weight_decay p
 //   buffer = first_step ? g : g one_minus_dampening + buffer momentum
 //   p = p - lr (nesterov ? g + buffer momentum : buffer)
+// Without a buffer (m), p = p - lr g.
 struct SgdFactors {
-  float lr;
+  float lr = 0.0F;
   float weight_decay = 0.0F;
   float momentum = 0.0F;
   float one_minus_dampening = 1.0F;
   bool nesterov = false;
   bool first_step = false;  // ignored with a state, because the state counts the steps
 };
-// Without momentum, there is no buffer and p = p - lr g.
-void sgd_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
-              const float* gradient, float* parameter, const UpdateState* state = nullptr);
-void sgd_momentum_step(const Stream& stream, std::size_t count, const SgdFactors& factors,
-                       const float* gradient, float* parameter, float* buffer,
-                       const UpdateState* state = nullptr);
+void sgd_step(const Stream& stream, std::span<const UpdateTensors> tensors,
+              const SgdFactors& factors, const UpdateState* state = nullptr);
 
 // Adam and AdamW (torch/optim/adam.py, adamw.py; Kingma and Ba, 2015; Loshchilov and Hutter,
 // 2019):
@@ -71,15 +103,7 @@ struct AdamFactors {
   float gradient_decay = 0.0F;   // Adam's weight decay
   float parameter_scale = 1.0F;  // AdamW's 1 - lr * weight decay
 };
-void adam_step(const Stream& stream, std::size_t count, const AdamFactors& factors,
-               const float* gradient, float* parameter, float* m, float* v,
-               const UpdateState* state = nullptr);
-
-// *result = the sum over i of x[i]^2, in double precision, so that it is finite if and only if
-// every x[i] is. `sums` is scratch memory for sum_of_squares_size(count) numbers. `x`, `sums`
-// and `result` are on the device.
-std::size_t sum_of_squares_size(std::size_t count);
-void sum_of_squares(const Stream& stream, std::size_t count, const float* x, double* sums,
-                    double* result);
+void adam_step(const Stream& stream, std::span<const UpdateTensors> tensors,
+               const AdamFactors& factors, const UpdateState* state = nullptr);
 
 }  // namespace dist

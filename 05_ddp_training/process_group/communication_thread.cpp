@@ -90,13 +90,13 @@ CommunicationThread::~CommunicationThread() {
   thread_.join();
 }
 
-std::unique_ptr<Work> CommunicationThread::submit(std::function<void()> job) {
+std::unique_ptr<Work> CommunicationThread::submit(Job job) {
   auto outcome = std::make_shared<Outcome>();
   auto timed = [outcome, job = std::move(job)]() mutable {
-    const auto begin = std::chrono::steady_clock::now();
+    auto begin = std::chrono::steady_clock::now();
     std::exception_ptr failure;
     try {
-      job();
+      job(begin);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -118,7 +118,7 @@ std::unique_ptr<Work> CommunicationThread::submit(std::function<void()> job) {
 }
 
 void CommunicationThread::run(Device device) {
-  make_current(device);
+  const CurrentDevice current(device);
   name_this_thread("all-reduces");
   // This thread waits for messages with short pauses (lesson 1, patient_wait). By default Linux
   // lengthens each pause by up to 50 us so that it can wake several threads at once.

@@ -8,6 +8,7 @@
 
 #include "05_ddp_training/process_group/process_group.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -28,15 +29,17 @@ class CommunicationThread {
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
-  // If `job` throws, the Work's wait() throws the same exception.
-  std::unique_ptr<Work> submit(std::function<void()> job);
+  // If `job` throws, the Work's wait() throws the same exception. The Work's time is that from
+  // `begin`, which the job may change, to its end.
+  using Job = std::function<void(std::chrono::steady_clock::time_point& begin)>;
+  std::unique_ptr<Work> submit(Job job);
 
  private:
   void run(Device device);
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;
+  std::deque<std::function<void()>> queue_;  // the jobs
   bool closing_ = false;
   std::thread thread_;  // declared last, because it uses all members above
 };

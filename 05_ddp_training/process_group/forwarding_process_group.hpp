@@ -18,19 +18,16 @@ class ForwardingProcessGroup : public ProcessGroup {
 
   Tensor allocate(Shape shape) override { return group_.allocate(std::move(shape)); }
   std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
-                                   const std::string& name) override {
-    return group_.all_reduce(tensor, op, producer, name);
+                                   const std::string& name,
+                                   std::span<double> numbers) override {
+    return group_.all_reduce(tensor, op, producer, name, numbers);
   }
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override {
     return group_.broadcast(tensor, root, producer);
   }
-  std::unique_ptr<Work> mean(std::span<double> numbers, std::span<double> result,
-                             const Stream& producer) override {
-    return group_.mean(numbers, result, producer);
-  }
   const Communicator& comm() const override { return group_.comm(); }
-  void synchronize(const Stream& stream) override { group_.synchronize(stream); }
+  void synchronize(const Event& event) override { group_.synchronize(event); }
   bool overlaps() const override { return group_.overlaps(); }
   std::string description() const override { return group_.description(); }
 

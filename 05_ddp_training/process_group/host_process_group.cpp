@@ -10,6 +10,8 @@
 namespace dist {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 class CompletedWork : public Work {
  public:
   explicit CompletedWork(double milliseconds) : milliseconds_(milliseconds) {}
@@ -45,34 +47,61 @@ Tensor HostProcessGroup::allocate(Shape shape) {
 }
 
 std::unique_ptr<Work> HostProcessGroup::run(const Tensor& tensor, const Stream& producer,
-                                            std::function<void(std::span<float>)> operate) {
+                                            std::function<void(std::span<float>)> operate,
+                                            std::span<double> numbers) {
   return run(
-      [this, tensor, operate = std::move(operate)] { on_host(stream_, tensor, operate); },
+      [this, tensor, numbers, operate = std::move(operate)](Clock::time_point& begin) {
+        on_host(stream_, tensor, [&](std::span<float> data) {
+          begin = Clock::now();  // until now, backward was computing the tensor
+          operate(data);
+        });
+        average(numbers);
+      },
       producer);
 }
 
-std::unique_ptr<Work> HostProcessGroup::run(std::function<void()> job, const Stream& producer) {
+void HostProcessGroup::average(std::span<double> numbers) {
+  if (numbers.empty()) return;
+  const CallScope scope("mean of the loss");
+  std::span<double> data = numbers;
+  if (!device_.is_cpu()) {
+    data = {static_cast<double*>(stream_.staging(numbers.size_bytes())), numbers.size()};
+    copy_bytes(stream_, data.data(), numbers.data(), numbers.size_bytes());
+    stream_.synchronize();
+  }
+  // With so few numbers, only latency matters.
+  dist::all_reduce<double>(messages_, data, ReduceOp::avg,
+                           AllReduceAlgorithm::recursive_doubling);
+  if (device_.is_cpu()) return;
+  copy_bytes(stream_, numbers.data(), data.data(), numbers.size_bytes());
+  stream_.synchronize();
+}
+
+std::unique_ptr<Work> HostProcessGroup::run(CommunicationThread::Job job,
+                                            const Stream& producer) {
   // The copy to the host starts once the tensor has been computed; this call does not wait.
   stream_.wait(producer.record_event());
   if (thread_) return thread_->submit(std::move(job));
-  const auto begin = std::chrono::steady_clock::now();
-  job();
+  auto begin = Clock::now();
+  job(begin);
   return std::make_unique<CompletedWork>(
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
-          .count());
+      std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
 }
 
 std::unique_ptr<Work> HostProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
                                                    const Stream& producer,
-                                                   const std::string& name) {
-  return run(tensor, producer, [this, op, name](std::span<float> data) {
+                                                   const std::string& name,
+                                                   std::span<double> numbers) {
+  const auto operate = [this, op, name](std::span<float> data) {
+    if (data.empty()) return;
     const CallScope scope("all_reduce", name);
     if (reducer_) {
       reducer_->all_reduce(data, op, algorithm_);
     } else {
       all_reduce_mpi(messages_, data, op);
     }
-  });
+  };
+  return run(tensor, producer, operate, numbers);
 }
 
 std::unique_ptr<Work> HostProcessGroup::broadcast(const Tensor& tensor, int root,
@@ -82,20 +111,6 @@ std::unique_ptr<Work> HostProcessGroup::broadcast(const Tensor& tensor, int root
   return run(tensor, producer, [this, root, algorithm](std::span<float> data) {
     dist::broadcast(messages_, data, root, algorithm);
   });
-}
-
-std::unique_ptr<Work> HostProcessGroup::mean(std::span<double> numbers,
-                                             std::span<double> result, const Stream& producer) {
-  return run(
-      [this, numbers, result] {
-        const CallScope scope("mean of the loss");
-        copy_bytes(stream_, result.data(), numbers.data(), numbers.size_bytes());
-        stream_.synchronize();
-        // With so few numbers, only latency matters.
-        dist::all_reduce<double>(messages_, result, ReduceOp::avg,
-                                 AllReduceAlgorithm::recursive_doubling);
-      },
-      producer);
 }
 
 std::string HostProcessGroup::description() const {

@@ -21,22 +21,26 @@ class HostProcessGroup : public ProcessGroup {
 
   Tensor allocate(Shape shape) override;
   std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
-                                   const std::string& name = {}) override;
+                                   const std::string& name = {},
+                                   std::span<double> numbers = {}) override;
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override;
-  std::unique_ptr<Work> mean(std::span<double> numbers, std::span<double> result,
-                             const Stream& producer) override;
   const Communicator& comm() const override { return comm_; }
-  void synchronize(const Stream& stream) override { stream.synchronize(); }
+  using ProcessGroup::synchronize;
+  void synchronize(const Event& event) override { event.synchronize(); }
   bool overlaps() const override { return thread_.has_value(); }
   std::string description() const override;
 
  private:
-  // After the work queued on `producer`, calls `operate` with the host's copy of `tensor`.
+  // After the work queued on `producer`, calls `operate` with the host's copy of `tensor`, and
+  // averages `numbers`.
   std::unique_ptr<Work> run(const Tensor& tensor, const Stream& producer,
-                            std::function<void(std::span<float>)> operate);
+                            std::function<void(std::span<float>)> operate,
+                            std::span<double> numbers = {});
+  // Averages numbers in the device's memory.
+  void average(std::span<double> numbers);
   // Runs `job` immediately, or on the separate thread.
-  std::unique_ptr<Work> run(std::function<void()> job, const Stream& producer);
+  std::unique_ptr<Work> run(CommunicationThread::Job job, const Stream& producer);
 
   Backend backend_;
   const Communicator& comm_;

@@ -33,6 +33,13 @@ class NcclWork : public Work {
     nccl_.synchronize(end_);
   }
   double elapsed_ms() override {
+#if DIST_WITH_CUDA
+    // Usually the work was done long ago, and nobody has to wait.
+    float milliseconds = 0;
+    const cudaError_t status = cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get());
+    if (status == cudaSuccess) return milliseconds;
+    if (status != cudaErrorNotReady) CUDA_CHECK(status);
+#endif
     synchronize();
     return dist::elapsed_ms(begin_, end_);
   }
@@ -54,13 +61,18 @@ Tensor NcclProcessGroup::allocate(Shape shape) {
 
 std::unique_ptr<Work> NcclProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
                                                    const Stream& producer,
-                                                   const std::string& name) {
+                                                   const std::string& name,
+                                                   std::span<double> numbers) {
   const CallScope scope("all_reduce", name);
   // Kernels queued on `producer` may still be writing to `tensor`. The event makes our stream
   // wait for them, while the host is free to queue further work.
   stream_.wait(producer.record_event());
   Event begin = stream_.record_event();
-  all_reduce_nccl(nccl_, tensor, op, stream_);
+  if (numbers.empty()) {
+    all_reduce_nccl(nccl_, tensor, op, stream_);
+  } else {
+    all_reduce_nccl(nccl_, tensor, op, numbers, stream_);
+  }
   return std::make_unique<NcclWork>(nccl_, std::move(begin), stream_.record_event());
 }
 
@@ -69,15 +81,6 @@ std::unique_ptr<Work> NcclProcessGroup::broadcast(const Tensor& tensor, int root
   stream_.wait(producer.record_event());
   Event begin = stream_.record_event();
   broadcast_nccl(nccl_, tensor, root, stream_);
-  return std::make_unique<NcclWork>(nccl_, std::move(begin), stream_.record_event());
-}
-
-std::unique_ptr<Work> NcclProcessGroup::mean(std::span<double> numbers,
-                                             std::span<double> result, const Stream& producer) {
-  stream_.wait(producer.record_event());
-  Event begin = stream_.record_event();
-  mean_nccl(nccl_, numbers, stream_);
-  copy_bytes(stream_, result.data(), numbers.data(), result.size_bytes());
   return std::make_unique<NcclWork>(nccl_, std::move(begin), stream_.record_event());
 }
 

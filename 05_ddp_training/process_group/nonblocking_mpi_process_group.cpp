@@ -5,77 +5,74 @@
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <functional>
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace dist {
 namespace {
 
 class RequestWork : public Work {
  public:
-  // `finish` runs once, when the request has completed. `name` identifies the wait in hang
+  // `finish` runs once, when all requests have completed. `name` identifies the wait in hang
   // reports.
-  RequestWork(MPI_Request request, std::string operation, std::string name,
+  RequestWork(std::vector<MPI_Request> requests, std::string operation, std::string name,
               std::function<void()> finish)
-      : request_(request),
+      : requests_(std::move(requests)),
         operation_(std::move(operation)),
         name_(std::move(name)),
         finish_(std::move(finish)) {}
   ~RequestWork() override {
-    if (request_ != MPI_REQUEST_NULL) MPI_Wait(&request_, MPI_STATUS_IGNORE);
+    MPI_Waitall(mpi_count(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
   }
 
   bool is_completed() override {
-    if (request_ == MPI_REQUEST_NULL) return true;
+    if (!finish_) return true;
     int done = 0;
-    MPI_CHECK(MPI_Test(&request_, &done, MPI_STATUS_IGNORE));
-    if (done != 0) finish_();
+    MPI_CHECK(
+        MPI_Testall(mpi_count(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE));
+    if (done != 0) std::exchange(finish_, nullptr)();
     return done != 0;
   }
   void wait(const Stream&) override { synchronize(); }
   void synchronize() override {
     const CallScope scope(operation_, name_);
-    if (request_ == MPI_REQUEST_NULL) return;
-    MPI_CHECK(MPI_Wait(&request_, MPI_STATUS_IGNORE));
-    finish_();
+    if (!finish_) return;
+    MPI_CHECK(MPI_Waitall(mpi_count(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
+    std::exchange(finish_, nullptr)();
   }
   // Most of the time between the call and the end of the wait, nothing is being sent, and MPI
   // does not report when it sends something.
   double elapsed_ms() override { return std::numeric_limits<double>::quiet_NaN(); }
 
  private:
-  MPI_Request request_;
+  std::vector<MPI_Request> requests_;
   std::string operation_;
   std::string name_;
-  std::function<void()> finish_;
+  std::function<void()> finish_;  // empty: it has run
 };
 
 }  // namespace
 
 std::unique_ptr<Work> NonblockingMpiProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
                                                              const Stream&,
-                                                             const std::string& name) {
-  MPI_Request request = MPI_REQUEST_NULL;
+                                                             const std::string& name,
+                                                             std::span<double> numbers) {
+  std::vector<MPI_Request> requests(numbers.empty() ? 1 : 2);
   MPI_CHECK(MPI_Iallreduce(MPI_IN_PLACE, tensor.data(), mpi_count(tensor.numel()), MPI_FLOAT,
-                           op == ReduceOp::max ? MPI_MAX : MPI_SUM, comm_.get(), &request));
-  return std::make_unique<RequestWork>(
-      request, "all_reduce", name,
-      [tensor, op, ranks = comm_.size()] { finish(op, tensor.span(), ranks); });
-}
-
-std::unique_ptr<Work> NonblockingMpiProcessGroup::mean(std::span<double> numbers,
-                                                       std::span<double> result,
-                                                       const Stream&) {
-  std::ranges::copy(numbers, result.begin());
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_CHECK(MPI_Iallreduce(MPI_IN_PLACE, result.data(), mpi_count(result.size()), MPI_DOUBLE,
-                           MPI_SUM, comm_.get(), &request));
-  return std::make_unique<RequestWork>(
-      request, "mean of the loss", "",
-      [result, ranks = comm_.size()] { finish(ReduceOp::avg, result, ranks); });
+                           op == ReduceOp::max ? MPI_MAX : MPI_SUM, comm_.get(), &requests[0]));
+  if (!numbers.empty()) {
+    MPI_CHECK(MPI_Iallreduce(MPI_IN_PLACE, numbers.data(), mpi_count(numbers.size()),
+                             MPI_DOUBLE, MPI_SUM, comm_.get(), &requests[1]));
+  }
+  const std::string operation = tensor.numel() > 0 ? "all_reduce" : "mean of the loss";
+  return std::make_unique<RequestWork>(std::move(requests), operation, name,
+                                       [tensor, numbers, op, ranks = comm_.size()] {
+                                         finish(op, tensor.span(), ranks);
+                                         finish(ReduceOp::avg, numbers, ranks);
+                                       });
 }
 
 std::unique_ptr<Work> NonblockingMpiProcessGroup::broadcast(const Tensor& tensor, int root,
@@ -83,7 +80,7 @@ std::unique_ptr<Work> NonblockingMpiProcessGroup::broadcast(const Tensor& tensor
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_CHECK(MPI_Ibcast(tensor.data(), mpi_count(tensor.numel()), MPI_FLOAT, root, comm_.get(),
                        &request));
-  return std::make_unique<RequestWork>(request, "broadcast", "", [] {});
+  return std::make_unique<RequestWork>(std::vector{request}, "broadcast", "", [] {});
 }
 
 }  // namespace dist

@@ -20,13 +20,13 @@ class NonblockingMpiProcessGroup : public ProcessGroup {
 
   Tensor allocate(Shape shape) override { return {std::move(shape), Device{}}; }
   std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
-                                   const std::string& name = {}) override;
+                                   const std::string& name = {},
+                                   std::span<double> numbers = {}) override;
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override;
-  std::unique_ptr<Work> mean(std::span<double> numbers, std::span<double> result,
-                             const Stream& producer) override;
   const Communicator& comm() const override { return comm_; }
-  void synchronize(const Stream&) override {}
+  using ProcessGroup::synchronize;
+  void synchronize(const Event&) override {}
   bool overlaps() const override { return true; }
   std::string description() const override { return "mpi, non-blocking"; }
 

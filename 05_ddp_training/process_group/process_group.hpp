@@ -41,26 +41,22 @@ class ProcessGroup {
   // progress. Each rank may free its tensor independently.
   virtual Tensor allocate(Shape shape) = 0;
   // Reduces over all ranks, in place; all ranks get bitwise equal results. `name` appears in
-  // the trace and in hang reports.
+  // the trace and in hang reports. `numbers`, in the same device's memory, travel along and are
+  // averaged in double precision.
   [[nodiscard]] virtual std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
                                                          const Stream& producer,
-                                                         const std::string& name = {}) = 0;
+                                                         const std::string& name = {},
+                                                         std::span<double> numbers = {}) = 0;
   // Copies the numbers of rank `root` to all ranks, in place.
   [[nodiscard]] virtual std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                                         const Stream& producer) = 0;
 
-  // Averages a few double-precision numbers, such as a step's loss, over all ranks. `numbers`
-  // is in the device's memory and is overwritten; `result` is in pinned host memory. Both must
-  // stay valid until the work is done.
-  [[nodiscard]] virtual std::unique_ptr<Work> mean(std::span<double> numbers,
-                                                   std::span<double> result,
-                                                   const Stream& producer) = 0;
-
   // The ranks of this group.
   virtual const Communicator& comm() const = 0;
-  // Makes the host wait until `stream` is done. Throws Error if a collective queued earlier
-  // failed, or if a rank that the collective needs did not arrive in time.
-  virtual void synchronize(const Stream& stream) = 0;
+  // Makes the host wait for `event`. Throws Error if a collective queued before it failed, or
+  // if a rank that the collective needs did not arrive in time.
+  virtual void synchronize(const Event& event) = 0;
+  void synchronize(const Stream& stream) { synchronize(stream.record_event()); }
 
   // Whether collectives run concurrently with the caller's own work.
   virtual bool overlaps() const = 0;

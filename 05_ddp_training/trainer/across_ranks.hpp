@@ -2,6 +2,7 @@
 // lesson 3's all-reduce.
 #pragma once
 
+#include "01_send_recv/advanced/slowest.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
@@ -9,9 +10,9 @@
 #include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "05_ddp_training/trainer/evaluation.hpp"
-#include "common/slowest.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -50,13 +51,14 @@ inline std::size_t largest_over_ranks(const Communicator& comm, std::size_t valu
 }
 
 // Called on all ranks, each with its computing time per step. Returns the rank that the others
-// had to wait for, if there is one. All ranks get the same answer.
+// had to wait for, if there is one and the times are known. All ranks get the same answer.
 inline std::optional<Slowest> slowest_over_ranks(const Communicator& comm, double busy_ms) {
   // Each rank fills in its own element and leaves zeros elsewhere, so the sum is the complete
   // list.
   std::vector<double> all(static_cast<std::size_t>(comm.size()), 0.0);
   all[static_cast<std::size_t>(comm.rank())] = busy_ms;
   all_reduce<double>(comm, all, ReduceOp::sum, AllReduceAlgorithm::recursive_doubling);
+  if (!std::isfinite(all[0])) return std::nullopt;
   return slowest(all);
 }
 

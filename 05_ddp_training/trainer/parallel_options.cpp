@@ -45,7 +45,7 @@ void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& traini
   command_line.flag("--scale-lr", scale_lr,
                     "multiply the learning rate by the number of ranks, after a warm-up");
   command_line.number("--bucket-cap-mb", bucket_cap_mb, 0.0, 1024.0,
-                      "MiB after which a bucket is closed");
+                      "MiB after which a bucket is closed; 25 with --backend nccl");
   command_line.number("--first-bucket-mb", first_bucket_mb, 0.0, 1024.0,
                       "--bucket-cap-mb for the first bucket, which is ready early");
   command_line.flag("--overlap,!--no-overlap", overlap_flag_,
@@ -63,6 +63,7 @@ void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& traini
     }
     if (algorithm == "shared-memory") require_host_memory("--algorithm", comm);
     if (command_line.given("--overlap")) overlap = overlap_flag_;
+    bucket_cap_given_ = command_line.given("--bucket-cap-mb");
     if (global_batch == 0) return;
     if (scale_lr) {
       throw Error("--scale-lr: --global-batch does not grow with the number of ranks");

@@ -31,10 +31,12 @@ struct ParallelOptions {
 
   // Returns the ranks that this process plays.
   VirtualRanks ranks(const Communicator& comm) const;
-  BucketCaps bucket_caps() const {
+  BucketCaps bucket_caps(Backend carrier) const {
     constexpr double kMiB = 1024.0 * 1024.0;
+    // NCCL's all-reduce takes tens of microseconds at any size, so fewer buckets are better.
+    const bool large = carrier == Backend::nccl && !bucket_cap_given_;
     return {.first_bytes = static_cast<std::size_t>(first_bucket_mb * kMiB),
-            .bytes = static_cast<std::size_t>(bucket_cap_mb * kMiB)};
+            .bytes = static_cast<std::size_t>((large ? 25.0 : bucket_cap_mb) * kMiB)};
   }
 
  private:
@@ -43,6 +45,7 @@ struct ParallelOptions {
                             const Communicator& comm);
 
   bool overlap_flag_ = true;
+  bool bucket_cap_given_ = false;
 };
 
 }  // namespace dist

@@ -34,10 +34,12 @@ std::unique_ptr<ProcessGroup> ParallelSetup::make_group() {
 
 std::unique_ptr<DataParallel> ParallelSetup::make_data_parallel(Mlp& model,
                                                                 ProcessGroup& group) const {
-  auto parallel = parallel_.deterministic
-                      ? make_deterministic_data_parallel(model, group, stream(), ranks())
-                      : dist::make_data_parallel(parallel_.data_parallel, model, group,
-                                                 stream(), parallel_.bucket_caps());
+  auto parallel =
+      parallel_.deterministic
+          ? make_deterministic_data_parallel(model, group, stream(), ranks())
+          : dist::make_data_parallel(parallel_.data_parallel, model, group, stream(),
+                                     parallel_.bucket_caps(backend_.backend),
+                                     adds_gradients() ? ReduceOp::sum : ReduceOp::avg);
   parallel->count_next_step();
   return parallel;
 }

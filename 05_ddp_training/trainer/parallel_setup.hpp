@@ -32,6 +32,11 @@ class ParallelSetup : public Setup {
   std::size_t accumulate() const override { return parallel_.accumulate; }
   LrSchedule schedule() const override;
   std::size_t check_replicas() const override { return parallel_.check_replicas; }
+  // Only NCCL's work is queued on a stream; all other backends need the host.
+  bool uses_graph() const override {
+    return options.graph && backend_.backend == Backend::nccl && !parallel_.deterministic;
+  }
+  int loss_divisor() const override { return adds_gradients() ? comm().size() : 1; }
   RunDescription description() const override;
   std::vector<std::string> opening(const Mlp& model) const override;
   std::string promise() const override {
@@ -47,6 +52,13 @@ class ParallelSetup : public Setup {
   void check_together() override;
 
  private:
+  // Whether the gradients are added and not averaged. A division within NCCL's all-reduce
+  // needs another kernel and rules out adding in the switch; PyTorch divides first, too.
+  bool adds_gradients() const {
+    return backend_.backend == Backend::nccl && !parallel_.deterministic &&
+           parallel_.data_parallel == "ddp";
+  }
+
   ParallelOptions parallel_;
   BackendChoice backend_;
   OverlapChoice overlap_{};

@@ -19,9 +19,9 @@ constexpr std::array<std::string_view, 19> kFree{
     "--metrics", "--check-replicas", "--overlap",          "--json",   "--trace",
     "--strict",  "--timeout",        "--explain",          "test data"};
 // These flags change the order of additions, and therefore the last bits of the results.
-constexpr std::array<std::string_view, 7> kRounding{
-    "--device",        "--threads",       "--backend",        "--algorithm",
-    "--data-parallel", "--bucket-cap-mb", "--first-bucket-mb"};
+constexpr std::array<std::string_view, 8> kRounding{
+    "--device",        "--threads",       "--backend",         "--algorithm",
+    "--data-parallel", "--bucket-cap-mb", "--first-bucket-mb", "--graph"};
 
 constexpr const char* kRanks = "ranks";
 constexpr const char* kSamplesPerStep = "samples per step";

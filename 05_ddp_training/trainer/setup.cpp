@@ -1,5 +1,6 @@
 #include "05_ddp_training/trainer/setup.hpp"
 
+#include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/trainer/memory_use.hpp"
 #include "common/join.hpp"
 
@@ -19,7 +20,7 @@ std::optional<int> Setup::read(int argc, char** argv) {
   declare(command_line);
   start.declare(command_line);
   command_line.check([&] {
-    device = choose_device(options.common.device, comm_.local_rank());
+    device = choose_device(options.common.device, comm_.local_rank(), why_no_kernel);
     const auto processes = static_cast<std::size_t>(comm_.size());
     data.load(options, comm_.size(), ranks().per_process());
     values_ = command_line.values();

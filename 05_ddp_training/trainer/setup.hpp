@@ -41,6 +41,10 @@ class Setup {
   virtual std::size_t accumulate() const { return 1; }
   virtual LrSchedule schedule() const;
   virtual std::size_t check_replicas() const { return 0; }  // steps; 0: never
+  // Whether the work of a step can be recorded and replayed (StepGraph).
+  virtual bool uses_graph() const { return options.graph; }
+  // What the loss is divided by, before the gradients of the ranks are added.
+  virtual int loss_divisor() const { return 1; }
   virtual RunDescription description() const;
   // The lines that introduce the run, and what its last line promises.
   virtual std::vector<std::string> opening(const Mlp& model) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <utility>
 
 namespace dist {
@@ -15,11 +16,14 @@ std::size_t steps_left_out(std::size_t steps) {
   return std::min<std::size_t>(5, steps / 2);
 }
 
+// The median over the steps that know this part; NaN if none does. A step that is replayed as a
+// whole (StepGraph) knows only how long it took.
 double median_of(const std::vector<StepTimes>& steps, double StepTimes::*part) {
   std::vector<double> values;
   for (std::size_t i = steps_left_out(steps.size()); i < steps.size(); ++i) {
-    values.push_back(steps[i].*part);
+    if (!std::isnan(steps[i].*part)) values.push_back(steps[i].*part);
   }
+  if (values.empty() && !steps.empty()) return std::numeric_limits<double>::quiet_NaN();
   return median(std::move(values));
 }
 
@@ -42,7 +46,9 @@ StepTimes StepTimeline::typical() const {
           .communication = median_of(times_, &StepTimes::communication),
           .exposed = median_of(times_, &StepTimes::exposed),
           .hideable = median_of(times_, &StepTimes::hideable),
-          .optimizer = median_of(times_, &StepTimes::optimizer)};
+          .optimizer = median_of(times_, &StepTimes::optimizer),
+          .waits = median_of(times_, &StepTimes::waits),
+          .allocations = median_of(times_, &StepTimes::allocations)};
 }
 
 double StepTimeline::samples_per_second() const {

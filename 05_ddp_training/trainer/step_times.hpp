@@ -15,6 +15,9 @@ struct StepTimes {
   double exposed = 0;        // the part of this sum during which nothing was computed
   double hideable = 0;       // the part of this sum that the backward pass could have hidden
   double optimizer = 0;
+  // Calls of CUDA (common/stream.hpp). 0 on the CPU.
+  double waits = 0;
+  double allocations = 0;
   double compute() const { return step - data - exposed - optimizer; }  // forward, backward
   double busy() const { return step - exposed; }  // without waits for other ranks
 

@@ -67,6 +67,9 @@ Json described(std::span<const Parameter> parameters, const Stream& stream, bool
 
 bool Summary::print(const Console& console, const StepTimeline& times,
                     std::span<const Parameter> parameters, const Stream& stream) const {
+  const auto on_gpu = [&](double value) {
+    return run.device == "cpu" ? Json() : Json(significant(value));
+  };
   bool finite = true;
   const Json described_parameters = described(parameters, stream, finite);
   const StepTimes typical = times.typical();
@@ -74,12 +77,19 @@ bool Summary::print(const Console& console, const StepTimeline& times,
     console.line(fmt::format("{} steps were skipped: a gradient was not finite", skipped));
   }
   if (times.steps() > 0) {
-    console.line(fmt::format(
-        "one step: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication {:.2f} + "
-        "optimizer {:.2f}",
-        typical.step, typical.data, typical.compute(), typical.exposed, typical.optimizer));
+    console.line(
+        std::isnan(typical.optimizer)
+            ? fmt::format("one step: {:.2f} ms, replayed as one graph of {} nodes",
+                          typical.step, graph_nodes)
+            : fmt::format(
+                  "one step: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication "
+                  "{:.2f} + optimizer {:.2f}",
+                  typical.step, typical.data, typical.compute(), typical.exposed,
+                  typical.optimizer));
     if (least_bytes > 0) {
-      console.line(communication_line(typical, run.overlap));
+      if (!std::isnan(typical.optimizer)) {
+        console.line(communication_line(typical, run.overlap));
+      }
       console.line(traffic_line(*this));
     }
     if (slowest) {
@@ -111,6 +121,9 @@ bool Summary::print(const Console& console, const StepTimeline& times,
                {"slowest_rank", slowest ? Json(slowest->rank) : Json()},
                {"slowest_ratio", slowest ? Json(significant(slowest->ratio)) : Json()},
                {"memory", json_of(memory)},
+               {"host_waits_per_step", on_gpu(typical.waits)},
+               {"allocations_per_step", on_gpu(typical.allocations)},
+               {"graph_nodes", run.device == "cpu" ? Json() : Json(graph_nodes)},
                {"device", run.device},
                {"backend", nullable(run.backend)},
                {"algorithm", nullable(run.algorithm)},

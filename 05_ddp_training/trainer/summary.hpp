@@ -2,11 +2,11 @@
 // needed, and the parameters, so that two runs can be compared.
 #pragma once
 
+#include "01_send_recv/advanced/slowest.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/trainer/step_times.hpp"
 #include "05_ddp_training/trainer/training_memory.hpp"
 #include "common/console.hpp"
-#include "common/slowest.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +35,7 @@ struct Summary {
   double least_bytes = 0;                     // the minimum that a rank must send
   TrainingMemory memory{};
   std::optional<Slowest> slowest{};  // the rank that the others waited for
+  std::size_t graph_nodes = 0;       // StepGraph::nodes
 
   // Prints lines of text or, with --json, the last row. Returns false if a parameter is not
   // finite.

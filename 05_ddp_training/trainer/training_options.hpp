@@ -29,6 +29,7 @@ struct TrainingOptions {
 
   SamplerOptions sampler;
   bool loader_drop_last = false;
+  bool graph = true;  // on a GPU
 
   std::string checkpoint;            // empty: none
   std::size_t checkpoint_every = 0;  // steps; 0: at the end only

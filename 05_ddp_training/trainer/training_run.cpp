@@ -6,16 +6,10 @@
 #include "05_ddp_training/trainer/least_traffic.hpp"
 #include "05_ddp_training/trainer/memory_use.hpp"
 
+#include <limits>
 #include <utility>
 
 namespace dist {
-namespace {
-
-constexpr std::size_t kNumbers = 2;  // per step: its loss, and whether to stop
-constexpr std::size_t kSteps = 2;    // steps in progress
-
-}  // namespace
-
 TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
     : setup_(setup),
       model_(model),
@@ -26,8 +20,10 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
               {.check_replicas = setup.check_replicas(),
                .stop_on_signal =
                    !setup.options.checkpoint.empty() && !setup.start.evaluates_only()}),
-      numbers_(kSteps * kNumbers, stream_.device()),
-      results_(kSteps * kNumbers, stream_.device(), Memory::pinned) {
+      graph_(stream_, setup.uses_graph()),
+      numbers_(stream_.device()),
+      most_pending_(stream_.device().is_cpu() ? 2 : kMostStepsInFlight) {
+  optimizer.report_also(std::span(numbers_.mean.data(), numbers_.mean.size()));
   setup.data.draw(setup.options, setup.generator());
   position_ = setup.start.restore(model.parameters(), optimizer, stream_);
   if (setup.start.resumed()) share_progress(setup.comm(), position_, optimizer, stream_);
@@ -62,43 +58,45 @@ std::optional<std::size_t> TrainingRun::next_epoch() {
   return position_.epoch;
 }
 
-StepOutcome TrainingRun::outcome(const CrossEntropyLoss& loss) {
-  slot_ = (slot_ + 1) % kSteps;
-  StepOutcome outcome{.means = loss.means(),
-                      .numbers = std::span(numbers_.data() + kNumbers * slot_, kNumbers),
-                      .result = std::span(results_.data() + kNumbers * slot_, kNumbers),
-                      .samples = loss.samples(),
-                      .waited_ms = loss.waited_ms(),
-                      .ends_epoch = loss.ends_epoch()};
-  mean(stream_, outcome.means.size(), outcome.means.data(), outcome.numbers.data());
-  fill(stream_, 1, guards_.asked_to_stop() ? 1.0 : 0.0, outcome.numbers.data() + 1);
-  copy_bytes(stream_, outcome.result.data(), outcome.numbers.data(),
-             outcome.numbers.size_bytes());
-  outcome.copied = stream_.record_event();
-  return outcome;
+void TrainingRun::start_clock() {
+  step_began_ = stream_.record_event();
+  waits_ = gpu_waits;
+  allocations_ = gpu_allocations;
 }
 
-bool TrainingRun::after_step(StepOutcome outcome) {
-  Pending now{.epoch = position_.epoch,
-              .lr = learning_rate(),
-              .outcome = std::move(outcome),
-              .update = &optimizer_.outcome(),
-              .begin = std::move(step_began_),
-              .optimizer_began = optimizer_.take_begin(),
-              .end = stream_.record_event()};
+void TrainingRun::step(const Batch& batch, const std::function<void()>& queue_step) {
+  if (batch.place.ends_step()) optimizer_.set_next_lr(learning_rate());
+  graph_.run(batch, queue_step);
+}
+
+bool TrainingRun::after(const Batch& batch, StepOutcome outcome) {
+  samples_ += batch.rows();
+  waited_ms_ += batch.waited_ms;
+  if (!batch.place.ends_step()) return true;
+  const std::size_t samples = std::exchange(samples_, 0);
+  pending_.push_back({.epoch = position_.epoch,
+                      .samples = samples * static_cast<std::size_t>(setup_.comm().size()),
+                      .waited_ms = std::exchange(waited_ms_, 0),
+                      .lr = learning_rate(),
+                      .waits = static_cast<double>(gpu_waits - waits_),
+                      .allocations = static_cast<double>(gpu_allocations - allocations_),
+                      .outcome = std::move(outcome),
+                      .report = &optimizer_.report(),
+                      .begin = std::move(step_began_),
+                      .optimizer_began = optimizer_.take_begin(),
+                      .end = stream_.record_event()});
   start_clock();
-  position_.advance(now.outcome.samples * static_cast<std::size_t>(setup_.comm().size()),
-                    now.outcome.ends_epoch);
-  // The previous step is done by now. Read its outcome, which is the same on all ranks.
-  drain();
-  pending_ = std::move(now);
+  position_.advance(pending_.back().samples, batch.place.ends_epoch);
+  numbers_.stop.data()[0] = guards_.asked_to_stop() ? 1.0 : 0.0;
+  // Most of these steps are done by now. What they report is the same on all ranks.
+  if (pending_.size() == most_pending_) read(most_pending_ / 2);
 
   const std::size_t steps = position_.step;
   const std::size_t every = setup_.options.checkpoint_every;
   const bool compare = guards_.compares_after(steps);
   const bool checkpoint = every > 0 && steps % every == 0;
   if (compare || checkpoint) {
-    drain();
+    read(pending_.size());
     if (compare) guards_.compare_replicas(steps, stream_);
     if (checkpoint && guards_.problem().empty()) save();
     start_clock();
@@ -106,43 +104,55 @@ bool TrainingRun::after_step(StepOutcome outcome) {
   return steps < total_steps_ && !guards_.must_stop();
 }
 
-void TrainingRun::drain() {
-  if (!pending_) return;
-  read(*pending_);
-  pending_.reset();
+void TrainingRun::read(std::size_t count) {
+  if (count == 0) return;
+  const Pending& last = pending_[count - 1];
+  if (last.outcome.wait) {
+    last.outcome.wait(last.end);
+  } else {
+    last.end.synchronize();
+  }
+  for (; count > 0; --count) {
+    read(pending_.front());
+    pending_.pop_front();
+  }
 }
 
-void TrainingRun::read(Pending& step) {
-  StepOutcome& outcome = step.outcome;
-  outcome.wait();
-  step.end.synchronize();
+void TrainingRun::read(const Pending& step) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   StepTimes times{.step = elapsed_ms(step.begin, step.end),
-                  .data = outcome.waited_ms,
-                  .optimizer = elapsed_ms(step.optimizer_began, step.end)};
-  if (outcome.times) {
-    const CommunicationTimes communication = outcome.times();
+                  .data = step.waited_ms,
+                  .waits = step.waits,
+                  .allocations = step.allocations};
+  if (step.outcome.times) {
+    const CommunicationTimes communication = step.outcome.times();
     times.communication = communication.total;
     times.exposed = communication.exposed;
     times.hideable = communication.hideable;
   }
-  if (outcome.bytes_sent) summary_.bytes_sent = outcome.bytes_sent;
+  if (step.optimizer_began) {
+    times.optimizer = elapsed_ms(*step.optimizer_began, step.end);
+  } else {  // the step was replayed as a whole
+    times.communication = times.exposed = times.hideable = times.optimizer = kUnknown;
+  }
+  if (step.outcome.bytes_sent) summary_.bytes_sent = step.outcome.bytes_sent;
   // Shared memory can be separated from the rest of the peak only after the first all-reduce
   // has touched it (MemoryUse::peak_share).
   if (times_.steps() == 0) restart_peak();
-  times_.add(times, outcome.samples * static_cast<std::size_t>(setup_.comm().size()));
-  log_->step(step.epoch, outcome.loss(), step.lr,
-             guards_.after_step(*step.update, outcome.asked_to_stop()));
+  times_.add(times, step.samples);
+  log_->step(step.epoch, step.report->loss, step.lr,
+             guards_.after_step(step.report->update, step.report->stop));
 }
 
 void TrainingRun::after_epoch() {
-  const std::size_t epoch = pending_ ? pending_->epoch : position_.epoch;
-  drain();
+  const std::size_t epoch = pending_.empty() ? position_.epoch : pending_.back().epoch;
+  read(pending_.size());
   if (guards_.must_stop()) return;
   log_->epoch(epoch, test_accuracy());
 }
 
 int TrainingRun::verdict() {
-  drain();
+  read(pending_.size());
   const Console& console = setup_.console();
   if (!guards_.problem().empty()) return console.verdict(false, "", guards_.problem());
   if (!setup_.options.checkpoint.empty() && !setup_.start.evaluates_only()) save();
@@ -153,6 +163,7 @@ int TrainingRun::verdict() {
   const Communicator& comm = setup_.comm();
   summary_.steps = log_->steps();
   summary_.skipped = log_->skipped();
+  summary_.graph_nodes = graph_.nodes();
   summary_.memory = count_memory(model_, optimizer_);
   summary_.memory.before = largest_over_ranks(comm, setup_.memory_before);
   summary_.memory.peak = largest_over_ranks(comm, memory_use().peak_share(comm.local_size()));

@@ -1,6 +1,6 @@
 // What this file adds: everything around the training loop: where the run starts or resumes,
 // what it prints, when it saves, tests, compares replicas and ends.
-// Look at: after_step, which reads a step's outcome while the next one runs.
+// Look at: after, which reads a step's outcome while later ones run.
 //
 // This code sends messages only at the start, at the end, and for checks, tests and
 // checkpoints.
@@ -10,11 +10,14 @@
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/optimizer.hpp"
 #include "05_ddp_training/trainer/setup.hpp"
+#include "05_ddp_training/trainer/step_graph.hpp"
 #include "05_ddp_training/trainer/step_outcome.hpp"
 #include "05_ddp_training/trainer/training_log.hpp"
 
-#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -34,31 +37,39 @@ class TrainingRun {
   std::vector<std::size_t> remaining(const Sampler& sampler) const {
     return sampler.indices_after(position_.taken);
   }
+  // Sets the optimizer's learning rate and calls `queue_step`, which queues the work of a step
+  // for the batch. On a GPU, most steps replay what an earlier call queued (StepGraph).
+  void step(const Batch& batch, const std::function<void()>& queue_step);
   // The learning rate of the next step. Skipped steps count as steps of the schedule.
   double learning_rate() const { return schedule_.at(position_.step); }
 
-  // This rank's loss in the step, and whether this rank was asked to stop. Does not wait.
-  StepOutcome outcome(const CrossEntropyLoss& loss);
-  // Called on all ranks after each step. Returns false if the run is over or must stop.
-  bool after_step(StepOutcome outcome);
+  // Where the loss of a step goes, so that the optimizer can report it.
+  const StepNumbers& numbers() const { return numbers_; }
+  // Called on all ranks after each batch. Returns false if the run is over or must stop.
+  bool after(const Batch& batch, StepOutcome outcome = {});
   // Called on all ranks after each epoch.
   void after_epoch();
   // Called on all ranks at the end. Saves, compares and reports. Returns the exit status.
   int verdict();
 
  private:
-  // A step that has been queued, but whose outcome has not been read yet.
+  // A step that has been queued, but whose report has not been read yet.
   struct Pending {
     std::size_t epoch;
+    std::size_t samples;  // on this rank
+    double waited_ms;     // for its batches
     double lr;
+    double waits, allocations;  // calls of CUDA
     StepOutcome outcome;
-    const UpdateState* update;
-    Event begin, optimizer_began, end;
+    const StepReport* report;
+    Event begin;
+    std::optional<Event> optimizer_began;
+    Event end;
   };
-  void read(Pending& step);
-  // Waits for the last step's outcome and reads it.
-  void drain();
-  void start_clock() { step_began_ = stream_.record_event(); }
+  // Waits for the oldest `count` pending steps, and reads them.
+  void read(std::size_t count);
+  void read(const Pending& step);
+  void start_clock();
   void save();
   // Called on all ranks. Returns nullopt for data without a test set.
   std::optional<double> test_accuracy();
@@ -75,13 +86,15 @@ class TrainingRun {
   StepTimeline times_;
   Summary summary_;
 
-  std::optional<Pending> pending_;
+  StepGraph graph_;
+  StepNumbers numbers_;
+  std::deque<Pending> pending_;
+  std::size_t most_pending_;
+  std::size_t samples_ = 0;  // of the step so far, on this rank
+  double waited_ms_ = 0;     // for its batches
   Event step_began_;
-  // At most two steps are in progress. Each step has two numbers, which are kept both on the
-  // device and on the host.
-  Buffer<double> numbers_;
-  Buffer<double> results_;
-  std::size_t slot_ = 0;
+  std::uint64_t waits_ = 0;        // gpu_waits before the step
+  std::uint64_t allocations_ = 0;  // likewise
 };
 
 }  // namespace dist

@@ -1,65 +1,40 @@
 // Emulates the CUDA runtime: every stream is a thread with a queue, and an event is a mark in
 // that queue (stream_thread.hpp).
 //
-// The emulation makes CUDA's promises about order and no others. Before each piece of work a
-// stream may pause for a random time, so work that is not explicitly ordered runs out of order,
-// and a missing event wait leads to a wrong number. EMULATED_SEED is the seed of the pauses.
-#include "tests/emulation/device_memory.hpp"
-#include "tests/emulation/stream_thread.hpp"
+// The emulation makes CUDA's promises and no others. Before each piece of work a stream may
+// pause for a random time, so work without an explicit order may run out of order, and a
+// missing event wait then leads to a wrong number. A call waits only where CUDA promises that
+// it does: cudaFree, cudaStreamDestroy and copies from or to pageable memory do not.
+//
+//   EMULATED_SEED    the seed of the pauses and of the order of a kernel's indices; each rank
+//                    derives its own from it
+//   EMULATED_GPUS    the number of GPUs on this host (4)
+//   EMULATED_DRIVER  the driver's CUDA version, for example 12040
+//   EMULATED_OLD     1: the GPUs are older than the kernels
+//   EMULATED_COUNTS  1: print emulation::counts() at the end
+//   EMULATED_FAULT   "R:N" makes the N-th kernel of rank R read an illegal address
+#include "tests/emulation/runtime.hpp"
 
-#include <cuda_runtime_api.h>
-
-#include <chrono>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
+namespace emulation {
 namespace {
 
-int environment_number(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
+constexpr std::size_t kMostGpus = kPinned;
+
+// Never destroyed, because streams may still run when the program ends.
+auto& gpus = *new std::array<Gpu, kMostGpus>;
+thread_local cudaError_t last_error = cudaSuccess;
 
 std::mutex streams_mutex;
-// Shared pointers, as a stream may be destroyed while another thread waits for it (cudaFree).
-// The map is never destroyed: the default stream's thread may still run when the program ends.
-auto& streams = *new std::map<CUstream_st*, std::shared_ptr<CUstream_st>>;
-std::map<const char*, std::size_t> pinned;  // begin -> bytes
-thread_local cudaError_t last_error = cudaSuccess;
-thread_local int the_device = 0;
+auto& streams = *new std::vector<std::weak_ptr<CUstream_st>>;
 
-cudaError_t remember(cudaError_t error) {
-  if (error != cudaSuccess) last_error = error;
-  return error;
-}
-
-CUstream_st* new_stream() {
-  static unsigned seed = static_cast<unsigned>(environment_number("EMULATED_SEED", 1));
-  auto stream = std::make_shared<CUstream_st>(seed++);
-  const std::lock_guard lock(streams_mutex);
-  return streams.emplace(stream.get(), stream).first->first;
-}
-
-// Our streams are non-blocking, so the legacy default stream is no different from the others.
-CUstream_st* resolve(cudaStream_t stream) {
-  static CUstream_st* const the_default = new_stream();
-  return stream != nullptr ? stream : the_default;
-}
-
-bool is_pageable(const void* memory) {
-  if (emulation::is_device(memory)) return false;
-  const auto* const address = static_cast<const char*>(memory);
-  const std::lock_guard lock(streams_mutex);
-  auto after = pinned.upper_bound(address);
-  if (after == pinned.begin()) return true;
-  --after;
-  return address >= after->first + after->second;
+Gpu& gpu(int device) {
+  return gpus[static_cast<std::size_t>(device)];
 }
 
 int driver_version() {
@@ -70,43 +45,176 @@ int device_count() {
   return environment_number("EMULATED_GPUS", 4);
 }
 
+void print_counts() {
+  const Counts all = counts();
+  std::fprintf(stderr, "waits %ld, pageable copies %ld, allocations %ld, events %ld\n",
+               all.waits, all.pageable_copies, all.allocations, all.events);
+}
+
 }  // namespace
 
-namespace emulation {
-void enqueue(cudaStream_t stream, std::function<void()> work) {
-  resolve(stream)->push(std::move(work));
+Counters counters;
+
+int environment_number(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
 }
+
+int my_rank() {
+  static const int rank = environment_number("OMPI_COMM_WORLD_RANK", 0);
+  return rank;
+}
+
+bool is_chosen(const char* variable, std::atomic<int>& calls) {
+  int rank = -1;
+  int number = 0;
+  const char* text = std::getenv(variable);
+  if (text == nullptr || std::sscanf(text, "%d:%d", &rank, &number) != 2) return false;
+  return rank == my_rank() && ++calls == number;
+}
+
+cudaError_t result(cudaError_t error) {
+  const cudaError_t fault = gpu(the_device).fault;
+  if (fault != cudaSuccess) error = fault;
+  if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
+  return error;
+}
+
+std::shared_ptr<CUstream_st> new_stream(int device) {
+  auto stream = std::make_shared<CUstream_st>(device, gpu(device), next_seed());
+  stream->start();
+  const std::lock_guard lock(streams_mutex);
+  std::erase_if(streams, [](const auto& each) { return each.expired(); });
+  streams.push_back(stream);
+  return stream;
+}
+
+std::vector<std::shared_ptr<CUstream_st>> streams_of(int device) {
+  std::vector<std::shared_ptr<CUstream_st>> found;
+  const std::lock_guard lock(streams_mutex);
+  for (const auto& each : streams) {
+    const auto stream = each.lock();
+    if (stream && stream->device == device) found.push_back(stream);
+  }
+  return found;
+}
+
+// Our streams are non-blocking, so the legacy default stream is no different from the others.
+CUstream_st* resolve(cudaStream_t stream) {
+  static std::mutex mutex;
+  static auto& defaults = *new std::array<std::shared_ptr<CUstream_st>, kMostGpus>;
+  if (stream != nullptr) return stream;
+  const std::lock_guard lock(mutex);
+  auto& mine = defaults[static_cast<std::size_t>(the_device)];
+  if (!mine) mine = new_stream(the_device);
+  return mine.get();
+}
+
+bool breaks_capture(CUstream_st* stream) {
+  if (stream->point.capture) stream->point.capture->valid = false;
+  return stream->point.capture != nullptr;
+}
+
+void stop(const char* user, const char* mistake) {
+  std::fprintf(stderr, "emulated CUDA: %s got %s\n", user, mistake);
+  std::_Exit(1);
+}
+
 int current_device() {
   return the_device;
 }
+
+int device_of_stream(cudaStream_t stream) {
+  return resolve(stream)->device;
+}
+
+unsigned next_seed() {
+  static std::atomic<unsigned> count = 0;
+  const auto seed = static_cast<unsigned>(environment_number("EMULATED_SEED", 1));
+  return seed * 1000003U + static_cast<unsigned>(my_rank()) * 7919U + count++;
+}
+
+Counts counts() {
+  return {counters.waits, counters.pageable_copies, counters.allocations, counters.events,
+          counters.launches};
+}
+
+void enqueue(cudaStream_t stream, std::function<void()> work) {
+  CUstream_st* const queue = resolve(stream);
+  if (queue->point.capture) return queue->point.add(std::move(work));
+  ++counters.launches;
+  queue->push([queue, work = std::move(work)] {
+    if (queue->gpu.fault == cudaSuccess) work();
+  });
+}
+
+bool may_launch(cudaStream_t stream) {
+  CUstream_st* const queue = resolve(stream);
+  if (queue->device != the_device) {
+    result(cudaErrorInvalidResourceHandle);
+    return false;
+  }
+  return result() == cudaSuccess;
+}
+
+bool survives(int device) {
+  static std::atomic<int> kernels = 0;
+  if (!is_chosen("EMULATED_FAULT", kernels)) return true;
+  // The host learns of the fault later: from whichever call comes after it.
+  gpu(device).fault = cudaErrorIllegalAddress;
+  return false;
+}
+
 }  // namespace emulation
 
+using namespace emulation;
+
 cudaError_t cudaGetDeviceCount(int* count) {
+  static const bool prints =
+      environment_number("EMULATED_COUNTS", 0) != 0 && std::atexit(print_counts) == 0;
+  static_cast<void>(prints);
   *count = 0;
-  if (driver_version() < CUDART_VERSION) return remember(cudaErrorInsufficientDriver);
+  if (driver_version() < CUDART_VERSION) return result(cudaErrorInsufficientDriver);
   *count = device_count();
-  return remember(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
+  return result(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
 }
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = the_device;
+  return result();
+}
+
 cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
+  if (device < 0 || device >= device_count()) return result(cudaErrorInvalidDevice);
   the_device = device;
-  return cudaSuccess;
+  return result();
 }
+
 cudaError_t cudaDeviceGetPCIBusId(char* name, int length, int device) {
-  if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice);
+  if (device < 0 || device >= device_count()) return result(cudaErrorInvalidDevice);
   std::snprintf(name, static_cast<std::size_t>(length), "0000:%02x:00.0", device);
-  return cudaSuccess;
+  return result();
 }
+
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = driver_version();
-  return cudaSuccess;
+  return result();
 }
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) {
+  const bool old = environment_number("EMULATED_OLD", 0) != 0;
+  return result(old ? cudaErrorNoKernelImageForDevice : cudaSuccess);
+}
+
 cudaError_t cudaGetLastError() {
-  return std::exchange(last_error, cudaSuccess);
+  const cudaError_t error = result();  // a GPU's fault stays
+  return error != cudaSuccess ? error : std::exchange(last_error, cudaSuccess);
 }
+
 const char* cudaGetErrorName(cudaError_t) {
   return "emulated";
 }
+
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
     case cudaSuccess: return "no error";
@@ -115,113 +223,28 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorNoKernelImageForDevice:
+      return "no kernel image is available for execution on the device";
+    case cudaErrorInvalidResourceHandle: return "invalid resource handle";
     case cudaErrorNotReady: return "device not ready";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
+    case cudaErrorStreamCaptureUnmatched: return "the capture was not initiated in this stream";
+    case cudaErrorStreamCaptureUnjoined: return "capturing stream has unjoined work";
+    case cudaErrorStreamCaptureIsolation:
+      return "dependency created on uncaptured work in another stream";
+    case cudaErrorCapturedEvent:
+      return "operation not permitted on an event last recorded in a capturing stream";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
   }
   return "unknown error";
 }
 
-// The emulated card has only 1 GiB, so that running out of memory can be tested.
-constexpr std::size_t kTotal = std::size_t{1} << 30;
-
-cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-  if (bytes > kTotal) return remember(cudaErrorMemoryAllocation);
-  *memory = emulation::allocate_device(bytes);
-  return remember(*memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
-}
-cudaError_t cudaFree(void* memory) {
-  // As in CUDA, cudaFree first waits for all queued work.
-  std::vector<std::shared_ptr<CUstream_st>> all;
-  {
-    const std::lock_guard lock(streams_mutex);
-    for (const auto& [key, stream] : streams) all.push_back(stream);
-  }
-  for (const auto& stream : all) stream->synchronize();
-  if (memory != nullptr) emulation::free_device(memory);
-  return cudaSuccess;
-}
-cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
-  *memory = std::malloc(bytes);
-  const std::lock_guard lock(streams_mutex);
-  pinned[static_cast<const char*>(*memory)] = bytes;
-  return remember(*memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
-}
-cudaError_t cudaFreeHost(void* memory) {
-  {
-    const std::lock_guard lock(streams_mutex);
-    pinned.erase(static_cast<const char*>(memory));
-  }
-  std::free(memory);
-  return cudaSuccess;
-}
-cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  *free = kTotal;
-  *total = kTotal;
-  return cudaSuccess;
-}
-cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
-  resolve(nullptr)->push([=] { std::memset(memory, value, bytes); });
-  return cudaSuccess;
-}
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
-                            cudaStream_t stream) {
-  resolve(stream)->push([=] { std::memcpy(to, from, bytes); });
-  // With pageable host memory, the call returns when the memory may be used again. (CUDA may
-  // return a little earlier from a copy to the device, but the program cannot tell.)
-  if (is_pageable(to) || is_pageable(from)) resolve(stream)->synchronize();
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new_stream();
-  return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  std::shared_ptr<CUstream_st> last;  // destroyed, with its thread, after unlocking
-  const std::lock_guard lock(streams_mutex);
-  const auto found = streams.find(stream);
-  if (found == streams.end()) return remember(cudaErrorInvalidValue);
-  last = std::move(found->second);
-  streams.erase(found);
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  resolve(stream)->synchronize();
-  return cudaSuccess;
-}
-cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return resolve(stream)->is_idle() ? cudaSuccess : cudaErrorNotReady;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  if (event == nullptr) return remember(cudaErrorInvalidValue);
-  if (const auto recording = event->latest) resolve(stream)->push([=] { recording->wait(); });
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  *event = new CUevent_st;
-  return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  const auto recording = std::make_shared<Recording>();
-  event->latest = recording;
-  resolve(stream)->push([recording] { recording->finish(); });
-  return cudaSuccess;
-}
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return !event->latest || event->latest->is_done() ? cudaSuccess : cudaErrorNotReady;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  if (const auto recording = event->latest) recording->wait();
-  return cudaSuccess;
-}
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  if (!begin->latest || !end->latest) return remember(cudaErrorInvalidValue);
-  if (!begin->latest->is_done() || !end->latest->is_done()) return remember(cudaErrorNotReady);
-  *milliseconds =
-      std::chrono::duration<float, std::milli>(end->latest->time - begin->latest->time).count();
-  return cudaSuccess;
+cudaError_t cudaDeviceSynchronize() {
+  ++counters.waits;
+  if (captures > 0) return result(cudaErrorStreamCaptureUnsupported);
+  for (const auto& stream : streams_of(the_device)) stream->synchronize();
+  return result();
 }

@@ -9,10 +9,13 @@
 #include <mpi.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 using dist::test::run_command;
@@ -40,10 +43,8 @@ ncclUniqueId id_of_rank_0() {
 }
 
 // Called on all ranks.
-ncclResult_t connect(ncclComm_t* comm, const ncclUniqueId& id, bool blocking) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = blocking ? 1 : 0;
-  return ncclCommInitRankConfig(comm, world().size(), id, world().rank(), &config);
+ncclResult_t connect(ncclComm_t* comm, const ncclUniqueId& id) {
+  return ncclCommInitRank(comm, world().size(), id, world().rank());
 }
 
 }  // namespace
@@ -100,49 +101,115 @@ TEST_CASE("a wait covers what the event had recorded when the wait was queued") 
   cudaStreamDestroy(b);
 }
 
-TEST_CASE("new device memory holds NaNs, and the host may not touch it") {
-  float* memory = device_floats(100);
-  std::vector<float> copy(100);
-  cudaMemcpyAsync(copy.data(), memory, 400, cudaMemcpyDefault, nullptr);
-  for (const float number : copy) CHECK(std::isnan(number));
-  cudaFree(memory);
-  if (world().rank() == 0) {
-    for (const std::string name : {"read", "write"}) {
-      const auto result = run_command(
-          "env -u OMPI_COMM_WORLD_SIZE " PROGRAM_DIR "/../tests/touch_device_memory " + name);
-      INFO(result.err);
-      CHECK(result.status == 1);
-      CHECK(result.says("emulated CUDA: the host touched device memory"));
-    }
-    CHECK(run_command(PROGRAM_DIR "/../tests/touch_device_memory free").status != 0);
+TEST_CASE("destroying a stream does not wait, and its work still runs") {
+  cudaStream_t stream = new_stream();
+  std::atomic<bool> go = false;
+  std::atomic<bool> done = false;
+  emulation::enqueue(stream, [&] {
+    while (!go) std::this_thread::yield();
+    done = true;
+  });
+  cudaStreamDestroy(stream);
+  CHECK_FALSE(done);
+  go = true;
+  while (!done) std::this_thread::yield();
+}
+
+TEST_CASE("a kernel visits each index once, in an order that is not theirs") {
+  for (const std::size_t n : {1, 2, 7, 1000}) {
+    std::vector<std::size_t> visited;
+    emulation::in_any_order(n, 12345, [&](std::size_t i) { visited.push_back(i); });
+    if (n == 1000) CHECK_FALSE(std::is_sorted(visited.begin(), visited.end()));
+    std::sort(visited.begin(), visited.end());
+    REQUIRE(visited.size() == n);
+    for (std::size_t i = 0; i < n; ++i) CHECK(visited[i] == i);
   }
 }
 
-TEST_CASE("a non-blocking communicator refuses a call while one is in progress") {
-  cudaSetDevice(world().local_rank());
-  ncclComm_t comm = nullptr;
-  CHECK(connect(&comm, id_of_rank_0(), false) == ncclInProgress);
+TEST_CASE("a copy from pageable memory may read it after the call") {
   cudaStream_t stream = new_stream();
-  float* memory = device_floats(4);
-  const auto reduce = [&] {
-    return ncclAllReduce(memory, memory, 4, ncclFloat, ncclSum, comm, stream);
-  };
-  CHECK(reduce() == ncclInvalidUsage);
-  CHECK(std::string(ncclGetLastError(nullptr)).find("in progress") != std::string::npos);
-  const auto settle = [&] {
-    ncclResult_t state = ncclInProgress;
-    while (state == ncclInProgress) ncclCommGetAsyncError(comm, &state);
-    return state;
-  };
-  CHECK(settle() == ncclSuccess);
-  CHECK(reduce() == ncclInProgress);
-  CHECK(ncclCommFinalize(comm) == ncclInvalidUsage);
-  settle();
-  CHECK(ncclCommFinalize(comm) == ncclInProgress);
-  settle();
-  CHECK(ncclCommDestroy(comm) == ncclSuccess);
+  float* memory = device_floats(1);
+  int late = 0;
+  for (int round = 0; round < 50; ++round) {
+    float number = 1;
+    float copy = 0;
+    cudaMemcpyAsync(memory, &number, 4, cudaMemcpyDefault, stream);
+    number = 2;
+    cudaMemcpyAsync(&copy, memory, 4, cudaMemcpyDefault, stream);
+    cudaStreamSynchronize(stream);
+    late += copy == 2 ? 1 : 0;
+  }
+  CHECK(late > 0);
   cudaFree(memory);
   cudaStreamDestroy(stream);
+}
+
+TEST_CASE("a card's memory is limited as a whole, and becomes free again") {
+  std::size_t before = 0;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  cudaMemGetInfo(&before, &total);
+  const std::size_t most = before / sizeof(float) / 4 * 3;
+  float* first = device_floats(most);
+  CHECK(first != nullptr);
+  CHECK(device_floats(most) == nullptr);
+  CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+  cudaMemGetInfo(&free, &total);
+  CHECK(free < before / 3);
+  cudaFree(first);
+  cudaMemGetInfo(&free, &total);
+  CHECK(free == before);
+}
+
+TEST_CASE("an event belongs to the GPU that was current when it was created") {
+  cudaSetDevice(0);
+  cudaStream_t stream = new_stream();
+  cudaSetDevice(1);
+  cudaEvent_t event = nullptr;
+  cudaEventCreate(&event);
+  CHECK(cudaEventRecord(event, stream) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaGetLastError() == cudaErrorInvalidResourceHandle);
+  cudaSetDevice(0);
+  cudaEventDestroy(event);
+  cudaStreamDestroy(stream);
+}
+
+TEST_CASE("new device memory holds NaNs") {
+  float* memory = device_floats(100);
+  std::vector<float> copy(100);
+  cudaMemcpyAsync(copy.data(), memory, 400, cudaMemcpyDefault, nullptr);
+  cudaStreamSynchronize(nullptr);
+  for (const float number : copy) CHECK(std::isnan(number));
+  cudaFree(memory);
+}
+
+TEST_CASE("mistakes with memory, GPUs and streams end the program") {
+  if (world().rank() != 0) return;
+  const auto make = [](const std::string& mistake, const std::string& variables = "") {
+    return run_command("env -u OMPI_COMM_WORLD_SIZE -u OMPI_COMM_WORLD_RANK " + variables +
+                       PROGRAM_DIR "/../tests/touch_device_memory " + mistake);
+  };
+  struct Mistake {
+    std::string name, report;
+  };
+  for (const auto& [name, report] :
+       std::vector<Mistake>{{"read", "the host touched device memory"},
+                            {"write", "the host touched device memory"},
+                            {"free", "freeing memory that CUDA did not allocate"},
+                            {"freed", "freed memory was touched"},
+                            {"host-pointer", "a kernel got pageable host memory"},
+                            {"other-gpu", "a kernel got memory of a different GPU"}}) {
+    const auto result = make(name);
+    INFO(name << ": " << result.err);
+    CHECK(result.status == 1);
+    CHECK(result.says("emulated CUDA: " + report));
+  }
+  CHECK(make("other-stream").says("the launch fails: invalid resource handle"));
+  const auto fault = make("fault", "EMULATED_FAULT=0:1 ");
+  INFO(fault.out);
+  CHECK(fault.says("found later: an illegal memory access"));
+  CHECK(fault.says("and by every call from then on"));
+  CHECK(make("none").out == "the end\n");
 }
 
 TEST_CASE("ranks with different ids or on the same GPU cannot connect") {
@@ -151,9 +218,9 @@ TEST_CASE("ranks with different ids or on the same GPU cannot connect") {
   ncclUniqueId id = id_of_rank_0();
   if (world().rank() == world().size() - 1) id.internal[5] ^= 1;
   const bool alone = world().size() == 1;
-  CHECK(connect(&comm, id, true) == (alone ? ncclSuccess : ncclInvalidArgument));
+  CHECK(connect(&comm, id) == (alone ? ncclSuccess : ncclInvalidArgument));
   cudaSetDevice(0);
-  CHECK(connect(&comm, id_of_rank_0(), true) == (alone ? ncclSuccess : ncclInvalidUsage));
+  CHECK(connect(&comm, id_of_rank_0()) == (alone ? ncclSuccess : ncclInvalidUsage));
   if (!alone) {
     CHECK(std::string(ncclGetLastError(nullptr)).find("Duplicate GPU") != std::string::npos);
   }
@@ -164,7 +231,7 @@ TEST_CASE("two ranks that both send first wait forever, unless the calls are in 
   if (world().size() != 2) return;
   cudaSetDevice(world().local_rank());
   ncclComm_t comm = nullptr;
-  connect(&comm, id_of_rank_0(), true);
+  connect(&comm, id_of_rank_0());
   cudaStream_t stream = new_stream();
   float* out = device_floats(4);
   float* in = device_floats(4);
@@ -178,7 +245,7 @@ TEST_CASE("two ranks that both send first wait forever, unless the calls are in 
   exchange(true);
   cudaStreamSynchronize(stream);
   exchange(false);
-  // All work is queued on all ranks, and each rank's stream is executing its send.
+  // After this barrier, every rank has queued its work, and its stream is executing its send.
   world().barrier();
   CHECK(cudaStreamQuery(stream) == cudaErrorNotReady);
   world().barrier();
@@ -186,4 +253,41 @@ TEST_CASE("two ranks that both send first wait forever, unless the calls are in 
   cudaStreamSynchronize(stream);
   cudaStreamDestroy(stream);
   world().barrier();
+}
+
+TEST_CASE("a collective whose buffer is written meanwhile has a torn result") {
+  cudaSetDevice(world().local_rank());
+  ncclComm_t comm = nullptr;
+  connect(&comm, id_of_rank_0());
+  cudaStream_t stream = new_stream();
+  cudaStream_t other = new_stream();
+  float* memory = device_floats(4);
+  std::vector<float> result(4);
+  int torn = 0;
+  for (int round = 0; round < 20; ++round) {
+    // The last rank delays the collective until all others have changed their numbers.
+    emulation::enqueue(stream, [&] { std::fill(memory, memory + 4, 1.0F); });
+    cudaStreamSynchronize(stream);
+    world().barrier();
+    const bool last = world().rank() == world().size() - 1;
+    if (last) emulation::enqueue(stream, [&] { world().barrier(); });
+    ncclAllReduce(memory, memory, 4, ncclFloat, ncclSum, comm, stream);
+    if (!last) {
+      emulation::enqueue(other, [&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::fill(memory, memory + 4, 5.0F);
+        world().barrier();
+      });
+    }
+    cudaMemcpyAsync(result.data(), memory, 16, cudaMemcpyDefault, stream);
+    cudaStreamSynchronize(stream);
+    cudaStreamSynchronize(other);
+    torn += std::isnan(result[3]) ? 1 : 0;
+  }
+  if (world().rank() < world().size() - 1) CHECK(torn > 0);
+  ncclCommFinalize(comm);
+  ncclCommDestroy(comm);
+  cudaFree(memory);
+  cudaStreamDestroy(stream);
+  cudaStreamDestroy(other);
 }

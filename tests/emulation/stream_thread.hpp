@@ -1,10 +1,12 @@
 // A stream is a thread with a queue, and an event is a mark in that queue.
 #pragma once
 
+#include "tests/emulation/capture.hpp"
 #include "tests/emulation/device_memory.hpp"
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -40,23 +42,35 @@ struct Recording {
 };
 
 struct CUevent_st {
-  std::shared_ptr<Recording> latest;  // null until recorded
+  int device = 0;
+  std::shared_ptr<Recording> latest{};  // null until recorded
+  CapturePoint point{};                 // set if it was last recorded in a capturing stream
 };
 
-struct CUstream_st {
-  explicit CUstream_st(unsigned seed) : random_(seed), thread_([this] { run(); }) {}
-  ~CUstream_st() {
-    {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-      changed_.notify_all();
-    }
-    thread_.join();
-  }
+// What one GPU's streams have in common. After a fault, as after CUDA's "illegal address", no
+// queued work runs any more, and every call reports the fault.
+struct Gpu {
+  std::atomic<cudaError_t> fault = cudaSuccess;
+};
 
+// The thread owns the stream together with its user, so that work that is queued when the
+// stream is destroyed still runs: cudaStreamDestroy does not wait.
+struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
+  CUstream_st(int device_, Gpu& gpu_, unsigned seed)
+      : device(device_), gpu(gpu_), random_(seed) {}
+
+  void start() {
+    std::thread([self = shared_from_this()] { self->run(); }).detach();
+  }
   void push(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
+    changed_.notify_all();
+  }
+  // The thread ends after the work queued so far.
+  void close() {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
     changed_.notify_all();
   }
   bool is_idle() {
@@ -65,9 +79,18 @@ struct CUstream_st {
   }
   void synchronize() {
     const auto mark = std::make_shared<Recording>();
-    push([mark] { mark->finish(); });
+    {
+      const std::lock_guard lock(mutex_);
+      if (ended_) return;
+      queue_.push_back([mark] { mark->finish(); });
+      changed_.notify_all();
+    }
     mark->wait();
   }
+
+  const int device;
+  Gpu& gpu;
+  CapturePoint point;  // set while the stream captures
 
  private:
   void run() {
@@ -77,13 +100,17 @@ struct CUstream_st {
       {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
-        if (queue_.empty()) return;
+        if (queue_.empty()) {
+          ended_ = true;
+          return;
+        }
         work = std::move(queue_.front());
         queue_.pop_front();
         busy_ = true;
       }
       pause();
       work();
+      work = nullptr;  // what it owned is free before the stream is idle
       const std::lock_guard lock(mutex_);
       busy_ = false;
     }
@@ -100,5 +127,5 @@ struct CUstream_st {
   std::deque<std::function<void()>> queue_;
   bool busy_ = false;
   bool closing_ = false;
-  std::thread thread_;  // declared last, because it uses all of the above
+  bool ended_ = false;
 };

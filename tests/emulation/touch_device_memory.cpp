@@ -1,18 +1,64 @@
-// Does what the host must not do: reads or writes device memory, or frees other memory with
-// cudaFree.
+// Makes one mistake that CUDA does not forgive, named by the argument. The emulation must end
+// the program before the last line, or report an error there.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
-#include <cstring>
+#include <string>
 
-int main(int argc, char** argv) {
-  const char* what = argc > 1 ? argv[1] : "";
+namespace {
+
+struct Write {
+  float* to;
+  bool done = false;
+  void operator()(std::size_t i) const { to[i] = 1.0F; }
+};
+
+// One launch of a kernel that writes to `to`.
+void launch_write(cudaStream_t stream, float* to) {
+  emulation::launch(stream, 16, Write{to});
+}
+
+float* floats() {
   void* memory = nullptr;
   cudaMalloc(&memory, 64);
-  int other = 0;
-  if (std::strcmp(what, "free") == 0) cudaFree(&other);
-  if (std::strcmp(what, "write") == 0) static_cast<volatile char*>(memory)[3] = 1;
-  if (std::strcmp(what, "read") == 0) other = static_cast<volatile char*>(memory)[3];
-  std::printf("nothing noticed\n");
+  return static_cast<float*>(memory);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mistake = argc > 1 ? argv[1] : "";
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  float* const memory = floats();
+  float on_host[16] = {};
+
+  if (mistake == "free") cudaFree(on_host);
+  if (mistake == "write") static_cast<volatile float*>(memory)[3] = 1;
+  if (mistake == "read") on_host[0] = static_cast<volatile float*>(memory)[3];
+  if (mistake == "host-pointer") launch_write(stream, on_host);
+  if (mistake == "freed") {
+    cudaFree(memory);
+    launch_write(stream, memory);
+  }
+  if (mistake == "other-gpu") {
+    cudaSetDevice(1);
+    float* const other = floats();
+    cudaSetDevice(0);
+    launch_write(stream, other);
+  }
+  if (mistake == "other-stream") {
+    cudaSetDevice(1);
+    launch_write(stream, memory);
+  }
+  if (mistake == "fault") launch_write(stream, memory);  // with EMULATED_FAULT=0:1
+  if (const cudaError_t now = cudaGetLastError(); now != cudaSuccess && mistake != "fault") {
+    std::printf("the launch fails: %s\n", cudaGetErrorString(now));
+    return 3;
+  }
+  const cudaError_t later = cudaStreamSynchronize(stream);
+  if (later != cudaSuccess) std::printf("found later: %s\n", cudaGetErrorString(later));
+  if (cudaFree(nullptr) != cudaSuccess) std::printf("and by every call from then on\n");
+  std::printf("the end\n");
   return 0;
 }

@@ -112,15 +112,14 @@ int train(int argc, char** argv) {
 
   MySampler sampler(setup.train().size(), comm, setup.options.sampler);
   DataLoader loader(setup.train(), setup.batches(), stream);
-  CrossEntropyLoss loss;
+  CrossEntropyLoss loss(run.numbers());
   while (const auto epoch = run.next_epoch()) {
     sampler.set_epoch(*epoch);
     for (const Batch& batch : loader.over(run.remaining(sampler))) {
       const Tensor logits = ddp.forward(batch.inputs, stream);
       loss.forward(logits, batch, stream);
-      if (!ddp.backward(loss.grad(), stream, batch.place.ends_step())) continue;
-      optimizer->step(run.learning_rate(), stream);
-      if (!run.after_step(ddp.mean(run.outcome(loss), stream))) break;
+      if (ddp.backward(loss, stream)) optimizer->step(run.learning_rate(), stream);
+      if (!run.after(batch, ddp.outcome())) break;
     }
     run.after_epoch();
   }

@@ -3,7 +3,7 @@
 // way and a third rank is delaying both.
 #include "tools/watch/hang_report.hpp"
 
-#include "common/slowest.hpp"
+#include "01_send_recv/advanced/slowest.hpp"
 #include "tools/watch/call_text.hpp"
 #include "tools/watch/text.hpp"
 
@@ -43,7 +43,7 @@ bool accepts_from_anyone(const RankView& rank, const OperationView& send) {
 }
 
 // Whether `peer` has done its half of what `rank` waits for: whether it has started the
-// matching send or posted the matching receive. A stopped rank's half is never done.
+// matching send or posted the matching receive. A stopped rank's half never counts as done.
 bool is_met(const RankView& rank, const OperationView& waits, const RankView& peer) {
   if (peer.stopped) return false;
   // The board had no room to count this operation, so do not accuse anyone.
@@ -94,8 +94,8 @@ std::vector<int> waits_for(const Ranks& ranks, const RankView& rank) {
   return {found.begin(), found.end()};
 }
 
-// Finds cycles in the wait-for graph, no two of which share a rank. Each begins with its lowest
-// rank.
+// Finds cycles in the wait-for graph. No two of them share a rank, and each begins with its
+// lowest rank.
 class CycleFinder {
  public:
   explicit CycleFinder(const Ranks& ranks) {
@@ -212,7 +212,7 @@ class Report {
     }
   }
 
-  // Reports the same for our own collectives, which are made of messages and named by
+  // Like collectives(), but for our own collectives, which consist of messages and are named by
   // CallScope.
   void scopes() {
     std::map<std::pair<std::string, std::uint32_t>, std::vector<int>> places;

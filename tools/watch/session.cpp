@@ -97,6 +97,14 @@ void end_session() {
   session = nullptr;
 }
 
+void set_starting(bool on) {
+  if (session != nullptr) session->boards.mine().working = !on;
+}
+
+double timeout_s() {
+  return session != nullptr ? session->flags.timeout_s : 0;
+}
+
 void flags_are_read(bool accepted) {
   if (session == nullptr) return;
   if (accepted) {

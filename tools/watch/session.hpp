@@ -7,7 +7,7 @@ namespace dist::watch {
 
 // Called before MPI starts. Reads the flags and makes this rank's board. Sends no message.
 void begin_session(int argc, char** argv);
-// Called when MPI_Init has returned. It is collective if a trace is recorded on several hosts.
+// Called when MPI_Init has returned; collective if a trace is recorded on several hosts.
 void session_started();
 // Called on all ranks before MPI_Finalize. Gathers and writes the trace.
 void finish_recording();
@@ -15,6 +15,8 @@ void finish_recording();
 void end_session();
 
 // common/watch.hpp describes these.
+void set_starting(bool on);
+double timeout_s();
 void flags_are_read(bool accepted);
 std::string keep_trace();
 

@@ -40,6 +40,8 @@ const dist::WatchTable dist_watch_table{
     .end_call = end_call_scope,
     .begin_wait = begin_wait_scope,
     .end_wait = end_wait_scope,
+    .set_starting = set_starting,
+    .timeout_s = timeout_s,
     .name_thread = name_thread,
     .start_count = start_count,
     .end_count = end_count,

@@ -17,10 +17,10 @@
 namespace dist::watch {
 namespace {
 
-// If a watch has not ticked for this long, its process is stopped.
+// If a watch has not ticked for this long, its process is assumed to be stopped.
 constexpr double kSilent_s = 1.0;
 
-// MPI's start and end may take this long, even if --timeout is shorter: the launcher starts the
+// Starting and ending may take this long, even if --timeout is shorter: the launcher starts the
 // ranks one by one, and on a busy machine the first ranks wait for seconds.
 constexpr double kStart_s = 30;
 
@@ -184,7 +184,8 @@ void WatchThread::report(double limit_s) {
                                        : " ranks of this host never reached MPI_Init\n");
     }
     text += concat("hang: nothing has moved on this host for ", format_number("%g", limit_s),
-                   limit_s == timeout_s_ ? " s (--timeout)\n" : " s, at MPI's start or end\n");
+                   limit_s == timeout_s_ ? " s (--timeout)\n"
+                                         : " s, at the start or end of MPI or NCCL\n");
     if (other_hosts_) text += "hang: the other hosts report about their own ranks\n";
     write_to_standard_error(text);
     const std::string trace = keep_trace();

@@ -8,7 +8,9 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <chrono>
+#include <vector>
 
 namespace dist {
 namespace {
@@ -84,14 +86,17 @@ void DeterministicDataParallel::backward_and_average(const Tensor& grad_logits,
   scale(stream, slots_[0].numel(), 1.0F / static_cast<float>(ranks), slots_[0].data());
 }
 
-void DeterministicDataParallel::start_mean(StepOutcome& outcome, const Stream& stream) {
-  std::vector<double> means(outcome.means.size());
-  copy_bytes(stream, means.data(), outcome.means.data(), outcome.means.size_bytes());
+void DeterministicDataParallel::average(std::span<const double> means,
+                                        std::span<double> numbers, const Stream& stream) {
+  std::vector<double> mine(means.size());
+  std::array<double, 2> all{};
+  copy_bytes(stream, mine.data(), means.data(), means.size_bytes());
+  copy_bytes(stream, all.data(), numbers.data(), numbers.size_bytes());
   stream.synchronize();
-  outcome.copied.synchronize();
-  const double asked[] = {outcome.result[1]};
-  outcome.result[0] = tree_mean(group_.comm(), means);
-  outcome.result[1] = tree_mean(group_.comm(), asked);
+  all[0] = tree_mean(group_.comm(), mine);
+  all[1] = tree_mean(group_.comm(), std::array{all[1]});
+  copy_bytes(stream, numbers.data(), all.data(), numbers.size_bytes());
+  stream.synchronize();
 }
 
 std::unique_ptr<DataParallel> make_deterministic_data_parallel(Mlp& module, ProcessGroup& group,

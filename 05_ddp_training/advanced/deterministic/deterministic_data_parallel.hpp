@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,12 +32,16 @@ class DeterministicDataParallel : public DataParallel {
   DeterministicDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                             const VirtualRanks& ranks);
 
+  // Called on all ranks. Sets numbers[0] to the mean of all processes' `means`, added in the
+  // tree's order, and numbers[1] to that of their numbers[1]. All are on the device.
+  void average(std::span<const double> means, std::span<double> numbers, const Stream& stream);
+
  private:
   void backward_of_part(const Tensor& grad_logits, Accumulate accumulate,
                         const Stream& stream) override;
   void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
                             const Stream& stream) override;
-  void start_mean(StepOutcome& outcome, const Stream& stream) override;
+  void average_numbers(const Stream& stream) override { average(means_, numbers_, stream); }
   std::function<Durations(const Event&)> take_durations() override {
     return [total = exchanges_ms_](const Event&) { return Durations{.total = total}; };
   }

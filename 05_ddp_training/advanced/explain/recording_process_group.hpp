@@ -24,14 +24,15 @@ class RecordingProcessGroup : public ForwardingProcessGroup {
   using ForwardingProcessGroup::ForwardingProcessGroup;
 
   std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
-                                   const std::string& name) override {
+                                   const std::string& name,
+                                   std::span<double> numbers) override {
     const std::size_t number = exchanges_.size();
     exchanges_.push_back({to_host(producer, tensor), {}});
-    return std::make_unique<RecordingWork>(group_.all_reduce(tensor, op, producer, name),
-                                           [this, number, tensor](const Stream& consumer) {
-                                             exchanges_[number].after =
-                                                 to_host(consumer, tensor);
-                                           });
+    return std::make_unique<RecordingWork>(
+        group_.all_reduce(tensor, op, producer, name, numbers),
+        [this, number, tensor](const Stream& consumer) {
+          exchanges_[number].after = to_host(consumer, tensor);
+        });
   }
 
   // The recorded all-reduces, in the order in which they started.

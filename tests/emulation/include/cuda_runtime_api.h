@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <numeric>
 
 #define CUDART_VERSION 13000
 
@@ -16,21 +17,46 @@ enum cudaError_t {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureUnmatched = 903,
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorCapturedEvent = 907,
 };
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+enum cudaStreamCaptureStatus {
+  cudaStreamCaptureStatusNone = 0,
+  cudaStreamCaptureStatusActive = 1,
+  cudaStreamCaptureStatusInvalidated = 2,
+};
 
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
+struct CUgraphNode_st;
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
+using cudaGraph_t = CUgraph_st*;
+using cudaGraphExec_t = CUgraphExec_st*;
+using cudaGraphNode_t = CUgraphNode_st*;
 
+struct cudaFuncAttributes {};
 constexpr unsigned cudaStreamNonBlocking = 1;
 
 cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetPCIBusId(char* name, int length, int device);
+cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorString(cudaError_t error);
 const char* cudaGetErrorName(cudaError_t error);
@@ -57,9 +83,64 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 
-// Queues `work` on `stream` (null: the legacy default stream), as <<<...>>> does. The emulated
-// cuBLAS and NCCL also queue their work with this function.
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* number);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
+
 namespace emulation {
-void enqueue(cudaStream_t stream, std::function<void()> work);
+
+// What the program has called so far. A query of a stream or an event counts as a wait.
+struct Counts {
+  long waits, pageable_copies, allocations, events, launches;
+};
+Counts counts();
+
 int current_device();
+int device_of_stream(cudaStream_t stream);
+
+// Queues `work` on `stream` (null: the legacy default stream of the current GPU). The emulated
+// cuBLAS and NCCL also queue their work with this function.
+void enqueue(cudaStream_t stream, std::function<void()> work);
+
+// What a launch and a library call check first. Each ends the program with a sentence if the
+// work could not run on the GPU of `stream`: if `memory`, or a pointer among the arguments of a
+// kernel, leads to pageable host memory or to another GPU's memory.
+void check_memory(cudaStream_t stream, const void* memory, const char* user);
+void check_arguments(cudaStream_t stream, const void* arguments, std::size_t bytes);
+// A launch on a stream of a GPU that is not current fails; cudaGetLastError then says so.
+bool may_launch(cudaStream_t stream);
+// Called on the GPU, before a kernel runs. Returns false if it faults (EMULATED_FAULT).
+bool survives(int device);
+
+// Calls body(i) for each i < n, in an order that depends on `seed`.
+template <class Body>
+void in_any_order(std::size_t n, unsigned seed, const Body& body) {
+  std::size_t stride = seed % n | 1;
+  while (std::gcd(stride, n) != 1) ++stride;
+  std::size_t i = seed % n;
+  for (std::size_t count = 0; count < n; ++count, i = (i + stride) % n) body(i);
+}
+
+unsigned next_seed();
+
+// A kernel: calls body(i) for each i < n, then last() once.
+template <class Body, class... Last>
+void launch(cudaStream_t stream, std::size_t n, Body body, Last... last) {
+  __builtin_clear_padding(&body);
+  check_arguments(stream, &body, sizeof body);
+  ((__builtin_clear_padding(&last), check_arguments(stream, &last, sizeof last)), ...);
+  if (!may_launch(stream)) return;
+  enqueue(stream, [device = device_of_stream(stream), n, body, last..., seed = next_seed()] {
+    if (!survives(device)) return;
+    in_any_order(n, seed, body);
+    (last(), ...);
+  });
+}
+
 }  // namespace emulation

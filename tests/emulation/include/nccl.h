@@ -18,15 +18,13 @@ struct ncclUniqueId {
 };
 enum ncclResult_t {
   ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclInternalError = 3,
   ncclInvalidArgument = 4,
   ncclInvalidUsage = 5,
+  ncclRemoteError = 6,
   ncclInProgress = 7,
 };
-struct ncclConfig_t {
-  int blocking;
-};
-#define NCCL_CONFIG_INITIALIZER \
-  { 1 }
 enum ncclDataType_t { ncclFloat = 7, ncclDouble = 8 };
 enum ncclRedOp_t { ncclSum = 0, ncclMax = 2, ncclAvg = 4 };
 
@@ -34,8 +32,7 @@ const char* ncclGetErrorString(ncclResult_t result);
 const char* ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclGetVersion(int* version);
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
-                                    ncclConfig_t* config);
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);

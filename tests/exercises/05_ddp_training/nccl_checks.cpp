@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Holds up a stream until the host opens the gate, or until a time limit.
+// Holds up a stream until the host opens the gate or a time limit is reached.
 class Gate {
  public:
   void hold(const Stream& stream) {
@@ -33,7 +33,7 @@ class Gate {
       }
     });
   }
-  // Opens the gate. Returns false if the stream had already reached the time limit.
+  // Opens the gate. Returns false if the time limit had already been reached.
   bool open() {
     const std::lock_guard lock(state_->mutex);
     state_->open = true;
@@ -51,9 +51,9 @@ class Gate {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// The judge provides one GPU per rank (EMULATED_GPUS).
+// The judge provides one GPU per rank (EMULATED_GPUS). Makes it current.
 Device gpu_of(const Trial& trial) {
-  return {DeviceType::cuda, trial.rank()};
+  return choose_device("cuda", trial.rank()).device;
 }
 
 // A rank's GPU, with two streams and a tensor that the compute stream fills.
@@ -73,7 +73,7 @@ class Bench {
 
   void call() { solution_(nccl_, tensor_, compute_, communication_); }
 
-  // Queues the work of backward on `compute`.
+  // Queues the backward pass's work on `compute`.
   void compute_gradients() {
     std::vector<float> values(tensor_.numel());
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = trial_.value(trial_.rank(), i);
@@ -81,7 +81,7 @@ class Bench {
       std::memcpy(to, values.data(), values.size() * sizeof(float));
     });
   }
-  // Queues the work of the optimizer on `compute`; the result is examined later.
+  // Queues the optimizer's work on `compute`; the result is examined later.
   std::shared_ptr<std::vector<float>> read_gradients() {
     auto seen = std::make_shared<std::vector<float>>(tensor_.numel());
     emulation::enqueue(compute_.get(), [seen, from = tensor_.data()] {
@@ -90,7 +90,7 @@ class Bench {
     return seen;
   }
 
-  // Returns true if work on `stream` that ought to wait finishes within a short time.
+  // Returns true if `stream`, which ought to wait, soon finishes its work all the same.
   bool finishes_early(const Stream& stream) {
     const auto limit = std::chrono::steady_clock::now() + 200ms;
     while (std::chrono::steady_clock::now() < limit) {
@@ -126,7 +126,7 @@ class Bench {
   Tensor tensor_;
 };
 
-// Calls the solution while one stream is held up. The call must return all the same.
+// Calls the solution while one stream is held up. The call must still return.
 void expect_host_goes_on(Trial& trial, const NcclAverages& solution, bool hold_compute) {
   Bench bench(trial, solution);
   Gate gate;

@@ -85,12 +85,4 @@ inline void through_out(NcclCommunicator& nccl, const Tensor& out, const Tensor&
   copy(stream, in, out);
 }
 
-inline void unchecked(NcclCommunicator& nccl, const Tensor& out, const Tensor& in,
-                      const Stream& stream) {
-  ncclGroupStart();
-  ncclSend(out.data(), out.numel(), ncclFloat, right_of(nccl), nccl.get(), stream.get());
-  ncclRecv(in.data(), in.numel(), ncclFloat, left_of(nccl), nccl.get(), stream.get());
-  ncclGroupEnd();
-}
-
 }  // namespace dist::exercise

@@ -1,0 +1,74 @@
+#include "01_send_recv/gpu/nccl_watchdog.hpp"
+
+#include "common/watch.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#if DIST_WITH_NCCL
+#include <nccl.h>
+
+namespace dist {
+
+using Clock = std::chrono::steady_clock;
+
+NcclWatchdog::NcclWatchdog(ncclComm* comm, Device device, std::chrono::milliseconds limit)
+    : comm_(comm), limit_(limit), thread_([this, device] { run(device); }) {}
+
+void NcclWatchdog::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stopped_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void NcclWatchdog::begin_wait() {
+  const std::lock_guard lock(mutex_);
+  waits_since_ = Clock::now();
+}
+
+void NcclWatchdog::end_wait() {
+  const std::lock_guard lock(mutex_);
+  waits_since_.reset();
+}
+
+std::string NcclWatchdog::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+std::string NcclWatchdog::problem() const {
+  ncclResult_t state = ncclSuccess;
+  ncclResult_t status = ncclCommGetAsyncError(comm_, &state);
+  if (status == ncclSuccess && state != ncclInProgress) status = state;
+  if (status != ncclSuccess) {
+    return fmt::format("{} ({})", ncclGetErrorString(status), ncclGetLastError(nullptr));
+  }
+  if (limit_.count() > 0 && waits_since_ && Clock::now() - *waits_since_ > limit_) {
+    return fmt::format("nothing moved for {} s: not every rank made the same call",
+                       std::chrono::duration<double>(limit_).count());
+  }
+  return "";
+}
+
+void NcclWatchdog::run(Device device) {
+  const CurrentDevice current(device);
+  name_this_thread("NCCL watchdog");
+  constexpr std::chrono::milliseconds kOften{100};
+  const auto pause = limit_.count() > 0 ? std::min(kOften, limit_ / 10) : kOften;
+  std::unique_lock lock(mutex_);
+  while (!stopped_.wait_for(lock, pause, [this] { return stop_; })) {
+    failure_ = problem();
+    if (failure_.empty()) continue;
+    lock.unlock();
+    // Unlike destroy, abort also ends the kernels that wait on the GPU for a missing rank.
+    ncclCommAbort(comm_);
+    return;
+  }
+}
+
+}  // namespace dist
+#endif

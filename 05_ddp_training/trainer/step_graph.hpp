@@ -1,0 +1,53 @@
+// What this file adds: a step of training as one CUDA graph. The work that a step queues is
+// recorded once and then replayed with one call, instead of some twenty launches per step.
+//
+//   graph.run(batch, [&] {
+//     ... queue the step's work on the stream ...
+//   });
+//
+// A replay repeats the same kernels with the same arguments, and none of the host's code. So
+// the step must read everything that changes from memory: the batch, which is always delivered
+// to the same address, and the learning rate.
+#pragma once
+
+#include "04_distributed_sampler/batch.hpp"
+#include "common/stream.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <tuple>
+
+namespace dist {
+
+class StepGraph {
+ public:
+  // Without `enabled`, or on the CPU, run() only calls the step. `stream` must outlive this.
+  StepGraph(const Stream& stream, bool enabled);
+  ~StepGraph();
+  StepGraph(const StepGraph&) = delete;
+  StepGraph& operator=(const StepGraph&) = delete;
+
+  // Calls `queue_step`, or replays what it queued for an earlier batch of the same size and
+  // place. The first calls are not recorded, because they allocate memory and connect ranks.
+  // Nor is one in a hundred later, so that its parts can be timed.
+  void run(const Batch& batch, const std::function<void()>& queue_step);
+
+  // The number of nodes of the last graph that was captured; 0 if there is none.
+  std::size_t nodes() const { return nodes_; }
+
+ private:
+  struct Graph;
+  using Kind = std::tuple<std::size_t, std::size_t, std::size_t>;  // rows, part, parts
+
+  void capture(const Kind& kind, const std::function<void()>& queue_step);
+
+  const Stream& stream_;
+  bool enabled_;
+  std::size_t calls_ = 0;
+  std::size_t nodes_ = 0;
+  std::map<Kind, std::unique_ptr<Graph>> graphs_;
+};
+
+}  // namespace dist

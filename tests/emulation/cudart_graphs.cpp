@@ -1,0 +1,62 @@
+// The emulated runtime's graphs (capture.hpp).
+#include "tests/emulation/runtime.hpp"
+
+#include <memory>
+
+using namespace emulation;
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (stream == nullptr || stream->point.capture) {
+    return result(cudaErrorStreamCaptureUnsupported);
+  }
+  stream->point.capture = std::make_shared<Capture>(Capture{stream, {stream}, {}});
+  ++captures;
+  return result();
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = nullptr;
+  const auto [capture, end] = stream->point;
+  if (!capture || capture->origin != stream) return result(cudaErrorStreamCaptureUnmatched);
+  for (CUstream_st* each : capture->streams) each->point = {};
+  --captures;
+  if (!capture->valid) return result(cudaErrorStreamCaptureInvalidated);
+  if (!capture->is_joined(end)) return result(cudaErrorStreamCaptureUnjoined);
+  *graph = new CUgraph_st(capture->graph);
+  return result();
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const auto& capture = resolve(stream)->point.capture;
+  *status = !capture         ? cudaStreamCaptureStatusNone
+            : capture->valid ? cudaStreamCaptureStatusActive
+                             : cudaStreamCaptureStatusInvalidated;
+  return result();
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*, std::size_t* number) {
+  *number = graph->nodes.size();
+  return result();
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long) {
+  *executable = new CUgraphExec_st{std::make_shared<const CUgraph_st>(*graph)};
+  return result();
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  if (resolve(stream)->point.capture) return result(cudaErrorStreamCaptureUnsupported);
+  enqueue(stream, [graph = executable->graph, seed = next_seed()] { graph->run(seed); });
+  return result();
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return result();
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return result();
+}

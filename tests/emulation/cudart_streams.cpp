@@ -1,0 +1,94 @@
+// The emulated runtime's streams and events.
+#include "tests/emulation/runtime.hpp"
+
+#include <chrono>
+#include <memory>
+
+using namespace emulation;
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new_stream(the_device).get();  // the thread owns it until it is closed
+  return result();
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  stream->close();
+  return result();
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  ++counters.waits;
+  if (breaks_capture(resolve(stream))) return result(cudaErrorStreamCaptureUnsupported);
+  resolve(stream)->synchronize();
+  return result(resolve(stream)->gpu.fault);
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  ++counters.waits;
+  CUstream_st* const queue = resolve(stream);
+  if (breaks_capture(queue)) return result(cudaErrorStreamCaptureUnsupported);
+  if (queue->gpu.fault != cudaSuccess) return result(queue->gpu.fault);
+  return result(queue->is_idle() ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (event == nullptr) return result(cudaErrorInvalidValue);
+  CUstream_st* const queue = resolve(stream);
+  if (event->point.capture) {
+    CapturePoint& point = queue->point;
+    if (point.capture && point.capture != event->point.capture) {
+      return result(cudaErrorStreamCaptureIsolation);
+    }
+    point.capture = event->point.capture;
+    point.capture->streams.insert(queue);
+    point.after.insert(point.after.end(), event->point.after.begin(), event->point.after.end());
+    return result();
+  }
+  // A captured step may not wait for work that is not part of it.
+  if (event->latest && breaks_capture(queue)) return result(cudaErrorStreamCaptureIsolation);
+  if (const auto recording = event->latest) queue->push([=] { recording->wait(); });
+  return result();
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  ++counters.events;
+  *event = new CUevent_st{.device = the_device};
+  return result();
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return result();
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  CUstream_st* const queue = resolve(stream);
+  if (event->device != queue->device) return result(cudaErrorInvalidResourceHandle);
+  event->point = queue->point;
+  if (queue->point.capture) return result();
+  const auto recording = std::make_shared<Recording>();
+  event->latest = recording;
+  queue->push([recording] { recording->finish(); });
+  return result();
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  ++counters.waits;
+  if (event->point.capture) return result(cudaErrorCapturedEvent);
+  return result(!event->latest || event->latest->is_done() ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  ++counters.waits;
+  if (event->point.capture) return result(cudaErrorCapturedEvent);
+  if (const auto recording = event->latest) recording->wait();
+  return result();
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (!begin->latest || !end->latest) return result(cudaErrorInvalidValue);
+  if (!begin->latest->is_done() || !end->latest->is_done()) return result(cudaErrorNotReady);
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(end->latest->time - begin->latest->time).count();
+  return result();
+}
