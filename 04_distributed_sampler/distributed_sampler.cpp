@@ -53,8 +53,8 @@ std::vector<std::size_t> DistributedSampler::indices_after(std::size_t taken) co
   } else {
     std::iota(order.begin(), order.end(), std::size_t{0});
   }
-  // 2. The ranks take turns along it. With 10 samples on 4 ranks, the order is padded with its
-  // own first entries:
+  // 2. The ranks take its entries in turn. With 10 samples on 4 ranks, the order is padded with
+  // its own first entries:
   //
   //   order    4 1 7 5 | 3 9 0 8 | 6 2 (4 1)        rank 0: 4 3 6     rank 2: 7 0 4
   //   rank     0 1 2 3   0 1 2 3   0 1  2 3         rank 1: 1 9 2     rank 3: 5 8 1

@@ -18,8 +18,8 @@ namespace dist {
 //
 //   const CallScope scope("all_reduce", "bucket 2: 2.weight, 2.bias");
 //
-// turns "ranks 0, 1 in MPI_Sendrecv" into "ranks 0, 1 are in all_reduce #7 (bucket 2: 2.weight,
-// 2.bias); rank 2 never entered it, last seen in #6".
+// adds to a hang report: "ranks 0, 1 are in all_reduce #7 (bucket 2: 2.weight, 2.bias); rank 2
+// never entered it, last seen in #6".
 //
 // While the scope exists, all messages of this thread belong to `operation`. All ranks must run
 // such operations in the same order, because their numbers, counted from 1 on each rank, are

@@ -141,8 +141,8 @@ TEST_CASE("ten skipped steps in a row end the run") {
   CHECK(optimizer.guards().must_stop());
   CHECK(optimizer.guards().problem() ==
         "10 steps in a row had to be skipped: the gradient of 2.weight is not finite");
-  // The host learns of a skipped step one step late, so the device must skip the step that has
-  // been queued by then.
+  // The host learns of a skipped step only after it has queued later ones, so the device must
+  // skip those as well.
   fill_gradients(model, stream);
   CHECK(!optimizer.step().empty());
 }

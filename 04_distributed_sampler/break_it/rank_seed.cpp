@@ -3,7 +3,8 @@
 // You see: about two thirds on 4 ranks. Some samples are taken by several ranks, and about
 //          0.75^4 = 32 % of all samples by no rank. With one common seed, each sample is taken
 //          once.
-// Why:     the ranks should take turns along one common order. If each rank has its own order,
+// Why:     the ranks should take the entries of one order in turn. If each rank has its own
+// order,
 //          it takes a random 1/N of the data, independently of the other ranks. The probability
 //          that all N ranks leave out a given sample is then (1 - 1/N)^N. Each rank's own list
 //          looks right; only counting over all ranks shows the mistake.

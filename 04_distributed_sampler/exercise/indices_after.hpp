@@ -12,10 +12,10 @@
 namespace dist::exercise {
 
 // An earlier run stopped in the middle of an epoch. Its ranks, however many there were, had
-// taken turns along `order` (my_indices.hpp) and had finished the order's first `taken`
-// entries. Now there are `num_replicas` ranks, which may be more or fewer than before. They
-// continue taking turns from the first remaining entry, beginning with rank 0. Returns the
-// remaining samples of rank `rank`.
+// taken the entries of `order` in turn (my_indices.hpp) and had finished the first `taken` of
+// them. Now there are `num_replicas` ranks, which may be more or fewer than before. They take
+// the remaining entries in turn, beginning with rank 0. Returns the remaining samples of rank
+// `rank`.
 //
 //   order, 10 samples    4 1 7   5 3 9   0 8 6   2
 //   3 ranks took         0 1 2   0 1 2  |                  6 entries, then the run stopped

@@ -17,7 +17,7 @@ namespace dist::exercise {
 // Called on one rank; sends no messages. The function needs only its arguments, which may
 // describe any rank of any number of ranks.
 //
-// PyTorch's rule: the ranks take turns along the order, one entry each.
+// PyTorch's rule: the ranks take the order's entries in turn, one entry each.
 //
 //   order, 10 samples    4 1 7 5   3 9 0 8   6 2
 //   taken by rank        0 1 2 3   0 1 2 3   0 1      of 4

@@ -2,9 +2,9 @@
 // board's memory.
 //
 // A rank writes its own part and reads the others' parts without a lock and without their help,
-// so it also sees a rank that is stopped or spins forever. All fields are relaxed atomics. They
-// need not be consistent with each other while a rank moves, because a report reads them only
-// after no rank has moved for seconds.
+// so it also sees a rank that is stopped or spins forever. The fields that a report reads are
+// relaxed atomics. They need not be consistent with each other while a rank moves, because a
+// report reads them only after no rank has moved for seconds.
 #pragma once
 
 #include "tools/watch/call.hpp"

@@ -24,7 +24,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
   return {
       {"same-ranks", "on the same number of ranks, each rank continues its own list",
        "after k turns of N ranks, `taken` is k N, not k: the first taken / N entries of a "
-       "rank's own list are done. The ranks still take turns along the remaining entries",
+       "rank's own list are done. The ranks still take the remaining entries in turn",
        [=](Trial& trial) {
          for (const int ranks : {4, 1, 2, 3, 7}) {
            const auto n = static_cast<std::size_t>(ranks);

@@ -84,7 +84,8 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        },
        ""},
       {"once", "if the samples divide evenly, every sample is taken once",
-       "all ranks must take turns along the same order. If each rank shuffles on its own, for "
+       "all ranks must take entries of the same order in turn. If each rank shuffles on its "
+       "own, for "
        "example with seed + rank, several ranks take some of the samples, and other samples "
        "are never taken",
        [=](Trial& trial) {
@@ -100,7 +101,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          }
        },
        ""},
-      {"turns", "the ranks take turns along the order",
+      {"turns", "the ranks take the order's entries in turn",
        "rank r takes places r, r + N, r + 2 N, ...: the ranks take turns instead of taking one "
        "block each. Together, the k-th batches of all ranks are then block k of the order, as "
        "in a run on one process",
