@@ -85,6 +85,18 @@ else  # this needs root and namespaces
     { echo "FAILED: bench overlap says: $refused"; failed=1; }
 fi
 
+# On GPUs, real or emulated.
+gpu=$("$learn" bench gpu --ranks 1 --models 16-8-4:4 --rounds 1 --steps 20 --max-bytes 4096 \
+  --output "$results" </dev/null 2>&1)
+if ! grep -q '^skipped: ' <<<"$gpu"; then
+  has gpu.md '^## One step, ranks: 1, microseconds$'
+  has gpu.md "^\\| 16-8-4 \\| 4 $cell$cell\\| - \\| - \\| - \\| - $cell\\| 0 \\| 0 \\|$"
+  has gpu.md "^\\| 1 \\| 4096 $cell\\| - "
+  json gpu.json 'all(r["step_ms"] > 0 for s in d["steps"] for r in s["rounds"])'
+elif ! grep -qE 'no CUDA|no GPU|driver|without CUDA' <<<"$gpu"; then
+  echo "FAILED: bench gpu says: $gpu"; failed=1
+fi
+
 for name in all_reduce training buckets batch; do
   has $name.md '^- processor: .* cores$'
   has $name.md '^- commands: `mpirun -np '
