@@ -1,11 +1,21 @@
-// How much of the all-reduces' time could be hidden, computed from invented times.
+// How much of the all-reduces' time could be hidden, computed from invented times, and when an
+// all-reduce's time begins.
 #include "05_ddp_training/data_parallel/overlap_bound.hpp"
-#include "tests/support/catch.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
+#include "common/buffer.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#if DIST_CUDA_EMULATED
+#include <cuda_runtime_api.h>
+#endif
 
 #include <array>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 using dist::hideable_ms;
+using namespace dist::test;
 
 TEST_CASE("the last bucket cannot be hidden; the others can be, as long as backward lasts") {
   // The buckets are full at 0, 10 and 20 ms, and backward ends at 20 ms.
@@ -22,3 +32,36 @@ TEST_CASE("a single bucket that is full only when backward ends cannot be hidden
   CHECK(hideable_ms(std::array{7.0}, std::array{5.0}, 9) == 2);
   CHECK(hideable_ms({}, {}, 9) == 0);
 }
+
+#if DIST_CUDA_EMULATED
+namespace {
+
+struct SlowKernel {
+  std::chrono::steady_clock::time_point* end;
+  void operator()(std::size_t) const {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    *end = std::chrono::steady_clock::now();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an all-reduce's time does not include the kernels before it", "[gpu]") {
+  using namespace dist;
+  const Device device = choose_device("cuda", world().local_rank()).device;
+  const Stream stream(device);
+  for (const bool overlap : {false, true}) {
+    const auto group =
+        make_process_group(Backend::ours, world(), device, AllReduceAlgorithm::ring, overlap);
+    const Tensor gradient({8}, device);
+    const Buffer<std::chrono::steady_clock::time_point> end(1, device, Memory::pinned);
+    emulation::launch(stream.get(), 1, SlowKernel{end.data()});
+    const auto work = group->all_reduce(gradient, ReduceOp::avg, stream);
+    work->synchronize();
+    const std::chrono::duration<double, std::milli> since_kernel =
+        std::chrono::steady_clock::now() - *end.data();
+    CAPTURE(overlap);
+    CHECK(work->elapsed_ms() <= since_kernel.count());
+  }
+}
+#endif

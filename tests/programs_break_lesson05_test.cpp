@@ -24,7 +24,7 @@ TEST_CASE("ddp_training lists its experiments and refuses those that it cannot r
           "[break]") {
   check_list(kTrainer, {"no-all-reduce", "skip-parameter", "gradient-noise", "update-noise",
                         "average-parameters", "all-save", "rank0-loss", "lr", "no-wait",
-                        "tiny-model", "memory", "wrong-stream", "no-sync"});
+                        "tiny-model", "memory", "wrong-stream", "no-sync", "loss-item"});
   for (const std::string name : {"no-all-reduce", "memory", "no-sync"}) {
     check_refused("broken/ddp_training", name, "NAME: " + name + " needs 2 ranks", 1);
   }
@@ -195,5 +195,18 @@ TEST_CASE("no-sync: the host reads before the copy has arrived", "[break][gpu]")
   for (const int ranks : {2, 4}) {
     for (const json& row : symptoms(ranks, kTrainer, "no-sync"))
       CHECK(row["stale"].get<int>() > 0);
+  }
+}
+
+TEST_CASE("loss-item: the host waits for every loss that it reads", "[break][gpu]") {
+  if (!can_run(1, kTrainer, "loss-item", "nothing is queued on a CPU")) return;
+  for (const int ranks : {1, 4}) {
+    for (const json& row : symptoms(ranks, kTrainer, "loss-item")) {
+      const int often = row["waits_every_step"];
+      const int seldom = row["waits_every_eighth"];
+      CHECK(often - seldom == 64 - 8);
+      if (DIST_CUDA_EMULATED) CHECK(seldom == 15);  // as advanced/gpu_step.md says
+      CHECK(number(row, "ms_every_eighth") > 0);
+    }
   }
 }

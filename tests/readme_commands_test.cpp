@@ -204,6 +204,9 @@ TEST_CASE("05_ddp_training/advanced/checkpoints.md", "[readme]") {
 TEST_CASE("05_ddp_training/advanced/determinism.md", "[readme]") {
   Readme("05_ddp_training/advanced/determinism.md").check();
 }
+TEST_CASE("05_ddp_training/advanced/gpu_step.md", "[readme]") {
+  Readme("05_ddp_training/advanced/gpu_step.md").check();
+}
 TEST_CASE("05_ddp_training/advanced/memory.md", "[readme]") {
   Readme("05_ddp_training/advanced/memory.md").check();
 }

@@ -24,6 +24,8 @@ constexpr std::array kExperiments{
     Experiment{"memory", "data parallelism saves memory", break_memory},
     Experiment{"wrong-stream", "queued work is finished work", break_wrong_stream, 2, no_queue},
     Experiment{"no-sync", "a copy is done when the call returns", break_no_sync, 2, no_queue},
+    Experiment{"loss-item", "reading one number costs one small copy", break_loss_item, 1,
+               no_queue},
 };
 
 }  // namespace

@@ -21,10 +21,12 @@ bool break_tiny_model(const Program& program);
 bool break_memory(const Program& program);
 bool break_wrong_stream(const Program& program);
 bool break_no_sync(const Program& program);
+bool break_loss_item(const Program& program);
 
 // Why all-save cannot run here (the ranks share no folder); empty if it can.
 std::string no_common_folder(const Program& program);
-// Why wrong-stream and no-sync cannot run here (nothing is queued); empty if they can.
+// Why wrong-stream, no-sync and loss-item cannot run here (nothing is queued); empty if they
+// can.
 std::string no_queue(const Program& program);
 
 }  // namespace dist

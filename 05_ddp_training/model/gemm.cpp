@@ -1,7 +1,7 @@
 #include "05_ddp_training/model/gemm.hpp"
 
 #if DIST_WITH_CUDA
-#include <cublas_v2.h>
+#include "05_ddp_training/model/cublas.hpp"
 #endif
 
 #if DIST_WITH_ONEDNN
@@ -121,25 +121,6 @@ void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose tra
 }
 
 #if DIST_WITH_CUDA
-void check_cublas(cublasStatus_t status, const char* call) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(fmt::format("{}: {}", cublasGetStatusString(status), call));
-}
-
-// A handle bound to the stream. It is created on first use, because creating it takes
-// milliseconds.
-cublasHandle_t handle_of(const Stream& stream) {
-  std::shared_ptr<void>& kept = stream.companion();
-  if (!kept) {
-    cublasHandle_t handle = nullptr;
-    check_cublas(cublasCreate(&handle), "cublasCreate");
-    kept = std::shared_ptr<void>(
-        handle, [](void* made) { cublasDestroy(static_cast<cublasHandle_t>(made)); });
-    check_cublas(cublasSetStream(handle, stream.get()), "cublasSetStream");
-  }
-  return static_cast<cublasHandle_t>(kept.get());
-}
-
 void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
                const Tensor& a, const Tensor& b, float beta, const Tensor& c) {
   const Extents e = fit(transpose_a, transpose_b, a, b, c);
@@ -151,9 +132,10 @@ void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_
   // therefore computes a b in our layout, because (a b)^T = b^T a^T. A leading dimension must
   // not be 0, even if there is nothing to read.
   const auto leading = [](const Tensor& x) { return std::max(1, mpi_count(x.dim(1))); };
-  check_cublas(cublasSgemm(handle_of(stream), operation(transpose_b), operation(transpose_a),
-                           mpi_count(e.n), mpi_count(e.m), mpi_count(e.k), &alpha, b.data(),
-                           leading(b), a.data(), leading(a), &beta, c.data(), leading(c)),
+  check_cublas(cublasSgemm(cublas_of(stream).handle.get(), operation(transpose_b),
+                           operation(transpose_a), mpi_count(e.n), mpi_count(e.m),
+                           mpi_count(e.k), &alpha, b.data(), leading(b), a.data(), leading(a),
+                           &beta, c.data(), leading(c)),
                "cublasSgemm");
 }
 #endif

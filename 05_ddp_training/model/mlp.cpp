@@ -1,10 +1,8 @@
 // Forward and backward of a chain of linear layers, implemented as matrix products.
-// Builds on: 05_ddp_training/model/gemm, and kernels for everything except matrix products.
-// Look at: the shapes above each gemm, and which layer's gradients are finished first.
+// Builds on: 05_ddp_training/model/linear, the matrix products of one layer.
+// Look at: the shapes, and which layer's gradients are finished first.
 #include "05_ddp_training/model/mlp.hpp"
 
-#include "05_ddp_training/model/gemm.hpp"
-#include "05_ddp_training/model/kernels.hpp"
 #include "common/check.hpp"
 
 #include <utility>
@@ -45,9 +43,11 @@ void Mlp::make_room(std::size_t rows, Device device) {
   if (!outputs_.empty() && outputs_[0].dim(0) >= rows) return;
   outputs_.clear();
   output_grads_.clear();
+  masks_.clear();
   for (std::size_t layer = 0; layer < layers(); ++layer) {
     outputs_.emplace_back(Shape{rows, widths_[layer + 1]}, device);
     output_grads_.emplace_back(Shape{rows, widths_[layer + 1]}, device);
+    if (layer + 1 < layers()) masks_.emplace_back(rows, widths_[layer + 1], device);
   }
 }
 
@@ -55,6 +55,7 @@ std::size_t Mlp::activation_bytes() const {
   std::size_t bytes = 0;
   for (const Tensor& output : outputs_) bytes += output.size_bytes();
   for (const Tensor& grad : output_grads_) bytes += grad.size_bytes();
+  for (const ReluMask& mask : masks_) bytes += mask.size_bytes();
   return bytes;
 }
 
@@ -67,9 +68,11 @@ Tensor Mlp::forward(const Tensor& input, const Stream& stream) {
     const Tensor& bias = parameters_[2 * layer + 1].value;
     const Tensor output = outputs_[layer].rows(rows);
     // (rows, in) * (out, in)^T -> (rows, out)
-    gemm(stream, Transpose::no, Transpose::yes, 1.0F, inputs_[layer], weight, 0.0F, output);
-    const bool last = layer + 1 == layers();
-    (last ? add_bias : add_bias_relu)(stream, rows, bias.numel(), bias.data(), output.data());
+    if (layer + 1 < layers()) {
+      linear_relu(stream, inputs_[layer], weight, bias, output, masks_[layer]);
+    } else {
+      linear(stream, inputs_[layer], weight, bias, output);
+    }
     inputs_.push_back(output);
   }
   return inputs_.back();
@@ -85,9 +88,7 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
     const Parameter& bias = parameters_[2 * layer + 1];
     const Tensor& input = inputs_[layer];
     // (rows, out)^T * (rows, in) -> (out, in)
-    gemm(stream, Transpose::yes, Transpose::no, 1.0F, grad, input, add ? 1.0F : 0.0F,
-         weight.grad);
-    column_sums(stream, rows, bias.grad.numel(), grad.data(), bias.grad.data(), add);
+    linear_backward(stream, grad, input, add, weight.grad, bias.grad);
     if (ready) {
       ready(2 * layer + 1);
       ready(2 * layer);
@@ -95,8 +96,7 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
     if (layer == 0) break;  // the gradient with respect to the data is not needed
     const Tensor grad_input = output_grads_[layer - 1].rows(rows);
     // (rows, out) * (out, in) -> (rows, in)
-    gemm(stream, Transpose::no, Transpose::no, 1.0F, grad, weight.value, 0.0F, grad_input);
-    relu_backward(stream, grad_input.numel(), input.data(), grad_input.data());
+    linear_backward_to_relu(stream, grad, weight.value, input, masks_[layer - 1], grad_input);
     grad = grad_input;
   }
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "02_broadcast/random.hpp"
+#include "05_ddp_training/model/linear.hpp"
 #include "common/tensor.hpp"
 
 #include <cstddef>
@@ -67,6 +68,7 @@ class Mlp {
   // These tensors are kept from step to step. A smaller batch uses their first rows.
   std::vector<Tensor> outputs_;       // outputs_[l]: (rows, widths[l + 1]), after bias and ReLU
   std::vector<Tensor> output_grads_;  // the same shapes
+  std::vector<ReluMask> masks_;       // one for each ReLU
   std::vector<Tensor> inputs_;        // what each layer read in the last forward
 };
 

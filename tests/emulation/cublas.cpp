@@ -1,7 +1,7 @@
-// Emulates cuBLAS: the CPU's library computes the matrix product when the stream reaches it,
-// but adds in the opposite order. So results differ from the CPU's in their last bits, as they
-// do on a GPU, and a test that expects equal bits fails.
+// Emulates cuBLAS: the CPU's library computes the matrix product when the stream reaches it.
 #include "05_ddp_training/model/gemm.hpp"
+#include "tests/emulation/product.hpp"
+#include "tests/emulation/runtime.hpp"
 
 #include <cublas_v2.h>
 
@@ -10,6 +10,7 @@
 
 struct cublasContext {
   cudaStream_t stream = nullptr;
+  bool has_workspace = false;
 };
 
 namespace {
@@ -36,6 +37,16 @@ dist::Tensor backwards(const float* data, int rows, int columns, bool reverse_ro
 
 }  // namespace
 
+void emulation::Product::compute() const {
+  using namespace dist;
+  // Read by rows, a column-major matrix is its transpose, so this is c^T = op(b)^T op(a)^T.
+  const Tensor left = backwards(b, flip_b ? k : n, flip_b ? n : k, flip_b);
+  const Tensor right = backwards(a, flip_a ? m : k, flip_a ? k : m, !flip_a);
+  const Tensor product(nullptr, c, {as_size(n), as_size(m)}, Device{});
+  const auto t = [](bool flip) { return flip ? Transpose::yes : Transpose::no; };
+  gemm(Stream(Device{}), t(flip_b), t(flip_a), alpha, left, right, beta, product);
+}
+
 const char* cublasGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS ? "success" : "an invalid value";
 }
@@ -49,6 +60,13 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle) {
 }
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
   handle->stream = stream;
+  handle->has_workspace = false;  // from now on, cuBLAS allocates one of its own
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, std::size_t) {
+  emulation::check_memory(handle->stream, workspace, "cublasSetWorkspace");
+  handle->has_workspace = true;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -64,14 +82,12 @@ cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t transpose_a,
   for (const float* matrix : {a, b, const_cast<const float*>(c)}) {
     emulation::check_memory(handle->stream, matrix, "cublasSgemm");
   }
-  // Read by rows, a column-major matrix is its transpose, so this is c^T = op(b)^T op(a)^T.
-  emulation::enqueue(handle->stream, [=, alpha = *alpha, beta = *beta] {
-    using namespace dist;
-    const Tensor left = backwards(b, flip_b ? k : n, flip_b ? n : k, flip_b);
-    const Tensor right = backwards(a, flip_a ? m : k, flip_a ? k : m, !flip_a);
-    const Tensor product(nullptr, c, {as_size(n), as_size(m)}, Device{});
-    const auto t = [](bool flip) { return flip ? Transpose::yes : Transpose::no; };
-    gemm(Stream(Device{}), t(flip_b), t(flip_a), alpha, left, right, beta, product);
+  if (!handle->has_workspace && handle->stream->point.capture) {
+    ++emulation::counters.allocations;
+  }
+  const emulation::Product product{flip_a, flip_b, m, n, k, *alpha, a, b, *beta, c};
+  emulation::enqueue(handle->stream, [product, device = handle->stream->device] {
+    if (emulation::survives(device)) product.compute();
   });
   return CUBLAS_STATUS_SUCCESS;
 }

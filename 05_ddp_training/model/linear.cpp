@@ -1,0 +1,83 @@
+#include "05_ddp_training/model/linear.hpp"
+
+#include "05_ddp_training/model/gemm.hpp"
+#include "05_ddp_training/model/kernels.hpp"
+
+#if DIST_WITH_CUDA
+#include "05_ddp_training/model/fused_gemm.hpp"
+#endif
+
+namespace dist {
+namespace {
+
+#if DIST_WITH_CUDA
+// Whether a GPU has been given the product and its epilogue as one kernel.
+bool is_fused(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
+              const Tensor& a, const Tensor& b, const Tensor& c, const Epilogue& epilogue) {
+  return !stream.device().is_cpu() &&
+         fused_gemm(stream, transpose_a, transpose_b, a, b, c, epilogue);
+}
+#endif
+
+}  // namespace
+
+ReluMask::ReluMask(std::size_t rows, std::size_t width, Device device)
+    : pitch_((width + 127) / 128 * 128),
+      bits_(device.is_cpu() ? 0 : rows * pitch_ / 32, device) {}
+
+void linear(const Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& bias,
+            const Tensor& y) {
+#if DIST_WITH_CUDA
+  if (is_fused(stream, Transpose::no, Transpose::yes, x, weight, y,
+               {.kind = Epilogue::Kind::add_bias, .bias = bias.data()})) {
+    return;
+  }
+#endif
+  gemm(stream, Transpose::no, Transpose::yes, 1.0F, x, weight, 0.0F, y);
+  add_bias(stream, y.dim(0), y.dim(1), bias.data(), y.data());
+}
+
+void linear_relu(const Stream& stream, const Tensor& x, const Tensor& weight,
+                 const Tensor& bias, const Tensor& y, ReluMask& mask) {
+  mask.is_written = false;
+#if DIST_WITH_CUDA
+  mask.is_written = is_fused(stream, Transpose::no, Transpose::yes, x, weight, y,
+                             {.kind = Epilogue::Kind::add_bias_relu,
+                              .bias = bias.data(),
+                              .mask = mask.data(),
+                              .pitch = mask.pitch()});
+  if (mask.is_written) return;
+#endif
+  gemm(stream, Transpose::no, Transpose::yes, 1.0F, x, weight, 0.0F, y);
+  add_bias_relu(stream, y.dim(0), y.dim(1), bias.data(), y.data());
+}
+
+void linear_backward(const Stream& stream, const Tensor& grad_y, const Tensor& x, bool add,
+                     const Tensor& grad_weight, const Tensor& grad_bias) {
+#if DIST_WITH_CUDA
+  // The epilogue replaces the sums, so it cannot add to them.
+  if (!add && is_fused(stream, Transpose::yes, Transpose::no, grad_y, x, grad_weight,
+                       {.kind = Epilogue::Kind::column_sums, .bias = grad_bias.data()})) {
+    return;
+  }
+#endif
+  gemm(stream, Transpose::yes, Transpose::no, 1.0F, grad_y, x, add ? 1.0F : 0.0F, grad_weight);
+  column_sums(stream, grad_y.dim(0), grad_y.dim(1), grad_y.data(), grad_bias.data(), add);
+}
+
+void linear_backward_to_relu(const Stream& stream, const Tensor& grad_y, const Tensor& weight,
+                             const Tensor& x, [[maybe_unused]] const ReluMask& mask,
+                             const Tensor& grad_x) {
+#if DIST_WITH_CUDA
+  if (mask.is_written && is_fused(stream, Transpose::no, Transpose::no, grad_y, weight, grad_x,
+                                  {.kind = Epilogue::Kind::relu_backward,
+                                   .mask = mask.data(),
+                                   .pitch = mask.pitch()})) {
+    return;
+  }
+#endif
+  gemm(stream, Transpose::no, Transpose::no, 1.0F, grad_y, weight, 0.0F, grad_x);
+  relu_backward(stream, grad_x.numel(), x.data(), grad_x.data());
+}
+
+}  // namespace dist

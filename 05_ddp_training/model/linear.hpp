@@ -1,0 +1,48 @@
+// The three matrix products of a linear layer, each with what belongs to it: the bias and the
+// ReLU, the gradient of the bias, the gradient of the ReLU.
+//
+// Shapes: x is (rows, in), weight (out, in), bias (out), y (rows, out), and each gradient has
+// the shape of what it belongs to.
+#pragma once
+
+#include "common/buffer.hpp"
+#include "common/tensor.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dist {
+
+// Which outputs of a ReLU are not 0, for its backward on a GPU. Without a mask, backward reads
+// the outputs.
+class ReluMask {
+ public:
+  ReluMask(std::size_t rows, std::size_t width, Device device);
+
+  std::uint32_t* data() const { return bits_.data(); }
+  std::size_t pitch() const { return pitch_; }  // the bits per row
+  std::size_t size_bytes() const { return bits_.size_bytes(); }
+
+  bool is_written = false;  // by the last forward
+
+ private:
+  std::size_t pitch_;
+  Buffer<std::uint32_t> bits_;
+};
+
+// y = x weight^T + bias.
+void linear(const Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& bias,
+            const Tensor& y);
+// The same, then negative numbers become 0.
+void linear_relu(const Stream& stream, const Tensor& x, const Tensor& weight,
+                 const Tensor& bias, const Tensor& y, ReluMask& mask);
+
+// grad_weight = grad_y^T x, and grad_bias = the column sums of grad_y. If `add` is true, adds
+// to both instead.
+void linear_backward(const Stream& stream, const Tensor& grad_y, const Tensor& x, bool add,
+                     const Tensor& grad_weight, const Tensor& grad_bias);
+// grad_x = grad_y weight, and 0 where x, the output of a linear_relu that wrote `mask`, is 0.
+void linear_backward_to_relu(const Stream& stream, const Tensor& grad_y, const Tensor& weight,
+                             const Tensor& x, const ReluMask& mask, const Tensor& grad_x);
+
+}  // namespace dist
