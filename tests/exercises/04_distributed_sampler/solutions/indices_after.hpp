@@ -43,7 +43,7 @@ inline std::vector<std::size_t> skips_too_many(std::span<const std::size_t> orde
   return without_first(my_indices(order, num_replicas, rank, policy), taken);
 }
 
-// Right only if the number of ranks stays the same and divides the number of samples.
+// Right if the number of ranks divides `taken`.
 inline std::vector<std::size_t> own_list(std::span<const std::size_t> order, std::size_t taken,
                                          int num_replicas, int rank, Policy policy) {
   return without_first(my_indices(order, num_replicas, rank, policy),
