@@ -1,5 +1,5 @@
-// Lesson 5, --deterministic: the order of additions is the same on any number of processes. For
-// whole runs see programs_deterministic_test.cpp.
+// Lesson 5, --deterministic: the order of additions does not depend on the number of processes.
+// For whole runs see programs_deterministic_test.cpp.
 #include "02_broadcast/fingerprint.hpp"
 #include "05_ddp_training/advanced/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/advanced/deterministic/tree_sum.hpp"

@@ -131,7 +131,7 @@ TEST_CASE("lesson 5's README shows what --deterministic is for", "[lesson05]") {
   }
 }
 
-TEST_CASE("--deterministic equals data parallelism on 8 ranks, on any number of processes",
+TEST_CASE("--deterministic equals data parallelism on 8 ranks, on 1, 2, 4 and 8 processes",
           "[lesson05]") {
   // --batch-size counts per process, so 8 on each of 8 ranks corresponds to 64 on one.
   // --scale-lr scales the rate for 8 ranks.

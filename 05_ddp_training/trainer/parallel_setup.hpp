@@ -24,7 +24,7 @@ class ParallelSetup : public Setup {
   // Called on all ranks. Returns the process group that the flags choose: ours, MPI or NCCL.
   std::unique_ptr<ProcessGroup> make_group();
   // Called on all ranks. Makes `model` data-parallel in the way that the flags choose: with
-  // buckets, parameter by parameter, or in an order that gives equal bits for any number of
+  // buckets, parameter by parameter, or in an order that gives equal bits on 1, 2, 4 and 8
   // processes.
   std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group) const;
 

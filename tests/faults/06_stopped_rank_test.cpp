@@ -47,10 +47,11 @@ TEST_CASE("training that makes progress raises no alarm", "[fault06]") {
 }
 
 TEST_CASE("a rank that is stopped while MPI starts up is named", "[fault06]") {
-  // The rank is stopped once it has attached the watch's board, long before MPI_Init returns.
+  // The rank is stopped once it has a second thread. This is the watch's, which starts when the
+  // rank is on the watch's board, long before MPI_Init returns.
   const CommandResult result = run_command(
       "timeout -k 10 120 mpirun -np 3 sh -c 'test $OMPI_COMM_WORLD_RANK = 1 && "
-      "(until grep -q SYSV /proc/$$/maps; do :; done; kill -STOP $$) & "
+      "(until set -- /proc/$$/task/*; test $# -gt 1; do :; done; kill -STOP $$) & "
       "exec \"$0\" --timeout 1' " PROGRAM_DIR "/ddp_training");
   check_reported(result, "rank 1 is stopped (SIGSTOP)",
                  "30 s, at the start or end of MPI or NCCL");

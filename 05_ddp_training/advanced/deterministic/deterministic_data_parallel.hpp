@@ -1,4 +1,4 @@
-// What this file adds: data parallelism with bitwise equal results on any number of processes.
+// What this file adds: data parallelism with bitwise equal results on 1, 2, 4 and 8 processes.
 // Builds on: virtual_ranks (which rank learns from which samples), tree_sum (the order of
 // additions).
 // Look at: the price, which is that there are no large matrix products, and no all-reduce that

@@ -1,6 +1,6 @@
-// What this file adds: 8 virtual ranks played by 1, 2, 4 or 8 processes (--deterministic). On
-// any number of processes, such a run is data parallelism on 8 ranks, so everything that
-// depends on the number of ranks, such as each rank's share of the samples, stays the same.
+// What this file adds: 8 virtual ranks played by 1, 2, 4 or 8 processes (--deterministic).
+// However many processes there are, such a run is data parallelism on 8 ranks, so everything
+// that depends on the number of ranks, such as each rank's share of the samples, stays equal.
 // Builds on: 04, distributed_sampler.
 // Look at: the order in which a process plays its ranks. tree_sum.hpp explains why it matters.
 #pragma once
@@ -62,7 +62,8 @@ class VirtualSampler {
 
   // Like the functions of DistributedSampler. `taken` counts samples in the common order of all
   // ranks: after k steps, it is k times the number of samples that all ranks take in a step. A
-  // run can therefore continue where another run stopped, on any number of processes.
+  // run can therefore continue where another run stopped, even on a different number of
+  // processes.
   std::vector<std::size_t> indices() const { return indices_after(0); }
   std::vector<std::size_t> indices_after(std::size_t taken) const;
 
