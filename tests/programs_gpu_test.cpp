@@ -149,6 +149,23 @@ TEST_CASE("a graph changes no loss, and a step neither waits nor allocates", "[g
   }
 }
 
+TEST_CASE("a graph survives a larger batch and a part that comes late", "[gpu]") {
+  if (!has_gpu()) return;
+  // An evaluation's batches are larger, and a step's last part is the first that averages.
+  for (const std::string flags :
+       {"--epochs 2 --batch-size 16 ", "--max-steps 12 --batch-size 4 --accumulate 4 "}) {
+    const std::string job = "--json --device cuda --samples 600 --layers 784,20,10 " + flags;
+    const Training graph = trained(mpirun(2, "ddp_training", job));
+    const Training plain = trained(mpirun(2, "ddp_training", job + "--no-graph"));
+    CAPTURE(flags);
+    if (DIST_CUDA_EMULATED) CHECK(graph.final["graph_nodes"] > 0);
+    REQUIRE(graph.losses.size() == plain.losses.size());
+    for (std::size_t i = 0; i < plain.losses.size(); ++i) {
+      CHECK(close(graph.losses[i], plain.losses[i], 1e-5));
+    }
+  }
+}
+
 TEST_CASE("the graph has as many nodes as advanced/gpu_step.md says", "[gpu]") {
   if (!DIST_CUDA_EMULATED) return;  // a real GPU may have no products with epilogues
   for (const auto& [epilogues, nodes] : {std::pair("0", 27), {"1", 16}}) {

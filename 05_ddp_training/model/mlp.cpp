@@ -41,6 +41,9 @@ Mlp::Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& st
 
 void Mlp::make_room(std::size_t rows, Device device) {
   if (!outputs_.empty() && outputs_[0].dim(0) >= rows) return;
+  if (!device.is_cpu() && !outputs_.empty()) {
+    outgrown_.push_back({std::move(outputs_), std::move(output_grads_), std::move(masks_)});
+  }
   outputs_.clear();
   output_grads_.clear();
   masks_.clear();

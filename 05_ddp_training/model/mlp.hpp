@@ -69,7 +69,13 @@ class Mlp {
   std::vector<Tensor> outputs_;       // outputs_[l]: (rows, widths[l + 1]), after bias and ReLU
   std::vector<Tensor> output_grads_;  // the same shapes
   std::vector<ReluMask> masks_;       // one for each ReLU
-  std::vector<Tensor> inputs_;        // what each layer read in the last forward
+  // Captured steps (StepGraph) still use the memory of smaller batches.
+  struct Outgrown {
+    std::vector<Tensor> outputs, output_grads;
+    std::vector<ReluMask> masks;
+  };
+  std::vector<Outgrown> outgrown_;
+  std::vector<Tensor> inputs_;  // what each layer read in the last forward
 };
 
 }  // namespace dist

@@ -38,7 +38,9 @@ void StepGraph::run(const Batch& batch, const std::function<void()>& queue_step)
   const std::size_t call = calls_++;
   if (!enabled_ || call < kFirstPlain || call % kPlainEvery == 0) return queue_step();
   const Kind kind{batch.rows(), batch.place.part, batch.place.parts};
-  if (!graphs_.contains(kind)) capture(kind, queue_step);
+  const auto [found, is_new] = graphs_.try_emplace(kind);
+  if (is_new) return queue_step();  // allocates what this kind needs
+  if (!found->second) capture(kind, queue_step);
   CUDA_CHECK(cudaGraphLaunch(graphs_[kind]->executable, stream_.get()));
 }
 

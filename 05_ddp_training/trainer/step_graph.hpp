@@ -30,7 +30,8 @@ class StepGraph {
   StepGraph& operator=(const StepGraph&) = delete;
 
   // Calls `queue_step`, or replays what it queued for an earlier batch of the same size and
-  // place. The first calls are not recorded, because they allocate memory and connect ranks.
+  // place. The first calls, and the first of each kind, are not recorded, because they allocate
+  // memory and connect ranks.
   // Nor is one in a hundred later, so that its parts can be timed.
   void run(const Batch& batch, const std::function<void()>& queue_step);
 
