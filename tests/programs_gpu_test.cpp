@@ -137,7 +137,8 @@ TEST_CASE("a graph changes no loss, and a step neither waits nor allocates", "[g
     // 11 matrix products, each perhaps followed by a bias, a ReLU or column sums; the loss, the
     // all-reduce, the check and the update.
     CHECK(graph.final["graph_nodes"] >= 14);
-    CHECK(graph.final["graph_nodes"] <= (DIST_CUDA_EMULATED ? 16 : 27));
+    // On a real GPU, each product may be two kernels, which add in parts and then together.
+    CHECK(graph.final["graph_nodes"] <= (DIST_CUDA_EMULATED ? 16 : 38));
     CHECK(plain.final["graph_nodes"] == 0);
     if (DIST_CUDA_EMULATED) CHECK(separate.final["graph_nodes"] > 22);
     REQUIRE(graph.losses.size() == plain.losses.size());
@@ -166,7 +167,7 @@ TEST_CASE("a graph survives a larger batch and a part that comes late", "[gpu]")
   }
 }
 
-TEST_CASE("the graph has as many nodes as advanced/gpu_step.md says", "[gpu]") {
+TEST_CASE("the graph has as many kernels as advanced/gpu_step.md says", "[gpu]") {
   if (!DIST_CUDA_EMULATED) return;  // a real GPU may have no products with epilogues
   for (const auto& [epilogues, nodes] : {std::pair("0", 27), {"1", 16}}) {
     const Training run =

@@ -1,6 +1,7 @@
 #include "05_ddp_training/model/cublas.hpp"
 
 #include "common/check.hpp"
+#include "common/device.hpp"
 
 #include <fmt/core.h>
 
@@ -16,6 +17,7 @@ Cublas& cublas_of(const Stream& stream) {
   constexpr std::size_t kWorkspace = std::size_t{32} << 20;
   std::shared_ptr<void>& kept = stream.companion();
   if (!kept) {
+    const CurrentDevice current(stream.device());
     cublasHandle_t handle = nullptr;
     check_cublas(cublasCreate(&handle), "cublasCreate");
     const auto made = std::make_shared<Cublas>(

@@ -117,7 +117,9 @@ Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle_of(cublas), product, plan.b.get(), plan.a.get(),
                                      plan.c.get(), plan.c.get(), wish, 1, &best, &found);
-  if (status == CUBLAS_STATUS_SUCCESS && found > 0) plan.algorithm = best.algo;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return plan;
+  check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+  if (found > 0 && best.state == CUBLAS_STATUS_SUCCESS) plan.algorithm = best.algo;
   return plan;
 }
 
@@ -125,8 +127,9 @@ Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_
 
 // The plans so far. Making one takes longer than a product.
 struct FusedProducts {
-  // The kind, the shapes of the factors, and the addresses' alignments.
-  using Key = std::tuple<Epilogue::Kind, Shape, Shape, std::array<std::uint32_t, 4>>;
+  // The kind, how and in which shapes the factors are read, and the addresses' alignments.
+  using Key = std::tuple<Epilogue::Kind, Transpose, Transpose, Shape, Shape,
+                         std::array<std::uint32_t, 4>>;
   std::map<Key, Plan> plans;
 };
 
@@ -136,6 +139,8 @@ bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose
   Cublas& cublas = cublas_of(stream);
   if (!cublas.fused) cublas.fused = std::make_shared<FusedProducts>();
   const FusedProducts::Key key{epilogue.kind,
+                               transpose_a,
+                               transpose_b,
                                a.shape(),
                                b.shape(),
                                {alignment_of(a.data()), alignment_of(b.data()),

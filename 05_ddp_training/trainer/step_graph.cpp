@@ -3,10 +3,13 @@
 #include "common/check_cuda.hpp"
 #include "common/device.hpp"
 
+#include <algorithm>
+#include <vector>
+
 namespace dist {
 namespace {
 
-constexpr std::size_t kFirstPlain = 3;  // calls before the first capture
+constexpr std::size_t kFirstPlain = 3;  // steps before the first capture
 constexpr std::size_t kPlainEvery = 100;
 
 }  // namespace
@@ -19,14 +22,32 @@ struct StepGraph::Graph {
   ~Graph() { cudaGraphExecDestroy(executable); }
 };
 
+// Kernels only: NCCL and events may add nodes of other types, which cost little.
+std::size_t count_kernels(cudaGraph_t graph) {
+  std::size_t count = 0;
+  CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &count));
+  std::vector<cudaGraphNode_t> nodes(count);
+  CUDA_CHECK(cudaGraphGetNodes(graph, nodes.data(), &count));
+  return static_cast<std::size_t>(std::ranges::count_if(nodes, [](cudaGraphNode_t node) {
+    cudaGraphNodeType type{};
+    CUDA_CHECK(cudaGraphNodeGetType(node, &type));
+    return type == cudaGraphNodeTypeKernel;
+  }));
+}
+
 void StepGraph::capture(const Kind& kind, const std::function<void()>& queue_step) {
   const CurrentDevice current(stream_.device());
   // Other threads, such as a watchdog, may go on calling CUDA.
   CUDA_CHECK(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
-  queue_step();
   cudaGraph_t graph = nullptr;
+  try {
+    queue_step();
+  } catch (...) {
+    cudaStreamEndCapture(stream_.get(), &graph);  // otherwise the stream accepts nothing else
+    throw;
+  }
   CUDA_CHECK(cudaStreamEndCapture(stream_.get(), &graph));
-  CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &nodes_));
+  kernels_ = count_kernels(graph);
   auto made = std::make_unique<Graph>();
   const cudaError_t status = cudaGraphInstantiate(&made->executable, graph, 0);
   cudaGraphDestroy(graph);
@@ -35,8 +56,9 @@ void StepGraph::capture(const Kind& kind, const std::function<void()>& queue_ste
 }
 
 void StepGraph::run(const Batch& batch, const std::function<void()>& queue_step) {
-  const std::size_t call = calls_++;
-  if (!enabled_ || call < kFirstPlain || call % kPlainEvery == 0) return queue_step();
+  const std::size_t step = steps_;
+  if (batch.place.ends_step()) ++steps_;
+  if (!enabled_ || step < kFirstPlain || step % kPlainEvery == 0) return queue_step();
   const Kind kind{batch.rows(), batch.place.part, batch.place.parts};
   const auto [found, is_new] = graphs_.try_emplace(kind);
   if (is_new) return queue_step();  // allocates what this kind needs

@@ -30,13 +30,13 @@ class StepGraph {
   StepGraph& operator=(const StepGraph&) = delete;
 
   // Calls `queue_step`, or replays what it queued for an earlier batch of the same size and
-  // place. The first calls, and the first of each kind, are not recorded, because they allocate
-  // memory and connect ranks.
-  // Nor is one in a hundred later, so that its parts can be timed.
+  // place. The first steps, and the first batch of each kind, are not recorded, because they
+  // allocate memory and connect ranks. Nor is one step in a hundred later, so that its parts
+  // can be timed.
   void run(const Batch& batch, const std::function<void()>& queue_step);
 
-  // The number of nodes of the last graph that was captured; 0 if there is none.
-  std::size_t nodes() const { return nodes_; }
+  // The number of kernels in the last graph that was captured; 0 if there is none.
+  std::size_t kernels() const { return kernels_; }
 
  private:
   struct Graph;
@@ -46,8 +46,8 @@ class StepGraph {
 
   const Stream& stream_;
   bool enabled_;
-  std::size_t calls_ = 0;
-  std::size_t nodes_ = 0;
+  std::size_t steps_ = 0;
+  std::size_t kernels_ = 0;
   std::map<Kind, std::unique_ptr<Graph>> graphs_;
 };
 

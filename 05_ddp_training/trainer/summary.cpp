@@ -79,7 +79,7 @@ bool Summary::print(const Console& console, const StepTimeline& times,
   if (times.steps() > 0) {
     console.line(
         std::isnan(typical.optimizer)
-            ? fmt::format("one step: {:.2f} ms, replayed as one graph of {} nodes",
+            ? fmt::format("one step: {:.2f} ms, replayed as one graph of {} kernels",
                           typical.step, graph_nodes)
             : fmt::format(
                   "one step: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication "

@@ -35,7 +35,7 @@ struct Summary {
   double least_bytes = 0;                     // the minimum that a rank must send
   TrainingMemory memory{};
   std::optional<Slowest> slowest{};  // the rank that the others waited for
-  std::size_t graph_nodes = 0;       // StepGraph::nodes
+  std::size_t graph_nodes = 0;       // StepGraph::kernels
 
   // Prints lines of text or, with --json, the last row. Returns false if a parameter is not
   // finite.

@@ -163,7 +163,7 @@ int TrainingRun::verdict() {
   const Communicator& comm = setup_.comm();
   summary_.steps = log_->steps();
   summary_.skipped = log_->skipped();
-  summary_.graph_nodes = graph_.nodes();
+  summary_.graph_nodes = graph_.kernels();
   summary_.memory = count_memory(model_, optimizer_);
   summary_.memory.before = largest_over_ranks(comm, setup_.memory_before);
   summary_.memory.peak = largest_over_ranks(comm, memory_use().peak_share(comm.local_size()));

@@ -14,12 +14,14 @@
 
 using Nodes = std::vector<std::size_t>;  // their places in the graph
 
+struct CUgraphNode_st {
+  cudaGraphNodeType type;
+  std::function<void()> work;
+  Nodes after;
+};
+
 struct CUgraph_st {
-  struct Node {
-    std::function<void()> work;
-    Nodes after;
-  };
-  std::vector<Node> nodes;
+  std::vector<CUgraphNode_st> nodes;
 
   // Runs each node after the nodes that it depends on. Otherwise the order is random.
   void run(unsigned seed) const {
@@ -68,8 +70,8 @@ struct CapturePoint {
   std::shared_ptr<Capture> capture;  // null: none
   Nodes after;
 
-  void add(std::function<void()> work) {
-    capture->graph.nodes.push_back({std::move(work), std::exchange(after, {})});
+  void add(cudaGraphNodeType type, std::function<void()> work) {
+    capture->graph.nodes.push_back({type, std::move(work), std::exchange(after, {})});
     after = {capture->graph.nodes.size() - 1};
   }
 };

@@ -153,6 +153,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   }
   std::copy(wish->alignments.begin(), wish->alignments.end(), best->algo.data);
   best->algo.data[4] = wish->workspace;
+  best->state = CUBLAS_STATUS_SUCCESS;
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -139,9 +139,9 @@ Counts counts() {
           counters.launches};
 }
 
-void enqueue(cudaStream_t stream, std::function<void()> work) {
+void enqueue(cudaStream_t stream, std::function<void()> work, cudaGraphNodeType type) {
   CUstream_st* const queue = resolve(stream);
-  if (queue->point.capture) return queue->point.add(std::move(work));
+  if (queue->point.capture) return queue->point.add(type, std::move(work));
   ++counters.launches;
   queue->push([queue, work = std::move(work)] {
     if (queue->gpu.fault == cudaSuccess) work();

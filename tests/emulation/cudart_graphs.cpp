@@ -1,7 +1,9 @@
 // The emulated runtime's graphs (capture.hpp).
 #include "tests/emulation/runtime.hpp"
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 using namespace emulation;
 
@@ -22,7 +24,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   --captures;
   if (!capture->valid) return result(cudaErrorStreamCaptureInvalidated);
   if (!capture->is_joined(end)) return result(cudaErrorStreamCaptureUnjoined);
-  *graph = new CUgraph_st(capture->graph);
+  *graph = new CUgraph_st(std::move(capture->graph));
   return result();
 }
 
@@ -34,8 +36,19 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return result();
 }
 
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*, std::size_t* number) {
-  *number = graph->nodes.size();
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* number) {
+  const std::size_t all = graph->nodes.size();
+  if (nodes != nullptr) {
+    *number = std::min(*number, all);
+    for (std::size_t n = 0; n < *number; ++n) nodes[n] = &graph->nodes[n];
+  } else {
+    *number = all;
+  }
+  return result();
+}
+
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
+  *type = node->type;
   return result();
 }
 

@@ -77,7 +77,8 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
   check_memory(nullptr, memory, "cudaMemset");
-  enqueue(nullptr, [=] { std::memset(memory, value, bytes); });
+  enqueue(
+      nullptr, [=] { std::memset(memory, value, bytes); }, cudaGraphNodeTypeMemset);
   return result();
 }
 
@@ -93,6 +94,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
       ++counters.pageable_copies;
     }
   }
-  enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+  enqueue(
+      stream, [=] { std::memcpy(to, from, bytes); }, cudaGraphNodeTypeMemcpy);
   return result();
 }

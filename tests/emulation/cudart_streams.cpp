@@ -86,6 +86,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (begin->point.capture || end->point.capture) return result(cudaErrorCapturedEvent);
   if (!begin->latest || !end->latest) return result(cudaErrorInvalidValue);
   if (!begin->latest->is_done() || !end->latest->is_done()) return result(cudaErrorNotReady);
   *milliseconds =

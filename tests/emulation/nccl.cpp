@@ -61,7 +61,7 @@ ncclResult_t queue(const char* call, ncclComm_t comm, cudaStream_t stream,
   if (!comm->connect(connect_to_peers(comm, transfers))) {
     return fail(ncclInternalError, "the communicator was aborted");
   }
-  emulation::enqueue(stream, [call, comm, transfers = std::move(transfers)] {
+  auto work = [call, comm, user = comm->users, transfers = std::move(transfers)] {
     const dist::CallScope scope(call);
     static std::atomic<int> calls = 0;
     if (emulation::is_chosen("EMULATED_NCCL_FAULT", calls)) comm->error = ncclRemoteError;
@@ -70,7 +70,8 @@ ncclResult_t queue(const char* call, ncclComm_t comm, cudaStream_t stream,
     } else {
       abandon(transfers);
     }
-  });
+  };
+  emulation::enqueue(stream, std::move(work));
   return ncclSuccess;
 }
 

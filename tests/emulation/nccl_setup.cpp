@@ -4,6 +4,7 @@
 //   EMULATED_NCCL_INIT_MS  how long ncclCommInitRank takes
 #include "tests/emulation/device_memory.hpp"
 #include "tests/emulation/nccl_transfers.hpp"
+#include "tests/emulation/runtime.hpp"
 
 #include <mpi.h>
 #include <nccl.h>
@@ -108,6 +109,9 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (comm->users.use_count() > 1) {
+    emulation::stop("ncclCommDestroy", "a communicator that work or a graph still uses");
+  }
   MPI_Win_free(&comm->window);
   MPI_Comm_free(&comm->setup);
   MPI_Comm_free(&comm->mpi);

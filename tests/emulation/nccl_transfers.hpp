@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -30,6 +31,8 @@ struct ncclComm {
   std::atomic<bool> aborted = false;
   std::atomic<ncclResult_t> error = ncclSuccess;  // asynchronous: a rank or link has failed
   std::set<void*> registered;
+  // Shared with queued and captured work, which must end before the communicator does.
+  std::shared_ptr<const int> users = std::make_shared<int>();
   // Counts the ranks that have aborted, in memory that all ranks share. A rank that calls a
   // collective after another rank has aborted waits until it aborts too.
   MPI_Win window = MPI_WIN_NULL;
