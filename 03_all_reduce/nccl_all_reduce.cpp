@@ -2,6 +2,7 @@
 #include "03_all_reduce/nccl_all_reduce.hpp"
 
 #include "01_send_recv/gpu/check_nccl.hpp"
+#include "02_broadcast/chunks.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
 
@@ -12,10 +13,27 @@
 namespace dist {
 
 #if DIST_WITH_NCCL
+namespace {
+
+ncclRedOp_t name_of(ReduceOp op) {
+  return op == ReduceOp::sum ? ncclSum : (op == ReduceOp::avg ? ncclAvg : ncclMax);
+}
+
+void average_nccl(NcclCommunicator& nccl, std::span<double> numbers, const Stream& stream) {
+  NCCL_CHECK(nccl, ncclAllReduce(numbers.data(), numbers.data(), numbers.size(), ncclDouble,
+                                 ncclAvg, nccl.get(), stream.get()));
+}
+
+// NCCL's own halves need chunks of equal size.
+bool divides_equally(const NcclCommunicator& nccl, const Tensor& tensor) {
+  return tensor.numel() % static_cast<std::size_t>(nccl.size()) == 0;
+}
+
+}  // namespace
+
 void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
                      const Stream& stream) {
-  const ncclRedOp_t nccl_op =
-      op == ReduceOp::sum ? ncclSum : (op == ReduceOp::avg ? ncclAvg : ncclMax);
+  const ncclRedOp_t nccl_op = name_of(op);
   NCCL_CHECK(nccl, ncclAllReduce(tensor.data(), tensor.data(), tensor.numel(), ncclFloat,
                                  nccl_op, nccl.get(), stream.get()));
 }
@@ -24,8 +42,43 @@ void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
                      std::span<double> numbers, const Stream& stream) {
   NCCL_CHECK(nccl, ncclGroupStart());
   all_reduce_nccl(nccl, tensor, op, stream);
-  NCCL_CHECK(nccl, ncclAllReduce(numbers.data(), numbers.data(), numbers.size(), ncclDouble,
-                                 ncclAvg, nccl.get(), stream.get()));
+  average_nccl(nccl, numbers, stream);
+  NCCL_CHECK(nccl, ncclGroupEnd());
+}
+
+void reduce_scatter_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
+                         std::span<double> numbers, const Stream& stream) {
+  const auto chunk = [&](int rank) { return chunk_range(tensor.numel(), nccl.size(), rank); };
+  NCCL_CHECK(nccl, ncclGroupStart());
+  if (divides_equally(nccl, tensor)) {
+    const ChunkRange mine = chunk(nccl.rank());
+    NCCL_CHECK(nccl, ncclReduceScatter(tensor.data(), tensor.data() + mine.begin, mine.count,
+                                       ncclFloat, name_of(op), nccl.get(), stream.get()));
+  } else {
+    for (int rank = 0; rank < nccl.size(); ++rank) {
+      float* const data = tensor.data() + chunk(rank).begin;
+      NCCL_CHECK(nccl, ncclReduce(data, data, chunk(rank).count, ncclFloat, name_of(op), rank,
+                                  nccl.get(), stream.get()));
+    }
+  }
+  if (!numbers.empty()) average_nccl(nccl, numbers, stream);
+  NCCL_CHECK(nccl, ncclGroupEnd());
+}
+
+void all_gather_nccl(NcclCommunicator& nccl, const Tensor& tensor, const Stream& stream) {
+  const auto chunk = [&](int rank) { return chunk_range(tensor.numel(), nccl.size(), rank); };
+  NCCL_CHECK(nccl, ncclGroupStart());
+  if (divides_equally(nccl, tensor)) {
+    const ChunkRange mine = chunk(nccl.rank());
+    NCCL_CHECK(nccl, ncclAllGather(tensor.data() + mine.begin, tensor.data(), mine.count,
+                                   ncclFloat, nccl.get(), stream.get()));
+  } else {
+    for (int rank = 0; rank < nccl.size(); ++rank) {
+      float* const data = tensor.data() + chunk(rank).begin;
+      NCCL_CHECK(nccl, ncclBroadcast(data, data, chunk(rank).count, ncclFloat, rank, nccl.get(),
+                                     stream.get()));
+    }
+  }
   NCCL_CHECK(nccl, ncclGroupEnd());
 }
 #else
@@ -34,6 +87,13 @@ void all_reduce_nccl(NcclCommunicator&, const Tensor&, ReduceOp, const Stream&) 
 }
 void all_reduce_nccl(NcclCommunicator&, const Tensor&, ReduceOp, std::span<double>,
                      const Stream&) {
+  throw Error("built without NCCL");
+}
+void reduce_scatter_nccl(NcclCommunicator&, const Tensor&, ReduceOp, std::span<double>,
+                         const Stream&) {
+  throw Error("built without NCCL");
+}
+void all_gather_nccl(NcclCommunicator&, const Tensor&, const Stream&) {
   throw Error("built without NCCL");
 }
 #endif

@@ -19,6 +19,12 @@ void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
 void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
                      std::span<double> numbers, const Stream& stream);
 
+// The two halves, in place: reduce_scatter_nccl leaves the reduction of chunk r (chunk_range)
+// on rank r, and all_gather_nccl copies chunk r of rank r to all ranks. `numbers` may be empty.
+void reduce_scatter_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
+                         std::span<double> numbers, const Stream& stream);
+void all_gather_nccl(NcclCommunicator& nccl, const Tensor& tensor, const Stream& stream);
+
 // Returns a tensor in registered memory (NcclCommunicator::allocate), which peers can access
 // without a copy if the hardware allows. May be called on a single rank; the contents are
 // undefined.

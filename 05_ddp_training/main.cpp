@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   const Stream& stream = setup.stream();
 
   Mlp model(setup.options.layers, setup.generator(), stream);
-  const auto optimizer = make_optimizer(setup.options.optimizer, model.parameters(), stream);
+  const auto optimizer = setup.make_optimizer(model);
   // [3] What carries the gradients between replicas: our own all-reduce, MPI or NCCL.
   const auto group = setup.make_group();
   TrainingRun run(setup, model, *optimizer);  // starts or resumes, reports, saves, tests

@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   const Stream& stream = setup.stream();
 
   Mlp model(setup.options.layers, setup.generator(), stream);
-  const auto optimizer = make_optimizer(setup.options.optimizer, model.parameters(), stream);
+  const auto optimizer = setup.make_optimizer(model);
   TrainingRun run(setup, model, *optimizer);  // starts or resumes, reports, saves, tests
 
   // A sampler for one rank: it yields every sample, in PyTorch's order.

@@ -3,6 +3,7 @@
 #include "02_broadcast/random.hpp"
 #include "03_all_reduce/advanced/all_reducer.hpp"
 #include "03_all_reduce/all_reduce.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/tracer_data.hpp"
 
 #include <mpi.h>
@@ -223,4 +224,43 @@ TEST_CASE("if one rank swaps two all-reduces of equal size, their tensors get mi
   const int last = world().size() - 1;
   const auto mixed = [&](std::size_t i) { return sum_of_all(i) - tracer_number(last, i) - 1; };
   CHECK(count_wrong(odd_one ? second : first, mixed) == 0);
+}
+
+TEST_CASE("the two halves make an all-reduce with the same bits, whatever carries them") {
+  AllReducer reducer(world());
+  for (const auto algorithm : {AllReduceAlgorithm::ring, AllReduceAlgorithm::shared_memory,
+                               AllReduceAlgorithm::automatic}) {
+    for (const bool registered : {false, true}) {
+      for (const std::size_t count : {0, 1, 2, 5, 7, 100, 30'011}) {
+        CAPTURE(to_string(algorithm), registered, count);
+        const TestBuffer<float> halves(reducer, registered, count);
+        const TestBuffer<float> whole(reducer, registered, count);
+        Generator generator(static_cast<std::uint64_t>(17 + world().rank()));
+        fill_uniform(halves.span(), -1, 1, generator);
+        std::ranges::copy(halves.span(), whole.span().begin());
+
+        // Shared memory adds up in the order of the ranks, a ring in an order of its own.
+        const bool ring = algorithm == AllReduceAlgorithm::ring || !registered;
+        reducer.all_reduce(whole.span(), ReduceOp::avg,
+                           ring ? AllReduceAlgorithm::ring : AllReduceAlgorithm::shared_memory);
+        reducer.reduce_scatter(halves.span(), ReduceOp::avg, algorithm);
+        const ChunkRange mine = chunk_range(count, world().size(), world().rank());
+        CHECK(std::ranges::equal(window(halves.span(), mine), window(whole.span(), mine)));
+        for (std::size_t i = 0; i < count; ++i) {
+          if (i < mine.begin || i >= mine.begin + mine.count) halves.span()[i] = -7.0F;
+        }
+        reducer.all_gather(halves.span(), algorithm);
+        CHECK(std::ranges::equal(halves.span(), whole.span()));
+        world().barrier();
+      }
+    }
+  }
+  const std::string refused = error_of([&] {
+    std::vector<float> numbers(8);
+    reducer.reduce_scatter(std::span(numbers), ReduceOp::sum,
+                           AllReduceAlgorithm::recursive_doubling);
+  });
+  if (world().size() > 1) {
+    CHECK(refused == "recursive-doubling: its all-reduce does not have two halves");
+  }
 }

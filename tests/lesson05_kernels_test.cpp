@@ -86,10 +86,11 @@ TEST_CASE("a non-finite number is found in any element of any of many tensors", 
     std::vector<UpdateTensors> tensors;
     for (const std::size_t size : sizes) {
       gradients.push_back(upload(stream, Floats(size, kLargest)));
-      tensors.push_back({.count = size, .gradient = gradients.back().data()});
+      tensors.push_back(
+          {.count = size, .gradient = gradients.back().data(), .number = tensors.size()});
     }
     const Buffer<double> lr(kMostStepsInFlight, device, Memory::pinned);
-    const Buffer<std::int32_t> not_finite(sizes.size(), device);
+    const Tensor not_finite({sizes.size()}, device);
     const Buffer<unsigned> blocks_done(1, device);
     const Buffer<UpdateState> state(1, device);
     const Buffer<StepReport> reports(kMostStepsInFlight, device, Memory::pinned);
@@ -106,6 +107,7 @@ TEST_CASE("a non-finite number is found in any element of any of many tensors", 
                      .lr = lr.data(),
                      .numbers = nullptr,
                      .not_finite = not_finite.data(),
+                     .parameters = sizes.size(),
                      .blocks_done = blocks_done.data(),
                      .state = state.data(),
                      .reports = reports.data()});

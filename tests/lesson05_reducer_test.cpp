@@ -40,6 +40,13 @@ class Recorder : public ProcessGroup {
     reduced.push_back(tensor.numel());
     return std::make_unique<Nothing>();
   }
+  std::unique_ptr<Work> reduce_scatter(const Tensor&, ReduceOp, const Stream&,
+                                       const std::string&, std::span<double>) override {
+    throw Error("not recorded");
+  }
+  std::unique_ptr<Work> all_gather(const Tensor&, const Stream&, const std::string&) override {
+    throw Error("not recorded");
+  }
   std::unique_ptr<Work> broadcast(const Tensor&, int, const Stream&) override {
     return std::make_unique<Nothing>();
   }

@@ -167,6 +167,25 @@ TEST_CASE("a graph survives a larger batch and a part that comes late", "[gpu]")
   }
 }
 
+TEST_CASE("sharded steps on GPUs learn the same, neither wait nor allocate, and are replayed",
+          "[gpu]") {
+  if (!has_gpu()) return;
+  for (const int ranks : {1, 2, 3}) {
+    const std::string job =
+        "--json --device cuda --max-steps 110 --batch-size 8 --layers 784,40,30,20,10 "
+        "--first-bucket-mb 0.001 --bucket-cap-mb 0.004 ";
+    const Training ddp = trained(mpirun(ranks, "ddp_training", job));
+    for (const std::string level : {"optimizer", "gradients", "parameters"}) {
+      CAPTURE(ranks, level);
+      const Training run = trained(mpirun(ranks, "ddp_training", job + "--shard " + level));
+      check_losses(run.losses, ddp.losses, 1e-5);
+      CHECK(run.final["host_waits_per_step"] == 0);
+      CHECK(run.final["allocations_per_step"] == 0);
+      CHECK(run.final["graph_nodes"].get<int>() > 0);
+    }
+  }
+}
+
 TEST_CASE("the graph has as many kernels as advanced/gpu_step.md says", "[gpu]") {
   if (!DIST_CUDA_EMULATED) return;  // a real GPU may have no products with epilogues
   for (const auto& [epilogues, nodes] : {std::pair("0", 27), {"1", 16}}) {

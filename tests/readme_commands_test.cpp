@@ -207,6 +207,10 @@ TEST_CASE("05_ddp_training/advanced/determinism.md", "[readme]") {
 TEST_CASE("05_ddp_training/advanced/gpu_step.md", "[readme]") {
   Readme("05_ddp_training/advanced/gpu_step.md").check();
 }
+TEST_CASE("05_ddp_training/advanced/sharding.md", "[readme]") {
+  Readme("05_ddp_training/advanced/sharding.md").check();
+}
+
 TEST_CASE("05_ddp_training/advanced/memory.md", "[readme]") {
   Readme("05_ddp_training/advanced/memory.md").check();
 }

@@ -45,6 +45,19 @@ AllReduceAlgorithm AllReducer::chosen(AllReduceAlgorithm algorithm, std::size_t 
   return plan_->choose(bytes, registered);
 }
 
+SharedMemoryAllReduce* AllReducer::carrier_of_halves(AllReduceAlgorithm algorithm,
+                                                     std::span<const std::byte> data) {
+  switch (algorithm) {
+    case AllReduceAlgorithm::ring: return nullptr;
+    case AllReduceAlgorithm::shared_memory:
+      if (!shared_) throw Error("shared-memory: " + why_no_shared_memory_);
+      [[fallthrough]];
+    case AllReduceAlgorithm::automatic:
+      return is_registered(data.data(), data.size()) ? &*shared_ : nullptr;
+    default: throw Error(to_string(algorithm) + ": its all-reduce does not have two halves");
+  }
+}
+
 bool AllReducer::is_registered(const void* data, std::size_t bytes) {
   return shared_ && shared_->is_registered(data, bytes);
 }

@@ -39,6 +39,16 @@ class AllReducer {
   void all_reduce(std::span<T> data, ReduceOp op,
                   AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic);
 
+  // The two halves of an all-reduce, in place. reduce_scatter leaves the result of chunk r
+  // (chunk_range) on rank r; its other chunks then hold anything. all_gather copies chunk r of
+  // rank r to all ranks. Called on all ranks, as all_reduce. `algorithm` is `ring`, whose
+  // all-reduce consists of these halves, or `shared-memory` or `auto`, which use the ring for
+  // ordinary memory. Throws Error for the other algorithms.
+  template <MpiScalar T>
+  void reduce_scatter(std::span<T> data, ReduceOp op, AllReduceAlgorithm algorithm);
+  template <MpiScalar T>
+  void all_gather(std::span<T> data, AllReduceAlgorithm algorithm);
+
   // The algorithm that runs when `algorithm` is requested. All ranks get the same answer.
   AllReduceAlgorithm chosen(AllReduceAlgorithm algorithm, std::size_t bytes,
                             bool registered) const;
@@ -50,6 +60,10 @@ class AllReducer {
   const StepCosts& costs() const { return costs_; }
 
  private:
+  // What carries the halves for this memory; null for the ring.
+  SharedMemoryAllReduce* carrier_of_halves(AllReduceAlgorithm algorithm,
+                                           std::span<const std::byte> data);
+
   const Communicator& comm_;
   StepCosts costs_;
   std::string why_no_shared_memory_;
@@ -70,6 +84,25 @@ void AllReducer::all_reduce(std::span<T> data, ReduceOp op, AllReduceAlgorithm a
   }
   if (!shared_) throw Error("shared-memory: " + why_no_shared_memory_);
   shared_->all_reduce(data, op);
+}
+
+template <MpiScalar T>
+void AllReducer::reduce_scatter(std::span<T> data, ReduceOp op, AllReduceAlgorithm algorithm) {
+  check_op<T>(op);
+  if (comm_.size() == 1) return;
+  if (SharedMemoryAllReduce* const shared = carrier_of_halves(algorithm, std::as_bytes(data))) {
+    return shared->reduce_scatter(data, op);
+  }
+  ring_reduce_scatter(comm_, data, op);
+}
+
+template <MpiScalar T>
+void AllReducer::all_gather(std::span<T> data, AllReduceAlgorithm algorithm) {
+  if (comm_.size() == 1) return;
+  if (SharedMemoryAllReduce* const shared = carrier_of_halves(algorithm, std::as_bytes(data))) {
+    return shared->all_gather(data);
+  }
+  ring_all_gather(comm_, data);
 }
 
 }  // namespace dist

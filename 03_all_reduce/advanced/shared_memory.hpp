@@ -41,6 +41,14 @@ class SharedMemoryAllReduce {
   template <MpiScalar T>
   void all_reduce(std::span<T> data, ReduceOp op);
 
+  // The two halves of an all-reduce, in place, for registered memory: reduce_scatter leaves the
+  // result of chunk r (chunk_range) on rank r only, and all_gather copies chunk r of rank r to
+  // all ranks. Called on all ranks with the same part of the same allocation.
+  template <MpiScalar T>
+  void reduce_scatter(std::span<T> data, ReduceOp op);
+  template <MpiScalar T>
+  void all_gather(std::span<T> data);
+
   bool is_registered(const void* data, std::size_t bytes) {
     return find(data, bytes).owner != nullptr;
   }
@@ -62,6 +70,15 @@ class SharedMemoryAllReduce {
     std::size_t offset = 0;
   };
   Place find(const void* data, std::size_t bytes);
+  // The same for registered memory only. Throws Error for other memory.
+  Place find_registered(const void* data, std::size_t bytes);
+
+  template <MpiScalar T>
+  static HostBarrier::Call describe(std::span<T> data, const Place& place, std::uint32_t op) {
+    constexpr std::uint32_t kType =
+        4 * sizeof(T) + 2 * std::floating_point<T> + std::is_signed_v<T>;
+    return {data.size_bytes(), place.owner ? place.owner->number + place.offset : 0, op, kType};
+  }
 
   template <MpiScalar T>
   void reduce_small(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
@@ -70,6 +87,10 @@ class SharedMemoryAllReduce {
                        const HostBarrier::Call& call);
   template <MpiScalar T>
   void reduce_through_segment(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
+
+  // The halves' calls must differ from all-reduces (HostBarrier::Call::op).
+  static constexpr std::uint32_t kReduceScatter = 16;
+  static constexpr std::uint32_t kAllGather = 32;
 
   int rank_;
   int size_;
@@ -88,11 +109,7 @@ template <MpiScalar T>
 void SharedMemoryAllReduce::all_reduce(std::span<T> data, ReduceOp op) {
   check_op<T>(op);
   const Place place = find(data.data(), data.size_bytes());
-  constexpr std::uint32_t kType =
-      4 * sizeof(T) + 2 * std::floating_point<T> + std::is_signed_v<T>;
-  const HostBarrier::Call call{data.size_bytes(),
-                               place.owner ? place.owner->number + place.offset : 0,
-                               static_cast<std::uint32_t>(op), kType};
+  const HostBarrier::Call call = describe(data, place, static_cast<std::uint32_t>(op));
   if (data.size_bytes() <= kSmallBytes) {
     reduce_small(data, op, call);
   } else if (place.owner) {
@@ -134,6 +151,36 @@ void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t coun
   shared_memory::reduce<T>(op, sources_, std::span(targets_).first(sources_.size()), mine.count,
                            call.bytes >= shared_memory::kStreamBytes);
   barrier_.wait();  // all results have been written
+}
+
+template <MpiScalar T>
+void SharedMemoryAllReduce::reduce_scatter(std::span<T> data, ReduceOp op) {
+  check_op<T>(op);
+  const Place place = find_registered(data.data(), data.size_bytes());
+  const ChunkRange mine = chunk_range(data.size(), size_, rank_);
+  for (int rank = 0; rank < size_; ++rank) {
+    sources_[static_cast<std::size_t>(rank)] =
+        place.owner->memory.of(rank) + place.offset + mine.begin * sizeof(T);
+  }
+  targets_[0] = reinterpret_cast<std::byte*>(data.data() + mine.begin);
+  barrier_.meet(describe(data, place, kReduceScatter + static_cast<std::uint32_t>(op)));
+  shared_memory::reduce<T>(op, sources_, std::span(targets_).first(1), mine.count,
+                           /*past_caches=*/false);
+  barrier_.wait();  // all ranks have read their chunks of my numbers
+}
+
+template <MpiScalar T>
+void SharedMemoryAllReduce::all_gather(std::span<T> data) {
+  const Place place = find_registered(data.data(), data.size_bytes());
+  barrier_.meet(describe(data, place, kAllGather));
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    const ChunkRange theirs = chunk_range(data.size(), size_, rank);
+    std::memcpy(data.data() + theirs.begin,
+                place.owner->memory.of(rank) + place.offset + theirs.begin * sizeof(T),
+                theirs.count * sizeof(T));
+  }
+  barrier_.wait();  // all ranks have read my chunk
 }
 
 // The tensor passes through the segment in blocks, each in three stages separated by barriers:

@@ -24,6 +24,30 @@ void overwrite(const Tensor& to, const Tensor& from, const Stream& stream) {
   stream.synchronize();
 }
 
+// What a file holds, in order. With a `shard`, each get() must be called on all ranks.
+std::vector<TensorSource> sources(std::span<const Parameter> parameters,
+                                  const Optimizer& optimizer, const Stream& stream,
+                                  const Shard* shard) {
+  std::vector<TensorSource> all;
+  const auto add = [&](const std::string& name, std::size_t p, const Tensor& mine,
+                       bool is_whole) {
+    all.push_back({name, parameters[p].value.shape(),
+                   [=, &stream] { return is_whole ? mine : shard->gather(p, mine, stream); }});
+  };
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const bool is_whole = shard == nullptr || shard->level() < ShardLevel::parameters;
+    add(parameters[p].name, p, is_whole ? parameters[p].value : shard->part_of(p), is_whole);
+  }
+  for (const std::string& kind : optimizer.kinds()) {
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      const std::string& name = parameters[p].name;
+      add(kOptimizerPrefix + kind + "." + name, p, optimizer.state_of(kind, name),
+          shard == nullptr);
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 void Position::advance(std::size_t samples, bool epoch_is_done) {
@@ -39,14 +63,8 @@ void Position::start_next_epoch() {
 
 void save_checkpoint(const std::string& path, std::span<const Parameter> parameters,
                      const Optimizer& optimizer, const Position& position,
-                     const RunSettings& settings, const Stream& stream) {
-  std::vector<NamedTensor> tensors;
-  for (const Parameter& parameter : parameters) {
-    tensors.push_back({parameter.name, parameter.value});
-  }
-  for (const Optimizer::State& state : optimizer.state()) {
-    tensors.push_back({kOptimizerPrefix + state.name, state.value});
-  }
+                     const RunSettings& settings, const Stream& stream, const Shard* shard) {
+  const std::vector<TensorSource> tensors = sources(parameters, optimizer, stream, shard);
   std::map<std::string, std::string> metadata{
       {"format", "pt"},  // as written by PyTorch's save_file; Hugging Face's tools require it
       {"format_version", kVersion},
@@ -56,6 +74,13 @@ void save_checkpoint(const std::string& path, std::span<const Parameter> paramet
       {"optimizer_steps", std::to_string(optimizer.steps(stream))}};
   for (const auto& [name, value] : settings) metadata[kSettingPrefix + name] = value;
   write_safetensors(path, tensors, metadata, stream);
+}
+
+void send_parts(const Shard& shard, std::span<const Parameter> parameters,
+                const Optimizer& optimizer, const Stream& stream) {
+  for (const TensorSource& source : sources(parameters, optimizer, stream, &shard)) {
+    source.get();
+  }
 }
 
 Checkpoint::Checkpoint(std::string path)
@@ -133,15 +158,19 @@ void Checkpoint::restore(std::span<Parameter> parameters, const Stream& stream) 
 }
 
 void Checkpoint::restore(Optimizer& optimizer, const Stream& stream) const {
-  optimizer.set_steps(number("optimizer_steps"), stream);
-  for (const Optimizer::State& state : optimizer.state()) {
-    const Tensor* tensor = file_.find(kOptimizerPrefix + state.name);
-    if (tensor == nullptr || tensor->shape() != state.value.shape()) {
-      throw Error(fmt::format("{}: does not contain {}{} of shape {}", path_, kOptimizerPrefix,
-                              state.name, to_string(state.value.shape())));
-    }
-    overwrite(state.value, *tensor, stream);
+  optimizer.set_steps(optimizer_steps(), stream);
+  for (const Optimizer::State& each : optimizer.state()) {
+    overwrite(each.value, state(each.name, each.value.shape()), stream);
   }
+}
+
+const Tensor& Checkpoint::state(const std::string& name, const Shape& shape) const {
+  const Tensor* tensor = file_.find(kOptimizerPrefix + name);
+  if (tensor == nullptr || tensor->shape() != shape) {
+    throw Error(fmt::format("{}: does not contain {}{} of shape {}", path_, kOptimizerPrefix,
+                            name, to_string(shape)));
+  }
+  return *tensor;
 }
 
 }  // namespace dist

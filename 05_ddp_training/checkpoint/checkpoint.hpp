@@ -6,6 +6,7 @@
 // Builds on: safetensors (writes files whole or not at all), run_settings (identifies the run).
 #pragma once
 
+#include "05_ddp_training/advanced/sharding/shard.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/model/optimizer.hpp"
@@ -30,10 +31,13 @@ struct Position {
 
 // Called on rank 0 only, as all ranks' parameters are equal and two writers would damage the
 // file. Like write_safetensors, it either writes the whole file or keeps the old one and throws
-// Error naming the file.
+// Error naming the file. With a `shard`, the other ranks must call send_parts meanwhile.
 void save_checkpoint(const std::string& path, std::span<const Parameter> parameters,
                      const Optimizer& optimizer, const Position& position,
-                     const RunSettings& settings, const Stream& stream);
+                     const RunSettings& settings, const Stream& stream,
+                     const Shard* shard = nullptr);
+void send_parts(const Shard& shard, std::span<const Parameter> parameters,
+                const Optimizer& optimizer, const Stream& stream);
 
 // The content of a checkpoint file, read by one rank.
 class Checkpoint {
@@ -56,6 +60,10 @@ class Checkpoint {
   // Overwrites the optimizer's state. Throws Error naming the file if a part of that state is
   // missing.
   void restore(Optimizer& optimizer, const Stream& stream) const;
+  // The steps that the optimizer had taken, and a part of its state ("exp_avg.0.weight").
+  // Throws Error naming the file if it is missing or has a different shape.
+  std::size_t optimizer_steps() const { return number("optimizer_steps"); }
+  const Tensor& state(const std::string& name, const Shape& shape) const;
 
  private:
   std::size_t number(const std::string& key) const;

@@ -27,17 +27,16 @@ constexpr std::size_t kChecksumDigits = 16;
 constexpr std::uint64_t kLargestHeader = 16U << 20;
 constexpr std::size_t kMostTensors = 100'000;
 
-std::string header_of(const std::vector<NamedTensor>& tensors,
+std::string header_of(const std::vector<TensorSource>& tensors,
                       const std::map<std::string, std::string>& metadata) {
   Json header;
   Json& about = header["__metadata__"] = Json::object();
   for (const auto& [key, value] : metadata) about[key] = value;
   about[kChecksumKey] = std::string(kChecksumDigits, '0');
   std::size_t begin = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const std::size_t end = begin + tensor.size_bytes();
-    header[name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape()}, {"data_offsets", {begin, end}}};
+  for (const auto& [name, shape, get] : tensors) {
+    const std::size_t end = begin + numel(shape) * sizeof(float);
+    header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {begin, end}}};
     begin = end;
   }
   std::string text = header.dump();
@@ -142,6 +141,17 @@ std::map<std::string, std::string> parse_metadata(const Json& header, const std:
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata,
                        const Stream& stream) {
+  std::vector<TensorSource> sources;
+  for (const NamedTensor& named : tensors) {
+    sources.push_back(
+        {named.name, named.tensor.shape(), [tensor = named.tensor] { return tensor; }});
+  }
+  write_safetensors(path, sources, metadata, stream);
+}
+
+void write_safetensors(const std::string& path, const std::vector<TensorSource>& tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       const Stream& stream) {
   const std::string header = header_of(tensors, metadata);
   const std::uint64_t header_bytes = header.size();
   replace_file(path, [&](const File& file) {
@@ -149,8 +159,8 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
     file.write(header.data(), header.size());
     Fingerprint checksum;
     checksum.add(header.data(), header.size());
-    for (const NamedTensor& named : tensors) {
-      read_on_host(stream, named.tensor, [&](std::span<const float> values) {
+    for (const TensorSource& source : tensors) {
+      read_on_host(stream, source.get(), [&](std::span<const float> values) {
         file.write(values.data(), values.size_bytes());
         checksum.add(values.data(), values.size_bytes());
       });

@@ -11,6 +11,7 @@
 
 #include "common/tensor.hpp"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,10 +27,21 @@ struct NamedTensor {
 // numbers, as 16 hexadecimal digits, computed with zeros in place of these digits.
 inline constexpr const char* kChecksumKey = "xxh3_64";
 
+// A tensor to be written. `get` is called once, in the order of the list, so a tensor need not
+// exist before it is its turn.
+struct TensorSource {
+  std::string name;
+  Shape shape;
+  std::function<Tensor()> get;
+};
+
 // Writes `tensors` and `metadata` to `path`. Called on one rank. A reader of `path` always
 // finds either the whole old file or the whole new one, because the new one is written under a
 // different name, flushed to the disk, and then renamed. On failure, throws Error naming the
 // file and keeps the old one.
+void write_safetensors(const std::string& path, const std::vector<TensorSource>& tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       const Stream& stream);
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata,
                        const Stream& stream);

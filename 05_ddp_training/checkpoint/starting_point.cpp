@@ -51,11 +51,15 @@ void StartingPoint::check(const TrainingOptions& options, const RunSettings& set
 }
 
 Position StartingPoint::restore(std::span<Parameter> parameters, Optimizer& optimizer,
-                                const Stream& stream) const {
+                                const Stream& stream, const Shard* shard) const {
   if (!file_) return {};
   file_->restore(parameters, stream);
   if (!resume_) return {};
-  file_->restore(optimizer, stream);
+  if (shard == nullptr) {
+    file_->restore(optimizer, stream);
+  } else {
+    optimizer.set_steps(file_->optimizer_steps(), stream);
+  }
   return position_;
 }
 

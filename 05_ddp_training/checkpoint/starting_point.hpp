@@ -24,10 +24,13 @@ class StartingPoint {
   void check(const TrainingOptions& options, const RunSettings& settings, std::size_t samples,
              bool reads, bool any_ranks = false);
 
-  // On the rank that read the file, replaces the random parameters with those in the file and
-  // sets the position. On other ranks, and without a file, changes nothing.
-  Position restore(std::span<Parameter> parameters, Optimizer& optimizer,
-                   const Stream& stream) const;
+  // On the rank that read the file, replaces the random parameters with those in the file,
+  // unless there is a `shard` also the optimizer's state, and returns the position. On other
+  // ranks, and without a file, changes nothing.
+  Position restore(std::span<Parameter> parameters, Optimizer& optimizer, const Stream& stream,
+                   const Shard* shard = nullptr) const;
+  // The file; null on the ranks that did not read it.
+  const Checkpoint* file() const { return file_ ? &*file_ : nullptr; }
 
   bool resumed() const { return resume_; }
   // Whether the parameters are only tested, not trained.

@@ -20,4 +20,18 @@ std::vector<std::vector<std::size_t>> plan_buckets(std::span<const std::size_t> 
   return buckets;
 }
 
+std::vector<std::vector<std::size_t>> plan_buckets(std::span<const Parameter> parameters,
+                                                   BucketCaps caps) {
+  const std::size_t last = parameters.size() - 1;
+  std::vector<std::size_t> bytes;
+  for (std::size_t i = 0; i <= last; ++i) {
+    bytes.push_back(parameters[last - i].value.size_bytes());
+  }
+  auto buckets = plan_buckets(bytes, caps.first_bytes, caps.bytes);
+  for (auto& bucket : buckets) {
+    for (std::size_t& index : bucket) index = last - index;
+  }
+  return buckets;
+}
+
 }  // namespace dist

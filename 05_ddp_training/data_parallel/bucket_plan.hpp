@@ -1,11 +1,18 @@
 // What this file adds: the choice of which gradients are sent in the same message.
 #pragma once
 
+#include "05_ddp_training/model/mlp.hpp"
+
 #include <cstddef>
 #include <span>
 #include <vector>
 
 namespace dist {
+
+struct BucketCaps {
+  std::size_t first_bytes = 1 << 20;  // PyTorch's default
+  std::size_t bytes = 1 << 20;        // PyTorch's 25 MiB would hold our whole default model
+};
 
 // PyTorch's rule (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size):
 // Tensors are taken in the given order, which should be the order in which gradients become
@@ -16,5 +23,10 @@ namespace dist {
 // `bytes[i]` is the size of tensor i; returns the tensors of each bucket, as indices into it.
 std::vector<std::vector<std::size_t>> plan_buckets(std::span<const std::size_t> bytes,
                                                    std::size_t first_cap, std::size_t cap);
+
+// The same for a model's gradients: the parameters of each bucket, in the order of their
+// numbers in it. A chain of layers finishes its gradients in the reverse order of registration.
+std::vector<std::vector<std::size_t>> plan_buckets(std::span<const Parameter> parameters,
+                                                   BucketCaps caps);
 
 }  // namespace dist

@@ -29,21 +29,24 @@ bool DataParallel::backward(const Tensor& grad_logits, const Stream& stream,
     backward_of_part(grad_logits, accumulate, stream);
     return false;
   }
-  if (std::exchange(counts_next_, false)) {
-    const auto numbers = std::exchange(numbers_, {});  // count only the gradients
-    const auto traffic = count_traffic(
-        group_.comm(), [&] { backward_and_average(grad_logits, accumulate, stream); });
-    // No messages were counted: shared memory, MPI's collectives or NCCL carried the gradients.
-    if (traffic && traffic->messages_per_rank > 0) bytes_sent_ = traffic->bytes_per_rank;
-    numbers_ = numbers;
-  } else {
-    backward_and_average(grad_logits, accumulate, stream);
-  }
+  // While messages are counted, the numbers do not travel with the gradients.
+  const auto numbers = counts_ ? std::exchange(numbers_, {}) : std::span<double>();
+  count([&] { backward_and_average(grad_logits, accumulate, stream); });
+  if (counts_) numbers_ = numbers;
   if (!numbers_.empty()) average_numbers(stream);
   numbers_ = {};
   averaged_ = stream.record_event();
   is_timed_ = !stream.is_capturing();
+  ended_ = true;
   return true;
+}
+
+void DataParallel::count(const std::function<void()>& body) {
+  if (!counts_) return body();
+  const auto traffic = count_traffic(group_.comm(), body);
+  // No messages were counted: shared memory, MPI's collectives or NCCL carried the gradients.
+  if (!traffic || traffic->messages_per_rank == 0) return;
+  bytes_sent_ = bytes_sent_.value_or(0) + traffic->bytes_per_rank;
 }
 
 void DataParallel::average_numbers(const Stream& stream) {
@@ -52,10 +55,12 @@ void DataParallel::average_numbers(const Stream& stream) {
 }
 
 StepOutcome DataParallel::outcome() {
+  const bool ended = std::exchange(ended_, false);
+  if (ended) counts_ = false;
   StepOutcome outcome{
       .wait = [&group = group_](const Event& event) { group.synchronize(event); },
       .times = {},
-      .bytes_sent = std::exchange(bytes_sent_, std::nullopt)};
+      .bytes_sent = ended ? std::exchange(bytes_sent_, std::nullopt) : std::nullopt};
   if (std::exchange(is_timed_, false)) outcome.times = take_times();
   return outcome;
 }

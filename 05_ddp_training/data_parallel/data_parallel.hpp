@@ -20,7 +20,7 @@ class DataParallel {
  public:
   virtual ~DataParallel() = default;
 
-  Tensor forward(const Tensor& input, const Stream& stream) {
+  virtual Tensor forward(const Tensor& input, const Stream& stream) {
     const CallScope scope("forward");  // a row of the trace
     return module_.forward(input, stream);
   }
@@ -39,7 +39,7 @@ class DataParallel {
   StepOutcome outcome();
 
   // Counts the messages of the next step (common/watch); that step's outcome() reports them.
-  void count_next_step() { counts_next_ = true; }
+  void count_next_step() { counts_ = true; }
 
   // The communication times of the last backward pass. Waits until its communication has ended.
   CommunicationTimes communication_times(const Stream& stream);
@@ -50,6 +50,9 @@ class DataParallel {
   // the models would otherwise stay different, because equal updates preserve their
   // differences.
   DataParallel(Mlp& module, ProcessGroup& group, const Stream& stream);
+
+  // Runs `body`, which waits for its messages, and counts them if this step's are counted.
+  void count(const std::function<void()>& body);
 
   // Runs backward for a part of a step.
   virtual void backward_of_part(const Tensor& grad_logits, Accumulate accumulate,
@@ -80,8 +83,9 @@ class DataParallel {
   std::function<CommunicationTimes()> take_times();
 
   Event averaged_;
-  bool is_timed_ = false;  // the last backward pass ran now, not as part of a StepGraph
-  bool counts_next_ = false;
+  bool ended_ = false;     // the last backward pass ended a step
+  bool is_timed_ = false;  // it ran now, not as part of a StepGraph
+  bool counts_ = false;    // this step's messages are counted
   std::optional<std::uint64_t> bytes_sent_;
 };
 

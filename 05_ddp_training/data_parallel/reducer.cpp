@@ -1,7 +1,6 @@
 // Look at: start_full_buckets, whose loop starts the buckets in order.
 #include "05_ddp_training/data_parallel/reducer.hpp"
 
-#include "05_ddp_training/data_parallel/bucket_plan.hpp"
 #include "common/check.hpp"
 
 #include <fmt/core.h>
@@ -18,19 +17,10 @@ Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCap
       op_(op),
       bucket_of_(parameters.size()),
       ready_(parameters.size(), false) {
-  // A chain of layers finishes its gradients in the reverse order of registration.
-  const std::size_t last = parameters.size() - 1;
-  std::vector<std::size_t> bytes;
-  for (std::size_t i = 0; i <= last; ++i) {
-    bytes.push_back(parameters[last - i].value.size_bytes());
-  }
-  for (const auto& plan : plan_buckets(bytes, caps.first_bytes, caps.bytes)) {
-    Bucket bucket;
+  for (const auto& plan : plan_buckets(parameters, caps)) {
+    Bucket bucket{.message = {}, .parameters = plan, .name = {}, .full = {}, .work = {}};
     std::size_t count = 0;
-    for (const std::size_t i : plan) {
-      bucket.parameters.push_back(last - i);
-      count += parameters[last - i].value.numel();
-    }
+    for (const std::size_t index : plan) count += parameters[index].value.numel();
     // Free these gradients before allocating their bucket, so that a rank never holds two
     // copies.
     for (const std::size_t index : bucket.parameters) parameters[index].grad = Tensor();

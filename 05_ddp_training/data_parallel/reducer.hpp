@@ -15,6 +15,7 @@
 // add up the gradients of different layers.
 #pragma once
 
+#include "05_ddp_training/data_parallel/bucket_plan.hpp"
 #include "05_ddp_training/data_parallel/overlap_bound.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
@@ -26,11 +27,6 @@
 #include <vector>
 
 namespace dist {
-
-struct BucketCaps {
-  std::size_t first_bytes = 1 << 20;  // PyTorch's default
-  std::size_t bytes = 1 << 20;        // PyTorch's 25 MiB would hold our whole default model
-};
 
 class Reducer {
  public:

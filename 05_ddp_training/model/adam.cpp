@@ -5,8 +5,8 @@
 namespace dist {
 
 Adam::Adam(std::span<Parameter> parameters, const OptimizerOptions& options,
-           const Stream& stream)
-    : Optimizer(parameters, options, stream) {
+           const Stream& stream, Partners* partners)
+    : Optimizer(parameters, options, stream, partners) {
   remember("exp_avg", stream);     // running mean of the gradient
   remember("exp_avg_sq", stream);  // running mean of its square
 }

@@ -9,7 +9,8 @@ namespace dist {
 class Adam : public Optimizer {
  public:
   // AdamW if options.name is "adamw".
-  Adam(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream);
+  Adam(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream,
+       Partners* partners);
 
  private:
   void update(std::span<const UpdateTensors> tensors, const UpdateState* state,

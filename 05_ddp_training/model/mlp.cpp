@@ -67,6 +67,7 @@ Tensor Mlp::forward(const Tensor& input, const Stream& stream) {
   make_room(rows, stream.device());
   inputs_.assign(1, input);
   for (std::size_t layer = 0; layer < layers(); ++layer) {
+    if (before_layer_) before_layer_(layer);
     const Tensor& weight = parameters_[2 * layer].value;
     const Tensor& bias = parameters_[2 * layer + 1].value;
     const Tensor output = outputs_[layer].rows(rows);
@@ -87,6 +88,7 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
   const std::size_t rows = grad_logits.dim(0);
   Tensor grad = grad_logits;
   for (std::size_t layer = layers(); layer-- > 0;) {
+    if (before_layer_) before_layer_(layer);
     const Parameter& weight = parameters_[2 * layer];
     const Parameter& bias = parameters_[2 * layer + 1];
     const Tensor& input = inputs_[layer];

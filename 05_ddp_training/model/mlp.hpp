@@ -12,6 +12,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dist {
@@ -51,6 +52,12 @@ class Mlp {
   void backward(const Tensor& grad_logits, const Stream& stream,
                 Accumulate accumulate = Accumulate::no, const GradReadyHook& ready = {});
 
+  // From now on, forward and backward call `hook` before they use a layer's parameters and
+  // gradients, for example to fetch them (advanced/sharding).
+  void before_layer(std::function<void(std::size_t layer)> hook) {
+    before_layer_ = std::move(hook);
+  }
+
   // The parameters in registration order, each layer's weight before its bias.
   std::span<Parameter> parameters() { return parameters_; }
   std::span<const Parameter> parameters() const { return parameters_; }
@@ -65,6 +72,7 @@ class Mlp {
 
   std::vector<std::size_t> widths_;
   std::vector<Parameter> parameters_;
+  std::function<void(std::size_t layer)> before_layer_;
   // These tensors are kept from step to step. A smaller batch uses their first rows.
   std::vector<Tensor> outputs_;       // outputs_[l]: (rows, widths[l + 1]), after bias and ReLU
   std::vector<Tensor> output_grads_;  // the same shapes

@@ -4,16 +4,19 @@
 #include "05_ddp_training/model/sgd.hpp"
 #include "common/check.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace dist {
 
 Optimizer::Optimizer(std::span<Parameter> parameters, OptimizerOptions options,
-                     const Stream& stream)
+                     const Stream& stream, Partners* partners)
     : parameters_(parameters),
       options_(std::move(options)),
+      partners_(partners),
       update_(1, stream.device()),
-      not_finite_(parameters.size(), stream.device()),
+      not_finite_({partners != nullptr ? partners->parameters() : parameters.size()},
+                  stream.device()),
       blocks_done_(1, stream.device()),
       lr_(kMostStepsInFlight, stream.device(), Memory::pinned),
       reports_(kMostStepsInFlight, stream.device(), Memory::pinned) {
@@ -29,7 +32,8 @@ std::vector<UpdateTensors> Optimizer::tensors() const {
   for (std::size_t i = 0; i < count; ++i) {
     const Parameter& parameter = parameters_[i];
     all.push_back({parameter.value.numel(), parameter.grad.data(), parameter.value.data(),
-                   state(i), state(count + i)});
+                   state(i), state(count + i),
+                   partners_ != nullptr ? partners_->parameter_of(i) : i});
   }
   return all;
 }
@@ -38,6 +42,8 @@ void Optimizer::step(const Stream& stream) {
   if (!stream.is_capturing()) begin_ = stream.record_event();
   const auto [beta1, beta2] = options_.betas;
   const std::vector<UpdateTensors> all = tensors();
+  std::function<void()> agree;
+  if (partners_ != nullptr) agree = [&] { partners_->agree(not_finite_, stream); };
   decide_update(stream, all,
                 {.beta1 = beta1,
                  .beta2 = beta2,
@@ -45,10 +51,22 @@ void Optimizer::step(const Stream& stream) {
                  .lr = lr_.data(),
                  .numbers = numbers_,
                  .not_finite = not_finite_.data(),
+                 .parameters = not_finite_.numel(),
                  .blocks_done = blocks_done_.data(),
                  .state = update_.data(),
-                 .reports = reports_.data()});
-  update(all, update_.data(), stream);
+                 .reports = reports_.data()},
+                agree);
+  if (partners_ == nullptr) return update(all, update_.data(), stream);
+  partners_->update_and_pass_on(
+      [&](std::size_t first, std::size_t count) {
+        update(std::span(all).subspan(first, count), update_.data(), stream);
+      },
+      stream);
+}
+
+Tensor Optimizer::state_of(const std::string& kind, const std::string& parameter) const {
+  const auto found = std::ranges::find(state_, kind + "." + parameter, &State::name);
+  return found == state_.end() ? Tensor() : found->value;
 }
 
 std::size_t Optimizer::steps(const Stream& stream) const {
@@ -67,6 +85,7 @@ void Optimizer::set_steps(std::size_t steps, const Stream& stream) {
 }
 
 void Optimizer::remember(const std::string& name, const Stream& stream) {
+  kinds_.push_back(name);
   for (const Parameter& parameter : parameters_) {
     state_.push_back(
         {name + "." + parameter.name, Tensor(parameter.value.shape(), stream.device())});
@@ -74,11 +93,13 @@ void Optimizer::remember(const std::string& name, const Stream& stream) {
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                          std::span<Parameter> parameters,
-                                          const Stream& stream) {
-  if (options.name == "sgd") return std::make_unique<Sgd>(parameters, options, stream);
+                                          std::span<Parameter> parameters, const Stream& stream,
+                                          Partners* partners) {
+  if (options.name == "sgd") {
+    return std::make_unique<Sgd>(parameters, options, stream, partners);
+  }
   if (options.name == "adam" || options.name == "adamw") {
-    return std::make_unique<Adam>(parameters, options, stream);
+    return std::make_unique<Adam>(parameters, options, stream, partners);
   }
   throw Error("--optimizer: unknown optimizer " + options.name);
 }

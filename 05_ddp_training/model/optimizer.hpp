@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,6 +28,23 @@
 #include <vector>
 
 namespace dist {
+
+// The other ranks, for an optimizer that updates only this rank's part of the parameters
+// (advanced/sharding).
+class Partners {
+ public:
+  virtual ~Partners() = default;
+
+  // The number of parameters, and the number of the one that `part` belongs to.
+  virtual std::size_t parameters() const = 0;
+  virtual std::size_t parameter_of(std::size_t part) const = 0;
+  // Called on all ranks. Queues work after which all ranks have the largest of their flags.
+  virtual void agree(const Tensor& flags, const Stream& stream) = 0;
+  // Called on all ranks. Calls update(first, count) until all parts are updated, and queues
+  // work that passes them on to the other ranks.
+  using Update = std::function<void(std::size_t first, std::size_t count)>;
+  virtual void update_and_pass_on(const Update& update, const Stream& stream) = 0;
+};
 
 class Optimizer {
  public:
@@ -63,10 +81,15 @@ class Optimizer {
   std::size_t steps(const Stream& stream) const;
   void set_steps(std::size_t steps, const Stream& stream);
   std::span<const State> state() const { return state_; }
+  // The names of what is remembered of each parameter: "exp_avg", "exp_avg_sq".
+  std::span<const std::string> kinds() const { return kinds_; }
+  // The state of this kind and parameter; empty if this rank has none of it.
+  Tensor state_of(const std::string& kind, const std::string& parameter) const;
 
  protected:
-  // `parameters` must outlive the optimizer.
-  Optimizer(std::span<Parameter> parameters, OptimizerOptions options, const Stream& stream);
+  // `parameters` and `partners`, if any, must outlive the optimizer.
+  Optimizer(std::span<Parameter> parameters, OptimizerOptions options, const Stream& stream,
+            Partners* partners);
 
   // Updates every parameter. The kernels check `state` to see whether the step is skipped.
   virtual void update(std::span<const UpdateTensors> tensors, const UpdateState* state,
@@ -77,14 +100,16 @@ class Optimizer {
 
   std::span<Parameter> parameters_;
   OptimizerOptions options_;
-  std::vector<State> state_;  // all tensors with one name, then all with the next
+  std::vector<State> state_;  // all tensors of one kind, then all of the next
+  std::vector<std::string> kinds_;
 
  private:
   std::vector<UpdateTensors> tensors() const;
 
+  Partners* partners_;  // null: this rank updates all parameters
   // On the device; update_ and blocks_done_ have one element each.
   Buffer<UpdateState> update_;
-  Buffer<std::int32_t> not_finite_;
+  Tensor not_finite_;
   Buffer<unsigned> blocks_done_;
   const double* numbers_ = nullptr;
   // On the host, for the steps in flight.
@@ -95,9 +120,9 @@ class Optimizer {
 };
 
 // Creates the optimizer named in `options`. Throws Error if the name is unknown. `parameters`
-// must outlive the result.
+// and `partners` must outlive the result. With `partners`, `parameters` are this rank's parts.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                          std::span<Parameter> parameters,
-                                          const Stream& stream);
+                                          std::span<Parameter> parameters, const Stream& stream,
+                                          Partners* partners = nullptr);
 
 }  // namespace dist

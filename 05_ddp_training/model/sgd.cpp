@@ -4,8 +4,9 @@
 
 namespace dist {
 
-Sgd::Sgd(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream)
-    : Optimizer(parameters, options, stream) {
+Sgd::Sgd(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream,
+         Partners* partners)
+    : Optimizer(parameters, options, stream, partners) {
   if (options.momentum != 0.0) remember("momentum_buffer", stream);
 }
 

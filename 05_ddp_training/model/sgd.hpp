@@ -8,7 +8,8 @@ namespace dist {
 
 class Sgd : public Optimizer {
  public:
-  Sgd(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream);
+  Sgd(std::span<Parameter> parameters, const OptimizerOptions& options, const Stream& stream,
+      Partners* partners);
 
  private:
   void update(std::span<const UpdateTensors> tensors, const UpdateState* state,

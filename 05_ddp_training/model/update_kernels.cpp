@@ -73,7 +73,7 @@ template <class Step>
 struct IfOpen {
   Step step;
   const UpdateState* state;
-  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i, std::size_t) const {
+  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i) const {
     Step now = step;
     if (state != nullptr) {
       if (!state->is_open()) return;
@@ -91,17 +91,15 @@ template <class Body>
 struct OverTensors {
   static constexpr std::size_t kMost = 64;
   Body body;
-  std::size_t first = 0;  // the number of the first tensor
   UpdateTensors tensors[kMost] = {};
 
-  OverTensors(const Body& of_all, std::span<const UpdateTensors> some, std::size_t begin)
-      : body(of_all), first(begin) {
+  OverTensors(const Body& of_all, std::span<const UpdateTensors> some) : body(of_all) {
     std::ranges::copy(some, tensors);
   }
   DIST_HOST_DEVICE void operator()(std::size_t i) const {
     std::size_t t = 0;
     while (i >= tensors[t].count) i -= tensors[t++].count;
-    body(tensors[t], i, first + t);
+    body(tensors[t], i);
   }
 };
 
@@ -114,7 +112,7 @@ void over_tensors(std::span<const UpdateTensors> tensors, const Body& body, Laun
     const auto some = tensors.subspan(begin, std::min(Table::kMost, tensors.size() - begin));
     std::size_t count = 0;
     for (const UpdateTensors& each : some) count += each.count;
-    launch(Table(body, some, begin), count, begin + some.size() == tensors.size());
+    launch(Table(body, some), count, begin + some.size() == tensors.size());
   }
 }
 
@@ -143,20 +141,19 @@ DIST_HOST_DEVICE bool is_not_finite(float x) {
 }
 
 // Several indices may raise the same flag, but all of them write the same value.
-DIST_HOST_DEVICE void raise(std::int32_t* flag) {
+DIST_HOST_DEVICE void raise(float* flag) {
 #if defined(__CUDA_ARCH__)
-  *flag = 1;
+  *flag = 1.0F;
 #else
-  std::atomic_ref<std::int32_t>(*flag).store(1, std::memory_order_relaxed);
+  std::atomic_ref<float>(*flag).store(1.0F, std::memory_order_relaxed);
 #endif
 }
 
 // On a GPU: one element per index.
 struct CheckElement {
-  std::int32_t* not_finite;
-  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i,
-                                   std::size_t number) const {
-    if (is_not_finite(t.gradient[i])) raise(not_finite + number);
+  float* not_finite;
+  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i) const {
+    if (is_not_finite(t.gradient[i])) raise(not_finite + t.number);
   }
 };
 
@@ -166,7 +163,7 @@ struct CheckBlock {
   static constexpr std::size_t kSize = 4096;
   std::size_t count;
   const float* gradient;
-  std::int32_t* not_finite;
+  float* not_finite;
   DIST_HOST_DEVICE void operator()(std::size_t block) const {
     const std::size_t end = count - block * kSize < kSize ? count : (block + 1) * kSize;
     int found = 0;
@@ -179,7 +176,7 @@ struct CheckBlock {
 // Runs once per step.
 struct Decide {
   Decision d;
-  std::size_t parameters;
+  DIST_HOST_DEVICE void operator()(std::size_t) const { (*this)(); }
   DIST_HOST_DEVICE void operator()() const {
     UpdateState& s = *d.state;
     const auto place = static_cast<std::size_t>(s.calls++) % kMostStepsInFlight;
@@ -193,7 +190,7 @@ struct Decide {
   }
   DIST_HOST_DEVICE void decide(UpdateState& s, double lr) const {
     s.culprit = -1;
-    for (std::size_t p = parameters; p-- > 0;) {
+    for (std::size_t p = d.parameters; p-- > 0;) {
       if (d.not_finite[p] != 0) s.culprit = static_cast<std::int64_t>(p);
       d.not_finite[p] = 0;
     }
@@ -213,24 +210,27 @@ struct Decide {
 }  // namespace
 
 void decide_update(const Stream& stream, std::span<const UpdateTensors> tensors,
-                   const Decision& decision) {
-  const Decide decide{decision, tensors.size()};
+                   const Decision& decision, const std::function<void()>& agree) {
+  const Decide decide{decision};
   if (!stream.device().is_cpu()) {
     over_tensors(tensors, CheckElement{decision.not_finite},
                  [&](const auto& table, std::size_t count, bool is_last) {
-                   if (is_last) {
+                   if (is_last && !agree) {
                      parallel_for_then(stream, count, table, decide, decision.blocks_done);
                    } else {
                      parallel_for(stream, count, table);
                    }
                  });
+    if (!agree) return;
+    agree();
+    parallel_for(stream, 1, decide);
     return;
   }
-  for (std::size_t p = 0; p < tensors.size(); ++p) {
-    const auto& [count, gradient, parameter, m, v] = tensors[p];
-    parallel_for(stream, (count + CheckBlock::kSize - 1) / CheckBlock::kSize,
-                 CheckBlock{count, gradient, decision.not_finite + p});
+  for (const UpdateTensors& each : tensors) {
+    parallel_for(stream, (each.count + CheckBlock::kSize - 1) / CheckBlock::kSize,
+                 CheckBlock{each.count, each.gradient, decision.not_finite + each.number});
   }
+  if (agree) agree();
   decide();
 }
 

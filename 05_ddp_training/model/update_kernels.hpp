@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace dist {
@@ -18,8 +19,9 @@ struct UpdateTensors {
   std::size_t count = 0;  // elements of each
   const float* gradient = nullptr;
   float* parameter = nullptr;
-  float* m = nullptr;  // Adam's m, or SGD's momentum buffer
-  float* v = nullptr;  // Adam's v
+  float* m = nullptr;      // Adam's m, or SGD's momentum buffer
+  float* v = nullptr;      // Adam's v
+  std::size_t number = 0;  // of the parameter, for Decision::not_finite
 };
 
 // An optimizer's record of its steps, stored on the device. PyTorch's fused optimizers use
@@ -58,15 +60,17 @@ struct Decision {
   double beta1, beta2, decoupled_decay;  // Adam's and AdamW's
   const double* lr;                      // ring of kMostStepsInFlight learning rates
   const double* numbers;                 // StepLoss's, averaged over the ranks; may be null
-  std::int32_t* not_finite;  // for each parameter: 1 if its gradient is not finite, else 0
-  unsigned* blocks_done;     // 0 (parallel_for_then)
+  float* not_finite;       // for each parameter: 1 if its gradient is not finite, else 0
+  std::size_t parameters;  // the number of these flags
+  unsigned* blocks_done;   // 0 (parallel_for_then)
   UpdateState* state;
   StepReport* reports;  // ring of kMostStepsInFlight
 };
 // Decides whether the next step is taken, that is, whether every gradient is finite, and
-// reports the decision.
+// reports the decision. `agree` is called after the flags have been queued and before the
+// decision, so that ranks that see different gradients can exchange their flags.
 void decide_update(const Stream& stream, std::span<const UpdateTensors> tensors,
-                   const Decision& decision);
+                   const Decision& decision, const std::function<void()>& agree = {});
 
 // The steps of the optimizers, each in one pass over memory and, on a GPU, one kernel for up to
 // 64 parameters. The factors are computed in double precision and rounded once, as in PyTorch.

@@ -22,6 +22,15 @@ class ForwardingProcessGroup : public ProcessGroup {
                                    std::span<double> numbers) override {
     return group_.all_reduce(tensor, op, producer, name, numbers);
   }
+  std::unique_ptr<Work> reduce_scatter(const Tensor& tensor, ReduceOp op,
+                                       const Stream& producer, const std::string& name,
+                                       std::span<double> numbers) override {
+    return group_.reduce_scatter(tensor, op, producer, name, numbers);
+  }
+  std::unique_ptr<Work> all_gather(const Tensor& tensor, const Stream& producer,
+                                   const std::string& name) override {
+    return group_.all_gather(tensor, producer, name);
+  }
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override {
     return group_.broadcast(tensor, root, producer);

@@ -2,6 +2,7 @@
 
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/advanced/mpi_halves.hpp"
 #include "common/watch.hpp"
 
 #include <chrono>
@@ -102,6 +103,33 @@ std::unique_ptr<Work> HostProcessGroup::all_reduce(const Tensor& tensor, ReduceO
     }
   };
   return run(tensor, producer, operate, numbers);
+}
+
+std::unique_ptr<Work> HostProcessGroup::reduce_scatter(const Tensor& tensor, ReduceOp op,
+                                                       const Stream& producer,
+                                                       const std::string& name,
+                                                       std::span<double> numbers) {
+  const auto operate = [this, op, name](std::span<float> data) {
+    const CallScope scope("reduce_scatter", name);
+    if (reducer_) {
+      reducer_->reduce_scatter(data, op, algorithm_);
+    } else {
+      reduce_scatter_mpi(messages_, data, op);
+    }
+  };
+  return run(tensor, producer, operate, numbers);
+}
+
+std::unique_ptr<Work> HostProcessGroup::all_gather(const Tensor& tensor, const Stream& producer,
+                                                   const std::string& name) {
+  return run(tensor, producer, [this, name](std::span<float> data) {
+    const CallScope scope("all_gather", name);
+    if (reducer_) {
+      reducer_->all_gather(data, algorithm_);
+    } else {
+      all_gather_mpi(messages_, data);
+    }
+  });
 }
 
 std::unique_ptr<Work> HostProcessGroup::broadcast(const Tensor& tensor, int root,

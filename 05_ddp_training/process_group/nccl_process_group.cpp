@@ -76,6 +76,26 @@ std::unique_ptr<Work> NcclProcessGroup::all_reduce(const Tensor& tensor, ReduceO
   return std::make_unique<NcclWork>(nccl_, std::move(begin), stream_.record_event());
 }
 
+std::unique_ptr<Work> NcclProcessGroup::reduce_scatter(const Tensor& tensor, ReduceOp op,
+                                                       const Stream& producer,
+                                                       const std::string& name,
+                                                       std::span<double> numbers) {
+  const CallScope scope("reduce_scatter", name);
+  stream_.wait(producer.record_event());
+  Event begin = stream_.record_event();
+  reduce_scatter_nccl(nccl_, tensor, op, numbers, stream_);
+  return std::make_unique<NcclWork>(nccl_, std::move(begin), stream_.record_event());
+}
+
+std::unique_ptr<Work> NcclProcessGroup::all_gather(const Tensor& tensor, const Stream& producer,
+                                                   const std::string& name) {
+  const CallScope scope("all_gather", name);
+  stream_.wait(producer.record_event());
+  Event begin = stream_.record_event();
+  all_gather_nccl(nccl_, tensor, stream_);
+  return std::make_unique<NcclWork>(nccl_, std::move(begin), stream_.record_event());
+}
+
 std::unique_ptr<Work> NcclProcessGroup::broadcast(const Tensor& tensor, int root,
                                                   const Stream& producer) {
   stream_.wait(producer.record_event());

@@ -15,6 +15,11 @@ class NcclProcessGroup : public ProcessGroup {
   std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
                                    const std::string& name = {},
                                    std::span<double> numbers = {}) override;
+  std::unique_ptr<Work> reduce_scatter(const Tensor& tensor, ReduceOp op,
+                                       const Stream& producer, const std::string& name = {},
+                                       std::span<double> numbers = {}) override;
+  std::unique_ptr<Work> all_gather(const Tensor& tensor, const Stream& producer,
+                                   const std::string& name = {}) override;
   std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                   const Stream& producer) override;
   const Communicator& comm() const override { return comm_; }

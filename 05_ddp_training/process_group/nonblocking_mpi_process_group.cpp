@@ -1,5 +1,6 @@
 #include "05_ddp_training/process_group/nonblocking_mpi_process_group.hpp"
 
+#include "03_all_reduce/advanced/mpi_halves.hpp"
 #include "common/check.hpp"
 #include "common/watch.hpp"
 
@@ -54,25 +55,58 @@ class RequestWork : public Work {
   std::function<void()> finish_;  // empty: it has run
 };
 
+void add_up(const Communicator& comm, std::span<double> numbers,
+            std::vector<MPI_Request>& requests) {
+  if (numbers.empty()) return;
+  MPI_CHECK(MPI_Iallreduce(MPI_IN_PLACE, numbers.data(), mpi_count(numbers.size()), MPI_DOUBLE,
+                           MPI_SUM, comm.get(), &requests.emplace_back()));
+}
+
 }  // namespace
 
 std::unique_ptr<Work> NonblockingMpiProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
                                                              const Stream&,
                                                              const std::string& name,
                                                              std::span<double> numbers) {
-  std::vector<MPI_Request> requests(numbers.empty() ? 1 : 2);
+  std::vector<MPI_Request> requests(1);
   MPI_CHECK(MPI_Iallreduce(MPI_IN_PLACE, tensor.data(), mpi_count(tensor.numel()), MPI_FLOAT,
                            op == ReduceOp::max ? MPI_MAX : MPI_SUM, comm_.get(), &requests[0]));
-  if (!numbers.empty()) {
-    MPI_CHECK(MPI_Iallreduce(MPI_IN_PLACE, numbers.data(), mpi_count(numbers.size()),
-                             MPI_DOUBLE, MPI_SUM, comm_.get(), &requests[1]));
-  }
+  add_up(comm_, numbers, requests);
   const std::string operation = tensor.numel() > 0 ? "all_reduce" : "mean of the loss";
   return std::make_unique<RequestWork>(std::move(requests), operation, name,
                                        [tensor, numbers, op, ranks = comm_.size()] {
                                          finish(op, tensor.span(), ranks);
                                          finish(ReduceOp::avg, numbers, ranks);
                                        });
+}
+
+std::unique_ptr<Work> NonblockingMpiProcessGroup::reduce_scatter(const Tensor& tensor,
+                                                                 ReduceOp op, const Stream&,
+                                                                 const std::string& name,
+                                                                 std::span<double> numbers) {
+  const auto chunks = std::make_shared<const MpiChunks>(tensor.numel(), comm_.size());
+  std::vector<MPI_Request> requests(1);
+  MPI_CHECK(MPI_Ireduce_scatter(MPI_IN_PLACE, tensor.data(), chunks->counts.data(), MPI_FLOAT,
+                                op == ReduceOp::max ? MPI_MAX : MPI_SUM, comm_.get(),
+                                &requests[0]));
+  add_up(comm_, numbers, requests);
+  return std::make_unique<RequestWork>(std::move(requests), "reduce_scatter", name,
+                                       [&comm = comm_, chunks, tensor, op, numbers] {
+                                         place_chunk(comm, tensor.span(), op);
+                                         finish(ReduceOp::avg, numbers, comm.size());
+                                       });
+}
+
+std::unique_ptr<Work> NonblockingMpiProcessGroup::all_gather(const Tensor& tensor,
+                                                             const Stream&,
+                                                             const std::string& name) {
+  const auto chunks = std::make_shared<const MpiChunks>(tensor.numel(), comm_.size());
+  std::vector<MPI_Request> requests(1);
+  MPI_CHECK(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, tensor.data(),
+                            chunks->counts.data(), chunks->begins.data(), MPI_FLOAT,
+                            comm_.get(), &requests[0]));
+  return std::make_unique<RequestWork>(std::move(requests), "all_gather", name,
+                                       [chunks, tensor] {});
 }
 
 std::unique_ptr<Work> NonblockingMpiProcessGroup::broadcast(const Tensor& tensor, int root,

@@ -47,6 +47,16 @@ class ProcessGroup {
                                                          const Stream& producer,
                                                          const std::string& name = {},
                                                          std::span<double> numbers = {}) = 0;
+  // The two halves of an all-reduce, in place. reduce_scatter leaves the reduction of chunk r
+  // (02_broadcast/chunks.hpp) on rank r, where it has the same bits as all_reduce would give
+  // it, if `ours` uses the ring; the rank's other chunks then hold anything. all_gather copies
+  // chunk r of rank r to all ranks.
+  [[nodiscard]] virtual std::unique_ptr<Work> reduce_scatter(
+      const Tensor& tensor, ReduceOp op, const Stream& producer, const std::string& name = {},
+      std::span<double> numbers = {}) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Work> all_gather(const Tensor& tensor,
+                                                         const Stream& producer,
+                                                         const std::string& name = {}) = 0;
   // Copies the numbers of rank `root` to all ranks, in place.
   [[nodiscard]] virtual std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                                         const Stream& producer) = 0;

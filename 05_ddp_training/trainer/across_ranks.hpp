@@ -28,17 +28,34 @@ inline double mean_over_ranks(const Communicator& comm, double number) {
 }
 
 // Called on all ranks, after rank 0 has read a checkpoint. Broadcasts the run's position and
-// the optimizer's state. (DataParallel broadcasts the parameters.)
+// the optimizer's state, if all ranks have the same. (DataParallel broadcasts the parameters.)
 inline void share_progress(const Communicator& comm, Position& position, Optimizer& optimizer,
-                           const Stream& stream) {
+                           const Stream& stream, const Shard* shard = nullptr) {
   std::array<std::uint64_t, 4> numbers{position.step, position.epoch, position.taken,
                                        optimizer.steps(stream)};
   broadcast<std::uint64_t>(comm, numbers, 0);
   position = {.step = numbers[0], .epoch = numbers[1], .taken = numbers[2]};
   optimizer.set_steps(numbers[3], stream);
+  if (shard != nullptr) return;
   for (const Optimizer::State& state : optimizer.state()) {
     on_host(stream, state.value,
             [&](std::span<float> values) { broadcast<float>(comm, values, 0); });
+  }
+}
+
+// Called on all ranks; rank 0 has the `file`. Broadcasts the optimizer's state tensor by
+// tensor, and each rank keeps its part.
+inline void share_state(const Communicator& comm, const Checkpoint* file,
+                        std::span<const Parameter> parameters, const Optimizer& optimizer,
+                        const Shard& shard, const Stream& stream) {
+  for (const std::string& kind : optimizer.kinds()) {
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      const auto& [name, value, grad] = parameters[p];
+      const Tensor whole = file != nullptr ? file->state(kind + "." + name, value.shape())
+                                           : Tensor(value.shape(), Device{});
+      broadcast<float>(comm, whole.span(), 0);
+      shard.keep_part(p, whole, optimizer.state_of(kind, name), stream);
+    }
   }
 }
 
@@ -68,9 +85,12 @@ inline std::optional<Slowest> slowest_over_ranks(const Communicator& comm, doubl
 inline double test_accuracy(const Communicator& comm, const VirtualRanks& ranks, Mlp& model,
                             const Dataset& test, const Stream& stream) {
   std::array<std::uint64_t, 1> correct{0};
+  // No rank has more samples than rank 0.
+  const std::size_t most = exact_shard(test.size(), ranks.count(), 0).size();
+  const std::size_t batches = (most + kTestBatch - 1) / kTestBatch;
   for (const int rank : ranks.local()) {
-    correct[0] +=
-        count_correct(model, test, exact_shard(test.size(), ranks.count(), rank), stream);
+    correct[0] += count_correct(model, test, exact_shard(test.size(), ranks.count(), rank),
+                                stream, batches);
   }
   all_reduce<std::uint64_t>(comm, correct, ReduceOp::sum,
                             AllReduceAlgorithm::recursive_doubling);

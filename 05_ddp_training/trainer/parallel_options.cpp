@@ -50,6 +50,8 @@ void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& traini
                       "--bucket-cap-mb for the first bucket, which is ready early");
   command_line.flag("--overlap,!--no-overlap", overlap_flag_,
                     "run all-reduces on a separate thread; default: if a core is free");
+  command_line.choice("--shard", shard, {"none", "optimizer", "gradients", "parameters"},
+                      "what each rank keeps only a part of; each name includes those before");
   command_line.flag("--deterministic", deterministic,
                     "bitwise equal results on 1, 2, 4 and 8 ranks; slower");
   command_line.number<std::size_t>("--check-replicas", check_replicas, 0, 1U << 30,
@@ -62,6 +64,7 @@ void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& traini
       throw Error("--algorithm: needs --backend ours, not " + backend);
     }
     if (algorithm == "shared-memory") require_host_memory("--algorithm", comm);
+    if (shard != "none") check_shard();
     if (command_line.given("--overlap")) overlap = overlap_flag_;
     bucket_cap_given_ = command_line.given("--bucket-cap-mb");
     if (global_batch == 0) return;
@@ -81,6 +84,26 @@ void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& traini
   command_line.check([&, this] {
     if (deterministic) settle_deterministic(command_line, training, comm);
   });
+}
+
+void ParallelOptions::check_shard() const {
+  if (deterministic) throw Error("--shard: cannot be combined with --deterministic");
+  if (data_parallel != "ddp") {
+    throw Error("--shard: cannot be combined with --data-parallel naive");
+  }
+  const std::set<std::string> halves{"ring", "shared-memory", "auto"};
+  if ((backend == "auto" || backend == "ours") && !halves.contains(algorithm)) {
+    throw Error(fmt::format(
+        "--shard: needs the two halves of an all-reduce, which --algorithm {} does not have "
+        "(ring, shared-memory and auto do)",
+        algorithm));
+  }
+}
+
+ShardLevel ParallelOptions::shard_level() const {
+  if (shard == "optimizer") return ShardLevel::optimizer;
+  if (shard == "gradients") return ShardLevel::gradients;
+  return shard == "parameters" ? ShardLevel::parameters : ShardLevel::none;
 }
 
 VirtualRanks ParallelOptions::ranks(const Communicator& comm) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
+#include "05_ddp_training/advanced/sharding/shard.hpp"
 #include "05_ddp_training/data_parallel/reducer.hpp"
 #include "05_ddp_training/trainer/training_options.hpp"
 
@@ -22,6 +23,7 @@ struct ParallelOptions {
   std::optional<bool> overlap;       // unset: overlap if a core is free for it
   std::size_t accumulate = 1;        // batches per optimizer step
   std::size_t check_replicas = 100;  // steps between comparisons; 0: no comparisons
+  std::string shard = "none";        // or optimizer, gradients, parameters
   bool deterministic = false;
   bool explain = false;
 
@@ -29,6 +31,7 @@ struct ParallelOptions {
   // and stores the result as the batch size of `training`.
   void declare(CommandLine& command_line, TrainingOptions& training, const Communicator& comm);
 
+  ShardLevel shard_level() const;
   // Returns the ranks that this process plays.
   VirtualRanks ranks(const Communicator& comm) const;
   BucketCaps bucket_caps(Backend carrier) const {
@@ -43,6 +46,9 @@ struct ParallelOptions {
   // Rejects flags that contradict --deterministic, and sets the defaults that it needs.
   void settle_deterministic(const CommandLine& command_line, const TrainingOptions& training,
                             const Communicator& comm);
+
+  // Rejects flags that contradict --shard.
+  void check_shard() const;
 
   bool overlap_flag_ = true;
   bool bucket_cap_given_ = false;

@@ -3,6 +3,7 @@
 #include "05_ddp_training/advanced/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/advanced/explain/explain.hpp"
 #include "05_ddp_training/advanced/guards/agreement.hpp"
+#include "05_ddp_training/advanced/sharding/sharded_data_parallel.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "common/join.hpp"
 
@@ -32,14 +33,25 @@ std::unique_ptr<ProcessGroup> ParallelSetup::make_group() {
   return group;
 }
 
+std::unique_ptr<Optimizer> ParallelSetup::make_optimizer(Mlp& model) {
+  if (parallel_.shard_level() == ShardLevel::none) return Setup::make_optimizer(model);
+  shard_.emplace(parallel_.shard_level(), model, parallel_.bucket_caps(backend_.backend),
+                 comm());
+  return dist::make_optimizer(options.optimizer, shard_->parts(), stream(), &*shard_);
+}
+
 std::unique_ptr<DataParallel> ParallelSetup::make_data_parallel(Mlp& model,
-                                                                ProcessGroup& group) const {
-  auto parallel =
-      parallel_.deterministic
-          ? make_deterministic_data_parallel(model, group, stream(), ranks())
-          : dist::make_data_parallel(parallel_.data_parallel, model, group, stream(),
-                                     parallel_.bucket_caps(backend_.backend),
-                                     adds_gradients() ? ReduceOp::sum : ReduceOp::avg);
+                                                                ProcessGroup& group) {
+  const ReduceOp op = adds_gradients() ? ReduceOp::sum : ReduceOp::avg;
+  std::unique_ptr<DataParallel> parallel;
+  if (shard_) {
+    parallel = std::make_unique<ShardedDataParallel>(model, group, stream(), *shard_, op);
+  } else if (parallel_.deterministic) {
+    parallel = make_deterministic_data_parallel(model, group, stream(), ranks());
+  } else {
+    parallel = dist::make_data_parallel(parallel_.data_parallel, model, group, stream(),
+                                        parallel_.bucket_caps(backend_.backend), op);
+  }
   parallel->count_next_step();
   return parallel;
 }
@@ -54,6 +66,7 @@ RunDescription ParallelSetup::description() const {
   run.backend = to_string(backend_.backend);
   if (backend_.backend == Backend::ours) run.algorithm = parallel_.algorithm;
   run.overlap = overlap_.reason;
+  run.shard = parallel_.shard;
   if (parallel_.deterministic) {
     run.algorithm = "fixed-tree";
     run.overlap = "the gradients are added after backward";
@@ -69,7 +82,9 @@ std::vector<std::string> ParallelSetup::opening(const Mlp& model) const {
                       join(options.layers, "-"), to_string(device.device), device.reason),
           parallel_.deterministic
               ? cost_of_determinism(ranks(), plan.size, model)
-              : fmt::format("gradients by {}: {}", carrier_, backend_.reason),
+              : fmt::format(
+                    "gradients by {}: {}{}", carrier_, backend_.reason,
+                    shard_ ? "; each rank keeps a part (--shard " + parallel_.shard + ")" : ""),
           fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}",
                       options.dataset, train().size(), sampler.num_samples(),
                       sampler.total_size() > train().size() ? " (padded)" : "", size,

@@ -21,17 +21,24 @@ class ParallelSetup : public Setup {
   // Also answers --explain.
   std::optional<int> read(int argc, char** argv) override;
 
+  std::unique_ptr<Optimizer> make_optimizer(Mlp& model) override;
   // Called on all ranks. Returns the process group that the flags choose: ours, MPI or NCCL.
   std::unique_ptr<ProcessGroup> make_group();
   // Called on all ranks. Makes `model` data-parallel in the way that the flags choose: with
-  // buckets, parameter by parameter, or in an order that gives equal bits on 1, 2, 4 and 8
-  // processes.
-  std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group) const;
+  // buckets, parameter by parameter, in an order that gives equal bits on 1, 2, 4 and 8
+  // processes, or with a part of the work and memory on each rank.
+  std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group);
 
   VirtualRanks ranks() const override { return parallel_.ranks(comm()); }
   std::size_t accumulate() const override { return parallel_.accumulate; }
   LrSchedule schedule() const override;
-  std::size_t check_replicas() const override { return parallel_.check_replicas; }
+  const Shard* shard() const override { return shard_ ? &*shard_ : nullptr; }
+  bool has_replicas() const override {
+    return parallel_.shard_level() != ShardLevel::parameters;
+  }
+  std::size_t check_replicas() const override {
+    return has_replicas() ? parallel_.check_replicas : 0;
+  }
   // Only NCCL's work is queued on a stream; all other backends need the host.
   bool uses_graph() const override {
     return options.graph && backend_.backend == Backend::nccl && !parallel_.deterministic;
@@ -40,7 +47,8 @@ class ParallelSetup : public Setup {
   RunDescription description() const override;
   std::vector<std::string> opening(const Mlp& model) const override;
   std::string promise() const override {
-    return "the same parameters, bit for bit, on every rank";
+    return has_replicas() ? "the same parameters, bit for bit, on every rank"
+                          : "all parameters are finite, and each is on one rank";
   }
 
  protected:
@@ -63,6 +71,7 @@ class ParallelSetup : public Setup {
   BackendChoice backend_;
   OverlapChoice overlap_{};
   std::string carrier_;  // the group's description
+  std::optional<Shard> shard_;
 };
 
 }  // namespace dist

@@ -5,12 +5,14 @@
 
 #include "04_distributed_sampler/batch.hpp"
 #include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
+#include "05_ddp_training/advanced/sharding/shard.hpp"
 #include "05_ddp_training/checkpoint/starting_point.hpp"
 #include "05_ddp_training/model/lr_schedule.hpp"
 #include "05_ddp_training/trainer/summary.hpp"
 #include "05_ddp_training/trainer/training_data.hpp"
 #include "05_ddp_training/trainer/training_options.hpp"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +38,11 @@ class Setup {
   Generator& generator() { return *generator_; }
   const Dataset& train() const { return data.train(); }
 
+  // Called once, on all ranks. `model` must outlive the optimizer.
+  virtual std::unique_ptr<Optimizer> make_optimizer(Mlp& model) {
+    return dist::make_optimizer(options.optimizer, model.parameters(), stream());
+  }
+
   // Data parallelism overrides these functions.
   virtual VirtualRanks ranks() const { return {1, 1, 0}; }
   virtual std::size_t accumulate() const { return 1; }
@@ -45,6 +52,10 @@ class Setup {
   virtual bool uses_graph() const { return options.graph; }
   // What the loss is divided by, before the gradients of the ranks are added.
   virtual int loss_divisor() const { return 1; }
+  // Whether every process has all parameters, so that they can be compared.
+  virtual bool has_replicas() const { return true; }
+  // Which part of every tensor this rank holds; null if it holds all of them whole.
+  virtual const Shard* shard() const { return nullptr; }
   virtual RunDescription description() const;
   // The lines that introduce the run, and what its last line promises.
   virtual std::vector<std::string> opening(const Mlp& model) const;

@@ -43,11 +43,15 @@ Json nullable(const std::string& text) {
 }
 
 // Describes each parameter by name. Sets `finite` to false if a number is not finite.
-Json described(std::span<const Parameter> parameters, const Stream& stream, bool& finite) {
+Json described(std::span<const Parameter> parameters, const Stream& stream, const Shard* shard,
+               bool& finite) {
   Json all = Json::object();
-  for (const Parameter& parameter : parameters) {
-    all[parameter.name] =
-        read_on_host(stream, parameter.value, [&](std::span<const float> values) -> Json {
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const bool is_whole = shard == nullptr || shard->level() < ShardLevel::parameters;
+    const Tensor tensor =
+        is_whole ? parameters[p].value : shard->gather(p, shard->part_of(p), stream);
+    all[parameters[p].name] =
+        read_on_host(stream, tensor, [&](std::span<const float> values) -> Json {
           double squares = 0;
           for (const float value : values) squares += static_cast<double>(value) * value;
           finite = finite && std::isfinite(squares);
@@ -66,12 +70,13 @@ Json described(std::span<const Parameter> parameters, const Stream& stream, bool
 }  // namespace
 
 bool Summary::print(const Console& console, const StepTimeline& times,
-                    std::span<const Parameter> parameters, const Stream& stream) const {
+                    std::span<const Parameter> parameters, const Stream& stream,
+                    const Shard* shard) const {
   const auto on_gpu = [&](double value) {
     return run.device == "cpu" ? Json() : Json(significant(value));
   };
   bool finite = true;
-  const Json described_parameters = described(parameters, stream, finite);
+  const Json described_parameters = described(parameters, stream, shard, finite);
   const StepTimes typical = times.typical();
   if (skipped > 0) {
     console.line(fmt::format("{} steps were skipped: a gradient was not finite", skipped));
@@ -105,7 +110,7 @@ bool Summary::print(const Console& console, const StepTimeline& times,
                {"steps", steps},
                {"skipped_steps", skipped},
                {"parameters", described_parameters},
-               {"replicas_identical", replicas_identical},
+               {"replicas_identical", replicas_identical ? Json(*replicas_identical) : Json()},
                {"test_accuracy", test_accuracy ? Json(*test_accuracy) : Json()},
                {"samples_per_second", significant(times.samples_per_second())},
                {"step_ms", significant(typical.step)},
@@ -127,6 +132,7 @@ bool Summary::print(const Console& console, const StepTimeline& times,
                {"device", run.device},
                {"backend", nullable(run.backend)},
                {"algorithm", nullable(run.algorithm)},
+               {"shard", nullable(run.shard)},
                {"ranks", run.ranks}});
   return finite;
 }

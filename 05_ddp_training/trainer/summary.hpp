@@ -22,6 +22,7 @@ struct RunDescription {
   std::string backend{};    // null in the row if empty
   std::string algorithm{};  // likewise
   std::string overlap{};    // why communication is hidden or not
+  std::string shard{};      // --shard; null in the row if empty
   int ranks = 1;
 };
 
@@ -29,7 +30,7 @@ struct Summary {
   RunDescription run;
   std::size_t steps = 0;
   std::size_t skipped = 0;
-  bool replicas_identical = true;
+  std::optional<bool> replicas_identical{};  // unset without replicas
   std::optional<double> test_accuracy{};
   std::optional<std::uint64_t> bytes_sent{};  // by a rank in a step; unset if not counted
   double least_bytes = 0;                     // the minimum that a rank must send
@@ -38,9 +39,10 @@ struct Summary {
   std::size_t graph_nodes = 0;       // StepGraph::kernels
 
   // Prints lines of text or, with --json, the last row. Returns false if a parameter is not
-  // finite.
+  // finite. Called on all ranks if each holds a part of the parameters (`shard`).
   bool print(const Console& console, const StepTimeline& times,
-             std::span<const Parameter> parameters, const Stream& stream) const;
+             std::span<const Parameter> parameters, const Stream& stream,
+             const Shard* shard) const;
 };
 
 }  // namespace dist

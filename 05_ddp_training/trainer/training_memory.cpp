@@ -13,11 +13,19 @@ double mib(std::size_t bytes) {
 
 }  // namespace
 
-TrainingMemory count_memory(const Mlp& model, const Optimizer& optimizer) {
+TrainingMemory count_memory(const Mlp& model, const Optimizer& optimizer, const Shard* shard) {
+  const ShardLevel level = shard != nullptr ? shard->level() : ShardLevel::none;
   TrainingMemory memory;
-  for (const Parameter& parameter : model.parameters()) {
-    memory.parameters += parameter.value.size_bytes();
-    memory.gradients += parameter.grad.size_bytes();
+  const auto add = [&](std::span<const Parameter> held, bool values, bool gradients) {
+    for (const Parameter& parameter : held) {
+      if (values) memory.parameters += parameter.value.size_bytes();
+      if (gradients) memory.gradients += parameter.grad.size_bytes();
+    }
+  };
+  add(model.parameters(), level < ShardLevel::parameters, level < ShardLevel::gradients);
+  if (shard != nullptr) {
+    add(shard->parts(), level == ShardLevel::parameters, level >= ShardLevel::gradients);
+    memory.buckets = shard->slot_bytes();
   }
   for (const Optimizer::State& state : optimizer.state()) {
     memory.optimizer_state += state.value.size_bytes();
@@ -27,10 +35,13 @@ TrainingMemory count_memory(const Mlp& model, const Optimizer& optimizer) {
 }
 
 std::string describe(const TrainingMemory& memory, const std::string& device) {
-  const std::string tensors = fmt::format(
+  std::string tensors = fmt::format(
       "parameters {:.1f}, gradients {:.1f}, optimizer state {:.1f}, activations {:.1f}",
       mib(memory.parameters), mib(memory.gradients), mib(memory.optimizer_state),
       mib(memory.activations));
+  if (memory.buckets > 0) {
+    tensors += fmt::format(", whole buckets {:.1f}", mib(memory.buckets));
+  }
   if (device != "cpu" || memory.peak < memory.counted()) {
     return fmt::format("memory: {:.1f} MiB per rank on {}: {}", mib(memory.counted()), device,
                        tensors);
@@ -41,12 +52,11 @@ std::string describe(const TrainingMemory& memory, const std::string& device) {
 }
 
 Json json_of(const TrainingMemory& memory) {
-  return {{"parameters_bytes", memory.parameters},
-          {"gradients_bytes", memory.gradients},
-          {"optimizer_bytes", memory.optimizer_state},
-          {"activations_bytes", memory.activations},
-          {"peak_bytes", memory.peak},
-          {"before_model_bytes", memory.before}};
+  return {
+      {"parameters_bytes", memory.parameters},     {"gradients_bytes", memory.gradients},
+      {"optimizer_bytes", memory.optimizer_state}, {"activations_bytes", memory.activations},
+      {"buckets_bytes", memory.buckets},           {"peak_bytes", memory.peak},
+      {"before_model_bytes", memory.before}};
 }
 
 }  // namespace dist

@@ -25,8 +25,15 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
       most_pending_(stream_.device().is_cpu() ? 2 : kMostStepsInFlight) {
   optimizer.report_also(std::span(numbers_.mean.data(), numbers_.mean.size()));
   setup.data.draw(setup.options, setup.generator());
-  position_ = setup.start.restore(model.parameters(), optimizer, stream_);
-  if (setup.start.resumed()) share_progress(setup.comm(), position_, optimizer, stream_);
+  const Shard* const shard = setup.shard();
+  position_ = setup.start.restore(model.parameters(), optimizer, stream_, shard);
+  if (setup.start.resumed()) {
+    share_progress(setup.comm(), position_, optimizer, stream_, shard);
+    if (shard != nullptr) {
+      share_state(setup.comm(), setup.start.file(), model.parameters(), optimizer, *shard,
+                  stream_);
+    }
+  }
 
   const BatchPlan plan = setup.batches();
   const VirtualSampler sampler(setup.train().size(), setup.ranks(), plan.size,
@@ -45,7 +52,7 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
   for (const std::string& note : setup.start.notes()) setup.console().line(note);
   log_.emplace(setup.console(), setup.options, position_.step, total_steps_);
   summary_.run = setup.description();
-  summary_.least_bytes = least_bytes_per_rank(model.parameters(), setup.comm().size());
+  summary_.least_bytes = least_bytes_per_rank(model.parameters(), setup.comm().size(), shard);
 }
 
 std::optional<std::size_t> TrainingRun::next_epoch() {
@@ -164,16 +171,20 @@ int TrainingRun::verdict() {
   summary_.steps = log_->steps();
   summary_.skipped = log_->skipped();
   summary_.graph_nodes = graph_.kernels();
-  summary_.memory = count_memory(model_, optimizer_);
+  summary_.memory = count_memory(model_, optimizer_, setup_.shard());
   summary_.memory.before = largest_over_ranks(comm, setup_.memory_before);
   summary_.memory.peak = largest_over_ranks(comm, memory_use().peak_share(comm.local_size()));
 
   summary_.slowest = slowest_over_ranks(comm, times_.typical().busy());
 
   // Check that the N models are still equal: compare every parameter of every rank.
-  const std::string difference = first_difference(comm, model_.parameters(), stream_);
-  summary_.replicas_identical = difference.empty();
-  const bool finite = summary_.print(console, times_, model_.parameters(), stream_);
+  std::string difference;
+  if (setup_.has_replicas()) {
+    difference = first_difference(comm, model_.parameters(), stream_);
+    summary_.replicas_identical = difference.empty();
+  }
+  const bool finite =
+      summary_.print(console, times_, model_.parameters(), stream_, setup_.shard());
   const std::string wrong = !difference.empty() ? "the replicas differ, first in " + difference
                             : !finite           ? "the parameters diverged"
                                                 : log_->problem();
@@ -181,10 +192,13 @@ int TrainingRun::verdict() {
 }
 
 void TrainingRun::save() {
-  if (setup_.comm().rank() != 0)
-    return;  // one copy is enough, and two writers would damage the file
+  const Shard* const shard = setup_.shard();
+  if (setup_.comm().rank() != 0) {  // one copy is enough, and two writers would damage the file
+    if (shard != nullptr) send_parts(*shard, model_.parameters(), optimizer_, stream_);
+    return;
+  }
   save_checkpoint(setup_.options.checkpoint, model_.parameters(), optimizer_, position_,
-                  setup_.settings, stream_);
+                  setup_.settings, stream_, shard);
 }
 
 std::optional<double> TrainingRun::test_accuracy() {

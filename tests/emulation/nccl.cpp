@@ -149,22 +149,76 @@ ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDa
                             : all_reduce<float>(from, to, count, MPI_FLOAT, op, comm, stream);
 }
 
-ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t,
-                           int root, ncclComm_t comm, cudaStream_t stream) {
-  emulation::check_memory(stream, from, "ncclBroadcast");
-  emulation::check_memory(stream, to, "ncclBroadcast");
+// A collective on floats: reads `sent` numbers and writes `received` numbers, if this rank
+// receives any, divided by `divisor`. `start` begins it.
+static ncclResult_t collective(const char* call, const void* from, std::size_t sent, void* to,
+                               std::size_t received, ncclComm_t comm, cudaStream_t stream,
+                               std::function<void(Data<float>&, MPI_Request*)> start,
+                               int divisor = 1) {
+  emulation::check_memory(stream, from, call);
+  emulation::check_memory(stream, to, call);
   const auto data = std::make_shared<Data<float>>();
-  return queue_or_group("ncclBroadcast", comm, stream,
+  return queue_or_group(call, comm, stream,
                         {kRing,
-                         [=] {
-                           data->sent = copy_of(from, count);
-                           data->received = data->sent;
+                         [=, start = std::move(start)] {
+                           data->sent = copy_of(from, sent);
+                           data->received.resize(received);
                            MPI_Request request = MPI_REQUEST_NULL;
-                           MPI_Ibcast(data->received.data(), static_cast<int>(count), MPI_FLOAT,
-                                      root, comm->mpi, &request);
+                           start(*data, &request);
                            return request;
                          },
-                         [=] { data->write(from, to); }});
+                         [=] {
+                           if (received == 0) return;
+                           for (float& number : data->received) {
+                             number /= static_cast<float>(divisor);
+                           }
+                           data->write(from, to);
+                         }});
+}
+
+ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t,
+                           int root, ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclBroadcast", from, count, to, count, comm, stream,
+                    [=](Data<float>& data, MPI_Request* request) {
+                      data.received = data.sent;
+                      MPI_Ibcast(data.received.data(), static_cast<int>(count), MPI_FLOAT, root,
+                                 comm->mpi, request);
+                    });
+}
+
+ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  int rank = 0;
+  MPI_Comm_rank(comm->mpi, &rank);
+  const bool receives = rank == root;
+  const auto start = [=](Data<float>& data, MPI_Request* request) {
+    MPI_Ireduce(data.sent.data(), data.received.data(), static_cast<int>(count), MPI_FLOAT,
+                op == ncclMax ? MPI_MAX : MPI_SUM, root, comm->mpi, request);
+  };
+  return collective("ncclReduce", from, count, to, receives ? count : 0, comm, stream, start,
+                    op == ncclAvg ? comm->size : 1);
+}
+
+ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  const std::size_t all = count * static_cast<std::size_t>(comm->size);
+  const auto start = [=](Data<float>& data, MPI_Request* request) {
+    MPI_Ireduce_scatter_block(data.sent.data(), data.received.data(), static_cast<int>(count),
+                              MPI_FLOAT, op == ncclMax ? MPI_MAX : MPI_SUM, comm->mpi, request);
+  };
+  return collective("ncclReduceScatter", from, all, to, count, comm, stream, start,
+                    op == ncclAvg ? comm->size : 1);
+}
+
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t,
+                           ncclComm_t comm, cudaStream_t stream) {
+  const std::size_t all = count * static_cast<std::size_t>(comm->size);
+  return collective("ncclAllGather", from, count, to, all, comm, stream,
+                    [=](Data<float>& data, MPI_Request* request) {
+                      MPI_Iallgather(data.sent.data(), static_cast<int>(count), MPI_FLOAT,
+                                     data.received.data(), static_cast<int>(count), MPI_FLOAT,
+                                     comm->mpi, request);
+                    });
 }
 
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t, int peer,

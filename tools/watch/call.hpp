@@ -22,7 +22,8 @@ namespace dist::watch {
   CALL(MPI_Reduce) CALL(MPI_Allreduce) CALL(MPI_Reduce_scatter)                                 \
   CALL(MPI_Reduce_scatter_block) CALL(MPI_Scan) CALL(MPI_Exscan)                                \
   CALL(MPI_Ibarrier) CALL(MPI_Ibcast) CALL(MPI_Igather) CALL(MPI_Iscatter)                      \
-  CALL(MPI_Iallgather) CALL(MPI_Ireduce) CALL(MPI_Iallreduce)                                   \
+  CALL(MPI_Iallgather) CALL(MPI_Iallgatherv) CALL(MPI_Ireduce) CALL(MPI_Iallreduce)             \
+  CALL(MPI_Ireduce_scatter)                                                                     \
   CALL(MPI_Comm_dup) CALL(MPI_Comm_split) CALL(MPI_Comm_split_type) CALL(MPI_Comm_create)       \
   CALL(MPI_Win_create) CALL(MPI_Win_allocate) CALL(MPI_Win_allocate_shared) CALL(MPI_Win_fence) \
   CALL(MPI_Win_free) CALL(MPI_Finalize)

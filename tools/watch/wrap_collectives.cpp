@@ -217,4 +217,23 @@ int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type, MPI
       [=] { return PMPI_Iallreduce(from, to, count, type, op, comm, request); });
 }
 
+int MPI_Ireduce_scatter(const void* from, void* to, const int* counts, MPI_Datatype type,
+                        MPI_Op op, MPI_Comm comm, MPI_Request* request) {
+  return observed_start(
+      Call::MPI_Ireduce_scatter, comm, kNoRoot, request, [=] { return std::uint64_t{0}; },
+      [=] { return PMPI_Ireduce_scatter(from, to, counts, type, op, comm, request); });
+}
+
+int MPI_Iallgatherv(const void* from, int from_count, MPI_Datatype from_type, void* to,
+                    const int* to_counts, const int* begins, MPI_Datatype to_type,
+                    MPI_Comm comm, MPI_Request* request) {
+  return observed_start(
+      Call::MPI_Iallgatherv, comm, kNoRoot, request,
+      [=] { return share(from, from_count, from_type); },
+      [=] {
+        return PMPI_Iallgatherv(from, from_count, from_type, to, to_counts, begins, to_type,
+                                comm, request);
+      });
+}
+
 }  // extern "C"

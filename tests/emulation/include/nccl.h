@@ -43,6 +43,14 @@ ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t bytes, 
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle);
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream);
+// `count` is that of one rank's chunk. The emulation works in place only.
+ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count,
+                               ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream);
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            int root, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer,

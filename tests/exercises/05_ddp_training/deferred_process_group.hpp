@@ -29,6 +29,13 @@ class DeferredProcessGroup : public ProcessGroup {
     std::ranges::fill(span, std::numeric_limits<float>::quiet_NaN());
     return std::make_unique<DeferredWork>(*this, started_.size() - 1);
   }
+  std::unique_ptr<Work> reduce_scatter(const Tensor&, ReduceOp, const Stream&,
+                                       const std::string&, std::span<double>) override {
+    throw Error("this exercise needs an all-reduce");
+  }
+  std::unique_ptr<Work> all_gather(const Tensor&, const Stream&, const std::string&) override {
+    throw Error("this exercise needs an all-reduce");
+  }
   std::unique_ptr<Work> broadcast(const Tensor&, int, const Stream&) override {
     throw Error("this exercise needs an all-reduce, not a broadcast");
   }

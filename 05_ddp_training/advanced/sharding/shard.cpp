@@ -1,0 +1,104 @@
+#include "05_ddp_training/advanced/sharding/shard.hpp"
+
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/send_recv.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace dist {
+
+Shard::Shard(ShardLevel level, Mlp& model, BucketCaps caps, const Communicator& comm)
+    : level_(level), model_(model), comm_(comm), parameter_(model.parameters().size()) {
+  const std::span<Parameter> all = model.parameters();
+  for (auto& plan : plan_buckets(all, caps)) {
+    Bucket bucket{.name = fmt::format("bucket {}: ", buckets_.size()),
+                  .parameters = std::move(plan),
+                  .first_part = parts_.size(),
+                  .values = {}};
+    for (const std::size_t index : bucket.parameters) {
+      bucket.name += (bucket.count == 0 ? "" : ", ") + all[index].name;
+      parameter_[index] = {buckets_.size(), bucket.count};
+      bucket.count += all[index].value.numel();
+    }
+    bucket.mine = chunk_range(bucket.count, comm.size(), comm.rank());
+    buckets_.push_back(std::move(bucket));
+    for (const std::size_t index : buckets_.back().parameters) {
+      const ChunkRange mine = range(index, comm.rank());
+      if (mine.count == 0) continue;
+      const Tensor value = all[index].value.narrow(mine.begin, mine.count);
+      places_.push_back({index, parameter_[index].begin + mine.begin});
+      parts_.push_back({all[index].name, value, value});
+    }
+    buckets_.back().parts = parts_.size() - buckets_.back().first_part;
+  }
+}
+
+ChunkRange Shard::range(std::size_t parameter, int rank) const {
+  const auto [bucket, first] = parameter_[parameter];
+  const ChunkRange chunk = chunk_range(buckets_[bucket].count, comm_.size(), rank);
+  const std::size_t last = first + numel(model_.parameters()[parameter].value.shape());
+  const std::size_t begin = std::clamp(chunk.begin, first, last);
+  const std::size_t end = std::clamp(chunk.begin + chunk.count, first, last);
+  return {begin - first, end - begin};
+}
+
+Tensor Shard::part_of(std::size_t parameter) const {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (places_[i].parameter == parameter) return parts_[i].value;
+  }
+  return {};
+}
+
+Tensor Shard::gather(std::size_t parameter, const Tensor& part, const Stream& stream) const {
+  if (comm_.rank() != 0) {
+    if (part.numel() > 0) {
+      read_on_host(stream, part,
+                   [&](std::span<const float> numbers) { send<float>(comm_, numbers, 0); });
+    }
+    return {};
+  }
+  const Tensor whole(model_.parameters()[parameter].value.shape(), Device{});
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    const ChunkRange theirs = range(parameter, rank);
+    if (theirs.count == 0) continue;
+    const std::span<float> to = window(whole.span(), theirs);
+    if (rank > 0) {
+      recv<float>(comm_, to, rank);
+    } else {
+      read_on_host(stream, part, [&](std::span<const float> numbers) {
+        std::ranges::copy(numbers, to.begin());
+      });
+    }
+  }
+  return whole;
+}
+
+void Shard::keep_part(std::size_t parameter, const Tensor& whole, const Tensor& part,
+                      const Stream& stream) const {
+  if (part.numel() == 0) return;
+  const ChunkRange mine = range(parameter, comm_.rank());
+  copy_bytes(stream, part.data(), whole.data() + mine.begin, part.size_bytes());
+  stream.synchronize();
+}
+
+void Shard::agree(const Tensor& flags, const Stream& stream) {
+  group_->all_reduce(flags, ReduceOp::max, stream, "finite gradients")->wait(stream);
+}
+
+// A bucket travels while the next one is updated.
+void Shard::update_and_pass_on(const Update& update, const Stream& stream) {
+  count_([&] {
+    std::vector<std::unique_ptr<Work>> works;
+    for (const Bucket& bucket : buckets_) {
+      update(bucket.first_part, bucket.parts);
+      if (bucket.values.numel() == 0) continue;
+      works.push_back(group_->all_gather(bucket.values, stream, bucket.name));
+    }
+    for (const auto& work : works) work->wait(stream);
+  });
+}
+
+}  // namespace dist
