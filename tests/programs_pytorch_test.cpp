@@ -35,8 +35,8 @@ struct Job {
 };
 
 // These jobs cover what no golden run does: Nesterov, dampening, L2 in Adam, betas and eps, a
-// learning rate that changes, one batch divided among the ranks, ranks whose only batch is
-// short, samples that are repeated several times, and several hidden layers.
+// learning rate that changes, clipped gradients, one batch divided among the ranks, ranks whose
+// only batch is short, samples that are repeated several times, and several hidden layers.
 const std::vector<Job> kJobs = {
     {2,
      "--seed 5 --samples 150 --layers 20,33,17,5 --classes 5 --batch-size 9 --epochs 3 "
@@ -53,6 +53,9 @@ const std::vector<Job> kJobs = {
     {4,
      "--seed 2 --samples 203 --layers 30,64,8 --classes 8 --batch-size 12 --max-steps 15 "
      "--optimizer sgd --lr 0.02 --momentum 0.9 --scale-lr --warmup-steps 7 --loader-drop-last"},
+    {3,
+     "--seed 6 --samples 120 --layers 20,30,30,5 --classes 5 --batch-size 10 --epochs 4 "
+     "--optimizer sgd --lr 0.2 --momentum 0.9 --weight-decay 0.01 --clip-norm 0.4"},
     {1,
      "--seed 3 --samples 70 --layers 12,50,20,4 --classes 4 --batch-size 32 --epochs 4 "
      "--optimizer adamw"},

@@ -36,7 +36,8 @@ void check_close(const Training& ours, const Training& theirs, double tolerance)
 
 TEST_CASE("sharded parameters equal those of DDP over the ring, bit for bit", "[sharding]") {
   for (const int ranks : {1, 2, 3, 4, 7}) {
-    for (const std::string optimizer : {"adamw", "sgd --lr 0.1 --momentum 0.9"}) {
+    for (const std::string optimizer :
+         {"adamw", "sgd --lr 0.1 --momentum 0.9", "sgd --lr 0.1 --clip-norm 0.3"}) {
       const std::string job = kJob + "--optimizer " + optimizer;
       const Training ddp = trained(mpirun(ranks, "ddp_training", job));
       for (const std::string& level : kLevels) {
@@ -46,6 +47,7 @@ TEST_CASE("sharded parameters equal those of DDP over the ring, bit for bit", "[
               trained(mpirun(ranks, "ddp_training", job + " --shard " + level + overlap));
           CHECK(hashes(run.final) == hashes(ddp.final));
           CHECK(run.losses == ddp.losses);
+          CHECK(run.norms == ddp.norms);
           CHECK(run.final["shard"] == level);
           const bool replicas = level != "parameters";
           CHECK(run.final["replicas_identical"] == (replicas ? json(true) : json()));
@@ -85,7 +87,8 @@ TEST_CASE("sharded runs hold and send what the formulas say", "[sharding]") {
 TEST_CASE("with other carriers or accumulation, sharded runs agree to 1e-6", "[sharding]") {
   for (const std::string flags :
        {"--backend mpi", "--backend mpi-nonblocking", "--algorithm auto",
-        "--algorithm shared-memory --overlap", "--accumulate 3", "--accumulate 3 --overlap"}) {
+        "--algorithm shared-memory --overlap", "--accumulate 3", "--accumulate 3 --overlap",
+        "--accumulate 3 --clip-norm 0.3", "--backend mpi --clip-norm 0.3"}) {
     const std::string job = kJob + "--optimizer sgd --lr 0.1 " + flags;
     const Training ddp = trained(mpirun(3, "ddp_training", job));
     for (const std::string& level : kLevels) {

@@ -42,8 +42,13 @@ void Optimizer::step(const Stream& stream) {
   if (!stream.is_capturing()) begin_ = stream.record_event();
   const auto [beta1, beta2] = options_.betas;
   const std::vector<UpdateTensors> all = tensors();
+  std::span<double> squares;
+  if (norm_) {
+    norm_->queue_squares(all, stream);
+    squares = norm_->squares();
+  }
   std::function<void()> agree;
-  if (partners_ != nullptr) agree = [&] { partners_->agree(not_finite_, stream); };
+  if (partners_ != nullptr) agree = [&] { partners_->agree(not_finite_, squares, stream); };
   decide_update(stream, all,
                 {.beta1 = beta1,
                  .beta2 = beta2,
@@ -52,6 +57,9 @@ void Optimizer::step(const Stream& stream) {
                  .numbers = numbers_,
                  .not_finite = not_finite_.data(),
                  .parameters = not_finite_.numel(),
+                 .squares = squares.empty() ? nullptr : squares.data(),
+                 .ranks = squares.size(),
+                 .most_norm = norm_ ? norm_->limit() : 0.0,
                  .blocks_done = blocks_done_.data(),
                  .state = update_.data(),
                  .reports = reports_.data()},

@@ -12,6 +12,7 @@
 // ranks have the same sums. The device makes this decision without the host (update_kernels).
 #pragma once
 
+#include "05_ddp_training/model/gradient_norm.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/model/optimizer_options.hpp"
 #include "05_ddp_training/model/update_kernels.hpp"
@@ -38,8 +39,9 @@ class Partners {
   // The number of parameters, and the number of the one that `part` belongs to.
   virtual std::size_t parameters() const = 0;
   virtual std::size_t parameter_of(std::size_t part) const = 0;
-  // Called on all ranks. Queues work after which all ranks have the largest of their flags.
-  virtual void agree(const Tensor& flags, const Stream& stream) = 0;
+  // Called on all ranks. Queues work after which all ranks have the largest of their flags and
+  // the means of their squares.
+  virtual void agree(const Tensor& flags, std::span<double> squares, const Stream& stream) = 0;
   // Called on all ranks. Calls update(first, count) until all parts are updated, and queues
   // work that passes them on to the other ranks.
   using Update = std::function<void(std::size_t first, std::size_t count)>;
@@ -64,6 +66,10 @@ class Optimizer {
     set_next_lr(lr);
     step(stream);
   }
+
+  // From now on, the gradients are scaled down where their norm is above its limit. The norm's
+  // ranges are in the tensors that this optimizer updates.
+  void clip(GradientNorm norm) { norm_.emplace(std::move(norm)); }
 
   // The step's loss (StepLoss) is part of its report if `numbers` is set. It is on the device.
   void report_also(std::span<const double> numbers) { numbers_ = numbers.data(); }
@@ -110,6 +116,7 @@ class Optimizer {
   // On the device; update_ and blocks_done_ have one element each.
   Buffer<UpdateState> update_;
   Tensor not_finite_;
+  std::optional<GradientNorm> norm_;
   Buffer<unsigned> blocks_done_;
   const double* numbers_ = nullptr;
   // On the host, for the steps in flight.

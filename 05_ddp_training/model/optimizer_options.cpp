@@ -24,6 +24,8 @@ void OptimizerOptions::declare_advanced(CommandLine& command_line) {
   command_line.number("--eps", eps, 0.0, 1e6, "adam, adamw: added to the divisor");
   command_line.number<std::size_t>("--warmup-steps", warmup_steps, 0, 1U << 30,
                                    "the learning rate rises linearly over this many steps");
+  command_line.number("--clip-norm", clip_norm, 0.0, 1e30,
+                      "scales gradients down to this norm of all of them; 0: never");
 
   command_line.check([this, &command_line] {
     const bool sgd = name == "sgd";

@@ -24,6 +24,7 @@ struct OptimizerOptions {
   double eps = 1e-8;
 
   std::size_t warmup_steps = 0;
+  double clip_norm = 0;  // the largest norm of all gradients together; 0: no limit
 
   // Adds --optimizer and --lr, which the short help shows.
   void declare(CommandLine& command_line);

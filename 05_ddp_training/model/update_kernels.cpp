@@ -17,11 +17,14 @@ namespace {
 // the loop, or once per vector of elements.
 struct SgdStep {
   SgdFactors f;
-  DIST_HOST_DEVICE void take_from(const UpdateState& state) { f.lr = state.lr; }
+  DIST_HOST_DEVICE void take_from(const UpdateState& state) {
+    f.lr = state.lr;
+    f.gradient_scale = state.gradient_scale;
+  }
   DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i) const {
     const float p = t.parameter[i];
-    const float g =
-        f.weight_decay == 0.0F ? t.gradient[i] : std::fma(p, f.weight_decay, t.gradient[i]);
+    const float raw = t.gradient[i] * f.gradient_scale;
+    const float g = f.weight_decay == 0.0F ? raw : std::fma(p, f.weight_decay, raw);
     t.parameter[i] = std::fma(g, -f.lr, p);
   }
 };
@@ -30,12 +33,13 @@ struct SgdMomentumStep {
   SgdFactors f;
   DIST_HOST_DEVICE void take_from(const UpdateState& state) {
     f.lr = state.lr;
+    f.gradient_scale = state.gradient_scale;
     f.first_step = state.steps == 1;
   }
   DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i) const {
     const float p = t.parameter[i];
-    const float g =
-        f.weight_decay == 0.0F ? t.gradient[i] : std::fma(p, f.weight_decay, t.gradient[i]);
+    const float raw = t.gradient[i] * f.gradient_scale;
+    const float g = f.weight_decay == 0.0F ? raw : std::fma(p, f.weight_decay, raw);
     const float b = f.first_step ? g : std::fma(g, f.one_minus_dampening, t.m[i] * f.momentum);
     t.m[i] = b;
     t.parameter[i] = std::fma(f.nesterov ? std::fma(b, f.momentum, g) : b, -f.lr, p);
@@ -48,11 +52,12 @@ struct AdamStep {
     f.step_size = state.step_size;
     f.root_correction = state.root_correction;
     f.parameter_scale = state.parameter_scale;
+    f.gradient_scale = state.gradient_scale;
   }
   DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i) const {
     const float p = t.parameter[i] * f.parameter_scale;
-    const float g =
-        f.gradient_decay == 0.0F ? t.gradient[i] : std::fma(p, f.gradient_decay, t.gradient[i]);
+    const float raw = t.gradient[i] * f.gradient_scale;
+    const float g = f.gradient_decay == 0.0F ? raw : std::fma(p, f.gradient_decay, raw);
     t.m[i] = std::fma(g, f.one_minus_beta1, t.m[i] * f.beta1);
     t.v[i] = std::fma(f.one_minus_beta2 * g, g, t.v[i] * f.beta2);
     // Like PyTorch, add eps after the correction and the root, not inside the root.
@@ -204,6 +209,14 @@ struct Decide {
     s.step_size = static_cast<float>(lr / (1.0 - std::pow(d.beta1, t)));
     s.root_correction = static_cast<float>(std::sqrt(1.0 - std::pow(d.beta2, t)));
     s.parameter_scale = static_cast<float>(1.0 - lr * d.decoupled_decay);
+    if (d.squares != nullptr) clip(s);
+  }
+  DIST_HOST_DEVICE void clip(UpdateState& s) const {
+    double mean = 0;
+    for (std::size_t rank = 0; rank < d.ranks; ++rank) mean += d.squares[rank];
+    s.norm = std::sqrt(mean * static_cast<double>(d.ranks));
+    const double scale = d.most_norm / (s.norm + 1e-6);
+    s.gradient_scale = static_cast<float>(scale < 1.0 ? scale : 1.0);
   }
 };
 

@@ -40,6 +40,9 @@ struct UpdateState {
   float step_size = 0;
   float root_correction = 1;
   float parameter_scale = 1;
+  // With --clip-norm: the norm of all gradients, and what they are multiplied by.
+  double norm = 0;
+  float gradient_scale = 1;
 
   constexpr bool is_open() const { return culprit < 0; }
 };
@@ -62,6 +65,9 @@ struct Decision {
   const double* numbers;                 // StepLoss's, averaged over the ranks; may be null
   float* not_finite;       // for each parameter: 1 if its gradient is not finite, else 0
   std::size_t parameters;  // the number of these flags
+  const double* squares;   // GradientNorm's; null: nothing is clipped
+  std::size_t ranks;       // the number of squares
+  double most_norm;        // the limit of the norm
   unsigned* blocks_done;   // 0 (parallel_for_then)
   UpdateState* state;
   StepReport* reports;  // ring of kMostStepsInFlight
@@ -84,6 +90,7 @@ void decide_update(const Stream& stream, std::span<const UpdateTensors> tensors,
 // Without a buffer (m), p = p - lr g.
 struct SgdFactors {
   float lr = 0.0F;
+  float gradient_scale = 1.0F;  // g is first multiplied by this, to clip it
   float weight_decay = 0.0F;
   float momentum = 0.0F;
   float one_minus_dampening = 1.0F;
@@ -105,6 +112,7 @@ struct AdamFactors {
   float root_correction = 1.0F;  // sqrt(1 - beta2^t)
   float eps;
   float gradient_decay = 0.0F;   // Adam's weight decay
+  float gradient_scale = 1.0F;   // g is first multiplied by this, to clip it
   float parameter_scale = 1.0F;  // AdamW's 1 - lr * weight decay
 };
 void adam_step(const Stream& stream, std::span<const UpdateTensors> tensors,

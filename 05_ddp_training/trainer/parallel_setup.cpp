@@ -35,9 +35,13 @@ std::unique_ptr<ProcessGroup> ParallelSetup::make_group() {
 
 std::unique_ptr<Optimizer> ParallelSetup::make_optimizer(Mlp& model) {
   if (parallel_.shard_level() == ShardLevel::none) return Setup::make_optimizer(model);
-  shard_.emplace(parallel_.shard_level(), model, parallel_.bucket_caps(backend_.backend),
-                 comm());
-  return dist::make_optimizer(options.optimizer, shard_->parts(), stream(), &*shard_);
+  shard_.emplace(parallel_.shard_level(), model, bucket_caps(), comm());
+  auto made = dist::make_optimizer(options.optimizer, shard_->parts(), stream(), &*shard_);
+  if (options.optimizer.clip_norm > 0) {
+    made->clip({options.optimizer.clip_norm, shard_->norm_ranges(), chunks(),
+                /*is_exchanged=*/true, stream()});
+  }
+  return made;
 }
 
 std::unique_ptr<DataParallel> ParallelSetup::make_data_parallel(Mlp& model,
@@ -50,7 +54,7 @@ std::unique_ptr<DataParallel> ParallelSetup::make_data_parallel(Mlp& model,
     parallel = make_deterministic_data_parallel(model, group, stream(), ranks());
   } else {
     parallel = dist::make_data_parallel(parallel_.data_parallel, model, group, stream(),
-                                        parallel_.bucket_caps(backend_.backend), op);
+                                        bucket_caps(), op);
   }
   parallel->count_next_step();
   return parallel;

@@ -31,6 +31,8 @@ class ParallelSetup : public Setup {
 
   VirtualRanks ranks() const override { return parallel_.ranks(comm()); }
   std::size_t accumulate() const override { return parallel_.accumulate; }
+  BucketCaps bucket_caps() const override { return parallel_.bucket_caps(backend_.backend); }
+  int chunks() const override { return parallel_.deterministic ? 1 : comm().size(); }
   LrSchedule schedule() const override;
   const Shard* shard() const override { return shard_ ? &*shard_ : nullptr; }
   bool has_replicas() const override {

@@ -39,13 +39,14 @@ class Setup {
   const Dataset& train() const { return data.train(); }
 
   // Called once, on all ranks. `model` must outlive the optimizer.
-  virtual std::unique_ptr<Optimizer> make_optimizer(Mlp& model) {
-    return dist::make_optimizer(options.optimizer, model.parameters(), stream());
-  }
+  virtual std::unique_ptr<Optimizer> make_optimizer(Mlp& model);
 
   // Data parallelism overrides these functions.
   virtual VirtualRanks ranks() const { return {1, 1, 0}; }
   virtual std::size_t accumulate() const { return 1; }
+  // How gradients are divided into buckets, and each bucket into chunks.
+  virtual BucketCaps bucket_caps() const { return {}; }
+  virtual int chunks() const { return 1; }
   virtual LrSchedule schedule() const;
   virtual std::size_t check_replicas() const { return 0; }  // steps; 0: never
   // Whether the work of a step can be recorded and replayed (StepGraph).

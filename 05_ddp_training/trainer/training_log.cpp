@@ -19,8 +19,8 @@ TrainingLog::TrainingLog(const Console& console, const TrainingOptions& options,
   }
 }
 
-void TrainingLog::step(std::size_t epoch, double loss, double lr,
-                       const std::string& not_finite) {
+void TrainingLog::step(std::size_t epoch, double loss, double lr, const std::string& not_finite,
+                       std::optional<double> norm) {
   const std::size_t number = steps_++;
   epoch_loss_ += loss;
   ++epoch_steps_;
@@ -36,6 +36,7 @@ void TrainingLog::step(std::size_t epoch, double loss, double lr,
   Json row{
       {"step", number}, {"epoch", epoch}, {"loss", significant(loss)}, {"lr", significant(lr)}};
   if (!not_finite.empty()) row["skipped"] = not_finite;
+  if (norm) row["grad_norm"] = not_finite.empty() ? Json(significant(*norm)) : Json();
   console_.row(row);
   if (metrics_) metrics_->append(row);
 }

@@ -21,7 +21,9 @@ class TrainingLog {
 
   // Prints one row: the loss before the step, averaged over ranks, and the step's learning
   // rate. For a skipped step, `not_finite` names the parameter whose gradient was not finite.
-  void step(std::size_t epoch, double loss, double lr, const std::string& not_finite);
+  // `norm` is that of the gradients before they were clipped, if they are.
+  void step(std::size_t epoch, double loss, double lr, const std::string& not_finite,
+            std::optional<double> norm);
   // Called after each epoch. The accuracy is unset for data without a test set.
   void epoch(std::size_t epoch, std::optional<double> test_accuracy);
   // Called instead of step() and epoch() if nothing was trained.

@@ -147,8 +147,10 @@ void TrainingRun::read(const Pending& step) {
   // has touched it (MemoryUse::peak_share).
   if (times_.steps() == 0) restart_peak();
   times_.add(times, step.samples);
+  std::optional<double> norm;
+  if (setup_.options.optimizer.clip_norm > 0) norm = step.report->update.norm;
   log_->step(step.epoch, step.report->loss, step.lr,
-             guards_.after_step(step.report->update, step.report->stop));
+             guards_.after_step(step.report->update, step.report->stop), norm);
 }
 
 void TrainingRun::after_epoch() {

@@ -12,10 +12,11 @@
 
 namespace dist::test {
 
-// The losses, the learning rates and the final row of a training run.
+// The rows of a training run.
 struct Training {
   std::vector<double> losses;
   std::vector<double> rates;
+  std::vector<double> norms;  // with --clip-norm
   nlohmann::json final;
 };
 
@@ -30,6 +31,7 @@ inline Training trained(const CommandResult& result) {
       CHECK(row["step"] == training.losses.size());
       training.losses.push_back(row["loss"]);
       training.rates.push_back(row["lr"]);
+      if (row.contains("grad_norm")) training.norms.push_back(row["grad_norm"]);
     }
   }
   return training;

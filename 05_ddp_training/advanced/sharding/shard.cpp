@@ -9,6 +9,16 @@
 #include <memory>
 
 namespace dist {
+namespace {
+
+// What lies in both ranges; it begins within `b`.
+ChunkRange overlap(ChunkRange a, ChunkRange b) {
+  const std::size_t end = b.begin + b.count;
+  const std::size_t first = std::clamp(a.begin, b.begin, end);
+  return {first, std::clamp(a.begin + a.count, b.begin, end) - first};
+}
+
+}  // namespace
 
 Shard::Shard(ShardLevel level, Mlp& model, BucketCaps caps, const Communicator& comm)
     : level_(level), model_(model), comm_(comm), parameter_(model.parameters().size()) {
@@ -39,10 +49,8 @@ Shard::Shard(ShardLevel level, Mlp& model, BucketCaps caps, const Communicator& 
 ChunkRange Shard::range(std::size_t parameter, int rank) const {
   const auto [bucket, first] = parameter_[parameter];
   const ChunkRange chunk = chunk_range(buckets_[bucket].count, comm_.size(), rank);
-  const std::size_t last = first + numel(model_.parameters()[parameter].value.shape());
-  const std::size_t begin = std::clamp(chunk.begin, first, last);
-  const std::size_t end = std::clamp(chunk.begin + chunk.count, first, last);
-  return {begin - first, end - begin};
+  const ChunkRange part = overlap(chunk, {first, model_.parameters()[parameter].value.numel()});
+  return {part.begin - first, part.count};
 }
 
 Tensor Shard::part_of(std::size_t parameter) const {
@@ -84,8 +92,36 @@ void Shard::keep_part(std::size_t parameter, const Tensor& whole, const Tensor& 
   stream.synchronize();
 }
 
-void Shard::agree(const Tensor& flags, const Stream& stream) {
-  group_->all_reduce(flags, ReduceOp::max, stream, "finite gradients")->wait(stream);
+std::vector<GradientNorm::Range> Shard::norm_ranges() const {
+  std::vector<GradientNorm::Range> all;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    all.push_back({i, 0, parts_[i].value.numel(), comm_.rank()});
+  }
+  return all;
+}
+
+std::vector<GradientNorm::Range> norm_ranges(std::span<const Parameter> parameters,
+                                             BucketCaps caps, int ranks) {
+  std::vector<GradientNorm::Range> all;
+  const auto plan = plan_buckets(parameters, caps);
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const auto& bucket : plan) {
+      std::size_t count = 0;
+      for (const std::size_t p : bucket) count += parameters[p].value.numel();
+      const ChunkRange chunk = chunk_range(count, ranks, rank);
+      std::size_t first = 0;
+      for (const std::size_t p : bucket) {
+        const ChunkRange part = overlap(chunk, {first, parameters[p].value.numel()});
+        if (part.count > 0) all.push_back({p, part.begin - first, part.count, rank});
+        first += parameters[p].value.numel();
+      }
+    }
+  }
+  return all;
+}
+
+void Shard::agree(const Tensor& flags, std::span<double> squares, const Stream& stream) {
+  group_->all_reduce(flags, ReduceOp::max, stream, "finite gradients", squares)->wait(stream);
 }
 
 // A bucket travels while the next one is updated.

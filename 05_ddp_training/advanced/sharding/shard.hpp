@@ -30,6 +30,10 @@ namespace dist {
 // What is divided among the ranks (Rajbhandari et al., 2020; ZeRO-1, -2 and -3).
 enum class ShardLevel { none, optimizer, gradients, parameters };
 
+// The same ranges for a run that is not divided, in which every rank has all gradients.
+std::vector<GradientNorm::Range> norm_ranges(std::span<const Parameter> parameters,
+                                             BucketCaps caps, int ranks);
+
 class Shard : public Partners {
  public:
   // The plan for `model`, whose parameters must outlive this. `comm` must, too.
@@ -64,6 +68,10 @@ class Shard : public Partners {
   std::size_t slot_bytes() const { return slot_bytes_; }
   void add_slot_bytes(std::size_t bytes) { slot_bytes_ += bytes; }
 
+  // The ranges in which the squares of the gradients are added up (GradientNorm): those of this
+  // rank's parts.
+  std::vector<GradientNorm::Range> norm_ranges() const;
+
   // Called on all ranks, each with its part of a tensor that is divided like parameter
   // `parameter` (empty if it has none). Returns the whole tensor on rank 0, in host memory, and
   // an empty one elsewhere.
@@ -76,7 +84,7 @@ class Shard : public Partners {
 
   std::size_t parameters() const override { return model_.parameters().size(); }
   std::size_t parameter_of(std::size_t part) const override { return places_[part].parameter; }
-  void agree(const Tensor& flags, const Stream& stream) override;
+  void agree(const Tensor& flags, std::span<double> squares, const Stream& stream) override;
   void update_and_pass_on(const Update& update, const Stream& stream) override;
 
  private:

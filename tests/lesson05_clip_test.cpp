@@ -1,0 +1,43 @@
+// Lesson 5: --clip-norm.
+#include "05_ddp_training/advanced/sharding/shard.hpp"
+#include "05_ddp_training/model/optimizer.hpp"
+#include "tests/support/device_numbers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+using namespace dist;
+using namespace dist::test;
+
+TEST_CASE("clipping scales all gradients by the same factor, as clip_grad_norm_ does",
+          "[gpu]") {
+  const std::size_t count = 5001;  // several blocks, and one that is not full
+  const Floats gradient = noise(count, 90);
+  double squares = 0;
+  for (const float g : gradient) squares += static_cast<double>(g) * g;
+  const double norm = std::sqrt(squares);
+  for (const double limit : {0.25 * norm, 2 * norm}) {
+    const auto factor = static_cast<float>(std::min(1.0, limit / (norm + 1e-6)));
+    for (const int chunks : {1, 3}) {  // the ranges may be those of any number of ranks
+      CAPTURE(limit, chunks);
+      const Floats after = everywhere([&](const Stream& stream) {
+        const Tensor value = upload(stream, Floats(count, 0.0F));
+        const Tensor grad = upload(stream, gradient);
+        std::vector<Parameter> parameters{
+            {"a", value.narrow(0, 40), grad.narrow(0, 40)},
+            {"b", value.narrow(40, count - 40), grad.narrow(40, count - 40)}};
+        const auto optimizer = make_optimizer({.name = "sgd"}, parameters, stream);
+        optimizer->clip({limit, norm_ranges(parameters, {}, chunks), chunks, false, stream});
+        optimizer->step(1.0, stream);
+        const Floats result = to_host(stream, value);
+        CHECK(std::abs(optimizer->report().update.norm - norm) < 1e-9 * norm);
+        return result;
+      });
+      Floats wanted;
+      for (const float g : gradient) wanted.push_back(-(g * factor));
+      CHECK(after == wanted);
+    }
+  }
+}
