@@ -12,6 +12,7 @@
 #include "03_all_reduce/advanced/host_barrier.hpp"
 #include "03_all_reduce/advanced/host_memory.hpp"
 #include "03_all_reduce/advanced/shared_memory_kernels.hpp"
+#include "03_all_reduce/advanced/store_choice.hpp"
 
 #include <algorithm>
 #include <concepts>
@@ -100,6 +101,7 @@ class SharedMemoryAllReduce {
   std::uint64_t next_number_ = 1;
   // The key is the start of an allocation. Freed ones stay in the map until they are looked up.
   std::map<const std::byte*, std::weak_ptr<Registered>> registered_;
+  StoreChoice<> stores_;
   // One pointer per rank. These are members so that calls need not allocate them.
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> targets_;
@@ -148,8 +150,10 @@ void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t coun
     sources_[r] = targets_[r];
   }
   barrier_.meet(call);  // all numbers have been written
-  shared_memory::reduce<T>(op, sources_, std::span(targets_).first(sources_.size()), mine.count,
-                           call.bytes >= shared_memory::kStreamBytes);
+  stores_.run(call.bytes, [&](bool past_caches) {
+    shared_memory::reduce<T>(op, sources_, std::span(targets_).first(sources_.size()),
+                             mine.count, past_caches);
+  });
   barrier_.wait();  // all results have been written
 }
 

@@ -19,9 +19,6 @@ namespace shared_memory {
 constexpr std::size_t kCacheLine = 64;
 // The size of a tile, which is added up in the first-level cache and then written out.
 constexpr std::size_t kTileBytes = 4096;
-// From this size on, results bypass the caches. In the caches, large results would evict each
-// other, and an ordinary store first reads the line from memory.
-constexpr std::size_t kStreamBytes = 8U << 20;
 // The size of a segment's block. Two `in` and two `out` blocks fit into a second-level cache of
 // 1 MiB.
 constexpr std::size_t kBlockBytes = 128 * 1024;
