@@ -23,6 +23,7 @@ enum class AllReduceAlgorithm {
   ring_pipelined,
   rabenseifner,
   shared_memory,
+  hierarchical,
 };
 
 // The names that --algorithm accepts.
@@ -34,7 +35,8 @@ inline const std::map<std::string, AllReduceAlgorithm> kAllReduceAlgorithms{
     {"auto", AllReduceAlgorithm::automatic},
     {"ring-pipelined", AllReduceAlgorithm::ring_pipelined},
     {"rabenseifner", AllReduceAlgorithm::rabenseifner},
-    {"shared-memory", AllReduceAlgorithm::shared_memory}};
+    {"shared-memory", AllReduceAlgorithm::shared_memory},
+    {"hierarchical", AllReduceAlgorithm::hierarchical}};
 
 inline const std::string& to_string(AllReduceAlgorithm algorithm) {
   for (const auto& [name, value] : kAllReduceAlgorithms) {
@@ -54,9 +56,9 @@ void all_reduce_mpi(const Communicator& comm, std::span<T> data, ReduceOp op) {
 // 6. Called on all ranks with the same length, op and algorithm. Returns on each rank once that
 // rank's `data` holds the result, which is equal on all ranks. Throws Error, on all ranks and
 // before any message, for the average of whole numbers and for algorithms that need an
-// AllReducer (advanced/all_reducer.hpp): shared-memory needs memory allocated in advance, and
-// auto needs a plan that all ranks share. If each rank chose an algorithm on its own, ranks
-// could choose differently and wait for each other forever.
+// AllReducer (advanced/all_reducer.hpp): shared-memory and hierarchical need memory allocated
+// in advance, and auto needs a plan that all ranks share. If each rank chose an algorithm on
+// its own, ranks could choose differently and wait for each other forever.
 //
 // The default is recursive doubling: it sends the fewest messages, which suits a few numbers.
 template <MpiScalar T>
@@ -72,8 +74,9 @@ void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,
     case AllReduceAlgorithm::ring_pipelined: return all_reduce_pipelined_ring(comm, data, op);
     case AllReduceAlgorithm::rabenseifner: return all_reduce_rabenseifner(comm, data, op);
     case AllReduceAlgorithm::shared_memory:
-      throw Error(
-          "shared-memory needs memory that all ranks allocate together: use an AllReducer");
+    case AllReduceAlgorithm::hierarchical:
+      throw Error(to_string(algorithm) +
+                  " needs memory that all ranks allocate together: use an AllReducer");
     case AllReduceAlgorithm::automatic:
       throw Error("auto needs a plan that all ranks share: use an AllReducer");
   }

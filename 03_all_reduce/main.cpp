@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   // For the predictions, costs are measured up to this size and extrapolated beyond it.
   constexpr std::size_t kMostMeasured = 64U << 20;
   const std::optional<LinkCost> measured = share_link_cost(comm, kept);
-  AllReducer reducer(comm, step_costs(measured));
+  AllReducer reducer(comm, step_costs(measured, count_hosts(comm)));
   reducer.measure_costs(std::min(options.sweep.max_bytes, kMostMeasured));
 
   console.line(describe_run(comm.size(), program.device) + left_out);

@@ -79,6 +79,11 @@ if "$root/tests/support/two_hosts.sh" --rate 1gbit true >/dev/null 2>&1; then
   has overlap.md "^\\| \`--overlap\` $cell$cell$cell$cell"
   has overlap.md '^- commands: `two_hosts.sh '
   json overlap.json 'len(d["rows"]) == 5 and all(r["rounds"][0]["step_ms"] > 0 for r in d["rows"])'
+
+  bench hosts --sizes 65536 --rounds 1 --iterations 2
+  has hosts.md '^The cable needs 0.524 ms'
+  has hosts.md "^\\| hierarchical $cell\\| [01]\\.[0-9]+ $cell\\| 1.00 \\|$"
+  json hosts.json 'all(r["rounds"][0]["wrong"] == 0 for r in d["rows"])'
 else  # this needs root and namespaces
   refused=$("$learn" bench overlap --output "$results/refused" </dev/null 2>&1)
   grep -q '^skipped: two hosts on one machine: ' <<<"$refused" ||

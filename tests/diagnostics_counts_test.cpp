@@ -229,6 +229,7 @@ TEST_CASE("strict sends change neither results nor counts") {
   for (const std::size_t count : tricky_sizes()) {
     for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
       if (algorithm == AllReduceAlgorithm::shared_memory) continue;  // sends nothing
+      if (algorithm == AllReduceAlgorithm::hierarchical) continue;   // on one host the same
       if (algorithm == AllReduceAlgorithm::automatic) continue;      // picks one of the others
       std::vector<std::int32_t> data(count, 1 << (4 * (world().rank() % 7)));
       std::int32_t expected = 0;

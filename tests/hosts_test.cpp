@@ -90,6 +90,59 @@ TEST_CASE("two hosts share no memory", "[hosts]") {
   }
 }
 
+TEST_CASE("the hierarchical all-reduce sends each byte over the cable once per direction",
+          "[hosts]") {
+  if (!there_are_two_hosts()) return;
+  constexpr double kBytes = 1 << 20;
+  // The bytes to the other host in one all-reduce, as a multiple of the tensor's size: what ten
+  // more all-reduces add.
+  const auto carried = [&](const std::string& algorithm) {
+    const auto bytes_of = [&](int iterations) {
+      const CommandResult result =
+          on_two_hosts(2, "all_reduce",
+                       "--min-bytes 1048576 --max-bytes 1048576 --iterations " +
+                           std::to_string(iterations) + " --algorithm " + algorithm,
+                       "--count-bytes");
+      INFO(algorithm << "\n" << result.out << result.err);
+      REQUIRE(result.status == 0);
+      const std::string before = "two_hosts: the cable carried ";
+      const std::size_t found = result.out.find(before);
+      REQUIRE(found != std::string::npos);
+      return std::stod(result.out.substr(found + before.size()));
+    };
+    return (bytes_of(11) - bytes_of(1)) / (10 * kBytes);
+  };
+  const double hierarchical = carried("hierarchical");
+  CHECK(hierarchical > 0.99);
+  CHECK(hierarchical < 1.1);  // mpirun's own messages and TCP's headers are counted, too
+  const double ring = carried("ring");
+  CHECK(ring > 1.49);
+  CHECK(ring < 1.65);
+}
+
+TEST_CASE("on several hosts with several ranks each, auto becomes hierarchical", "[hosts]") {
+  if (!there_are_two_hosts()) return;
+  const auto chosen = [](int ranks_per_host, const std::string& flags) {
+    const CommandResult result = on_two_hosts(ranks_per_host, "all_reduce", "--json " + flags);
+    INFO(result.out << result.err);
+    REQUIRE(result.status == 0);
+    std::set<std::string> names;
+    for (const json& row : result.rows()) {
+      CHECK(row["wrong"] == 0);
+      if (row["algorithm"] == "auto") names.insert(row["chosen"].get<std::string>());
+    }
+    return names;
+  };
+  const std::string large = "--min-bytes 1048576 --max-bytes 16777216 --iterations 2 ";
+  CHECK(chosen(2, large) == std::set<std::string>{"hierarchical"});
+  CHECK(chosen(2, large + "--no-registered") == std::set<std::string>{"hierarchical"});
+  CHECK_FALSE(chosen(1, large).contains("hierarchical"));
+  const CommandResult training =
+      on_two_hosts(2, "ddp_training", "--algorithm hierarchical --epochs 1 --overlap");
+  INFO(training.out << training.err);
+  CHECK(training.says("verified: "));
+}
+
 TEST_CASE("the eager limit is that of shared memory within a host and of TCP between hosts",
           "[hosts]") {
   if (!there_are_two_hosts()) return;

@@ -31,7 +31,7 @@ bool close(double a, double b) {
 // A machine whose links are all alike, as the formulas assume.
 Machine flat(int ranks) {
   const LinkLine link{kAlpha, kBeta};
-  return {ranks, 1, link, link, kGamma};
+  return {ranks, 1, 1, link, link, kGamma};
 }
 
 }  // namespace
@@ -81,25 +81,52 @@ TEST_CASE("a step-by-step simulation of a flat machine agrees with the formulas"
       const double lg = std::log2(p);
       CHECK(close(simulate_all_reduce(SimulatedAlgorithm::tree, flat(p), n),
                   2 * lg * (kAlpha + n * kBeta) + lg * n * kGamma));
-      CHECK(close(simulate_all_reduce(SimulatedAlgorithm::two_level, flat(p), n),
+      CHECK(close(simulate_all_reduce(SimulatedAlgorithm::hierarchical, flat(p), n),
                   predicted(AllReduceAlgorithm::rabenseifner, n, p)));
     }
   }
 }
 
-TEST_CASE("two-level is a ring within hosts and Rabenseifner's algorithm between them") {
-  const Machine machine{64, 8, {1e-6, 1e-11}, {9e-6, 3e-10}, kGamma};
+TEST_CASE("hierarchical is a ring within hosts and Rabenseifner's algorithm between them") {
+  const Machine machine{64, 8, 8, {1e-6, 1e-11}, {9e-6, 3e-10}, kGamma};
   const double n = 1e6;
   const double share = n / 8;
   const double inside = 2 * 7 * (1e-6 + share * 1e-11) + 7 * share * kGamma;
   const double across = 2 * 3 * 9e-6 + 2 * 7.0 / 8 * share * 3e-10 + 7.0 / 8 * share * kGamma;
-  CHECK(close(simulate_all_reduce(SimulatedAlgorithm::two_level, machine, n), inside + across));
+  CHECK(close(simulate_all_reduce(SimulatedAlgorithm::hierarchical, machine, n),
+              inside + across));
+}
+
+TEST_CASE("ranks that share a link to the network share its bandwidth") {
+  // Between two hosts of two ranks, hierarchical sends the tensor once each way, over one link
+  // or two. With free additions and a free inside, only these bytes take time.
+  const double n = 1e6;
+  for (const int links : {1, 2}) {
+    const Machine machine{4, 2, links, {0, 0}, {0, 8e-9}, 0};
+    const double once = n * 8e-9 / links;
+    CHECK(close(simulate_all_reduce(SimulatedAlgorithm::hierarchical, machine, n), once));
+    // Two ranks of each host exchange whole tensors.
+    CHECK(close(simulate_all_reduce(SimulatedAlgorithm::recursive_doubling, machine, n),
+                2 * once));
+  }
+  // Three hosts are no power of two, so a ring connects them.
+  const Machine three{6, 2, 1, {0, 0}, {0, 8e-9}, 0};
+  CHECK(close(simulate_all_reduce(SimulatedAlgorithm::hierarchical, three, n),
+              2 * 2 / 3.0 * n * 8e-9));
+}
+
+TEST_CASE("between hosts, the plan prefers hierarchical if the hosts have several ranks") {
+  StepCosts costs = guessed_costs(2);
+  CHECK(AllReducePlan(4, costs).choose(1 << 24, true) == AllReduceAlgorithm::hierarchical);
+  CHECK(AllReducePlan(2, costs).choose(1 << 24, true) != AllReduceAlgorithm::hierarchical);
+  costs.move = nullptr;  // the ranks of a host cannot share memory
+  CHECK(AllReducePlan(4, costs).choose(1 << 24, true) != AllReduceAlgorithm::hierarchical);
 }
 
 TEST_CASE("a ring over several hosts is as slow as its slowest link, in both simulations") {
   // If the last host is not full, every rank is simulated; otherwise one host stands for all.
   for (const int ranks : {63, 64}) {
-    const Machine machine{ranks, 8, {1e-6, 1e-11}, {9e-6, 3e-10}, 0};
+    const Machine machine{ranks, 8, 8, {1e-6, 1e-11}, {9e-6, 3e-10}, 0};
     const double chunk = 1e6 / ranks;
     const double slow = 2 * (ranks - 1) * (9e-6 + chunk * 3e-10);
     const double seconds = simulate_all_reduce(SimulatedAlgorithm::ring, machine, 1e6);

@@ -93,7 +93,8 @@ TEST_CASE("all_reduce forecasts 65536 ranks from one process", "[lesson03]") {
     CHECK(std::abs(row["algbw_gbs"].get<double>() - algbw) <= 1e-6 * algbw);
     CHECK(row["latency_share"].get<double>() <= 1);
   }
-  CHECK(algorithms == std::set<std::string>{"recursive-doubling", "ring", "tree", "two-level"});
+  CHECK(algorithms ==
+        std::set<std::string>{"hierarchical", "recursive-doubling", "ring", "tree"});
   CHECK(crossovers >= 1);
   CHECK(lines(mpirun(2, "all_reduce", "--simulate 65536").out) <= 25);
 }
@@ -116,7 +117,7 @@ TEST_CASE("if only one end of a sweep is given, the other one adapts to it", "[l
   const CommandResult forecast = run_command(
       "timeout 60 " PROGRAM_DIR "/all_reduce --simulate 8 --json --min-bytes 268435456");
   CHECK(sizes(forecast) == Sizes{268'435'456, 1'073'741'824});
-  // On one host, two-level would be the same as the ring, so there is no crossover.
-  CHECK_FALSE(forecast.says("two-level"));
+  // On one host, hierarchical would be the same as the ring, so there is no crossover.
+  CHECK_FALSE(forecast.says("hierarchical"));
   CHECK_FALSE(forecast.says("crossover"));
 }

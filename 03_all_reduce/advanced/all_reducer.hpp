@@ -5,6 +5,7 @@
 #pragma once
 
 #include "03_all_reduce/advanced/cost_model.hpp"
+#include "03_all_reduce/advanced/hierarchical.hpp"
 #include "03_all_reduce/advanced/shared_memory.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/tensor.hpp"
@@ -19,8 +20,10 @@ namespace dist {
 class AllReducer {
  public:
   // Called on all ranks of `comm`, which must outlive this object. Rank 0 makes the plan from
-  // its `costs` and broadcasts it. Shared memory is used if all ranks are on one host.
-  explicit AllReducer(const Communicator& comm, StepCosts costs = guessed_costs());
+  // its `costs` and broadcasts it. The ranks of each host share memory.
+  AllReducer(const Communicator& comm, StepCosts costs);
+  // The same with guessed costs.
+  explicit AllReducer(const Communicator& comm);
 
   // Called on all ranks. Measures this host's costs for sizes up to `most_bytes` and updates
   // costs(). This improves predictions but does not change the plan.
@@ -52,9 +55,9 @@ class AllReducer {
   // The algorithm that runs when `algorithm` is requested. All ranks get the same answer.
   AllReduceAlgorithm chosen(AllReduceAlgorithm algorithm, std::size_t bytes,
                             bool registered) const;
-  // Whether all ranks can access this memory directly.
+  // Whether all ranks on this host can access this memory directly.
   bool is_registered(const void* data, std::size_t bytes);
-  // The reason why there is no shared memory, as a sentence; empty if there is shared memory.
+  // The reason why shared-memory is unavailable, as a sentence; empty if it is available.
   const std::string& why_no_shared_memory() const { return why_no_shared_memory_; }
   // The cost of a message and, if shared memory is used, of operations on shared memory.
   const StepCosts& costs() const { return costs_; }
@@ -64,10 +67,14 @@ class AllReducer {
   SharedMemoryAllReduce* carrier_of_halves(AllReduceAlgorithm algorithm,
                                            std::span<const std::byte> data);
 
+  bool on_one_host() const { return host_.size() == comm_.size(); }
+
   const Communicator& comm_;
+  Communicator host_;  // the ranks on this rank's host
   StepCosts costs_;
   std::string why_no_shared_memory_;
-  std::optional<SharedMemoryAllReduce> shared_;
+  std::optional<SharedMemoryAllReduce> shared_;        // this host's memory
+  std::optional<HierarchicalAllReduce> hierarchical_;  // if there are several hosts
   std::optional<AllReducePlan> plan_;
 };
 
@@ -75,14 +82,16 @@ template <MpiScalar T>
 void AllReducer::all_reduce(std::span<T> data, ReduceOp op, AllReduceAlgorithm algorithm) {
   check_op<T>(op);
   if (comm_.size() == 1) return;  // a single rank's data is its own sum, average and maximum
-  if (algorithm == AllReduceAlgorithm::automatic) {
-    algorithm =
-        chosen(algorithm, data.size_bytes(), is_registered(data.data(), data.size_bytes()));
+  const bool registered = is_registered(data.data(), data.size_bytes());
+  const AllReduceAlgorithm runs = chosen(algorithm, data.size_bytes(), registered);
+  const bool hierarchical = runs == AllReduceAlgorithm::hierarchical;
+  if (!hierarchical && runs != AllReduceAlgorithm::shared_memory) {
+    return dist::all_reduce(comm_, data, op, runs);
   }
-  if (algorithm != AllReduceAlgorithm::shared_memory) {
-    return dist::all_reduce(comm_, data, op, algorithm);
+  if (hierarchical && hierarchical_) return hierarchical_->all_reduce(data, op);
+  if (!why_no_shared_memory_.empty()) {
+    throw Error(to_string(algorithm) + ": " + why_no_shared_memory_);
   }
-  if (!shared_) throw Error("shared-memory: " + why_no_shared_memory_);
   shared_->all_reduce(data, op);
 }
 
@@ -91,7 +100,7 @@ void AllReducer::reduce_scatter(std::span<T> data, ReduceOp op, AllReduceAlgorit
   check_op<T>(op);
   if (comm_.size() == 1) return;
   if (SharedMemoryAllReduce* const shared = carrier_of_halves(algorithm, std::as_bytes(data))) {
-    return shared->reduce_scatter(data, op);
+    return shared->reduce_scatter(data, op, comm_.size());
   }
   ring_reduce_scatter(comm_, data, op);
 }
@@ -100,7 +109,7 @@ template <MpiScalar T>
 void AllReducer::all_gather(std::span<T> data, AllReduceAlgorithm algorithm) {
   if (comm_.size() == 1) return;
   if (SharedMemoryAllReduce* const shared = carrier_of_halves(algorithm, std::as_bytes(data))) {
-    return shared->all_gather(data);
+    return shared->all_gather(data, comm_.size());
   }
   ring_all_gather(comm_, data);
 }

@@ -60,10 +60,21 @@ double shared_memory_seconds(double n, int p, const StepCosts& costs, bool regis
          std::max(0.0, costs.move(n) - blocks * costs.move(block));
 }
 
-constexpr std::array kCandidates{AllReduceAlgorithm::shared_memory,
-                                 AllReduceAlgorithm::recursive_doubling,
-                                 AllReduceAlgorithm::rabenseifner,
-                                 AllReduceAlgorithm::ring_pipelined, AllReduceAlgorithm::ring};
+double hierarchical(double n, const StepCosts& costs, bool registered) {
+  // Each of the two halves inside the host has two barriers. Ordinary memory is copied twice.
+  const double inside = 4 * costs.barrier + (registered ? 2 : 4) * costs.move(n);
+  // The ranks of a host each send their part at the same time. They share the host's link,
+  // which therefore carries as much as if one rank per host sent everything.
+  const double across = std::has_single_bit(static_cast<unsigned>(costs.hosts))
+                            ? rabenseifner(n, costs.hosts, costs)
+                            : pipelined_ring(n, costs.hosts, costs);
+  return inside + across;
+}
+
+constexpr std::array kCandidates{
+    AllReduceAlgorithm::shared_memory,      AllReduceAlgorithm::hierarchical,
+    AllReduceAlgorithm::recursive_doubling, AllReduceAlgorithm::rabenseifner,
+    AllReduceAlgorithm::ring_pipelined,     AllReduceAlgorithm::ring};
 
 }  // namespace
 
@@ -75,16 +86,18 @@ StepCosts straight_line_costs(double alpha_s, double beta_s_per_byte, double gam
   return costs;
 }
 
-StepCosts guessed_costs() {
-  StepCosts costs = straight_line_costs(1e-6, 1e-10, 5e-11);
+StepCosts guessed_costs(int hosts) {
+  StepCosts costs = hosts == 1 ? straight_line_costs(1e-6, 1e-10, 5e-11)
+                               : straight_line_costs(20e-6, 8e-10, 5e-11);
+  costs.hosts = hosts;
   costs.barrier = 0.5e-6;
   costs.segment_block = 20e-6;
   costs.move = [](double bytes) { return bytes * 5e-11; };
   return costs;
 }
 
-StepCosts step_costs(const std::optional<LinkCost>& measured) {
-  StepCosts costs = guessed_costs();
+StepCosts step_costs(const std::optional<LinkCost>& measured, int hosts) {
+  StepCosts costs = guessed_costs(hosts);
   if (!measured) return costs;
   costs.message = [link = *measured](double bytes) {
     return link.message_seconds(static_cast<std::size_t>(bytes));
@@ -104,8 +117,11 @@ std::optional<double> predict_all_reduce(AllReduceAlgorithm algorithm, double by
     case AllReduceAlgorithm::ring_pipelined: return pipelined_ring(bytes, ranks, costs);
     case AllReduceAlgorithm::rabenseifner: return rabenseifner(bytes, ranks, costs);
     case AllReduceAlgorithm::shared_memory:
-      if (!costs.move) return std::nullopt;
+      if (!costs.move || costs.hosts > 1) return std::nullopt;
       return shared_memory_seconds(bytes, ranks, costs, registered);
+    case AllReduceAlgorithm::hierarchical:
+      if (!costs.move || costs.hosts == 1 || costs.hosts == ranks) return std::nullopt;
+      return hierarchical(bytes, costs, registered);
     case AllReduceAlgorithm::mpi:
     case AllReduceAlgorithm::automatic: return std::nullopt;
   }

@@ -19,10 +19,11 @@ namespace dist {
 // Times in seconds as functions of the number of bytes. Such a function can be a measured curve
 // or, as in textbooks, a straight line.
 struct StepCosts {
+  int hosts = 1;
   std::function<double(double)> message;   // one rank sends to another; all others are idle
   std::function<double(double)> exchange;  // all ranks send and receive: a ring's step
   std::function<double(double)> reduce;    // a rank adds n bytes to n others
-  // Costs of shared memory on one host; if `move` is empty, the ranks share no memory.
+  // Costs of the memory that the ranks of one host share; if `move` is empty, they share none.
   double barrier = 0;
   double segment_block = 0;            // a whole all-reduce of one block through the segment
   std::function<double(double)> move;  // all ranks simultaneously read and write n bytes
@@ -32,15 +33,16 @@ struct StepCosts {
 // same time; adding n bytes takes n gamma.
 StepCosts straight_line_costs(double alpha_s, double beta_s_per_byte, double gamma_s_per_byte);
 
-// Typical costs on one host, for use without measurements: 1 us and 10 GB/s for a message, as
-// in lesson 1's alpha_beta; 0.5 us and 20 GB/s for shared memory.
-StepCosts guessed_costs();
+// Typical costs, for use without measurements. Messages take 1 us and 10 GB/s on one host, as
+// in lesson 1's alpha_beta, and 20 us and 1.25 GB/s (10 Gbit/s) between hosts. Shared memory
+// takes 0.5 us and 20 GB/s.
+StepCosts guessed_costs(int hosts = 1);
 // Typical costs, but with lesson 1's measured costs of messages if `measured` has them.
-StepCosts step_costs(const std::optional<LinkCost>& measured);
+StepCosts step_costs(const std::optional<LinkCost>& measured, int hosts);
 
-// 10. The time in seconds of an all-reduce of `bytes` over `ranks` ranks; nullopt if the model
-// has no answer: for MPI's own algorithm, for `automatic`, and for shared memory if there is
-// none.
+// 11. The time in seconds of an all-reduce of `bytes` over `ranks` ranks; nullopt if the model
+// has no answer: for MPI's own algorithm, for `automatic`, for shared memory if the ranks share
+// none, and for hierarchical unless there are several hosts with several ranks each.
 std::optional<double> predict_all_reduce(AllReduceAlgorithm algorithm, double bytes, int ranks,
                                          const StepCosts& costs, bool registered);
 
@@ -50,7 +52,7 @@ double lower_bound_seconds(double bytes, int ranks, double alpha_s, double beta_
                            double gamma_s_per_byte);
 
 // Chooses an algorithm for each range of sizes between two powers of two: the fastest according
-// to the model. If there is shared memory, an algorithm that sends messages must be predicted
+// to the model. If all ranks share memory, an algorithm that sends messages must be predicted
 // to be twice as fast. Messages are also copied through shared memory, so a smaller predicted
 // advantage is more likely to be an error in a guess or measurement.
 class AllReducePlan {

@@ -43,12 +43,13 @@ class SharedMemoryAllReduce {
   void all_reduce(std::span<T> data, ReduceOp op);
 
   // The two halves of an all-reduce, in place, for registered memory: reduce_scatter leaves the
-  // result of chunk r (chunk_range) on rank r only, and all_gather copies chunk r of rank r to
-  // all ranks. Called on all ranks with the same part of the same allocation.
+  // result of chunk r on rank r only, and all_gather copies chunk r of rank r to all ranks. The
+  // data has `parts` chunks (chunk_range), at most one per rank. Called on all ranks with the
+  // same part of the same allocation and the same number of parts.
   template <MpiScalar T>
-  void reduce_scatter(std::span<T> data, ReduceOp op);
+  void reduce_scatter(std::span<T> data, ReduceOp op, int parts);
   template <MpiScalar T>
-  void all_gather(std::span<T> data);
+  void all_gather(std::span<T> data, int parts);
 
   bool is_registered(const void* data, std::size_t bytes) {
     return find(data, bytes).owner != nullptr;
@@ -158,10 +159,11 @@ void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t coun
 }
 
 template <MpiScalar T>
-void SharedMemoryAllReduce::reduce_scatter(std::span<T> data, ReduceOp op) {
+void SharedMemoryAllReduce::reduce_scatter(std::span<T> data, ReduceOp op, int parts) {
   check_op<T>(op);
   const Place place = find_registered(data.data(), data.size_bytes());
-  const ChunkRange mine = chunk_range(data.size(), size_, rank_);
+  const ChunkRange mine =
+      rank_ < parts ? chunk_range(data.size(), parts, rank_) : ChunkRange{0, 0};
   for (int rank = 0; rank < size_; ++rank) {
     sources_[static_cast<std::size_t>(rank)] =
         place.owner->memory.of(rank) + place.offset + mine.begin * sizeof(T);
@@ -174,12 +176,12 @@ void SharedMemoryAllReduce::reduce_scatter(std::span<T> data, ReduceOp op) {
 }
 
 template <MpiScalar T>
-void SharedMemoryAllReduce::all_gather(std::span<T> data) {
+void SharedMemoryAllReduce::all_gather(std::span<T> data, int parts) {
   const Place place = find_registered(data.data(), data.size_bytes());
   barrier_.meet(describe(data, place, kAllGather));
-  for (int rank = 0; rank < size_; ++rank) {
+  for (int rank = 0; rank < parts; ++rank) {
     if (rank == rank_) continue;
-    const ChunkRange theirs = chunk_range(data.size(), size_, rank);
+    const ChunkRange theirs = chunk_range(data.size(), parts, rank);
     std::memcpy(data.data() + theirs.begin,
                 place.owner->memory.of(rank) + place.offset + theirs.begin * sizeof(T),
                 theirs.count * sizeof(T));

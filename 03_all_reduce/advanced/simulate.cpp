@@ -4,6 +4,7 @@
 #include "common/check.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 namespace dist {
@@ -115,8 +116,16 @@ void exchange_all(Clocks& clocks, const Seats& seats, Number number, int distanc
   }
 }
 
+// The machine as seen by ranks that all send at once, several over each link of their host.
+Machine with_shared_links(Machine machine) {
+  const double sharing = static_cast<double>(machine.per_host) / machine.links_per_host;
+  machine.between.beta_s_per_byte *= std::max(1.0, sharing);
+  return machine;
+}
+
 double play_recursive_doubling(const Machine& machine, double bytes) {
-  Clocks clocks(machine);
+  const Machine shared = with_shared_links(machine);
+  Clocks clocks(shared);
   play_seats(clocks, 0, 1, machine.ranks, bytes, [&](const Seats& seats, auto number) {
     for (int distance = 1; distance < seats.count; distance *= 2) {
       exchange_all(clocks, seats, number, distance, bytes, bytes);
@@ -125,25 +134,10 @@ double play_recursive_doubling(const Machine& machine, double bytes) {
   return clocks.last();
 }
 
-double play_two_level(const Machine& machine, double bytes) {
-  const int inside = machine.per_host;
-  if (machine.ranks % inside != 0) {
-    throw Error("two-level: the ranks must fill whole hosts");
-  }
-  const double share = bytes / inside;
-  // Within a host, all links of the ring are equal, and so are all clocks.
-  const double step = machine.within.alpha_s + share * machine.within.beta_s_per_byte;
-  const double scatter = (inside - 1) * (step + share * machine.gamma_s_per_byte);
-  const double gather = (inside - 1) * step;
-
-  // Across hosts, rank k of every host forms a group. The groups use different links and take
-  // equally long, so only the one for k = 0 is simulated.
-  Machine hosts = machine;
-  hosts.ranks = machine.ranks / inside;
-  hosts.per_host = 1;
-  Clocks clocks(hosts);
-  play_seats(clocks, 0, 1, hosts.ranks, share, [&](const Seats& seats, auto number) {
-    double half = share / 2;
+double play_rabenseifner(const Machine& machine, double bytes) {
+  Clocks clocks(machine);
+  play_seats(clocks, 0, 1, machine.ranks, bytes, [&](const Seats& seats, auto number) {
+    double half = bytes / 2;
     for (int distance = seats.count / 2; distance >= 1; distance /= 2, half /= 2) {
       exchange_all(clocks, seats, number, distance, half, half);
     }
@@ -152,7 +146,29 @@ double play_two_level(const Machine& machine, double bytes) {
       exchange_all(clocks, seats, number, distance, half, 0);
     }
   });
-  return scatter + clocks.last() + gather;
+  return clocks.last();
+}
+
+double play_hierarchical(const Machine& machine, double bytes) {
+  const int inside = machine.per_host;
+  if (machine.ranks % inside != 0) {
+    throw Error("hierarchical: the ranks must fill whole hosts");
+  }
+  const double share = bytes / inside;
+  // Within a host, all links of the ring are equal, and so are all clocks.
+  const double step = machine.within.alpha_s + share * machine.within.beta_s_per_byte;
+  const double scatter = (inside - 1) * (step + share * machine.gamma_s_per_byte);
+  const double gather = (inside - 1) * step;
+
+  // Across hosts, rank k of every host forms a group. The groups take equally long, so only the
+  // one for k = 0 is simulated.
+  Machine hosts = with_shared_links(machine);
+  hosts.ranks = machine.ranks / inside;
+  hosts.per_host = 1;
+  const double across = std::has_single_bit(static_cast<unsigned>(hosts.ranks))
+                            ? play_rabenseifner(hosts, share)
+                            : play_ring(hosts, share);
+  return scatter + across + gather;
 }
 
 }  // namespace
@@ -167,7 +183,7 @@ std::string to_string(SimulatedAlgorithm algorithm) {
     case SimulatedAlgorithm::ring: return "ring";
     case SimulatedAlgorithm::tree: return "tree";
     case SimulatedAlgorithm::recursive_doubling: return "recursive-doubling";
-    case SimulatedAlgorithm::two_level: return "two-level";
+    case SimulatedAlgorithm::hierarchical: return "hierarchical";
   }
   throw Error("this simulated algorithm has no name");
 }
@@ -177,7 +193,7 @@ double simulate_all_reduce(SimulatedAlgorithm algorithm, const Machine& machine,
     case SimulatedAlgorithm::ring: return play_ring(machine, bytes);
     case SimulatedAlgorithm::tree: return play_tree(machine, bytes);
     case SimulatedAlgorithm::recursive_doubling: return play_recursive_doubling(machine, bytes);
-    case SimulatedAlgorithm::two_level: return play_two_level(machine, bytes);
+    case SimulatedAlgorithm::hierarchical: return play_hierarchical(machine, bytes);
   }
   throw Error("this simulated algorithm has no implementation");
 }

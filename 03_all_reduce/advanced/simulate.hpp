@@ -18,26 +18,27 @@ struct LinkLine {
 };
 
 // `ranks` ranks in rank order, `per_host` of them on each host; the last host may have fewer.
-// Every rank has its own link to the network.
 struct Machine {
   int ranks;
   int per_host;
-  LinkLine within;   // between two ranks on one host
-  LinkLine between;  // between ranks on different hosts
+  int links_per_host;  // to the network; several ranks that send at once share a link
+  LinkLine within;     // between two ranks on one host
+  LinkLine between;    // between ranks on different hosts
   double gamma_s_per_byte;
 
   double message_seconds(int from, int to, double bytes) const;
 };
 
-enum class SimulatedAlgorithm { ring, tree, recursive_doubling, two_level };
+enum class SimulatedAlgorithm { ring, tree, recursive_doubling, hierarchical };
 constexpr SimulatedAlgorithm kSimulated[] = {SimulatedAlgorithm::ring, SimulatedAlgorithm::tree,
                                              SimulatedAlgorithm::recursive_doubling,
-                                             SimulatedAlgorithm::two_level};
+                                             SimulatedAlgorithm::hierarchical};
 std::string to_string(SimulatedAlgorithm algorithm);
 
-// The time in seconds until the last rank has the result. two_level is a ring reduce-scatter
-// within each host, Rabenseifner's all-reduce of each share across hosts, and a ring all-gather
-// within each host. It needs full hosts: per_host must divide ranks.
+// The time in seconds until the last rank has the result. hierarchical is a ring reduce-scatter
+// within each host, Rabenseifner's all-reduce of each share across hosts (or the ring, if the
+// number of hosts is not a power of two), and a ring all-gather within each host. It needs full
+// hosts: per_host must divide ranks.
 double simulate_all_reduce(SimulatedAlgorithm algorithm, const Machine& machine, double bytes);
 
 }  // namespace dist

@@ -112,9 +112,9 @@ Result measure(const AllReduces& with, const std::string& algorithm, const Tenso
   result.bytes = tensor.size_bytes();
   const bool registered = tensor.device().is_cpu() &&
                           with.reducer.is_registered(tensor.data(), tensor.size_bytes());
-  if (algorithm == "auto") {
-    result.chosen =
-        to_string(with.reducer.chosen(AllReduceAlgorithm::automatic, result.bytes, registered));
+  if (algorithm != "nccl") {
+    result.chosen = to_string(
+        with.reducer.chosen(kAllReduceAlgorithms.at(algorithm), result.bytes, registered));
   }
   result.seconds = median_of_slowest(
       with.program.comm, with.options.sweep.iterations, [&] { fill(with, tensor); },
@@ -188,7 +188,7 @@ void AllReduceOptions::declare(Program& program) {
   CommandLine& flags = program.flags;
   flags.choice("--algorithm", algorithm,
                {"naive", "recursive-doubling", "ring", "ring-pipelined", "rabenseifner",
-                "shared-memory", "mpi", "nccl", "auto", "all"},
+                "shared-memory", "hierarchical", "mpi", "nccl", "auto", "all"},
                "the algorithm; auto is the one predicted to be fastest");
   flags.choice("--op", op, {"sum", "avg", "max"}, "the operation");
   sweep.declare(flags, /*smallest=*/0);
@@ -215,6 +215,7 @@ std::vector<std::string> AllReduceOptions::algorithms(const Program& program,
   if (const std::string obstacle = why_no_host_memory(program.comm); obstacle.empty()) {
     all.emplace_back("shared-memory");
   } else {
+    all.emplace_back("hierarchical");
     left_out += "; no shared-memory: " + obstacle;
   }
   all.insert(all.end(), {"mpi", "auto"});

@@ -20,19 +20,21 @@ Machine machine_of(const ForecastOptions& options) {
   Machine machine{};
   machine.ranks = options.ranks;
   machine.per_host = std::min(options.ranks_per_host, options.ranks);
+  machine.links_per_host =
+      options.links_per_host == 0 ? machine.per_host : options.links_per_host;
   machine.within = {1e-6 * options.within_alpha_us, 1e-9 * options.within_beta_ns_per_byte};
   machine.between = {1e-6 * options.alpha_us, 1e-9 * options.beta_ns_per_byte};
   machine.gamma_s_per_byte = 1e-9 * options.gamma_ns_per_byte;
   return machine;
 }
 
-// Returns the algorithms to compare on this machine. The two-level algorithm needs full hosts.
-// It is left out on a single host, and with one rank per host, where it would equal the ring.
+// Returns the algorithms to compare on this machine. The hierarchical algorithm needs full
+// hosts. It is left out on a single host and with one rank per host, where it has one level.
 std::vector<SimulatedAlgorithm> algorithms_of(const Machine& machine) {
   std::vector<SimulatedAlgorithm> all(std::begin(kSimulated), std::end(kSimulated));
   if (machine.ranks % machine.per_host != 0 || machine.ranks == machine.per_host ||
       machine.per_host == 1) {
-    std::erase(all, SimulatedAlgorithm::two_level);
+    std::erase(all, SimulatedAlgorithm::hierarchical);
   }
   return all;
 }
@@ -70,6 +72,8 @@ void ForecastOptions::declare(CommandLine& command_line) {
   command_line.number("--simulate", ranks, 1, 65536,
                       "forecast for N ranks without launching them");
   command_line.number("--ranks-per-host", ranks_per_host, 1, 65536, "simulate: ranks per host");
+  command_line.number("--links-per-host", links_per_host, 1, 65536,
+                      "simulate: links from each host to the network; default: one per rank");
   command_line.number("--alpha-us", alpha_us, 0, 1e6, "simulate: latency between hosts");
   command_line.number("--beta-ns-per-byte", beta_ns_per_byte, 1e-6, 1e6,
                       "simulate: time per byte between hosts");
@@ -83,8 +87,8 @@ void ForecastOptions::declare(CommandLine& command_line) {
   command_line.check([&command_line, this] {
     if (fitted && ranks == 0) throw Error("--fitted: needs --simulate");
     for (const char* const flag :
-         {"--ranks-per-host", "--alpha-us", "--beta-ns-per-byte", "--intra-alpha-us",
-          "--intra-beta-ns-per-byte", "--gamma-ns-per-byte"}) {
+         {"--ranks-per-host", "--links-per-host", "--alpha-us", "--beta-ns-per-byte",
+          "--intra-alpha-us", "--intra-beta-ns-per-byte", "--gamma-ns-per-byte"}) {
       if (ranks == 0 && command_line.given(flag)) {
         throw Error(fmt::format("{}: needs --simulate", flag));
       }

@@ -13,6 +13,7 @@ namespace dist {
 struct ForecastOptions {
   int ranks = 0;  // 0: no forecast
   int ranks_per_host = 8;
+  int links_per_host = 0;  // 0: one per rank
   double alpha_us = 5;
   double beta_ns_per_byte = 0.02;  // 50 GB/s
   double within_alpha_us = 2.8;

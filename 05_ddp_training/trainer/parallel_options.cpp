@@ -38,7 +38,7 @@ void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& traini
                       "what carries gradients; auto: nccl with a GPU per rank, else ours");
   command_line.choice("--algorithm", algorithm,
                       {"auto", "naive", "recursive-doubling", "ring", "ring-pipelined",
-                       "rabenseifner", "shared-memory", "mpi"},
+                       "rabenseifner", "shared-memory", "hierarchical", "mpi"},
                       "all-reduce algorithm of --backend ours");
   command_line.choice("--data-parallel", data_parallel, {"ddp", "naive"},
                       "buckets, or one all-reduce for each gradient");

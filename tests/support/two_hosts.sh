@@ -2,11 +2,14 @@
 # Two hosts on one machine: runs a program under mpirun, with N ranks in each of two network
 # namespaces that are joined by a virtual cable.
 #
-#   two_hosts.sh [--ranks-per-host N] [--rate RATE] [--drop-when FILE] PROGRAM [FLAGS]
+#   two_hosts.sh [--ranks-per-host N] [--rate RATE] [--drop-when FILE] [--count-bytes]
+#                [--round-robin] PROGRAM [FLAGS]
 #
 #   --ranks-per-host N   1 if not given
 #   --rate RATE          speed of the cable in tc's notation (1gbit); unlimited if not given
 #   --drop-when FILE     unplugs the cable as soon as FILE exists
+#   --count-bytes        at the end, prints how many bytes the cable carried
+#   --round-robin        ranks 0, 2, ... on one host and ranks 1, 3, ... on the other
 #
 # The exit status is mpirun's. The script needs root, and a kernel or container that allows
 # namespaces. If either is missing, it prints "skipped: " and the reason, and exits with 77.
@@ -108,6 +111,12 @@ drop_cable() {  # drop_cable FILE
   ip -n "${names[1]}" link set cable down
 }
 
+count_bytes() {
+  local sent
+  sent=$(ip netns exec "${names[0]}" cat /sys/class/net/cable/statistics/{tx,rx}_bytes)
+  echo "two_hosts: the cable carried ${sent/$'\n'/ bytes to ${names[1]} and } to ${names[0]}"
+}
+
 inside() {
   mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /dev/shm || skip "mounts are not allowed here"
   make_hosts >/run/why 2>&1 &  # set -e works only in the background
@@ -119,9 +128,10 @@ inside() {
   trap 'exit 143' TERM INT HUP
   ip netns exec "${names[0]}" unshare --uts sh -c "hostname ${names[0]}; exec \"\$@\"" sh \
     mpirun -np $((2 * ranks)) --host "${addresses[0]}:$ranks,${addresses[1]}:$ranks" \
-    -x MASTER_ADDR -x MASTER_PORT -x GLOO_SOCKET_IFNAME "$@" &
+    "${placement[@]}" -x MASTER_ADDR -x MASTER_PORT -x GLOO_SOCKET_IFNAME "$@" &
   local status=0
   wait $! || status=$?
+  [ -z "$count" ] || count_bytes
   exit "$status"  # which ends everything that mpirun has left behind
 }
 
@@ -134,6 +144,8 @@ where=outside
 ranks=1
 rate=
 drop_when=
+count=
+placement=()
 arguments=("$@")
 while [ $# -gt 0 ]; do
   case $1 in
@@ -141,6 +153,8 @@ while [ $# -gt 0 ]; do
     --ranks-per-host) ranks=$2; shift 2 ;;
     --rate) rate=$2; shift 2 ;;
     --drop-when) drop_when=$2; shift 2 ;;
+    --count-bytes) count=1; shift ;;
+    --round-robin) placement=(--map-by node); shift ;;
     -*) usage ;;
     *) break ;;
   esac

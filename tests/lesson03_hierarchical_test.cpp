@@ -1,0 +1,140 @@
+// Lesson 3, advanced: the hierarchical all-reduce, with hosts that exist only in this test: it
+// divides the ranks of one host into groups, and only the ranks of a group share memory.
+#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/random.hpp"
+#include "03_all_reduce/advanced/hierarchical.hpp"
+#include "tests/support/counted.hpp"
+#include "tests/support/tracer_data.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+using namespace dist;
+using namespace dist::test;
+
+namespace {
+
+// Host number `host` of each rank.
+struct Hosts {
+  std::string name;
+  int (*host)(int rank);
+};
+
+const std::vector<Hosts> kHosts{
+    {"pairs", [](int rank) { return rank / 2; }},
+    {"round robin over two", [](int rank) { return rank % 2; }},
+    {"round robin over three", [](int rank) { return rank % 3; }},
+    {"one rank, and the others", [](int rank) { return std::min(rank, 1); }},
+    {"one rank each", [](int rank) { return rank; }},
+    {"one host", [](int) { return 0; }}};
+
+// An all-reduce among hosts of `hosts`, and what it needs. Made and destroyed on all ranks.
+class OnHosts {
+ public:
+  explicit OnHosts(const Hosts& hosts)
+      : host_(world().split(hosts.host(world().rank()), world().rank())),
+        memory_(host_),
+        all_reduce_(world(), host_, memory_,
+                    memory_.allocate(host_, HierarchicalAllReduce::kStagingBytes)) {}
+  ~OnHosts() { world().barrier(); }  // no rank still reads another's memory
+
+  template <class T>
+  std::span<T> allocate(std::size_t count) {
+    registered_ = memory_.allocate(host_, std::max<std::size_t>(1, count * sizeof(T)));
+    return {reinterpret_cast<T*>(registered_.get()), count};
+  }
+  template <class T>
+  std::span<T> reduce(std::span<T> data, ReduceOp op) {
+    all_reduce_.all_reduce(data, op);
+    return data;
+  }
+
+ private:
+  Communicator host_;
+  SharedMemoryAllReduce memory_;
+  HierarchicalAllReduce all_reduce_;
+  std::shared_ptr<std::byte> registered_;
+};
+
+// Sizes around the number of ranks. For ordinary memory, also a size that fills the staging
+// memory more than once.
+std::vector<std::size_t> sizes(bool registered) {
+  std::vector<std::size_t> all = tricky_sizes();
+  if (!registered) all.push_back(HierarchicalAllReduce::kStagingBytes / sizeof(float) + 12'345);
+  return all;
+}
+
+template <class Run>
+void for_every_layout(Run run) {
+  for (const Hosts& hosts : kHosts) {
+    OnHosts on(hosts);
+    for (const bool registered : {false, true}) {
+      for (const std::size_t count : sizes(registered)) {
+        INFO(hosts.name << (registered ? ", registered, " : ", ordinary, ") << count);
+        run(on, registered, count);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("among any hosts, every op gives the right numbers") {
+  const double size = world().size();
+  for_every_layout([&](OnHosts& on, bool registered, std::size_t count) {
+    std::vector<float> ordinary(registered ? 0 : count);
+    const std::span<float> data = registered ? on.allocate<float>(count) : std::span(ordinary);
+    const auto reduced = [&](ReduceOp op) {
+      fill_tracer_numbers(data, world().rank());
+      return on.reduce(data, op);
+    };
+    CHECK(count_wrong(reduced(ReduceOp::sum), sum_of_all) == 0);
+    const auto mean = [&](std::size_t i) { return sum_of_all(i) / size; };
+    CHECK(count_wrong(reduced(ReduceOp::avg), mean, 1.2e-7) == 0);
+    const auto largest = [&](std::size_t i) { return tracer_number(world().size() - 1, i); };
+    CHECK(count_wrong(reduced(ReduceOp::max), largest) == 0);
+  });
+}
+
+TEST_CASE("among any hosts, every rank's share is counted exactly once") {
+  std::uint64_t each_once = 0;
+  for (int rank = 0; rank < world().size(); ++rank) each_once |= std::uint64_t{1} << (4 * rank);
+  for_every_layout([&](OnHosts& on, bool registered, std::size_t count) {
+    std::vector<std::uint64_t> ordinary(registered ? 0 : count);
+    const auto data = registered ? on.allocate<std::uint64_t>(count) : std::span(ordinary);
+    std::ranges::fill(data, std::uint64_t{1} << (4 * world().rank()));
+    on.reduce(data, ReduceOp::sum);
+    CHECK(std::ranges::count(data, each_once) == std::ssize(data));
+  });
+}
+
+TEST_CASE("among any hosts, all ranks end with the same bits") {
+  for_every_layout([&](OnHosts& on, bool registered, std::size_t count) {
+    std::vector<float> ordinary(registered ? 0 : count);
+    const std::span<float> data = registered ? on.allocate<float>(count) : std::span(ordinary);
+    Generator generator(static_cast<std::uint64_t>(29 + world().rank()));
+    fill_uniform(data, -1, 1, generator);
+    on.reduce(data, ReduceOp::avg);
+    const std::uint64_t mine = fingerprint(std::span<const float>(data));
+    std::uint64_t first = mine;
+    MPI_CHECK(MPI_Bcast(&first, 1, MPI_UINT64_T, 0, world().get()));
+    CHECK(mine == first);
+  });
+}
+
+TEST_CASE("each half of the tensor crosses between two hosts of two ranks once each way") {
+  if (world().size() != 4) return;
+  OnHosts on(kHosts[0]);
+  constexpr std::size_t kCount = 65536;
+  const std::span<float> data = on.allocate<float>(kCount);
+  const Traffic traffic = counted(world(), [&] { on.reduce(data, ReduceOp::sum); });
+  // Of its half, a rank sends one half before the sums are finished and the other one after.
+  CHECK(traffic.bytes_per_rank == data.size_bytes() / 2);
+  CHECK(traffic.messages_per_rank == 2);
+  CHECK(traffic.peers == std::vector<int>{2});
+}
