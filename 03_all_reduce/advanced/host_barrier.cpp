@@ -11,6 +11,7 @@
 #include <atomic>
 #include <ctime>
 #include <linux/futex.h>
+#include <optional>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,9 +20,8 @@
 namespace dist {
 namespace {
 
-// A rank polls for about 50 us before it goes to sleep, because waking a rank takes about as
-// long.
-constexpr int kLooks = 2000;
+// A rank polls for this long before it goes to sleep, because waking a rank takes about as long.
+constexpr std::chrono::microseconds kPolling(50);
 constexpr std::chrono::milliseconds kTick(100);
 
 using Shared = std::atomic_ref<std::uint32_t>;
@@ -88,14 +88,24 @@ void HostBarrier::wait() {
   seen_ = 0;
   Shared(seat(rank_).arrived).store(round_);
   // With more ranks than cores, polling would take the core from a rank that we wait for.
-  for (int look = crowded_ ? kLooks : 0; !all_arrived(); ++look) {
-    if (look >= kLooks) {
-      sleep_until_all_arrived();
-      break;
-    }
-    pause();
-  }
+  if (crowded_ ? !all_arrived() : !all_arrive_soon()) sleep_until_all_arrived();
   wake_sleepers();
+}
+
+bool HostBarrier::all_arrive_soon() {
+  // Reading the clock takes longer than a look, so it is read only now and then. How long a
+  // pause lasts differs from processor to processor.
+  constexpr int kLooks = 64;
+  using Clock = std::chrono::steady_clock;
+  for (std::optional<Clock::time_point> begin; true;) {
+    for (int look = 0; look < kLooks; ++look) {
+      if (all_arrived()) return true;
+      pause();
+    }
+    const Clock::time_point now = Clock::now();
+    if (!begin) begin = now;
+    if (now - *begin >= kPolling) return false;
+  }
 }
 
 // No wake-up is lost: a sleeper increments the count of sleepers and then checks the seats once

@@ -59,6 +59,7 @@ class HostBarrier {
   Seat& seat(int rank) const;
   Bed& bed() const;
   bool all_arrived();
+  bool all_arrive_soon();
   void wake_sleepers() const;
   void sleep_until_all_arrived();
   [[noreturn]] void give_up() const;
