@@ -24,6 +24,7 @@ class AllReducer {
   AllReducer(const Communicator& comm, StepCosts costs);
   // The same with guessed costs.
   explicit AllReducer(const Communicator& comm);
+  AllReducer(AllReducer&&) = delete;  // its members refer to each other
 
   // Called on all ranks. Measures this host's costs for sizes up to `most_bytes` and updates
   // costs(). This improves predictions but does not change the plan.
