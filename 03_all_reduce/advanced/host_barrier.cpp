@@ -20,7 +20,7 @@
 namespace dist {
 namespace {
 
-// A rank polls for this long before it goes to sleep, because waking a rank takes about as long.
+// A rank polls for this long before it sleeps, because waking a rank takes about as long.
 constexpr std::chrono::microseconds kPolling(50);
 constexpr std::chrono::milliseconds kTick(100);
 
