@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace dist;
@@ -116,6 +117,12 @@ TEST_CASE("ranks that share a link to the network share its bandwidth") {
 }
 
 TEST_CASE("between hosts, the plan prefers hierarchical if the hosts have several ranks") {
+  for (const auto& [hosts, each] : {std::pair{3, 2}, {8, 8}, {16, 8}}) {
+    INFO(hosts << " hosts with " << each << " ranks each");
+    const AllReducePlan plan(hosts * each, guessed_costs(hosts));
+    CHECK(plan.choose(24 << 20, true) == AllReduceAlgorithm::hierarchical);
+    CHECK(plan.choose(24 << 20, false) == AllReduceAlgorithm::hierarchical);
+  }
   StepCosts costs = guessed_costs(2);
   CHECK(AllReducePlan(4, costs).choose(1 << 24, true) == AllReduceAlgorithm::hierarchical);
   CHECK(AllReducePlan(2, costs).choose(1 << 24, true) != AllReduceAlgorithm::hierarchical);

@@ -20,9 +20,16 @@ double fold(double n, int p, const StepCosts& costs) {
   return Seats(p).beyond == 0 ? 0.0 : 2 * costs.message(n) + costs.reduce(n);
 }
 
+// How many ranks of a host send over its link at once, in the rounds of the two algorithms
+// below that pair the ranks of two hosts. The model takes every round for one of these.
+double ranks_per_link(int p, const StepCosts& costs) {
+  return costs.hosts == 1 ? 1.0 : static_cast<double>(p) / costs.hosts;
+}
+
 double recursive_doubling(double n, int p, const StepCosts& costs) {
   const int rounds = std::bit_width(static_cast<unsigned>(Seats(p).count)) - 1;
-  return fold(n, p, costs) + rounds * (costs.exchange(n) + costs.reduce(n));
+  const double sharing = ranks_per_link(p, costs);
+  return fold(n, p, costs) + rounds * (costs.exchange(sharing * n) + costs.reduce(n));
 }
 
 double ring(double n, int p, const StepCosts& costs) {
@@ -37,10 +44,11 @@ double pipelined_ring(double n, int p, const StepCosts& costs) {
 }
 
 double rabenseifner(double n, int p, const StepCosts& costs) {
+  const double sharing = ranks_per_link(p, costs);
   double seconds = fold(n, p, costs);
   double half = n / 2;
   for (int distance = Seats(p).count / 2; distance >= 1; distance /= 2, half /= 2) {
-    seconds += 2 * costs.exchange(half) + costs.reduce(half);
+    seconds += 2 * costs.exchange(sharing * half) + costs.reduce(half);
   }
   return seconds;
 }
@@ -67,7 +75,7 @@ double hierarchical(double n, const StepCosts& costs, bool registered) {
   // which therefore carries as much as if one rank per host sent everything.
   const double across = std::has_single_bit(static_cast<unsigned>(costs.hosts))
                             ? rabenseifner(n, costs.hosts, costs)
-                            : pipelined_ring(n, costs.hosts, costs);
+                            : ring(n, costs.hosts, costs);
   return inside + across;
 }
 

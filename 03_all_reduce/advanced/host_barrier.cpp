@@ -87,8 +87,7 @@ void HostBarrier::wait() {
   ++round_;
   seen_ = 0;
   Shared(seat(rank_).arrived).store(round_);
-  // With more ranks than cores, polling would take the core from a rank that we wait for.
-  if (crowded_ ? !all_arrived() : !all_arrive_soon()) sleep_until_all_arrived();
+  if (!all_arrive_soon()) sleep_until_all_arrived();
   wake_sleepers();
 }
 
@@ -100,7 +99,11 @@ bool HostBarrier::all_arrive_soon() {
   for (std::optional<Clock::time_point> begin; true;) {
     for (int look = 0; look < kLooks; ++look) {
       if (all_arrived()) return true;
-      pause();
+      if (crowded_) {
+        ::sched_yield();  // the rank that we wait for may need this core
+      } else {
+        pause();
+      }
     }
     const Clock::time_point now = Clock::now();
     if (!begin) begin = now;
