@@ -11,13 +11,10 @@ import argparse
 import json
 import pathlib
 import re
-import subprocess
-import sys
 
 import measure
-from measure import HERE, number, ratio, say, table
+from measure import TWO_HOSTS, number, ratio, say, table
 
-TWO_HOSTS = HERE.parent / "tests" / "support" / "two_hosts.sh"
 # name -> (flags of two_hosts.sh, --algorithm)
 CANDIDATES = {
     "hierarchical": ([], "hierarchical"),
@@ -94,10 +91,7 @@ def main():
         parser.error("needs at least 1 round, 1 iteration, 1 rank, 1 Mbit/s and 1 byte")
     if options.check_flags:
         return
-    trial = subprocess.run([TWO_HOSTS, "--rate", f"{options.mbit}mbit", "true"], stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, text=True)
-    if trial.returncode != 0:
-        sys.exit(trial.stdout.strip() or f"error: {TWO_HOSTS.name} failed: {trial.stderr[-2000:]}")
+    measure.require_two_hosts(f"{options.mbit}mbit")
     load = measure.Load()
     hosts = Hosts(options)
     for index in range(options.rounds):

@@ -13,6 +13,7 @@ import sys
 import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
+TWO_HOSTS = HERE.parent / "tests" / "support" / "two_hosts.sh"
 
 
 def run(command, environment=None, limit=600):
@@ -34,6 +35,14 @@ def rows_of(command, environment=None, limit=600):
     """The JSON rows that a program prints."""
     return [json.loads(line) for line in run(command, environment, limit).splitlines()
             if line.startswith("{")]
+
+
+def require_two_hosts(rate):
+    """Ends the benchmark with a sentence if this machine cannot set up two hosts."""
+    trial = subprocess.run([TWO_HOSTS, "--rate", rate, "true"], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)
+    if trial.returncode != 0:
+        sys.exit(trial.stdout.strip() or f"error: {TWO_HOSTS.name} failed: {trial.stderr[-2000:]}")
 
 
 def first_line(command):

@@ -12,13 +12,10 @@ Writes bench/results/overlap.md. Needs only Python's standard library.
 """
 import argparse
 import pathlib
-import subprocess
-import sys
 
 import measure
-from measure import HERE, number, ratio, say, table
+from measure import HERE, TWO_HOSTS, number, ratio, say, table
 
-TWO_HOSTS = HERE.parent / "tests" / "support" / "two_hosts.sh"
 DEEP = "64,512,512,512,512,512,512,10"
 JOBS = [  # layers, samples per rank and step
     (DEEP, 1024), (DEEP, 2048), ("784,512,512,512,10", 1024)]
@@ -131,10 +128,7 @@ def main():
         parser.error("needs at least 1 round, 1 step and a batch of 1")
     if options.check_flags:
         return
-    trial = subprocess.run([TWO_HOSTS, "--rate", options.rate, "true"], stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, text=True)
-    if trial.returncode != 0:
-        sys.exit(trial.stdout.strip() or f"error: {TWO_HOSTS.name} failed: {trial.stderr[-2000:]}")
+    measure.require_two_hosts(options.rate)
     load = measure.Load()
     overlap = Overlap(options)
     for index in range(options.rounds):

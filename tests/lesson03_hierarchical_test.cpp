@@ -41,7 +41,6 @@ class OnHosts {
         memory_(host_),
         all_reduce_(world(), host_, memory_,
                     memory_.allocate(host_, HierarchicalAllReduce::kStagingBytes)) {}
-  ~OnHosts() { world().barrier(); }  // no rank still reads another's memory
 
   template <class T>
   std::span<T> allocate(std::size_t count) {

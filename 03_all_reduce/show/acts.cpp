@@ -198,7 +198,7 @@ void AllReduceOptions::declare(Program& program) {
   flags.advanced();
   sweep.declare_iterations(flags);
   flags.flag("--registered,!--no-registered", registered,
-             "use memory that all ranks can access directly (the default)");
+             "use memory that all ranks of a host can access directly (the default)");
   flags.check([this, &program] {
     if (algorithm == "shared-memory") require_host_memory("--algorithm", program.comm);
     if (picture && (program.comm.size() < 2 || program.comm.size() > kMostPictureRanks)) {

@@ -119,11 +119,15 @@ void show_forecast(const ForecastOptions& options, std::size_t min_bytes, std::s
   const Machine machine = machine_of(options);
   const std::vector<SimulatedAlgorithm> algorithms = algorithms_of(machine);
   const int ranks = machine.ranks;
-  console.line(fmt::format(
-      "forecast: {} ranks, {} per host; within a host {:g} us, {:.4g} GB/s; "
-      "between hosts {:g} us, {:.4g} GB/s",
-      ranks, machine.per_host, options.within_alpha_us, 1 / options.within_beta_ns_per_byte,
-      options.alpha_us, 1 / options.beta_ns_per_byte));
+  console.line(
+      fmt::format("forecast: {} ranks, {} per host{}; within a host {:g} us, {:.4g} GB/s; "
+                  "between hosts {:g} us, {:.4g} GB/s",
+                  ranks, machine.per_host,
+                  machine.links_per_host < machine.per_host
+                      ? fmt::format(" with --links-per-host {}", machine.links_per_host)
+                      : "",
+                  options.within_alpha_us, 1 / options.within_beta_ns_per_byte,
+                  options.alpha_us, 1 / options.beta_ns_per_byte));
   std::vector<std::string> header{"us"};
   for (const SimulatedAlgorithm algorithm : algorithms) header.push_back(to_string(algorithm));
   header.insert(header.end(), {"best busbw GB/s", "latency share"});
@@ -151,6 +155,7 @@ void show_forecast(const ForecastOptions& options, std::size_t min_bytes, std::s
                    {"algorithm", to_string(algorithm)},
                    {"ranks", ranks},
                    {"ranks_per_host", machine.per_host},
+                   {"links_per_host", machine.links_per_host},
                    {"bytes", size},
                    {"time_us", significant(1e6 * seconds)},
                    {"algbw_gbs", significant(algbw)},
