@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   if (const auto exit = setup.read(argc, argv)) return *exit;
   const Stream& stream = setup.stream();
 
-  Mlp model(setup.options.layers, setup.generator(), stream);
+  Mlp model(setup.options.layers, setup.generator(), stream, setup.precision());
   const auto optimizer = setup.make_optimizer(model);
   // [3] What carries the gradients between replicas: our own all-reduce, MPI or NCCL.
   const auto group = setup.make_group();

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   if (const auto exit = setup.read(argc, argv)) return *exit;
   const Stream& stream = setup.stream();
 
-  Mlp model(setup.options.layers, setup.generator(), stream);
+  Mlp model(setup.options.layers, setup.generator(), stream, setup.precision());
   const auto optimizer = setup.make_optimizer(model);
   TrainingRun run(setup, model, *optimizer);  // starts or resumes, reports, saves, tests
 

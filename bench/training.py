@@ -9,6 +9,7 @@ Python's standard library.
 """
 import argparse
 import collections
+import itertools
 import os
 import pathlib
 import statistics
@@ -24,7 +25,9 @@ from measure import HERE, number, ratio, say, table
 Model = collections.namedtuple("Model", "layers batch")
 MODELS = ["64-128-10:32", "784-512-512-10:64", "784-2048-2048-10:128", "784-4096-4096-10:256"]
 # Our targets for two ranks, as multiples of PyTorch's speed. For one rank the target is 1.
-WANTED = {"64-128-10": 20, "784-512-512-10": 2, "784-2048-2048-10": 1.3, "784-4096-4096-10": 1.2}
+WANTED = {"fp32": {"64-128-10": 20, "784-512-512-10": 2, "784-2048-2048-10": 1.3,
+                   "784-4096-4096-10": 1.2},
+          "bf16": {"784-512-512-10": 2, "784-2048-2048-10": 2, "784-4096-4096-10": 3}}
 OURS = {"ours": [], "sharded": ["--shard", "optimizer"]}
 
 
@@ -64,6 +67,14 @@ class Bench:
         self.start = measure.Turns()
         self.memory = {}
         self.commands = {}
+        self.precisions = ["fp32"]
+        attempt = ["mpirun", "-np", "1"] + self.trainer() + ["--device", "cpu", "--precision",
+                                                             "bf16", "--max-steps", "1"]
+        if subprocess.run(attempt, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          check=False).returncode == 0:
+            self.precisions.append("bf16")
+        else:
+            say("left out: bf16, which this CPU does not have")
         self.torch = {}  # name in the tables -> interpreter
         for python in options.python:
             version = measure.torch_version(python)
@@ -95,11 +106,11 @@ class Bench:
         self.commands.setdefault(what, command)
         return measure.rows_of(command, limit=limit)[-1]
 
-    def compare(self, model, ranks):
-        job = self.job(model, ranks, self.steps(model, ranks))
+    def compare(self, model, ranks, precision):
+        job = self.job(model, ranks, self.steps(model, ranks)) + ["--precision", precision]
         keep = ("step_ms", "data_ms", "compute_ms", "exposed_comm_ms", "optimizer_ms",
                 "samples_per_second")
-        key = (name_of(model), ranks)
+        key = (name_of(model), ranks, precision)
         for name, flags in OURS.items():
             if name == "ours" or ranks > 1:
                 row = self.last_row(name, ranks, self.trainer() + flags + job)
@@ -111,7 +122,8 @@ class Bench:
         layers = ",".join(map(str, model.layers))
         self.floors.add(key, self.last_row(
             "floor", ranks, [self.program("training_floor"), "--layers", layers, "--batch-size",
-                             model.batch, "--iterations", self.options.passes]))
+                             model.batch, "--iterations", self.options.passes,
+                             "--precision", precision]))
 
     def floor_ms(self, key):
         parts = [self.floors.median(key, part) for part in ("products_ms", "optimizer_ms")]
@@ -181,7 +193,8 @@ class Bench:
                 for ranks in options.ranks:
                     say(f"step: round {index + 1} of {options.rounds}, {name_of(model)}, "
                         f"{ranks} rank{'s' if ranks > 1 else ''}")
-                    self.compare(model, ranks)
+                    for precision in self.precisions:
+                        self.compare(model, ranks, precision)
         off = self.off_flags()
         guarded = options.models[:2]
         self.guard_off = " ".join(off)
@@ -200,15 +213,15 @@ class Bench:
     def step_tables(self):
         lines = []
         peers = list(self.torch)
-        for ranks in self.options.ranks:
+        for ranks, precision in itertools.product(self.options.ranks, self.precisions):
             rows = []
             for model in self.options.models:
-                key = (name_of(model), ranks)
+                key = (name_of(model), ranks, precision)
                 part = lambda field: self.turns.median(key + ("ours",), field)
                 ours, floor = part("step_ms"), self.floor_ms(key)
                 sharded = self.turns.median(key + ("sharded",), "step_ms")
                 theirs = [self.turns.median(key + (peer,), "step_ms") for peer in peers]
-                wanted = {1: 1, 2: WANTED.get(key[0])}.get(ranks)
+                wanted = {1: 1, 2: WANTED[precision].get(key[0])}.get(ranks)
                 rows.append([key[0], model.batch, f"{parameters_of(model):,}", number(ours),
                              number(sharded)]
                             + [number(value) for value in theirs]
@@ -220,7 +233,7 @@ class Bench:
                                number(self.floors.median(key, "gflops")),
                                number(self.floors.median(key, "gbs"))])
             lines += ["", f"## One step at {ranks} rank{'s' if ranks > 1 else ''} on "
-                      f"{measure.cores()} cores, milliseconds", "",
+                      f"{measure.cores()} cores, {precision}, milliseconds", "",
                       table(["layers", "batch", "parameters", *OURS] + peers
                             + [f"{peer} / {name}" for peer in peers for name in OURS]
                             + ["target", "data", "compute", "exposed", "optimizer", "floor",
@@ -234,9 +247,10 @@ class Bench:
         for model in self.options.models:
             for ranks in more:
                 name = name_of(model)
-                times = [[self.turns.median((name, n, who), "step_ms") for n in (base, ranks)]
+                times = [[self.turns.median((name, n, "fp32", who), "step_ms")
+                          for n in (base, ranks)]
                          for who in ["ours"] + list(self.torch)]
-                floors = [self.floor_ms((name, n)) for n in (base, ranks)]
+                floors = [self.floor_ms((name, n, "fp32")) for n in (base, ranks)]
                 rows.append([name, f"{base} -> {ranks}"] + [ratio(*pair) for pair in times]
                             + [ratio(*floors)])
         if not rows:
@@ -288,12 +302,13 @@ class Bench:
     def write(self, load):
         about = measure.facts(load, self.commands.values(),
                               PyTorch=", ".join(self.torch) or "not installed")
-        lead = ["Generated by `./learn bench training`; do not edit. Adam, float32, one thread per rank; "
+        lead = ["Generated by `./learn bench training`; do not edit. Adam, one thread per rank; "
                 f"medians of {self.options.rounds} rounds, with the runs of all candidates interleaved. "
                 "Our step includes everything from the start of a step to the start of the next: the "
                 "batch, the mean loss over the ranks, and a line of JSON. \"Sharded\" is ours with "
                 "`--shard optimizer`. PyTorch's step is only forward, backward and optimizer. Its "
-                "settings are a fused optimizer, gradients as views of buckets, and a static graph."]
+                "settings are a fused optimizer, gradients as views of buckets, and a static graph; in "
+                "bf16, autocast."]
         lines = self.step_tables()
         lines += ["", "GFLOP/s is the rate of the step's matrix products alone, in the step's order. "
                   "GB/s is the rate of reading and writing Adam's 28 bytes per parameter. The "
@@ -303,8 +318,8 @@ class Bench:
         lines += self.memory_table()
         measure.write(self.options, "training", "A training step, measured", lead,
                       lines[1:], about, {
-                          "steps": self.turns.json(("layers", "ranks", "who")),
-                          "floors": self.floors.json(("layers", "ranks")),
+                          "steps": self.turns.json(("layers", "ranks", "precision", "who")),
+                          "floors": self.floors.json(("layers", "ranks", "precision")),
                           "guards": self.guards.json(("layers", "ranks", "guards")),
                           "start": self.start.json(("who",)),
                           "memory": [{"layers": name, "ranks": ranks, **row}

@@ -3,7 +3,7 @@
 // write the memory that Adam uses. All ranks work at the same time, as in training.
 #include "01_send_recv/measure.hpp"
 #include "02_broadcast/random.hpp"
-#include "05_ddp_training/model/gemm.hpp"
+#include "05_ddp_training/advanced/bf16/factors.hpp"
 #include "common/buffer.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -21,7 +22,7 @@ using namespace dist;
 
 struct Layer {
   std::size_t in, out;
-  Tensor input, weight, output_grad;                // read
+  Factor input, weight, output_grad;                // read
   Tensor output, weight_grad, input_grad;           // written
   double forward_s = 0, weight_s = 0, input_s = 0;  // of the last pass
 };
@@ -32,17 +33,21 @@ Tensor random_tensor(Shape shape, Generator& generator) {
   return tensor;
 }
 
-std::vector<Layer> make_layers(const std::vector<std::size_t>& widths, std::size_t rows) {
+std::vector<Layer> make_layers(const std::vector<std::size_t>& widths, std::size_t rows,
+                               Factors& factors, const Stream& stream) {
   Generator generator(0);
   std::vector<Layer> layers;
   for (std::size_t l = 0; l + 1 < widths.size(); ++l) {
     const std::size_t in = widths[l];
     const std::size_t out = widths[l + 1];
+    const auto factor = [&](std::size_t place, Shape shape) {
+      return factors.of(stream, 3 * l + place, random_tensor(std::move(shape), generator));
+    };
     layers.push_back({.in = in,
                       .out = out,
-                      .input = random_tensor({rows, in}, generator),
-                      .weight = random_tensor({out, in}, generator),
-                      .output_grad = random_tensor({rows, out}, generator),
+                      .input = factor(0, {rows, in}),
+                      .weight = factor(1, {out, in}),
+                      .output_grad = factor(2, {rows, out}),
                       .output = random_tensor({rows, out}, generator),
                       .weight_grad = random_tensor({out, in}, generator),
                       .input_grad = random_tensor({rows, in}, generator)});
@@ -53,8 +58,8 @@ std::vector<Layer> make_layers(const std::vector<std::size_t>& widths, std::size
 // All matrix products of one step, in their order within the step. The first layer's input
 // gradient is omitted, since it is not needed.
 void multiply(std::vector<Layer>& layers, const Stream& stream) {
-  const auto timed = [&](double& seconds, Transpose ta, Transpose tb, const Tensor& a,
-                         const Tensor& b, const Tensor& c) {
+  const auto timed = [&](double& seconds, Transpose ta, Transpose tb, const Factor& a,
+                         const Factor& b, const Tensor& c) {
     const auto begin = std::chrono::steady_clock::now();
     gemm(stream, ta, tb, 1.0F, a, b, 0.0F, c);
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -92,12 +97,16 @@ int main(int argc, char** argv) {
   std::vector<std::size_t> widths{784, 512, 512, 512, 10};
   std::size_t rows = 64;
   int iterations = 5;
+  std::string precision = "fp32";
   CommandLine command_line("training_floor",
                            "Measures the least time that a training step can take here.");
   command_line.list("--layers", widths, "layer widths");
   command_line.number<std::size_t>("--batch-size", rows, 1, 1U << 24, "samples per rank");
   command_line.number("--iterations", iterations, 1, 1'000'000, "timed passes");
+  command_line.choice("--precision", precision, {"fp32", "bf16"}, "of the products");
   command_line.check([&] {
+    const std::string why = precision == "bf16" ? why_no_bf16(Device{}) : "";
+    if (!why.empty()) throw Error("--precision: " + why);
     if (widths.size() < 2) throw Error("--layers: needs at least an input and an output width");
   });
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
@@ -105,7 +114,8 @@ int main(int argc, char** argv) {
   const Stream stream(Device{}, /*threads=*/1);
   const Console console(/*json=*/true, comm.rank() == 0);
   const auto nothing = [] {};
-  std::vector<Layer> layers = make_layers(widths, rows);
+  Factors factors(precision == "bf16" ? Precision::bf16 : Precision::fp32);
+  std::vector<Layer> layers = make_layers(widths, rows, factors, stream);
   std::vector<std::vector<double>> seconds(3 * layers.size());
   const auto remember = [&] {
     for (std::size_t l = 0; l < layers.size(); ++l) {

@@ -1,6 +1,8 @@
 // Lesson 5: a linear layer's products, forward and backward, compared with plain loops in
 // double precision. On a GPU, cuBLASLt may compute a product and what follows it in one kernel;
-// both ways must give these numbers.
+// both ways must give these numbers. So must products in bf16, because bfloat16 holds the
+// numbers exactly.
+#include "05_ddp_training/advanced/bf16/factors.hpp"
 #include "05_ddp_training/model/linear.hpp"
 #include "common/buffer.hpp"
 #include "tests/support/device_numbers.hpp"
@@ -28,12 +30,32 @@ Tensor upload_at(const Stream& stream, std::size_t offset, const Floats& values,
   return upload(stream, padded).narrow(offset, values.size()).view(shape);
 }
 
+Floats rounded_noise(std::size_t count, std::uint64_t seed) {
+  Floats values = noise(count, seed);
+  for (float& value : values) value = to_float(to_bf16(value));
+  return values;
+}
+
+struct Kind {
+  Device device;
+  Precision precision;
+};
+std::vector<Kind> kinds() {
+  std::vector<Kind> all;
+  for (const Device device : devices()) {
+    for (const auto precision : {Precision::fp32, Precision::bf16}) {
+      all.push_back({device, precision});
+    }
+  }
+  return all;
+}
+
 struct Layer {
   Layer(const Sizes& n, std::uint64_t seed)
-      : x(noise(n.rows * n.in, seed)),
-        weight(noise(n.out * n.in, seed + 1)),
+      : x(rounded_noise(n.rows * n.in, seed)),
+        weight(rounded_noise(n.out * n.in, seed + 1)),
         bias(noise(n.out, seed + 2)),
-        grad_y(noise(n.rows * n.out, seed + 3)) {
+        grad_y(rounded_noise(n.rows * n.out, seed + 3)) {
     for (float& value : x) value = std::max(value, 0.0F);  // the output of a ReLU
   }
   Floats x, weight, bias, grad_y;
@@ -63,11 +85,13 @@ TEST_CASE("a linear layer adds its bias, with and without ReLU", "[gpu]") {
     }
     Numbers want_relu = want;
     for (double& value : want_relu) value = std::max(value, 0.0);
-    for (const Device device : devices()) {
-      CAPTURE(to_string(device), n.rows, n.in, n.out);
+    for (const auto& [device, precision] : kinds()) {
+      CAPTURE(to_string(device), precision, n.rows, n.in, n.out);
       const Stream stream(device);
-      const Tensor x = upload(stream, layer.x, {n.rows, n.in});
-      const Tensor weight = upload_at(stream, 1, layer.weight, {n.out, n.in});
+      Factors factors(precision);
+      const Factor x = factors.of(stream, 0, upload(stream, layer.x, {n.rows, n.in}));
+      const Factor weight =
+          factors.of(stream, 1, upload_at(stream, 1, layer.weight, {n.out, n.in}));
       const Tensor bias = upload_at(stream, 2, layer.bias, {n.out});
       const Tensor y({n.rows, n.out}, device);
       ReluMask mask(n.rows, n.out, device);
@@ -87,11 +111,13 @@ TEST_CASE("a linear layer's backward computes or adds the gradients of its param
     const Numbers of_weight =
         product(n.out, n.in, n.rows, layer.grad_y, 1, n.out, layer.x, 1, n.in);
     const Numbers of_bias = product(1, n.out, n.rows, ones, 0, 1, layer.grad_y, 1, n.out);
-    for (const Device device : devices()) {
-      CAPTURE(to_string(device), n.rows, n.in, n.out);
+    for (const auto& [device, precision] : kinds()) {
+      CAPTURE(to_string(device), precision, n.rows, n.in, n.out);
       const Stream stream(device);
-      const Tensor x = upload(stream, layer.x, {n.rows, n.in});
-      const Tensor grad_y = upload(stream, layer.grad_y, {n.rows, n.out});
+      Factors factors(precision);
+      const Factor x = factors.of(stream, 0, upload(stream, layer.x, {n.rows, n.in}));
+      const Factor grad_y =
+          factors.of(stream, 2, upload(stream, layer.grad_y, {n.rows, n.out}));
       // Not 0, since whoever replaces the gradients must not read them.
       const Tensor grad_weight = upload_at(stream, 3, layer.weight, {n.out, n.in});
       const Tensor grad_bias = upload_at(stream, 1, layer.bias, {n.out});
@@ -112,15 +138,18 @@ TEST_CASE("the gradient passes a ReLU where the ReLU's output is above zero", "[
   for (const Sizes& n : kSizes) {
     const Layer below({n.rows, 4, n.in}, 17 * n.in);
     const Layer layer(n, n.rows);
-    for (const Device device : devices()) {
-      CAPTURE(to_string(device), n.rows, n.in, n.out);
+    for (const auto& [device, precision] : kinds()) {
+      CAPTURE(to_string(device), precision, n.rows, n.in, n.out);
       const Stream stream(device);
+      Factors factors(precision);
       const Tensor x({n.rows, n.in}, device);
       ReluMask mask(n.rows, n.in, device);
       linear_relu(stream, upload(stream, below.x, {n.rows, 4}),
                   upload(stream, below.weight, {n.in, 4}), upload(stream, below.bias), x, mask);
-      const Tensor grad_y = upload(stream, layer.grad_y, {n.rows, n.out});
-      const Tensor weight = upload_at(stream, 1, layer.weight, {n.out, n.in});
+      const Factor grad_y =
+          factors.of(stream, 2, upload(stream, layer.grad_y, {n.rows, n.out}));
+      const Factor weight =
+          factors.of(stream, 1, upload_at(stream, 1, layer.weight, {n.out, n.in}));
       Numbers want =
           product(n.rows, n.in, n.out, layer.grad_y, n.out, 1, layer.weight, 1, n.in);
       const Floats outputs = to_host(stream, x);

@@ -22,9 +22,10 @@ double number(const json& row, const char* key) {
 
 TEST_CASE("ddp_training lists its experiments and refuses those that it cannot run",
           "[break]") {
-  check_list(kTrainer, {"no-all-reduce", "skip-parameter", "gradient-noise", "update-noise",
-                        "average-parameters", "all-save", "rank0-loss", "lr", "no-wait",
-                        "tiny-model", "memory", "wrong-stream", "no-sync", "loss-item"});
+  check_list(kTrainer,
+             {"no-all-reduce", "skip-parameter", "gradient-noise", "update-noise",
+              "average-parameters", "all-save", "rank0-loss", "lr", "no-wait", "tiny-model",
+              "memory", "fp16-underflow", "wrong-stream", "no-sync", "loss-item"});
   for (const std::string name : {"no-all-reduce", "memory", "no-sync"}) {
     check_refused("broken/ddp_training", name, "NAME: " + name + " needs 2 ranks", 1);
   }
@@ -209,4 +210,22 @@ TEST_CASE("loss-item: the host waits for every loss that it reads", "[break][gpu
       CHECK(number(row, "ms_every_eighth") > 0);
     }
   }
+}
+
+TEST_CASE("fp16-underflow: fp16 loses gradients unless the loss is scaled, and bf16 loses none",
+          "[break]") {
+  for (const int ranks : {2, 3, 4}) {
+    const std::vector<json> rows = symptoms(ranks, kTrainer, "fp16-underflow");
+    REQUIRE(rows.size() == 5);
+    CHECK(number(rows[0], "zeros") == 0);
+    CHECK(number(rows[1], "zeros") == 0);
+    CHECK(number(rows[2], "zeros") > 0.5);
+    CHECK(number(rows[3], "zeros") < 0.05);
+    CHECK(number(rows[2], "loss") > number(rows[3], "loss") + 0.1);
+    CHECK(number(rows[3], "infinite") == 0);
+    CHECK(number(rows[4], "infinite") > 0);
+    CHECK(std::abs(number(rows[1], "smallest") / std::ldexp(1.0, -133) - 1) < 1e-8);
+    CHECK(std::abs(number(rows[2], "smallest") / std::ldexp(1.0, -24) - 1) < 1e-8);
+  }
+  check_text(4, kTrainer, "fp16-underflow", "fp16, loss x 1024");
 }

@@ -217,6 +217,9 @@ TEST_CASE("05_ddp_training/advanced/sharding.md", "[readme]") {
 TEST_CASE("05_ddp_training/advanced/memory.md", "[readme]") {
   Readme("05_ddp_training/advanced/memory.md").check();
 }
+TEST_CASE("05_ddp_training/advanced/mixed_precision.md", "[readme]") {
+  Readme("05_ddp_training/advanced/mixed_precision.md").check();
+}
 TEST_CASE("05_ddp_training/advanced/optimizers.md", "[readme]") {
   Readme("05_ddp_training/advanced/optimizers.md").check();
 }

@@ -22,6 +22,8 @@ constexpr std::array kExperiments{
     Experiment{"no-wait", "overlap is free", break_no_wait},
     Experiment{"tiny-model", "N ranks are N times as fast", break_tiny_model},
     Experiment{"memory", "data parallelism saves memory", break_memory},
+    Experiment{"fp16-underflow", "all 16-bit formats suit gradients equally well",
+               break_fp16_underflow},
     Experiment{"wrong-stream", "queued work is finished work", break_wrong_stream, 2, no_queue},
     Experiment{"no-sync", "a copy is done when the call returns", break_no_sync, 2, no_queue},
     Experiment{"loss-item", "reading one number costs one small copy", break_loss_item, 1,

@@ -19,6 +19,7 @@ bool break_lr(const Program& program);
 bool break_no_wait(const Program& program);
 bool break_tiny_model(const Program& program);
 bool break_memory(const Program& program);
+bool break_fp16_underflow(const Program& program);
 bool break_wrong_stream(const Program& program);
 bool break_no_sync(const Program& program);
 bool break_loss_item(const Program& program);

@@ -44,12 +44,17 @@ void set(cublasLtMatmulPreference_t wish, cublasLtMatmulPreferenceAttributes_t a
 }
 
 // cuBLASLt is column-major, so it sees each of our matrices transposed.
-Owned<cublasLtMatrixLayout_t> layout_of(const Tensor& matrix) {
+Owned<cublasLtMatrixLayout_t> layout_of(const Tensor& matrix, bool is_rounded = false) {
   cublasLtMatrixLayout_t made = nullptr;
-  check_cublas(cublasLtMatrixLayoutCreate(&made, CUDA_R_32F, matrix.dim(1), matrix.dim(0),
+  const cudaDataType_t type = is_rounded ? CUDA_R_16BF : CUDA_R_32F;
+  check_cublas(cublasLtMatrixLayoutCreate(&made, type, matrix.dim(1), matrix.dim(0),
                                           static_cast<std::int64_t>(matrix.dim(1))),
                "cublasLtMatrixLayoutCreate");
   return Owned<cublasLtMatrixLayout_t>(made);
+}
+
+const void* data_of(const Factor& factor, bool is_rounded) {
+  return is_rounded ? static_cast<const void*>(factor.rounded) : factor.matrix.data();
 }
 
 // The largest power of two that divides the address, up to cudaMalloc's 256.
@@ -82,14 +87,19 @@ struct Plan {
 };
 
 Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_b,
-               const Tensor& a, const Tensor& b, const Tensor& c, const Epilogue& epilogue) {
+               const Factor& a, const Factor& b, const Tensor& c, const Epilogue& epilogue) {
   const auto operation = [](Transpose t) {
     return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T;
   };
   cublasLtMatmulDesc_t product = nullptr;
   check_cublas(cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                "cublasLtMatmulDescCreate");
-  Plan plan{Owned<cublasLtMatmulDesc_t>(product), layout_of(a), layout_of(b), layout_of(c), {}};
+  const bool rounded = are_rounded(a, b);
+  Plan plan{Owned<cublasLtMatmulDesc_t>(product),
+            layout_of(a.matrix, rounded),
+            layout_of(b.matrix, rounded),
+            layout_of(c),
+            {}};
   // As in gemm, the factors change places.
   set(product, CUBLASLT_MATMUL_DESC_TRANSA, operation(transpose_b));
   set(product, CUBLASLT_MATMUL_DESC_TRANSB, operation(transpose_a));
@@ -106,8 +116,8 @@ Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_
   const Owned<cublasLtMatmulPreference_t> owned(wish);
   set(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, cublas.workspace.size());
   // Gradients are views of buckets and may begin at any multiple of 4.
-  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b.data()));
-  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a.data()));
+  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(data_of(b, rounded)));
+  set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(data_of(a, rounded)));
   const std::uint32_t of_output = std::min(alignment_of(c.data()), alignment_of(epilogue.bias));
   set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, of_output);
   set(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, of_output);
@@ -127,24 +137,28 @@ Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_
 
 // The plans so far. Making one takes longer than a product.
 struct FusedProducts {
-  // The kind, how and in which shapes the factors are read, and the addresses' alignments.
-  using Key = std::tuple<Epilogue::Kind, Transpose, Transpose, Shape, Shape,
+  // The kind, how and in which shapes and precision the factors are read, and the addresses'
+  // alignments.
+  using Key = std::tuple<Epilogue::Kind, Transpose, Transpose, Shape, Shape, bool,
                          std::array<std::uint32_t, 4>>;
   std::map<Key, Plan> plans;
 };
 
 bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
-                const Tensor& a, const Tensor& b, const Tensor& c, const Epilogue& epilogue) {
-  if (a.numel() == 0 || b.numel() == 0 || c.numel() == 0) return false;
+                const Factor& a, const Factor& b, const Tensor& c, const Epilogue& epilogue) {
+  if (a.matrix.numel() == 0 || b.matrix.numel() == 0 || c.numel() == 0) return false;
+  const bool rounded = are_rounded(a, b);
   Cublas& cublas = cublas_of(stream);
   if (!cublas.fused) cublas.fused = std::make_shared<FusedProducts>();
-  const FusedProducts::Key key{epilogue.kind,
-                               transpose_a,
-                               transpose_b,
-                               a.shape(),
-                               b.shape(),
-                               {alignment_of(a.data()), alignment_of(b.data()),
-                                alignment_of(c.data()), alignment_of(epilogue.bias)}};
+  const FusedProducts::Key key{
+      epilogue.kind,
+      transpose_a,
+      transpose_b,
+      a.matrix.shape(),
+      b.matrix.shape(),
+      rounded,
+      {alignment_of(data_of(a, rounded)), alignment_of(data_of(b, rounded)),
+       alignment_of(c.data()), alignment_of(epilogue.bias)}};
   auto found = cublas.fused->plans.find(key);
   if (found == cublas.fused->plans.end()) {
     found = cublas.fused->plans
@@ -159,8 +173,8 @@ bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose
   }
   const float one = 1;
   const float zero = 0;
-  check_cublas(cublasLtMatmul(handle_of(cublas), plan.product.get(), &one, b.data(),
-                              plan.b.get(), a.data(), plan.a.get(), &zero, c.data(),
+  check_cublas(cublasLtMatmul(handle_of(cublas), plan.product.get(), &one, data_of(b, rounded),
+                              plan.b.get(), data_of(a, rounded), plan.a.get(), &zero, c.data(),
                               plan.c.get(), c.data(), plan.c.get(), &*plan.algorithm,
                               cublas.workspace.data(), cublas.workspace.size(), stream.get()),
                "cublasLtMatmul");

@@ -13,6 +13,7 @@ struct Epilogue {
     add_bias,       // c[r][j] += bias[j]
     add_bias_relu,  // the same, then ReLU, and writes `mask`
     column_sums,    // bias[j] = the sum over r of a[r][j], where the product reads a transposed
+                    // (and perhaps rounded)
     relu_backward,  // c[r][j] = 0 where `mask` says so
   };
   Kind kind;
@@ -25,6 +26,6 @@ struct Epilogue {
 // c = op(a) op(b), as gemm, then `epilogue`. Returns false and queues nothing if cuBLASLt has
 // no such kernel for this GPU, these shapes and these addresses.
 bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
-                const Tensor& a, const Tensor& b, const Tensor& c, const Epilogue& epilogue);
+                const Factor& a, const Factor& b, const Tensor& c, const Epilogue& epilogue);
 
 }  // namespace dist

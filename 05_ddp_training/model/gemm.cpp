@@ -19,6 +19,7 @@
 #endif
 
 #include "common/check.hpp"
+#include "common/check_cuda.hpp"
 
 namespace dist {
 namespace {
@@ -47,10 +48,10 @@ Extents fit(Transpose transpose_a, Transpose transpose_b, const Tensor& a, const
 }
 
 #if DIST_WITH_ONEDNN
-// c = a b^T with oneDNN's matmul, which packs a transposed b better than dnnl_sgemm does: a
-// layer's forward product takes 10 to 35 % less time (AVX-512). dnnl_sgemm is faster for the
-// other three kinds of product. It is also faster for small products, because each matmul call
-// needs 5 us of preparation.
+// oneDNN's matmul packs a transposed b better than dnnl_sgemm does: a layer's forward product
+// takes 10 to 35 % less time (AVX-512). dnnl_sgemm is faster for the other three kinds of
+// product. It is also faster for small products, because each matmul call needs 5 us of
+// preparation.
 bool is_for_matmul(Transpose transpose_a, Transpose transpose_b, float alpha, float beta,
                    const Extents& e) {
   constexpr std::size_t kSmallest = std::size_t{1} << 22;  // multiplications
@@ -58,42 +59,63 @@ bool is_for_matmul(Transpose transpose_a, Transpose transpose_b, float alpha, fl
          beta == 0.0F && e.m >= 16 && e.m * e.n * e.k >= kSmallest;
 }
 
-void multiply_by_transposed(const Extents& e, const Tensor& a, const Tensor& b,
-                            const Tensor& c) {
-  const auto size = [](std::size_t extent) { return static_cast<dnnl::memory::dim>(extent); };
-  const auto matrix = [&](std::size_t rows, std::size_t columns, bool transposed) {
+// c = op(a) op(b) + beta c. Both factors consist of numbers of the given type.
+void matmul(const Extents& e, dnnl::memory::data_type type, Transpose transpose_a,
+            const void* a, Transpose transpose_b, const void* b, float beta, float* c) {
+  using Type = dnnl::memory::data_type;
+  const auto matrix = [](std::size_t rows, std::size_t columns, Type kind,
+                         Transpose transpose) {
     using Tag = dnnl::memory::format_tag;
-    return dnnl::memory::desc({size(rows), size(columns)}, dnnl::memory::data_type::f32,
-                              transposed ? Tag::ba : Tag::ab);
+    const auto size = [](std::size_t extent) { return static_cast<dnnl::memory::dim>(extent); };
+    return dnnl::memory::desc({size(rows), size(columns)}, kind,
+                              transpose == Transpose::yes ? Tag::ba : Tag::ab);
   };
-  const auto of_a = matrix(e.m, e.k, false);
-  const auto of_b = matrix(e.k, e.n, true);
-  const auto of_c = matrix(e.m, e.n, false);
+  const auto of_a = matrix(e.m, e.k, type, transpose_a);
+  const auto of_b = matrix(e.k, e.n, type, transpose_b);
+  const auto of_c = matrix(e.m, e.n, Type::f32, Transpose::no);
+  dnnl::primitive_attr attributes;
+  if (beta != 0.0F) {
+    dnnl::post_ops after;
+    after.append_sum(beta);
+    attributes.set_post_ops(after);
+  }
   try {
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
 #if DNNL_VERSION_MAJOR >= 3
-    const dnnl::matmul product(dnnl::matmul::primitive_desc(engine, of_a, of_b, of_c));
+    const dnnl::matmul product(
+        dnnl::matmul::primitive_desc(engine, of_a, of_b, of_c, attributes));
 #else
-    const dnnl::matmul product(dnnl::matmul::primitive_desc({of_a, of_b, of_c}, engine));
+    const dnnl::matmul product(
+        dnnl::matmul::primitive_desc({of_a, of_b, of_c}, attributes, engine));
 #endif
     dnnl::stream stream(engine);
-    product.execute(stream, {{DNNL_ARG_SRC, dnnl::memory(of_a, engine, a.data())},
-                             {DNNL_ARG_WEIGHTS, dnnl::memory(of_b, engine, b.data())},
-                             {DNNL_ARG_DST, dnnl::memory(of_c, engine, c.data())}});
+    const auto at = [&](const dnnl::memory::desc& of, const void* data) {
+      return dnnl::memory(of, engine, const_cast<void*>(data));
+    };
+    product.execute(stream, {{DNNL_ARG_SRC, at(of_a, a)},
+                             {DNNL_ARG_WEIGHTS, at(of_b, b)},
+                             {DNNL_ARG_DST, at(of_c, c)}});
     stream.wait();
   } catch (const dnnl::error& error) {
     throw Error(fmt::format("oneDNN's matmul failed with status {}: {}",
                             static_cast<int>(error.status), error.what()));
   }
 }
+
+// Whether oneDNN uses instructions of this CPU that multiply bfloat16.
+bool has_bf16() {
+  constexpr auto kWanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kWanted) == kWanted;
+}
 #endif
 
 void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose transpose_b,
-              float alpha, const Tensor& a, const Tensor& b, float beta, const Tensor& c) {
+              float alpha, const Factor& a, const Factor& b, float beta, const Tensor& c) {
 #if DIST_WITH_ONEDNN
-  const Extents e = fit(transpose_a, transpose_b, a, b, c);
+  const Extents e = fit(transpose_a, transpose_b, a.matrix, b.matrix, c);
   if (e.m == 0 || e.n == 0) return;
-  if (e.k == 0) {  // oneDNN rejects an empty sum or leaves c unchanged
+  // oneDNN rejects an empty sum or leaves c unchanged.
+  if (e.k == 0 || (are_rounded(a, b) && !has_bf16())) {
     gemm_reference(transpose_a, transpose_b, alpha, a, b, beta, c);
     return;
   }
@@ -102,16 +124,23 @@ void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose tra
   // be one that main did not create.
   omp_set_num_threads(threads);
 #endif
+  if (are_rounded(a, b)) {
+    matmul(e, dnnl::memory::data_type::bf16, transpose_a, a.rounded, transpose_b, b.rounded,
+           beta, c.data());
+    return;
+  }
   if (is_for_matmul(transpose_a, transpose_b, alpha, beta, e)) {
-    multiply_by_transposed(e, a, b, c);
+    matmul(e, dnnl::memory::data_type::f32, transpose_a, a.matrix.data(), transpose_b,
+           b.matrix.data(), beta, c.data());
     return;
   }
   const auto size = [](std::size_t extent) { return static_cast<dnnl_dim_t>(extent); };
   const auto letter = [](Transpose t) { return t == Transpose::no ? 'N' : 'T'; };
   // Row-major, unlike BLAS: the leading dimension is the width of the matrix as it is stored.
-  const dnnl_status_t status = dnnl_sgemm(letter(transpose_a), letter(transpose_b), size(e.m),
-                                          size(e.n), size(e.k), alpha, a.data(), size(a.dim(1)),
-                                          b.data(), size(b.dim(1)), beta, c.data(), size(e.n));
+  const dnnl_status_t status =
+      dnnl_sgemm(letter(transpose_a), letter(transpose_b), size(e.m), size(e.n), size(e.k),
+                 alpha, a.matrix.data(), size(a.matrix.dim(1)), b.matrix.data(),
+                 size(b.matrix.dim(1)), beta, c.data(), size(e.n));
   if (status != dnnl_success) {
     throw Error(fmt::format("dnnl_sgemm failed with status {}", static_cast<int>(status)));
   }
@@ -122,8 +151,8 @@ void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose tra
 
 #if DIST_WITH_CUDA
 void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
-               const Tensor& a, const Tensor& b, float beta, const Tensor& c) {
-  const Extents e = fit(transpose_a, transpose_b, a, b, c);
+               const Factor& a, const Factor& b, float beta, const Tensor& c) {
+  const Extents e = fit(transpose_a, transpose_b, a.matrix, b.matrix, c);
   if (e.m == 0 || e.n == 0) return;
   const auto operation = [](Transpose t) {
     return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T;
@@ -132,18 +161,27 @@ void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_
   // therefore computes a b in our layout, because (a b)^T = b^T a^T. A leading dimension must
   // not be 0, even if there is nothing to read.
   const auto leading = [](const Tensor& x) { return std::max(1, mpi_count(x.dim(1))); };
-  check_cublas(cublasSgemm(cublas_of(stream).handle.get(), operation(transpose_b),
-                           operation(transpose_a), mpi_count(e.n), mpi_count(e.m),
-                           mpi_count(e.k), &alpha, b.data(), leading(b), a.data(), leading(a),
-                           &beta, c.data(), leading(c)),
-               "cublasSgemm");
+  const auto multiply = [&](cudaDataType_t type, const void* data_a, const void* data_b) {
+    check_cublas(cublasGemmEx(cublas_of(stream).handle.get(), operation(transpose_b),
+                              operation(transpose_a), mpi_count(e.n), mpi_count(e.m),
+                              mpi_count(e.k), &alpha, data_b, type, leading(b.matrix), data_a,
+                              type, leading(a.matrix), &beta, c.data(), CUDA_R_32F, leading(c),
+                              CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+                 "cublasGemmEx");
+  };
+  if (are_rounded(a, b)) {
+    multiply(CUDA_R_16BF, a.rounded, b.rounded);
+  } else {
+    multiply(CUDA_R_32F, a.matrix.data(), b.matrix.data());
+  }
 }
 #endif
 
 }  // namespace
 
 void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
-          const Tensor& a, const Tensor& b, float beta, const Tensor& c) {
+          const Factor& a, const Factor& b, float beta, const Tensor& c) {
+  if (are_rounded(a, b) && alpha != 1.0F) throw Error("gemm: rounded factors need alpha 1");
 #if DIST_WITH_CUDA
   if (!stream.device().is_cpu()) {
     gemm_cuda(stream, transpose_a, transpose_b, alpha, a, b, beta, c);
@@ -153,12 +191,13 @@ void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, fl
   gemm_cpu(stream.threads(), transpose_a, transpose_b, alpha, a, b, beta, c);
 }
 
-void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, const Tensor& a,
-                    const Tensor& b, float beta, const Tensor& c) {
-  const Extents e = fit(transpose_a, transpose_b, a, b, c);
-  const auto at = [](const Tensor& x, Transpose t, std::size_t row, std::size_t column) {
-    return t == Transpose::no ? x.data()[row * x.dim(1) + column]
-                              : x.data()[column * x.dim(1) + row];
+void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, const Factor& a,
+                    const Factor& b, float beta, const Tensor& c) {
+  const Extents e = fit(transpose_a, transpose_b, a.matrix, b.matrix, c);
+  const auto at = [&](const Factor& x, Transpose t, std::size_t row, std::size_t column) {
+    const std::size_t width = x.matrix.dim(1);
+    const std::size_t i = t == Transpose::no ? row * width + column : column * width + row;
+    return are_rounded(a, b) ? to_float(x.rounded[i]) : x.matrix.data()[i];
   };
   std::vector<float> sums(e.n);
   for (std::size_t i = 0; i < e.m; ++i) {
@@ -173,6 +212,26 @@ void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, c
       row[j] = alpha * sums[j] + (beta == 0.0F ? 0.0F : beta * row[j]);
     }
   }
+}
+
+std::string why_no_bf16(Device device) {
+#if DIST_WITH_CUDA
+  if (!device.is_cpu()) {
+    constexpr int kWanted = 8;  // Ampere
+    int major = 0;
+    CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index));
+    if (major >= kWanted) return "";
+    return fmt::format("bf16 needs a GPU of compute capability {}.0 or newer, and {} has {}.x",
+                       kWanted, to_string(device), major);
+  }
+#endif
+  static_cast<void>(device);
+#if DIST_WITH_ONEDNN
+  if (has_bf16()) return "";
+  return "bf16 needs a CPU with AMX or AVX-512 BF16, and this one has neither";
+#else
+  return "bf16 needs oneDNN, and this build has none";
+#endif
 }
 
 }  // namespace dist

@@ -1,21 +1,42 @@
 // Matrix product: c = alpha * op(a) * op(b) + beta * c.
 #pragma once
 
+#include "05_ddp_training/advanced/bf16/bf16.hpp"
 #include "common/tensor.hpp"
+
+#include <string>
+#include <utility>
 
 namespace dist {
 
 enum class Transpose { no, yes };
 
+// A matrix as a factor of a product.
+struct Factor {
+  // NOLINTNEXTLINE(google-explicit-constructor): any matrix can be a factor.
+  Factor(Tensor its_matrix, const Bf16* its_copy = nullptr)
+      : matrix(std::move(its_matrix)), rounded(its_copy) {}
+
+  Tensor matrix;
+  const Bf16* rounded;  // the same numbers rounded (advanced/bf16), or null
+};
+inline bool are_rounded(const Factor& a, const Factor& b) {
+  return a.rounded != nullptr && b.rounded != nullptr;
+}
+
 // op(a) is (m, k), op(b) is (k, n), c is (m, n), where op(x) is x or its transpose. All three
 // are on the stream's device. If beta is 0, c is not read. Uses cuBLAS on CUDA devices. On the
-// CPU, uses oneDNN, or a plain loop if oneDNN is not installed. Throws Error if the shapes do
-// not fit.
+// CPU, uses oneDNN, or a plain loop if oneDNN is not installed. If both factors have rounded
+// copies, multiplies those and adds in float32; alpha must then be 1. Throws Error if the
+// shapes do not fit.
 void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
-          const Tensor& a, const Tensor& b, float beta, const Tensor& c);
+          const Factor& a, const Factor& b, float beta, const Tensor& c);
 
 // The plain loop, on the CPU. The tests compare the libraries' results with its own.
-void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, const Tensor& a,
-                    const Tensor& b, float beta, const Tensor& c);
+void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, const Factor& a,
+                    const Factor& b, float beta, const Tensor& c);
+
+// Why products of rounded factors are not fast on this device; empty if they are.
+std::string why_no_bf16(Device device);
 
 }  // namespace dist

@@ -1,6 +1,5 @@
 #include "05_ddp_training/model/linear.hpp"
 
-#include "05_ddp_training/model/gemm.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 
 #if DIST_WITH_CUDA
@@ -13,7 +12,7 @@ namespace {
 #if DIST_WITH_CUDA
 // Whether a GPU has been given the product and its epilogue as one kernel.
 bool is_fused(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
-              const Tensor& a, const Tensor& b, const Tensor& c, const Epilogue& epilogue) {
+              const Factor& a, const Factor& b, const Tensor& c, const Epilogue& epilogue) {
   return !stream.device().is_cpu() &&
          fused_gemm(stream, transpose_a, transpose_b, a, b, c, epilogue);
 }
@@ -25,7 +24,7 @@ ReluMask::ReluMask(std::size_t rows, std::size_t width, Device device)
     : pitch_((width + 127) / 128 * 128),
       bits_(device.is_cpu() ? 0 : rows * pitch_ / 32, device) {}
 
-void linear(const Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& bias,
+void linear(const Stream& stream, const Factor& x, const Factor& weight, const Tensor& bias,
             const Tensor& y) {
 #if DIST_WITH_CUDA
   if (is_fused(stream, Transpose::no, Transpose::yes, x, weight, y,
@@ -37,7 +36,7 @@ void linear(const Stream& stream, const Tensor& x, const Tensor& weight, const T
   add_bias(stream, y.dim(0), y.dim(1), bias.data(), y.data());
 }
 
-void linear_relu(const Stream& stream, const Tensor& x, const Tensor& weight,
+void linear_relu(const Stream& stream, const Factor& x, const Factor& weight,
                  const Tensor& bias, const Tensor& y, ReluMask& mask) {
   mask.is_written = false;
 #if DIST_WITH_CUDA
@@ -52,7 +51,7 @@ void linear_relu(const Stream& stream, const Tensor& x, const Tensor& weight,
   add_bias_relu(stream, y.dim(0), y.dim(1), bias.data(), y.data());
 }
 
-void linear_backward(const Stream& stream, const Tensor& grad_y, const Tensor& x, bool add,
+void linear_backward(const Stream& stream, const Factor& grad_y, const Factor& x, bool add,
                      const Tensor& grad_weight, const Tensor& grad_bias) {
 #if DIST_WITH_CUDA
   // The epilogue replaces the sums, so it cannot add to them.
@@ -62,10 +61,11 @@ void linear_backward(const Stream& stream, const Tensor& grad_y, const Tensor& x
   }
 #endif
   gemm(stream, Transpose::yes, Transpose::no, 1.0F, grad_y, x, add ? 1.0F : 0.0F, grad_weight);
-  column_sums(stream, grad_y.dim(0), grad_y.dim(1), grad_y.data(), grad_bias.data(), add);
+  const Tensor& g = grad_y.matrix;
+  column_sums(stream, g.dim(0), g.dim(1), g.data(), grad_bias.data(), add);
 }
 
-void linear_backward_to_relu(const Stream& stream, const Tensor& grad_y, const Tensor& weight,
+void linear_backward_to_relu(const Stream& stream, const Factor& grad_y, const Factor& weight,
                              const Tensor& x, [[maybe_unused]] const ReluMask& mask,
                              const Tensor& grad_x) {
 #if DIST_WITH_CUDA

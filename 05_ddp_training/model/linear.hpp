@@ -5,8 +5,8 @@
 // the shape of what it belongs to.
 #pragma once
 
+#include "05_ddp_training/model/gemm.hpp"
 #include "common/buffer.hpp"
-#include "common/tensor.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -31,18 +31,18 @@ class ReluMask {
 };
 
 // y = x weight^T + bias.
-void linear(const Stream& stream, const Tensor& x, const Tensor& weight, const Tensor& bias,
+void linear(const Stream& stream, const Factor& x, const Factor& weight, const Tensor& bias,
             const Tensor& y);
 // The same, then negative numbers become 0.
-void linear_relu(const Stream& stream, const Tensor& x, const Tensor& weight,
+void linear_relu(const Stream& stream, const Factor& x, const Factor& weight,
                  const Tensor& bias, const Tensor& y, ReluMask& mask);
 
 // grad_weight = grad_y^T x, and grad_bias = the column sums of grad_y. If `add` is true, adds
 // to both instead.
-void linear_backward(const Stream& stream, const Tensor& grad_y, const Tensor& x, bool add,
+void linear_backward(const Stream& stream, const Factor& grad_y, const Factor& x, bool add,
                      const Tensor& grad_weight, const Tensor& grad_bias);
 // grad_x = grad_y weight, and 0 where x, the output of a linear_relu that wrote `mask`, is 0.
-void linear_backward_to_relu(const Stream& stream, const Tensor& grad_y, const Tensor& weight,
+void linear_backward_to_relu(const Stream& stream, const Factor& grad_y, const Factor& weight,
                              const Tensor& x, const ReluMask& mask, const Tensor& grad_x);
 
 }  // namespace dist

@@ -20,8 +20,9 @@ std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& wid
   return shapes;
 }
 
-Mlp::Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& stream)
-    : widths_(std::move(widths)) {
+Mlp::Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& stream,
+         Precision precision)
+    : widths_(std::move(widths)), factors_(precision) {
   if (widths_.size() < 2) throw Error("an Mlp needs at least an input and an output width");
   for (const auto& [name, shape] : parameter_shapes(widths_)) {
     parameters_.push_back(
@@ -62,24 +63,35 @@ std::size_t Mlp::activation_bytes() const {
   return bytes;
 }
 
+// The places of the factors: each layer's input, the gradient that backward is at, and each
+// layer's weight. Weights that are fetched for each use share one place, or their copies would
+// be the whole model again.
+Factor Mlp::weight(std::size_t layer, const Stream& stream) {
+  const std::size_t place = layers() + 1 + (before_layer_ ? 0 : layer);
+  return factors_.of(stream, place, parameters_[2 * layer].value);
+}
+
 Tensor Mlp::forward(const Tensor& input, const Stream& stream) {
   const std::size_t rows = input.dim(0);
   make_room(rows, stream.device());
-  inputs_.assign(1, input);
+  inputs_.clear();
+  weights_.clear();
+  Tensor x = input;
   for (std::size_t layer = 0; layer < layers(); ++layer) {
     if (before_layer_) before_layer_(layer);
-    const Tensor& weight = parameters_[2 * layer].value;
+    inputs_.push_back(factors_.of(stream, layer, x));
+    weights_.push_back(weight(layer, stream));
     const Tensor& bias = parameters_[2 * layer + 1].value;
     const Tensor output = outputs_[layer].rows(rows);
     // (rows, in) * (out, in)^T -> (rows, out)
     if (layer + 1 < layers()) {
-      linear_relu(stream, inputs_[layer], weight, bias, output, masks_[layer]);
+      linear_relu(stream, inputs_[layer], weights_[layer], bias, output, masks_[layer]);
     } else {
-      linear(stream, inputs_[layer], weight, bias, output);
+      linear(stream, inputs_[layer], weights_[layer], bias, output);
     }
-    inputs_.push_back(output);
+    x = output;
   }
-  return inputs_.back();
+  return x;
 }
 
 void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate accumulate,
@@ -88,12 +100,14 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
   const std::size_t rows = grad_logits.dim(0);
   Tensor grad = grad_logits;
   for (std::size_t layer = layers(); layer-- > 0;) {
-    if (before_layer_) before_layer_(layer);
-    const Parameter& weight = parameters_[2 * layer];
-    const Parameter& bias = parameters_[2 * layer + 1];
-    const Tensor& input = inputs_[layer];
+    if (before_layer_) {
+      before_layer_(layer);
+      weights_[layer] = weight(layer, stream);
+    }
+    const Factor factor = factors_.of(stream, layers(), grad);
     // (rows, out)^T * (rows, in) -> (out, in)
-    linear_backward(stream, grad, input, add, weight.grad, bias.grad);
+    linear_backward(stream, factor, inputs_[layer], add, parameters_[2 * layer].grad,
+                    parameters_[2 * layer + 1].grad);
     if (ready) {
       ready(2 * layer + 1);
       ready(2 * layer);
@@ -101,7 +115,8 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
     if (layer == 0) break;  // the gradient with respect to the data is not needed
     const Tensor grad_input = output_grads_[layer - 1].rows(rows);
     // (rows, out) * (out, in) -> (rows, in)
-    linear_backward_to_relu(stream, grad, weight.value, input, masks_[layer - 1], grad_input);
+    linear_backward_to_relu(stream, factor, weights_[layer], inputs_[layer].matrix,
+                            masks_[layer - 1], grad_input);
     grad = grad_input;
   }
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "02_broadcast/random.hpp"
+#include "05_ddp_training/advanced/bf16/factors.hpp"
 #include "05_ddp_training/model/linear.hpp"
 #include "common/tensor.hpp"
 
@@ -39,9 +40,10 @@ enum class Accumulate { no, yes };
 class Mlp {
  public:
   // Layers of these widths: {784, 512, 10} is Linear(784, 512), ReLU, Linear(512, 10). Draws
-  // the initial weights from `generator` as PyTorch would. Throws Error for fewer than two
-  // widths.
-  Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& stream);
+  // the initial weights from `generator` as PyTorch would. `precision` is that of the matrix
+  // products. Throws Error for fewer than two widths.
+  Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& stream,
+      Precision precision = Precision::fp32);
 
   // Turns `input` of shape (rows, widths.front()) into logits of shape (rows, widths.back()).
   // Neither may change until backward is done.
@@ -65,10 +67,13 @@ class Mlp {
   // The size of the memory that holds the values kept by forward and the gradients that
   // backward passes from layer to layer. The largest batch so far determines this size.
   std::size_t activation_bytes() const;
+  // The size of the rounded copies that products read with Precision::bf16.
+  std::size_t copy_bytes() const { return factors_.size_bytes(); }
 
  private:
   std::size_t layers() const { return widths_.size() - 1; }
   void make_room(std::size_t rows, Device device);
+  Factor weight(std::size_t layer, const Stream& stream);
 
   std::vector<std::size_t> widths_;
   std::vector<Parameter> parameters_;
@@ -83,7 +88,8 @@ class Mlp {
     std::vector<ReluMask> masks;
   };
   std::vector<Outgrown> outgrown_;
-  std::vector<Tensor> inputs_;  // what each layer read in the last forward
+  Factors factors_;
+  std::vector<Factor> inputs_, weights_;  // what each layer multiplied in the last forward
 };
 
 }  // namespace dist

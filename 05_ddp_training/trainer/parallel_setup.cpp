@@ -5,7 +5,6 @@
 #include "05_ddp_training/advanced/guards/agreement.hpp"
 #include "05_ddp_training/advanced/sharding/sharded_data_parallel.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "common/join.hpp"
 
 #include <fmt/core.h>
 
@@ -82,8 +81,7 @@ std::vector<std::string> ParallelSetup::opening(const Mlp& model) const {
   const int size = comm().size();
   const BatchPlan plan = batches();
   const VirtualSampler sampler(train().size(), ranks(), plan.size, options.sampler);
-  return {fmt::format("{} rank{}, model {} on {} ({})", size, size == 1 ? "" : "s",
-                      join(options.layers, "-"), to_string(device.device), device.reason),
+  return {fmt::format("{} rank{}, {}", size, size == 1 ? "" : "s", model_line()),
           parallel_.deterministic
               ? cost_of_determinism(ranks(), plan.size, model)
               : fmt::format(

@@ -19,10 +19,11 @@ constexpr std::array<std::string_view, 20> kFree{
     "--init",    "--checkpoint",     "--checkpoint-every", "--resume", "--evaluate",
     "--metrics", "--check-replicas", "--overlap",          "--json",   "--trace",
     "--strict",  "--timeout",        "--explain",          "--shard",  "test data"};
-// These flags change the order of additions, and therefore the last bits of the results.
-constexpr std::array<std::string_view, 8> kRounding{
-    "--device",        "--threads",       "--backend",         "--algorithm",
-    "--data-parallel", "--bucket-cap-mb", "--first-bucket-mb", "--graph"};
+// These flags change how products are rounded or in which order numbers are added, and
+// therefore the last digits of the results.
+constexpr std::array<std::string_view, 9> kRounding{
+    "--device",        "--threads",         "--backend", "--algorithm", "--data-parallel",
+    "--bucket-cap-mb", "--first-bucket-mb", "--graph",   "--precision"};
 
 constexpr const char* kRanks = "ranks";
 constexpr const char* kSamplesPerStep = "samples per step";

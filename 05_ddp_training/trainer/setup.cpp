@@ -21,6 +21,11 @@ std::optional<int> Setup::read(int argc, char** argv) {
   start.declare(command_line);
   command_line.check([&] {
     device = choose_device(options.common.device, comm_.local_rank(), why_no_kernel);
+    if (precision() == Precision::bf16) {
+      if (const std::string why = why_no_bf16(device.device); !why.empty()) {
+        throw Error("--precision: " + why);
+      }
+    }
     const auto processes = static_cast<std::size_t>(comm_.size());
     data.load(options, comm_.size(), ranks().per_process());
     values_ = command_line.values();
@@ -55,12 +60,19 @@ LrSchedule Setup::schedule() const {
 }
 
 RunDescription Setup::description() const {
-  return {.device = to_string(device.device), .ranks = comm_.size()};
+  return {.device = to_string(device.device),
+          .precision = options.precision,
+          .ranks = comm_.size()};
+}
+
+std::string Setup::model_line() const {
+  return fmt::format("model {} on {} ({}){}", join(options.layers, "-"),
+                     to_string(device.device), device.reason,
+                     precision() == Precision::bf16 ? ", products in bf16" : "");
 }
 
 std::vector<std::string> Setup::opening(const Mlp&) const {
-  return {fmt::format("1 process, model {} on {} ({})", join(options.layers, "-"),
-                      to_string(device.device), device.reason),
+  return {"1 process, " + model_line(),
           fmt::format("{}: {} samples in batches of {}", options.dataset, train().size(),
                       options.batch_size)};
 }

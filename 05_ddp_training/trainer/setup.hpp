@@ -37,6 +37,9 @@ class Setup {
   // A single generator draws the model first and then the data, as PyTorch does.
   Generator& generator() { return *generator_; }
   const Dataset& train() const { return data.train(); }
+  Precision precision() const {
+    return options.precision == "bf16" ? Precision::bf16 : Precision::fp32;
+  }
 
   // Called once, on all ranks. `model` must outlive the optimizer.
   virtual std::unique_ptr<Optimizer> make_optimizer(Mlp& model);
@@ -60,6 +63,7 @@ class Setup {
   virtual RunDescription description() const;
   // The lines that introduce the run, and what its last line promises.
   virtual std::vector<std::string> opening(const Mlp& model) const;
+  std::string model_line() const;
   virtual std::string promise() const { return "all parameters are finite"; }
 
   // How this process's samples are divided into batches and steps.

@@ -133,6 +133,7 @@ bool Summary::print(const Console& console, const StepTimeline& times,
                {"backend", nullable(run.backend)},
                {"algorithm", nullable(run.algorithm)},
                {"shard", nullable(run.shard)},
+               {"precision", run.precision},
                {"ranks", run.ranks}});
   return finite;
 }

@@ -23,6 +23,7 @@ struct RunDescription {
   std::string algorithm{};  // likewise
   std::string overlap{};    // why communication is hidden or not
   std::string shard{};      // --shard; null in the row if empty
+  std::string precision{};  // --precision
   int ranks = 1;
 };
 

@@ -31,6 +31,7 @@ TrainingMemory count_memory(const Mlp& model, const Optimizer& optimizer, const 
     memory.optimizer_state += state.value.size_bytes();
   }
   memory.activations = model.activation_bytes();
+  memory.copies = model.copy_bytes();
   return memory;
 }
 
@@ -42,6 +43,7 @@ std::string describe(const TrainingMemory& memory, const std::string& device) {
   if (memory.buckets > 0) {
     tensors += fmt::format(", whole buckets {:.1f}", mib(memory.buckets));
   }
+  if (memory.copies > 0) tensors += fmt::format(", bf16 copies {:.1f}", mib(memory.copies));
   if (device != "cpu" || memory.peak < memory.counted()) {
     return fmt::format("memory: {:.1f} MiB per rank on {}: {}", mib(memory.counted()), device,
                        tensors);
@@ -52,11 +54,14 @@ std::string describe(const TrainingMemory& memory, const std::string& device) {
 }
 
 Json json_of(const TrainingMemory& memory) {
-  return {
-      {"parameters_bytes", memory.parameters},     {"gradients_bytes", memory.gradients},
-      {"optimizer_bytes", memory.optimizer_state}, {"activations_bytes", memory.activations},
-      {"buckets_bytes", memory.buckets},           {"peak_bytes", memory.peak},
-      {"before_model_bytes", memory.before}};
+  return {{"parameters_bytes", memory.parameters},
+          {"gradients_bytes", memory.gradients},
+          {"optimizer_bytes", memory.optimizer_state},
+          {"activations_bytes", memory.activations},
+          {"buckets_bytes", memory.buckets},
+          {"copies_bytes", memory.copies},
+          {"peak_bytes", memory.peak},
+          {"before_model_bytes", memory.before}};
 }
 
 }  // namespace dist

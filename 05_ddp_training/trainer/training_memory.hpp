@@ -19,6 +19,7 @@ struct TrainingMemory {
   std::size_t optimizer_state = 0;
   std::size_t activations = 0;
   std::size_t buckets = 0;  // with --shard: room for the whole buckets that are in use
+  std::size_t copies = 0;   // with --precision bf16: the rounded factors of the products
   // Measured (memory_use): the peak after the first step, and the memory in use before the
   // model was made (the program, its libraries, MPI and the data). 0 if they cannot be
   // measured.
@@ -26,7 +27,7 @@ struct TrainingMemory {
   std::size_t before = 0;
 
   std::size_t counted() const {
-    return parameters + gradients + optimizer_state + activations + buckets;
+    return parameters + gradients + optimizer_state + activations + buckets + copies;
   }
 };
 

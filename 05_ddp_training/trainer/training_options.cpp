@@ -38,6 +38,8 @@ void TrainingOptions::declare(CommandLine& command_line, bool writes) {
   command_line.flag("--loader-drop-last", loader_drop_last, "drop a short last batch");
   command_line.flag("--graph,!--no-graph", graph,
                     "on a GPU, record a step once and replay it (the default)");
+  command_line.choice("--precision", precision, {"fp32", "bf16"},
+                      "of the matrix products; all else stays fp32");
   command_line.number<std::size_t>("--checkpoint-every", checkpoint_every, 1, 1U << 30,
                                    "steps between checkpoints");
   command_line.text("--metrics", metrics, "file of JSON lines, one per step");

@@ -29,7 +29,8 @@ struct TrainingOptions {
 
   SamplerOptions sampler;
   bool loader_drop_last = false;
-  bool graph = true;  // on a GPU
+  bool graph = true;               // on a GPU
+  std::string precision = "fp32";  // of the matrix products; or bf16
 
   std::string checkpoint;            // empty: none
   std::size_t checkpoint_every = 0;  // steps; 0: at the end only

@@ -5,7 +5,6 @@
 
 #include <cublas_v2.h>
 
-#include <algorithm>
 #include <cstddef>
 
 struct cublasContext {
@@ -19,17 +18,16 @@ std::size_t as_size(int number) {
   return static_cast<std::size_t>(number);
 }
 
-// A copy of a matrix with its rows, or its columns, in the opposite order.
-dist::Tensor backwards(const float* data, int rows, int columns, bool reverse_rows) {
+// A copy of a factor with its rows, or its columns, in the opposite order.
+dist::Tensor backwards(const emulation::Product& product, const void* factor, int rows,
+                       int columns, bool reverse_rows) {
   dist::Tensor copy({as_size(rows), as_size(columns)}, dist::Device{});
+  float* to = copy.data();
   for (int r = 0; r < rows; ++r) {
-    const float* const from =
-        data + as_size(reverse_rows ? rows - 1 - r : r) * as_size(columns);
-    float* const to = copy.data() + as_size(r) * as_size(columns);
-    if (reverse_rows) {
-      std::copy(from, from + columns, to);
-    } else {
-      std::reverse_copy(from, from + columns, to);
+    for (int c = 0; c < columns; ++c) {
+      const int row = reverse_rows ? rows - 1 - r : r;
+      const int column = reverse_rows ? c : columns - 1 - c;
+      *to++ = product.read(factor, as_size(row) * as_size(columns) + as_size(column));
     }
   }
   return copy;
@@ -40,8 +38,8 @@ dist::Tensor backwards(const float* data, int rows, int columns, bool reverse_ro
 void emulation::Product::compute() const {
   using namespace dist;
   // Read by rows, a column-major matrix is its transpose, so this is c^T = op(b)^T op(a)^T.
-  const Tensor left = backwards(b, flip_b ? k : n, flip_b ? n : k, flip_b);
-  const Tensor right = backwards(a, flip_a ? m : k, flip_a ? k : m, !flip_a);
+  const Tensor left = backwards(*this, b, flip_b ? k : n, flip_b ? n : k, flip_b);
+  const Tensor right = backwards(*this, a, flip_a ? m : k, flip_a ? k : m, !flip_a);
   const Tensor product(nullptr, c, {as_size(n), as_size(m)}, Device{});
   const auto t = [](bool flip) { return flip ? Transpose::yes : Transpose::no; };
   gemm(Stream(Device{}), t(flip_b), t(flip_a), alpha, left, right, beta, product);
@@ -70,22 +68,38 @@ cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, std::s
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t transpose_a,
-                           cublasOperation_t transpose_b, int m, int n, int k,
-                           const float* alpha, const float* a, int lda, const float* b, int ldb,
-                           const float* beta, float* c, int ldc) {
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transpose_a,
+                            cublasOperation_t transpose_b, int m, int n, int k,
+                            const void* alpha, const void* a, cudaDataType_t type_a, int lda,
+                            const void* b, cudaDataType_t type_b, int ldb, const void* beta,
+                            void* c, cudaDataType_t type_c, int ldc,
+                            cublasComputeType_t compute, cublasGemmAlgo_t) {
   const bool flip_a = transpose_a == CUBLAS_OP_T;
   const bool flip_b = transpose_b == CUBLAS_OP_T;
   if (lda != (flip_a ? k : m) || ldb != (flip_b ? n : k) || ldc != m) {
     return CUBLAS_STATUS_INVALID_VALUE;  // only dense matrices are emulated
   }
-  for (const float* matrix : {a, b, const_cast<const float*>(c)}) {
-    emulation::check_memory(handle->stream, matrix, "cublasSgemm");
+  if (type_a != type_b || type_c != CUDA_R_32F || compute != CUBLAS_COMPUTE_32F) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  const void* const matrices[] = {a, b, c};
+  for (const void* matrix : matrices) {
+    emulation::check_memory(handle->stream, matrix, "cublasGemmEx");
   }
   if (!handle->has_workspace && handle->stream->point.capture) {
     ++emulation::counters.allocations;
   }
-  const emulation::Product product{flip_a, flip_b, m, n, k, *alpha, a, b, *beta, c};
+  const emulation::Product product{type_a == CUDA_R_16BF,
+                                   flip_a,
+                                   flip_b,
+                                   m,
+                                   n,
+                                   k,
+                                   *static_cast<const float*>(alpha),
+                                   a,
+                                   b,
+                                   *static_cast<const float*>(beta),
+                                   static_cast<float*>(c)};
   emulation::enqueue(handle->stream, [product, device = handle->stream->device] {
     if (emulation::survives(device)) product.compute();
   });

@@ -18,6 +18,7 @@ struct cublasLtMatmulDescOpaque_t {
   std::int64_t pitch = 0;
 };
 struct cublasLtMatrixLayoutOpaque_t {
+  cudaDataType_t type;
   std::uint64_t rows, columns;
 };
 struct cublasLtMatmulPreferenceOpaque_t {
@@ -32,7 +33,8 @@ using Matrix = cublasLtMatrixLayout_t;
 emulation::Product product_of(const cublasLtMatmulDescOpaque_t& product, Matrix a, Matrix b) {
   const bool flip_a = product.transpose_a == CUBLAS_OP_T;
   const bool flip_b = product.transpose_b == CUBLAS_OP_T;
-  return {.flip_a = flip_a,
+  return {.rounded = a->type == CUDA_R_16BF,
+          .flip_a = flip_a,
           .flip_b = flip_b,
           .m = static_cast<int>(flip_a ? a->columns : a->rows),
           .n = static_cast<int>(flip_b ? b->rows : b->columns),
@@ -49,8 +51,8 @@ bool fits(const cublasLtMatmulDescOpaque_t& product, Matrix a, Matrix b, Matrix 
   const bool masked = product.mask == nullptr ||
                       (product.pitch % 128 == 0 && product.pitch >= static_cast<int>(d->rows));
   const auto inner = static_cast<int>(p.flip_b ? b->columns : b->rows);
-  return masked && inner == p.k && static_cast<int>(d->rows) == p.m &&
-         static_cast<int>(d->columns) == p.n;
+  return masked && a->type == b->type && d->type == CUDA_R_32F && inner == p.k &&
+         static_cast<int>(d->rows) == p.m && static_cast<int>(d->columns) == p.n;
 }
 
 // Runs on the GPU, after the product.
@@ -63,7 +65,10 @@ void finish(const cublasLtMatmulDescOpaque_t& product, const emulation::Product&
     float* const d = p.c + static_cast<std::ptrdiff_t>(column) * p.m;
     if (product.epilogue == CUBLASLT_EPILOGUE_BGRADB) {
       float sum = 0;
-      for (int i = p.k; i-- > 0;) sum += p.b[p.flip_b ? i * p.n + column : column * p.k + i];
+      for (int i = p.k; i-- > 0;) {
+        const int at = p.flip_b ? i * p.n + column : column * p.k + i;
+        sum += p.read(p.b, static_cast<std::size_t>(at));
+      }
       product.bias[column] = sum;
       continue;
     }
@@ -113,10 +118,11 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
-cublasStatus_t cublasLtMatrixLayoutCreate(Matrix* matrix, cudaDataType_t, std::uint64_t rows,
-                                          std::uint64_t columns, std::int64_t leading) {
+cublasStatus_t cublasLtMatrixLayoutCreate(Matrix* matrix, cudaDataType_t type,
+                                          std::uint64_t rows, std::uint64_t columns,
+                                          std::int64_t leading) {
   if (static_cast<std::uint64_t>(leading) != rows) return CUBLAS_STATUS_INVALID_VALUE;
-  *matrix = new cublasLtMatrixLayoutOpaque_t{rows, columns};
+  *matrix = new cublasLtMatrixLayoutOpaque_t{type, rows, columns};
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(Matrix matrix) {
@@ -178,8 +184,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   emulation::Product p = product_of(*product, layout_a, layout_b);
-  p.a = static_cast<const float*>(a);
-  p.b = static_cast<const float*>(b);
+  p.a = a;
+  p.b = b;
   p.c = static_cast<float*>(d);
   emulation::enqueue(stream, [p, product = *product, device = stream->device] {
     if (!emulation::survives(device)) return;

@@ -201,6 +201,11 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return result();
 }
 
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = environment_number("EMULATED_CAPABILITY", 9);
+  return result();
+}
+
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) {
   const bool old = environment_number("EMULATED_OLD", 0) != 0;
   return result(old ? cudaErrorNoKernelImageForDevice : cudaSuccess);

@@ -54,6 +54,7 @@ using cudaGraphExec_t = CUgraphExec_st*;
 using cudaGraphNode_t = CUgraphNode_st*;
 
 struct cudaFuncAttributes {};
+enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75 };
 constexpr unsigned cudaStreamNonBlocking = 1;
 
 cudaError_t cudaGetDeviceCount(int* count);
@@ -62,6 +63,7 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetPCIBusId(char* name, int length, int device);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorString(cudaError_t error);
