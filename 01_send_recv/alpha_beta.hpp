@@ -31,6 +31,7 @@ struct LinkCost {
   std::vector<CostPoint> exchange;      // one step of a ring: all ranks send at the same time
   int ranks = 0;                        // number of ranks measured; 0 if this is a guess
   DeviceType device = DeviceType::cpu;  // where the tensors were
+  bool between_hosts = false;           // whether the ranks were on several hosts
 
   double line_seconds(std::size_t bytes) const;
   // Interpolated between the points. Outside the range of the points, the curve continues in

@@ -43,15 +43,15 @@ int main(int argc, char** argv) {
     return 0;
   }
 
-  std::string left_out;
-  const std::vector<std::string> algorithms = options.algorithms(program, left_out);
-  std::optional<NcclCommunicator> nccl;
-  if (algorithms.back() == "nccl") nccl = connect_nccl(comm, program.device.device);
   // For the predictions, costs are measured up to this size and extrapolated beyond it.
   constexpr std::size_t kMostMeasured = 64U << 20;
   const std::optional<LinkCost> measured = share_link_cost(comm, kept);
-  AllReducer reducer(comm, step_costs(measured, count_hosts(comm)));
+  AllReducer reducer(comm, measured);
   reducer.measure_costs(std::min(options.sweep.max_bytes, kMostMeasured));
+  std::string left_out;
+  const std::vector<std::string> algorithms = options.algorithms(reducer, left_out);
+  std::optional<NcclCommunicator> nccl;
+  if (algorithms.back() == "nccl") nccl = connect_nccl(comm, program.device.device);
 
   console.line(describe_run(comm.size(), program.device) + left_out);
   const AllReduces all_reduces{program, options, reducer, nccl, measured.has_value()};

@@ -119,6 +119,7 @@ TEST_CASE("saved costs are read back unchanged") {
   cost.exchange = {{4, 7e-6}, {1 << 20, 8e-4}};
   cost.ranks = 3;
   cost.device = DeviceType::cuda;
+  cost.between_hosts = true;
   save_link_cost(cost);
   cost.ranks = 4;
   save_link_cost(cost);  // replaces the first file
@@ -130,6 +131,7 @@ TEST_CASE("saved costs are read back unchanged") {
   CHECK(close(read->r2, cost.r2, 1e-12));
   CHECK(read->ranks == 4);
   CHECK(read->device == DeviceType::cuda);
+  CHECK(read->between_hosts);
   CHECK(read->message.size() == 5);
   CHECK(read->exchange.size() == 2);
   CHECK(read->exchange.back().bytes == 1 << 20);
@@ -167,6 +169,7 @@ TEST_CASE("a damaged or truncated file is an error that names the file") {
   CHECK(contains(with("\"time_us\": ", "\"time_us\": 3e300, \"x\": "), "'time_us' is 3e+300"));
   CHECK(with("\"cpu\"", "\"tpu\"").find("'device' is neither cpu nor cuda") !=
         std::string::npos);
+  CHECK(contains(with("\"one\"", "\"two\""), "'hosts' is neither one nor several"));
   CHECK(with("\"bytes\": 16", "\"bytes\": 4").find("needs ascending sizes") !=
         std::string::npos);
   CHECK(with("\"bytes\": 16", "\"bytes\": -16").find("has no 'bytes'") != std::string::npos);

@@ -144,6 +144,11 @@ TEST_CASE("all ranks use rank 0's costs, not their own") {
   const std::optional<LinkCost> others =
       world().rank() == 0 ? std::nullopt : std::optional<LinkCost>(mine);
   CHECK_FALSE(share_link_cost(world(), others).has_value());
+
+  // All ranks are on one host here, so costs between hosts are of no use.
+  LinkCost far = mine;
+  far.between_hosts = true;
+  CHECK_FALSE(share_link_cost(world(), far).has_value());
 }
 
 TEST_CASE("the chosen number of segments is predicted to be the fastest") {

@@ -73,6 +73,7 @@ void save_link_cost(const LinkCost& cost) {
                   {"r2", cost.r2},
                   {"ranks", cost.ranks},
                   {"device", cost.device == DeviceType::cpu ? "cpu" : "cuda"},
+                  {"hosts", cost.between_hosts ? "several" : "one"},
                   {"message", to_json(cost.message)},
                   {"exchange", to_json(cost.exchange)}};
   std::error_code problem;  // ignored, since the write below reports the problem
@@ -108,6 +109,10 @@ std::optional<LinkCost> load_link_cost() {
   const std::string type = device != nullptr && device->text() ? *device->text() : "";
   if (type != "cpu" && type != "cuda") damaged("'device' is neither cpu nor cuda");
   cost.device = type == "cpu" ? DeviceType::cpu : DeviceType::cuda;
+  const Json* hosts = file.find("hosts");  // missing in files of earlier versions
+  const std::string where = hosts == nullptr ? "one" : hosts->text() ? *hosts->text() : "";
+  if (where != "one" && where != "several") damaged("'hosts' is neither one nor several");
+  cost.between_hosts = where == "several";
   cost.message = points_of(file, "message");
   cost.exchange = points_of(file, "exchange");
   return cost;

@@ -33,6 +33,7 @@ std::optional<LinkCost> fit(const Program& program, const Sweep& measured) {
   cost.exchange = measured.exchange;
   cost.ranks = program.comm.size();
   cost.device = program.stream.device().type;
+  cost.between_hosts = program.comm.local_size() < program.comm.size();
   program.console.row({{"act", "fit"},
                        {"alpha_us", significant(1e6 * cost.alpha_s)},
                        {"beta_ns_per_byte", significant(1e9 * cost.beta_s_per_byte)},

@@ -33,6 +33,9 @@ std::optional<LinkCost> share_link_cost(const Communicator& comm,
     append(numbers, mine->message);
     append(numbers, mine->exchange);
   }
+  // A message between hosts costs many times as much as one inside a host.
+  const bool between_hosts = comm.local_size() < comm.size();
+  if (comm.rank() == 0 && mine && mine->between_hosts != between_hosts) points[0] = kNone;
   broadcast_tree<std::uint64_t>(comm, points, 0);
   if (points[0] == kNone) return std::nullopt;
   constexpr std::size_t kScalars = 5;
@@ -40,6 +43,7 @@ std::optional<LinkCost> share_link_cost(const Communicator& comm,
   broadcast_tree<double>(comm, numbers, 0);
 
   LinkCost shared;
+  shared.between_hosts = between_hosts;
   shared.alpha_s = numbers[0];
   shared.beta_s_per_byte = numbers[1];
   shared.r2 = numbers[2];

@@ -27,13 +27,10 @@ std::string failure_on_any_host(const Communicator& comm, Allocate allocate) {
 
 }  // namespace
 
-AllReducer::AllReducer(const Communicator& comm)
-    : AllReducer(comm, guessed_costs(count_hosts(comm))) {}
-
-AllReducer::AllReducer(const Communicator& comm, StepCosts costs)
+AllReducer::AllReducer(const Communicator& comm, const std::optional<LinkCost>& measured)
     : comm_(comm),
       host_(ranks_on_this_host(comm)),
-      costs_(std::move(costs)),
+      costs_(step_costs(measured, count_hosts(comm))),
       why_no_shared_memory_(dist::why_no_host_memory(comm)) {
   std::shared_ptr<std::byte> staging;
   const std::string failure = failure_on_any_host(comm, [&] {
@@ -49,7 +46,6 @@ AllReducer::AllReducer(const Communicator& comm, StepCosts costs)
   } else if (!on_one_host()) {
     hierarchical_.emplace(comm, host_, *shared_, std::move(staging));
   }
-  costs_.hosts = count_hosts(comm);
   // All ranks need one plan: ranks that run different algorithms could wait for each other
   // forever.
   plan_.emplace(comm.size(), costs_);

@@ -20,10 +20,9 @@ namespace dist {
 class AllReducer {
  public:
   // Called on all ranks of `comm`, which must outlive this object. Rank 0 makes the plan from
-  // its `costs` and broadcasts it. The ranks of each host share memory.
-  AllReducer(const Communicator& comm, StepCosts costs);
-  // The same with guessed costs.
-  explicit AllReducer(const Communicator& comm);
+  // lesson 1's costs of messages if it has `measured` them, and from guesses otherwise, and
+  // broadcasts it. The ranks of each host share memory.
+  explicit AllReducer(const Communicator& comm, const std::optional<LinkCost>& measured = {});
   AllReducer(AllReducer&&) = delete;  // its members refer to each other
 
   // Called on all ranks. Measures this host's costs for sizes up to `most_bytes` and updates
@@ -38,7 +37,7 @@ class AllReducer {
   // Called on all ranks with the same length, op and algorithm. Either all ranks pass the same
   // part of the same registered tensor, or all pass ordinary memory. Afterwards all ranks hold
   // the same bits (with `mpi`, only if MPI guarantees equal bits). Throws Error if
-  // shared-memory is requested but unavailable.
+  // shared-memory or hierarchical is requested but unavailable.
   template <MpiScalar T>
   void all_reduce(std::span<T> data, ReduceOp op,
                   AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic);
@@ -60,6 +59,8 @@ class AllReducer {
   bool is_registered(const void* data, std::size_t bytes);
   // The reason why shared-memory is unavailable, as a sentence; empty if it is available.
   const std::string& why_no_shared_memory() const { return why_no_shared_memory_; }
+  // Whether there are several hosts, and the ranks of each share memory.
+  bool has_hierarchical() const { return hierarchical_.has_value(); }
   // The cost of a message and, if shared memory is used, of operations on shared memory.
   const StepCosts& costs() const { return costs_; }
 

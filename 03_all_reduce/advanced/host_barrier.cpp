@@ -144,7 +144,8 @@ void HostBarrier::give_up() const {
   std::vector<int> missing;
   for (int rank = 0; rank < size_; ++rank) {
     const std::uint32_t arrived = Shared(seat(rank).arrived).load();
-    if (static_cast<std::int32_t>(arrived - round_) < 0) missing.push_back(rank);
+    if (static_cast<std::int32_t>(arrived - round_) < 0)
+      missing.push_back(world_rank(comm_, rank));
   }
   throw Error(fmt::format(
       "the shared-memory all-reduce waited {} ms for rank{} {}, which did not arrive",
@@ -163,7 +164,8 @@ void HostBarrier::meet(const Call& call) {
                              : other.op != call.op       ? "with a different operation"
                                                          : "with a different element type";
     throw Error(fmt::format("rank {} called the all-reduce {} than rank {}: {} bytes and {}",
-                            rank, what, rank_, other.bytes, call.bytes));
+                            world_rank(comm_, rank), what, world_rank(comm_, rank_),
+                            other.bytes, call.bytes));
   }
 }
 

@@ -53,7 +53,8 @@ void throw_together(const Communicator& comm, int problem, const std::string& wh
   for (int rank = 0; rank < comm.size(); ++rank) {
     const int error = problems[static_cast<std::size_t>(rank)];
     if (error != 0) {
-      throw Error(fmt::format("rank {} cannot {}: {}", rank, what, std::strerror(error)));
+      throw Error(fmt::format("rank {} cannot {}: {}", world_rank(comm, rank), what,
+                              std::strerror(error)));
     }
   }
 }
@@ -69,6 +70,18 @@ std::uint64_t available_bytes() {
 }
 
 }  // namespace
+
+int world_rank(const Communicator& comm, int rank) {
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Group world = MPI_GROUP_NULL;
+  int found = rank;
+  MPI_CHECK(MPI_Comm_group(comm.get(), &group));
+  MPI_CHECK(MPI_Comm_group(MPI_COMM_WORLD, &world));
+  MPI_CHECK(MPI_Group_translate_ranks(group, 1, &rank, world, &found));
+  MPI_CHECK(MPI_Group_free(&group));
+  MPI_CHECK(MPI_Group_free(&world));
+  return found;
+}
 
 std::string why_no_host_memory(const Communicator& comm) {
   // If any rank shares its host with all the others, all ranks are on that host.

@@ -207,15 +207,16 @@ void AllReduceOptions::declare(Program& program) {
   });
 }
 
-std::vector<std::string> AllReduceOptions::algorithms(const Program& program,
+std::vector<std::string> AllReduceOptions::algorithms(const AllReducer& reducer,
                                                       std::string& left_out) const {
   if (algorithm != "all") return {algorithm};
   std::vector<std::string> all{"naive", "recursive-doubling", "rabenseifner", "ring",
                                "ring-pipelined"};
-  if (const std::string obstacle = why_no_host_memory(program.comm); obstacle.empty()) {
+  const std::string& obstacle = reducer.why_no_shared_memory();
+  if (obstacle.empty()) {
     all.emplace_back("shared-memory");
   } else {
-    all.emplace_back("hierarchical");
+    if (reducer.has_hierarchical()) all.emplace_back("hierarchical");
     left_out += "; no shared-memory: " + obstacle;
   }
   all.insert(all.end(), {"mpi", "auto"});

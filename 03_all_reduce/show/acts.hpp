@@ -24,7 +24,7 @@ struct AllReduceOptions {
   void declare(Program& program);
   // Returns the algorithms that this run compares. Appends to `left_out` the reason for each
   // algorithm that is missing.
-  std::vector<std::string> algorithms(const Program& program, std::string& left_out) const;
+  std::vector<std::string> algorithms(const AllReducer& reducer, std::string& left_out) const;
 };
 
 // The arguments that the functions below share.
