@@ -49,6 +49,19 @@ Mlp make_model(Precision precision, const Stream& stream) {
   return {kWidths, generator, stream, precision};
 }
 
+// |got - wanted| / |wanted|. Rounding may move a number through ReLU's kink, which changes a
+// few gradients much and all of them together little.
+double relative_distance(const Floats& got, const Floats& wanted) {
+  REQUIRE(got.size() == wanted.size());
+  double difference = 0;
+  double length = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    difference += std::pow(double{got[i]} - double{wanted[i]}, 2);
+    length += std::pow(double{wanted[i]}, 2);
+  }
+  return std::sqrt(difference / length);
+}
+
 }  // namespace
 
 TEST_CASE("every float32 is rounded to the nearest bfloat16, ties to even", "[gpu]") {
@@ -147,8 +160,8 @@ TEST_CASE("a model with products in bf16 has nearly the gradients of one in fp32
       }
       const Floats exact = flat(plain, &Parameter::grad, stream);
       const Floats got = flat(model, &Parameter::grad, stream);
-      CHECK(largest_error(got, exact) < 0.05);
-      CHECK(largest_error(got, exact) > 1e-4);
+      CHECK(relative_distance(got, exact) < 0.2);
+      CHECK(relative_distance(got, exact) > 1e-4);
       CHECK(flat(fetched, &Parameter::grad, stream) == got);
       model.forward(input, stream);
       model.backward(grad, stream, Accumulate::yes);
