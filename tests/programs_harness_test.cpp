@@ -14,7 +14,7 @@ TEST_CASE("--help and --version print to standard output once, with status 0", "
   const CommandResult all = mpirun(2, "ddp_training", "--help-all");
   CHECK(all.says("--sampler-seed"));
   CHECK_FALSE(mpirun(2, "ddp_training", "--help").says("--sampler-seed"));
-  CHECK(mpirun(2, "all_reduce", "--version").out == "all_reduce 0.1.0\n");
+  CHECK(mpirun(2, "all_reduce", "--version").out == "all_reduce " DIST_VERSION "\n");
 }
 
 TEST_CASE("the test runner prints a failure with its rank and fails the whole test",

@@ -19,7 +19,7 @@ examine_packages() {
   if [ ${#missing[@]} -eq 0 ]; then
     ok "packages: all ${#packages[@]} are installed"
   else
-    problem "missing packages: ${missing[*]}" "sudo apt-get install ${missing[*]}"
+    problem "missing packages: ${missing[*]}" "$(install_line "${missing[@]}")"
   fi
 }
 
@@ -32,7 +32,7 @@ examine_tools() {
     else problem "CMake $version is older than 3.25" "python3 -m pip install --user cmake"; fi
   fi
   local file
-  for file in /usr/lib/cmake/Catch2 /usr/lib/*/cmake/Catch2 /usr/share/cmake/Catch2 /usr/local/lib/cmake/Catch2; do
+  for file in {/usr,/usr/local,"${prefixes[@]}"}/{lib,lib/*-linux-gnu,share}/cmake/Catch2; do
     if [ -f "$file/Catch2ConfigVersion.cmake" ]; then
       version=$(sed -n 's/^set(PACKAGE_VERSION "\(.*\)")/\1/p' "$file/Catch2ConfigVersion.cmake" | head -n 1)
       break
