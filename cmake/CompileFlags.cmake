@@ -14,7 +14,9 @@ list(REMOVE_ITEM DIST_CUDA_WARNINGS -Wpedantic -Wconversion -Wold-style-cast)
 # floating-point exceptions are not trapped, so it may compute both sides of a branch and thus
 # vectorise it.
 set(_options -fno-math-errno -fno-trapping-math)
-if(DIST_NATIVE)
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-march=native DIST_HAS_NATIVE)  # not in cross compilers
+if(DIST_NATIVE AND DIST_HAS_NATIVE)
   list(APPEND _options -march=native)
 endif()
 if(DIST_WERROR)
