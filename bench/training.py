@@ -70,11 +70,14 @@ class Bench:
         self.precisions = ["fp32"]
         attempt = ["mpirun", "-np", "1"] + self.trainer() + ["--device", "cpu", "--precision",
                                                              "bf16", "--max-steps", "1"]
-        if subprocess.run(attempt, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                          check=False).returncode == 0:
+        done = subprocess.run(attempt, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        reason = done.stderr.partition("error: --precision: ")[2].partition("\n")[0]
+        if done.returncode == 0:
             self.precisions.append("bf16")
+        elif done.returncode == 2 and reason:
+            say(f"left out: {reason}")
         else:
-            say("left out: bf16, which this CPU does not have")
+            sys.exit(f"error: training in bf16 failed:\n{done.stderr[-2000:]}")
         self.torch = {}  # name in the tables -> interpreter
         for python in options.python:
             version = measure.torch_version(python)
@@ -117,13 +120,23 @@ class Bench:
                 self.turns.add(key + (name,), {field: row.get(field) for field in keep})
         for name, python in self.torch.items():
             peer = [python, HERE / "peers" / "pytorch_ddp.py"] + job
-            theirs = self.last_row("PyTorch", ranks, peer)
-            self.turns.add(key + (name,), {"step_ms": theirs["step_ms"]})
+            for mode in self.modes(ranks):
+                row = self.last_row(" ".join(["PyTorch"] + mode), ranks, peer + mode)
+                self.turns.add(key + (" ".join([name] + mode),), {"step_ms": row["step_ms"]})
         layers = ",".join(map(str, model.layers))
         self.floors.add(key, self.last_row(
             "floor", ranks, [self.program("training_floor"), "--layers", layers, "--batch-size",
                              model.batch, "--iterations", self.options.passes,
                              "--precision", precision]))
+
+    def modes(self, ranks):
+        """PyTorch's modes. Compiling on more ranks than cores would take minutes."""
+        return [[], ["--compile"]][:1 if self.options.eager or ranks > measure.cores() else 2]
+
+    def theirs_ms(self, key, peer):
+        """PyTorch's time in its faster mode."""
+        times = [self.turns.median(key + (name,), "step_ms") for name in (peer, peer + " --compile")]
+        return min((time for time in times if time), default=None)
 
     def floor_ms(self, key):
         parts = [self.floors.median(key, part) for part in ("products_ms", "optimizer_ms")]
@@ -220,7 +233,7 @@ class Bench:
                 part = lambda field: self.turns.median(key + ("ours",), field)
                 ours, floor = part("step_ms"), self.floor_ms(key)
                 sharded = self.turns.median(key + ("sharded",), "step_ms")
-                theirs = [self.turns.median(key + (peer,), "step_ms") for peer in peers]
+                theirs = [self.theirs_ms(key, peer) for peer in peers]
                 wanted = {1: 1, 2: WANTED[precision].get(key[0])}.get(ranks)
                 rows.append([key[0], model.batch, f"{parameters_of(model):,}", number(ours),
                              number(sharded)]
@@ -247,9 +260,10 @@ class Bench:
         for model in self.options.models:
             for ranks in more:
                 name = name_of(model)
-                times = [[self.turns.median((name, n, "fp32", who), "step_ms")
-                          for n in (base, ranks)]
-                         for who in ["ours"] + list(self.torch)]
+                times = [[self.turns.median((name, n, "fp32", "ours"), "step_ms")
+                          for n in (base, ranks)]]
+                times += [[self.theirs_ms((name, n, "fp32"), peer) for n in (base, ranks)]
+                          for peer in self.torch]
                 floors = [self.floor_ms((name, n, "fp32")) for n in (base, ranks)]
                 rows.append([name, f"{base} -> {ranks}"] + [ratio(*pair) for pair in times]
                             + [ratio(*floors)])
@@ -308,7 +322,10 @@ class Bench:
                 "batch, the mean loss over the ranks, and a line of JSON. \"Sharded\" is ours with "
                 "`--shard optimizer`. PyTorch's step is only forward, backward and optimizer. Its "
                 "settings are a fused optimizer, gradients as views of buckets, and a static graph; in "
-                "bf16, autocast."]
+                "bf16, autocast. "
+                + ("It was not compiled." if self.options.eager else
+                   "On up to as many ranks as cores it also ran compiled (torch.compile), and "
+                   "the tables show the faster of the two.")]
         lines = self.step_tables()
         lines += ["", "GFLOP/s is the rate of the step's matrix products alone, in the step's order. "
                   "GB/s is the rate of reading and writing Adam's 28 bytes per parameter. The "
@@ -337,6 +354,7 @@ def main():
                         help="widths and batch per rank; default " + " ".join(MODELS))
     measure.add_flags(parser, rounds=3)
     parser.add_argument("--seconds", type=float, default=1.5, help="approximate length of a run")
+    parser.add_argument("--eager", action="store_true", help="leave out torch.compile")
     parser.add_argument("--passes", type=int, default=5, help="passes of the floor per round")
     parser.add_argument("--start-ranks", type=int, default=4, help="ranks for measuring the start")
     options = parser.parse_args()

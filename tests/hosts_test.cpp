@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <set>
@@ -158,6 +159,32 @@ TEST_CASE("the eager limit is that of shared memory within a host and of TCP bet
   CHECK(limit > 60'000);
   CHECK(limit <= 65'536);
   CHECK(rows[0]["eager_limit_bytes"].get<std::size_t>() < limit);
+}
+
+TEST_CASE("the cost of a message between hosts is kept only if ranks 0 and 1 are on two",
+          "[hosts]") {
+  if (!there_are_two_hosts()) return;
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& launcher, const std::string& program) {
+    const CommandResult result =
+        run_command("cd " + folder.path().string() + " && timeout 60 " + launcher +
+                    " " PROGRAM_DIR "/" + program + " --min-bytes 4 --max-bytes 65536");
+    INFO(result.out << result.err);
+    CHECK(result.status == 0);
+    return result;
+  };
+  const std::string one_rank_each = kTwoHosts + "--ranks-per-host 1";
+  const CommandResult mixed = run(kTwoHosts + "--ranks-per-host 2", "send_recv --act pingpong");
+  CHECK(mixed.says("not saved, because ranks 0 and 1 share a host"));
+  CHECK_FALSE(std::filesystem::exists(folder / ".learn"));
+  CHECK(run(one_rank_each, "send_recv --act pingpong").says("saved in .learn/alpha-beta.json"));
+  const std::string tree = "broadcast --algorithm tree --json";
+  for (const json& row : run(one_rank_each, tree).rows()) {
+    CHECK(row["predicted_us"].is_number());
+  }
+  for (const json& row : run(MPIEXEC " -np 2", tree).rows()) {
+    CHECK(row["predicted_us"].is_null());
+  }
 }
 
 TEST_CASE("a trace contains the ranks of both hosts, on one clock", "[hosts]") {

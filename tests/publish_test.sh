@@ -66,5 +66,6 @@ ln -s /bin/true "$stubs/micromamba"
 without_root "micromamba env create --file $root/environment.yml && micromamba activate mpi-to-ddp"
 mkdir -p "$stubs/conda/bin"
 ln -s /bin/true "$stubs/conda/bin/mpicxx"
-without_root "micromamba env update --file $root/environment.yml" CONDA_PREFIX="$stubs/conda"
+without_root "micromamba env update --prefix $stubs/conda --file $root/environment.yml" \
+  CONDA_PREFIX="$stubs/conda"
 exit $failed

@@ -31,16 +31,18 @@ examine_tools() {
     if [ "$(printf '%s\n' 3.25 "$version" | sort -V | head -n 1)" = 3.25 ]; then ok "CMake $version"
     else problem "CMake $version is older than 3.25" "python3 -m pip install --user cmake"; fi
   fi
-  local file
-  for file in {/usr,/usr/local,"${prefixes[@]}"}/{lib,lib/*-linux-gnu,share}/cmake/Catch2; do
-    if [ -f "$file/Catch2ConfigVersion.cmake" ]; then
-      version=$(sed -n 's/^set(PACKAGE_VERSION "\(.*\)")/\1/p' "$file/Catch2ConfigVersion.cmake" | head -n 1)
-      break
-    else version=""; fi
+  local prefix file
+  version=""
+  for prefix in "${prefixes[@]}" /usr /usr/local; do
+    for file in "$prefix"/{lib,lib/*-linux-gnu,share}/cmake/Catch2/Catch2ConfigVersion.cmake; do
+      if [ -z "$version" ] && [ -f "$file" ]; then
+        version=$(sed -n 's/^set(PACKAGE_VERSION "\(.*\)")/\1/p' "$file" | head -n 1)
+      fi
+    done
   done
   case $version in
     2.* | 3.*) ok "Catch2 $version" ;;
-    "") note "Catch2 is not installed: the programs build without it, but the tests do not" "sudo apt-get install catch2" ;;
+    "") note "Catch2 is not installed: the programs build without it, but the tests do not" "$(install_line catch2)" ;;
     *) note "Catch2 $version: this course was tested with 2.13 and 3" ;;
   esac
 }
@@ -100,7 +102,7 @@ examine_shared_memory() {
   local free
   free=$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1 | tr -d ' ' || true)
   if [ -z "$free" ] || [ ! -w /dev/shm ]; then
-    problem "/dev/shm is missing or not writable, so the ranks of a host cannot share memory" "mount -t tmpfs tmpfs /dev/shm"
+    problem "/dev/shm is missing or not writable, so Open MPI's ranks on one host cannot exchange messages through it" "mount -t tmpfs tmpfs /dev/shm"
   elif [ "$free" -lt $((64 * 1024)) ]; then
     problem "/dev/shm has $((free / 1024)) MiB free" "docker run --shm-size=1g ...   # or delete old files in /dev/shm"
   else

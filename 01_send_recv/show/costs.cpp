@@ -41,6 +41,15 @@ std::optional<LinkCost> fit(const Program& program, const Sweep& measured) {
   return cost;
 }
 
+// Whether the two measurements used the same kind of link. On several hosts with several ranks
+// each, ranks 0 and 1 usually share a host, while the ring crosses all hosts. Called on all
+// ranks.
+bool is_one_kind_of_link(const Communicator& comm) {
+  const bool one_host = comm.local_size() == comm.size();
+  const bool one_pair_host = comm.all_agree(comm.rank() != 1 || comm.local_rank() != 0);
+  return one_host == one_pair_host;
+}
+
 double gigabytes_per_s(std::size_t bytes, const PingPongTimes& times) {
   return static_cast<double>(bytes) / (1e3 * times.one_way_us);
 }
@@ -93,12 +102,14 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
                fmt::format("{:.2f}", times.ring_step_us)});
   }
   table.print(console);
+  const bool is_saved = is_one_kind_of_link(comm);
   if (cost) {
-    save_link_cost(*cost);  // without a line, keep the old file
-    console.line(
-        fmt::format("fitted line: n bytes take {:.2f} us + n x {:.4f} ns "
-                    "(r2 {:.3f}); saved in {}",
-                    1e6 * cost->alpha_s, 1e9 * cost->beta_s_per_byte, cost->r2, kLinkCostFile));
+    if (is_saved) save_link_cost(*cost);  // without a line, keep the old file
+    console.line(fmt::format(
+        "fitted line: n bytes take {:.2f} us + n x {:.4f} ns (r2 {:.3f}); {}",
+        1e6 * cost->alpha_s, 1e9 * cost->beta_s_per_byte, cost->r2,
+        is_saved ? fmt::format("saved in {}", kLinkCostFile)
+                 : "not saved, because ranks 0 and 1 share a host: use one rank per host"));
   }
   return comm.all_agree(correct);
 }

@@ -3,7 +3,7 @@
 //          narrow model. Which share of them becomes 0 in fp16, and which in bf16? What changes
 //          if the loss, and with it every gradient, is multiplied by 1024 beforehand, and the
 //          gradients are divided by 1024 after rounding?
-// You see: fp16 loses many gradients, with the default seed nearly all, and then the model
+// You see: fp16 loses many gradients, with the default seed most of them, and the model
 //          hardly learns. With the factor 1024 few are lost; bf16 loses none without a factor.
 //          With too large a factor, gradients become infinite, and no step changes the model.
 // Why:     fp16 has 5 bits for the exponent. Its smallest number is 6e-8, and a gradient that
@@ -119,10 +119,10 @@ bool break_fp16_underflow(const Program& program) {
   for (std::size_t i = 0; i < kFormats.size(); ++i) {
     const Format& format = kFormats[i];
     const Outcome o = outcomes[i] = train(program, digits, *group, format);
-    program.console.line(fmt::format(
-        "  {:<17}  smallest {:.0e}: {:5.1f} % became 0, {:4.1f} % infinite, loss in "
-        "the end {:.2f}",
-        format.name, smallest(format), 100 * o.zeros, 100 * o.infinite, o.loss));
+    program.console.line(
+        fmt::format("  {:<17}  smallest {:.0e}: {:5.1f} % became 0, {:4.1f} % infinite, "
+                    "final loss {:.2f}",
+                    format.name, smallest(format), 100 * o.zeros, 100 * o.infinite, o.loss));
     program.console.row({{"break", "fp16-underflow"},
                          {"gradients_in", format.name},
                          {"smallest", significant(smallest(format))},

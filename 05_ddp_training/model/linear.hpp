@@ -37,8 +37,8 @@ void linear(const Stream& stream, const Factor& x, const Factor& weight, const T
 void linear_relu(const Stream& stream, const Factor& x, const Factor& weight,
                  const Tensor& bias, const Tensor& y, ReluMask& mask);
 
-// grad_weight = grad_y^T x, and grad_bias = the column sums of grad_y. If `add` is true, adds
-// to both instead.
+// grad_weight = grad_y^T x, and grad_bias = the column sums of grad_y (on a GPU perhaps of its
+// rounded copy). If `add` is true, adds to both instead.
 void linear_backward(const Stream& stream, const Factor& grad_y, const Factor& x, bool add,
                      const Tensor& grad_weight, const Tensor& grad_bias);
 // grad_x = grad_y weight, and 0 where x, the output of a linear_relu that wrote `mask`, is 0.

@@ -64,8 +64,8 @@ std::size_t Mlp::activation_bytes() const {
 }
 
 // The places of the factors: each layer's input, the gradient that backward is at, and each
-// layer's weight. Weights that are fetched for each use share one place, or their copies would
-// be the whole model again.
+// layer's weight. With a hook, which may fetch each weight just in time, all weights share one
+// place, or their copies would be the whole model again.
 Factor Mlp::weight(std::size_t layer, const Stream& stream) {
   const std::size_t place = layers() + 1 + (before_layer_ ? 0 : layer);
   return factors_.of(stream, place, parameters_[2 * layer].value);
@@ -100,10 +100,7 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
   const std::size_t rows = grad_logits.dim(0);
   Tensor grad = grad_logits;
   for (std::size_t layer = layers(); layer-- > 0;) {
-    if (before_layer_) {
-      before_layer_(layer);
-      weights_[layer] = weight(layer, stream);
-    }
+    if (before_layer_) before_layer_(layer);
     const Factor factor = factors_.of(stream, layers(), grad);
     // (rows, out)^T * (rows, in) -> (out, in)
     linear_backward(stream, factor, inputs_[layer], add, parameters_[2 * layer].grad,
@@ -113,6 +110,7 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
       ready(2 * layer);
     }
     if (layer == 0) break;  // the gradient with respect to the data is not needed
+    if (before_layer_) weights_[layer] = weight(layer, stream);
     const Tensor grad_input = output_grads_[layer - 1].rows(rows);
     // (rows, out) * (out, in) -> (rows, in)
     linear_backward_to_relu(stream, factor, weights_[layer], inputs_[layer].matrix,

@@ -62,7 +62,7 @@ std::vector<std::string> require_same_run(const RunSettings& before, const RunSe
     if (was == value || name == kRanks) continue;
     if (contains(kRounding, name)) {
       notes.push_back(
-          fmt::format("{}: {} instead of {}, so sums are rounded differently from here on",
+          fmt::format("{}: {} instead of {}, so results are rounded differently from here on",
                       name, value, was));
     } else if (name != kSamplesPerStep || !other_ranks || any_ranks) {
       throw Error(fmt::format("{}: {}, but {} is from a run with {}", name, value, file, was));

@@ -10,7 +10,7 @@ Takes ddp_training's flags and prints its JSON rows, so that you can compare the
 step_ms covers only forward, backward with its all-reduce, and the optimizer. Batches are rows of a
 tensor in memory, without a DataLoader, and the all-reduce of the mean loss is not timed. The
 settings are the fastest that this PyTorch has: a fused optimizer, gradients as views of buckets, a
-static graph. --compile adds torch.compile, which was not faster on two cores.
+static graph. --compile adds torch.compile, which is faster for some models.
 """
 import argparse
 import hashlib

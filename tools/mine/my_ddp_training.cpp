@@ -99,7 +99,7 @@ int train(int argc, char** argv) {
   // Each rank draws different numbers, so a broadcast that does nothing is detected.
   const auto draw = [&] {
     Generator generator(setup.options.common.seed + static_cast<std::uint64_t>(comm.rank()));
-    return Mlp(setup.options.layers, generator, stream);
+    return Mlp(setup.options.layers, generator, stream, setup.precision());
   };
   Mlp model = draw();
   const auto optimizer = make_optimizer(setup.options.optimizer, model.parameters(), stream);

@@ -9,7 +9,7 @@ Factor Factors::of(const Stream& stream, std::size_t place, const Tensor& matrix
   if (copies_.size() <= place) copies_.resize(place + 1);
   Buffer<Bf16>& copy = copies_[place];
   if (copy.size() < matrix.numel()) {
-    if (!stream.device().is_cpu()) outgrown_.push_back(std::move(copy));
+    if (!stream.device().is_cpu() && copy.size() > 0) outgrown_.push_back(std::move(copy));
     copy = Buffer<Bf16>(matrix.numel(), stream.device());
   }
   round_to_bf16(stream, matrix.numel(), matrix.data(), copy.data());

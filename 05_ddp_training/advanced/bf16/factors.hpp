@@ -20,7 +20,7 @@ class Factors {
   // until the next call with the same place.
   Factor of(const Stream& stream, std::size_t place, const Tensor& matrix);
 
-  // The size of the copies.
+  // The size of the copies in use.
   std::size_t size_bytes() const;
 
  private:
