@@ -61,14 +61,16 @@ const std::vector<Job> kJobs = {
      "--optimizer adamw"},
 };
 
-// Compares the losses of the first epoch to within 1e-5. Rounding differences grow from step to
-// step, because this network, Adam and the random labels amplify them, so later losses only
-// have to follow the same curve. They differed by up to 0.002 (0.06 without set_epoch).
+// Compares the first four losses to within 1e-5. Later losses only have to follow the same
+// curve: sooner or later, a rounding difference moves a number through ReLU's kink, and Adam
+// makes a whole step of it. When that happens depends on the CPU: our own runs with AVX2 and
+// with AVX-512 parted at step 4 (seed 0), 9 or 12, or not in 24 steps. The losses then differed
+// by up to 0.002 (0.06 without set_epoch).
 void check_twins(const std::vector<double>& ours, const std::vector<double>& theirs) {
   REQUIRE(ours.size() == theirs.size());
   for (std::size_t i = 0; i < ours.size(); ++i) {
     INFO("step " << i << ": ours " << ours[i] << ", theirs " << theirs[i]);
-    const double tolerance = i < ours.size() / 5 ? 1e-5 * theirs[i] : 0.02;
+    const double tolerance = i < 4 ? 1e-5 * theirs[i] : 0.02;
     CHECK(std::abs(ours[i] - theirs[i]) <= tolerance);
   }
 }
