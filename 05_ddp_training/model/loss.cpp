@@ -3,12 +3,16 @@
 #include "05_ddp_training/model/kernels.hpp"
 
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace dist {
 
 void CrossEntropyLoss::make_room(std::size_t rows, std::size_t classes, Device device) {
-  if (memory_.numel() < rows * (classes + 1)) memory_ = Tensor({rows * (classes + 1)}, device);
+  if (memory_.numel() < rows * (classes + 1)) {
+    if (!device.is_cpu()) outgrown_.push_back(memory_);
+    memory_ = Tensor({rows * (classes + 1)}, device);
+  }
   losses_ = memory_.narrow(0, rows);
   grad_ = memory_.narrow(rows, rows * classes).view({rows, classes});
 }
@@ -26,7 +30,9 @@ void CrossEntropyLoss::forward(const Tensor& logits, const Batch& batch, const S
   place_ = batch.place;
   const std::size_t rows = logits.dim(0);
   make_room(rows, logits.dim(1), stream.device());
-  if (means_.size() < place_.parts) means_ = Buffer<double>(place_.parts, stream.device());
+  if (means_.size() < place_.parts) {
+    outgrown_means_.push_back(std::exchange(means_, {place_.parts, stream.device()}));
+  }
   if (blocks_done_.size() == 0) blocks_done_ = Buffer<unsigned>(1, stream.device());
   if (numbers_ == nullptr) numbers_ = &own_numbers_.emplace(stream.device());
   softmax_cross_entropy(stream, rows, logits.dim(1), logits.data(), batch.targets.data(),

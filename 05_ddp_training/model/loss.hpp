@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace dist {
 
@@ -61,6 +62,10 @@ class CrossEntropyLoss {
   Tensor losses_;  // (rows)
   Tensor grad_;
   Buffer<double> means_;
+  // Captured steps (StepGraph) still use the memory of smaller batches, and of steps in fewer
+  // parts.
+  std::vector<Tensor> outgrown_;
+  std::vector<Buffer<double>> outgrown_means_;
   Buffer<unsigned> blocks_done_;  // one element (parallel_for_then)
   Batch::Place place_;
 };
