@@ -167,6 +167,21 @@ TEST_CASE("a graph survives a larger batch and a part that comes late", "[gpu]")
   }
 }
 
+TEST_CASE("the parts of a step are timed without replays, and add up", "[gpu]") {
+  if (!has_gpu()) return;
+  const Training run = trained(mpirun(dist::cuda_device_count(), "ddp_training",
+                                      "--json --device cuda --layers 784,32,10 "
+                                      "--samples 4000 --batch-size 3 --max-steps 450"));
+  double sum = 0;
+  for (const char* part : {"data_ms", "compute_ms", "exposed_comm_ms", "optimizer_ms"}) {
+    CAPTURE(part);
+    CHECK(run.final[part].get<double>() >= 0);
+    sum += run.final[part].get<double>();
+  }
+  CHECK(close(sum, run.final["plain_step_ms"].get<double>(), 1e-6));
+  CHECK(run.final["slowest_rank"].is_null());  // four plain steps are too few to blame a rank
+}
+
 TEST_CASE("sharded steps on GPUs learn the same, neither wait nor allocate, and are replayed",
           "[gpu]") {
   if (!has_gpu()) return;

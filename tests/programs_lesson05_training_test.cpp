@@ -26,6 +26,20 @@ TEST_CASE("four ranks learn the digits with the defaults", "[lesson05][quick]") 
   }
 }
 
+TEST_CASE("each epoch has its own number, whatever is checked or saved at its end",
+          "[lesson05][quick]") {
+  const TemporaryFolder folder;
+  for (const std::string at_end :
+       {"--check-replicas 32", "--checkpoint-every 32 --checkpoint X"}) {
+    const CommandResult run =
+        mpirun_in(folder, 4, "ddp_training", "--layers 784,4,10 --epochs 3 " + at_end);
+    INFO(run.out << run.err);
+    for (const std::string number : {"1  step   32", "2  step   64", "3  step   96"}) {
+      CHECK(run.says("  epoch " + number + "/96  loss "));
+    }
+  }
+}
+
 TEST_CASE("N ranks with batches of B have the losses of one process with batches of N * B",
           "[lesson05]") {
   const std::string common =

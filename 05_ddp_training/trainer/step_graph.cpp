@@ -57,15 +57,20 @@ void StepGraph::capture(const Kind& kind, const std::function<void()>& queue_ste
   graphs_[kind] = std::move(made);
 }
 
-void StepGraph::run(const Batch& batch, const std::function<void()>& queue_step) {
+bool StepGraph::run(const Batch& batch, const std::function<void()>& queue_step) {
   const std::size_t step = steps_;
   if (batch.place.ends_step()) ++steps_;
-  if (!enabled_ || step < kFirstPlain || step % kPlainEvery == 0) return queue_step();
+  bool plain = !enabled_ || step < kFirstPlain || step % kPlainEvery == 0;
   const Kind kind{batch.rows(), batch.place.part, batch.place.parts};
-  const auto [found, is_new] = graphs_.try_emplace(kind);
-  if (is_new) return queue_step();  // allocates what this kind needs
-  if (!found->second) capture(kind, queue_step);
+  // The first step of a kind allocates what the kind needs.
+  if (!plain) plain = graphs_.try_emplace(kind).second;
+  if (plain) {
+    queue_step();
+    return true;
+  }
+  if (!graphs_[kind]) capture(kind, queue_step);
   CUDA_CHECK(cudaGraphLaunch(graphs_[kind]->executable, stream_.get()));
+  return false;
 }
 
 #else
@@ -74,8 +79,9 @@ struct StepGraph::Graph {};
 
 void StepGraph::capture(const Kind&, const std::function<void()>&) {}
 
-void StepGraph::run(const Batch&, const std::function<void()>& queue_step) {
+bool StepGraph::run(const Batch&, const std::function<void()>& queue_step) {
   queue_step();
+  return true;
 }
 
 #endif

@@ -32,8 +32,9 @@ class StepGraph {
   // Calls `queue_step`, or replays what it queued for an earlier batch of the same size and
   // place. The first steps, and the first batch of each kind, are not recorded, because they
   // allocate memory and connect ranks. Nor is one step in a hundred later, so that its parts
-  // can be timed.
-  void run(const Batch& batch, const std::function<void()>& queue_step);
+  // can be timed. Returns whether `queue_step` was called, so that the times it takes are
+  // known.
+  bool run(const Batch& batch, const std::function<void()>& queue_step);
 
   // The number of kernels in the last graph that was captured; 0 if there is none.
   std::size_t kernels() const { return kernels_; }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <utility>
 
@@ -16,14 +15,10 @@ std::size_t steps_left_out(std::size_t steps) {
   return std::min<std::size_t>(5, steps / 2);
 }
 
-// The median over the steps that know this part; NaN if none does. A step that is replayed as a
-// whole (StepGraph) knows only how long it took.
-double median_of(const std::vector<StepTimes>& steps, double StepTimes::*part) {
+double median_part(const std::vector<StepTimes>& steps, double StepTimes::*part) {
+  if (steps.empty()) return std::numeric_limits<double>::quiet_NaN();
   std::vector<double> values;
-  for (std::size_t i = steps_left_out(steps.size()); i < steps.size(); ++i) {
-    if (!std::isnan(steps[i].*part)) values.push_back(steps[i].*part);
-  }
-  if (values.empty() && !steps.empty()) return std::numeric_limits<double>::quiet_NaN();
+  for (const StepTimes& step : steps) values.push_back(step.*part);
   return median(std::move(values));
 }
 
@@ -35,20 +30,35 @@ double StepTimes::hidden() const {
   return std::max(0.0, 1.0 - exposed / communication);
 }
 
-void StepTimeline::add(const StepTimes& times, std::size_t samples) {
-  times_.push_back(times);
-  samples_.push_back(samples);
+template <class Keep>
+StepTimes StepTimeline::median_of(Keep keep, std::size_t least) const {
+  if (times_.empty()) return {};
+  std::size_t full = 0;
+  for (const StepTimes& step : times_) full = std::max(full, step.samples);
+  std::vector<StepTimes> kept;
+  for (std::size_t i = steps_left_out(times_.size()); i < times_.size(); ++i) {
+    if (times_[i].samples == full && keep(times_[i])) kept.push_back(times_[i]);
+  }
+  if (kept.size() < least) kept.clear();
+  return {.samples = full,
+          .step = median_part(kept, &StepTimes::step),
+          .data = median_part(kept, &StepTimes::data),
+          .communication = median_part(kept, &StepTimes::communication),
+          .exposed = median_part(kept, &StepTimes::exposed),
+          .hideable = median_part(kept, &StepTimes::hideable),
+          .optimizer = median_part(kept, &StepTimes::optimizer),
+          .waits = median_part(kept, &StepTimes::waits),
+          .allocations = median_part(kept, &StepTimes::allocations)};
 }
 
 StepTimes StepTimeline::typical() const {
-  return {.step = median_of(times_, &StepTimes::step),
-          .data = median_of(times_, &StepTimes::data),
-          .communication = median_of(times_, &StepTimes::communication),
-          .exposed = median_of(times_, &StepTimes::exposed),
-          .hideable = median_of(times_, &StepTimes::hideable),
-          .optimizer = median_of(times_, &StepTimes::optimizer),
-          .waits = median_of(times_, &StepTimes::waits),
-          .allocations = median_of(times_, &StepTimes::allocations)};
+  StepTimes times = median_of([](const StepTimes& step) { return step.replayed; }, 1);
+  times.replayed = times.step > 0;
+  return times.replayed ? times : plain();
+}
+
+StepTimes StepTimeline::plain(std::size_t least) const {
+  return median_of([](const StepTimes& step) { return !step.replayed; }, least);
 }
 
 double StepTimeline::samples_per_second() const {
@@ -56,7 +66,7 @@ double StepTimeline::samples_per_second() const {
   double samples = 0;
   for (std::size_t i = steps_left_out(times_.size()); i < times_.size(); ++i) {
     seconds += 1e-3 * times_[i].step;
-    samples += static_cast<double>(samples_[i]);
+    samples += static_cast<double>(times_[i].samples);
   }
   return seconds > 0 ? samples / seconds : 0.0;
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace dist {
 namespace {
@@ -36,6 +37,16 @@ std::string traffic_line(const Summary& run) {
   }
   return fmt::format("traffic: {:.2f} MiB sent per rank and step; {}",
                      static_cast<double>(*run.bytes_sent) / kMiB, least);
+}
+
+std::string between_line(const TimesBetween& times) {
+  std::string text;
+  for (const auto& [name, ms] : {std::pair("tests", times.tests),
+                                 {"replica checks", times.replica_checks},
+                                 {"checkpoints", times.checkpoints}}) {
+    if (ms > 0) text += fmt::format("{}{} {:.1f} ms", text.empty() ? "" : ", ", name, ms);
+  }
+  return "between the steps, in all: " + (text.empty() ? "nothing" : text);
 }
 
 Json nullable(const std::string& text) {
@@ -78,23 +89,25 @@ bool Summary::print(const Console& console, const StepTimeline& times,
   bool finite = true;
   const Json described_parameters = described(parameters, stream, shard, finite);
   const StepTimes typical = times.typical();
+  const StepTimes plain = times.plain();
   if (skipped > 0) {
     console.line(fmt::format("{} steps were skipped: a gradient was not finite", skipped));
   }
   if (times.steps() > 0) {
-    console.line(
-        std::isnan(typical.optimizer)
-            ? fmt::format("one step: {:.2f} ms, replayed as one graph of {} kernels",
-                          typical.step, graph_nodes)
-            : fmt::format(
-                  "one step: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication "
-                  "{:.2f} + optimizer {:.2f}",
-                  typical.step, typical.data, typical.compute(), typical.exposed,
-                  typical.optimizer));
+    if (typical.replayed) {
+      console.line(fmt::format("one step: {:.2f} ms, replayed as one graph of {} kernels",
+                               typical.step, graph_nodes));
+    }
+    const bool parts_known = std::isfinite(plain.step);
+    if (parts_known) {
+      console.line(
+          fmt::format("{}: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication "
+                      "{:.2f} + optimizer {:.2f}",
+                      typical.replayed ? "a step that is not replayed" : "one step", plain.step,
+                      plain.data, plain.compute(), plain.exposed, plain.optimizer));
+    }
     if (least_bytes > 0) {
-      if (!std::isnan(typical.optimizer)) {
-        console.line(communication_line(typical, run.overlap));
-      }
+      if (parts_known) console.line(communication_line(plain, run.overlap));
       console.line(traffic_line(*this));
     }
     if (slowest) {
@@ -104,6 +117,7 @@ bool Summary::print(const Console& console, const StepTimeline& times,
           slowest->rank, slowest->ratio));
     }
     console.line(fmt::format("{:.0f} samples per second", times.samples_per_second()));
+    console.line(between_line(between));
     console.line(describe(memory, run.device));
   }
   console.row({{"final", true},
@@ -114,13 +128,18 @@ bool Summary::print(const Console& console, const StepTimeline& times,
                {"test_accuracy", test_accuracy ? Json(*test_accuracy) : Json()},
                {"samples_per_second", significant(times.samples_per_second())},
                {"step_ms", significant(typical.step)},
-               {"data_ms", significant(typical.data)},
-               {"compute_ms", significant(typical.compute())},
-               {"comm_ms", significant(typical.communication)},
-               {"exposed_comm_ms", significant(typical.exposed)},
-               {"hideable_comm_ms", significant(typical.hideable)},
-               {"hidden", significant(typical.hidden())},
-               {"optimizer_ms", significant(typical.optimizer)},
+               {"plain_step_ms", significant(plain.step)},
+               {"data_ms", significant(plain.data)},
+               {"compute_ms", significant(plain.compute())},
+               {"comm_ms", significant(plain.communication)},
+               {"exposed_comm_ms", significant(plain.exposed)},
+               {"hideable_comm_ms", significant(plain.hideable)},
+               {"hidden", significant(plain.hidden())},
+               {"optimizer_ms", significant(plain.optimizer)},
+               {"between_steps_ms",
+                {{"tests", significant(between.tests)},
+                 {"replica_checks", significant(between.replica_checks)},
+                 {"checkpoints", significant(between.checkpoints)}}},
                {"bytes_sent_per_step", bytes_sent ? Json(*bytes_sent) : Json()},
                {"least_bytes_per_step", significant(least_bytes)},
                {"slowest_rank", slowest ? Json(slowest->rank) : Json()},

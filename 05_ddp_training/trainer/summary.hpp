@@ -35,6 +35,7 @@ struct Summary {
   std::optional<double> test_accuracy{};
   std::optional<std::uint64_t> bytes_sent{};  // by a rank in a step; unset if not counted
   double least_bytes = 0;                     // the minimum that a rank must send
+  TimesBetween between{};
   TrainingMemory memory{};
   std::optional<Slowest> slowest{};  // the rank that the others waited for
   std::size_t graph_nodes = 0;       // StepGraph::kernels

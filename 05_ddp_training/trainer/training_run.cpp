@@ -6,7 +6,6 @@
 #include "05_ddp_training/trainer/least_traffic.hpp"
 #include "05_ddp_training/trainer/memory_use.hpp"
 
-#include <limits>
 #include <utility>
 
 namespace dist {
@@ -62,7 +61,8 @@ std::optional<std::size_t> TrainingRun::next_epoch() {
     return std::nullopt;
   }
   start_clock();  // time spent earlier is not part of a step
-  return position_.epoch;
+  epoch_ = position_.epoch;
+  return epoch_;
 }
 
 void TrainingRun::start_clock() {
@@ -73,7 +73,8 @@ void TrainingRun::start_clock() {
 
 void TrainingRun::step(const Batch& batch, const std::function<void()>& queue_step) {
   if (batch.place.ends_step()) optimizer_.set_next_lr(learning_rate());
-  graph_.run(batch, queue_step);
+  const bool plain = graph_.run(batch, queue_step);
+  replayed_ = replayed_ || !plain;
 }
 
 bool TrainingRun::after(const Batch& batch, StepOutcome outcome) {
@@ -81,7 +82,8 @@ bool TrainingRun::after(const Batch& batch, StepOutcome outcome) {
   waited_ms_ += batch.waited_ms;
   if (!batch.place.ends_step()) return true;
   const std::size_t samples = std::exchange(samples_, 0);
-  pending_.push_back({.epoch = position_.epoch,
+  pending_.push_back({.epoch = epoch_,
+                      .replayed = std::exchange(replayed_, false),
                       .samples = samples * static_cast<std::size_t>(setup_.comm().size()),
                       .waited_ms = std::exchange(waited_ms_, 0),
                       .lr = learning_rate(),
@@ -104,7 +106,10 @@ bool TrainingRun::after(const Batch& batch, StepOutcome outcome) {
   const bool checkpoint = every > 0 && steps % every == 0;
   if (compare || checkpoint) {
     read(pending_.size());
-    if (compare) guards_.compare_replicas(steps, stream_);
+    if (compare) {
+      const Stopwatch clock(summary_.between.replica_checks);
+      guards_.compare_replicas(steps, stream_);
+    }
     if (checkpoint && guards_.problem().empty()) save();
     start_clock();
   }
@@ -126,27 +131,24 @@ void TrainingRun::read(std::size_t count) {
 }
 
 void TrainingRun::read(const Pending& step) {
-  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  StepTimes times{.step = elapsed_ms(step.begin, step.end),
+  StepTimes times{.replayed = step.replayed,
+                  .samples = step.samples,
+                  .step = elapsed_ms(step.begin, step.end),
                   .data = step.waited_ms,
                   .waits = step.waits,
                   .allocations = step.allocations};
-  if (step.outcome.times) {
+  if (!step.replayed && step.outcome.times) {
     const CommunicationTimes communication = step.outcome.times();
     times.communication = communication.total;
     times.exposed = communication.exposed;
     times.hideable = communication.hideable;
   }
-  if (step.optimizer_began) {
-    times.optimizer = elapsed_ms(*step.optimizer_began, step.end);
-  } else {  // the step was replayed as a whole
-    times.communication = times.exposed = times.hideable = times.optimizer = kUnknown;
-  }
+  if (!step.replayed) times.optimizer = elapsed_ms(*step.optimizer_began, step.end);
   if (step.outcome.bytes_sent) summary_.bytes_sent = step.outcome.bytes_sent;
   // Shared memory can be separated from the rest of the peak only after the first all-reduce
   // has touched it (MemoryUse::peak_share).
   if (times_.steps() == 0) restart_peak();
-  times_.add(times, step.samples);
+  times_.add(times);
   std::optional<double> norm;
   if (setup_.options.optimizer.clip_norm > 0) norm = step.report->update.norm;
   log_->step(step.epoch, step.report->loss, step.lr,
@@ -154,10 +156,9 @@ void TrainingRun::read(const Pending& step) {
 }
 
 void TrainingRun::after_epoch() {
-  const std::size_t epoch = pending_.empty() ? position_.epoch : pending_.back().epoch;
   read(pending_.size());
   if (guards_.must_stop()) return;
-  log_->epoch(epoch, test_accuracy());
+  log_->epoch(epoch_, test_accuracy());
 }
 
 int TrainingRun::verdict() {
@@ -177,7 +178,9 @@ int TrainingRun::verdict() {
   summary_.memory.before = largest_over_ranks(comm, setup_.memory_before);
   summary_.memory.peak = largest_over_ranks(comm, memory_use().peak_share(comm.local_size()));
 
-  summary_.slowest = slowest_over_ranks(comm, times_.typical().busy());
+  // One late step out of a few would blame a rank that is not slow.
+  constexpr std::size_t kFewestToBlame = 8;
+  summary_.slowest = slowest_over_ranks(comm, times_.plain(kFewestToBlame).busy());
 
   // Check that the N models are still equal: compare every parameter of every rank.
   std::string difference;
@@ -194,6 +197,7 @@ int TrainingRun::verdict() {
 }
 
 void TrainingRun::save() {
+  const Stopwatch clock(summary_.between.checkpoints);
   const Shard* const shard = setup_.shard();
   if (setup_.comm().rank() != 0) {  // one copy is enough, and two writers would damage the file
     if (shard != nullptr) send_parts(*shard, model_.parameters(), optimizer_, stream_);
@@ -205,6 +209,7 @@ void TrainingRun::save() {
 
 std::optional<double> TrainingRun::test_accuracy() {
   if (setup_.data.test() == nullptr) return std::nullopt;
+  const Stopwatch clock(summary_.between.tests);
   summary_.test_accuracy =
       dist::test_accuracy(setup_.comm(), setup_.ranks(), model_, *setup_.data.test(), stream_);
   return summary_.test_accuracy;

@@ -56,7 +56,8 @@ class TrainingRun {
   // A step that has been queued, but whose report has not been read yet.
   struct Pending {
     std::size_t epoch;
-    std::size_t samples;  // on this rank
+    bool replayed;
+    std::size_t samples;  // on all ranks
     double waited_ms;     // for its batches
     double lr;
     double waits, allocations;  // calls of CUDA
@@ -80,6 +81,7 @@ class TrainingRun {
   const Stream& stream_;
   LrSchedule schedule_;
   Position position_;
+  std::size_t epoch_ = 0;  // the one that runs; position_.epoch may be the next one already
   std::size_t total_steps_ = 0;
   Guards guards_;
   std::optional<TrainingLog> log_;
@@ -90,6 +92,7 @@ class TrainingRun {
   StepNumbers numbers_;
   std::deque<Pending> pending_;
   std::size_t most_pending_;
+  bool replayed_ = false;    // a part of the step so far
   std::size_t samples_ = 0;  // of the step so far, on this rank
   double waited_ms_ = 0;     // for its batches
   Event step_began_;

@@ -135,6 +135,7 @@ def counted(count, noun):
 
 def header(run, name):
     ranks, step, exposed = (run.get(key) for key in ("ranks", "step_ms", "exposed_comm_ms"))
+    plain = run.get("plain_step_ms", step)  # whose part `exposed` is
     said = f"{counted(ranks, 'rank')} on {escaped(run.final.get('device'))}. " if ranks else ""
     said += f"{counted(len(run.steps), 'training step')}, {counted(len(run.epochs), 'epoch')}. "
     if (ranks or 1) > 1 and type(run.final.get("replicas_identical")) is bool:
@@ -146,8 +147,8 @@ def header(run, name):
              (run.get("test_accuracy"), "test accuracy", lambda x: f"{100 * x:.2f} %"),
              (step, "for one step (median)", milliseconds),
              (run.get("samples_per_second"), "samples per second", lambda x: f"{x:,.0f}"),
-             (exposed if step else None, "of a step is spent waiting for messages",
-              lambda x: percent(x / step)),
+             (exposed if plain else None, "of a step is spent waiting for messages",
+              lambda x: percent(x / plain)),
              (run.get("bytes_sent_per_step"), "sent per rank and step", in_bytes)]
     shown = "".join(f"<li><b>{value(x, write)}</b>{what}</li>" for x, what, write in tiles
                     if x is not None)
@@ -203,9 +204,16 @@ def time_section(run):
              ("exposed", "exposed communication", run.get("exposed_comm_ms"),
               "all-reduces during which nothing is computed"),
              ("optimizer", "optimizer", run.get("optimizer_ms"), "updating the parameters")]
-    step, comm, exposed = run.get("step_ms"), run.get("comm_ms"), parts[2][2]
+    title = "Where a step&rsquo;s time went"
+    typical, comm, exposed = run.get("step_ms"), run.get("comm_ms"), parts[2][2]
+    # Steps that are replayed as a graph are not divided; the parts are those of the other steps.
+    step = run.get("plain_step_ms", typical)
+    replayed = ""
+    if run.get("graph_nodes") and typical:
+        replayed = (f"<p>One step took {value(typical, milliseconds)}. It was replayed as one graph "
+                    f"of {value(run.get('graph_nodes'))} kernels, whose parts are not timed.</p>")
     if not step or any(ms is None for _, _, ms, _ in parts):
-        return ""
+        return section(title, replayed) if replayed else ""
     rows, said = [("one step", [p[:3] for p in parts])], ""
     if comm and run.get("ranks") != 1:
         hidden = max(0, comm - exposed)
@@ -215,7 +223,8 @@ def time_section(run):
                 f"{percent(hidden / comm)} of that time.</p>" +
                 legend(("exposed", "exposed"), ("waits", "hidden behind backward")))
     return section(
-        "Where a step&rsquo;s time went", "<p>Medians over the run, without the first steps.</p>",
+        title, replayed, "<p>Medians over the " + ("steps that were not replayed" if replayed else "run") +
+        ", without the first steps.</p>",
         bars(rows, "ms", f"One step of {milliseconds(step)}, by part"),
         table(("part", "time", "share", "what it is"),
               [(named(kind, name), value(ms, milliseconds), value(ms / step, percent), why)
