@@ -10,6 +10,7 @@
 #endif
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -44,7 +45,38 @@ struct SlowKernel {
   }
 };
 
+// Ends once the host has set the flag, or gives up after ten seconds.
+struct WaitForHost {
+  std::atomic<int>* flag;  // 0, then 1, or 2 if nobody set it
+  void operator()(std::size_t) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (*flag == 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    if (*flag == 0) *flag = 2;
+  }
+};
+
 }  // namespace
+
+TEST_CASE("an all-reduce does not wait for kernels that a later one needs", "[gpu]") {
+  using namespace dist;
+  const Device device = choose_device("cuda", world().local_rank()).device;
+  const Stream stream(device);
+  const auto group =
+      make_process_group(Backend::ours, world(), device, AllReduceAlgorithm::ring, true);
+  const Tensor early({8}, device);
+  const Tensor late({8}, device);
+  const Buffer<std::chrono::steady_clock::time_point> end(1, device, Memory::pinned);
+  const Buffer<std::atomic<int>> flag(1, device, Memory::pinned);
+  emulation::launch(stream.get(), 1, SlowKernel{end.data()});
+  const auto first = group->all_reduce(early, ReduceOp::avg, stream);
+  emulation::launch(stream.get(), 1, WaitForHost{flag.data()});
+  const auto second = group->all_reduce(late, ReduceOp::avg, stream);
+  first->synchronize();
+  CHECK(*flag.data() == 0);
+  int nobody = 0;
+  flag.data()->compare_exchange_strong(nobody, 1);
+  second->synchronize();
+}
 
 TEST_CASE("an all-reduce's time does not include the kernels before it", "[gpu]") {
   using namespace dist;

@@ -80,11 +80,17 @@ void HostProcessGroup::average(std::span<double> numbers) {
 
 std::unique_ptr<Work> HostProcessGroup::run(CommunicationThread::Job job,
                                             const Stream& producer) {
-  // The copy to the host starts once the tensor has been computed; this call does not wait.
-  stream_.wait(producer.record_event());
-  if (thread_) return thread_->submit(std::move(job));
+  // The copy to the host starts once the tensor has been computed; this call does not wait. The
+  // job queues that wait, not this call: otherwise an earlier job's copy, which may not have
+  // been queued yet, would wait for this tensor, too.
+  const auto computed = std::make_shared<Event>(producer.record_event());
+  const auto run_after = [this, computed, job = std::move(job)](Clock::time_point& begin) {
+    stream_.wait(*computed);
+    job(begin);
+  };
+  if (thread_) return thread_->submit(run_after);
   auto begin = Clock::now();
-  job(begin);
+  run_after(begin);
   return std::make_unique<CompletedWork>(
       std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
 }
