@@ -53,7 +53,7 @@ std::shared_ptr<void> freed_when_idle(void* memory, Device device, cudaError_t (
   return {memory, [device, free](void* p) {
             const auto wait_and_free = [device, free, p] {
               const CurrentDevice current(device);
-              ++gpu_waits;
+              const GpuWait wait;
               cudaDeviceSynchronize();
               free(p);
             };

@@ -3,10 +3,46 @@
 #include "common/buffer.hpp"
 #include "common/check_cuda.hpp"
 
+#include <map>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 namespace dist {
+namespace {
+
+// When each thread that waits for a GPU began to.
+struct WaitingThreads {
+  std::mutex mutex;
+  std::map<std::thread::id, std::chrono::steady_clock::time_point> since;
+};
+
+WaitingThreads& waiting_threads() {
+  static WaitingThreads all;
+  return all;
+}
+
+}  // namespace
+
+GpuWait::GpuWait() {
+  ++gpu_waits;
+  const std::lock_guard lock(waiting_threads().mutex);
+  waiting_threads().since[std::this_thread::get_id()] = std::chrono::steady_clock::now();
+}
+
+GpuWait::~GpuWait() {
+  const std::lock_guard lock(waiting_threads().mutex);
+  waiting_threads().since.erase(std::this_thread::get_id());
+}
+
+std::optional<std::chrono::steady_clock::time_point> gpu_waits_since() {
+  const std::lock_guard lock(waiting_threads().mutex);
+  std::optional<std::chrono::steady_clock::time_point> first;
+  for (const auto& [thread, since] : waiting_threads().since) {
+    if (!first || since < *first) first = since;
+  }
+  return first;
+}
 
 #if DIST_WITH_CUDA
 
@@ -78,7 +114,7 @@ Stream::Stream(Device device, int threads) : device_(device), threads_(threads) 
 void Event::synchronize() const {
 #if DIST_WITH_CUDA
   if (!event_) return;
-  ++gpu_waits;
+  const GpuWait wait;
   CUDA_CHECK(cudaEventSynchronize(event_.get()));
 #endif
 }
@@ -86,7 +122,7 @@ void Event::synchronize() const {
 void Stream::synchronize() const {
 #if DIST_WITH_CUDA
   if (!cuda_) return;
-  ++gpu_waits;
+  const GpuWait wait;
   CUDA_CHECK(cudaStreamSynchronize(cuda_->stream));
 #endif
 }

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 struct CUstream_st;  // what cudaStream_t points to
 struct CUevent_st;   // what cudaEvent_t points to
@@ -20,6 +21,18 @@ namespace dist {
 // Calls of CUDA by all threads of this process that make the host wait for a GPU, and those
 // that allocate memory. A fast training step makes none.
 inline std::atomic<std::uint64_t> gpu_waits, gpu_allocations;
+
+// A wait of this thread for a GPU. Counted in gpu_waits.
+class GpuWait {
+ public:
+  GpuWait();
+  ~GpuWait();
+  GpuWait(const GpuWait&) = delete;
+  GpuWait& operator=(const GpuWait&) = delete;
+};
+// When the longest of this process's waits for a GPU began. Queued work may wait for a rank
+// that never arrives, so somebody must see to it that the host's waits end (01, nccl_watchdog).
+std::optional<std::chrono::steady_clock::time_point> gpu_waits_since();
 
 struct EventPool;  // a stream's events that are not in use, because creating one takes longer
 

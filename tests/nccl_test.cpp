@@ -214,6 +214,28 @@ TEST_CASE("a rank that never joins is reported within the time limit, on every r
   CHECK(report.find("nothing moved for 0.5 s") != std::string::npos);
 }
 
+TEST_CASE("an ordinary wait behind a collective also ends if a rank never joins",
+          "[nccl][gpu]") {
+  if (world().size() == 1) return;
+  NcclId id{};
+  if (world().rank() == 0) id = make_nccl_id();
+  broadcast_tree<char>(world(), id, 0);
+  const Stream stream(my_gpu());
+  NcclCommunicator nccl(id, world().rank(), world().size(), my_gpu(),
+                        std::chrono::milliseconds(500));
+  const Tensor tensor({10}, my_gpu());
+  all_reduce_nccl(nccl, tensor, ReduceOp::sum, stream);  // connects the ranks
+  nccl.synchronize(stream);
+  const auto reduce_alone = [&] {
+    all_reduce_nccl(nccl, tensor, ReduceOp::sum, stream);
+    to_host(stream, tensor);
+    CHECK_THROWS_AS(nccl.synchronize(stream), Error);
+  };
+  if (world().rank() > 0) reduce_alone();
+  world().barrier();
+  if (world().rank() == 0) reduce_alone();  // the others have given up
+}
+
 TEST_CASE("ranks that would share a GPU get an error before NCCL starts", "[nccl][gpu]") {
   CHECK(why_no_nccl(world(), my_gpu()).empty());
   const Device same{DeviceType::cuda, 0};

@@ -95,7 +95,10 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
   std::shared_ptr<void> owner(memory, [comm = comm_, handle, user = std::weak_ptr(watchdog_),
                                        device = device_](void* p) {
     const CurrentDevice of_memory(device);
-    cudaDeviceSynchronize();  // queued work may still use the memory
+    {
+      const GpuWait wait;
+      cudaDeviceSynchronize();  // queued work may still use the memory
+    }
     const auto watchdog = user.lock();
     if (watchdog && watchdog->failure().empty() && handle != nullptr) {
       ncclCommDeregister(comm, handle);

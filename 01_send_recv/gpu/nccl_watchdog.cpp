@@ -1,5 +1,6 @@
 #include "01_send_recv/gpu/nccl_watchdog.hpp"
 
+#include "common/stream.hpp"
 #include "common/watch.hpp"
 
 #include <fmt/core.h>
@@ -47,7 +48,10 @@ std::string NcclWatchdog::problem() const {
   if (status != ncclSuccess) {
     return fmt::format("{} ({})", ncclGetErrorString(status), ncclGetLastError(nullptr));
   }
-  if (limit_.count() > 0 && waits_since_ && Clock::now() - *waits_since_ > limit_) {
+  // Any wait for the GPU may be one for a collective that was queued before.
+  const auto now = Clock::now();
+  const auto since = std::min(waits_since_.value_or(now), gpu_waits_since().value_or(now));
+  if (limit_.count() > 0 && now - since > limit_) {
     return fmt::format("nothing moved for {} s: not every rank made the same call",
                        std::chrono::duration<double>(limit_).count());
   }
