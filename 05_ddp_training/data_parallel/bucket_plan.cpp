@@ -20,18 +20,24 @@ std::vector<std::vector<std::size_t>> plan_buckets(std::span<const std::size_t> 
   return buckets;
 }
 
-std::vector<std::vector<std::size_t>> plan_buckets(std::span<const Parameter> parameters,
-                                                   BucketCaps caps) {
+std::vector<BucketPlan> plan_buckets(std::span<const Parameter> parameters, BucketCaps caps) {
   const std::size_t last = parameters.size() - 1;
   std::vector<std::size_t> bytes;
   for (std::size_t i = 0; i <= last; ++i) {
     bytes.push_back(parameters[last - i].value.size_bytes());
   }
-  auto buckets = plan_buckets(bytes, caps.first_bytes, caps.bytes);
-  for (auto& bucket : buckets) {
-    for (std::size_t& index : bucket) index = last - index;
+  const std::size_t multiple =
+      parameters.front().value.device().is_cpu() ? 1 : 256 / sizeof(float);
+  std::vector<BucketPlan> plans;
+  for (const auto& bucket : plan_buckets(bytes, caps.first_bytes, caps.bytes)) {
+    BucketPlan& plan = plans.emplace_back();
+    for (const std::size_t i : bucket) {
+      plan.parameters.push_back(last - i);
+      plan.begins.push_back((plan.count + multiple - 1) / multiple * multiple);
+      plan.count = plan.begins.back() + parameters[last - i].value.numel();
+    }
   }
-  return buckets;
+  return plans;
 }
 
 }  // namespace dist

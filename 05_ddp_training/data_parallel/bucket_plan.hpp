@@ -24,9 +24,16 @@ struct BucketCaps {
 std::vector<std::vector<std::size_t>> plan_buckets(std::span<const std::size_t> bytes,
                                                    std::size_t first_cap, std::size_t cap);
 
-// The same for a model's gradients: the parameters of each bucket, in the order of their
-// numbers in it. A chain of layers finishes its gradients in the reverse order of registration.
-std::vector<std::vector<std::size_t>> plan_buckets(std::span<const Parameter> parameters,
-                                                   BucketCaps caps);
+// A bucket of a model's gradients, as one message.
+struct BucketPlan {
+  std::vector<std::size_t> parameters;  // in the order of their numbers in the message
+  std::vector<std::size_t> begins;      // where each one's numbers begin
+  std::size_t count = 0;                // numbers of the message
+};
+// The same rule for a model's gradients. A chain of layers finishes them in the reverse order
+// of registration. On a GPU, each begins at a multiple of 256 bytes, like memory from
+// cudaMalloc, because fast kernels need aligned addresses; what lies between them is sent
+// along.
+std::vector<BucketPlan> plan_buckets(std::span<const Parameter> parameters, BucketCaps caps);
 
 }  // namespace dist

@@ -17,24 +17,21 @@ Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCap
       op_(op),
       bucket_of_(parameters.size()),
       ready_(parameters.size(), false) {
-  for (const auto& plan : plan_buckets(parameters, caps)) {
-    Bucket bucket{.message = {}, .parameters = plan, .name = {}, .full = {}, .work = {}};
-    std::size_t count = 0;
-    for (const std::size_t index : plan) count += parameters[index].value.numel();
+  for (const BucketPlan& plan : plan_buckets(parameters, caps)) {
+    Bucket bucket{
+        .message = {}, .parameters = plan.parameters, .name = {}, .full = {}, .work = {}};
     // Free these gradients before allocating their bucket, so that a rank never holds two
     // copies.
     for (const std::size_t index : bucket.parameters) parameters[index].grad = Tensor();
-    bucket.message = group.allocate({count});
+    bucket.message = group.allocate({plan.count});
     bucket.missing = bucket.parameters.size();
     bucket.name = fmt::format("bucket {}: ", buckets_.size());
-    std::size_t begin = 0;
-    for (const std::size_t index : bucket.parameters) {
-      Parameter& parameter = parameters[index];
-      parameter.grad =
-          bucket.message.narrow(begin, parameter.value.numel()).view(parameter.value.shape());
-      bucket.name += (begin == 0 ? "" : ", ") + parameter.name;
-      begin += parameter.value.numel();
-      bucket_of_[index] = buckets_.size();
+    for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
+      Parameter& parameter = parameters[plan.parameters[i]];
+      parameter.grad = bucket.message.narrow(plan.begins[i], parameter.value.numel())
+                           .view(parameter.value.shape());
+      bucket.name += (i == 0 ? "" : ", ") + parameter.name;
+      bucket_of_[plan.parameters[i]] = buckets_.size();
     }
     buckets_.push_back(std::move(bucket));
   }

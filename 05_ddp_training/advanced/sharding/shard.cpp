@@ -23,15 +23,16 @@ ChunkRange overlap(ChunkRange a, ChunkRange b) {
 Shard::Shard(ShardLevel level, Mlp& model, BucketCaps caps, const Communicator& comm)
     : level_(level), model_(model), comm_(comm), parameter_(model.parameters().size()) {
   const std::span<Parameter> all = model.parameters();
-  for (auto& plan : plan_buckets(all, caps)) {
+  for (const BucketPlan& plan : plan_buckets(all, caps)) {
     Bucket bucket{.name = fmt::format("bucket {}: ", buckets_.size()),
-                  .parameters = std::move(plan),
+                  .parameters = plan.parameters,
+                  .count = plan.count,
                   .first_part = parts_.size(),
                   .values = {}};
-    for (const std::size_t index : bucket.parameters) {
-      bucket.name += (bucket.count == 0 ? "" : ", ") + all[index].name;
-      parameter_[index] = {buckets_.size(), bucket.count};
-      bucket.count += all[index].value.numel();
+    for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
+      const std::size_t index = plan.parameters[i];
+      bucket.name += (i == 0 ? "" : ", ") + all[index].name;
+      parameter_[index] = {buckets_.size(), plan.begins[i]};
     }
     bucket.mine = chunk_range(bucket.count, comm.size(), comm.rank());
     buckets_.push_back(std::move(bucket));
@@ -105,15 +106,13 @@ std::vector<GradientNorm::Range> norm_ranges(std::span<const Parameter> paramete
   std::vector<GradientNorm::Range> all;
   const auto plan = plan_buckets(parameters, caps);
   for (int rank = 0; rank < ranks; ++rank) {
-    for (const auto& bucket : plan) {
-      std::size_t count = 0;
-      for (const std::size_t p : bucket) count += parameters[p].value.numel();
-      const ChunkRange chunk = chunk_range(count, ranks, rank);
-      std::size_t first = 0;
-      for (const std::size_t p : bucket) {
+    for (const BucketPlan& bucket : plan) {
+      const ChunkRange chunk = chunk_range(bucket.count, ranks, rank);
+      for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+        const std::size_t p = bucket.parameters[i];
+        const std::size_t first = bucket.begins[i];
         const ChunkRange part = overlap(chunk, {first, parameters[p].value.numel()});
         if (part.count > 0) all.push_back({p, part.begin - first, part.count, rank});
-        first += parameters[p].value.numel();
       }
     }
   }

@@ -55,7 +55,8 @@ class Shard : public Partners {
   // their values and gradients are.
   std::span<Parameter> parts() { return parts_; }
   std::span<const Parameter> parts() const { return parts_; }
-  // Where part `index` begins in its bucket.
+  // Where a parameter, and where part `index`, begins in its bucket.
+  std::size_t begin_of(std::size_t parameter) const { return parameter_[parameter].begin; }
   std::size_t begin_in_bucket(std::size_t index) const { return places_[index].begin; }
   // What passes parts on, and what counts the messages of a piece of work that it runs.
   using Count = std::function<void(const std::function<void()>& body)>;

@@ -41,17 +41,16 @@ ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const
                               : chunk_of(bucket.gradients, plan.mine);
     bucket.values = slot_or_own(divides(ShardLevel::parameters), values);
     bucket.missing = plan.parameters.size();
-    std::size_t begin = 0;
     for (const std::size_t index : plan.parameters) {
       Parameter& parameter = all[index];
       const Shape& shape = parameter.value.shape();
+      const std::size_t begin = shard.begin_of(index);
       const std::size_t count = parameter.value.numel();
       const Tensor value = bucket.values.narrow(begin, count).view(shape);
       copy(stream, value, parameter.value);
       parameter.value = value;
       parameter.grad = bucket.gradients.narrow(begin, count).view(shape);
       bucket_of_[index] = b;
-      begin += count;
     }
     bucket.my_values = chunk_of(bucket.values, plan.mine);
     if (divides(ShardLevel::parameters)) {  // the slot's next bucket overwrites the values
