@@ -89,7 +89,8 @@ Trajectory train(const Communicator& comm, bool deterministic, const Job& job, D
       run.parameters.push_back(hash);
     }
   }
-  run.accuracy = test_accuracy(comm, ranks, model, dataset, stream);
+  Evaluation evaluation(dataset, stream);
+  run.accuracy = test_accuracy(comm, ranks, model, evaluation);
   return run;
 }
 

@@ -92,8 +92,9 @@ TEST_CASE("all ranks together count as many right answers as one rank alone") {
   for (const std::size_t samples : {std::size_t{1003}, std::size_t{5}}) {
     CAPTURE(samples);
     const TensorDataset dataset = make_dataset(samples, 400);
-    std::uint64_t by_all = count_correct(
-        model, dataset, exact_shard(samples, world().size(), world().rank()), stream);
+    Evaluation evaluation(dataset, stream);
+    std::uint64_t by_all = evaluation.count_correct(
+        model, exact_shard(samples, world().size(), world().rank()));
     MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &by_all, 1, MPI_UINT64_T, MPI_SUM, world().get()));
     std::vector<std::size_t> indices(samples);
     std::iota(indices.begin(), indices.end(), 0U);
@@ -105,7 +106,7 @@ TEST_CASE("all ranks together count as many right answers as one rank alone") {
       if (std::ranges::max_element(logits) - logits.begin() == label) ++by_hand;
     }
     CHECK(by_all == by_hand);
-    CHECK(count_correct(model, dataset, indices, stream) == by_hand);
+    CHECK(evaluation.count_correct(model, indices) == by_hand);
     if (samples > 100) CHECK(by_hand > 100);
   }
 }

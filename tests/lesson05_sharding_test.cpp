@@ -168,10 +168,11 @@ TEST_CASE("an evaluation makes as many forward passes as the rank with the most 
   std::size_t passes = 0;
   model.before_layer([&](std::size_t layer) { passes += layer == 0 ? 1 : 0; });
   const TensorDataset dataset = make_dataset(9, 200);
-  const std::size_t correct = count_correct(model, dataset, {0, 1, 2, 3}, stream);
+  Evaluation evaluation(dataset, stream);
+  const std::size_t correct = evaluation.count_correct(model, {0, 1, 2, 3});
   CHECK(passes == 1);
-  CHECK(count_correct(model, dataset, {0, 1, 2, 3}, stream, 3) == correct);
+  CHECK(evaluation.count_correct(model, {0, 1, 2, 3}, 3) == correct);
   CHECK(passes == 1 + 3);
-  CHECK(count_correct(model, dataset, {}, stream, 2) == 0);
+  CHECK(evaluation.count_correct(model, {}, 2) == 0);
   CHECK(passes == 1 + 3 + 2);
 }

@@ -8,6 +8,7 @@
 #include "05_ddp_training/model/parallel_for.hpp"
 
 #include <cmath>
+#include <cstring>
 
 namespace dist {
 namespace {
@@ -103,12 +104,32 @@ struct SumUp {
   DIST_HOST_DEVICE void operator()() const {
     double sum = 0.0;
     for (std::size_t r = 0; r < rows; ++r) sum += static_cast<double>(losses[r]);
-    step.means[step.part] = sum / static_cast<double>(rows);
-    const auto parts = static_cast<double>(step.part + 1);
+    const std::size_t part = step.is_first ? 0 : *step.part + 1;
+    *step.part = part;
+    step.means[part] = sum / static_cast<double>(rows);
+    const auto parts = static_cast<double>(part + 1);
     double mean = 0.0;
-    for (std::size_t p = 0; p <= step.part; ++p) mean += step.means[p] / parts;
+    for (std::size_t p = 0; p <= part; ++p) mean += step.means[p] / parts;
     step.numbers[0] = mean;
     step.numbers[1] = *step.stop;
+  }
+};
+
+// Neighbouring indices read neighbouring numbers, which a GPU reads together. The constants are
+// those of the 64-bit FNV-1a hash.
+struct HashBits {
+  std::size_t count;
+  const float* x;
+  std::size_t threads;
+  std::uint64_t* hashes;
+  DIST_HOST_DEVICE void operator()(std::size_t t) const {
+    std::uint64_t hash = 0xcbf29ce484222325U;
+    for (std::size_t i = t; i < count; i += threads) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, x + i, sizeof bits);
+      hash = (hash ^ bits) * 0x100000001b3U;
+    }
+    hashes[t] = hash;
   }
 };
 
@@ -188,6 +209,11 @@ void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t c
   parallel_for_then(stream, rows,
                     SoftmaxCrossEntropy{classes, scale, logits, targets, losses, gradient},
                     SumUp{rows, losses, step}, step.blocks_done);
+}
+
+void hash_bits(const Stream& stream, std::size_t count, const float* x, std::size_t threads,
+               std::uint64_t* hashes) {
+  parallel_for(stream, threads, HashBits{count, x, threads, hashes});
 }
 
 void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,

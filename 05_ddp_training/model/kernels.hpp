@@ -46,12 +46,16 @@ void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t c
                            const float* logits, const std::int32_t* targets, float* losses,
                            float* gradient, float scale);
 
-// The same for a batch that is part `part` of a step, followed by:
+// The same for a batch that is one of several parts of a step, followed by:
+//   *part       = 0 if this is the first part, else one more than before
 //   means[part] = the mean of `losses`, added up in double, from the first to the last
 //   numbers[0]  = the mean of means[0] to means[part], and numbers[1] = *stop
-// `stop` is in pinned host memory, and `blocks_done` is as in parallel_for_then.
+// `stop` is in pinned host memory, and `blocks_done` is as in parallel_for_then. The device
+// counts the parts, so that all those between the first and the last queue the same work
+// (StepGraph).
 struct StepLoss {
-  std::size_t part;
+  bool is_first;
+  std::size_t* part;
   double* means;
   double* numbers;
   const double* stop;
@@ -60,6 +64,9 @@ struct StepLoss {
 void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
                            const float* logits, const std::int32_t* targets, float* losses,
                            float* gradient, float scale, const StepLoss& step);
+// hashes[t] = a hash of the bits of x[t], x[t + threads], x[t + 2 threads], ...
+void hash_bits(const Stream& stream, std::size_t count, const float* x, std::size_t threads,
+               std::uint64_t* hashes);
 // hits[r] = 1 if the largest of logits[r] (the first one in a tie) is at targets[r], else 0.
 void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
                 const float* logits, const std::int32_t* targets, float* hits);

@@ -33,12 +33,16 @@ void CrossEntropyLoss::forward(const Tensor& logits, const Batch& batch, const S
   if (means_.size() < place_.parts) {
     outgrown_means_.push_back(std::exchange(means_, {place_.parts, stream.device()}));
   }
-  if (blocks_done_.size() == 0) blocks_done_ = Buffer<unsigned>(1, stream.device());
+  if (blocks_done_.size() == 0) {
+    blocks_done_ = Buffer<unsigned>(1, stream.device());
+    part_ = Buffer<std::size_t>(1, stream.device());
+  }
   if (numbers_ == nullptr) numbers_ = &own_numbers_.emplace(stream.device());
   softmax_cross_entropy(stream, rows, logits.dim(1), logits.data(), batch.targets.data(),
                         losses_.data(), grad_.data(),
                         1.0F / static_cast<float>(rows * place_.accumulate * divisor_),
-                        {.part = place_.part,
+                        {.is_first = place_.part == 0,
+                         .part = part_.data(),
                          .means = means_.data(),
                          .numbers = numbers_->mean.data(),
                          .stop = numbers_->stop.data(),
@@ -49,14 +53,6 @@ double CrossEntropyLoss::value(const Stream& stream) const {
   const std::vector<float> losses = to_host(stream, losses_);
   return std::accumulate(losses.begin(), losses.end(), 0.0) /
          static_cast<double>(losses.size());
-}
-
-std::size_t correct_answers(const Tensor& logits, std::span<const std::int32_t> targets,
-                            const Stream& stream) {
-  const Tensor hits({logits.dim(0)}, stream.device());
-  count_hits(stream, logits.dim(0), logits.dim(1), logits.data(), targets.data(), hits.data());
-  const std::vector<float> on_host = to_host(stream, hits);
-  return static_cast<std::size_t>(std::accumulate(on_host.begin(), on_host.end(), 0.0));
 }
 
 }  // namespace dist

@@ -1,4 +1,4 @@
-// What this file adds: softmax cross entropy over a batch, and a count of correct predictions.
+// What this file adds: softmax cross entropy over a batch.
 #pragma once
 
 #include "04_distributed_sampler/batch.hpp"
@@ -67,12 +67,8 @@ class CrossEntropyLoss {
   std::vector<Tensor> outgrown_;
   std::vector<Buffer<double>> outgrown_means_;
   Buffer<unsigned> blocks_done_;  // one element (parallel_for_then)
+  Buffer<std::size_t> part_;      // likewise (StepLoss)
   Batch::Place place_;
 };
-
-// The number of rows of `logits` whose largest element is at the row's target. Waits for the
-// result.
-std::size_t correct_answers(const Tensor& logits, std::span<const std::int32_t> targets,
-                            const Stream& stream);
 
 }  // namespace dist

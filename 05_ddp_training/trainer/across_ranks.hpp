@@ -79,22 +79,23 @@ inline std::optional<Slowest> slowest_over_ranks(const Communicator& comm, doubl
   return slowest(all);
 }
 
-// Called on all ranks; all get the same result: the fraction of `test` that the model
+// Called on all ranks; all get the same result: the fraction of the test set that the model
 // classifies correctly. The ranks test disjoint parts of the set, and the counts are added up.
 // The result therefore does not depend on the number of ranks.
 inline double test_accuracy(const Communicator& comm, const VirtualRanks& ranks, Mlp& model,
-                            const Dataset& test, const Stream& stream) {
+                            Evaluation& evaluation) {
   std::array<std::uint64_t, 1> correct{0};
+  const std::size_t samples = evaluation.dataset().size();
   // No rank has more samples than rank 0.
-  const std::size_t most = exact_shard(test.size(), ranks.count(), 0).size();
-  const std::size_t batches = (most + kTestBatch - 1) / kTestBatch;
+  const std::size_t most = exact_shard(samples, ranks.count(), 0).size();
+  const std::size_t batches = (most + Evaluation::kBatch - 1) / Evaluation::kBatch;
   for (const int rank : ranks.local()) {
-    correct[0] += count_correct(model, test, exact_shard(test.size(), ranks.count(), rank),
-                                stream, batches);
+    correct[0] +=
+        evaluation.count_correct(model, exact_shard(samples, ranks.count(), rank), batches);
   }
   all_reduce<std::uint64_t>(comm, correct, ReduceOp::sum,
                             AllReduceAlgorithm::recursive_doubling);
-  return static_cast<double>(correct[0]) / static_cast<double>(test.size());
+  return static_cast<double>(correct[0]) / static_cast<double>(samples);
 }
 
 }  // namespace dist

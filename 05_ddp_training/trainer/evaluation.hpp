@@ -2,34 +2,56 @@
 #pragma once
 
 #include "04_distributed_sampler/data_loader.hpp"
-#include "05_ddp_training/model/loss.hpp"
+#include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 
 #include <cstddef>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 namespace dist {
 
-// The number of samples in a batch. Any number gives the same count.
-inline constexpr std::size_t kTestBatch = 250;
+// Keeps its memory from one evaluation to the next.
+class Evaluation {
+ public:
+  // The number of samples in a batch. Any number gives the same count.
+  static constexpr std::size_t kBatch = 250;
 
-// The number of correct predictions among the samples that `indices` names. Sends no messages
-// of its own. Calls model.forward at least `batches` times, because a model whose layers fetch
-// their parameters needs as many calls on every rank.
-inline std::size_t count_correct(Mlp& model, const Dataset& dataset,
-                                 std::vector<std::size_t> indices, const Stream& stream,
-                                 std::size_t batches = 0) {
-  DataLoader loader(dataset, kTestBatch, /*drop_last=*/false, stream);
-  std::size_t correct = 0;
-  std::size_t done = (indices.size() + kTestBatch - 1) / kTestBatch;
-  for (const Batch& batch : loader.over(std::move(indices))) {
-    correct += correct_answers(model.forward(batch.inputs, stream), batch.targets, stream);
+  // `dataset` and `stream` must outlive this.
+  Evaluation(const Dataset& dataset, const Stream& stream)
+      : dataset_(dataset),
+        stream_(stream),
+        loader_(dataset, kBatch, /*drop_last=*/false, stream),
+        hits_({dataset.size()}, stream.device()) {}
+
+  const Dataset& dataset() const { return dataset_; }
+
+  // The number of correct predictions among the samples that `indices` names, each at most
+  // once. Sends no messages of its own. Calls model.forward at least `batches` times, because a
+  // model whose layers fetch their parameters needs as many calls on every rank.
+  std::size_t count_correct(Mlp& model, std::vector<std::size_t> indices,
+                            std::size_t batches = 0) {
+    const std::size_t samples = indices.size();
+    std::size_t done = 0;
+    for (const Batch& batch : loader_.over(std::move(indices))) {
+      const Tensor logits = model.forward(batch.inputs, stream_);
+      count_hits(stream_, batch.rows(), logits.dim(1), logits.data(), batch.targets.data(),
+                 hits_.data() + done * kBatch);
+      ++done;
+    }
+    for (; done < batches; ++done) {
+      model.forward(Tensor({1, dataset_.features()}, stream_.device()), stream_);
+    }
+    const std::vector<float> hits = to_host(stream_, hits_.narrow(0, samples));
+    return static_cast<std::size_t>(std::accumulate(hits.begin(), hits.end(), 0.0));
   }
-  for (; done < batches; ++done) {
-    model.forward(Tensor({1, dataset.features()}, stream.device()), stream);
-  }
-  return correct;
-}
+
+ private:
+  const Dataset& dataset_;
+  const Stream& stream_;
+  DataLoader loader_;
+  Tensor hits_;  // for each sample, 1 if its prediction is correct, else 0
+};
 
 }  // namespace dist

@@ -61,7 +61,8 @@ bool StepGraph::run(const Batch& batch, const std::function<void()>& queue_step)
   const std::size_t step = steps_;
   if (batch.place.ends_step()) ++steps_;
   bool plain = !enabled_ || step < kFirstPlain || step % kPlainEvery == 0;
-  const Kind kind{batch.rows(), batch.place.part, batch.place.parts};
+  const Batch::Place& place = batch.place;
+  const Kind kind{batch.rows(), place.parts, place.part == 0, place.ends_step()};
   // The first step of a kind allocates what the kind needs.
   if (!plain) plain = graphs_.try_emplace(kind).second;
   if (plain) {

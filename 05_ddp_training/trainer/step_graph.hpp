@@ -41,7 +41,9 @@ class StepGraph {
 
  private:
   struct Graph;
-  using Kind = std::tuple<std::size_t, std::size_t, std::size_t>;  // rows, part, parts
+  // What tells the work of one batch from another's: rows, parts of the step, and whether it is
+  // the first and the last part.
+  using Kind = std::tuple<std::size_t, std::size_t, bool, bool>;
 
   void capture(const Kind& kind, const std::function<void()>& queue_step);
 

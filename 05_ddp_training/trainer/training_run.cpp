@@ -210,8 +210,9 @@ void TrainingRun::save() {
 std::optional<double> TrainingRun::test_accuracy() {
   if (setup_.data.test() == nullptr) return std::nullopt;
   const Stopwatch clock(summary_.between.tests);
+  if (!evaluation_) evaluation_.emplace(*setup_.data.test(), stream_);
   summary_.test_accuracy =
-      dist::test_accuracy(setup_.comm(), setup_.ranks(), model_, *setup_.data.test(), stream_);
+      dist::test_accuracy(setup_.comm(), setup_.ranks(), model_, *evaluation_);
   return summary_.test_accuracy;
 }
 

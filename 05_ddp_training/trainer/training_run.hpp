@@ -9,6 +9,7 @@
 #include "05_ddp_training/advanced/guards/guards.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/optimizer.hpp"
+#include "05_ddp_training/trainer/evaluation.hpp"
 #include "05_ddp_training/trainer/setup.hpp"
 #include "05_ddp_training/trainer/step_graph.hpp"
 #include "05_ddp_training/trainer/step_outcome.hpp"
@@ -84,6 +85,7 @@ class TrainingRun {
   std::size_t epoch_ = 0;  // the one that runs; position_.epoch may be the next one already
   std::size_t total_steps_ = 0;
   Guards guards_;
+  std::optional<Evaluation> evaluation_;
   std::optional<TrainingLog> log_;
   StepTimeline times_;
   Summary summary_;
