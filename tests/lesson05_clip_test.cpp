@@ -13,14 +13,14 @@ using namespace dist::test;
 
 TEST_CASE("clipping scales all gradients by the same factor, as clip_grad_norm_ does",
           "[gpu]") {
-  const std::size_t count = 5001;  // several blocks, and one that is not full
+  const std::size_t count = 30001;  // several blocks, and one that is not full
   const Floats gradient = noise(count, 90);
   double squares = 0;
   for (const float g : gradient) squares += static_cast<double>(g) * g;
   const double norm = std::sqrt(squares);
   for (const double limit : {0.25 * norm, 2 * norm}) {
     const auto factor = static_cast<float>(std::min(1.0, limit / (norm + 1e-6)));
-    for (const int chunks : {1, 3}) {  // the ranges may be those of any number of ranks
+    for (const int chunks : {1, 3, 70}) {  // the ranges may be those of any number of ranks
       CAPTURE(limit, chunks);
       const Floats after = everywhere([&](const Stream& stream) {
         const Tensor value = upload(stream, Floats(count, 0.0F));

@@ -41,8 +41,12 @@ class GradientNorm {
   double limit_;
   std::vector<Range> ranges_;
   double factor_;
-  Buffer<double> blocks_;      // the sum of each block
-  Buffer<std::size_t> begin_;  // of each rank's blocks, and the end of the last
+  // The sums of squares: of each thread (on a GPU only), each block and each rank. Where each
+  // rank's threads and blocks begin, and where the last one's end.
+  Buffer<double> threads_;
+  Buffer<std::size_t> first_thread_;
+  Buffer<double> blocks_;
+  Buffer<std::size_t> first_block_;
   Buffer<double> squares_;
 };
 

@@ -128,13 +128,21 @@ bool may_launch(cudaStream_t stream);
 // Called on the GPU, before a kernel runs. Returns false if it faults (EMULATED_FAULT).
 bool survives(int device);
 
-// Calls body(i) for each i < n, in an order that depends on `seed`.
+// Calls body(i) for each i < n, in an order that depends on `seed`: blocks of indices in any
+// order, and each block forwards or backwards.
 template <class Body>
 void in_any_order(std::size_t n, unsigned seed, const Body& body) {
-  std::size_t stride = seed % n | 1;
-  while (std::gcd(stride, n) != 1) ++stride;
-  std::size_t i = seed % n;
-  for (std::size_t count = 0; count < n; ++count, i = (i + stride) % n) body(i);
+  constexpr std::size_t kBlock = 64;
+  const std::size_t blocks = (n + kBlock - 1) / kBlock;
+  std::size_t stride = seed % blocks | 1;
+  while (std::gcd(stride, blocks) != 1) ++stride;
+  std::size_t block = seed % blocks;
+  for (std::size_t count = 0; count < blocks; ++count, block = (block + stride) % blocks) {
+    const std::size_t begin = block * kBlock;
+    const std::size_t size = n - begin < kBlock ? n - begin : kBlock;
+    const bool backwards = ((seed >> 16) + count) % 2 == 0;
+    for (std::size_t k = 0; k < size; ++k) body(begin + (backwards ? size - 1 - k : k));
+  }
 }
 
 unsigned next_seed();
