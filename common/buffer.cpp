@@ -8,11 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <sys/mman.h>
-#include <utility>
-#include <vector>
 
 namespace dist {
 namespace {
@@ -44,21 +41,14 @@ std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
 }
 
 #if DIST_WITH_CUDA
-// What this thread will free when its PostponeFree ends; null if it has none.
-thread_local std::vector<std::function<void()>>* postponed = nullptr;
-
 // Queued work may still use the memory. CUDA's guide says that cudaFree waits for it; the
 // reference does not.
 std::shared_ptr<void> freed_when_idle(void* memory, Device device, cudaError_t (*free)(void*)) {
   return {memory, [device, free](void* p) {
-            const auto wait_and_free = [device, free, p] {
-              const CurrentDevice current(device);
-              const GpuWait wait;
-              cudaDeviceSynchronize();
-              free(p);
-            };
-            if (postponed == nullptr) return wait_and_free();
-            postponed->emplace_back(wait_and_free);
+            const CurrentDevice current(device);
+            const GpuWait wait;
+            cudaDeviceSynchronize();
+            free(p);
           }};
 }
 
@@ -97,20 +87,6 @@ std::shared_ptr<void> allocate_pinned(std::size_t bytes, Device device) {
 #endif
 
 }  // namespace
-
-#if DIST_WITH_CUDA
-PostponeFree::PostponeFree() {
-  postponed = new std::vector<std::function<void()>>;
-}
-PostponeFree::~PostponeFree() {
-  const std::unique_ptr<std::vector<std::function<void()>>> all(
-      std::exchange(postponed, nullptr));
-  for (const auto& free : *all) free();
-}
-#else
-PostponeFree::PostponeFree() = default;
-PostponeFree::~PostponeFree() = default;
-#endif
 
 std::size_t bytes_of(std::size_t count, std::size_t size) {
   std::size_t bytes = 0;

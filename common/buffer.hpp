@@ -19,18 +19,6 @@ enum class Memory {
 std::shared_ptr<void> allocate(std::size_t bytes, Device device,
                                Memory memory = Memory::device);
 
-// While this object exists, GPU memory that the calling thread would free is kept, and freed
-// when the object ends. Freeing waits for the GPU, which is an error while a stream captures
-// (StepGraph): nothing that a captured step replaces may be freed before the capture ends.
-// Objects cannot be nested.
-class PostponeFree {
- public:
-  PostponeFree();
-  ~PostponeFree();
-  PostponeFree(const PostponeFree&) = delete;
-  PostponeFree& operator=(const PostponeFree&) = delete;
-};
-
 // Returns count * size. Throws Error if the product does not fit into a size_t, so that no
 // buffer is smaller than it claims.
 std::size_t bytes_of(std::size_t count, std::size_t size);

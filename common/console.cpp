@@ -12,7 +12,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
 
 namespace dist {
 namespace {
@@ -74,14 +73,6 @@ void lines_in_rank_order(const Console& console, const Communicator& comm,
 void rows_in_rank_order(const Console& console, const Communicator& comm, const Json& object) {
   if (!console.json()) return;
   for (const std::string& text : gather_text(comm, object.dump())) say(text);
-}
-
-Table::Table(std::vector<std::string> header) {
-  rows_.push_back(std::move(header));
-}
-
-void Table::add(std::vector<std::string> cells) {
-  rows_.push_back(std::move(cells));
 }
 
 void Table::print(const Console& console) const {

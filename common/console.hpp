@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dist {
@@ -48,8 +49,8 @@ void rows_in_rank_order(const Console& console, const Communicator& comm, const 
 // Right-aligned columns under their names.
 class Table {
  public:
-  explicit Table(std::vector<std::string> header);
-  void add(std::vector<std::string> cells);
+  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   void print(const Console& console) const;
 
  private:

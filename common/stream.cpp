@@ -3,46 +3,10 @@
 #include "common/buffer.hpp"
 #include "common/check_cuda.hpp"
 
-#include <map>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 namespace dist {
-namespace {
-
-// When each thread that waits for a GPU began to.
-struct WaitingThreads {
-  std::mutex mutex;
-  std::map<std::thread::id, std::chrono::steady_clock::time_point> since;
-};
-
-WaitingThreads& waiting_threads() {
-  static WaitingThreads all;
-  return all;
-}
-
-}  // namespace
-
-GpuWait::GpuWait() {
-  ++gpu_waits;
-  const std::lock_guard lock(waiting_threads().mutex);
-  waiting_threads().since[std::this_thread::get_id()] = std::chrono::steady_clock::now();
-}
-
-GpuWait::~GpuWait() {
-  const std::lock_guard lock(waiting_threads().mutex);
-  waiting_threads().since.erase(std::this_thread::get_id());
-}
-
-std::optional<std::chrono::steady_clock::time_point> gpu_waits_since() {
-  const std::lock_guard lock(waiting_threads().mutex);
-  std::optional<std::chrono::steady_clock::time_point> first;
-  for (const auto& [thread, since] : waiting_threads().since) {
-    if (!first || since < *first) first = since;
-  }
-  return first;
-}
 
 #if DIST_WITH_CUDA
 
@@ -145,16 +109,6 @@ Event Stream::record_event() const {
 #endif
   event.host_time_ = std::chrono::steady_clock::now();
   return event;
-}
-
-bool Stream::is_capturing() const {
-#if DIST_WITH_CUDA
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  if (cuda_) CUDA_CHECK(cudaStreamIsCapturing(cuda_->stream, &status));
-  return status != cudaStreamCaptureStatusNone;
-#else
-  return false;
-#endif
 }
 
 void* Stream::staging([[maybe_unused]] std::size_t bytes) const {

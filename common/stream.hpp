@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 struct CUstream_st;  // what cudaStream_t points to
 struct CUevent_st;   // what cudaEvent_t points to
@@ -22,17 +21,20 @@ namespace dist {
 // that allocate memory. A fast training step makes none.
 inline std::atomic<std::uint64_t> gpu_waits, gpu_allocations;
 
-// A wait of this thread for a GPU. Counted in gpu_waits.
+// When the host began its last wait for a GPU, on the steady clock; 0 if that wait is over.
+// Queued work may wait for a rank that never arrives, so somebody must end such a wait (01,
+// nccl_watchdog).
+inline std::atomic<std::chrono::steady_clock::rep> gpu_wait_began;
+
+// A wait of the host for a GPU.
 class GpuWait {
  public:
-  GpuWait();
-  ~GpuWait();
-  GpuWait(const GpuWait&) = delete;
-  GpuWait& operator=(const GpuWait&) = delete;
+  GpuWait() {
+    ++gpu_waits;
+    gpu_wait_began = std::chrono::steady_clock::now().time_since_epoch().count();
+  }
+  ~GpuWait() { gpu_wait_began = 0; }
 };
-// When the longest of this process's waits for a GPU began. Queued work may wait for a rank
-// that never arrives, so somebody must see to it that the host's waits end (01, nccl_watchdog).
-std::optional<std::chrono::steady_clock::time_point> gpu_waits_since();
 
 struct EventPool;  // a stream's events that are not in use, because creating one takes longer
 
@@ -74,8 +76,6 @@ class Stream {
   void wait(const Event& event) const;
   // Marks the work queued so far.
   Event record_event() const;
-  // Whether work is being recorded instead of queued (StepGraph).
-  bool is_capturing() const;
 
   // At least `bytes` bytes of pinned host memory, for copies to and from this stream's GPU. The
   // stream keeps the memory, because allocating it for every message would take longer than the

@@ -258,8 +258,8 @@ TEST_CASE("an Mlp's outputs agree with plain loops, and its gradients with finit
       const Floats input = noise(rows * widths.front(), 30 + rows);
       const Targets targets = random_targets(rows, widths.back(), 40 + rows);
       const auto labels = upload_targets(stream, targets);
-      const Tensor logits =
-          model.forward(upload(stream, input, {rows, widths.front()}), stream);
+      const Tensor x = upload(stream, input, {rows, widths.front()});
+      const Tensor logits = model.forward(x, stream);
       CHECK(logits.shape() == Shape{rows, widths.back()});
       CHECK(largest_error(to_host(stream, logits), plain.forward(in_double(input)).back()) <
             1e-6);

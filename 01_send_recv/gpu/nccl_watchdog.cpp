@@ -50,7 +50,10 @@ std::string NcclWatchdog::problem() const {
   }
   // Any wait for the GPU may be one for a collective that was queued before.
   const auto now = Clock::now();
-  const auto since = std::min(waits_since_.value_or(now), gpu_waits_since().value_or(now));
+  auto since = waits_since_.value_or(now);
+  if (const Clock::rep began = gpu_wait_began; began != 0) {
+    since = std::min(since, Clock::time_point(Clock::duration(began)));
+  }
   if (limit_.count() > 0 && now - since > limit_) {
     return fmt::format("nothing moved for {} s: not every rank made the same call",
                        std::chrono::duration<double>(limit_).count());

@@ -36,7 +36,6 @@ bool DataParallel::backward(const Tensor& grad_logits, const Stream& stream,
   if (!numbers_.empty()) average_numbers(stream);
   numbers_ = {};
   averaged_ = stream.record_event();
-  is_timed_ = !stream.is_capturing();
   ended_ = true;
   return true;
 }
@@ -61,7 +60,7 @@ StepOutcome DataParallel::outcome() {
       .wait = [&group = group_](const Event& event) { group.synchronize(event); },
       .times = {},
       .bytes_sent = ended ? std::exchange(bytes_sent_, std::nullopt) : std::nullopt};
-  if (std::exchange(is_timed_, false)) outcome.times = take_times();
+  if (ended) outcome.times = take_times();
   return outcome;
 }
 

@@ -83,9 +83,8 @@ class DataParallel {
   std::function<CommunicationTimes()> take_times();
 
   Event averaged_;
-  bool ended_ = false;     // the last backward pass ended a step
-  bool is_timed_ = false;  // it ran now, not as part of a StepGraph
-  bool counts_ = false;    // this step's messages are counted
+  bool ended_ = false;   // a backward pass has ended a step since the last outcome()
+  bool counts_ = false;  // this step's messages are counted
   std::optional<std::uint64_t> bytes_sent_;
 };
 

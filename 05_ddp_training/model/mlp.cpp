@@ -76,7 +76,9 @@ Tensor Mlp::forward(const Tensor& input, const Stream& stream) {
   make_room(rows, stream.device());
   inputs_.clear();
   weights_.clear();
-  Tensor x = input;
+  // Does not own the input. Otherwise the model could become its last owner and free it in a
+  // later forward: in a captured step (StepGraph), where nothing may be freed.
+  Tensor x(nullptr, input.data(), input.shape(), input.device());
   for (std::size_t layer = 0; layer < layers(); ++layer) {
     if (before_layer_) before_layer_(layer);
     inputs_.push_back(factors_.of(stream, layer, x));

@@ -46,7 +46,7 @@ class Mlp {
       Precision precision = Precision::fp32);
 
   // Turns `input` of shape (rows, widths.front()) into logits of shape (rows, widths.back()).
-  // Neither may change until backward is done.
+  // Both must stay, unchanged, until backward is done: the model does not own its input.
   Tensor forward(const Tensor& input, const Stream& stream);
 
   // Writes every parameter's grad, starting with the last layer's. `grad_logits` is the

@@ -39,7 +39,7 @@ std::vector<UpdateTensors> Optimizer::tensors() const {
 }
 
 void Optimizer::step(const Stream& stream) {
-  if (!stream.is_capturing()) begin_ = stream.record_event();
+  begin_ = stream.record_event();
   const auto [beta1, beta2] = options_.betas;
   const std::vector<UpdateTensors> all = tensors();
   std::span<double> squares;

@@ -78,8 +78,8 @@ class Optimizer {
   const StepReport& report() const {
     return reports_.data()[(calls_ - 1) % kMostStepsInFlight];
   }
-  // Returns the event that marks the beginning of the last step's own work; nullopt if that
-  // work was not queued by step() but replayed.
+  // Returns the event that marks the beginning of the last step's own work. Only meaningful if
+  // that work was queued by step() and not replayed (StepGraph).
   std::optional<Event> take_begin() { return std::exchange(begin_, std::nullopt); }
 
   // Together with the parameters, the number of steps taken and the state tensors are all that

@@ -1,6 +1,5 @@
 #include "05_ddp_training/trainer/step_graph.hpp"
 
-#include "common/buffer.hpp"
 #include "common/check_cuda.hpp"
 #include "common/device.hpp"
 
@@ -38,7 +37,6 @@ std::size_t count_kernels(cudaGraph_t graph) {
 
 void StepGraph::capture(const Kind& kind, const std::function<void()>& queue_step) {
   const CurrentDevice current(stream_.device());
-  const PostponeFree until_captured;  // the step may replace what only it still holds
   // Other threads, such as a watchdog, may go on calling CUDA.
   CUDA_CHECK(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
   cudaGraph_t graph = nullptr;
