@@ -26,15 +26,17 @@ std::vector<BucketPlan> plan_buckets(std::span<const Parameter> parameters, Buck
   for (std::size_t i = 0; i <= last; ++i) {
     bytes.push_back(parameters[last - i].value.size_bytes());
   }
-  const std::size_t multiple =
-      parameters.front().value.device().is_cpu() ? 1 : 256 / sizeof(float);
+  const bool aligned = !parameters.front().value.device().is_cpu();
+  constexpr std::size_t kAligned = 256 / sizeof(float);
   std::vector<BucketPlan> plans;
   for (const auto& bucket : plan_buckets(bytes, caps.first_bytes, caps.bytes)) {
     BucketPlan& plan = plans.emplace_back();
     for (const std::size_t i : bucket) {
       plan.parameters.push_back(last - i);
+      const std::size_t count = parameters[last - i].value.numel();
+      const std::size_t multiple = aligned && count >= kAligned ? kAligned : 1;
       plan.begins.push_back((plan.count + multiple - 1) / multiple * multiple);
-      plan.count = plan.begins.back() + parameters[last - i].value.numel();
+      plan.count = plan.begins.back() + count;
     }
   }
   return plans;
