@@ -65,7 +65,7 @@ struct Solution {
 // The main() of a program that holds `solutions`: runs the checks of one solution (--solution
 // EXERCISE/NAME, by default the first) on all ranks. Exit status 0: right so far, on this
 // number of ranks; 1: wrong; 3: not started; any other: it hung or crashed. With --list alone,
-// it prints all checks instead, for bug_pages.py.
+// it prints all checks instead.
 int run(int argc, char** argv, const std::vector<Solution>& solutions);
 
 }  // namespace dist::exercise

@@ -1,5 +1,5 @@
 // Shared by the fault tests: functions that say how often to cause a fault, print a test's
-// figure, and interrupt runs. Each test in this folder belongs to one entry in docs/claims.md.
+// figure, and interrupt runs.
 #pragma once
 
 #include "tests/support/program_checks.hpp"
@@ -23,7 +23,7 @@ inline std::string random_moment(std::mt19937& random, unsigned most_ms) {
   return std::to_string(0.001 * static_cast<double>(random() % most_ms));
 }
 
-// Prints the figure for an entry of docs/claims.md.
+// Prints the figure that shows how a fault was survived.
 inline void figure(int row, const std::string& text) {
   std::cout << "figure " << row << ": " << text << std::endl;
 }
