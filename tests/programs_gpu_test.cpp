@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace dist::test;
@@ -24,6 +25,13 @@ bool has_gpu() {
     std::cout << "skipped: " << error.what() << std::endl;
     return false;
   }
+}
+
+// Those numbers of ranks with which each rank has a GPU of its own. Only then do the ranks use
+// NCCL and replay their steps.
+std::vector<int> with_a_gpu_each(std::vector<int> ranks) {
+  std::erase_if(ranks, [](int n) { return n > dist::cuda_device_count(); });
+  return ranks;
 }
 
 // Like mpirun(), but all ranks see the same single GPU.
@@ -122,7 +130,7 @@ TEST_CASE("if a batch does not fit on the GPU, the error gives the requested and
 
 TEST_CASE("a graph changes no loss, and a step neither waits nor allocates", "[gpu]") {
   if (!has_gpu()) return;
-  for (const int ranks : {1, 2, 4}) {
+  for (const int ranks : with_a_gpu_each({1, 2, 4})) {
     const std::string flags =
         "--json --device cuda --max-steps 110 --batch-size 8 --layers 784,40,30,20,10 ";
     const Training graph = trained(mpirun(ranks, "ddp_training", flags));
@@ -152,12 +160,13 @@ TEST_CASE("a graph changes no loss, and a step neither waits nor allocates", "[g
 
 TEST_CASE("a graph survives a larger batch and a part that comes late", "[gpu]") {
   if (!has_gpu()) return;
+  const int ranks = with_a_gpu_each({1, 2}).back();
   // An evaluation's batches are larger, and a step's last part is the first that averages.
   for (const std::string flags :
        {"--epochs 2 --batch-size 16 ", "--max-steps 12 --batch-size 4 --accumulate 4 "}) {
     const std::string job = "--json --device cuda --samples 600 --layers 784,20,10 " + flags;
-    const Training graph = trained(mpirun(2, "ddp_training", job));
-    const Training plain = trained(mpirun(2, "ddp_training", job + "--no-graph"));
+    const Training graph = trained(mpirun(ranks, "ddp_training", job));
+    const Training plain = trained(mpirun(ranks, "ddp_training", job + "--no-graph"));
     CAPTURE(flags);
     if (DIST_CUDA_EMULATED) CHECK(graph.final["graph_nodes"] > 0);
     REQUIRE(graph.losses.size() == plain.losses.size());
@@ -185,7 +194,7 @@ TEST_CASE("the parts of a step are timed without replays, and add up", "[gpu]") 
 TEST_CASE("sharded steps on GPUs learn the same, neither wait nor allocate, and are replayed",
           "[gpu]") {
   if (!has_gpu()) return;
-  for (const int ranks : {1, 2, 3}) {
+  for (const int ranks : with_a_gpu_each({1, 2, 3})) {
     const std::string job =
         "--json --device cuda --max-steps 110 --batch-size 8 --layers 784,40,30,20,10 "
         "--first-bucket-mb 0.001 --bucket-cap-mb 0.004 --clip-norm 0.5 ";
@@ -205,7 +214,7 @@ TEST_CASE("the graph has as many kernels as advanced/gpu_step.md says", "[gpu]")
   if (!DIST_CUDA_EMULATED) return;  // a real GPU may have no products with epilogues
   for (const auto& [epilogues, nodes] : {std::pair("0", 27), {"1", 16}}) {
     const Training run =
-        trained(run_command("EMULATED_EPILOGUES=" + std::string(epilogues) +
+        trained(run_command("EMULATED_GPUS=2 EMULATED_EPILOGUES=" + std::string(epilogues) +
                             " timeout -k 10 120 " MPIEXEC " -np 2 " PROGRAM_DIR
                             "/ddp_training --device cuda --json --layers 784,512,512,512,10 "
                             "--batch-size 8 --max-steps 8"));
@@ -250,8 +259,8 @@ TEST_CASE("64 steps make 16 waits, and no step allocates or creates an event", "
 TEST_CASE("connecting the GPUs may take longer than --timeout", "[gpu]") {
   if (!DIST_CUDA_EMULATED) return;  // a real NCCL connects in its own time
   const CommandResult slow =
-      run_command("EMULATED_NCCL_INIT_MS=2500 timeout -k 10 120 " MPIEXEC " -np 3 " PROGRAM_DIR
-                  "/ddp_training --device cuda --timeout 1 " +
+      run_command("EMULATED_GPUS=3 EMULATED_NCCL_INIT_MS=2500 timeout -k 10 120 " MPIEXEC
+                  " -np 3 " PROGRAM_DIR "/ddp_training --device cuda --timeout 1 " +
                   kJob);
   INFO(slow.out << slow.err);
   CHECK(slow.status == 0);
@@ -260,7 +269,7 @@ TEST_CASE("connecting the GPUs may take longer than --timeout", "[gpu]") {
 TEST_CASE("a broken link or kernel ends all ranks with a sentence", "[gpu]") {
   if (!DIST_CUDA_EMULATED) return;  // a real GPU does not break on request
   const auto run = [](const std::string& fault) {
-    return run_command(fault +
+    return run_command("EMULATED_GPUS=3 " + fault +
                        " timeout -k 10 120 " MPIEXEC " -np 3 " PROGRAM_DIR
                        "/ddp_training --device cuda " +
                        kJob);

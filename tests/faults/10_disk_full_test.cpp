@@ -8,8 +8,10 @@ using namespace dist::test;
 namespace {
 
 const std::string kSmall = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4 ";
-// With this prefix, no file can grow beyond 8 blocks of 512 bytes.
-const std::string kFull = "sh -c 'trap \"\" XFSZ; ulimit -f 8; exec \"$@\"' sh ";
+// With this prefix, no file can grow beyond 8 blocks of 512 bytes. Emulated GPUs share memory
+// in files, so they are hidden.
+const std::string kFull =
+    "env " + kHideGpus + "sh -c 'trap \"\" XFSZ; ulimit -f 8; exec \"$@\"' sh ";
 const std::string kAlone = PROGRAM_DIR "/single_process ";
 
 }  // namespace

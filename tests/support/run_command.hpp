@@ -111,6 +111,9 @@ inline CommandResult mpirun_in(const TemporaryFolder& folder, int ranks,
   return mpirun(ranks, program, flags, "cd " + folder.path().string() + " && " + before);
 }
 
+// A value of `before` for runs that are about the CPU.
+inline const std::string kHideGpus = "CUDA_VISIBLE_DEVICES= EMULATED_GPUS=0 ";
+
 // A value of `before` for runs in which all ranks end together with a non-zero status. Without
 // it, Open MPI 4 waits a second or two for other ranks, although none are left.
 inline const std::string kNoGrace = "OMPI_MCA_odls_base_sigkill_timeout=0 ";
