@@ -158,24 +158,6 @@ TEST_CASE("a graph changes no loss, and a step neither waits nor allocates", "[g
   }
 }
 
-TEST_CASE("a graph survives a larger batch and a part that comes late", "[gpu]") {
-  if (!has_gpu()) return;
-  const int ranks = with_a_gpu_each({1, 2}).back();
-  // An evaluation's batches are larger, and a step's last part is the first that averages.
-  for (const std::string flags :
-       {"--epochs 2 --batch-size 16 ", "--max-steps 12 --batch-size 4 --accumulate 4 "}) {
-    const std::string job = "--json --device cuda --samples 600 --layers 784,20,10 " + flags;
-    const Training graph = trained(mpirun(ranks, "ddp_training", job));
-    const Training plain = trained(mpirun(ranks, "ddp_training", job + "--no-graph"));
-    CAPTURE(flags);
-    if (DIST_CUDA_EMULATED) CHECK(graph.final["graph_nodes"] > 0);
-    REQUIRE(graph.losses.size() == plain.losses.size());
-    for (std::size_t i = 0; i < plain.losses.size(); ++i) {
-      CHECK(close(graph.losses[i], plain.losses[i], 1e-5));
-    }
-  }
-}
-
 TEST_CASE("the parts of a step are timed without replays, and add up", "[gpu]") {
   if (!has_gpu()) return;
   const Training run = trained(mpirun(dist::cuda_device_count(), "ddp_training",
