@@ -40,19 +40,20 @@ struct ReluBackward {
   }
 };
 
-// One index owns `width` neighbouring columns and adds each from the first row to the last, so
+// One index owns kWidth neighbouring columns and adds each from the first row to the last, so
 // the width does not affect the sums.
+template <std::size_t kWidth>
 struct ColumnSums {
-  static constexpr std::size_t kWidest = 16;
-  std::size_t width, rows, columns;
+  std::size_t rows, columns;
   const float* x;
   float* sums;
   bool add;
   DIST_HOST_DEVICE void operator()(std::size_t block) const {
-    const std::size_t begin = block * width;
-    const std::size_t mine = columns - begin < width ? columns - begin : width;
-    float sum[kWidest] = {};
+    const std::size_t begin = block * kWidth;
+    const std::size_t mine = columns - begin < kWidth ? columns - begin : kWidth;
+    float sum[kWidth] = {};
     for (std::size_t r = 0; r < rows; ++r) {
+#pragma omp simd
       for (std::size_t c = 0; c < mine; ++c) sum[c] += x[r * columns + begin + c];
     }
     for (std::size_t c = 0; c < mine; ++c)
@@ -181,11 +182,17 @@ void relu_backward(const Stream& stream, std::size_t count, const float* output,
 
 void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
                  float* sums, bool add) {
-  // A CPU core reads a whole cache line at a time, so 16 columns cost as much as one. On a GPU,
-  // neighbouring threads share the line, and one column per index gives more threads.
-  const std::size_t width = stream.device().is_cpu() ? ColumnSums::kWidest : 1;
-  parallel_for(stream, (columns + width - 1) / width,
-               ColumnSums{width, rows, columns, x, sums, add});
+  // A CPU core reads 128 columns of a row as eight cache lines in a row, five times as fast as
+  // one line of every row. On a GPU, neighbouring threads share a line, and one column per
+  // index gives more threads.
+  const auto sum_blocks_of = [&]<std::size_t kWidth>(ColumnSums<kWidth> body) {
+    parallel_for(stream, (columns + kWidth - 1) / kWidth, body);
+  };
+  if (stream.device().is_cpu()) {
+    sum_blocks_of(ColumnSums<128>{rows, columns, x, sums, add});
+  } else {
+    sum_blocks_of(ColumnSums<1>{rows, columns, x, sums, add});
+  }
 }
 
 void add_to(const Stream& stream, std::size_t count, const float* x, float* into) {
