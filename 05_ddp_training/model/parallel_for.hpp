@@ -35,6 +35,19 @@
 #define DIST_HOST_DEVICE
 #endif
 
+// The attributes of a loop's function. on_one_thread says why it must not be inlined. A
+// portable build (-DDIST_NATIVE=OFF) has no instruction for std::fma and would call a function
+// for each element. So it contains each loop for three generations of processors, and the
+// loader picks one. The bits are the same, because these files are compiled without contraction
+// (see dist_exact_float_sources). A sanitizer is not ready when the loader picks.
+#if defined(__x86_64__) && !defined(__FMA__) && !defined(__clang__) && __GNUC__ >= 12 && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define DIST_LOOP \
+  __attribute__((noinline, target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define DIST_LOOP __attribute__((noinline))
+#endif
+
 namespace dist {
 
 #if DIST_WITH_CUDA
@@ -102,7 +115,7 @@ namespace detail {
 // `body` in memory that others may write to, and GCC 12 would leave it scalar, at four times
 // the time. tests/vectors_test finds each loop by the name of this function.
 template <class Body>
-__attribute__((noinline)) void on_one_thread(std::size_t begin, std::size_t end, Body body) {
+DIST_LOOP void on_one_thread(std::size_t begin, std::size_t end, Body body) {
 #pragma omp simd
   for (std::size_t i = begin; i < end; ++i) body(i);
 }
@@ -110,8 +123,8 @@ __attribute__((noinline)) void on_one_thread(std::size_t begin, std::size_t end,
 // The same for rows of a matrix. A whole row runs in the inner loop, which saves a division per
 // element.
 template <class Body>
-__attribute__((noinline)) void on_one_thread(std::size_t begin, std::size_t end,
-                                             std::size_t columns, Body body) {
+DIST_LOOP void on_one_thread(std::size_t begin, std::size_t end, std::size_t columns,
+                             Body body) {
   for (std::size_t row = begin; row < end; ++row) {
 #pragma omp simd
     for (std::size_t column = 0; column < columns; ++column) body(row, column);
