@@ -2,7 +2,7 @@
 """./learn bench training: our training step compared with PyTorch DDP's and with the floor.
 
 The floor is the time of the step's matrix products alone, in a library that both could use, plus
-the time to read and write the memory that Adam uses (bench/training_floor.cpp). It also measures
+that of the optimizer. Each phase also has a floor of its own (bench/training_floor.cpp). It also measures
 weak scaling, the cost of the guards, the start, and memory per rank. All candidates run in
 interleaved rounds, and the tables show medians. Writes bench/results/training.md. Needs only
 Python's standard library.
@@ -29,6 +29,16 @@ WANTED = {"fp32": {"64-128-10": 20, "784-512-512-10": 2, "784-2048-2048-10": 1.3
                    "784-4096-4096-10": 1.2},
           "bf16": {"784-512-512-10": 2, "784-2048-2048-10": 2, "784-4096-4096-10": 3}}
 OURS = {"ours": [], "sharded": ["--shard", "optimizer"]}
+# Phase -> (our time, the parts of its floor). Where the trainer does not measure a phase, our time is
+# that of the same function in training_floor.
+PHASES = {"data": ("data_ms", ["gather_ms"]),
+          "compute": ("compute_ms", ["products_ms", "outputs_floor_ms", "loss_floor_ms"]),
+          "outputs": ("outputs_ms", ["outputs_floor_ms"]),
+          "loss": ("loss_ms", ["loss_floor_ms"]),
+          "exposed": ("exposed_comm_ms", ["all_reduce_ms"]),
+          "optimizer": ("optimizer_ms", ["adam_floor_ms", "check_floor_ms"]),
+          "Adam": ("adam_ms", ["adam_floor_ms"]),
+          "check": ("check_ms", ["check_floor_ms"])}
 
 
 def model_of(text):
@@ -139,7 +149,10 @@ class Bench:
         return min((time for time in times if time), default=None)
 
     def floor_ms(self, key):
-        parts = [self.floors.median(key, part) for part in ("products_ms", "optimizer_ms")]
+        return self.sum_of(key, ["products_ms", "adam_floor_ms"])
+
+    def sum_of(self, key, fields):
+        parts = [self.floors.median(key, field) for field in fields]
         return None if None in parts else sum(parts)
 
     # Only one step in a hundred pays for the guards, so compute the mean (not the median) over a
@@ -240,8 +253,6 @@ class Bench:
                             + [number(value) for value in theirs]
                             + [ratio(value, time) for value in theirs for time in (ours, sharded)]
                             + [f">= {wanted}" if wanted and theirs else "-"]
-                            + [number(part(field)) for field in
-                               ("data_ms", "compute_ms", "exposed_comm_ms", "optimizer_ms")]
                             + [number(floor), ratio(ours, floor),
                                number(self.floors.median(key, "gflops")),
                                number(self.floors.median(key, "gbs"))])
@@ -249,9 +260,33 @@ class Bench:
                       f"{measure.cores()} cores, {precision}, milliseconds", "",
                       table(["layers", "batch", "parameters", *OURS] + peers
                             + [f"{peer} / {name}" for peer in peers for name in OURS]
-                            + ["target", "data", "compute", "exposed", "optimizer", "floor",
-                               "ours / floor", "GFLOP/s", "GB/s"], rows)]
+                            + ["target", "floor", "ours / floor", "GFLOP/s", "GB/s"], rows)]
         return lines
+
+    def phase_tables(self):
+        lines = []
+        for ranks, precision in itertools.product(self.options.ranks, self.precisions):
+            rows = []
+            for model in self.options.models:
+                key = (name_of(model), ranks, precision)
+                row = [key[0]]
+                for field, parts in PHASES.values():
+                    ours = self.turns.median(key + ("ours",), field) or self.floors.median(key, field)
+                    floor = self.sum_of(key, parts)
+                    row.append(f"{number(ours)} / {number(floor)} = {ratio(ours, floor)}")
+                rows.append(row)
+            lines += ["", f"## Each phase beside its floor: {ranks} rank{'s' if ranks > 1 else ''}, "
+                      f"{precision}, milliseconds", "", table(["layers", *PHASES], rows)]
+        return lines + [
+            "", "A cell reads: ours / the floor = the ratio. Data, compute, exposed communication "
+            "and optimizer are the trainer's own times, and add up to its step; the others are parts of "
+            "them, measured apart. The floors: for data, a gather of the rows; for the products, the matrix "
+            "library alone; for biases, ReLUs and column sums (outputs), the finite check and Adam, the "
+            "bytes that they touch at memcpy's rate, or for Adam the same square roots and divisions "
+            "alone if that takes longer; for the loss, its exponentials and logarithms alone; for exposed "
+            "communication, one MPI_Allreduce of all gradients after the backward pass. Less than 1 means "
+            "that the prefetching, the overlap or the caches win. A phase of a few microseconds is "
+            "mostly the clock."]
 
     def scaling_table(self):
         base = min(self.options.ranks)
@@ -331,7 +366,7 @@ class Bench:
                   "GB/s is the rate of reading and writing Adam's 28 bytes per parameter. The "
                   "floor is the sum of the two times. Only products that a step needs are counted: the "
                   "gradient of the data, which the formula 6 P B includes, is left out."]
-        lines += self.scaling_table() + self.guard_table() + self.start_table()
+        lines += self.phase_tables() + self.scaling_table() + self.guard_table() + self.start_table()
         lines += self.memory_table()
         measure.write(self.options, "training", "A training step, measured", lead,
                       lines[1:], about, {

@@ -1,9 +1,13 @@
-// The least time that a training step can take on this machine, for bench/training.py: the time
-// of the step's matrix products, with mlp.cpp's library and shapes, plus the time to read and
-// write the memory that Adam uses. All ranks work at the same time, as in training.
+// The least time that each phase of a training step can take on this machine, for
+// bench/training.py: the matrix products alone, with mlp.cpp's library and shapes; everything
+// that only moves numbers, at memcpy's rate; square roots, divisions and exponentials in a loop
+// that does nothing else; and MPI's all-reduce of all gradients at once. Beside these floors
+// are the times of our functions. All ranks work at the same time, as in training.
 #include "01_send_recv/measure.hpp"
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/advanced/bf16/factors.hpp"
+#include "05_ddp_training/model/kernels.hpp"
+#include "05_ddp_training/model/update_kernels.hpp"
 #include "common/buffer.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
@@ -11,7 +15,10 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,18 +81,29 @@ void multiply(std::vector<Layer>& layers, const Stream& stream) {
   }
 }
 
-// Adam's memory traffic without its arithmetic: it reads four arrays and writes three of them.
-void touch(const Tensor& gradient, const Tensor& parameter, const Tensor& m, const Tensor& v) {
-  const float* const g = gradient.data();
-  float* const p = parameter.data();
-  float* const a = m.data();
-  float* const b = v.data();
-  const std::size_t count = gradient.numel();
-#pragma omp simd
-  for (std::size_t i = 0; i < count; ++i) {
-    p[i] += g[i];
-    a[i] += g[i];
-    b[i] += g[i];
+// The square roots and divisions of Adam's step, on numbers that stay in the first-level cache.
+void roots_and_divisions(std::size_t count, float correction, std::span<float> block) {
+  for (std::size_t done = 0; done < count; done += block.size()) {
+    for (float& x : block) x = 1.0F + x / (std::sqrt(x) / correction + 1e-8F);
+  }
+}
+
+// The exponentials and logarithms of a softmax.
+void exponentials(const Tensor& logits, const Tensor& into, std::size_t classes) {
+  for (std::size_t i = 0; i < logits.numel(); ++i) {
+    const float x = logits.data()[i];
+    into.data()[i] = std::exp(x) + std::exp(-x);
+    if (i % classes == 0) into.data()[i] = std::log(into.data()[i]);
+  }
+}
+
+// What a step does with a layer's outputs besides the products.
+void pass_over_outputs(std::vector<Layer>& layers, std::size_t rows, const Stream& stream) {
+  for (Layer& l : layers) {
+    const std::size_t count = l.output.numel();
+    add_bias_relu(stream, rows, l.out, l.weight_grad.data(), l.output.data());
+    relu_backward(stream, count, l.output.data(), l.output.data());
+    column_sums(stream, rows, l.out, l.output.data(), l.weight_grad.data(), false);
   }
 }
 
@@ -149,6 +167,16 @@ int main(int argc, char** argv) {
                    {"gflops", significant(1e-9 * each / time)}});
     }
   }
+  const auto time = [&](auto operation) {
+    return median_of_slowest(comm, iterations, nothing, operation);
+  };
+  const double outputs_s = time([&] { pass_over_outputs(layers, rows, stream); });
+  const Tensor copy({rows * *std::ranges::max_element(widths)}, Device{});
+  const double copy_outputs_s = time([&] {
+    for (const Layer& l : layers) {
+      std::memcpy(copy.data(), l.output.data(), l.output.size_bytes());
+    }
+  });
   layers.clear();
 
   Generator generator(0);
@@ -156,16 +184,86 @@ int main(int argc, char** argv) {
   const Tensor p = random_tensor({parameters}, generator);
   const Tensor m = random_tensor({parameters}, generator);
   const Tensor v = random_tensor({parameters}, generator);
-  const double touch_s =
-      median_of_slowest(comm, iterations, nothing, [&] { touch(g, p, m, v); });
-  constexpr double kBytesPerParameter = 28.0;
-  console.row({{"floor", true},
-               {"ranks", comm.size()},
-               {"parameters", parameters},
-               {"products_ms", significant(1e3 * products_s)},
-               {"gflops", significant(1e-9 * flops / products_s)},
-               {"optimizer_ms", significant(1e3 * touch_s)},
-               {"gbs", significant(1e-9 * kBytesPerParameter * static_cast<double>(parameters) /
-                                   touch_s)}});
+  const UpdateTensors all{parameters, g.data(), p.data(), m.data(), v.data(), 0};
+  std::ranges::fill(v.span(), 1.0F);
+  const AdamFactors factors_of_adam{.beta1 = 0.9F,
+                                    .one_minus_beta1 = 0.1F,
+                                    .beta2 = 0.999F,
+                                    .one_minus_beta2 = 0.001F,
+                                    .step_size = 1e-3F,
+                                    .root_correction = 0.9F,
+                                    .eps = 1e-8F};
+  const double adam_s = time([&] { adam_step(stream, {&all, 1}, factors_of_adam); });
+  std::vector<float> block(std::min<std::size_t>(parameters, 4096), 1.0F);
+  const double roots_s = time([&] { roots_and_divisions(parameters, 0.9F, block); });
+  const double all_reduce_s = time([&] {
+    MPI_Allreduce(g.data(), m.data(), mpi_count(parameters), MPI_FLOAT, MPI_SUM, comm.get());
+  });
+  UpdateState state;
+  std::vector<StepReport> reports(kMostStepsInFlight);
+  const std::vector<double> lr(kMostStepsInFlight);
+  float flag = 0;
+  const Decision decision{.beta1 = 0.9,
+                          .beta2 = 0.999,
+                          .decoupled_decay = 0,
+                          .lr = lr.data(),
+                          .numbers = nullptr,
+                          .not_finite = &flag,
+                          .parameters = 1,
+                          .squares = nullptr,
+                          .ranks = 0,
+                          .most_norm = 0,
+                          .blocks_done = nullptr,
+                          .state = &state,
+                          .reports = reports.data()};
+  const double check_s = time([&] { decide_update(stream, {&all, 1}, decision); });
+  // memcpy's rate in as much memory as Adam uses. What only moves numbers is measured by it.
+  const double copy_s = time([&] {
+    std::memcpy(m.data(), g.data(), g.size_bytes());
+    std::memcpy(v.data(), p.data(), p.size_bytes());
+  });
+  const double seconds_per_number = copy_s / (4.0 * static_cast<double>(parameters));
+
+  const std::size_t classes = widths.back();
+  const Tensor logits = random_tensor({rows, classes}, generator);
+  const Tensor gradient = random_tensor({rows, classes}, generator);
+  const Tensor losses = random_tensor({rows}, generator);
+  const std::vector<std::int32_t> targets(rows);
+  const double loss_s = time([&] {
+    softmax_cross_entropy(stream, rows, classes, logits.data(), targets.data(), losses.data(),
+                          gradient.data(), 1.0F);
+  });
+  const double exponentials_s = time([&] { exponentials(logits, gradient, classes); });
+
+  const Tensor data = random_tensor({4 * rows, widths.front()}, generator);
+  const Tensor batch = random_tensor({rows, widths.front()}, generator);
+  const std::size_t in = widths.front();
+  const double gather_s = time([&] {
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::size_t from = (r * 2'654'435'761U) % (4 * rows);
+      std::memcpy(batch.data() + r * in, data.data() + from * in, in * sizeof(float));
+    }
+  });
+
+  const auto n = static_cast<double>(parameters);
+  constexpr double kAdams = 7.0;   // numbers that Adam reads and writes per parameter
+  constexpr double kPasses = 5.0;  // numbers that pass_over_outputs does, per output
+  console.row(
+      {{"floor", true},
+       {"ranks", comm.size()},
+       {"parameters", parameters},
+       {"products_ms", significant(1e3 * products_s)},
+       {"gflops", significant(1e-9 * flops / products_s)},
+       {"gbs", significant(1e-9 * sizeof(float) / seconds_per_number)},
+       {"adam_ms", significant(1e3 * adam_s)},
+       {"adam_floor_ms", significant(1e3 * std::max(kAdams * n * seconds_per_number, roots_s))},
+       {"check_ms", significant(1e3 * check_s)},
+       {"check_floor_ms", significant(1e3 * seconds_per_number * n)},
+       {"outputs_ms", significant(1e3 * outputs_s)},
+       {"outputs_floor_ms", significant(1e3 * kPasses / 2 * copy_outputs_s)},
+       {"loss_ms", significant(1e3 * loss_s)},
+       {"loss_floor_ms", significant(1e3 * exponentials_s)},
+       {"all_reduce_ms", significant(1e3 * all_reduce_s)},
+       {"gather_ms", significant(1e3 * gather_s)}});
   return 0;
 }

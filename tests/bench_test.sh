@@ -55,6 +55,8 @@ bench training --ranks 1 2 --models 16-8-4:4 20-12-10:2 --rounds 1 --seconds 0.0
 has training.md '^## One step at 1 rank on '
 has training.md "^\\| 16-8-4 \\| 4 \\| 172 $cell"
 has training.md '^## One step at 2 ranks on '
+has training.md '^\| layers \| data \| compute \|.*\| Adam \| check \|$'
+has training.md '^\| 20-12-10( \| [0-9.e-]+ / [0-9.e-]+ = [0-9.]+){8} \|$'
 has training.md "^\\| 16-8-4 \\| 2 $cell${cell}\\| [+-][0-9.]+ %"
 has training.md '^\| ours \| [0-9]+\.[0-9]+ \|$'
 # The last column is a difference, which may be negative for such a small model.
