@@ -31,7 +31,12 @@ stub() {
 }
 stub
 touch "$tree/build/build.ninja"
-printf 'DIST_LESSON:STRING=5\nDIST_TESTS:BOOL=ON\n' >"$tree/build/CMakeCache.txt"
+# cache_of CHECKOUT: writes the cache of a build that was configured for CHECKOUT.
+cache_of() {
+  printf '%s\n' DIST_LESSON:STRING=5 DIST_TESTS:BOOL=ON "CMAKE_HOME_DIRECTORY:INTERNAL=$1" \
+    "CMAKE_CACHEFILE_DIR:INTERNAL=$1/build" >"$tree/build/CMakeCache.txt"
+}
+cache_of "$tree"
 printf '#!/bin/sh\nexit 0\n' >"$tree/path/cmake"
 chmod +x "$tree/path/cmake"
 export PATH=$tree/path:$PATH
@@ -58,6 +63,35 @@ expect() {
     echo "ok: $what"
   fi
 }
+
+# The build folder and the launcher.
+printf '#!/bin/sh\necho it runs\n' >build/bin/send_recv
+chmod +x build/bin/send_recv
+printf '#!/bin/sh\necho "$*" >>cmake.log\n' >path/cmake
+expect "an up-to-date build is not configured" 0 '^it runs$' ./learn 1 -n 1
+if grep -q -- --preset cmake.log; then echo "FAILED: it was configured again"; failed=1; fi
+cache_of /elsewhere
+expect "the doctor finds the build of another checkout" 1 'build cannot be used: .* /elsewhere$' ./learn doctor
+expect "the build of another checkout is found out" 0 'configured anew: .* checkout /elsewhere$' ./learn 1 -n 1
+grep -q -- --fresh cmake.log || { echo "FAILED: it was not configured anew"; failed=1; }
+printf '\0\1garbage' >build/CMakeCache.txt
+expect "a damaged cache is found out" 0 'configured anew: its CMakeCache.txt is damaged$' ./learn 1 -n 1
+cache_of "$tree"
+ln -s "$tree/learn" path/link
+expect "a link to the launcher works" 0 '^it runs$' path/link 1 -n 1
+rm .learn/lock
+printf '#!/bin/sh\nuntil [ -e go ]; do sleep 0.1; done\n' >path/cmake
+touch second.log; ./learn 1 -n 1 >first.log 2>&1 &
+until [ -s .learn/lock ]; do sleep 0.1; done
+{ ./learn 1 -n 1 2>&1; echo "status $?"; } >second.log &
+for _ in {1..100}; do ! grep -q waiting second.log || break; sleep 0.1; done
+touch go
+wait
+expect "two at once build in turn" 0 '^waiting for another ./learn, which builds send_recv$' cat second.log
+expect "the second one runs, too" 0 '^status 0$' cat second.log
+printf '#!/bin/sh\nexit 0\n' >path/cmake
+(mkdir "it's" && cp -r learn tools "it's/" && cd "it's" &&
+  expect "a path that Ninja misreads is refused" 2 '^error: the path .* move the course' ./learn 1; exit $failed) || failed=1
 
 expect "stubs are not started" 3 '^ring_reduce_scatter +base +not started +03_all_reduce/exercise/' ./learn check 3
 expect "the map counts none" 0 'everybody.s tensors .* exercises 0/2 ' ./learn

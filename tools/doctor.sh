@@ -47,6 +47,12 @@ examine_tools() {
   esac
 }
 
+examine_build() {
+  local stale
+  stale=$(stale_build)
+  if [ -n "$stale" ]; then problem "${build#"$PWD"/} cannot be used: $stale" "./learn 1   # configures it anew"; fi
+}
+
 # mpi_library_of FILE: prints the path of the MPI library that FILE uses.
 mpi_library_of() { ldd "$1" 2>/dev/null | sed -n 's/.*libmpi[^ ]* => \([^ ]*\) .*/\1/p' | head -n 1; }
 
@@ -143,6 +149,7 @@ examine_gpus() {
 run_doctor() {
   examine_packages
   examine_tools
+  examine_build
   examine_mpi
   examine_shared_memory
   examine_gpus

@@ -20,14 +20,13 @@ lesson_number() { echo "${folders[$1]:0:2}"; }
 
 # remember LINE: stores LINE in place of an earlier line about the same thing.
 remember() {
-  mkdir -p "$state"
   forget "${1% *}" && forget "$1"
   echo "$1" >>"$progress"
 }
 forget() {
   [ -f "$progress" ] || return 0
-  grep -vxE -- "$1( [0-9]+)?" "$progress" >"$progress.new" || true
-  mv "$progress.new" "$progress"
+  grep -vxE -- "$1( [0-9]+)?" "$progress" >"$progress.$$" || true
+  mv "$progress.$$" "$progress"
 }
 is_done() { grep -qxF "done $1" "$progress" 2>/dev/null; }
 
@@ -63,10 +62,17 @@ check_exercise() {
   if [ "$3" = nccl ]; then build=$emulated_build preset=emulated; fi
   log=$state/build.log
   if [ -t 2 ]; then echo "building $target (the first time may take minutes)" >&2; fi
-  if ! answer=$( (build_targets "$tests" "$target") 2>&1 ); then
-    grep -qE '\.hpp:[0-9]+:[0-9]+: (fatal )?error: ' "$log" 2>/dev/null || fail "$answer"
+  lock_build "$target"
+  answer=$( (build_targets "$tests" "$target") 2>&1 ) || status=$?
+  unlock_build
+  if [ "$status" -ne 0 ]; then
+    if [ "$status" -eq 2 ] || ! grep -qaE '\.hpp:[0-9]+:[0-9]+: (fatal )?error: ' "$log" 2>/dev/null; then
+      echo "$answer" >&2
+      exit 2
+    fi
     echo "wrong: it does not compile"
-    grep -E '(fatal )?error: ' "$log" | sed "s|$root/||; s|^[./]*||; s|^|  |" | head -n 3
+    answer=$(grep -aE '(fatal )?error: ' "$log")
+    head -n 3 <<<"${answer//"$root/"/}" | sed 's|^[./]*||; s|^|  |'
     echo "hint: fix the first error first; all errors are in ${log#"$PWD"/}"
     return 1
   fi
@@ -80,6 +86,7 @@ run_check() {
   [[ $lesson =~ ^[1-5]$ ]] || fail "check: needs a lesson from 1 to 5"
   local number
   number=$(lesson_number "$lesson")
+  need_folder "$state"
   set_mpi_environment
   while read -r name kind what; do
     [ -z "$wanted" ] || [ "$wanted" = "$name" ] || continue
@@ -128,6 +135,7 @@ run_hint() {
   [[ $lesson =~ ^[1-5]$ ]] || fail "hint: needs a lesson from 1 to 5"
   local number
   number=$(lesson_number "$lesson")
+  need_folder "$state"
   while read -r name rest; do
     if [ -n "$wanted" ]; then [ "$wanted" = "$name" ] || continue
     elif is_done "$number/$name"; then continue; fi
