@@ -100,6 +100,22 @@ TEST_CASE("flags that do not fit the data are refused, and the error names the f
   }
 }
 
+TEST_CASE("a data set of which one file is missing is refused, and the error names the file") {
+  const TemporaryFolder folder;
+  write_idx_pair(folder / "train");
+  write_idx_pair(folder / "t10k");
+  const std::vector<std::string> flags{"--dataset",   "idx",          "--data",
+                                       folder.path(), "--batch-size", "1"};
+  CHECK(Program().answer(flags, 4).empty());
+  for (const std::string name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                 "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
+    std::filesystem::rename(folder / name, folder / "aside");
+    CHECK(Program().answer(flags, 4).starts_with("error: --data: " + (folder / name) +
+                                                 "[.gz] is missing, but "));
+    std::filesystem::rename(folder / "aside", folder / name);
+  }
+}
+
 TEST_CASE("valid flags are accepted, and missing ones get values that fit the data") {
   const TemporaryFolder folder;
   write_idx_pair(folder / "digits");

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,46 +21,49 @@ namespace {
 constexpr std::size_t kTrainDigits = 8000;
 constexpr std::size_t kTestDigits = 2000;
 
-std::unique_ptr<Dataset> read_idx_pair(const std::string& images, const std::string& labels) {
+struct IdxPair {
+  std::string images;
+  std::string labels;
+};
+
+std::unique_ptr<Dataset> read(const IdxPair& pair) {
   try {
-    return std::make_unique<IdxDataset>(open_file(images, idx_length),
-                                        open_file(labels, idx_length), images, labels);
+    return std::make_unique<IdxDataset>(open_file(pair.images, idx_length),
+                                        open_file(pair.labels, idx_length), pair.images,
+                                        pair.labels);
   } catch (const Error& error) {
     throw Error(fmt::format("--data: {}", error.what()));
   }
 }
 
-// Returns the image file of each pair of files in `folder`, in alphabetical order.
-std::vector<std::string> find_image_files(const std::string& folder) {
-  constexpr const char* kMiddle = "-images-idx3-ubyte";
+// Returns the pairs of files in `folder` by the begin of their names, such as "train". Throws
+// Error if only one file of a pair is there: training without it would use different data.
+std::map<std::string, IdxPair> find_idx_pairs(const std::string& folder) {
+  const std::string images = "-images-idx3-ubyte";
+  const std::string labels = "-labels-idx1-ubyte";
   std::error_code problem;
-  std::vector<std::string> found;
+  std::map<std::string, IdxPair> found;
   for (const auto& entry : std::filesystem::directory_iterator(folder, problem)) {
-    const std::string name = entry.path().filename().string();
-    if (name.ends_with(kMiddle) || name.ends_with(std::string(kMiddle) + ".gz")) {
-      found.push_back(entry.path().string());
-    }
+    std::string name = entry.path().filename().string();
+    if (name.ends_with(".gz")) name.resize(name.size() - 3);
+    const bool is_images = name.ends_with(images);
+    if (!is_images && !name.ends_with(labels)) continue;
+    IdxPair& pair = found[name.substr(0, name.size() - images.size())];
+    std::string& file = is_images ? pair.images : pair.labels;
+    if (file.empty() || file.ends_with(".gz")) file = entry.path().string();
   }
   if (problem) throw Error(fmt::format("--data: {}: {}", folder, problem.message()));
   if (found.empty())
-    throw Error(fmt::format("--data: {}: contains no *{}[.gz]", folder, kMiddle));
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-// "x/t10k-images-idx3-ubyte.gz" -> "x/t10k-labels-idx1-ubyte", with or without ".gz".
-std::string labels_of(const std::string& images) {
-  const std::string stem =
-      images.substr(0, images.rfind("-images-idx3-ubyte")) + "-labels-idx1-ubyte";
-  std::error_code problem;
-  return std::filesystem::exists(stem, problem) ? stem : stem + ".gz";
-}
-
-std::string find_part(const std::vector<std::string>& files, const std::string& prefix) {
-  for (const std::string& file : files) {
-    if (std::filesystem::path(file).filename().string().starts_with(prefix)) return file;
+    throw Error(fmt::format("--data: {}: contains no *{}[.gz]", folder, images));
+  for (const auto& [name, pair] : found) {
+    if (!pair.images.empty() && !pair.labels.empty()) continue;
+    const bool no_images = pair.images.empty();
+    const std::string missing =
+        std::filesystem::path(folder) / (name + (no_images ? images : labels));
+    throw Error(fmt::format("--data: {}[.gz] is missing, but {} is there", missing,
+                            no_images ? pair.labels : pair.images));
   }
-  return "";
+  return found;
 }
 
 void check_widths(TrainingOptions& options, std::size_t features, std::size_t classes) {
@@ -119,23 +123,23 @@ void TrainingData::load_digits() {
 }
 
 void TrainingData::load_idx(const TrainingOptions& options) {
-  const std::vector<std::string> files = find_image_files(options.data);
-  const std::string train = find_part(files, "train-");
-  const std::string test = find_part(files, "t10k-");
-  if (!train.empty() && !test.empty()) {
-    train_ = read_idx_pair(train, labels_of(train));
-    test_ = read_idx_pair(test, labels_of(test));
+  const std::map<std::string, IdxPair> pairs = find_idx_pairs(options.data);
+  const auto train = pairs.find("train");
+  const auto test = pairs.find("t10k");
+  if (train != pairs.end() && test != pairs.end()) {
+    train_ = read(train->second);
+    test_ = read(test->second);
     if (test_->features() != train_->features()) {
-      throw Error(fmt::format("--data: {} features in {}, {} in {}", train_->features(), train,
-                              test_->features(), test));
+      throw Error(fmt::format("--data: {} features in {}, {} in {}", train_->features(),
+                              train->second.images, test_->features(), test->second.images));
     }
     return;
   }
-  if (files.size() > 1) {
+  if (pairs.size() > 1) {
     throw Error(fmt::format("--data: {}: {} pairs of files, but not train-* and t10k-*",
-                            options.data, files.size()));
+                            options.data, pairs.size()));
   }
-  whole_ = read_idx_pair(files[0], labels_of(files[0]));
+  whole_ = read(pairs.begin()->second);
   const auto held_back =
       static_cast<std::size_t>(static_cast<double>(whole_->size()) * options.test_fraction);
   const std::size_t kept = whole_->size() - held_back;
