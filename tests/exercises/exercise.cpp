@@ -6,6 +6,7 @@
 #include "common/console.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/watch.hpp"
+#include "tools/exercises/confined.hpp"
 #include "tools/exercises/not_started.hpp"
 
 #include <mpi.h>
@@ -105,6 +106,13 @@ bool passes(const Check& check, const Communicator& world, bool ones, const Verd
   const Communicator comm = world.split(0, world.rank());
   Trial trial(comm, ones);
   try {
+    const Confined confined("this solution", [&](const std::string& what) {
+      verdict.end_job(
+          verdict.wrong(check, fmt::format("rank {} {}", world.rank(), what),
+                        "a solution returns to its caller; it neither ends the program nor "
+                        "starts another one"),
+          kWrong);
+    });
     check.run(trial);
     trial.wrong(left_over(comm));
   } catch (const NotStarted&) {
@@ -170,6 +178,7 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
   });
   if (const auto exit = parse(command_line, world, argc, argv)) return *exit;
 
+  limit_memory(std::size_t{1} << 30);
   const Verdict verdict(file, world);
   const auto index = static_cast<std::size_t>(std::ranges::find(names, wanted) - names.begin());
   for (const Check& check : solutions[index].checks) {
