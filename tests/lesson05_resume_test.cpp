@@ -195,6 +195,17 @@ TEST_CASE("a different run's file is refused; a change that only affects roundin
                             {"training data", "abc"},
                             {"ranks", "4"},
                             {"samples per step", "64"}});
+  // --shard affects rounding only together with other flags.
+  const auto sharded = [](const std::string& accumulate, const std::string& shard) {
+    return run_settings(
+        {{"--backend", "ours"}, {"--accumulate", accumulate}, {"--shard", shard}}, "cpu", 4,
+        64);
+  };
+  CHECK(sharded("1", "optimizer") == sharded("1", "none"));
+  const auto note =
+      require_same_run(sharded("3", "optimizer"), sharded("3", "parameters"), "FILE", false);
+  REQUIRE(note.size() == 1);
+  CHECK(contains(note[0], "--shard: parameters instead of optimizer"));
 }
 
 TEST_CASE("a position counts all steps, and the samples within the current epoch") {
