@@ -25,8 +25,16 @@ class BadInput(Exception):
 
 
 def number(x):
-    """x if it can be shown and drawn, else None."""
-    return x if type(x) in (int, float) and abs(x) <= 1e300 else None
+    """x if it can be shown and drawn, else None. Quotients of two such numbers are finite."""
+    if type(x) not in (int, float) or not abs(x) <= 1e150:
+        return None
+    return x if abs(x) >= 1e-150 else 0
+
+
+def size(x):
+    """x if it is a time or an amount, else None."""
+    x = number(x)
+    return x if x is not None and x >= 0 else None
 
 
 def table_of(x):
@@ -73,8 +81,9 @@ class Run:
             if loss is not None and type(s.get("epoch")) is int:
                 self.epochs.setdefault(s["epoch"], []).append((step, loss))
 
-    def get(self, key):
-        return number(self.final.get(key))
+    def get(self, key, default=None):
+        found = size(self.final.get(key))
+        return default if found is None else found
 
 
 class Event:
@@ -92,17 +101,17 @@ class Trace:
         events = content.get("traceEvents")
         self.events = [Event(e) for e in (events if isinstance(events, list) else [])
                        if isinstance(e, dict) and e.get("ph") == "X" and type(e.get("pid")) is int
-                       and number(e.get("ts")) is not None and number(e.get("dur")) is not None]
+                       and number(e.get("ts")) is not None and size(e.get("dur")) is not None]
         if not self.events:
             raise BadInput(f"{path}: is not a trace in the format of ddp_training --trace")
         self.ranks = sorted({e.rank for e in self.events})
         self.dropped = table_of(table_of(content.get("otherData")).get("droppedEvents"))
         self.sent = {}  # by sender and receiver: messages, bytes
         for e in self.events:
-            size, to = number(e.args.get("bytes", 0)), e.args.get("to")
-            if SENDS.fullmatch(e.name) and type(to) is int and size is not None:
+            sent, to = size(e.args.get("bytes", 0)), e.args.get("to")
+            if SENDS.fullmatch(e.name) and type(to) is int and sent is not None:
                 messages, total = self.sent.get((e.rank, to), (0, 0))
-                self.sent[e.rank, to] = messages + 1, total + size
+                self.sent[e.rank, to] = messages + 1, total + sent
 
     def typical_steps(self, count):
         """One or two steps of typical length: the first one's place in the run, when each begins and
@@ -307,23 +316,23 @@ def messages_section(trace):
 
 
 def memory_section(run):
-    held = {key: number(x) for key, x in table_of(run.final.get("memory")).items()}
+    held = {key: size(x) for key, x in table_of(run.final.get("memory")).items()}
     parts = [("compute", "parameters", "parameters", "what is learned"),
              ("forward", "gradients", "gradients", "how the loss depends on each parameter"),
              ("optimizer", "optimizer state", "optimizer", "what it remembers of earlier steps"),
              ("data", "activations", "activations", "what forward keeps for backward")]
     parts = [(kind, name, held.get(f"{key}_bytes"), why) for kind, name, key, why in parts]
-    if any(size is None for _, _, size, _ in parts):
+    if any(x is None for _, _, x, _ in parts):
         return ""
-    rest = (held.get("peak_bytes") or 0) - sum(size for _, _, size, _ in parts)
+    rest = (held.get("peak_bytes") or 0) - sum(x for _, _, x, _ in parts)
     if rest > 0 and run.final.get("device") == "cpu":
         parts.append(("other", "program, MPI and data", rest, "the rest of the largest rank's peak"))
     return section(
         "Memory per rank", "<p>What each rank holds.</p>",
-        bars([("one rank", [(kind, name, size / 2**20) for kind, name, size, _ in parts])], "MiB",
+        bars([("one rank", [(kind, name, x / 2**20) for kind, name, x, _ in parts])], "MiB",
              "Memory of one rank, by part"),
-        table(("part", "size", "what it is"), [(named(kind, name), value(size, in_bytes), why)
-                                               for kind, name, size, why in parts]))
+        table(("part", "size", "what it is"), [(named(kind, name), value(x, in_bytes), why)
+                                               for kind, name, x, why in parts]))
 
 
 def settings_section(run):
