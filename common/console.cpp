@@ -2,6 +2,7 @@
 
 #include "common/check.hpp"
 #include "common/json.hpp"
+#include "common/watch.hpp"
 
 #include <mpi.h>
 
@@ -36,6 +37,7 @@ void Console::row(const Json& object) const {
 
 int Console::verdict(bool correct, const std::string& verified,
                      const std::string& wrong) const {
+  if (const WatchTable* const watch = watch_table()) watch->finish_trace();
   if (correct) line("verified: " + verified);
   const bool all_said = !speaks_ || std::ferror(stdout) == 0;
   if (correct && all_said) return EXIT_SUCCESS;

@@ -109,6 +109,8 @@ struct WatchTable {
   // Throws std::runtime_error("flag: why") if this process cannot write `file`. An empty `file`
   // is accepted.
   void (*require_writable)(const std::string& flag, const std::string& file);
+  // Called on all ranks before the last line: writes the trace, or ends the job if it cannot.
+  void (*finish_trace)();
   void (*keep_trace)();  // called in a job that is about to end without MPI_Finalize
   // For tests.
   void (*set_strict)(bool on);

@@ -34,6 +34,16 @@ TEST_CASE("a stopped rank is named, and the job ends", "[fault06]") {
          result.says("a stream with NCCL calls")));
 }
 
+TEST_CASE("if mpirun is stopped, no rank is blamed, and training goes on", "[fault06]") {
+  const TemporaryFolder folder;
+  const CommandResult result = interrupted(
+      2, kRun + "--json --timeout 2 --epochs 300 " + files(folder, "cut"), folder / "cut.jsonl",
+      10, "kill -STOP ${mpirun% }; sleep 5; kill -CONT ${mpirun% }");
+  INFO(result.err);
+  CHECK(result.status == 0);
+  CHECK_FALSE(result.says("hang:"));
+}
+
 TEST_CASE("training that makes progress raises no alarm", "[fault06]") {
   const int steps = times(500, 10'000);
   const CommandResult result =

@@ -55,6 +55,18 @@ TEST_CASE("if the disk is full, --checkpoint keeps the previous file", "[fault10
   figure(10, "the previous file is kept byte for byte; 0 lost");
 }
 
+TEST_CASE("if the disk is full, a run with --trace is not verified", "[fault10]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "trace";
+  const CommandResult result =
+      run_command("timeout -k 10 120 " MPIEXEC " -np 2 " + kFull +
+                  PROGRAM_DIR "/ddp_training " + kSmall + "--max-steps 50 --trace " + file);
+  INFO(result.err);
+  CHECK(result.status == 1);
+  CHECK(result.says("fatal: --trace: " + file + ": cannot be written: File too large"));
+  CHECK_FALSE(result.says("verified:"));
+}
+
 TEST_CASE("a standard output that cannot be written is an error", "[fault10]") {
   const TemporaryFolder folder;
   const std::string log = folder / "m";

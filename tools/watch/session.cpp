@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <utility>
 
 namespace dist::watch {
 namespace {
@@ -82,11 +83,15 @@ void finish_recording() {
   if (traced == 0) return;
   session->thread.reset();  // no rank moves while a large file is written
   try {
-    write_trace_of_all_ranks(session->flags.trace, session->boards.mine());
+    write_trace_of_all_ranks(std::exchange(session->flags.trace, ""), session->boards.mine());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fatal: --trace: %s\n", error.what());
     PMPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
   }
+}
+
+void finish_trace() {
+  if (session != nullptr && !session->flags.trace.empty()) finish_recording();
 }
 
 void end_session() {

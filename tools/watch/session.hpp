@@ -11,6 +11,8 @@ void begin_session(int argc, char** argv);
 void session_started();
 // Called on all ranks before MPI_Finalize. Gathers and writes the trace.
 void finish_recording();
+// As finish_recording, but only if a trace is recorded.
+void finish_trace();
 // Called when MPI_Finalize has returned. Ends the watch and releases its memory.
 void end_session();
 

@@ -50,6 +50,7 @@ const dist::WatchTable dist_watch_table{
         [](const std::string& flag, const std::string& file) {
           require_writable(std::array{OutputFile{flag, file}});
         },
+    .finish_trace = finish_trace,
     .keep_trace = keep_trace_if_possible,
     .set_strict = set_strict,
     .is_observing = observing,

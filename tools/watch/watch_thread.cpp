@@ -102,7 +102,12 @@ void WatchThread::run() {
     const double limit_s = all_are_working() ? timeout_s_ : std::max(timeout_s_, kStart_s);
     const bool still = std::all_of(seen_.begin(), seen_.end(),
                                    [=](const Seen& rank) { return rank.still_s >= limit_s; });
-    if (still && my_turn()) report(limit_s);
+    if (still && process_state(::getppid()) == 'T') {
+      // While mpirun is stopped, nobody reads what the ranks print, so they may have to wait.
+      for (Seen& rank : seen_) rank.still_s = 0;
+    } else if (still && my_turn()) {
+      report(limit_s);
+    }
   }
 }
 
