@@ -21,11 +21,14 @@ lesson_number() { echo "${folders[$1]:0:2}"; }
 # remember LINE: stores LINE in place of an earlier line about the same thing.
 remember() {
   forget "${1% *}" && forget "$1"
-  echo "$1" >>"$progress"
+  { echo "$1" >>"$progress"; } 2>/dev/null || cannot_save
 }
+cannot_save() { require_free_disk "$state"; fail "$progress cannot be written"; }
 forget() {
   [ -f "$progress" ] || return 0
-  grep -vxE -- "$1( [0-9]+)?" "$progress" >"$progress.$$" || true
+  local status=0
+  { grep -vxE -- "$1( [0-9]+)?" "$progress" >"$progress.$$"; } 2>/dev/null || status=$?
+  if [ $status -gt 1 ]; then rm -f "$progress.$$"; cannot_save; fi  # 1: no line is left
   mv "$progress.$$" "$progress"
 }
 is_done() { grep -qxF "done $1" "$progress" 2>/dev/null; }
