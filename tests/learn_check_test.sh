@@ -122,6 +122,8 @@ solve ring_all_reduce reference
 printf '#!/bin/sh\necho "it trains"\n' >build/bin/my_ddp_training
 chmod +x build/bin/my_ddp_training
 expect "correct parts train" 0 '^it trains' ./learn mine -n 2
+printf '#!/bin/sh\nexit 86\n' >build/bin/my_ddp_training
+expect "a job that a part ended is wrong" 1 '^WRONG: the trainer ended with status 86' ./learn mine -n 2
 expect "the map counts the parts" 0 '^1 of 5 parts of the trainer are yours' ./learn
 solve ring_all_reduce mpi
 

@@ -99,6 +99,21 @@ wrong my_indices 'place += ranks' 'place += 1' 1 'WRONG: my_indices; run ./learn
 wrong sync_gradients 'ReduceOp::avg' 'ReduceOp::sum' 1 'WRONG: sync_gradients; run ./learn check 5' 2
 wrong sync_gradients 'from : gradients' 'from : std::vector(gradients.rbegin(), gradients.rend())' 1 'WRONG: sync_gradients' 2
 wrong sync_gradients 'std::copy(next, end, to.begin());' 'throw Error("oops");' 1 'your sync_gradients: oops' 2
+# What a part does only in training is named, too.
+late() {  # late STATEMENT STATUS PATTERN
+  use "${!lessons[@]}"
+  sed -i "s|#include <span>|&\n#include <unistd.h>\n#include <vector>|
+    s|  MPI_CHECK(MPI_Sendrecv|  static int calls = 0;\n  if (++calls > 40 \&\& comm.rank() == 1) { $1 }\n&|" \
+    "$tree/01_send_recv/exercise/ring_shift.hpp"
+  expect "late in ring_shift: $1" "$2" "$3" 2
+}
+late 'while (getppid() > 0) {}' 86 'hang: .*your ring_shift'
+late 'std::exit(0);' 1 'WRONG: your ring_shift called exit\(\)'
+late '_exit(0);' 1 'WRONG: your ring_shift called _exit\(\)'
+late 'MPI_Abort(MPI_COMM_WORLD, 0);' 1 'WRONG: your ring_shift called MPI_Abort'
+late 'fork();' 1 'WRONG: your ring_shift called fork\(\)'
+late 'std::fill_n(in.data(), 1 << 28, 0.0F);' 139 'WRONG: your ring_shift crashed'
+late 'for (std::vector<char*> all;;) all.push_back(new char[1 << 28]);' 1 'WRONG: your ring_shift ended the program'
 # These numbers are right, but ring_shift is never called, so it must not count as the reader's
 # part.
 wrong ring_all_reduce 'send_recv<float>(' 'dist::send_recv<float>(' 1 'WRONG: ring_shift never ran' 2

@@ -22,9 +22,16 @@ run_mine() {
     read -r lesson name <<<"$part"
     status=0
     answer=$(EXERCISE_RANKS=$ranks check_exercise "$lesson" "$name" base) || status=$?
+    [ "$status" -ne 2 ] || exit 2
     if [ "$status" -eq 0 ] || [ "$answer" = "not started" ]; then continue; fi
     printf '%s: %s\n' "$name" "$answer" >&2
     exit 1
   done
-  run_program 5 my_ddp_training my_ddp_training "$@"
+  status=0
+  (run_program 5 my_ddp_training my_ddp_training "$@") || status=$?
+  # 75: stopped on request; any other status means that a part made the job end.
+  case $status in
+    0 | 1 | 2 | 75 | 130) exit "$status" ;;
+    *) echo "WRONG: the trainer ended with status $status; the lines above name the part" >&2; exit 1 ;;
+  esac
 }

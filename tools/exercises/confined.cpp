@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace dist::exercise {
+namespace dist {
 namespace {
 
 thread_local const Confined* current = nullptr;
@@ -89,9 +89,9 @@ void limit_memory(std::size_t bytes) {
   ::setrlimit(RLIMIT_DATA, &limit);
 }
 
-}  // namespace dist::exercise
+}  // namespace dist
 
-using namespace dist::exercise;
+using namespace dist;
 
 extern "C" {
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace dist::exercise {
+namespace dist {
 
 // While it exists, calls escape("called exit()"), for example, when this thread is about to end
 // the program or to fork; escape() should end the job. If the program crashes or runs out of
@@ -34,4 +34,4 @@ void name_crashes();
 // From now on, this process can allocate `bytes` more.
 void limit_memory(std::size_t bytes);
 
-}  // namespace dist::exercise
+}  // namespace dist

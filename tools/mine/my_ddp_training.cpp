@@ -12,6 +12,7 @@
 #include "05_ddp_training/model/optimizer.hpp"
 #include "05_ddp_training/trainer/training_run.hpp"
 #include "common/mpi_environment.hpp"
+#include "tools/exercises/confined.hpp"
 #include "tools/mine/course_run.hpp"
 #include "tools/mine/my_data_parallel.hpp"
 #include "tools/mine/trial_run.hpp"
@@ -23,6 +24,10 @@
 
 namespace dist::mine {
 namespace {
+
+// How much memory the parts and the training may use: far more than they need, and less than
+// makes a machine unusable.
+constexpr std::size_t kMemory = std::size_t{4} << 30;
 
 class MySetup : public Setup {
  public:
@@ -89,6 +94,8 @@ int train(int argc, char** argv) {
   const Console& console = setup.console();
   const Stream& stream = setup.stream();
   print_parts(console);
+  name_crashes();
+  limit_memory(kMemory);
 
   if (const Part* wrong = first_wrong_part(comm)) {
     return fail(console, fmt::format("{}; run ./learn check {} {} to see why", wrong->name,

@@ -4,9 +4,15 @@
 
 #include "common/check.hpp"
 #include "common/watch.hpp"
+#include "tools/exercises/confined.hpp"
 #include "tools/exercises/not_started.hpp"
 #include "tools/mine/parts.hpp"
 
+#include <mpi.h>
+
+#include <fmt/core.h>
+
+#include <cstdio>
 #include <exception>
 #include <string>
 
@@ -16,6 +22,11 @@ template <class Function>
 auto run_part(Part& part, const Function& function) {
   const std::string name = std::string(part.yours ? "your " : "our ") + part.name;
   const CallScope scope(name);  // in a hang report
+  const Confined confined(name.c_str(), [&](const std::string& what) {
+    fmt::print(stderr, "WRONG: {} {}\n", name, what);
+    std::fflush(nullptr);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  });
   ++part.runs;
   try {
     return function();
