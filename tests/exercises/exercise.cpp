@@ -178,7 +178,7 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
   });
   if (const auto exit = parse(command_line, world, argc, argv)) return *exit;
 
-  limit_memory(std::size_t{1} << 30);
+  limit_memory(std::size_t{1} << 29);
   const Verdict verdict(file, world);
   const auto index = static_cast<std::size_t>(std::ranges::find(names, wanted) - names.begin());
   for (const Check& check : solutions[index].checks) {
