@@ -161,7 +161,8 @@ TEST_CASE("the gradient passes a ReLU where the ReLU's output is above zero", "[
       linear_backward_to_relu(stream, grad_y, weight, x, mask, grad_x);
       CHECK(largest_error(to_host(stream, grad_x), want) < 1e-5);
 #if DIST_CUDA_EMULATED
-      CHECK(mask.is_written != device.is_cpu());  // otherwise this does not test the epilogues
+      // Otherwise this does not test the epilogues, which cuBLASLt refuses for a single row.
+      CHECK(mask.is_written == (!device.is_cpu() && n.rows > 1));
 #endif
     }
   }

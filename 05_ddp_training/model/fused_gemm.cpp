@@ -127,9 +127,11 @@ Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle_of(cublas), product, plan.b.get(), plan.a.get(),
                                      plan.c.get(), plan.c.get(), wish, 1, &best, &found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return plan;
-  check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
-  if (found > 0 && best.state == CUBLAS_STATUS_SUCCESS) plan.algorithm = best.algo;
+  // Whatever the reason for a refusal is, such as a matrix of one column, linear.cpp can do
+  // without the epilogue.
+  if (status == CUBLAS_STATUS_SUCCESS && found > 0 && best.state == CUBLAS_STATUS_SUCCESS) {
+    plan.algorithm = best.algo;
+  }
   return plan;
 }
 
@@ -165,7 +167,7 @@ bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose
                 .emplace(key, make_plan(cublas, transpose_a, transpose_b, a, b, c, epilogue))
                 .first;
   }
-  const Plan& plan = found->second;
+  Plan& plan = found->second;
   if (!plan.algorithm) return false;
   set(plan.product.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
   if (epilogue.mask != nullptr) {
@@ -173,12 +175,13 @@ bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose
   }
   const float one = 1;
   const float zero = 0;
-  check_cublas(cublasLtMatmul(handle_of(cublas), plan.product.get(), &one, data_of(b, rounded),
-                              plan.b.get(), data_of(a, rounded), plan.a.get(), &zero, c.data(),
-                              plan.c.get(), c.data(), plan.c.get(), &*plan.algorithm,
-                              cublas.workspace.data(), cublas.workspace.size(), stream.get()),
-               "cublasLtMatmul");
-  return true;
+  const cublasStatus_t status = cublasLtMatmul(
+      handle_of(cublas), plan.product.get(), &one, data_of(b, rounded), plan.b.get(),
+      data_of(a, rounded), plan.a.get(), &zero, c.data(), plan.c.get(), c.data(), plan.c.get(),
+      &*plan.algorithm, cublas.workspace.data(), cublas.workspace.size(), stream.get());
+  // The heuristic may choose a kernel that then refuses the product: never ask it again.
+  if (status != CUBLAS_STATUS_SUCCESS) plan.algorithm.reset();
+  return status == CUBLAS_STATUS_SUCCESS;
 }
 
 }  // namespace dist

@@ -1,5 +1,9 @@
 // Emulates cuBLASLt's products with epilogues. As the real library, it accepts only addresses
-// that are aligned as its caller has promised.
+// that are aligned as its caller has promised, and its heuristic may call a product invalid
+// that has one row or one column.
+//
+//   EMULATED_EPILOGUES  0: none; otherwise the bits that an epilogue's number may have (1: any)
+//   EMULATED_REFUSAL    "R:N" refuses the N-th product of rank R, whatever the heuristic said
 #include "tests/emulation/product.hpp"
 #include "tests/emulation/runtime.hpp"
 
@@ -7,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -153,10 +158,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t* best,
                                               int* found) {
   *found = 0;
-  if (!fits(*product, a, b, d)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (emulation::environment_number("EMULATED_EPILOGUES", 1) == 0) {
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!fits(*product, a, b, d) || d->rows == 1 || d->columns == 1) {
+    return CUBLAS_STATUS_INVALID_VALUE;
   }
+  const int known = emulation::environment_number("EMULATED_EPILOGUES", 1);
+  if (known != 1 && (product->epilogue & ~known) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   std::copy(wish->alignments.begin(), wish->alignments.end(), best->algo.data);
   best->algo.data[4] = wish->workspace;
   best->state = CUBLAS_STATUS_SUCCESS;
@@ -183,6 +189,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
   if (!fits(*product, layout_a, layout_b, layout_d) || bytes < algorithm->data[4]) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  static std::atomic<int> calls = 0;
+  if (emulation::is_chosen("EMULATED_REFUSAL", calls)) return CUBLAS_STATUS_NOT_SUPPORTED;
   emulation::Product p = product_of(*product, layout_a, layout_b);
   p.a = a;
   p.b = b;
