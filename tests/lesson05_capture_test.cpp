@@ -44,9 +44,9 @@ Outcome train(unsigned seed, bool replays, Device device) {
       make_process_group(Backend::nccl, world(), device, AllReduceAlgorithm::ring);
   const StepNumbers numbers(device);
   const auto optimizer = make_optimizer({.name = "adam"}, model.parameters(), stream);
-  StepGraph graph(stream, replays);  // ends before what its steps use
   DistributedDataParallel ddp(model, *group, stream, {1000, 4000}, ReduceOp::sum);
   CrossEntropyLoss loss(numbers, world().size());
+  StepGraph graph(stream, replays);  // ends before what its steps use
 
   const TensorDataset data = make_dataset(600, seed_of_this_rank(seed), widths);
   HostBatch host(full, data.features(), device);

@@ -186,7 +186,7 @@ TEST_CASE("an error within a group closes the group", "[nccl][gpu]") {
 
 TEST_CASE("a rank that never joins is reported within the time limit, on every rank",
           "[nccl][gpu]") {
-  if (world().size() == 1) return;
+  if (world().size() == 1 || !NcclWatchdog::can_end_calls()) return;
   NcclId id{};
   if (world().rank() == 0) id = make_nccl_id();
   broadcast_tree<char>(world(), id, 0);
@@ -210,8 +210,12 @@ TEST_CASE("a rank that never joins is reported within the time limit, on every r
   world().barrier();
   if (late) report = report_of_all_reduce();
   INFO(report);
-  CHECK(report.find("NCCL on rank " + std::to_string(world().rank()) + " of ") == 0);
-  CHECK(report.find("nothing moved for 0.5 s") != std::string::npos);
+  // A rank may find the connections of a rank that has given up before it.
+  const bool is_first = world().size() == 2 && !late;
+  const auto says = [&](const char* text) { return report.find(text) != std::string::npos; };
+  CHECK(((says("NCCL on rank ") && says("nothing moved for 0.5 s")) ||
+         (!is_first && (says("remote process exited") || says("unhandled system error") ||
+                        says("internal error")))));
 }
 
 TEST_CASE("an ordinary wait behind a collective also ends if a rank never joins",

@@ -57,26 +57,36 @@ NcclCommunicator::NcclCommunicator(const NcclId& bytes, int rank, int size, Devi
 NcclCommunicator::~NcclCommunicator() {
   const auto watchdog = std::move(watchdog_);
   if (!watchdog) return;
-  // Finalizing waits for the other ranks, which may never arrive if this rank is failing.
+  // The other ranks may never arrive if this rank is failing.
   const bool failing = std::uncaught_exceptions() > 0;
-  watchdog->begin_wait();
-  if (!failing && watchdog->failure().empty()) ncclCommFinalize(comm_);
+  if (!failing) {
+    // Finalizing would wait for queued work, too, but there the watchdog cannot end the wait.
+    const CurrentDevice current(device_);
+    const GpuWait wait;
+    cudaDeviceSynchronize();
+  }
   watchdog->stop();
-  if (!watchdog->failure().empty()) return;  // aborted
-  failing ? ncclCommAbort(comm_) : ncclCommDestroy(comm_);
+  const bool failed = !watchdog->failure().empty();
+  if (failed && !NcclWatchdog::can_end_calls()) return;  // aborted
+  if (failing || failed) {
+    ncclCommAbort(comm_);
+  } else {
+    ncclCommFinalize(comm_);
+    ncclCommDestroy(comm_);
+  }
 }
 
 void NcclCommunicator::begin_call() {
-  throw_if_aborted();
-  if (watchdog_) watchdog_->begin_wait();
+  if (watchdog_) watchdog_->begin_call();
+  throw_if_failed();
 }
 
 void NcclCommunicator::end_call() {
-  if (watchdog_) watchdog_->end_wait();
-  throw_if_aborted();
+  if (watchdog_) watchdog_->end_call();
+  throw_if_failed();
 }
 
-void NcclCommunicator::throw_if_aborted() const {
+void NcclCommunicator::throw_if_failed() const {
   const std::string failure = watchdog_ ? watchdog_->failure() : "";
   if (failure.empty()) return;
   throw Error(fmt::format("NCCL on rank {} of {}: {}", rank_, size_, failure));
@@ -99,9 +109,10 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
       const GpuWait wait;
       cudaDeviceSynchronize();  // queued work may still use the memory
     }
-    const auto watchdog = user.lock();
-    if (watchdog && watchdog->failure().empty() && handle != nullptr) {
-      ncclCommDeregister(comm, handle);
+    if (const auto watchdog = user.lock(); watchdog && handle != nullptr) {
+      watchdog->begin_call();
+      if (watchdog->failure().empty()) ncclCommDeregister(comm, handle);
+      watchdog->end_call();
     }
     ncclMemFree(p);
   });
@@ -114,9 +125,9 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
 
 void NcclCommunicator::synchronize(const Event& event) {
   const WaitScope wait("a stream with NCCL calls");
-  begin_call();
-  event.synchronize();  // an abort ends the queued work, and thus this wait
-  end_call();
+  throw_if_failed();
+  event.synchronize();  // the watchdog ends the queued work, and thus this wait
+  throw_if_failed();
 }
 
 #else
@@ -137,7 +148,7 @@ void NcclCommunicator::synchronize(const Event& event) {
 }
 void NcclCommunicator::begin_call() {}
 void NcclCommunicator::end_call() {}
-void NcclCommunicator::throw_if_aborted() const {}
+void NcclCommunicator::throw_if_failed() const {}
 std::shared_ptr<void> NcclCommunicator::allocate(std::size_t) {
   throw Error("built without NCCL");
 }

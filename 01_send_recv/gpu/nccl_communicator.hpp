@@ -33,9 +33,9 @@ NcclId make_nccl_id();
 class NcclCommunicator {
  public:
   // Waits until all `size` ranks have called the constructor with rank 0's id. From then on,
-  // the communicator is aborted if a call or synchronize() takes longer than `limit` (0: no
-  // limit), or if NCCL reports an error. The call then throws Error. The default is longer than
-  // --timeout, so that the watch reports first: it can say which rank is missing.
+  // a watchdog ends each call and each wait for the GPU that takes longer than `limit` (0: no
+  // limit), and all of them if NCCL reports an error. They then throw Error. The default is
+  // longer than --timeout, so that the watch reports first: it can say which rank is missing.
   NcclCommunicator(const NcclId& id, int rank, int size, Device device,
                    std::chrono::milliseconds limit = 2 * hang_timeout());
   NcclCommunicator(NcclCommunicator&& other) noexcept;
@@ -64,12 +64,12 @@ class NcclCommunicator {
   void synchronize(const Event& event);
 
   // NCCL_CHECK calls these before and after a call of NCCL. Both throw Error if the
-  // communicator has been aborted.
+  // watchdog has ended all waits.
   void begin_call();
   void end_call();
 
  private:
-  void throw_if_aborted() const;
+  void throw_if_failed() const;
 
   ncclComm* comm_ = nullptr;
   // Exists while comm_ can deregister memory.

@@ -9,8 +9,18 @@
 
 #if DIST_WITH_NCCL
 #include <nccl.h>
+#define DIST_NCCL_CAN_REVOKE (NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 9))
+#else
+#define DIST_NCCL_CAN_REVOKE 0
+#endif
 
 namespace dist {
+
+bool NcclWatchdog::can_end_calls() {
+  return DIST_NCCL_CAN_REVOKE;
+}
+
+#if DIST_WITH_NCCL
 
 using Clock = std::chrono::steady_clock;
 
@@ -26,14 +36,14 @@ void NcclWatchdog::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void NcclWatchdog::begin_wait() {
+void NcclWatchdog::begin_call() {
   const std::lock_guard lock(mutex_);
-  waits_since_ = Clock::now();
+  in_call_since_ = Clock::now();
 }
 
-void NcclWatchdog::end_wait() {
+void NcclWatchdog::end_call() {
   const std::lock_guard lock(mutex_);
-  waits_since_.reset();
+  in_call_since_.reset();
 }
 
 std::string NcclWatchdog::failure() const {
@@ -50,7 +60,7 @@ std::string NcclWatchdog::problem() const {
   }
   // Any wait for the GPU may be one for a collective that was queued before.
   const auto now = Clock::now();
-  auto since = waits_since_.value_or(now);
+  auto since = in_call_since_.value_or(now);
   if (const Clock::rep began = gpu_wait_began; began != 0) {
     since = std::min(since, Clock::time_point(Clock::duration(began)));
   }
@@ -68,14 +78,19 @@ void NcclWatchdog::run(Device device) {
   const auto pause = limit_.count() > 0 ? std::min(kOften, limit_ / 10) : kOften;
   std::unique_lock lock(mutex_);
   while (!stopped_.wait_for(lock, pause, [this] { return stop_; })) {
+    if (in_call_since_ && !can_end_calls()) continue;
     failure_ = problem();
     if (failure_.empty()) continue;
     lock.unlock();
-    // Unlike destroy, abort also ends the kernels that wait on the GPU for a missing rank.
+    // Unlike destroy, both also end the kernels that wait on the GPU for a missing rank.
+#if DIST_NCCL_CAN_REVOKE
+    ncclCommRevoke(comm_, NCCL_REVOKE_DEFAULT);
+#else
     ncclCommAbort(comm_);
+#endif
     return;
   }
 }
 
-}  // namespace dist
 #endif
+}  // namespace dist

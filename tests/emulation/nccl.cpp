@@ -55,13 +55,16 @@ std::vector<MPI_Request> connect_to_peers(ncclComm_t comm,
 // queued them.
 ncclResult_t queue(const char* call, ncclComm_t comm, cudaStream_t stream,
                    std::vector<Transfer> transfers) {
+  const CallOf using_it(comm, call);
   if (emulation::device_of_stream(stream) != comm->device) {
     return fail(ncclUnhandledCudaError, "the stream belongs to a different GPU");
   }
-  if (!comm->connect(connect_to_peers(comm, transfers))) {
-    return fail(ncclInternalError, "the communicator was aborted");
-  }
-  auto work = [call, comm, user = comm->users, transfers = std::move(transfers)] {
+  if (comm->ended) return fail(ncclInvalidUsage, "the communicator was revoked");
+  const ncclResult_t connected = comm->connect(connect_to_peers(comm, transfers));
+  if (connected != ncclSuccess) return connected;
+  const bool captures = emulation::resolve(stream)->point.capture != nullptr;
+  const Token& user = captures ? comm->captured : comm->queued;
+  auto work = [call, comm, user, transfers = std::move(transfers)] {
     const dist::CallScope scope(call);
     static std::atomic<int> calls = 0;
     if (emulation::is_chosen("EMULATED_NCCL_FAULT", calls)) comm->error = ncclRemoteError;
@@ -136,7 +139,8 @@ ncclResult_t all_reduce(const void* from, void* to, std::size_t count, MPI_Datat
            for (T& value : data->received) value /= static_cast<T>(comm->size);
          }
          data->write(from, to);
-       }});
+       },
+       {token_of(from), token_of(to)}});
 }
 
 }  // namespace
@@ -173,7 +177,8 @@ static ncclResult_t collective(const char* call, const void* from, std::size_t s
                              number /= static_cast<float>(divisor);
                            }
                            data->write(from, to);
-                         }});
+                         },
+                         {token_of(from), token_of(to)}});
 }
 
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t,
@@ -188,6 +193,7 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
 
 ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataType_t,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  const CallOf using_it(comm, "ncclReduce");
   int rank = 0;
   MPI_Comm_rank(comm->mpi, &rank);
   const bool receives = rank == root;
@@ -235,7 +241,8 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t, int p
                                       kTag, comm->mpi, &request);
                            return request;
                          },
-                         [data] {}});
+                         [data] {},
+                         {token_of(from)}});
 }
 
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t, int peer, ncclComm_t comm,
@@ -250,7 +257,8 @@ ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t, int peer, ncc
                                      kTag, comm->mpi, &request);
                            return request;
                          },
-                         [=] { std::memcpy(to, data->data(), count * sizeof(float)); }});
+                         [=] { std::memcpy(to, data->data(), count * sizeof(float)); },
+                         {token_of(to)}});
 }
 
 ncclResult_t ncclGroupStart() {

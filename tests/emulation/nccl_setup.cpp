@@ -14,6 +14,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <new>
 #include <string>
 #include <thread>
@@ -23,6 +26,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
   switch (result) {
     case ncclSuccess: return "no error";
     case ncclUnhandledCudaError: return "unhandled cuda error";
+    case ncclSystemError: return "unhandled system error";
     case ncclInternalError: return "internal error";
     case ncclInvalidArgument: return "invalid argument";
     case ncclInvalidUsage: return "invalid usage";
@@ -96,40 +100,107 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int r
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  if (comm->freed) emulation::stop("ncclCommGetAsyncError", "a communicator that was freed");
   *error = comm->error;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  // Waits for the work queued so far.
+  const CallOf using_it(comm, "ncclCommFinalize");
+  if (comm->ended) emulation::stop("ncclCommFinalize", "a communicator that was revoked");
+  comm->finalized = true;
+  // Waits for the work queued so far, and would wait for the end of each graph.
   const int current = emulation::current_device();
   cudaSetDevice(comm->device);
   cudaDeviceSynchronize();
   cudaSetDevice(current);
+  if (is_used(comm->captured)) {
+    emulation::stop("ncclCommFinalize", "a communicator that a graph still uses");
+  }
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  if (comm->users.use_count() > 1) {
+  const CallOf using_it(comm, "ncclCommDestroy");
+  if (is_used(comm->queued) || is_used(comm->captured)) {
     emulation::stop("ncclCommDestroy", "a communicator that work or a graph still uses");
   }
+  comm->freed = true;
+  if (*comm->aborts > 0) return ncclSuccess;  // not all ranks come here
   MPI_Win_free(&comm->window);
   MPI_Comm_free(&comm->setup);
   MPI_Comm_free(&comm->mpi);
-  delete comm;
-  return ncclSuccess;
-}
-// The communicator is not destroyed, because queued work may still use it.
-ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  if (group_depth > 0) return ncclSuccess;  // postponed to the end of the group
-  ++*comm->aborts;
-  comm->aborted = true;
   return ncclSuccess;
 }
 
+// Ends all calls and all work, but frees nothing.
+static void end_waits(ncclComm_t comm) {
+  if (!comm->ended.exchange(true)) ++*comm->aborts;
+  while (is_used(comm->queued)) std::this_thread::yield();
+}
+
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+  const CallOf using_it(comm, "ncclCommRevoke");
+  if (flags != NCCL_REVOKE_DEFAULT || comm->ended || comm->finalized) {
+    return fail(ncclInvalidArgument, "the communicator cannot be revoked");
+  }
+  end_waits(comm);
+  return ncclSuccess;
+}
+
+// Frees the communicator, but no MPI object, because other ranks may never do so.
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  if (comm->freed) emulation::stop("ncclCommAbort", "a communicator that was freed");
+  if (group_depth > 0) return ncclSuccess;  // postponed to the end of the group
+  if (comm->calls > 0) emulation::stop("ncclCommAbort", "a communicator in another call");
+  const bool revoked = comm->ended;
+  end_waits(comm);
+  // NCCL waits for the end of each graph, however long that takes, but after a revocation it
+  // does not.
+  constexpr std::chrono::seconds kForever{10};
+  const auto began = std::chrono::steady_clock::now();
+  while (is_used(comm->captured)) {
+    if (revoked || std::chrono::steady_clock::now() - began > kForever) {
+      emulation::stop("ncclCommAbort", "a communicator that a graph still uses");
+    }
+    std::this_thread::yield();
+  }
+  comm->freed = true;
+  return ncclSuccess;
+}
+
+namespace {
+
+struct NcclMemory {
+  std::size_t bytes;
+  Token token = std::make_shared<int>();
+};
+std::mutex memory_mutex;
+auto& nccl_memory = *new std::map<const char*, NcclMemory>;
+
+void require_unused(const void* memory, const char* call) {
+  const Token token = token_of(memory);
+  if (token.use_count() > 2) emulation::stop(call, "memory that work or a graph still uses");
+}
+
+}  // namespace
+
+Token token_of(const void* memory) {
+  const auto* const address = static_cast<const char*>(memory);
+  const std::lock_guard lock(memory_mutex);
+  auto after = nccl_memory.upper_bound(address);
+  if (after == nccl_memory.begin()) return nullptr;
+  const auto& [begin, block] = *std::prev(after);
+  return address < begin + block.bytes ? block.token : nullptr;
+}
+
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
-  return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclInvalidArgument;
+  if (cudaMalloc(memory, bytes) != cudaSuccess) return ncclInvalidArgument;
+  const std::lock_guard lock(memory_mutex);
+  nccl_memory[static_cast<char*>(*memory)] = {bytes};
+  return ncclSuccess;
 }
 ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t, void** handle) {
+  const CallOf using_it(comm, "ncclCommRegister");
   if (emulation::owner_of(memory) != comm->device)
     return fail(ncclInvalidArgument, "not device memory");
   comm->registered.insert(memory);
@@ -137,6 +208,8 @@ ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t, void**
   return ncclSuccess;
 }
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
+  const CallOf using_it(comm, "ncclCommDeregister");
+  require_unused(handle, "ncclCommDeregister");
   // If the memory were freed first, the library would keep an invalid mapping.
   if (comm->registered.erase(handle) == 0 || !emulation::owner_of(handle)) {
     std::fprintf(stderr, "emulated NCCL: deregistration of memory that is not registered\n");
@@ -145,6 +218,11 @@ ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
   return ncclSuccess;
 }
 ncclResult_t ncclMemFree(void* memory) {
+  require_unused(memory, "ncclMemFree");
+  {
+    const std::lock_guard lock(memory_mutex);
+    nccl_memory.erase(static_cast<char*>(memory));
+  }
   cudaFree(memory);
   return ncclSuccess;
 }

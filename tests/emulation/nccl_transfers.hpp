@@ -1,16 +1,22 @@
-// An emulated communicator, and how its messages travel: over MPI, until it is aborted.
+// An emulated communicator, and how its messages travel: over MPI, until it is revoked or
+// aborted.
 #pragma once
+
+#include "tests/emulation/runtime.hpp"
 
 #include <mpi.h>
 #include <nccl.h>
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 constexpr int kRing = -1;
@@ -23,35 +29,66 @@ inline ncclResult_t fail(ncclResult_t result, const std::string& text) {
 
 inline thread_local int group_depth = 0;
 
+// Work, queued or captured, holds a copy of the token of each thing that it needs.
+using Token = std::shared_ptr<const int>;
+inline bool is_used(const Token& token) {
+  return token.use_count() > 1;
+}
+
 struct ncclComm {
   MPI_Comm mpi = MPI_COMM_NULL;
   MPI_Comm setup = MPI_COMM_NULL;  // for connecting, which the host's thread does
   int size = 1;
   int device = 0;
-  std::atomic<bool> aborted = false;
+  // Never deleted, so that a use after it was freed can be reported.
+  std::atomic<bool> freed = false;
+  std::atomic<bool> ended = false;  // revoked or aborted: nothing waits any more
+  bool finalized = false;
+  std::atomic<int> calls = 0;                     // that are running
   std::atomic<ncclResult_t> error = ncclSuccess;  // asynchronous: a rank or link has failed
   std::set<void*> registered;
-  // Shared with queued and captured work, which must end before the communicator does.
-  std::shared_ptr<const int> users = std::make_shared<int>();
-  // Counts the ranks that have aborted, in memory that all ranks share. A rank that calls a
-  // collective after another rank has aborted waits until it aborts too.
+  Token queued = std::make_shared<int>();
+  Token captured = std::make_shared<int>();
+  // Counts the ranks that have ended their waits, in memory that all ranks share. A rank that
+  // runs a collective later waits until its own waits are ended, and if it must connect first,
+  // it finds the connections closed.
   MPI_Win window = MPI_WIN_NULL;
   std::atomic<int>* aborts = nullptr;
 
   // NCCL connects two ranks when they first exchange data, and the ring when the first
   // collective is called. The call that needs a connection waits until its peers make such a
-  // call, too. Returns false if the communicator is aborted in the meantime.
+  // call, too.
   std::set<int> connected;
-  bool connect(std::vector<MPI_Request> requests) const {
+  ncclResult_t connect(std::vector<MPI_Request> requests) const {
     int done = requests.empty() ? 1 : 0;
-    while (done == 0 && !aborted) {
+    while (done == 0) {
+      if (ended) return fail(ncclInternalError, "the call was ended");
+      if (*aborts > 0) return fail(ncclRemoteError, "a rank has closed its connections");
       MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
                   MPI_STATUSES_IGNORE);
       std::this_thread::yield();
     }
-    return done != 0;
+    return ncclSuccess;
   }
 };
+
+// A call that uses a communicator.
+class CallOf {
+ public:
+  CallOf(ncclComm_t comm, const char* name) : comm_(comm) {
+    if (comm->freed) emulation::stop(name, "a communicator that was freed");
+    ++comm->calls;
+  }
+  ~CallOf() { --comm_->calls; }
+  CallOf(const CallOf&) = delete;
+  CallOf& operator=(const CallOf&) = delete;
+
+ private:
+  ncclComm_t comm_;
+};
+
+// The token of memory from ncclMemAlloc that contains `memory`; null for other memory.
+Token token_of(const void* memory);
 
 // One send or receive, or a collective. A group starts all its transfers before it waits for
 // any of them.
@@ -59,14 +96,15 @@ struct Transfer {
   int peer;  // kRing for a collective
   std::function<MPI_Request()> start;
   std::function<void()> finish;
+  std::vector<Token> memory{};
 };
 
-// Runs the transfers; returns false if the communicator is aborted before they are done. Never
-// waits inside MPI, because an abort must end the wait even if the peer never arrives.
+// Runs the transfers; returns false if they are ended before they are done. Never waits inside
+// MPI, because an abort must end the wait even if the peer never arrives.
 inline bool run(ncclComm_t comm, const std::vector<Transfer>& transfers) {
   std::vector<MPI_Request> requests;
   int done = 0;
-  while (done == 0 && !comm->aborted) {
+  while (done == 0 && !comm->ended) {
     if (requests.empty() && *comm->aborts == 0 && comm->error == ncclSuccess) {
       for (const Transfer& transfer : transfers) requests.push_back(transfer.start());
     }
@@ -80,9 +118,10 @@ inline bool run(ncclComm_t comm, const std::vector<Transfer>& transfers) {
 }
 
 // Keeps the transfers that an abort leaves behind, because MPI may still write to their memory.
-inline void abandon(const std::vector<Transfer>& transfers) {
+inline void abandon(std::vector<Transfer> transfers) {
+  for (Transfer& transfer : transfers) transfer.memory.clear();
   static auto* const all = new std::vector<std::vector<Transfer>>;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  all->push_back(transfers);
+  all->push_back(std::move(transfers));
 }

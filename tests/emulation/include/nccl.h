@@ -7,9 +7,10 @@
 
 #define NCCL_MAJOR 2
 #define NCCL_MINOR 28
-#define NCCL_PATCH 0
+#define NCCL_PATCH 9
 #define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 #define NCCL_VERSION_CODE NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
+#define NCCL_REVOKE_DEFAULT 0
 
 struct ncclComm;
 using ncclComm_t = ncclComm*;
@@ -19,6 +20,7 @@ struct ncclUniqueId {
 enum ncclResult_t {
   ncclSuccess = 0,
   ncclUnhandledCudaError = 1,
+  ncclSystemError = 2,
   ncclInternalError = 3,
   ncclInvalidArgument = 4,
   ncclInvalidUsage = 5,
@@ -37,6 +39,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags);
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes);
 ncclResult_t ncclMemFree(void* memory);
 ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t bytes, void** handle);
