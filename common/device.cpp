@@ -1,21 +1,23 @@
 #include "common/device.hpp"
 
 #include "common/check_cuda.hpp"
+#include "common/watch.hpp"
 
 #include <fmt/core.h>
 
 namespace dist {
 namespace {
 
-// Why no GPU can be used here; empty if one can.
-std::string why_no_gpu() {
+// Makes a GPU current. Returns why it cannot be used here; empty if it can.
+std::string why_no_gpu([[maybe_unused]] Device device) {
 #if DIST_WITH_CUDA
   int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
+  cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess && count > 0) status = cudaSetDevice(device.index);
+  static_cast<void>(cudaGetLastError());
   if (status == cudaErrorInsufficientDriver) {
     // The runtime reports this both for an old driver and for a missing one.
     int driver = 0;
-    static_cast<void>(cudaGetLastError());
     if (cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0) {
       return fmt::format("the GPU driver supports CUDA {}.{}, but this build needs {}.{}",
                          driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
@@ -23,10 +25,7 @@ std::string why_no_gpu() {
     }
     return "no GPU driver on this host";
   }
-  if (status != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());
-    return cudaGetErrorString(status);
-  }
+  if (status != cudaSuccess) return cudaGetErrorString(status);
   return count > 0 ? "" : "no GPU on this host";
 #else
   return "built without CUDA";
@@ -72,15 +71,10 @@ CurrentDevice::~CurrentDevice() {
 DeviceChoice choose_device(const std::string& request, int local_rank,
                            std::string (*why_no_kernel)()) {
   if (request == "cpu") return {{}, "as requested"};
+  const StartScope start;  // CUDA starts, which takes seconds on some hosts
   const int gpus = cuda_device_count();
   const Device device{DeviceType::cuda, gpus > 0 ? local_rank % gpus : 0};
-  std::string obstacle = why_no_gpu();
-#if DIST_WITH_CUDA
-  if (obstacle.empty()) {
-    const cudaError_t status = cudaSetDevice(device.index);
-    if (status != cudaSuccess) obstacle = cudaGetErrorString(status);
-  }
-#endif
+  std::string obstacle = why_no_gpu(device);
   if (obstacle.empty() && why_no_kernel != nullptr) obstacle = why_no_kernel();
   if (!obstacle.empty()) {
     if (request == "cuda") throw Error(fmt::format("--device: cuda: {}", obstacle));

@@ -22,7 +22,9 @@ struct EventPool {
     const std::lock_guard lock(mutex);
     if (free.empty()) {
       const CurrentDevice current(device);
-      CUDA_CHECK(cudaEventCreate(&free.emplace_back()));
+      cudaEvent_t made = nullptr;
+      CUDA_CHECK(cudaEventCreate(&made));
+      free.push_back(made);
     }
     const cudaEvent_t event = free.back();
     free.pop_back();

@@ -33,6 +33,10 @@ WaitScope::~WaitScope() {
   if (const WatchTable* const watch = watch_table()) watch->end_wait();
 }
 
+void StartScope::set(bool on) {
+  if (const WatchTable* const watch = watch_table()) watch->set_starting(on);
+}
+
 void name_this_thread(std::string_view name) {
   if (const WatchTable* const watch = watch_table()) watch->name_thread(name);
 }

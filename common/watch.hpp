@@ -50,6 +50,19 @@ class WaitScope {
   WaitScope& operator=(const WaitScope&) = delete;
 };
 
+// A stage in which a library starts or ranks connect, such as the first contact between their
+// GPUs. Like MPI's own start, it may take longer than --timeout. Its end counts as progress.
+class StartScope {
+ public:
+  StartScope() { set(true); }
+  ~StartScope() { set(false); }
+  StartScope(const StartScope&) = delete;
+  StartScope& operator=(const StartScope&) = delete;
+
+ private:
+  static void set(bool on);
+};
+
 // Names this thread's row in the trace. The program's first thread is called "main".
 void name_this_thread(std::string_view name);
 

@@ -12,7 +12,6 @@
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
-#include "01_send_recv/gpu/start_scope.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/check.hpp"
@@ -36,11 +35,9 @@ bool break_no_group(const Program& program) {
   const Tensor in(out.shape(), stream.device());
   on_host(stream, out, [&](auto data) { fill_tracer_numbers(data, comm.rank()); });
   NcclCommunicator nccl = connect_nccl_by_messages(comm, stream.device());
-  {
-    const StartScope start;  // connects the ranks, to the right and to the left
-    send_recv_nccl(nccl, out, comm.right(), in, comm.left(), stream);
-    nccl.synchronize(stream);
-  }
+  // Also connects the ranks, to the right and to the left.
+  send_recv_nccl(nccl, out, comm.right(), in, comm.left(), stream);
+  nccl.synchronize(stream);
   const bool right = comm.all_agree(read_on_host(stream, in, [&](auto data) {
     return count_wrong(data, [&](auto i) { return tracer_number(comm.left(), i); }) == 0;
   }));

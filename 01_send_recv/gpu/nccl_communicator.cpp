@@ -49,7 +49,6 @@ NcclCommunicator::NcclCommunicator(const NcclId& bytes, int rank, int size, Devi
   ncclUniqueId id;
   std::memcpy(&id, bytes.data(), sizeof(id));
   const CurrentDevice current(device);  // NCCL uses the current GPU
-  const StartScope start;               // a large machine takes seconds
   NCCL_CHECK(*this, ncclCommInitRank(&comm_, size, id, rank));
   watchdog_ = std::make_shared<NcclWatchdog>(comm_, device, limit);
 }
@@ -79,9 +78,11 @@ NcclCommunicator::~NcclCommunicator() {
 void NcclCommunicator::begin_call() {
   if (watchdog_) watchdog_->begin_call();
   throw_if_failed();
+  starting_.emplace();
 }
 
 void NcclCommunicator::end_call() {
+  starting_.reset();
   if (watchdog_) watchdog_->end_call();
   throw_if_failed();
 }

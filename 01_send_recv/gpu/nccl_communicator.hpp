@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 struct ncclComm;  // what ncclComm_t points to
@@ -77,6 +78,9 @@ class NcclCommunicator {
   int rank_ = 0;
   int size_ = 1;
   Device device_;
+  // Exists during a call: any call may have to connect GPUs, which takes seconds on a large
+  // machine.
+  std::optional<StartScope> starting_;
 };
 
 }  // namespace dist

@@ -13,7 +13,6 @@
 // In the wild: NVIDIA/nccl#479. Not every call without a group hangs: NVIDIA/nccl#1144.
 #include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
-#include "01_send_recv/gpu/start_scope.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/connect_nccl.hpp"
@@ -34,11 +33,9 @@ bool break_no_group(const Program& program) {
   const Tensor out({kCount}, stream.device()), in({kCount}, stream.device());
   on_host(stream, out, [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); });
   NcclCommunicator nccl = connect_nccl(comm, stream.device());
-  {
-    const StartScope start;  // connects the ranks, to the right and to the left
-    send_recv_nccl(nccl, out, comm.right(), in, comm.left(), stream);
-    nccl.synchronize(stream);
-  }
+  // Also connects the ranks, to the right and to the left.
+  send_recv_nccl(nccl, out, comm.right(), in, comm.left(), stream);
+  nccl.synchronize(stream);
   const std::size_t wrong = count_wrong(
       to_host(stream, in), [&](std::size_t i) { return tracer_number(comm.left(), i); });
   const bool grouped_is_right = comm.all_agree(wrong == 0);

@@ -2,6 +2,7 @@
 
 #include "common/check.hpp"
 #include "common/device.hpp"
+#include "common/watch.hpp"
 
 #include <fmt/core.h>
 
@@ -17,6 +18,7 @@ Cublas& cublas_of(const Stream& stream) {
   constexpr std::size_t kWorkspace = std::size_t{32} << 20;
   std::shared_ptr<void>& kept = stream.companion();
   if (!kept) {
+    const StartScope start;
     const CurrentDevice current(stream.device());
     cublasHandle_t handle = nullptr;
     check_cublas(cublasCreate(&handle), "cublasCreate");

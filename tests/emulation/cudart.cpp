@@ -11,14 +11,19 @@
 //   EMULATED_GPUS    the number of GPUs on this host (4)
 //   EMULATED_DRIVER  the driver's CUDA version, for example 12040
 //   EMULATED_OLD     1: the GPUs are older than the kernels
+//   EMULATED_START_MS  how long the start of CUDA takes, as well as of a cuBLAS handle, of an
+//   NCCL
+//                    communicator, and of its connections
 //   EMULATED_COUNTS  1: print emulation::counts() at the end
 //   EMULATED_FAULT   "R:N" makes the N-th kernel of rank R read an illegal address
 #include "tests/emulation/runtime.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 namespace emulation {
@@ -63,6 +68,11 @@ int environment_number(const char* name, int otherwise) {
 int my_rank() {
   static const int rank = environment_number("OMPI_COMM_WORLD_RANK", 0);
   return rank;
+}
+
+void start_slowly() {
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(environment_number("EMULATED_START_MS", 0)));
 }
 
 bool is_chosen(const char* variable, std::atomic<int>& calls) {
@@ -186,6 +196,8 @@ cudaError_t cudaGetDevice(int* device) {
 
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= device_count()) return result(cudaErrorInvalidDevice);
+  static const bool started = (start_slowly(), true);  // creates the GPU's context
+  static_cast<void>(started);
   the_device = device;
   return result();
 }

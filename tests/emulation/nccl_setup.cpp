@@ -1,7 +1,6 @@
 // Emulates NCCL's communicators and memory (nccl.cpp emulates the rest).
 //
-//   EMULATED_NCCL          the version, for example 23000 for 2.30.0
-//   EMULATED_NCCL_INIT_MS  how long ncclCommInitRank takes
+//   EMULATED_NCCL  the version, for example 23000 for 2.30.0
 #include "tests/emulation/device_memory.hpp"
 #include "tests/emulation/nccl_transfers.hpp"
 #include "tests/emulation/runtime.hpp"
@@ -69,9 +68,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int r
   *comm = made;
   MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &made->mpi);
   MPI_Comm_dup(made->mpi, &made->setup);
-  if (const char* ms = std::getenv("EMULATED_NCCL_INIT_MS")) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(ms)));
-  }
+  emulation::start_slowly();
   void* shared = nullptr;
   MPI_Win_allocate_shared(rank == 0 ? sizeof(std::atomic<int>) : 0, 1, MPI_INFO_NULL, made->mpi,
                           &shared, &made->window);

@@ -13,6 +13,8 @@ namespace emulation {
 
 int environment_number(const char* name, int otherwise);
 int my_rank();
+// Takes as long as a library's start may take: EMULATED_START_MS milliseconds (0).
+void start_slowly();
 // "R:N" in the environment: counts its calls and returns true for the N-th on rank R. Each
 // caller has a counter of its own.
 bool is_chosen(const char* variable, std::atomic<int>& calls);

@@ -1,5 +1,4 @@
-// Programs that hang, each --case in a different way, and some that only seem to.
-// tests/hang_test.cpp checks what the watch reports about them.
+// Programs that hang or only seem to, one for each --case (tests/hang_test.cpp).
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/advanced/all_reducer.hpp"
@@ -215,17 +214,20 @@ void slow(const Communicator& comm) {
   }
 }
 
-// Like slow(), but the only progress is the end of each wait in shared memory.
+// Like slow(), but the only progress is the end of a wait in shared memory, or of a start.
 void slow_waits(const Communicator& comm) {
   for (int i = 0; i < 4; ++i) {
     const WaitScope wait("a slow neighbour", comm);
     std::this_thread::sleep_for(std::chrono::milliseconds(600));
   }
+  for (int i = 0; i < 4; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    const StartScope start;
+  }
   comm.barrier();
 }
 
-// Until the child ends, vfork leaves the parent in the state of a process that waits for a
-// disk.
+// Until the child ends, vfork leaves its parent in the state of a process waiting for a disk.
 void slow_disk(const Communicator& comm) {
   if (comm.rank() == kSkips && ::vfork() == 0) ::_exit(static_cast<int>(::sleep(3)));
   comm.barrier();
@@ -247,8 +249,7 @@ void work(const Communicator& comm, int factor_of_rank_2) {
   if (comm.rank() != 1) comm.barrier();
 }
 
-// More messages than a trace can hold. Each rank sends to itself, because on a busy machine
-// another rank may not be running.
+// More messages than a trace can hold, to itself: on a busy machine another may not run.
 void chatter(const Communicator& comm) {
   std::vector<float> out(1);
   std::vector<float> in(1);

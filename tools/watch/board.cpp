@@ -41,7 +41,7 @@ std::string Label::get() const {
 }
 
 std::uint64_t RankBoard::moves() const {
-  std::uint64_t sum = overflow_moves;
+  std::uint64_t sum = other_moves;
   for (const ThreadRecord& thread : threads) sum += thread.moves;
   return sum;
 }

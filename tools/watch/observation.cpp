@@ -137,7 +137,7 @@ Observation::Observation(Call call, std::span<const Operation> operations,
     record->inside = true;
     record->moves.increment();
   } else {
-    board->overflow_moves.fetch_add(1);
+    board->other_moves.fetch_add(1);
   }
   if (!is_on(kTrace)) return;
   begin_ns_ = asked ? std::uint64_t{record->entered_ns} : now_ns();
@@ -160,7 +160,7 @@ Observation::~Observation() {
     place.record->left_at = std::uint64_t{board->heartbeat};
     place.record->moves.increment();
   } else {
-    board->overflow_moves.fetch_add(1);
+    board->other_moves.fetch_add(1);
   }
   if (begin_ns_ == 0) return;
   std::uint64_t index = 0;

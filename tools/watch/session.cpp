@@ -11,6 +11,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -103,7 +104,12 @@ void end_session() {
 }
 
 void set_starting(bool on) {
-  if (session != nullptr) session->boards.mine().working = !on;
+  static std::atomic<int> scopes = 0;
+  scopes += on ? 1 : -1;
+  if (session == nullptr) return;
+  RankBoard& mine = session->boards.mine();
+  mine.working = scopes == 0;
+  if (!on) mine.other_moves.fetch_add(1);
 }
 
 double timeout_s() {
