@@ -16,6 +16,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <string>
@@ -183,6 +184,16 @@ TEST_CASE("an error within a group closes the group", "[nccl][gpu]") {
   all_reduce_nccl(nccl, tensor, ReduceOp::sum, stream);
   CHECK(count_wrong(result(nccl, stream, tensor), sum_of_all) == 0);
 }
+
+#if DIST_CUDA_EMULATED
+TEST_CASE("an event that cannot be created is not used by the next call", "[nccl][gpu]") {
+  const Stream stream(my_gpu());
+  ::setenv("EMULATED_EVENTS", "0", 1);
+  CHECK_THROWS_AS(stream.record_event(), Error);
+  ::unsetenv("EMULATED_EVENTS");
+  stream.record_event().synchronize();
+}
+#endif
 
 TEST_CASE("a rank that never joins is reported within the time limit, on every rank",
           "[nccl][gpu]") {

@@ -75,18 +75,3 @@ TEST_CASE("a checkpoint in mid-epoch continues to the same bits, and can be eval
   CHECK(tested.status == 0);
   CHECK(tested.rows().back()["test_accuracy"] == run.final["test_accuracy"]);
 }
-
-TEST_CASE("any epilogue may be missing, and any product may be refused", "[gpu]") {
-  if (!DIST_CUDA_EMULATED) return;  // a real cuBLASLt has the epilogues that it has
-  const std::string job = " EMULATED_GPUS=2 timeout -k 10 120 " MPIEXEC " -np 2 " PROGRAM_DIR
-                          "/ddp_training --json --device cuda --batch-size 8 --max-steps 8 "
-                          "--layers 784,20,10,1,10";
-  const Training all = trained(run_command("EMULATED_EPILOGUES=1" + job));
-  // The bias alone; with ReLU; the column sums alone; a refusal when plain, and in a graph.
-  for (const std::string setting :
-       {"EPILOGUES=4", "EPILOGUES=134", "EPILOGUES=512", "REFUSAL=1:3", "REFUSAL=1:42"}) {
-    CAPTURE(setting);
-    const Training some = trained(run_command("EMULATED_" + setting + job));
-    check_losses(some.losses, all.losses, 1e-5);
-  }
-}

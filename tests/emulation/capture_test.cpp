@@ -4,6 +4,8 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <functional>
+#include <vector>
 
 TEST_CASE("a capture turns calls into nodes, and its events have no time") {
   cudaStream_t stream = nullptr;
@@ -12,6 +14,8 @@ TEST_CASE("a capture turns calls into nodes, and its events have no time") {
   cudaMalloc(&memory, 8);
   cudaEvent_t event = nullptr;
   cudaEventCreate(&event);
+  cudaEvent_t other = nullptr;
+  cudaEventCreate(&other);
   cudaEventRecord(event, stream);
   cudaStreamSynchronize(stream);
 
@@ -26,6 +30,23 @@ TEST_CASE("a capture turns calls into nodes, and its events have no time") {
   CHECK_FALSE(done);
   float milliseconds = 0;
   CHECK(cudaEventElapsedTime(&milliseconds, event, event) == cudaErrorCapturedEvent);
+  CHECK(cudaGetLastError() == cudaErrorCapturedEvent);
+
+  // A call that may wait is forbidden to the thread that captures, whatever its stream is.
+  void* pinned = nullptr;
+  cudaMallocHost(&pinned, 4);
+  const std::vector<std::function<cudaError_t()>> waiting{
+      [&] { return cudaFreeHost(pinned); },   [&] { return cudaMemset(memory, 0, 4); },
+      [] { return cudaDeviceSynchronize(); }, [] { return cudaStreamSynchronize(nullptr); },
+      [&] { return cudaEventQuery(other); },  [&] { return cudaEventSynchronize(other); }};
+  for (const auto& call : waiting) {
+    cudaGraph_t none = nullptr;
+    cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    CHECK(call() == cudaErrorStreamCaptureUnsupported);
+    CHECK(cudaStreamEndCapture(stream, &none) == cudaErrorStreamCaptureInvalidated);
+    cudaGetLastError();
+    CHECK(call() == cudaSuccess);
+  }
 
   std::array<cudaGraphNode_t, 3> nodes{};
   std::size_t count = nodes.size();
@@ -37,9 +58,9 @@ TEST_CASE("a capture turns calls into nodes, and its events have no time") {
   cudaGraphNodeGetType(nodes[1], &type);
   CHECK(type == cudaGraphNodeTypeMemcpy);
 
-  CHECK(cudaGetLastError() == cudaErrorCapturedEvent);
   cudaGraphDestroy(graph);
   cudaEventDestroy(event);
+  cudaEventDestroy(other);
   cudaFree(memory);
   cudaStreamDestroy(stream);
 }

@@ -125,6 +125,11 @@ bool breaks_capture(CUstream_st* stream) {
   return stream->point.capture != nullptr;
 }
 
+bool breaks_captures() {
+  for (const auto& capture : captures) capture->valid = false;
+  return !captures.empty();
+}
+
 void stop(const char* user, const char* mistake) {
   std::fprintf(stderr, "emulated CUDA: %s got %s\n", user, mistake);
   std::_Exit(1);
@@ -261,7 +266,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 
 cudaError_t cudaDeviceSynchronize() {
   ++counters.waits;
-  if (captures > 0) return result(cudaErrorStreamCaptureUnsupported);
+  if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);
   for (const auto& stream : streams_of(the_device)) stream->synchronize();
   return result();
 }

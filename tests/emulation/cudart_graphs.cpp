@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 using namespace emulation;
 
@@ -12,7 +13,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     return result(cudaErrorStreamCaptureUnsupported);
   }
   stream->point.capture = std::make_shared<Capture>(Capture{stream, {stream}, {}});
-  ++captures;
+  captures.push_back(stream->point.capture);
   return result();
 }
 
@@ -21,7 +22,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const auto [capture, end] = stream->point;
   if (!capture || capture->origin != stream) return result(cudaErrorStreamCaptureUnmatched);
   for (CUstream_st* each : capture->streams) each->point = {};
-  --captures;
+  std::erase(captures, capture);
   if (!capture->valid) return result(cudaErrorStreamCaptureInvalidated);
   if (!capture->is_joined(end)) return result(cudaErrorStreamCaptureUnjoined);
   *graph = new CUgraph_st(std::move(capture->graph));

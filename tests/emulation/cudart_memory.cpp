@@ -45,25 +45,26 @@ using namespace emulation;
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   ++counters.allocations;
-  if (captures > 0) return result(cudaErrorStreamCaptureUnsupported);
+  if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);
   *memory = allocate(bytes, the_device);
   return result(*memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFree(void* memory) {
-  if (captures > 0) return result(cudaErrorStreamCaptureUnsupported);
+  if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);
   if (memory != nullptr) release(memory);
   return result();
 }
 
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
   ++counters.allocations;
-  if (captures > 0) return result(cudaErrorStreamCaptureUnsupported);
+  if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);
   *memory = allocate(bytes, kPinned);
   return result(*memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFreeHost(void* memory) {
+  if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);
   if (memory != nullptr) release(memory);
   return result();
 }
@@ -76,6 +77,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 
 cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
+  if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);
   check_memory(nullptr, memory, "cudaMemset");
   enqueue(
       nullptr, [=] { std::memset(memory, value, bytes); }, cudaGraphNodeTypeMemset);

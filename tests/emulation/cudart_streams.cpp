@@ -1,4 +1,6 @@
 // The emulated runtime's streams and events.
+//
+//   EMULATED_EVENTS  0: no event can be created
 #include "tests/emulation/runtime.hpp"
 
 #include <chrono>
@@ -18,7 +20,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   ++counters.waits;
-  if (breaks_capture(resolve(stream))) return result(cudaErrorStreamCaptureUnsupported);
+  if (breaks_capture(resolve(stream)) || breaks_captures()) {
+    return result(cudaErrorStreamCaptureUnsupported);
+  }
   resolve(stream)->synchronize();
   return result(resolve(stream)->gpu.fault);
 }
@@ -26,7 +30,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   ++counters.waits;
   CUstream_st* const queue = resolve(stream);
-  if (breaks_capture(queue)) return result(cudaErrorStreamCaptureUnsupported);
+  if (breaks_capture(queue) || breaks_captures()) {
+    return result(cudaErrorStreamCaptureUnsupported);
+  }
   if (queue->gpu.fault != cudaSuccess) return result(queue->gpu.fault);
   return result(queue->is_idle() ? cudaSuccess : cudaErrorNotReady);
 }
@@ -51,6 +57,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  if (environment_number("EMULATED_EVENTS", 1) == 0) {
+    return result(cudaErrorMemoryAllocation);
+  }
   ++counters.events;
   *event = new CUevent_st{.device = the_device};
   return result();
@@ -75,12 +84,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   ++counters.waits;
   if (event->point.capture) return result(cudaErrorCapturedEvent);
+  if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);
   return result(!event->latest || event->latest->is_done() ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   ++counters.waits;
   if (event->point.capture) return result(cudaErrorCapturedEvent);
+  if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);
   if (const auto recording = event->latest) recording->wait();
   return result();
 }

@@ -215,6 +215,9 @@ ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
   return ncclSuccess;
 }
 ncclResult_t ncclMemFree(void* memory) {
+  if (token_of(memory) == nullptr) {
+    emulation::stop("ncclMemFree", "memory that ncclMemAlloc did not allocate");
+  }
   require_unused(memory, "ncclMemFree");
   {
     const std::lock_guard lock(memory_mutex);

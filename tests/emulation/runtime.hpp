@@ -33,11 +33,16 @@ struct Counters {
 extern Counters counters;
 
 inline thread_local int the_device = 0;  // the calling thread's current GPU
-inline thread_local int captures = 0;    // those that the thread has begun and not ended
+// Those that the thread has begun and not ended.
+inline thread_local std::vector<std::shared_ptr<Capture>> captures;
 
 // A call that a capture does not allow, because it would wait or has an effect only once.
 // Returns true if `stream` captures; its capture is then invalid.
 bool breaks_capture(CUstream_st* stream);
+
+// A call that CUDA forbids to a thread that captures in thread-local mode, because it waits, or
+// may have to. Returns true if the thread captures; its captures are then invalid.
+bool breaks_captures();
 
 // Ends the program with a sentence.
 [[noreturn]] void stop(const char* user, const char* mistake);

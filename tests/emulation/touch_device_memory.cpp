@@ -1,6 +1,8 @@
 // Makes one mistake that CUDA does not forgive, named by the argument. The emulation must end
 // the program before the last line, or report an error there.
 #include <cuda_runtime_api.h>
+#include <mpi.h>
+#include <nccl.h>
 
 #include <cstdio>
 #include <string>
@@ -22,6 +24,37 @@ float* floats() {
   void* memory = nullptr;
   cudaMalloc(&memory, 64);
   return static_cast<float*>(memory);
+}
+
+// Mistakes with NCCL, on one rank. `memory` is cudaMalloc's.
+void misuse_nccl(const std::string& mistake, cudaStream_t stream, void* memory) {
+  MPI_Init(nullptr, nullptr);
+  ncclComm_t comm = nullptr;
+  ncclUniqueId id{};
+  ncclGetUniqueId(&id);
+  ncclCommInitRank(&comm, 1, id, 0);
+  void* registered = nullptr;
+  void* handle = nullptr;
+  ncclMemAlloc(&registered, 64);
+  ncclCommRegister(comm, registered, 64, &handle);
+  cudaGraph_t graph = nullptr;
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+  ncclAllReduce(registered, registered, 16, ncclFloat, ncclSum, comm, stream);
+  cudaStreamEndCapture(stream, &graph);
+
+  if (mistake == "nccl-deregister") ncclCommDeregister(comm, handle);
+  if (mistake == "nccl-free") ncclMemFree(registered);
+  if (mistake == "nccl-other-memory") ncclMemFree(memory);
+  if (mistake == "nccl-finalize") ncclCommFinalize(comm);
+  ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT);
+  if (mistake == "nccl-revoked") ncclCommFinalize(comm);
+  if (mistake == "nccl-abort") ncclCommAbort(comm);
+  cudaGraphDestroy(graph);
+  ncclCommDeregister(comm, handle);
+  ncclCommAbort(comm);
+  if (mistake == "nccl-freed") ncclCommDestroy(comm);
+  ncclMemFree(registered);
+  MPI_Finalize();
 }
 
 }  // namespace
@@ -52,6 +85,7 @@ int main(int argc, char** argv) {
     launch_write(stream, memory);
   }
   if (mistake == "fault") launch_write(stream, memory);  // with EMULATED_FAULT=0:1
+  if (mistake.rfind("nccl", 0) == 0) misuse_nccl(mistake, stream, memory);
   if (const cudaError_t now = cudaGetLastError(); now != cudaSuccess && mistake != "fault") {
     std::printf("the launch fails: %s\n", cudaGetErrorString(now));
     return 3;
