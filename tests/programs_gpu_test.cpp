@@ -241,7 +241,7 @@ TEST_CASE("64 steps make 16 waits, and no step allocates or creates an event", "
 TEST_CASE("CUDA, cuBLAS and NCCL may take longer to start than --timeout", "[gpu]") {
   if (!DIST_CUDA_EMULATED) return;  // the real ones start in their own time
   const CommandResult slow =
-      run_command("EMULATED_GPUS=3 EMULATED_START_MS=1500 timeout -k 10 120 " MPIEXEC
+      run_command("EMULATED_GPUS=3 EMULATED_START_MS=2500 timeout -k 10 120 " MPIEXEC
                   " -np 3 " PROGRAM_DIR "/ddp_training --device cuda --timeout 1 " +
                   kJob);
   INFO(slow.out << slow.err);

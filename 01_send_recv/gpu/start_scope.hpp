@@ -3,15 +3,18 @@
 
 #include "common/watch.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace dist {
 
-// --timeout: how long nothing may move before that counts as a hang. 0: forever.
+// How long nothing may move before the watch has certainly reported a hang: after --timeout, or
+// 30 s in a StartScope. 0: forever.
 inline std::chrono::milliseconds hang_timeout() {
   const WatchTable* const watch = watch_table();
-  const std::chrono::duration<double> timeout(watch != nullptr ? watch->timeout_s() : 60);
-  return std::chrono::duration_cast<std::chrono::milliseconds>(timeout);
+  const double timeout_s = watch != nullptr ? watch->timeout_s() : 60;
+  const std::chrono::duration<double> longest(timeout_s > 0 ? std::max(timeout_s, 30.0) : 0);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(longest);
 }
 
 }  // namespace dist

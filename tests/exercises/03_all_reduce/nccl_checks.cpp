@@ -4,6 +4,7 @@
 #include "tests/exercises/03_all_reduce/checks.hpp"
 
 #if DIST_CUDA_EMULATED
+#include "01_send_recv/nccl_send_recv.hpp"
 #include "02_broadcast/connect_nccl.hpp"
 #include "common/buffer.hpp"
 #include "common/watch.hpp"
@@ -24,7 +25,14 @@ struct Gpu {
   explicit Gpu(const Trial& trial)
       : device(choose_device("cuda", trial.comm().local_rank()).device),
         stream(device),
-        nccl(connect_nccl(trial.comm(), device)) {}
+        nccl(connect_nccl(trial.comm(), device)) {
+    // Connects the neighbours. Otherwise a shift without a group would hang in its first call,
+    // where the watch waits longer before it reports.
+    const Tensor out({1}, device);
+    const Tensor in({1}, device);
+    send_recv_nccl(nccl, out, trial.comm().right(), in, trial.comm().left(), stream);
+    nccl.synchronize(stream);
+  }
 
   // Waits until all work queued anywhere on this GPU is done.
   void finish() {
