@@ -8,8 +8,8 @@
 
 namespace dist {
 
-// Ends the call that begin_call began. Throws Error if NCCL reports an error, or if NcclWatchdog
-// has ended the call.
+// Ends the call that begin_call began. Throws Error if NCCL reports an error, or if
+// NcclWatchdog has ended the call.
 void check_nccl(NcclCommunicator& nccl, ncclResult_t status, const char* call, const char* file,
                 int line);
 
