@@ -76,10 +76,8 @@ DeviceChoice choose_device(const std::string& request, int local_rank,
   const Device device{DeviceType::cuda, gpus > 0 ? local_rank % gpus : 0};
   std::string obstacle = why_no_gpu(device);
   if (obstacle.empty() && why_no_kernel != nullptr) obstacle = why_no_kernel();
-  if (!obstacle.empty()) {
-    if (request == "cuda") throw Error(fmt::format("--device: cuda: {}", obstacle));
-    return {{}, obstacle};
-  }
+  if (!obstacle.empty() && request == "cuda") throw Error("--device: cuda: " + obstacle);
+  if (!obstacle.empty()) return {{}, obstacle};
   return {device, fmt::format("{}{} GPU{} on this host", gpus,
                               DIST_CUDA_EMULATED ? " emulated" : "", gpus == 1 ? "" : "s")};
 }

@@ -7,10 +7,6 @@ Program::Program(const std::string& name, const std::string& description)
   flags.check([this] { device = choose_device(common.device, comm.local_rank()); });
 }
 
-void Program::declare_common() {
-  common.declare(flags);
-}
-
 std::optional<int> Program::start(int argc, char** argv) {
   if (const auto exit = parse(flags, comm, argc, argv)) return exit;
   console = Console(common.json, comm.rank() == 0);

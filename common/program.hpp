@@ -17,7 +17,7 @@ struct Program {
   // Called on all ranks, after MPI has started.
   Program(const std::string& name, const std::string& description);
 
-  void declare_common();  // --device, --seed, --json and --threads
+  void declare_common() { common.declare(flags); }  // --device, --seed, --json and --threads
 
   // Called on all ranks, after all flags are declared. Reads the flags and sets up the device,
   // stream and console. If all ranks must exit, returns their exit status; otherwise nullopt.

@@ -11,7 +11,7 @@ using namespace dist::test;
 #if DIST_CUDA_EMULATED
 
 TEST_CASE("any epilogue may be missing, and any product may be refused", "[gpu]") {
-  const std::string job = " timeout -k 10 120 " MPIEXEC " -np 2 " PROGRAM_DIR
+  const std::string job = " EMULATED_GPUS=2 timeout -k 10 120 " MPIEXEC " -np 2 " PROGRAM_DIR
                           "/ddp_training --json --device cuda --batch-size 8 --max-steps 8 "
                           "--layers 784,20,10,1,10";
   const Training all = trained(run_command("EMULATED_EPILOGUES=1" + job));

@@ -31,9 +31,9 @@ struct BucketPlan {
   std::size_t count = 0;                // numbers of the message
 };
 // The same rule for a model's gradients. A chain of layers finishes them in the reverse order
-// of registration. On a GPU, each of at least 256 bytes begins at a multiple of 256, like memory
-// from cudaMalloc, because fast kernels need aligned addresses; what lies between them is sent
-// along.
+// of registration. On a GPU, each of at least 256 bytes begins at a multiple of 256, like
+// memory from cudaMalloc, because fast kernels need aligned addresses; what lies between them
+// is sent along.
 std::vector<BucketPlan> plan_buckets(std::span<const Parameter> parameters, BucketCaps caps);
 
 }  // namespace dist

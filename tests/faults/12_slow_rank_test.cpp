@@ -11,7 +11,7 @@ TEST_CASE("the rank that the others wait for is named", "[fault12]") {
   // Each step takes longer than the short intervals in which the last rank is allowed to run,
   // even if a busy machine lengthens these. On a GPU, the host would write no metrics in time.
   const TemporaryFolder folder;
-  const std::string flags = "--json --device cpu --batch-size 512 --max-steps 9 --metrics ";
+  const std::string flags = "--json --device cpu --batch-size 512 --max-steps 15 --metrics ";
   const CommandResult slow = interrupted(
       2, flags + (folder / "cut.jsonl"), folder / "cut.jsonl", 1,
       "while kill -STOP $last; do sleep 0.1; kill -CONT $last; sleep 0.002; done 2>/dev/null");
