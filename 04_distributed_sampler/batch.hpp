@@ -1,5 +1,4 @@
-// What this file adds: one batch, from collecting its samples to copying it to the device. Both
-// loaders (data_loader, prefetch_loader) use these parts and differ only in when they use them.
+// What this file adds: one batch, from collecting its samples to copying it to the device.
 // Builds on: dataset.
 #pragma once
 

@@ -1,7 +1,6 @@
 // What this file adds: a loader that makes batches on the device (torch.utils.data.DataLoader
-// with num_workers=0). This is the plain loop, which collects a batch on request while the step
-// waits. Builds on: batch; the sampler chooses the samples and this file collects them.
-// Look at: prefetch_loader.hpp, which collects the same batches in a separate thread.
+// with num_workers=0), on request, while the step waits.
+// Builds on: batch; the sampler chooses the samples and this file collects them.
 #pragma once
 
 #include "04_distributed_sampler/batch.hpp"

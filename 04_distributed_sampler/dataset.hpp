@@ -16,9 +16,6 @@ class Dataset {
   virtual std::size_t features() const = 0;  // numbers per sample
   virtual std::size_t classes() const = 0;   // labels are 0 .. classes - 1
 
-  // Whether get() may wait for a disk.
-  virtual bool reads_file() const { return false; }
-
   // Writes sample `index` (less than size()) into `row` (features() elements) and returns its
   // label. May be called from any thread.
   virtual std::int32_t get(std::size_t index, std::span<float> row) const = 0;

@@ -2,11 +2,9 @@
 //
 //   mpirun -np 4 build/bin/distributed_sampler                     14 samples on 4 ranks
 //   mpirun -np 4 build/bin/distributed_sampler --size 10 --drop-last
-//   mpirun -np 2 build/bin/distributed_sampler --act loader        what a batch costs
 //   build/bin/distributed_sampler --size 60000 --num-replicas 8 --rank 5 --json
 //
-// Read distributed_sampler.cpp first, then policies_act.cpp, data_loader.hpp,
-// prefetch_loader.cpp.
+// Read distributed_sampler.cpp first, then policies_act.cpp and data_loader.hpp.
 #include "04_distributed_sampler/show/acts.hpp"
 #include "common/check.hpp"
 #include "common/mpi_environment.hpp"
@@ -29,7 +27,7 @@ int main(int argc, char** argv) {
   sampling.size = static_cast<std::size_t>(std::max(1, 4 * comm.size() - 2));
   std::string act = "shards";
   bool picture = false;
-  flags.choice("--act", act, {"shards", "policies", "loader", "all"},
+  flags.choice("--act", act, {"shards", "policies", "all"},
                "what to show; without this flag, text output shows shards, then policies");
   sampling.declare(flags);
   flags.flag("--picture", picture, "draw rank 0's first sample, using the digits as data");
@@ -53,10 +51,6 @@ int main(int argc, char** argv) {
   if (picture && console.speaks()) show_picture(sampling, console);
   const bool below_shards = !flags.given("--act") && !picture && !program.common.json;
   if (plays("policies") || below_shards) correct &= show_policies(sampling, console, comm);
-  if (plays("loader")) {
-    const std::size_t batch_size = flags.given("--batch-size") ? sampling.batch_size : 64;
-    correct &= show_loader(batch_size, console, comm);
-  }
   return console.verdict(correct, "every sample was taken as often as it should be",
                          "the shards do not cover the data set");
 }

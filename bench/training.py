@@ -285,7 +285,7 @@ class Bench:
             "bytes that they touch at memcpy's rate, or for Adam the same square roots and divisions "
             "alone if that takes longer; for the loss, its exponentials and logarithms alone; for exposed "
             "communication, one MPI_Allreduce of all gradients after the backward pass. Less than 1 means "
-            "that the prefetching, the overlap or the caches win. A phase of a few microseconds is "
+            "that the overlap or the caches win. A phase of a few microseconds is "
             "mostly the clock."]
 
     def scaling_table(self):

@@ -1,5 +1,4 @@
 // Lesson 4: steps that consist of several batches, one for each rank that a process simulates.
-#include "04_distributed_sampler/advanced/prefetch_loader.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "tests/support/lesson04.hpp"
 
@@ -75,13 +74,11 @@ TEST_CASE("a number of parts that is 0 or does not divide the samples is refused
   CHECK(error_of([] { BatchPlan(2, false, 0); }) == "DataLoader: a step has no batches");
   const std::string uneven = "DataLoader: cannot divide 10 samples into 4 equal parts";
   DataLoader plain(data, 2, false, stream, 4);
-  PrefetchLoader ahead(data, 2, false, stream, 2, 4);
   CHECK(error_of([&] { plain.batches(10); }) == uneven);
   CHECK(error_of([&] { plain.over(counted(10)); }) == uneven);
-  CHECK(error_of([&] { ahead.over(counted(10)); }) == uneven);
 }
 
-TEST_CASE("both loaders deliver the parts, even if they start in the middle of an epoch") {
+TEST_CASE("a loader delivers the parts, even if it starts in the middle of an epoch") {
   const TensorDataset data = numbered(30, 1);  // sample i is the number 100 i
   const Stream stream(Device{});
   const Indices list = counted(30);
@@ -101,13 +98,10 @@ TEST_CASE("both loaders deliver the parts, even if they start in the middle of a
       CAPTURE(drop_last, parts);
       const Batches all = cut({4, drop_last, parts}, list);
       DataLoader plain(data, 4, drop_last, stream, parts);
-      PrefetchLoader ahead(data, 4, drop_last, stream, 2, parts);
       CHECK(plain.batches(30) == all.size());
-      CHECK(ahead.batches(30) == all.size());
       for (std::size_t first = 0; first <= all.size(); ++first) {
         const Batches rest(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
         CHECK(walk(plain.over(list, first)) == rest);
-        CHECK(walk(ahead.over(list, first)) == rest);
       }
     }
   }

@@ -57,21 +57,6 @@ TEST_CASE("each policy counts what it repeats and leaves out", "[lesson04]") {
   }
 }
 
-TEST_CASE("reading ahead gives the plain loop's batches, from memory and from a file",
-          "[lesson04]") {
-  const CommandResult result =
-      mpirun(2, "distributed_sampler", "--act loader --json --batch-size 16");
-  INFO(result.out << result.err);
-  CHECK(result.status == 0);  // the program compares every batch
-  const std::vector<json> rows = result.rows();
-  CHECK(rows.size() == 4);
-  for (const json& row : rows) {
-    CHECK(row["act"] == "loader");
-    CHECK(row["total_ns_plain"].get<double>() > 0);
-    CHECK(row["total_ns_prefetch"].get<double>() > 0);
-  }
-}
-
 TEST_CASE("if a mapped file is shortened, the process ends with an error that names the file",
           "[lesson04]") {
   const TemporaryFolder folder;

@@ -52,7 +52,6 @@ class IdxDataset : public Dataset {
   std::size_t size() const override { return labels_.size(); }
   std::size_t features() const override { return images_.rows * images_.columns; }
   std::size_t classes() const override { return classes_; }
-  bool reads_file() const override { return images_file_.mapped(); }
   // Throws Error for a label that exceeds all those found when the file was opened, because a
   // model has no output for such a label.
   std::int32_t get(std::size_t index, std::span<float> row) const override;

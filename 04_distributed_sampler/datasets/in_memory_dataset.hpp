@@ -60,7 +60,6 @@ class Subset : public Dataset {
   std::size_t size() const override { return size_; }
   std::size_t features() const override { return whole_.features(); }
   std::size_t classes() const override { return whole_.classes(); }
-  bool reads_file() const override { return whole_.reads_file(); }
   std::int32_t get(std::size_t index, std::span<float> row) const override {
     return whole_.get(begin_ + index, row);
   }

@@ -35,10 +35,6 @@ bool show_one_shard(const SamplingOptions& options, const Console& console);
 bool show_policies(const SamplingOptions& options, const Console& console,
                    const Communicator& comm);
 
-// Shows how long a step of the slowest rank waits for a batch of digits, with and without
-// reading ahead, from memory and from a mapped file.
-bool show_loader(std::size_t batch_size, const Console& console, const Communicator& comm);
-
 // Draws, in text characters, this rank's first sample as the loader delivers it. Called on one
 // rank.
 void show_picture(const SamplingOptions& options, const Console& console);

@@ -52,8 +52,7 @@ void SamplingOptions::declare(CommandLine& flags) {
   flags.flag("--shuffle,!--no-shuffle", sampler.shuffle, "random order (default)");
   flags.flag("--drop-last", sampler.drop_last, "drop the remainder instead of padding");
   flags.number<std::uint64_t>("--epoch", epoch, 0, 1U << 31, "epoch to show (set_epoch)");
-  flags.number<std::size_t>("--batch-size", batch_size, 1, 1U << 20,
-                            "per rank; the default for --act loader is 64");
+  flags.number<std::size_t>("--batch-size", batch_size, 1, 1U << 20, "per rank");
   flags.number("--num-replicas", num_replicas, 1, 1 << 20,
                "with --rank: show one rank without launching this many");
   flags.number("--rank", rank, 0, 1 << 20, "see --num-replicas");
