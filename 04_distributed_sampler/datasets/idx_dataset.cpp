@@ -53,7 +53,7 @@ void check_header(View bytes, std::size_t header, std::uint32_t magic,
   }
 }
 
-// 7. Never trust a header. Compares the file's length with header + count * item. `item` must
+// 6. Never trust a header. Compares the file's length with header + count * item. `item` must
 // not be 0.
 void check_length(View bytes, std::size_t header, std::uint64_t count, std::uint64_t item,
                   const std::string& name) {
