@@ -93,8 +93,8 @@ TEST_CASE("all ranks together count as many right answers as one rank alone") {
     CAPTURE(samples);
     const TensorDataset dataset = make_dataset(samples, 400);
     Evaluation evaluation(dataset, stream);
-    std::uint64_t by_all = evaluation.count_correct(
-        model, exact_shard(samples, world().size(), world().rank()));
+    std::uint64_t by_all =
+        evaluation.count_correct(model, exact_shard(samples, world().size(), world().rank()));
     MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &by_all, 1, MPI_UINT64_T, MPI_SUM, world().get()));
     std::vector<std::size_t> indices(samples);
     std::iota(indices.begin(), indices.end(), 0U);
