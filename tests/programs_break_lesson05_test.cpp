@@ -209,7 +209,8 @@ TEST_CASE("loss-item: the host waits for every loss that it reads", "[break][gpu
       const int often = row["waits_every_step"];
       const int seldom = row["waits_every_eighth"];
       CHECK(often - seldom == 64 - 8);
-      if (DIST_CUDA_EMULATED) CHECK(seldom == 15);  // as advanced/gpu_step.md says
+      // As advanced/gpu_step.md says, if no messages wait for copies.
+      if (DIST_CUDA_EMULATED && ranks <= dist::cuda_device_count()) CHECK(seldom == 15);
       CHECK(number(row, "ms_every_eighth") > 0);
     }
   }

@@ -31,6 +31,7 @@ inline std::string without_the_host(std::string line) {
   static const std::vector<std::pair<std::regex, std::string>> differences{
       {std::regex(R"( on cpu \([^)]*\))"), " on cpu (WHY)"},
       {std::regex(R"(no nccl: .*)"), "no nccl: WHY"},
+      {std::regex(R"(^(mpirun .* )/\S*(build/bin/))"), "$1$2"},  // ./learn was a link
       {std::regex(R"(^(gradients by \w+ \(ring\)): .*)"), "$1: WHY"},
       {std::regex(R"(^communication: .*)"), "communication: OVERLAP"},
       {std::regex(R"((returns early up to|hangs above) \d+ bytes)"), "$1 LIMIT"},
