@@ -44,8 +44,8 @@ bool is_quote(const Block& block) {
   return block.language == "cpp" || block.language == "diff";
 }
 
-// A folder that looks like the repository, but has its own .learn/ and receives the files that
-// commands write.
+// A folder that looks like the repository. It receives the files that programs write, and their
+// .learn/; ./learn, which follows the link to itself, keeps its own in the repository.
 class Workplace {
  public:
   Workplace() {

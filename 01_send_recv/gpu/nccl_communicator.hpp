@@ -7,8 +7,8 @@
 // (nccl_send_recv.hpp); later lessons broadcast it (02_broadcast/connect_nccl.hpp).
 #pragma once
 
+#include "01_send_recv/gpu/hang_timeout.hpp"
 #include "01_send_recv/gpu/nccl_watchdog.hpp"
-#include "01_send_recv/gpu/start_scope.hpp"
 #include "common/communicator.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"

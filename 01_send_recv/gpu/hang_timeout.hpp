@@ -1,4 +1,4 @@
-// What the watch (common/watch.hpp) must know about NCCL.
+// What this file adds: how long to wait before the watch (common/watch.hpp) has reported a hang.
 #pragma once
 
 #include "common/watch.hpp"
