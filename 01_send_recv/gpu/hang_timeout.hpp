@@ -1,4 +1,4 @@
-// What this file adds: how long to wait before the watch (common/watch.hpp) has reported a hang.
+// What this file adds: how long to wait until the watch has certainly reported a hang.
 #pragma once
 
 #include "common/watch.hpp"
