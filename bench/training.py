@@ -280,7 +280,8 @@ class Bench:
         return lines + [
             "", "A cell reads: ours / the floor = the ratio. Data, compute, exposed communication "
             "and optimizer are the trainer's own times, and add up to its step; the others are parts of "
-            "them, measured apart. The floors: for data, a gather of the rows; for the products, the matrix "
+            "them, measured apart. The floors: for data, a gather of the rows, in caches "
+            "that Adam has filled; for the products, the matrix "
             "library alone; for biases, ReLUs and column sums (outputs), the finite check and Adam, the "
             "bytes that they touch at memcpy's rate, or for Adam the same square roots and divisions "
             "alone if that takes longer; for the loss, its exponentials and logarithms alone; for exposed "
