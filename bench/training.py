@@ -265,7 +265,8 @@ class Bench:
 
     def phase_tables(self):
         lines = []
-        for ranks, precision in itertools.product(self.options.ranks, self.precisions):
+        alone = [ranks for ranks in self.options.ranks if ranks <= measure.cores()]
+        for ranks, precision in itertools.product(alone, self.precisions):
             rows = []
             for model in self.options.models:
                 key = (name_of(model), ranks, precision)

@@ -16,7 +16,7 @@ const std::string kAllReduce = "all_reduce";
 
 TEST_CASE("all_reduce lists its experiments", "[break]") {
   check_list(kAllReduce, {"forget-divide", "chunk-off-by-one", "full-tensor-ring", "swap-order",
-                          "one-skips", "association", "no-group", "wrong-stream"});
+                          "one-skips", "association", "wrong-stream"});
   check_refused("broken/" + kAllReduce, "nothing", "NAME: 'nothing' is not one of");
   check_refused("broken/" + kAllReduce, "full-tensor-ring",
                 "NAME: full-tensor-ring needs 3 ranks", 2);
@@ -105,17 +105,6 @@ TEST_CASE("association: results differ between algorithms, not between ranks", "
     CHECK(distances[0]["far"] < distances[0]["different"]);
     if (ranks == 3) CHECK(distances[1]["different"] == 0);
   }
-}
-
-TEST_CASE("no-group hangs, and the report names the cycle of sends", "[break][gpu]") {
-  if (!can_run(2, kAllReduce, "no-group")) return;
-  const CommandResult two = hang(2, kAllReduce, "no-group");
-  CHECK(two.says("rank 0 in ncclSend to the right, before its ncclRecv, waiting for rank 1"));
-  CHECK(two.says("cycle 0 -> 1 -> 0"));
-  CHECK(two.says("grouped: right"));
-  if (!can_run(4, kAllReduce, "no-group")) return;
-  const CommandResult four = hang(4, kAllReduce, "no-group");
-  CHECK(four.says("cycle 0 -> 1 -> 2 -> 3 -> 0"));
 }
 
 TEST_CASE("wrong-stream reads stale values until it waits for the event", "[break][gpu]") {

@@ -17,8 +17,6 @@ constexpr std::array kExperiments{
     Experiment{"one-skips", "if a rank skips a call, the others time out", break_one_skips},
     Experiment{"association", "equivalent algorithms give equal bits", break_association,
                kFewestForARing},
-    Experiment{"no-group", "NCCL calls pair up automatically", break_no_group, 2,
-               why_no_nccl_here},
     Experiment{"wrong-stream", "queued work is finished work", break_wrong_stream, 2,
                why_no_nccl_here},
 };

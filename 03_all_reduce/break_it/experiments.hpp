@@ -13,7 +13,6 @@ std::string why_nothing_is_counted(const Program& program);
 bool break_swap_order(const Program& program);
 bool break_one_skips(const Program& program);
 bool break_association(const Program& program);
-bool break_no_group(const Program& program);
 bool break_wrong_stream(const Program& program);
 
 // Two ranks do not suffice: a ring of whole tensors then sends the right number of bytes, and
