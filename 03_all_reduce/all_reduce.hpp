@@ -1,8 +1,8 @@
 // One function that runs any of the lesson's algorithms.
 #pragma once
 
-#include "03_all_reduce/advanced/pipelined_ring.hpp"
-#include "03_all_reduce/advanced/rabenseifner.hpp"
+#include "03_all_reduce/large_messages/pipelined_ring.hpp"
+#include "03_all_reduce/large_messages/rabenseifner.hpp"
 #include "03_all_reduce/naive.hpp"
 #include "03_all_reduce/recursive_doubling.hpp"
 #include "03_all_reduce/ring.hpp"
@@ -19,7 +19,7 @@ enum class AllReduceAlgorithm {
   ring,
   mpi,
   automatic,
-  // advanced/
+  // for a second reading
   ring_pipelined,
   rabenseifner,
   shared_memory,
@@ -56,7 +56,7 @@ void all_reduce_mpi(const Communicator& comm, std::span<T> data, ReduceOp op) {
 // 6. Called on all ranks with the same length, op and algorithm. Returns on each rank once that
 // rank's `data` holds the result, which is equal on all ranks. Throws Error, on all ranks and
 // before any message, for the average of whole numbers and for algorithms that need an
-// AllReducer (advanced/all_reducer.hpp): shared-memory and hierarchical need memory allocated
+// AllReducer (choice/all_reducer.hpp): shared-memory and hierarchical need memory allocated
 // in advance, and auto needs a plan that all ranks share. If each rank chose an algorithm on
 // its own, ranks could choose differently and wait for each other forever.
 //

@@ -4,11 +4,11 @@
 //
 // The same program as single_process.cpp, with messages added at the numbered comments.
 #include "04_distributed_sampler/data_loader.hpp"
-#include "05_ddp_training/advanced/guards/stop_request.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
-#include "05_ddp_training/model/optimizer.hpp"
-#include "05_ddp_training/trainer/parallel_setup.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
+#include "05_ddp_training/trainer/guards/stop_request.hpp"
+#include "05_ddp_training/trainer/options/parallel_setup.hpp"
 #include "05_ddp_training/trainer/training_run.hpp"
 #include "common/mpi_environment.hpp"
 

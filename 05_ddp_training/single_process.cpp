@@ -5,11 +5,11 @@
 // The difference between this file and main.cpp is what data parallelism adds:
 //   diff 05_ddp_training/single_process.cpp 05_ddp_training/main.cpp
 #include "04_distributed_sampler/data_loader.hpp"
-#include "05_ddp_training/advanced/guards/stop_request.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
-#include "05_ddp_training/model/optimizer.hpp"
-#include "05_ddp_training/trainer/setup.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
+#include "05_ddp_training/trainer/guards/stop_request.hpp"
+#include "05_ddp_training/trainer/options/setup.hpp"
 #include "05_ddp_training/trainer/training_run.hpp"
 #include "common/fatal.hpp"
 

@@ -3,7 +3,7 @@
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/show/sweep_options.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
-#include "03_all_reduce/advanced/all_reducer.hpp"
+#include "03_all_reduce/choice/all_reducer.hpp"
 #include "common/buffer.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"

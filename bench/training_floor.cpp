@@ -5,9 +5,9 @@
 // are the times of our functions. All ranks work at the same time, as in training.
 #include "01_send_recv/measure.hpp"
 #include "02_broadcast/random.hpp"
-#include "05_ddp_training/advanced/bf16/factors.hpp"
+#include "05_ddp_training/model/factors.hpp"
 #include "05_ddp_training/model/kernels.hpp"
-#include "05_ddp_training/model/update_kernels.hpp"
+#include "05_ddp_training/optimizer/update_kernels.hpp"
 #include "common/buffer.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"

@@ -1,8 +1,8 @@
 // Lesson 1: the five ways to pass numbers on, the ping-pong, and the eager limit.
-#include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/exchanges.hpp"
 #include "01_send_recv/ping_pong.hpp"
 #include "01_send_recv/send_recv.hpp"
+#include "01_send_recv/show/eager_limit.hpp"
 #include "tests/support/counted.hpp"
 #include "tests/support/tracer_data.hpp"
 

@@ -1,7 +1,7 @@
 // Lesson 3, advanced: the predicted cost of an all-reduce, by formula and by simulation.
-#include "03_all_reduce/advanced/all_reducer.hpp"
-#include "03_all_reduce/advanced/simulate.hpp"
+#include "03_all_reduce/choice/all_reducer.hpp"
 #include "03_all_reduce/show/ring_picture.hpp"
+#include "03_all_reduce/show/simulate.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <algorithm>

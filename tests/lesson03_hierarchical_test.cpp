@@ -2,7 +2,7 @@
 // divides the ranks of one host into groups, and only the ranks of a group share memory.
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
-#include "03_all_reduce/advanced/hierarchical.hpp"
+#include "03_all_reduce/several_hosts/hierarchical.hpp"
 #include "tests/support/counted.hpp"
 #include "tests/support/tracer_data.hpp"
 

@@ -1,6 +1,6 @@
 // Lesson 5: rounding to bfloat16, products of rounded matrices, and a model that uses them. On
 // a CPU without such instructions, gemm's plain loop multiplies the rounded numbers.
-#include "05_ddp_training/advanced/bf16/factors.hpp"
+#include "05_ddp_training/model/factors.hpp"
 #include "tests/support/lesson05.hpp"
 
 #include <array>

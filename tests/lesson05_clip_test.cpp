@@ -1,6 +1,6 @@
 // Lesson 5: --clip-norm.
-#include "05_ddp_training/advanced/sharding/shard.hpp"
-#include "05_ddp_training/model/optimizer.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
+#include "05_ddp_training/sharding/shard.hpp"
 #include "tests/support/device_numbers.hpp"
 
 #include <algorithm>

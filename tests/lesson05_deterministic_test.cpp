@@ -1,8 +1,8 @@
 // Lesson 5, --deterministic: the order of additions does not depend on the number of processes.
 // For whole runs see programs_deterministic_test.cpp.
 #include "02_broadcast/fingerprint.hpp"
-#include "05_ddp_training/advanced/deterministic/deterministic_data_parallel.hpp"
-#include "05_ddp_training/advanced/deterministic/tree_sum.hpp"
+#include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
+#include "05_ddp_training/deterministic/tree_sum.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/lesson04.hpp"
 #include "tests/support/mpi_test.hpp"

@@ -1,7 +1,7 @@
 // Lesson 5: the optimizers and the learning rate schedule, compared with the formulas in double
 // precision and with PyTorch's output (tests/golden/optim.json).
-#include "05_ddp_training/model/lr_schedule.hpp"
-#include "05_ddp_training/model/optimizer.hpp"
+#include "05_ddp_training/optimizer/lr_schedule.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/check.hpp"
 #include "tests/support/device_numbers.hpp"
 

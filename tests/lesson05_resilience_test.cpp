@@ -1,9 +1,9 @@
 // Lesson 5: how a run is protected. (For a flipped bit, see faults/07.)
-#include "05_ddp_training/advanced/guards/agreement.hpp"
-#include "05_ddp_training/advanced/guards/guards.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/model/optimizer.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
 #include "05_ddp_training/trainer/across_ranks.hpp"
+#include "05_ddp_training/trainer/guards/agreement.hpp"
+#include "05_ddp_training/trainer/guards/guards.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"

@@ -1,8 +1,8 @@
 // Lesson 5: checkpoints, and runs resumed from them.
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
-#include "05_ddp_training/trainer/metrics_file.hpp"
-#include "05_ddp_training/trainer/run_settings.hpp"
-#include "05_ddp_training/trainer/training_options.hpp"
+#include "05_ddp_training/trainer/options/run_settings.hpp"
+#include "05_ddp_training/trainer/options/training_options.hpp"
+#include "05_ddp_training/trainer/report/metrics_file.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"

@@ -1,7 +1,7 @@
 // Lesson 5, --deterministic: which virtual ranks each process simulates, and with which
 // samples.
 #include "04_distributed_sampler/data_loader.hpp"
-#include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
+#include "05_ddp_training/deterministic/virtual_ranks.hpp"
 #include "tests/support/lesson04.hpp"
 #include "tests/support/mpi_test.hpp"
 

@@ -9,7 +9,7 @@
 #include "02_broadcast/connect_nccl.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
-#include "05_ddp_training/model/update_kernels.hpp"
+#include "05_ddp_training/optimizer/update_kernels.hpp"
 #include "05_ddp_training/process_group/nccl_process_group.hpp"
 #include "common/check.hpp"
 #include "tests/support/mpi_test.hpp"

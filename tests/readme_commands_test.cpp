@@ -207,8 +207,8 @@ TEST_CASE("05_ddp_training/advanced/determinism.md", "[readme]") {
 TEST_CASE("05_ddp_training/advanced/gpu_step.md", "[readme]") {
   Readme("05_ddp_training/advanced/gpu_step.md").check();
 }
-TEST_CASE("03_all_reduce/advanced/hierarchical.md", "[readme]") {
-  Readme("03_all_reduce/advanced/hierarchical.md").check();
+TEST_CASE("03_all_reduce/several_hosts/hierarchical.md", "[readme]") {
+  Readme("03_all_reduce/several_hosts/hierarchical.md").check();
 }
 TEST_CASE("05_ddp_training/advanced/sharding.md", "[readme]") {
   Readme("05_ddp_training/advanced/sharding.md").check();

@@ -7,9 +7,9 @@
 //          send waits for its receive, and neither rank reaches its receive. The program was
 //          wrong all along; MPI's buffers hid the mistake.
 // In the wild: open-mpi/ompi#1669; Mantevo/miniMD#8
-#include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
+#include "01_send_recv/show/eager_limit.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/json.hpp"
 

@@ -9,9 +9,9 @@
 //          after the receive is called, and rank 1 calls the receive only after rank 0 has
 //          overwritten the array. The result therefore does not depend on luck.
 // In the wild: pytorch/pytorch#61875, which adds a warning to the documentation of isend
-#include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
+#include "01_send_recv/show/eager_limit.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
 
 #include <fmt/core.h>

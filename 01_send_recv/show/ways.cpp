@@ -2,10 +2,10 @@
 // on, and a program that relies on MPI_Send returning early.
 // Builds on: eager_limit, exchanges.
 // Look at: show_deadlock, which is wrong on purpose.
-#include "01_send_recv/advanced/eager_limit.hpp"
 #include "01_send_recv/exchanges.hpp"
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/show/acts.hpp"
+#include "01_send_recv/show/eager_limit.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/check.hpp"
 #include "common/json.hpp"

@@ -11,8 +11,8 @@
 // In the wild: NVIDIA/nccl#296 (a different order on one rank), #1417 (different sizes: some
 //          hang, some give wrong numbers).
 #include "01_send_recv/show/tracer_numbers.hpp"
-#include "03_all_reduce/advanced/all_reducer.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
+#include "03_all_reduce/choice/all_reducer.hpp"
 #include "common/json.hpp"
 
 #include <fmt/core.h>

@@ -3,7 +3,7 @@
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "01_send_recv/show/sweep_options.hpp"
-#include "03_all_reduce/advanced/all_reducer.hpp"
+#include "03_all_reduce/choice/all_reducer.hpp"
 #include "common/program.hpp"
 
 #include <optional>

@@ -2,7 +2,7 @@
 
 #include "01_send_recv/alpha_beta.hpp"
 #include "01_send_recv/measure.hpp"
-#include "03_all_reduce/advanced/simulate.hpp"
+#include "03_all_reduce/show/simulate.hpp"
 #include "common/check.hpp"
 
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-// The program's forecast for machines that you do not have (advanced/simulate).
+// The program's forecast for machines that you do not have (simulate).
 #pragma once
 
 #include "common/command_line.hpp"

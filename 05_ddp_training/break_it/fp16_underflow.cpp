@@ -12,10 +12,10 @@
 //          this is loss scaling. PyTorch's GradScaler looks for the largest factor that fits.
 // In the wild: "Mixed Precision Training", https://arxiv.org/abs/1710.03740, section 3.2.
 #include "01_send_recv/gpu/host_copy.hpp"
-#include "05_ddp_training/advanced/bf16/bf16.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/model/bf16.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 
 #include <fmt/core.h>

@@ -15,7 +15,7 @@
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/model/lr_schedule.hpp"
+#include "05_ddp_training/optimizer/lr_schedule.hpp"
 
 #include <fmt/core.h>
 

@@ -6,11 +6,11 @@
 // Why:     each rank has a different bias, so the ranks' gradients belong to different models.
 //          The average is nevertheless equal on all ranks, so equal values need not be correct.
 // In the wild: parameters that are used only in some passes, pytorch/pytorch#69031 and #128949.
-#include "05_ddp_training/advanced/guards/replica_check.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/trainer/across_ranks.hpp"
+#include "05_ddp_training/trainer/guards/replica_check.hpp"
 
 #include <fmt/core.h>
 

@@ -8,7 +8,7 @@
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
-#include "05_ddp_training/model/optimizer.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "common/program.hpp"
 

@@ -6,11 +6,11 @@
 // Builds on: safetensors (writes files whole or not at all), run_settings (identifies the run).
 #pragma once
 
-#include "05_ddp_training/advanced/sharding/shard.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "05_ddp_training/model/mlp.hpp"
-#include "05_ddp_training/model/optimizer.hpp"
-#include "05_ddp_training/trainer/run_settings.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
+#include "05_ddp_training/sharding/shard.hpp"
+#include "05_ddp_training/trainer/options/run_settings.hpp"
 
 #include <cstddef>
 #include <span>

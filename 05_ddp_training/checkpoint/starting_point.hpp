@@ -4,7 +4,7 @@
 #pragma once
 
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
-#include "05_ddp_training/trainer/training_options.hpp"
+#include "05_ddp_training/trainer/options/training_options.hpp"
 
 #include <optional>
 #include <string>

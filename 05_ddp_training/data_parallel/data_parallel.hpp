@@ -6,7 +6,7 @@
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "05_ddp_training/trainer/step_outcome.hpp"
+#include "05_ddp_training/trainer/report/step_outcome.hpp"
 #include "common/watch.hpp"
 
 #include <cstdint>

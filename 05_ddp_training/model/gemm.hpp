@@ -1,7 +1,7 @@
 // Matrix product: c = alpha * op(a) * op(b) + beta * c.
 #pragma once
 
-#include "05_ddp_training/advanced/bf16/bf16.hpp"
+#include "05_ddp_training/model/bf16.hpp"
 #include "common/tensor.hpp"
 
 #include <string>
@@ -18,7 +18,7 @@ struct Factor {
       : matrix(std::move(its_matrix)), rounded(its_copy) {}
 
   Tensor matrix;
-  const Bf16* rounded;  // the same numbers rounded (advanced/bf16), or null
+  const Bf16* rounded;  // the same numbers rounded (bf16), or null
 };
 inline bool are_rounded(const Factor& a, const Factor& b) {
   return a.rounded != nullptr && b.rounded != nullptr;

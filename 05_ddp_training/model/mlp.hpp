@@ -5,7 +5,7 @@
 #pragma once
 
 #include "02_broadcast/random.hpp"
-#include "05_ddp_training/advanced/bf16/factors.hpp"
+#include "05_ddp_training/model/factors.hpp"
 #include "05_ddp_training/model/linear.hpp"
 #include "common/tensor.hpp"
 
@@ -55,7 +55,7 @@ class Mlp {
                 Accumulate accumulate = Accumulate::no, const GradReadyHook& ready = {});
 
   // From now on, forward and backward call `hook` before they use a layer's parameters and
-  // gradients, for example to fetch them (advanced/sharding).
+  // gradients, for example to fetch them (sharding/).
   void before_layer(std::function<void(std::size_t layer)> hook) {
     before_layer_ = std::move(hook);
   }

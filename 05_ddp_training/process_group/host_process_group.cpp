@@ -2,7 +2,7 @@
 
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/broadcast.hpp"
-#include "03_all_reduce/advanced/mpi_halves.hpp"
+#include "05_ddp_training/process_group/mpi_halves.hpp"
 #include "common/watch.hpp"
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // The backends `ours` and `mpi`: collectives that run on the host, from lessons 2 and 3.
 #pragma once
 
-#include "03_all_reduce/advanced/all_reducer.hpp"
+#include "03_all_reduce/choice/all_reducer.hpp"
 #include "05_ddp_training/process_group/communication_thread.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 

@@ -1,6 +1,6 @@
 #include "05_ddp_training/process_group/nonblocking_mpi_process_group.hpp"
 
-#include "03_all_reduce/advanced/mpi_halves.hpp"
+#include "05_ddp_training/process_group/mpi_halves.hpp"
 #include "common/check.hpp"
 #include "common/watch.hpp"
 

@@ -7,8 +7,8 @@
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
+#include "05_ddp_training/deterministic/virtual_ranks.hpp"
 #include "05_ddp_training/trainer/evaluation.hpp"
 
 #include <array>

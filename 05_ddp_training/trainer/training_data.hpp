@@ -3,7 +3,7 @@
 
 #include "02_broadcast/random.hpp"
 #include "04_distributed_sampler/dataset.hpp"
-#include "05_ddp_training/trainer/training_options.hpp"
+#include "05_ddp_training/trainer/options/training_options.hpp"
 
 #include <memory>
 #include <vector>

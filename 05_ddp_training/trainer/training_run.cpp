@@ -1,10 +1,10 @@
 #include "05_ddp_training/trainer/training_run.hpp"
 
-#include "05_ddp_training/advanced/guards/replica_check.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/trainer/across_ranks.hpp"
-#include "05_ddp_training/trainer/least_traffic.hpp"
-#include "05_ddp_training/trainer/memory_use.hpp"
+#include "05_ddp_training/trainer/guards/replica_check.hpp"
+#include "05_ddp_training/trainer/report/least_traffic.hpp"
+#include "05_ddp_training/trainer/report/memory_use.hpp"
 
 #include <utility>
 

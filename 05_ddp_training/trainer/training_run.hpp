@@ -6,14 +6,14 @@
 // checkpoints.
 #pragma once
 
-#include "05_ddp_training/advanced/guards/guards.hpp"
 #include "05_ddp_training/model/loss.hpp"
-#include "05_ddp_training/model/optimizer.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
 #include "05_ddp_training/trainer/evaluation.hpp"
-#include "05_ddp_training/trainer/setup.hpp"
+#include "05_ddp_training/trainer/guards/guards.hpp"
+#include "05_ddp_training/trainer/options/setup.hpp"
+#include "05_ddp_training/trainer/report/step_outcome.hpp"
+#include "05_ddp_training/trainer/report/training_log.hpp"
 #include "05_ddp_training/trainer/step_graph.hpp"
-#include "05_ddp_training/trainer/step_outcome.hpp"
-#include "05_ddp_training/trainer/training_log.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -124,7 +124,7 @@ def make_optimizer(parameters):
 
 
 def learning_rate(lr, ranks, step):
-    """The same as 05_ddp_training/model/lr_schedule.hpp."""
+    """The same as 05_ddp_training/optimizer/lr_schedule.hpp."""
     start, end = (lr, lr * ranks) if flags.scale_lr else (0.0, lr)
     if step >= flags.warmup_steps:
         return end

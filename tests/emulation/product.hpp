@@ -1,7 +1,7 @@
 // The matrix product of the emulated cuBLAS and cuBLASLt.
 #pragma once
 
-#include "05_ddp_training/advanced/bf16/bf16.hpp"
+#include "05_ddp_training/model/bf16.hpp"
 
 #include <cstddef>
 

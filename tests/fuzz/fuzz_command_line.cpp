@@ -1,5 +1,5 @@
 // Fuzzes the command line of a training program: each line of the input is one argument.
-#include "05_ddp_training/trainer/training_options.hpp"
+#include "05_ddp_training/trainer/options/training_options.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 #include <algorithm>

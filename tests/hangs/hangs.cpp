@@ -1,8 +1,8 @@
 // Programs that hang or only seem to, one for each --case (tests/hang_test.cpp).
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/broadcast.hpp"
-#include "03_all_reduce/advanced/all_reducer.hpp"
 #include "03_all_reduce/all_reduce.hpp"
+#include "03_all_reduce/choice/all_reducer.hpp"
 #include "common/command_line.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/watch.hpp"

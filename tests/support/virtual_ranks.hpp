@@ -1,7 +1,7 @@
 // Shared by the tests of --deterministic: groups of a given number of ranks.
 #pragma once
 
-#include "05_ddp_training/advanced/deterministic/virtual_ranks.hpp"
+#include "05_ddp_training/deterministic/virtual_ranks.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <vector>

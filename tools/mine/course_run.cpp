@@ -3,7 +3,7 @@
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/model/loss.hpp"
-#include "05_ddp_training/model/optimizer.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
 
 #include <limits>
 

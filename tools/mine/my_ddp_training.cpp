@@ -6,10 +6,10 @@
 // Compare with 05_ddp_training/main.cpp: the loop is the same. Afterwards the course's own
 // parts train the same model, and all parameters must be equal, bit for bit.
 #include "04_distributed_sampler/data_loader.hpp"
-#include "05_ddp_training/advanced/guards/agreement.hpp"
-#include "05_ddp_training/advanced/guards/stop_request.hpp"
 #include "05_ddp_training/model/loss.hpp"
-#include "05_ddp_training/model/optimizer.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
+#include "05_ddp_training/trainer/guards/agreement.hpp"
+#include "05_ddp_training/trainer/guards/stop_request.hpp"
 #include "05_ddp_training/trainer/training_run.hpp"
 #include "common/mpi_environment.hpp"
 #include "tools/exercises/confined.hpp"

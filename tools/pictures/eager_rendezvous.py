@@ -2,7 +2,7 @@
 import svg
 
 COMMAND = "mpirun -np 2 build/bin/send_recv --act eager --trace eager.json"
-TRIAL = 1  # the tag of the messages that are tried (01_send_recv/advanced/eager_limit.cpp)
+TRIAL = 1  # the tag of the messages that are tried (01_send_recv/show/eager_limit.cpp)
 LEFT, RIGHT, TOP, PANEL, ROW, BAR = 130, 816, 84, 138, 42, 28
 
 

@@ -1,6 +1,6 @@
 // Checks of the choice between ring and recursive doubling, compared with the lesson's cost
 // model. Lesson 3's tests compare that model with the README's formulas.
-#include "03_all_reduce/advanced/cost_model.hpp"
+#include "03_all_reduce/choice/cost_model.hpp"
 #include "tests/exercises/03_all_reduce/checks.hpp"
 
 #include <fmt/format.h>

@@ -1,0 +1,78 @@
+// What this file adds: a barrier for the ranks of one host, without messages. Every rank has a
+// seat in shared memory, counts its arrivals there, and reads the other ranks' counts.
+// Builds on: host_memory.
+// Look at: wait(), where a rank that has waited for a long time sleeps until it is woken; and
+// meet(), which notices when two ranks make different calls.
+#pragma once
+
+#include "03_all_reduce/one_host/host_memory.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace dist {
+
+class HostBarrier {
+ public:
+  // Called on all ranks of `comm`, which must all be on one host. `comm` must outlive this
+  // object. A rank stops waiting for the others after `limit`. Any time during which a process
+  // was suspended or stopped in a debugger does not count.
+  explicit HostBarrier(const Communicator& comm,
+                       std::chrono::milliseconds limit = std::chrono::seconds(120));
+
+  // Called on all ranks: returns once all ranks have called it and all their earlier writes to
+  // shared memory are visible. After the limit it throws an Error that names the missing ranks.
+  void wait();
+
+  // Describes a rank's call. Ranks with different calls would misread each other's numbers.
+  struct Call {
+    std::uint64_t bytes;
+    std::uint64_t place;  // identifies registered memory; 0 for ordinary memory
+    std::uint32_t op;
+    std::uint32_t type;
+    bool operator==(const Call&) const = default;
+  };
+  // Like wait(), but throws an Error on all ranks if they pass different calls.
+  void meet(const Call& call);
+
+  // Whether there are more ranks than cores, so that a polling rank keeps another from running.
+  bool crowded() const { return crowded_; }
+
+ private:
+  // Each rank writes only to its own cache line, so its writes never invalidate a line to which
+  // another rank writes.
+  struct alignas(64) Seat {
+    std::uint32_t arrived;
+    // The two elements are used alternately: a fast rank may already write its next call while
+    // a slow rank still reads the current one. No rank can be two calls ahead, because the next
+    // call waits for the slow rank.
+    std::array<Call, 2> calls;
+  };
+  // Sleeping ranks wait on this struct's `round`.
+  struct alignas(64) Bed {
+    std::uint32_t round;
+    std::uint32_t sleepers;
+  };
+
+  Seat& seat(int rank) const;
+  Bed& bed() const;
+  bool all_arrived();
+  bool all_arrive_soon();
+  void wake_sleepers() const;
+  void sleep_until_all_arrived();
+  [[noreturn]] void give_up() const;
+
+  const Communicator& comm_;
+  int rank_;
+  int size_;
+  std::chrono::milliseconds limit_;
+  bool crowded_;
+  HostMemory memory_;
+  std::uint32_t round_ = 0;
+  std::uint64_t calls_ = 0;
+  int seen_ = 0;  // ranks 0 .. seen_ - 1 have arrived in this round
+};
+
+}  // namespace dist

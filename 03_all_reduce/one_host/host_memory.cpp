@@ -1,0 +1,158 @@
+#include "03_all_reduce/one_host/host_memory.hpp"
+
+#include "common/check.hpp"
+
+#include <mpi.h>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace dist {
+namespace {
+
+// The location of a rank's piece, and data to verify that it is the right piece: in a container
+// with its own /proc, the process ID may belong to a different process.
+struct Address {
+  std::int64_t process;
+  std::int64_t file;
+  std::uint64_t device;
+  std::uint64_t inode;
+};
+
+class File {
+ public:
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+// Called on all ranks. If `problem` (an errno) is nonzero on any rank, throws the same Error on
+// all ranks.
+void throw_together(const Communicator& comm, int problem, const std::string& what) {
+  std::vector<int> problems(static_cast<std::size_t>(comm.size()));
+  MPI_CHECK(MPI_Allgather(&problem, 1, MPI_INT, problems.data(), 1, MPI_INT, comm.get()));
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const int error = problems[static_cast<std::size_t>(rank)];
+    if (error != 0) {
+      throw Error(fmt::format("rank {} cannot {}: {}", world_rank(comm, rank), what,
+                              std::strerror(error)));
+    }
+  }
+}
+
+// The number of bytes that this host can still provide without swapping, as Linux estimates it.
+std::uint64_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  for (std::uint64_t kib = 0; file >> name >> kib; file.ignore(100, '\n')) {
+    if (name == "MemAvailable:") return 1024 * kib;
+  }
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
+}  // namespace
+
+int world_rank(const Communicator& comm, int rank) {
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Group world = MPI_GROUP_NULL;
+  int found = rank;
+  MPI_CHECK(MPI_Comm_group(comm.get(), &group));
+  MPI_CHECK(MPI_Comm_group(MPI_COMM_WORLD, &world));
+  MPI_CHECK(MPI_Group_translate_ranks(group, 1, &rank, world, &found));
+  MPI_CHECK(MPI_Group_free(&group));
+  MPI_CHECK(MPI_Group_free(&world));
+  return found;
+}
+
+std::string why_no_host_memory(const Communicator& comm) {
+  // If any rank shares its host with all the others, all ranks are on that host.
+  if (comm.local_size() == comm.size()) return "";
+  return fmt::format("the {} ranks are on several hosts, which share no memory", comm.size());
+}
+
+void require_host_memory(const std::string& flag, const Communicator& comm) {
+  const std::string obstacle = why_no_host_memory(comm);
+  if (!obstacle.empty()) throw Error(flag + ": shared-memory: " + obstacle);
+}
+
+void HostMemory::Unmap::operator()(std::byte* begin) const {
+  ::munmap(begin, bytes);
+}
+
+HostMemory::Piece HostMemory::map(int file, std::size_t bytes) {
+  if (file < 0) return {nullptr, Unmap{bytes}};
+  // MAP_POPULATE causes the page faults now rather than in the first all-reduce.
+  void* begin =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+  if (begin == MAP_FAILED) return {nullptr, Unmap{bytes}};
+  ::madvise(begin, bytes, MADV_HUGEPAGE);  // a hint, ignored if unsupported
+  return {static_cast<std::byte*>(begin), Unmap{bytes}};
+}
+
+HostMemory::HostMemory(const Communicator& comm, std::size_t bytes)
+    : bytes_(std::max<std::size_t>(bytes, 1)) {
+  const std::string asked = fmt::format("share {} bytes of memory", bytes);
+  int problem = 0;
+  const File mine(::memfd_create("all-reduce", MFD_CLOEXEC));
+  // Insufficient memory must cause an error here rather than a bus error at the first access,
+  // so this code uses fallocate instead of ftruncate. Because even fallocate may grant more
+  // memory than exists, after which Linux kills a process, check the available memory first.
+  const bool too_much = bytes_ > available_bytes() / static_cast<std::uint64_t>(comm.size());
+  Piece piece{nullptr, Unmap{bytes_}};
+  struct stat status {};
+  if (too_much) {
+    problem = ENOMEM;
+  } else if (mine.get() < 0 || ::fallocate(mine.get(), 0, 0, static_cast<off_t>(bytes_)) != 0 ||
+             ::fstat(mine.get(), &status) != 0) {
+    problem = errno;
+  } else {
+    piece = map(mine.get(), bytes_);
+    if (!piece) problem = errno;
+  }
+  throw_together(comm, problem, asked);
+
+  const Address address{::getpid(), mine.get(), status.st_dev, status.st_ino};
+  std::vector<Address> all(static_cast<std::size_t>(comm.size()));
+  MPI_CHECK(MPI_Allgather(&address, sizeof address, MPI_BYTE, all.data(), sizeof address,
+                          MPI_BYTE, comm.get()));
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (rank == comm.rank()) {
+      pieces_.push_back(std::move(piece));
+      continue;
+    }
+    const Address& other = all[static_cast<std::size_t>(rank)];
+    const std::string path = fmt::format("/proc/{}/fd/{}", other.process, other.file);
+    const File theirs(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    pieces_.push_back(map(theirs.get(), bytes_));
+    if (!pieces_.back()) {
+      problem = errno;
+    } else if (::fstat(theirs.get(), &status) != 0 || status.st_dev != other.device ||
+               status.st_ino != other.inode) {
+      problem = ENOENT;
+    }
+  }
+  // No rank may close its file before this point, because the others open the file by its
+  // descriptor number.
+  throw_together(comm, problem, asked + " with the others");
+}
+
+}  // namespace dist

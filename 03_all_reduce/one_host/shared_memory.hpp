@@ -1,0 +1,255 @@
+// What this file adds: an all-reduce that takes about as long as one memcpy, for the ranks of
+// one host. It sends no messages: every rank adds up its slice of all ranks' tensors, in rank
+// order, and writes the result to all ranks' memory.
+// Builds on: host_memory, host_barrier; the ring's chunk_range and accumulate.
+// Look at: reduce_in_place. It reads and writes every number once and needs two barriers.
+//
+// All ranks can access memory from allocate(), so such memory is reduced in place. NCCL calls
+// such buffers registered. Other memory is copied through a shared-memory segment, block by
+// block, which costs an extra copy in each direction.
+#pragma once
+
+#include "03_all_reduce/one_host/host_barrier.hpp"
+#include "03_all_reduce/one_host/host_memory.hpp"
+#include "03_all_reduce/one_host/shared_memory_kernels.hpp"
+#include "03_all_reduce/one_host/store_choice.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace dist {
+
+class SharedMemoryAllReduce {
+ public:
+  // Called on all ranks of `comm`, which must be on one host.
+  explicit SharedMemoryAllReduce(const Communicator& comm,
+                                 std::chrono::milliseconds limit = std::chrono::seconds(120));
+
+  // Called on all ranks with the same size. Returns memory that can be reduced in place, as a
+  // whole or in part. Each rank may free its memory at any time, even if this object is gone.
+  std::shared_ptr<std::byte> allocate(const Communicator& comm, std::size_t bytes);
+
+  // Called on all ranks with the same length and op. Either all ranks pass the same part of the
+  // same allocation, or all pass ordinary memory. Afterwards all ranks hold the same bits,
+  // because each element is added up by one rank, or by all ranks in the same order.
+  template <MpiScalar T>
+  void all_reduce(std::span<T> data, ReduceOp op);
+
+  // The two halves of an all-reduce, in place, for registered memory: reduce_scatter leaves the
+  // result of chunk r on rank r only, and all_gather copies chunk r of rank r to all ranks. The
+  // data has `parts` chunks (chunk_range), at most one per rank. Called on all ranks with the
+  // same part of the same allocation and the same number of parts.
+  template <MpiScalar T>
+  void reduce_scatter(std::span<T> data, ReduceOp op, int parts);
+  template <MpiScalar T>
+  void all_gather(std::span<T> data, int parts);
+
+  bool is_registered(const void* data, std::size_t bytes) {
+    return find(data, bytes).owner != nullptr;
+  }
+  // Called on all ranks; returns once all ranks have called it.
+  void barrier() { barrier_.wait(); }
+
+  // Up to this size, data goes through the small slots, with one barrier instead of two.
+  static constexpr std::size_t kSmallBytes = 8 * 1024;
+
+ private:
+  struct Registered {
+    HostMemory memory;
+    std::uint64_t number;
+  };
+  // A position within an allocation, the same on every rank. A place without an owner is in
+  // ordinary memory.
+  struct Place {
+    std::shared_ptr<Registered> owner;
+    std::size_t offset = 0;
+  };
+  Place find(const void* data, std::size_t bytes);
+  // The same for registered memory only. Throws Error for other memory.
+  Place find_registered(const void* data, std::size_t bytes);
+
+  template <MpiScalar T>
+  static HostBarrier::Call describe(std::span<T> data, const Place& place, std::uint32_t op) {
+    constexpr std::uint32_t kType =
+        4 * sizeof(T) + 2 * std::floating_point<T> + std::is_signed_v<T>;
+    return {data.size_bytes(), place.owner ? place.owner->number + place.offset : 0, op, kType};
+  }
+
+  template <MpiScalar T>
+  void reduce_small(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
+  template <MpiScalar T>
+  void reduce_in_place(const Place& place, std::size_t count, ReduceOp op,
+                       const HostBarrier::Call& call);
+  template <MpiScalar T>
+  void reduce_through_segment(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
+
+  // The halves' calls must differ from all-reduces (HostBarrier::Call::op).
+  static constexpr std::uint32_t kReduceScatter = 16;
+  static constexpr std::uint32_t kAllGather = 32;
+
+  int rank_;
+  int size_;
+  HostBarrier barrier_;
+  HostMemory segment_;
+  std::uint64_t small_calls_ = 0;
+  std::uint64_t next_number_ = 1;
+  // The key is the start of an allocation. Freed ones stay in the map until they are looked up.
+  std::map<const std::byte*, std::weak_ptr<Registered>> registered_;
+  StoreChoice<> stores_;
+  // One pointer per rank. These are members so that calls need not allocate them.
+  std::vector<const std::byte*> sources_;
+  std::vector<std::byte*> targets_;
+};
+
+template <MpiScalar T>
+void SharedMemoryAllReduce::all_reduce(std::span<T> data, ReduceOp op) {
+  check_op<T>(op);
+  const Place place = find(data.data(), data.size_bytes());
+  const HostBarrier::Call call = describe(data, place, static_cast<std::uint32_t>(op));
+  if (data.size_bytes() <= kSmallBytes) {
+    reduce_small(data, op, call);
+  } else if (place.owner) {
+    reduce_in_place<T>(place, data.size(), op, call);
+  } else {
+    reduce_through_segment(data, op, call);
+  }
+}
+
+// Every rank publishes its numbers and adds up all ranks' numbers. Adding on every rank is
+// redundant, but needs only one barrier. Calls use the two slots alternately: before a rank
+// writes to a slot again, it has met all ranks in the call in between, so all ranks have left
+// the call that last used the slot.
+template <MpiScalar T>
+void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
+                                         const HostBarrier::Call& call) {
+  const std::size_t slot = small_calls_++ % 2 * kSmallBytes;
+  std::ranges::copy(std::as_bytes(data), segment_.of(rank_) + slot);
+  barrier_.meet(call);
+  for (int rank = 0; rank < size_; ++rank) {
+    sources_[static_cast<std::size_t>(rank)] = segment_.of(rank) + slot;
+  }
+  std::byte* const target = reinterpret_cast<std::byte*>(data.data());
+  shared_memory::reduce<T>(op, sources_, {&target, 1}, data.size(), /*past_caches=*/false);
+}
+
+// 9. Between the two barriers, each rank reads and writes only its own slice, in the memory of
+// all ranks.
+template <MpiScalar T>
+void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t count, ReduceOp op,
+                                            const HostBarrier::Call& call) {
+  const ChunkRange mine = shared_memory::slice<T>(count, size_, rank_);
+  for (int rank = 0; rank < size_; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    targets_[r] = place.owner->memory.of(rank) + place.offset + mine.begin * sizeof(T);
+    sources_[r] = targets_[r];
+  }
+  barrier_.meet(call);  // all numbers have been written
+  stores_.run(call.bytes, [&](bool past_caches) {
+    shared_memory::reduce<T>(op, sources_, std::span(targets_).first(sources_.size()),
+                             mine.count, past_caches);
+  });
+  barrier_.wait();  // all results have been written
+}
+
+template <MpiScalar T>
+void SharedMemoryAllReduce::reduce_scatter(std::span<T> data, ReduceOp op, int parts) {
+  check_op<T>(op);
+  const Place place = find_registered(data.data(), data.size_bytes());
+  const ChunkRange mine =
+      rank_ < parts ? chunk_range(data.size(), parts, rank_) : ChunkRange{0, 0};
+  for (int rank = 0; rank < size_; ++rank) {
+    sources_[static_cast<std::size_t>(rank)] =
+        place.owner->memory.of(rank) + place.offset + mine.begin * sizeof(T);
+  }
+  targets_[0] = reinterpret_cast<std::byte*>(data.data() + mine.begin);
+  barrier_.meet(describe(data, place, kReduceScatter + static_cast<std::uint32_t>(op)));
+  shared_memory::reduce<T>(op, sources_, std::span(targets_).first(1), mine.count,
+                           /*past_caches=*/false);
+  barrier_.wait();  // all ranks have read their chunks of my numbers
+}
+
+template <MpiScalar T>
+void SharedMemoryAllReduce::all_gather(std::span<T> data, int parts) {
+  const Place place = find_registered(data.data(), data.size_bytes());
+  barrier_.meet(describe(data, place, kAllGather));
+  for (int rank = 0; rank < parts; ++rank) {
+    if (rank == rank_) continue;
+    const ChunkRange theirs = chunk_range(data.size(), parts, rank);
+    std::memcpy(data.data() + theirs.begin,
+                place.owner->memory.of(rank) + place.offset + theirs.begin * sizeof(T),
+                theirs.count * sizeof(T));
+  }
+  barrier_.wait();  // all ranks have read my chunk
+}
+
+// The tensor passes through the segment in blocks, each in three stages separated by barriers:
+//
+//   show:    the others' slices of my numbers -> my segment, `in`
+//   reduce:  my slice, from my numbers and the others' segments -> my numbers and my segment,
+//            `out`
+//   fetch:   the others' slices of the result, from their segments -> my numbers
+//
+// In round k every rank shows block k, reduces block k - 1 and fetches block k - 2, so one
+// barrier per round is enough. `in` and `out` each have room for two blocks, one even and one
+// odd. Block k overwrites block k - 2, which all ranks have reduced in round k - 1.
+template <MpiScalar T>
+void SharedMemoryAllReduce::reduce_through_segment(std::span<T> data, ReduceOp op,
+                                                   const HostBarrier::Call& call) {
+  using namespace shared_memory;
+  constexpr std::size_t kBlock = kBlockBytes / sizeof(T);
+  const std::size_t blocks = (data.size() + kBlock - 1) / kBlock;
+  const auto block = [&](std::size_t k) {
+    return data.subspan(k * kBlock, std::min(kBlock, data.size() - k * kBlock));
+  };
+  const auto slice_of = [&](std::size_t k, int rank) {
+    return slice<T>(block(k).size(), size_, rank);
+  };
+  const auto in = [&](std::size_t k, int rank) {
+    return segment_.of(rank) + 2 * kSmallBytes + k % 2 * kBlockBytes;
+  };
+  const auto out = [&](std::size_t k, int rank) { return in(k, rank) + 2 * kBlockBytes; };
+
+  for (std::size_t k = 0; k < blocks + 2; ++k) {
+    if (k < blocks) {
+      for (int rank = 0; rank < size_; ++rank) {
+        if (rank == rank_) continue;
+        const ChunkRange theirs = slice_of(k, rank);
+        std::memcpy(in(k, rank_) + theirs.begin * sizeof(T), &block(k)[0] + theirs.begin,
+                    theirs.count * sizeof(T));
+      }
+    }
+    if (k >= 1 && k - 1 < blocks) {
+      const ChunkRange mine = slice_of(k - 1, rank_);
+      std::byte* const here = reinterpret_cast<std::byte*>(block(k - 1).data() + mine.begin);
+      for (int rank = 0; rank < size_; ++rank) {
+        sources_[static_cast<std::size_t>(rank)] =
+            rank == rank_ ? here : in(k - 1, rank) + mine.begin * sizeof(T);
+      }
+      targets_[0] = here;
+      targets_[1] = out(k - 1, rank_) + mine.begin * sizeof(T);
+      reduce<T>(op, sources_, std::span(targets_).first(2), mine.count, false);
+    }
+    if (k >= 2) {
+      for (int rank = 0; rank < size_; ++rank) {
+        if (rank == rank_) continue;
+        const ChunkRange theirs = slice_of(k - 2, rank);
+        std::memcpy(&block(k - 2)[0] + theirs.begin,
+                    out(k - 2, rank) + theirs.begin * sizeof(T), theirs.count * sizeof(T));
+      }
+    }
+    if (k == 0) {
+      barrier_.meet(call);
+    } else if (k <= blocks) {
+      barrier_.wait();
+    }
+  }
+}
+
+}  // namespace dist

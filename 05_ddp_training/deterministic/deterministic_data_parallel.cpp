@@ -1,0 +1,120 @@
+#include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
+
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "05_ddp_training/deterministic/tree_sum.hpp"
+#include "05_ddp_training/model/kernels.hpp"
+#include "common/check.hpp"
+#include "common/watch.hpp"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <chrono>
+#include <vector>
+
+namespace dist {
+namespace {
+
+std::size_t gradient_count(const Mlp& model) {
+  std::size_t count = 0;
+  for (const Parameter& parameter : model.parameters()) count += parameter.value.numel();
+  return count;
+}
+
+}  // namespace
+
+DeterministicDataParallel::DeterministicDataParallel(Mlp& module, ProcessGroup& group,
+                                                     const Stream& stream,
+                                                     const VirtualRanks& ranks)
+    : DataParallel(module, group, stream), ranks_here_(ranks.per_process()) {
+  check_pairs(group.comm());
+  for (std::size_t slot = 0; slot < slots_for(ranks_here_); ++slot) {
+    slots_.emplace_back(Shape{gradient_count(module)}, stream.device());
+  }
+  point_gradients_at(0);
+}
+
+void DeterministicDataParallel::point_gradients_at(std::size_t slot) {
+  std::size_t begin = 0;
+  for (Parameter& parameter : module_.parameters()) {
+    const std::size_t count = parameter.value.numel();
+    parameter.grad = slots_[slot].narrow(begin, count).view(parameter.value.shape());
+    begin += count;
+  }
+}
+
+// Here, a part of a step is the batch of one of this process's virtual ranks.
+void DeterministicDataParallel::backward_of_part(const Tensor& grad_logits,
+                                                 Accumulate accumulate, const Stream& stream) {
+  // Ordinary data parallelism would add to the gradients; here, each part is a separate leaf of
+  // the tree.
+  if (accumulate == Accumulate::no) next_ = 0;
+  if (next_ == ranks_here_) {
+    throw Error(fmt::format("a step has {} batches on this process, but one more arrived",
+                            ranks_here_));
+  }
+  const std::size_t leaf = next_++;
+  point_gradients_at(slot_of(leaf));
+  module_.backward(grad_logits, stream, Accumulate::no);
+  add_complete_pairs(leaf, [&](std::size_t into, std::size_t from) {
+    add_to(stream, slots_[into].numel(), slots_[from].data(), slots_[into].data());
+  });
+}
+
+void DeterministicDataParallel::backward_and_average(const Tensor& grad_logits,
+                                                     Accumulate accumulate,
+                                                     const Stream& stream) {
+  backward_of_part(grad_logits, accumulate, stream);
+  if (next_ != ranks_here_) {
+    throw Error(fmt::format("a step has {} batches on this process, but only {} arrived",
+                            ranks_here_, next_));
+  }
+  point_gradients_at(0);
+  computed_ = stream.record_event();
+  stream.synchronize();  // otherwise, the measured time would include the backward pass
+  const auto begin = std::chrono::steady_clock::now();
+  const Communicator& comm = group_.comm();
+  if (comm.size() > 1) {
+    const CallScope scope("all_reduce", "all gradients, in a fixed tree");
+    on_host(stream, slots_[0],
+            [&](std::span<float> sum) { tree_sum_over_processes<float>(comm, sum); });
+  }
+  exchanges_ms_ =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+          .count();
+  const auto ranks = ranks_here_ * static_cast<std::size_t>(comm.size());
+  scale(stream, slots_[0].numel(), 1.0F / static_cast<float>(ranks), slots_[0].data());
+}
+
+void DeterministicDataParallel::average(std::span<const double> means,
+                                        std::span<double> numbers, const Stream& stream) {
+  std::vector<double> mine(means.size());
+  std::array<double, 2> all{};
+  copy_bytes(stream, mine.data(), means.data(), means.size_bytes());
+  copy_bytes(stream, all.data(), numbers.data(), numbers.size_bytes());
+  stream.synchronize();
+  all[0] = tree_mean(group_.comm(), mine);
+  all[1] = tree_mean(group_.comm(), std::array{all[1]});
+  copy_bytes(stream, numbers.data(), all.data(), numbers.size_bytes());
+  stream.synchronize();
+}
+
+std::unique_ptr<DataParallel> make_deterministic_data_parallel(Mlp& module, ProcessGroup& group,
+                                                               const Stream& stream,
+                                                               const VirtualRanks& ranks) {
+  return std::make_unique<DeterministicDataParallel>(module, group, stream, ranks);
+}
+
+std::string cost_of_determinism(const VirtualRanks& ranks, std::size_t batch_size,
+                                const Mlp& model) {
+  const std::size_t here = ranks.per_process();
+  const std::size_t more = slots_for(here) - 1;
+  const double mib =
+      static_cast<double>(more * gradient_count(model) * sizeof(float)) / (1024.0 * 1024.0);
+  return fmt::format(
+      "deterministic: {} virtual ranks, {} on each process; matrix products of {} rows instead "
+      "of {}; {} more gradient buffer{}, {:.1f} MiB",
+      ranks.count(), here, batch_size, here * batch_size, more, more == 1 ? "" : "s", mib);
+}
+
+}  // namespace dist

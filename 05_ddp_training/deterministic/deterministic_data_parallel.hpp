@@ -1,0 +1,66 @@
+// What this file adds: data parallelism with bitwise equal results on 1, 2, 4 and 8 processes.
+// Builds on: virtual_ranks (which rank learns from which samples), tree_sum (the order of
+// additions).
+// Look at: the price, which is that there are no large matrix products, and no all-reduce that
+// overlaps the backward pass.
+//
+// Two things make the bits of an average depend on the number of ranks: the number of rows in a
+// matrix product, because libraries add up the rows in blocks, and the order in which the
+// ranks' gradients are added. Here every virtual rank has its own backward pass, always over
+// the same few rows, and the gradients are added in one fixed tree.
+#pragma once
+
+#include "05_ddp_training/data_parallel/data_parallel.hpp"
+#include "05_ddp_training/deterministic/virtual_ranks.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dist {
+
+// A step takes one batch of each of this process's ranks, in the order of VirtualRanks::local.
+// All batches but the last are passed to backward_of_part. Each batch's loss is the mean over
+// that batch, not divided by the number of batches. Dividing only once, after all additions,
+// avoids rounding each rank's small gradients separately.
+class DeterministicDataParallel : public DataParallel {
+ public:
+  // Called on all ranks of `group`, whose size must be a power of two. Replaces the grad of
+  // every parameter of `module`.
+  DeterministicDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
+                            const VirtualRanks& ranks);
+
+  // Called on all ranks. Sets numbers[0] to the mean of all processes' `means`, added in the
+  // tree's order, and numbers[1] to that of their numbers[1]. All are on the device.
+  void average(std::span<const double> means, std::span<double> numbers, const Stream& stream);
+
+ private:
+  void backward_of_part(const Tensor& grad_logits, Accumulate accumulate,
+                        const Stream& stream) override;
+  void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
+                            const Stream& stream) override;
+  void average_numbers(const Stream& stream) override { average(means_, numbers_, stream); }
+  std::function<Durations(const Event&)> take_durations() override {
+    return [total = exchanges_ms_](const Event&) { return Durations{.total = total}; };
+  }
+
+  void point_gradients_at(std::size_t slot);
+  std::size_t ranks_here_;
+  std::vector<Tensor> slots_;  // as many as tree_sum needs; each holds all gradients
+  std::size_t next_ = 0;       // the index of this process's next virtual rank
+  double exchanges_ms_ = 0;
+};
+
+// Calls the constructor.
+std::unique_ptr<DataParallel> make_deterministic_data_parallel(Mlp& module, ProcessGroup& group,
+                                                               const Stream& stream,
+                                                               const VirtualRanks& ranks);
+
+// Returns one line of output on the cost of determinism. `batch_size` is that of one virtual
+// rank.
+std::string cost_of_determinism(const VirtualRanks& ranks, std::size_t batch_size,
+                                const Mlp& model);
+
+}  // namespace dist

@@ -1,0 +1,99 @@
+// What this file adds: a sum over virtual ranks that rounds the same way on any number of
+// processes.
+// Builds on: 01, send_recv; virtual_ranks.
+// Look at: the picture. Lesson 3's recursive doubling is the same tree upside down: it adds
+// neighbours first, so the pairs that it adds on 2 processes differ from those on 4.
+//
+// Float addition is not associative: (a + b) + c and a + (b + c) can differ in the last bit.
+// The ranks' numbers therefore determine which pairs are added: first ranks at distance 4, then
+// the results at distance 2, then those at distance 1.
+//
+//   rank        0   4   2   6   1   5   3   7
+//               +---+   +---+   +---+   +---+      distance 4
+//                 +-------+       +-------+        distance 2
+//                     +---------------+            distance 1
+//
+// In this order, which is also the order of VirtualRanks::local, each of 1, 2, 4 or 8 processes
+// holds neighbours that form a whole subtree. A process adds up its subtree without messages;
+// only the levels above it need messages.
+#pragma once
+
+#include "01_send_recv/send_recv.hpp"
+#include "05_ddp_training/deterministic/virtual_ranks.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dist {
+
+// Adding up a subtree whose leaves arrive one by one needs only a few slots: leaf i goes to
+// slot_of(i), and then add_complete_pairs calls add(into, from) for each pair of slots that is
+// complete. After the last leaf, the sum is in slot 0. The number of leaves must be a power of
+// two.
+//
+//   leaf        0     1     2     3
+//   slot 0      0    0+1   0+1   0+1+2+3
+//   slot 1            1     2    2+3
+//   slot 2                        3
+inline std::size_t slot_of(std::size_t leaf) {
+  return static_cast<std::size_t>(std::popcount(leaf));
+}
+inline std::size_t slots_for(std::size_t leaves) {
+  return static_cast<std::size_t>(std::bit_width(leaves));
+}
+template <class Add>
+void add_complete_pairs(std::size_t leaf, Add add) {
+  // Leaf 3 is the second of a pair of leaves, and that pair is the second of a pair of pairs.
+  // The number of additions is the number of trailing ones in the leaf's binary representation.
+  for (std::size_t slot = slot_of(leaf); leaf % 2 == 1; leaf /= 2, --slot) add(slot - 1, slot);
+}
+
+// Throws Error unless the number of ranks of `comm` is a power of two.
+inline void check_pairs(const Communicator& comm) {
+  if (std::has_single_bit(static_cast<unsigned>(comm.size()))) return;
+  throw Error("cannot build a tree of pairs over " + std::to_string(comm.size()) +
+              " processes");
+}
+
+// Called on all ranks of `comm`; their number must be a power of two. Each rank passes the sum
+// of its subtree in `data`. Afterwards, `data` is the sum over all ranks, bitwise equal on all
+// of them.
+template <MpiScalar T>
+void tree_sum_over_processes(const Communicator& comm, std::span<T> data) {
+  check_pairs(comm);
+  // Each piece goes up the whole tree before the next one starts. The data that arrives is then
+  // still in the cache when it is added, and needs only a small buffer.
+  constexpr std::size_t kPiece = 1 << 16;
+  std::vector<T> arrived(std::min(data.size(), kPiece));
+  for (std::size_t begin = 0; begin < data.size(); begin += kPiece) {
+    const std::span<T> piece = data.subspan(begin, std::min(kPiece, data.size() - begin));
+    const std::span<T> other = std::span<T>(arrived).first(piece.size());
+    for (int distance = comm.size() / 2; distance > 0; distance /= 2) {
+      const int partner = comm.rank() ^ distance;
+      send_recv<T>(comm, piece, partner, other, partner);
+      // One partner computes a + b and the other b + a, which are bitwise equal.
+      for (std::size_t i = 0; i < piece.size(); ++i) piece[i] += other[i];
+    }
+  }
+}
+
+// Called on all ranks. Returns the mean over all virtual ranks, which is bitwise equal on any
+// number of processes. `mine` has one number per virtual rank of this process, in the order of
+// VirtualRanks::local.
+inline double tree_mean(const Communicator& comm, std::span<const double> mine) {
+  std::vector<double> slots(slots_for(mine.size()));
+  for (std::size_t leaf = 0; leaf < mine.size(); ++leaf) {
+    slots[slot_of(leaf)] = mine[leaf];
+    add_complete_pairs(leaf,
+                       [&](std::size_t into, std::size_t from) { slots[into] += slots[from]; });
+  }
+  const std::span<double> sum = std::span(slots).first(1);
+  tree_sum_over_processes<double>(comm, sum);
+  return sum[0] / static_cast<double>(mine.size() * static_cast<std::size_t>(comm.size()));
+}
+
+}  // namespace dist

@@ -1,0 +1,86 @@
+// What this file adds: data parallelism in which each rank keeps only a part of the optimizer's
+// state, the gradients, or even the parameters (ZeRO, PyTorch's FSDP).
+// Builds on: shard (which part is whose); distributed_data_parallel, which sends the same
+// buckets, but whole.
+// Look at: before_layer, which makes room for gradients and fetches parameters just in time.
+// Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+// Models" (2020).
+//
+// An all-reduce is a reduce-scatter and an all-gather. DDP's optimizer works after both, and
+// every rank does the same work. Here it works between the two, each rank on its own part:
+//
+//   DDP          backward | reduce-scatter | all-gather        | update everything
+//   optimizer    backward | reduce-scatter | update my part    | all-gather of parameters
+//   gradients    the same, but a whole bucket of gradients exists only while it is filled
+//   parameters   a whole bucket of parameters exists only while its layers are computed, so
+//                forward and backward each gather all of them
+//
+// Every number of the result is computed by the same additions as with DDP over the ring, so
+// the parameters are the same, bit for bit.
+#pragma once
+
+#include "05_ddp_training/data_parallel/data_parallel.hpp"
+#include "05_ddp_training/data_parallel/overlap_bound.hpp"
+#include "05_ddp_training/sharding/shard.hpp"
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace dist {
+
+class ShardedDataParallel : public DataParallel {
+ public:
+  // Called on all ranks. Replaces the values and grads of `module` and of the shard's parts.
+  // With ReduceOp::sum, the loss must already be divided by the number of ranks. All arguments
+  // must outlive this.
+  ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream, Shard& shard,
+                      ReduceOp op);
+  ~ShardedDataParallel() override { module_.before_layer({}); }
+
+  Tensor forward(const Tensor& input, const Stream& stream) override;
+
+ private:
+  // Memory for whole buckets, in turn: bucket b uses slot b modulo kSlots. A layer needs at
+  // most two buckets at a time, and a third one may be on its way.
+  static constexpr std::size_t kSlots = 3;
+  using Slots = std::array<Tensor, kSlots>;
+  Slots make_slots();
+
+  struct Bucket {
+    Tensor gradients;                // of the whole bucket; in a slot if gradients are divided
+    Tensor my_gradients;             // my chunk
+    Tensor values;                   // of the whole bucket; in a slot if parameters are divided
+    Tensor my_values;                // my chunk
+    std::size_t missing = 0;         // gradients that backward has not finished
+    std::shared_ptr<Work> reduced;   // null: not started, or my_gradients are complete
+    std::unique_ptr<Work> gathered;  // null: not started, or the values are complete
+  };
+
+  void backward_of_part(const Tensor& grad_logits, Accumulate accumulate,
+                        const Stream& stream) override;
+  void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
+                            const Stream& stream) override;
+  std::function<Durations(const Event&)> take_durations() override;
+
+  bool divides(ShardLevel level) const { return shard_.level() >= level; }
+  void before_layer(std::size_t layer);
+  void gradient_is_ready(std::size_t parameter);
+  void finish_gradients(std::size_t bucket);
+  void fetch_values(std::size_t bucket);
+  void run_backward(const Tensor& grad_logits, Accumulate accumulate);
+
+  const Stream& stream_;
+  Shard& shard_;
+  ReduceOp op_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;  // for each parameter
+  // With divided parameters: the bucket whose values are in each slot.
+  std::array<std::optional<std::size_t>, kSlots> resident_;
+  std::optional<Accumulate> backward_;  // set during backward
+  ReducedStep step_;
+};
+
+}  // namespace dist

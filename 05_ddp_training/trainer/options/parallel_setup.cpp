@@ -1,0 +1,96 @@
+#include "05_ddp_training/trainer/options/parallel_setup.hpp"
+
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
+#include "05_ddp_training/explain/explain.hpp"
+#include "05_ddp_training/sharding/sharded_data_parallel.hpp"
+#include "05_ddp_training/trainer/guards/agreement.hpp"
+
+#include <fmt/core.h>
+
+namespace dist {
+
+std::optional<int> ParallelSetup::read(int argc, char** argv) {
+  if (const auto exit = Setup::read(argc, argv)) return exit;
+  overlap_ =
+      choose_overlap(parallel_.overlap, backend_.backend, comm(), options.common.threads);
+  if (!parallel_.explain) return std::nullopt;
+  return explain(comm(), console(), *make_group(), stream(), device.reason);
+}
+
+void ParallelSetup::check_together() {
+  // Check that all ranks are in the same run.
+  require_agreement(comm(), values());
+  backend_ = choose_backend(parallel_.backend, comm(), device.device);
+}
+
+std::unique_ptr<ProcessGroup> ParallelSetup::make_group() {
+  auto group =
+      make_process_group(backend_.backend, comm(), device.device,
+                         kAllReduceAlgorithms.at(parallel_.algorithm), overlap_.overlap);
+  carrier_ = group->description();
+  return group;
+}
+
+std::unique_ptr<Optimizer> ParallelSetup::make_optimizer(Mlp& model) {
+  if (parallel_.shard_level() == ShardLevel::none) return Setup::make_optimizer(model);
+  shard_.emplace(parallel_.shard_level(), model, bucket_caps(), comm());
+  auto made = dist::make_optimizer(options.optimizer, shard_->parts(), stream(), &*shard_);
+  if (options.optimizer.clip_norm > 0) {
+    made->clip({options.optimizer.clip_norm, shard_->norm_ranges(), chunks(),
+                /*is_exchanged=*/true, stream()});
+  }
+  return made;
+}
+
+std::unique_ptr<DataParallel> ParallelSetup::make_data_parallel(Mlp& model,
+                                                                ProcessGroup& group) {
+  const ReduceOp op = adds_gradients() ? ReduceOp::sum : ReduceOp::avg;
+  std::unique_ptr<DataParallel> parallel;
+  if (shard_) {
+    parallel = std::make_unique<ShardedDataParallel>(model, group, stream(), *shard_, op);
+  } else if (parallel_.deterministic) {
+    parallel = make_deterministic_data_parallel(model, group, stream(), ranks());
+  } else {
+    parallel = dist::make_data_parallel(parallel_.data_parallel, model, group, stream(),
+                                        bucket_caps(), op);
+  }
+  parallel->count_next_step();
+  return parallel;
+}
+
+LrSchedule ParallelSetup::schedule() const {
+  if (!parallel_.scale_lr) return Setup::schedule();
+  return linearly_scaled(options.optimizer.lr, ranks().count(), options.optimizer.warmup_steps);
+}
+
+RunDescription ParallelSetup::description() const {
+  RunDescription run = Setup::description();
+  run.backend = to_string(backend_.backend);
+  if (backend_.backend == Backend::ours) run.algorithm = parallel_.algorithm;
+  run.overlap = overlap_.reason;
+  run.shard = parallel_.shard;
+  if (parallel_.deterministic) {
+    run.algorithm = "fixed-tree";
+    run.overlap = "the gradients are added after backward";
+  }
+  return run;
+}
+
+std::vector<std::string> ParallelSetup::opening(const Mlp& model) const {
+  const int size = comm().size();
+  const BatchPlan plan = batches();
+  const VirtualSampler sampler(train().size(), ranks(), plan.size, options.sampler);
+  return {fmt::format("{} rank{}, {}", size, size == 1 ? "" : "s", model_line()),
+          parallel_.deterministic
+              ? cost_of_determinism(ranks(), plan.size, model)
+              : fmt::format(
+                    "gradients by {}: {}{}", carrier_, backend_.reason,
+                    shard_ ? "; each rank keeps a part (--shard " + parallel_.shard + ")" : ""),
+          fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}",
+                      options.dataset, train().size(), sampler.num_samples(),
+                      sampler.total_size() > train().size() ? " (padded)" : "", size,
+                      options.batch_size, static_cast<std::size_t>(size) * options.batch_size)};
+}
+
+}  // namespace dist
