@@ -1,6 +1,6 @@
 // Lesson 5: checkpoints, and runs resumed from them.
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
-#include "05_ddp_training/trainer/options/run_settings.hpp"
+#include "05_ddp_training/checkpoint/run_settings.hpp"
 #include "05_ddp_training/trainer/options/training_options.hpp"
 #include "05_ddp_training/trainer/report/metrics_file.hpp"
 #include "tests/support/device_numbers.hpp"
@@ -79,8 +79,8 @@ TEST_CASE("a run that continues from its checkpoint takes the same steps, bit fo
         step_with_noise(model, *optimizer, 100 * step, stream);
       }
       const Position position{.step = 4, .epoch = 1, .taken = 96};  // one step was skipped
-      save_checkpoint(path, model.parameters(), *optimizer, position, {{"--lr", "0.01"}},
-                      stream);
+      save_checkpoint(path, checkpoint_tensors(model.parameters(), *optimizer), *optimizer,
+                      position, {{"--lr", "0.01"}}, stream);
 
       Mlp other = make_small_model(2, stream);
       const auto other_optimizer = make_optimizer(options, other.parameters(), stream);
@@ -112,7 +112,7 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
   const std::string path = folder / "run.safetensors";
   Mlp model = make_small_model(1, stream);
   const auto sgd = make_optimizer(options_of("sgd"), model.parameters(), stream);
-  save_checkpoint(path, model.parameters(), *sgd, {}, {}, stream);
+  save_checkpoint(path, checkpoint_tensors(model.parameters(), *sgd), *sgd, {}, {}, stream);
   const Checkpoint checkpoint(path);
 
   const auto refusal = [&](const std::vector<std::size_t>& widths) {

@@ -85,8 +85,8 @@ bool break_all_save(const Program& program) {
   const IdxDataset digits = small_digits(program);
   SmallTraining job(program, digits);
   const auto save = [&](const std::string& to, std::size_t step) {
-    save_checkpoint(to, job.model().parameters(), job.optimizer(), {.step = step}, {},
-                    program.stream);
+    save_checkpoint(to, checkpoint_tensors(job.model().parameters(), job.optimizer()),
+                    job.optimizer(), {.step = step}, {}, program.stream);
   };
   const auto take_step = [&] {
     job.forward();

@@ -10,8 +10,8 @@
 //          messages, pytorch/pytorch#104336.
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/checkpoint/snapshot.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/explain/snapshot.hpp"
 
 #include <fmt/core.h>
 

@@ -9,10 +9,11 @@
 //          schedule that waits for a plateau, the ranks decide differently.
 // In the wild: "is the logged value averaged?", Lightning-AI/pytorch-lightning#4702;
 //          KellerJordan/modded-nanogpt#2.
+#include "02_broadcast/broadcast.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/trainer/across_ranks.hpp"
+#include "05_ddp_training/data_parallel/mean_over_ranks.hpp"
 
 #include <fmt/core.h>
 

@@ -9,8 +9,8 @@
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/trainer/across_ranks.hpp"
-#include "05_ddp_training/trainer/guards/replica_check.hpp"
+#include "05_ddp_training/data_parallel/mean_over_ranks.hpp"
+#include "05_ddp_training/data_parallel/replica_check.hpp"
 
 #include <fmt/core.h>
 

@@ -2,7 +2,7 @@
 
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
-#include "05_ddp_training/trainer/guards/replica_check.hpp"
+#include "05_ddp_training/data_parallel/replica_check.hpp"
 
 #include <fmt/core.h>
 

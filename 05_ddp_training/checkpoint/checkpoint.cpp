@@ -24,30 +24,6 @@ void overwrite(const Tensor& to, const Tensor& from, const Stream& stream) {
   stream.synchronize();
 }
 
-// What a file holds, in order. With a `shard`, each get() must be called on all ranks.
-std::vector<TensorSource> sources(std::span<const Parameter> parameters,
-                                  const Optimizer& optimizer, const Stream& stream,
-                                  const Shard* shard) {
-  std::vector<TensorSource> all;
-  const auto add = [&](const std::string& name, std::size_t p, const Tensor& mine,
-                       bool is_whole) {
-    all.push_back({name, parameters[p].value.shape(),
-                   [=, &stream] { return is_whole ? mine : shard->gather(p, mine, stream); }});
-  };
-  for (std::size_t p = 0; p < parameters.size(); ++p) {
-    const bool is_whole = shard == nullptr || shard->level() < ShardLevel::parameters;
-    add(parameters[p].name, p, is_whole ? parameters[p].value : shard->part_of(p), is_whole);
-  }
-  for (const std::string& kind : optimizer.kinds()) {
-    for (std::size_t p = 0; p < parameters.size(); ++p) {
-      const std::string& name = parameters[p].name;
-      add(kOptimizerPrefix + kind + "." + name, p, optimizer.state_of(kind, name),
-          shard == nullptr);
-    }
-  }
-  return all;
-}
-
 }  // namespace
 
 void Position::advance(std::size_t samples, bool epoch_is_done) {
@@ -61,10 +37,24 @@ void Position::start_next_epoch() {
   taken = 0;
 }
 
-void save_checkpoint(const std::string& path, std::span<const Parameter> parameters,
+std::vector<TensorSource> checkpoint_tensors(std::span<const Parameter> parameters,
+                                             const Optimizer& optimizer) {
+  std::vector<TensorSource> all;
+  for (const Parameter& parameter : parameters) {
+    all.push_back({parameter.name, parameter.value.shape(), [&] { return parameter.value; }});
+  }
+  for (const std::string& kind : optimizer.kinds()) {
+    for (const Parameter& parameter : parameters) {
+      all.push_back({kOptimizerPrefix + kind + "." + parameter.name, parameter.value.shape(),
+                     [&] { return optimizer.state_of(kind, parameter.name); }});
+    }
+  }
+  return all;
+}
+
+void save_checkpoint(const std::string& path, const std::vector<TensorSource>& tensors,
                      const Optimizer& optimizer, const Position& position,
-                     const RunSettings& settings, const Stream& stream, const Shard* shard) {
-  const std::vector<TensorSource> tensors = sources(parameters, optimizer, stream, shard);
+                     const RunSettings& settings, const Stream& stream) {
   std::map<std::string, std::string> metadata{
       {"format", "pt"},  // as written by PyTorch's save_file; Hugging Face's tools require it
       {"format_version", kVersion},
@@ -74,13 +64,6 @@ void save_checkpoint(const std::string& path, std::span<const Parameter> paramet
       {"optimizer_steps", std::to_string(optimizer.steps(stream))}};
   for (const auto& [name, value] : settings) metadata[kSettingPrefix + name] = value;
   write_safetensors(path, tensors, metadata, stream);
-}
-
-void send_parts(const Shard& shard, std::span<const Parameter> parameters,
-                const Optimizer& optimizer, const Stream& stream) {
-  for (const TensorSource& source : sources(parameters, optimizer, stream, &shard)) {
-    source.get();
-  }
 }
 
 Checkpoint::Checkpoint(std::string path)

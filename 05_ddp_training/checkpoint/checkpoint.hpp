@@ -6,11 +6,10 @@
 // Builds on: safetensors (writes files whole or not at all), run_settings (identifies the run).
 #pragma once
 
+#include "05_ddp_training/checkpoint/run_settings.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
-#include "05_ddp_training/sharding/shard.hpp"
-#include "05_ddp_training/trainer/options/run_settings.hpp"
 
 #include <cstddef>
 #include <span>
@@ -29,15 +28,16 @@ struct Position {
   void start_next_epoch();
 };
 
+// What a checkpoint holds, in order: the parameters, then for each kind of the optimizer's
+// state one tensor per parameter. The arguments must outlive the result.
+std::vector<TensorSource> checkpoint_tensors(std::span<const Parameter> parameters,
+                                             const Optimizer& optimizer);
 // Called on rank 0 only, as all ranks' parameters are equal and two writers would damage the
 // file. Like write_safetensors, it either writes the whole file or keeps the old one and throws
-// Error naming the file. With a `shard`, the other ranks must call send_parts meanwhile.
-void save_checkpoint(const std::string& path, std::span<const Parameter> parameters,
+// Error naming the file.
+void save_checkpoint(const std::string& path, const std::vector<TensorSource>& tensors,
                      const Optimizer& optimizer, const Position& position,
-                     const RunSettings& settings, const Stream& stream,
-                     const Shard* shard = nullptr);
-void send_parts(const Shard& shard, std::span<const Parameter> parameters,
-                const Optimizer& optimizer, const Stream& stream);
+                     const RunSettings& settings, const Stream& stream);
 
 // The content of a checkpoint file, read by one rank.
 class Checkpoint {

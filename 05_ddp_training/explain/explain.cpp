@@ -2,10 +2,10 @@
 #include "05_ddp_training/explain/explain.hpp"
 
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/data_parallel/mean_over_ranks.hpp"
+#include "05_ddp_training/data_parallel/replica_check.hpp"
 #include "05_ddp_training/explain/explained_step.hpp"
 #include "05_ddp_training/explain/recording_process_group.hpp"
-#include "05_ddp_training/trainer/across_ranks.hpp"
-#include "05_ddp_training/trainer/guards/replica_check.hpp"
 #include "common/join.hpp"
 #include "common/json.hpp"
 

@@ -2,7 +2,7 @@
 // record of its intermediate results.
 #pragma once
 
-#include "05_ddp_training/checkpoint/snapshot.hpp"
+#include "05_ddp_training/explain/snapshot.hpp"
 
 #include <cstddef>
 #include <cstdint>

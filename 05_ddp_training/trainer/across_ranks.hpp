@@ -9,6 +9,7 @@
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "05_ddp_training/deterministic/virtual_ranks.hpp"
+#include "05_ddp_training/sharding/shard.hpp"
 #include "05_ddp_training/trainer/evaluation.hpp"
 
 #include <array>
@@ -19,13 +20,6 @@
 #include <vector>
 
 namespace dist {
-
-// Called on all ranks; all get the same result: the mean of their numbers.
-inline double mean_over_ranks(const Communicator& comm, double number) {
-  std::array mean{number};
-  all_reduce<double>(comm, mean, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
-  return mean[0];
-}
 
 // Called on all ranks, after rank 0 has read a checkpoint. Broadcasts the run's position and
 // the optimizer's state, if all ranks have the same. (DataParallel broadcasts the parameters.)
@@ -56,6 +50,20 @@ inline void share_state(const Communicator& comm, const Checkpoint* file,
       broadcast<float>(comm, whole.span(), 0);
       shard.keep_part(p, whole, optimizer.state_of(kind, name), stream);
     }
+  }
+}
+
+// Makes get(), to be called on all ranks, return the whole tensor on rank 0 where each rank has
+// only a part. `tensors` are those of checkpoint_tensors.
+inline void gather_parts(std::vector<TensorSource>& tensors, const Shard& shard,
+                         const Stream& stream) {
+  const std::size_t parameters = shard.parameters();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const bool is_state = i >= parameters;
+    if (!is_state && shard.level() < ShardLevel::parameters) continue;
+    const std::size_t p = i % parameters;
+    const Tensor mine = is_state ? tensors[i].get() : shard.part_of(p);
+    tensors[i].get = [=, &shard, &stream] { return shard.gather(p, mine, stream); };
   }
 }
 

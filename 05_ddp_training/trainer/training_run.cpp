@@ -1,8 +1,8 @@
 #include "05_ddp_training/trainer/training_run.hpp"
 
+#include "05_ddp_training/data_parallel/replica_check.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/trainer/across_ranks.hpp"
-#include "05_ddp_training/trainer/guards/replica_check.hpp"
 #include "05_ddp_training/trainer/report/least_traffic.hpp"
 #include "05_ddp_training/trainer/report/memory_use.hpp"
 
@@ -25,7 +25,7 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
   optimizer.report_also(std::span(numbers_.mean.data(), numbers_.mean.size()));
   setup.data.draw(setup.options, setup.generator());
   const Shard* const shard = setup.shard();
-  position_ = setup.start.restore(model.parameters(), optimizer, stream_, shard);
+  position_ = setup.start.restore(model.parameters(), optimizer, stream_, shard != nullptr);
   if (setup.start.resumed()) {
     share_progress(setup.comm(), position_, optimizer, stream_, shard);
     if (shard != nullptr) {
@@ -198,13 +198,15 @@ int TrainingRun::verdict() {
 
 void TrainingRun::save() {
   const Stopwatch clock(summary_.between.checkpoints);
-  const Shard* const shard = setup_.shard();
-  if (setup_.comm().rank() != 0) {  // one copy is enough, and two writers would damage the file
-    if (shard != nullptr) send_parts(*shard, model_.parameters(), optimizer_, stream_);
-    return;
+  std::vector<TensorSource> tensors = checkpoint_tensors(model_.parameters(), optimizer_);
+  if (setup_.shard() != nullptr) gather_parts(tensors, *setup_.shard(), stream_);
+  // One copy is enough, and two writers would damage the file.
+  if (setup_.comm().rank() == 0) {
+    save_checkpoint(setup_.options.checkpoint, tensors, optimizer_, position_, setup_.settings,
+                    stream_);
+  } else if (setup_.shard() != nullptr) {
+    for (const TensorSource& tensor : tensors) tensor.get();  // sends this rank's part
   }
-  save_checkpoint(setup_.options.checkpoint, model_.parameters(), optimizer_, position_,
-                  setup_.settings, stream_, shard);
 }
 
 std::optional<double> TrainingRun::test_accuracy() {

@@ -1,5 +1,5 @@
 // Fault 7: a bit of one replica's parameters flips.
-#include "05_ddp_training/trainer/guards/replica_check.hpp"
+#include "05_ddp_training/data_parallel/replica_check.hpp"
 #include "tests/support/lesson05.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "05_ddp_training/trainer/guards/guards.hpp"
 
-#include "05_ddp_training/trainer/guards/replica_check.hpp"
+#include "05_ddp_training/data_parallel/replica_check.hpp"
 
 #include <fmt/core.h>
 

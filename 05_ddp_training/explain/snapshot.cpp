@@ -1,4 +1,4 @@
-#include "05_ddp_training/checkpoint/snapshot.hpp"
+#include "05_ddp_training/explain/snapshot.hpp"
 
 #include "02_broadcast/fingerprint.hpp"
 #include "common/json.hpp"

@@ -1,4 +1,4 @@
-#include "05_ddp_training/checkpoint/starting_point.hpp"
+#include "05_ddp_training/trainer/options/starting_point.hpp"
 
 #include "common/check.hpp"
 
@@ -51,14 +51,14 @@ void StartingPoint::check(const TrainingOptions& options, const RunSettings& set
 }
 
 Position StartingPoint::restore(std::span<Parameter> parameters, Optimizer& optimizer,
-                                const Stream& stream, const Shard* shard) const {
+                                const Stream& stream, bool is_divided) const {
   if (!file_) return {};
   file_->restore(parameters, stream);
   if (!resume_) return {};
-  if (shard == nullptr) {
-    file_->restore(optimizer, stream);
-  } else {
+  if (is_divided) {
     optimizer.set_steps(file_->optimizer_steps(), stream);
+  } else {
+    file_->restore(optimizer, stream);
   }
   return position_;
 }

@@ -25,10 +25,10 @@ class StartingPoint {
              bool reads, bool any_ranks = false);
 
   // On the rank that read the file, replaces the random parameters with those in the file,
-  // unless there is a `shard` also the optimizer's state, and returns the position. On other
+  // unless it `is_divided` also the optimizer's state, and returns the position. On other
   // ranks, and without a file, changes nothing.
   Position restore(std::span<Parameter> parameters, Optimizer& optimizer, const Stream& stream,
-                   const Shard* shard = nullptr) const;
+                   bool is_divided = false) const;
   // The file; null on the ranks that did not read it.
   const Checkpoint* file() const { return file_ ? &*file_ : nullptr; }
 

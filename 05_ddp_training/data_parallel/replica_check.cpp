@@ -1,5 +1,5 @@
 // Look at: how one all-reduce with max finds out whether all hashes are equal.
-#include "05_ddp_training/trainer/guards/replica_check.hpp"
+#include "05_ddp_training/data_parallel/replica_check.hpp"
 
 #include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/all_reduce.hpp"

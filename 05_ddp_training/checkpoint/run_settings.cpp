@@ -1,4 +1,4 @@
-#include "05_ddp_training/trainer/options/run_settings.hpp"
+#include "05_ddp_training/checkpoint/run_settings.hpp"
 
 #include "common/check.hpp"
 
