@@ -2,9 +2,9 @@
 // 100 orders instead of 20, set CAPTURE_ORDERS=100.
 #include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
+#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
-#include "05_ddp_training/trainer/evaluation.hpp"
 #include "05_ddp_training/trainer/step_graph.hpp"
 #include "tests/support/lesson05.hpp"
 

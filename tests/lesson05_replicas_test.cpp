@@ -3,10 +3,10 @@
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
+#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "05_ddp_training/trainer/evaluation.hpp"
 #include "tests/support/lesson05.hpp"
 
 #include <mpi.h>

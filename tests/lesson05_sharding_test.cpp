@@ -2,10 +2,10 @@
 // a part of the model on each rank.
 #include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
+#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "05_ddp_training/sharding/sharded_data_parallel.hpp"
-#include "05_ddp_training/trainer/evaluation.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/lesson05.hpp"
 

@@ -9,8 +9,8 @@
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "05_ddp_training/deterministic/virtual_ranks.hpp"
+#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/sharding/shard.hpp"
-#include "05_ddp_training/trainer/evaluation.hpp"
 
 #include <array>
 #include <cmath>

@@ -17,10 +17,6 @@
 namespace dist {
 namespace {
 
-// These are the sizes of the MNIST subset that the tests use.
-constexpr std::size_t kTrainDigits = 8000;
-constexpr std::size_t kTestDigits = 2000;
-
 struct IdxPair {
   std::string images;
   std::string labels;
@@ -116,12 +112,6 @@ void check_counts(const TrainingOptions& options, std::size_t samples, int proce
 
 }  // namespace
 
-void TrainingData::load_digits() {
-  // These seeds are fixed, so that the digits do not depend on --seed.
-  train_ = std::make_unique<IdxDataset>(digits_dataset(kTrainDigits, 1));
-  test_ = std::make_unique<IdxDataset>(digits_dataset(kTestDigits, 2));
-}
-
 void TrainingData::load_idx(const TrainingOptions& options) {
   const std::map<std::string, IdxPair> pairs = find_idx_pairs(options.data);
   const auto train = pairs.find("train");
@@ -154,7 +144,12 @@ void TrainingData::load(TrainingOptions& options, int processes,
     check_counts(options, options.samples, processes, ranks_per_process);
     return;
   }
-  options.dataset == "digits" ? load_digits() : load_idx(options);
+  if (options.dataset == "digits") {
+    train_ = std::make_unique<IdxDataset>(training_digits());
+    test_ = std::make_unique<IdxDataset>(test_digits());
+  } else {
+    load_idx(options);
+  }
   const std::size_t classes =
       std::max(train_->classes(), test_ ? test_->classes() : std::size_t{0});
   check_widths(options, train_->features(), classes);

@@ -36,7 +36,6 @@ class TrainingData {
   const Dataset* test() const { return test_.get(); }  // null for the synthetic set
 
  private:
-  void load_digits();
   void load_idx(const TrainingOptions& options);
 
   std::unique_ptr<Dataset> whole_;  // set only if train_ and test_ are parts of it

@@ -6,9 +6,9 @@
 // checkpoints.
 #pragma once
 
+#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
-#include "05_ddp_training/trainer/evaluation.hpp"
 #include "05_ddp_training/trainer/guards/guards.hpp"
 #include "05_ddp_training/trainer/options/setup.hpp"
 #include "05_ddp_training/trainer/report/step_outcome.hpp"

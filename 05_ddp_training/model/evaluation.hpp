@@ -1,12 +1,17 @@
-// What this file adds: a count of the samples that a model classifies correctly.
+// What this file adds: checks of a trained model. How many samples does it classify correctly,
+// and did training diverge?
 #pragma once
 
 #include "04_distributed_sampler/data_loader.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -47,11 +52,24 @@ class Evaluation {
     return static_cast<std::size_t>(std::accumulate(hits.begin(), hits.end(), 0.0));
   }
 
+  // The fraction of all samples that `model` classifies correctly.
+  double accuracy(Mlp& model) {
+    const std::size_t correct = count_correct(model, exact_shard(dataset_.size(), 1, 0));
+    return static_cast<double>(correct) / static_cast<double>(dataset_.size());
+  }
+
  private:
   const Dataset& dataset_;
   const Stream& stream_;
   DataLoader loader_;
   Tensor hits_;  // for each sample, 1 if its prediction is correct, else 0
 };
+
+// For parameters in host memory.
+inline bool all_finite(std::span<const Parameter> parameters) {
+  return std::ranges::all_of(parameters, [](const Parameter& p) {
+    return std::ranges::all_of(p.value.span(), [](float x) { return std::isfinite(x); });
+  });
+}
 
 }  // namespace dist
