@@ -2,7 +2,8 @@
 //
 //   mpirun -np 4 build/bin/ddp_training
 //
-// The same program as single_process.cpp, with messages added at the numbered comments.
+// The loop of ddp_by_hand.cpp, in a trainer: with fewer messages, which travel during backward,
+// with checkpoints, and on GPUs.
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"

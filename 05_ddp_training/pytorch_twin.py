@@ -6,8 +6,8 @@
 
 Their losses agree to at least five digits in the first four steps. Sooner or later, a rounding
 difference moves a number through ReLU's kink, and Adam makes a whole step of it. Without torchrun
-the script trains in one process, as single_process does. The numbers in brackets are those of
-main.cpp.
+the script trains in one process, as ddp_training does on one rank. The numbers in brackets are
+those of main.cpp.
 """
 import argparse
 import os

@@ -1,53 +1,60 @@
-// Lesson 5's starting point: one process trains a model, without MPI.
+// Lesson 5's starting point: one process trains a model. In ddp_by_hand.cpp, N processes do.
 //
 //   build/bin/single_process
-//
-// The difference between this file and main.cpp is what data parallelism adds:
-//   diff 05_ddp_training/single_process.cpp 05_ddp_training/main.cpp
+#include "02_broadcast/fingerprint.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
+#include "04_distributed_sampler/datasets/digits_dataset.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
-#include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
-#include "05_ddp_training/trainer/guards/stop_request.hpp"
-#include "05_ddp_training/trainer/options/setup.hpp"
-#include "05_ddp_training/trainer/training_run.hpp"
+#include "common/console.hpp"
 #include "common/fatal.hpp"
+
+#include <fmt/core.h>
 
 int main(int argc, char** argv) {
   using namespace dist;
-
-  hold_stop_signals();  // a request to stop waits until a checkpoint can be written
-
   install_fatal_handler();
   const Communicator comm = Communicator::alone();
+  CommandLine flags("single_process", "Lesson 5's starting point: one process trains alone.");
+  std::size_t epochs = 5, seed = 0;
+  bool json = false;
+  flags.number<std::size_t>("--epochs", epochs, 1, 1U << 30, "passes over the data");
+  flags.number<std::size_t>("--seed", seed, 0, 1ULL << 62, "seed of the first parameters");
+  flags.flag("--json", json, "print one JSON object per line on standard output");
+  if (const auto exit = parse(flags, comm, argc, argv)) return *exit;
+  const Console console(json, comm.rank() == 0);
 
-  // Read and check the flags, choose the device, load the data.
-  Setup setup("single_process", comm);
-  if (const auto exit = setup.read(argc, argv)) return *exit;
-  const Stream& stream = setup.stream();
-
-  Mlp model(setup.options.layers, setup.generator(), stream, setup.precision());
-  const auto optimizer = setup.make_optimizer(model);
-  TrainingRun run(setup, model, *optimizer);  // starts or resumes, reports, saves, tests
-
-  // A sampler for one rank: it yields every sample, in PyTorch's order.
-  DistributedSampler sampler(setup.train().size(), 1, 0, setup.options.sampler);
-  DataLoader loader(setup.train(), setup.batches(), stream);
-  CrossEntropyLoss loss(run.numbers());
-
-  while (const auto epoch = run.next_epoch()) {
-    sampler.set_epoch(*epoch);
-    for (const Batch& batch : loader.over(run.remaining(sampler))) {
-      run.step(batch, [&] {
-        // One step: predict, compare with the labels, compute the gradients, update.
-        const Tensor logits = model.forward(batch.inputs, stream);
-        loss.forward(logits, batch, stream);
-        model.backward(loss.grad(), stream);
-        optimizer->step(stream);
-      });
-      if (!run.after(batch)) break;
+  const IdxDataset digits = training_digits();
+  const Stream stream(Device{});  // the CPU's, where all work is done at once
+  Generator generator(seed);
+  Mlp model({digits.features(), 512, 512, 512, digits.classes()}, generator, stream);
+  const std::span<Parameter> parameters = model.parameters();
+  const auto adam = make_optimizer({.name = "adam"}, parameters, stream);
+  DistributedSampler sampler(digits.size(), /*num_replicas=*/1, /*rank=*/0);
+  DataLoader loader(digits, /*batch_size=*/64, /*drop_last=*/false, stream);
+  CrossEntropyLoss loss;
+  for (std::size_t epoch = 0; epoch < epochs; ++epoch) {
+    sampler.set_epoch(epoch);
+    double mean = 0;
+    for (const Batch& batch : loader.over(sampler.indices())) {
+      loss.forward(model.forward(batch.inputs, stream), batch, stream);
+      model.backward(loss.grad(), stream);
+      adam->step(/*lr=*/1e-3, stream);
+      mean += loss.value(stream) / static_cast<double>(loader.batches(sampler.num_samples()));
     }
-    run.after_epoch();
+    console.line(fmt::format("  epoch {}  loss {:.4f}", epoch + 1, mean));
   }
-  return run.verdict();
+  const double accuracy = Evaluation(test_digits(), stream).accuracy(model);
+  console.line(fmt::format("test accuracy {:.2f} %", 100 * accuracy));
+
+  std::uint64_t hash = 0;
+  for (const Parameter& p : parameters) hash = fingerprint(p.value.span(), hash);
+  console.row({{"ranks", comm.size()},
+               {"test_accuracy", accuracy},
+               {"fingerprint", fmt::format("{:016x}", hash)},
+               {"replicas_identical", true}});
+  return console.verdict(all_finite(parameters), "all parameters are finite",
+                         "the parameters diverged");
 }

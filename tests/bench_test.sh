@@ -62,7 +62,8 @@ has training.md '^\| ours \| [0-9]+\.[0-9]+ \|$'
 # The last column is a difference, which may be negative for such a small model.
 has training.md "^\\| 20-12-10 \\| 2 $cell$cell$cell\\| *-?[0-9]"
 precisions=1  # and bf16, if this machine has it
-if "$LEARN_BUILD_DIR/bin/single_process" --precision bf16 --device cpu --max-steps 1 >/dev/null 2>&1; then precisions=2; fi
+if mpirun -np 1 "$LEARN_BUILD_DIR/bin/ddp_training" --precision bf16 --device cpu --max-steps 1 \
+  >/dev/null 2>&1; then precisions=2; fi
 json training.json "len(d['floors']) == 4 * $precisions"
 json training.json '2 * len(d["steps"]) == 3 * len(d["floors"]) and len(d["memory"]) == 2'
 json training.json 'all(r["step_ms"] > 0 for s in d["steps"] for r in s["rounds"])'

@@ -54,7 +54,7 @@ wrong() {
 
 use
 expect "nothing written: all parts are ours" 0 '^ours: sync_gradients$' 2
-if "$build/bin/single_process" --device cpu --precision bf16 --max-steps 1 >/dev/null 2>&1; then
+if mpirun -np 1 "$build/bin/ddp_training" --device cpu --precision bf16 --max-steps 1 >/dev/null 2>&1; then
   expect "products in bf16" 0 '"copies_bytes":[1-9]' 2 --json --precision bf16
 fi
 use ring_shift tree_broadcast ring_all_reduce

@@ -50,7 +50,6 @@ TEST_CASE("without bf16, --precision bf16 ends in one sentence and writes nothin
       "oneDNN, and this build has none"};
   const std::string flags = "--checkpoint " + file + " --device ";
   check_no_bf16(older, MPIEXEC " -np 3 " PROGRAM_DIR "/ddp_training " + flags + "cpu", reasons);
-  check_no_bf16(older, PROGRAM_DIR "/single_process " + flags + "cpu", reasons);
   if (DIST_CUDA_EMULATED) {
     check_no_bf16("EMULATED_CAPABILITY=7",
                   MPIEXEC " -np 2 " PROGRAM_DIR "/ddp_training " + flags + "cuda",

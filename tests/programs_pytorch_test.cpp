@@ -104,7 +104,7 @@ TEST_CASE("pytorch_twin.py and our programs print the same losses", "[pytorch]")
   CHECK(saved == wanted);  // nlohmann::json sorts its keys
 
   const Training alone = trained(run_command(cpu + " " + twin));
-  const Training single = trained(run_command(PROGRAM_DIR "/single_process " + flags));
+  const Training single = trained(mpirun(1, "ddp_training", flags));
   check_twins(single.losses, alone.losses);
 }
 

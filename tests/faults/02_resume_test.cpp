@@ -35,28 +35,11 @@ TEST_CASE("a finished run is not trained further when it is resumed", "[fault02]
   CHECK(content_of(folder / "run.st") == before);
   CHECK(lines(content_of(folder / "run.jsonl")) == 12);
 
-  // The same parameters are evaluated with other numbers of ranks, and by single_process.
+  // The same parameters are evaluated with other numbers of ranks.
   for (const int ranks : {1, 3}) {
     const CommandResult tested =
         mpirun(ranks, "ddp_training", "--json --evaluate --init " + (folder / "run.st"));
     REQUIRE(tested.rows().size() == 1);
     CHECK(tested.rows()[0]["test_accuracy"] == final["test_accuracy"]);
   }
-  const CommandResult alone = run_command(
-      PROGRAM_DIR "/single_process --json --evaluate --init " + (folder / "run.st"));
-  REQUIRE(alone.rows().size() == 1);
-  CHECK(alone.rows()[0]["test_accuracy"] == final["test_accuracy"]);
-}
-
-TEST_CASE("single_process also continues from its checkpoint", "[fault02]") {
-  const TemporaryFolder folder;
-  const std::string flags =
-      "--dataset synthetic --samples 301 --layers 8,9,10 --batch-size 16 --epochs 3 ";
-  const std::string program = PROGRAM_DIR "/single_process ";
-  CHECK(run_command(program + flags + files(folder, "whole")).status == 0);
-  CHECK(run_command(program + "--max-steps 25 " + flags + files(folder, "cut")).status == 0);
-  CHECK(run_command(program + "--resume " + flags + files(folder, "cut")).status == 0);
-  CHECK(content_of(folder / "cut.jsonl") == content_of(folder / "whole.jsonl"));
-  const bool same_file = content_of(folder / "cut.st") == content_of(folder / "whole.st");
-  CHECK(same_file);
 }

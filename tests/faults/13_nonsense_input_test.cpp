@@ -192,17 +192,12 @@ TEST_CASE("ddp_training refuses invalid flags in one sentence and writes nothing
        {"--init /dev/null", "--init: /dev/null"}});
 }
 
-TEST_CASE("single_process refuses invalid flags the way ddp_training does", "[fault13]") {
-  const TemporaryFolder folder;
-  for (const std::string flags : {"--epochs -5", "--global-batch 4", "--layers 784,10,9"}) {
-    const CommandResult result =
-        run_command("cd " + folder.path().string() +
-                    " && timeout 60 " PROGRAM_DIR "/single_process --checkpoint c " + flags);
-    INFO(flags << "\n" << result.out << result.err);
-    CHECK(result.status == 2);
-    CHECK(result.out.empty());
-    CHECK(error_lines(result.err).size() == 1);
-    CHECK(result.err.find("error: " + flags.substr(0, flags.find(' ')) + ": ") == 0);
-    CHECK(std::filesystem::is_empty(folder.path()));
-  }
+TEST_CASE("ddp_by_hand and single_process refuse invalid flags", "[fault13]") {
+  check_all_refused("ddp_by_hand", kTrace,
+                    {{"--epochs 0", "--epochs: 0 is not between"},
+                     {"--seed -1", "--seed: -1 is not between"},
+                     {"--batch-size 4", "--batch-size: unknown flag"}});
+  const CommandResult alone = run_command(PROGRAM_DIR "/single_process --epochs 0");
+  CHECK(alone.status == 2);
+  CHECK(alone.err.find("error: --epochs: 0 is not between") == 0);
 }
