@@ -5,6 +5,7 @@
 #include "05_ddp_training/explain/explain.hpp"
 #include "05_ddp_training/sharding/sharded_data_parallel.hpp"
 #include "05_ddp_training/trainer/guards/agreement.hpp"
+#include "common/join.hpp"
 
 #include <fmt/core.h>
 
@@ -81,7 +82,9 @@ std::vector<std::string> ParallelSetup::opening(const Mlp& model) const {
   const int size = comm().size();
   const BatchPlan plan = batches();
   const VirtualSampler sampler(train().size(), ranks(), plan.size, options.sampler);
-  return {fmt::format("{} rank{}, {}", size, size == 1 ? "" : "s", model_line()),
+  return {fmt::format("{} rank{}, model {} on {} ({}){}", size, size == 1 ? "" : "s",
+                      join(options.layers, "-"), to_string(device.device), device.reason,
+                      precision() == Precision::bf16 ? ", products in bf16" : ""),
           parallel_.deterministic
               ? cost_of_determinism(ranks(), plan.size, model)
               : fmt::format(

@@ -2,9 +2,6 @@
 
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/trainer/report/memory_use.hpp"
-#include "common/join.hpp"
-
-#include <fmt/core.h>
 
 #include <utility>
 
@@ -63,18 +60,6 @@ RunDescription Setup::description() const {
   return {.device = to_string(device.device),
           .precision = options.precision,
           .ranks = comm_.size()};
-}
-
-std::string Setup::model_line() const {
-  return fmt::format("model {} on {} ({}){}", join(options.layers, "-"),
-                     to_string(device.device), device.reason,
-                     precision() == Precision::bf16 ? ", products in bf16" : "");
-}
-
-std::vector<std::string> Setup::opening(const Mlp&) const {
-  return {"1 process, " + model_line(),
-          fmt::format("{}: {} samples in batches of {}", options.dataset, train().size(),
-                      options.batch_size)};
 }
 
 BatchPlan Setup::batches() const {

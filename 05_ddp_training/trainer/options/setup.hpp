@@ -1,6 +1,6 @@
 // What this file adds: everything that a training program decides before its first step: flags,
-// device, data, and where training begins. A Setup is enough for single_process;
-// parallel_setup.hpp adds what several processes need.
+// device, data, and where training begins. parallel_setup.hpp adds what ddp_training needs and
+// the trainer made of the reader's exercises (tools/mine) does not.
 #pragma once
 
 #include "04_distributed_sampler/batch.hpp"
@@ -44,8 +44,8 @@ class Setup {
   // Called once, on all ranks. `model` must outlive the optimizer.
   virtual std::unique_ptr<Optimizer> make_optimizer(Mlp& model);
 
-  // Data parallelism overrides these functions.
-  virtual VirtualRanks ranks() const { return {1, 1, 0}; }
+  virtual VirtualRanks ranks() const = 0;
+  // ddp_training overrides these functions.
   virtual std::size_t accumulate() const { return 1; }
   // How gradients are divided into buckets, and each bucket into chunks.
   virtual BucketCaps bucket_caps() const { return {}; }
@@ -62,9 +62,8 @@ class Setup {
   virtual const Shard* shard() const { return nullptr; }
   virtual RunDescription description() const;
   // The lines that introduce the run, and what its last line promises.
-  virtual std::vector<std::string> opening(const Mlp& model) const;
-  std::string model_line() const;
-  virtual std::string promise() const { return "all parameters are finite"; }
+  virtual std::vector<std::string> opening(const Mlp& model) const = 0;
+  virtual std::string promise() const = 0;
 
   // How this process's samples are divided into batches and steps.
   BatchPlan batches() const;
@@ -77,9 +76,7 @@ class Setup {
   std::size_t memory_before = 0;  // memory in use before the model was made, in bytes
 
  protected:
-  virtual std::string title() const {
-    return "Lesson 5's starting point: one process trains alone.";
-  }
+  virtual std::string title() const = 0;
   // True if the number of processes has no effect on the results (--deterministic).
   virtual bool fixed_ranks() const { return false; }
   // What all ranks must agree on: the flags, and the content of the data.
@@ -87,7 +84,7 @@ class Setup {
   // Declares further flags among the others, and adds checks that they are consistent.
   virtual void declare(CommandLine&) {}
   // Called on all ranks after each has passed its own checks. Any Error is thrown on all ranks.
-  virtual void check_together() {}
+  virtual void check_together() = 0;
 
  private:
   std::string program_;
