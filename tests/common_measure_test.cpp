@@ -1,5 +1,4 @@
 // What a reader sees: times, sizes, rows of numbers, hashes, and the count of wrong numbers.
-#include "01_send_recv/advanced/slowest.hpp"
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/fingerprint.hpp"
@@ -8,6 +7,7 @@
 #include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/json.hpp"
+#include "common/slowest.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <algorithm>

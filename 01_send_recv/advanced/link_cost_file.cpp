@@ -1,7 +1,7 @@
 // What this file adds: a file that keeps alpha and beta for the later lessons.
 // Look at: load_link_cost, which checks everything that it reads.
-#include "01_send_recv/advanced/atomic_file.hpp"
 #include "01_send_recv/alpha_beta.hpp"
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 #include "common/json.hpp"
 

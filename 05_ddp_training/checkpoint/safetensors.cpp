@@ -1,11 +1,11 @@
 // Look at: write_safetensors, which writes the checksum last, over placeholder zeros, and
 // parse_ranges, which trusts nothing in the header. The function that replaces a file is
-// replace_file in 01_send_recv/advanced/atomic_file.
+// replace_file in common/atomic_file.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
-#include "01_send_recv/advanced/atomic_file.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/fingerprint.hpp"
+#include "common/atomic_file.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "common/json.hpp"

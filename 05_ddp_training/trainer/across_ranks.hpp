@@ -2,7 +2,6 @@
 // lesson 3's all-reduce.
 #pragma once
 
-#include "01_send_recv/advanced/slowest.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
@@ -11,6 +10,7 @@
 #include "05_ddp_training/deterministic/virtual_ranks.hpp"
 #include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/sharding/shard.hpp"
+#include "common/slowest.hpp"
 
 #include <array>
 #include <cmath>

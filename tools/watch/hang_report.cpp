@@ -3,7 +3,7 @@
 // way and a third rank is delaying both.
 #include "tools/watch/hang_report.hpp"
 
-#include "01_send_recv/advanced/slowest.hpp"
+#include "common/slowest.hpp"
 #include "tools/watch/call_text.hpp"
 #include "tools/watch/text.hpp"
 

@@ -1,5 +1,5 @@
 // The functions that programs call (common/watch.hpp).
-#include "01_send_recv/advanced/atomic_file.hpp"
+#include "common/atomic_file.hpp"
 #include "common/watch.hpp"
 #include "tools/watch/communicators.hpp"
 #include "tools/watch/flags.hpp"

@@ -1,6 +1,6 @@
 #include "tools/watch/trace.hpp"
 
-#include "01_send_recv/advanced/atomic_file.hpp"
+#include "common/atomic_file.hpp"
 #include "tools/watch/observation.hpp"
 #include "tools/watch/text.hpp"
 #include "tools/watch/trace_text.hpp"

@@ -1,6 +1,6 @@
 #include "05_ddp_training/trainer/options/training_options.hpp"
 
-#include "01_send_recv/advanced/atomic_file.hpp"
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 
 #include <fmt/core.h>

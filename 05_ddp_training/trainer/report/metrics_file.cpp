@@ -1,6 +1,6 @@
 #include "05_ddp_training/trainer/report/metrics_file.hpp"
 
-#include "01_send_recv/advanced/atomic_file.hpp"
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 #include "common/json.hpp"
 

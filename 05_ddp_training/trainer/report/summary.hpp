@@ -2,11 +2,11 @@
 // needed, and the parameters, so that two runs can be compared.
 #pragma once
 
-#include "01_send_recv/advanced/slowest.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/trainer/report/step_times.hpp"
 #include "05_ddp_training/trainer/report/training_memory.hpp"
 #include "common/console.hpp"
+#include "common/slowest.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // Right, but written differently. The wrong solutions are edited copies of this file.
 #pragma once
 
-#include "01_send_recv/advanced/atomic_file.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "05_ddp_training/exercise/training_state.hpp"
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 #include "tests/exercises/05_ddp_training/scratch_folder.hpp"
 

@@ -1,5 +1,5 @@
-// Lesson 1: files are checked in advance and replaced in one step.
-#include "01_send_recv/advanced/atomic_file.hpp"
+// Output files are checked in advance and replaced in one step.
+#include "common/atomic_file.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
 #include "tests/support/run_command.hpp"

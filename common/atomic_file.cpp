@@ -1,6 +1,6 @@
 // Look at: replace_file. Each of its steps (write, fsync, rename, fsync) guards against a
 // different way to lose a file.
-#include "01_send_recv/advanced/atomic_file.hpp"
+#include "common/atomic_file.hpp"
 
 #include "common/check.hpp"
 
