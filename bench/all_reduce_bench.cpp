@@ -11,6 +11,8 @@
 
 #include <mpi.h>
 
+#include <nlohmann/json.hpp>
+
 #include <chrono>
 #include <cstring>
 #include <functional>

@@ -15,6 +15,8 @@
 
 #include <mpi.h>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>

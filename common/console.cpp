@@ -1,12 +1,10 @@
 #include "common/console.hpp"
 
 #include "common/check.hpp"
-#include "common/json.hpp"
 #include "common/watch.hpp"
 
-#include <mpi.h>
-
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -25,6 +23,10 @@ void say(const std::string& text) {
 
 }  // namespace
 
+std::string to_text(const Json& value) {
+  return value.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
 void Console::line(const std::string& text) const {
   if (!speaks_ || json_) return;
   say(text);
@@ -32,7 +34,7 @@ void Console::line(const std::string& text) const {
 
 void Console::row(const Json& object) const {
   if (!speaks_ || !json_) return;
-  say(object.dump());
+  say(to_text(object));
 }
 
 int Console::verdict(bool correct, const std::string& verified,
@@ -74,7 +76,7 @@ void lines_in_rank_order(const Console& console, const Communicator& comm,
 
 void rows_in_rank_order(const Console& console, const Communicator& comm, const Json& object) {
   if (!console.json()) return;
-  for (const std::string& text : gather_text(comm, object.dump())) say(text);
+  for (const std::string& text : gather_text(comm, to_text(object))) say(text);
 }
 
 void Table::print(const Console& console) const {

@@ -5,7 +5,8 @@
 #pragma once
 
 #include "common/communicator.hpp"
-#include "common/json.hpp"
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstddef>
 #include <string>
@@ -13,6 +14,14 @@
 #include <vector>
 
 namespace dist {
+
+// A JSON value whose objects keep the order of their members. A file that makes one includes
+// <nlohmann/json.hpp>, which takes a second to compile.
+using Json = nlohmann::ordered_json;
+
+// On one line. Non-finite numbers become null, and bytes that are not UTF-8, such as those of a
+// file's name, are replaced.
+std::string to_text(const Json& value);
 
 class Console {
  public:
@@ -26,7 +35,7 @@ class Console {
   // instead: Open MPI 5 can move part of a long standard output there when both are in use,
   // openpmix/openpmix#3858.)
   void line(const std::string& text) const;
-  // Prints a JSON row, but only with --json. Non-finite numbers become null.
+  // Prints a JSON row, but only with --json.
   void row(const Json& object) const;
   // The end of a program: prints "verified: ...", or "WRONG: ..." on standard error. Returns
   // the exit status, which is not 0 if the result is wrong or any output could not be written.

@@ -3,9 +3,9 @@
 #include "01_send_recv/alpha_beta.hpp"
 #include "common/atomic_file.hpp"
 #include "common/check.hpp"
-#include "common/json.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <filesystem>
@@ -18,8 +18,8 @@
 namespace dist {
 namespace {
 
-Json to_json(const std::vector<CostPoint>& points) {
-  Json rows = Json::array();
+nlohmann::ordered_json to_json(const std::vector<CostPoint>& points) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const CostPoint& p : points) {
     rows.push_back({{"bytes", p.bytes}, {"time_us", 1e6 * p.seconds}});
   }
@@ -34,28 +34,30 @@ Json to_json(const std::vector<CostPoint>& points) {
 
 // Returns the number under `key`, which must be from 0 to 10^12. A larger number would overflow
 // in later computations.
-double number(const Json& object, const char* key) {
-  const Json* found = object.find(key);
-  if (found == nullptr || !found->number()) damaged(fmt::format("no number '{}'", key));
-  const double value = *found->number();
+double number(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) {
+    damaged(fmt::format("no number '{}'", key));
+  }
+  const double value = found->get<double>();
   if (!(value >= 0 && value <= 1e12)) {
     damaged(fmt::format("'{}' is {}", key, value));
   }
   return value;
 }
 
-std::vector<CostPoint> points_of(const Json& file, const char* key) {
-  const Json* found = file.find(key);
-  if (found == nullptr || found->elements() == nullptr) {
+std::vector<CostPoint> points_of(const nlohmann::json& file, const char* key) {
+  const auto found = file.find(key);
+  if (found == file.end() || !found->is_array()) {
     damaged(fmt::format("no list '{}'", key));
   }
   std::vector<CostPoint> points;
-  for (const Json& row : *found->elements()) {
-    const Json* bytes = row.find("bytes");
-    if (bytes == nullptr || !bytes->whole_number()) {
+  for (const nlohmann::json& row : *found) {
+    const auto bytes = row.find("bytes");
+    if (bytes == row.end() || !bytes->is_number_unsigned()) {
       damaged(fmt::format("a point in '{}' has no 'bytes'", key));
     }
-    const CostPoint point{*bytes->whole_number(), number(row, "time_us") / 1e6};
+    const CostPoint point{bytes->get<std::size_t>(), number(row, "time_us") / 1e6};
     const std::size_t last = points.empty() ? 0 : points.back().bytes;
     if (point.bytes <= last || point.seconds <= 0) {
       damaged(fmt::format("'{}' needs ascending sizes and times above 0", key));
@@ -68,14 +70,14 @@ std::vector<CostPoint> points_of(const Json& file, const char* key) {
 }  // namespace
 
 void save_link_cost(const LinkCost& cost) {
-  const Json file{{"alpha_us", 1e6 * cost.alpha_s},
-                  {"beta_ns_per_byte", 1e9 * cost.beta_s_per_byte},
-                  {"r2", cost.r2},
-                  {"ranks", cost.ranks},
-                  {"device", cost.device == DeviceType::cpu ? "cpu" : "cuda"},
-                  {"hosts", cost.between_hosts ? "several" : "one"},
-                  {"message", to_json(cost.message)},
-                  {"exchange", to_json(cost.exchange)}};
+  const nlohmann::ordered_json file{{"alpha_us", 1e6 * cost.alpha_s},
+                                    {"beta_ns_per_byte", 1e9 * cost.beta_s_per_byte},
+                                    {"r2", cost.r2},
+                                    {"ranks", cost.ranks},
+                                    {"device", cost.device == DeviceType::cpu ? "cpu" : "cuda"},
+                                    {"hosts", cost.between_hosts ? "several" : "one"},
+                                    {"message", to_json(cost.message)},
+                                    {"exchange", to_json(cost.exchange)}};
   std::error_code problem;  // ignored, since the write below reports the problem
   std::filesystem::create_directories(std::filesystem::path(kLinkCostFile).parent_path(),
                                       problem);
@@ -91,28 +93,25 @@ std::optional<LinkCost> load_link_cost() {
   if (size > kLargest) damaged(fmt::format("{} bytes is too large for this file", size));
   std::ifstream stream(kLinkCostFile);
   const std::string text(std::istreambuf_iterator<char>(stream), {});
-  const std::optional<Json> parsed = Json::parse(text);
-  if (!parsed || parsed->members() == nullptr) damaged("not JSON");
-  const Json& file = *parsed;
+  const auto file = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!file.is_object()) damaged("not JSON");
 
   LinkCost cost;
   cost.alpha_s = number(file, "alpha_us") / 1e6;
   cost.beta_s_per_byte = number(file, "beta_ns_per_byte") / 1e9;
   if (cost.alpha_s + cost.beta_s_per_byte <= 0) damaged("alpha and beta are both 0");
-  const Json* r2 = file.find("r2");  // negative if the line does not fit at all
-  if (r2 == nullptr || !r2->number()) damaged("no number 'r2'");
-  cost.r2 = *r2->number();
+  const auto r2 = file.find("r2");  // negative if the line does not fit at all
+  if (r2 == file.end() || !r2->is_number()) damaged("no number 'r2'");
+  cost.r2 = r2->get<double>();
   const double ranks = number(file, "ranks");
   if (ranks > 1e6) damaged("'ranks' is implausibly large");
   cost.ranks = static_cast<int>(ranks);
-  const Json* device = file.find("device");
-  const std::string type = device != nullptr && device->text() ? *device->text() : "";
-  if (type != "cpu" && type != "cuda") damaged("'device' is neither cpu nor cuda");
-  cost.device = type == "cpu" ? DeviceType::cpu : DeviceType::cuda;
-  const Json* hosts = file.find("hosts");  // missing in files of earlier versions
-  const std::string where = hosts == nullptr ? "one" : hosts->text() ? *hosts->text() : "";
-  if (where != "one" && where != "several") damaged("'hosts' is neither one nor several");
-  cost.between_hosts = where == "several";
+  const auto device = file.value("device", nlohmann::json());
+  if (device != "cpu" && device != "cuda") damaged("'device' is neither cpu nor cuda");
+  cost.device = device == "cpu" ? DeviceType::cpu : DeviceType::cuda;
+  const auto hosts = file.value("hosts", nlohmann::json("one"));  // missing in earlier files
+  if (hosts != "one" && hosts != "several") damaged("'hosts' is neither one nor several");
+  cost.between_hosts = hosts == "several";
   cost.message = points_of(file, "message");
   cost.exchange = points_of(file, "exchange");
   return cost;

@@ -11,9 +11,9 @@
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/show/eager_limit.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
-#include "common/json.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstddef>

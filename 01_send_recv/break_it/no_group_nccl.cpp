@@ -18,6 +18,7 @@
 #include "common/watch.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cstddef>
 

@@ -11,6 +11,7 @@
 #include "01_send_recv/break_it/experiments.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cstdint>
 

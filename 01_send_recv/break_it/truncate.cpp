@@ -13,11 +13,11 @@
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/join.hpp"
-#include "common/json.hpp"
 
 #include <mpi.h>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <span>
@@ -106,7 +106,7 @@ bool break_truncate(const Program& program) {
   const auto rows = gather_text(comm, row.dump());
   if (comm.rank() == 0) {
     program.console.line(texts[1]);
-    program.console.row(*Json::parse(rows[1]));
+    program.console.row(Json::parse(rows[1]));
   }
   return seen;
 }

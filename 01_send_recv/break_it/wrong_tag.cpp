@@ -15,6 +15,7 @@
 #include "01_send_recv/show/tracer_numbers.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 

@@ -5,6 +5,7 @@
 #include "01_send_recv/show/acts.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <optional>
 #include <string>

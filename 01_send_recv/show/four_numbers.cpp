@@ -8,9 +8,9 @@
 #include "01_send_recv/show/acts.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/join.hpp"
-#include "common/json.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <vector>
 

@@ -8,11 +8,11 @@
 #include "01_send_recv/show/eager_limit.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "common/check.hpp"
-#include "common/json.hpp"
 
 #include <mpi.h>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <string>

@@ -20,6 +20,7 @@
 #include <mpi.h>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -14,9 +14,9 @@
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/flat.hpp"
-#include "common/json.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cstddef>

@@ -17,6 +17,7 @@
 #include "common/join.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cstddef>

@@ -6,10 +6,10 @@
 #include "02_broadcast/show/acts.hpp"
 #include "02_broadcast/show/broadcast_cost.hpp"
 #include "common/join.hpp"
-#include "common/json.hpp"
 #include "common/watch.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <limits>

@@ -20,9 +20,9 @@
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/break_it/distinct.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
-#include "common/json.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <bit>

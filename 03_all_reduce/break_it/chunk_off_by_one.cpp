@@ -17,6 +17,7 @@
 #include <mpi.h>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <string>
 #include <vector>

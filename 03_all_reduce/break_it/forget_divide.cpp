@@ -14,6 +14,7 @@
 #include "03_all_reduce/break_it/experiments.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cmath>

@@ -17,6 +17,7 @@
 #include "common/watch.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <utility>
 #include <vector>

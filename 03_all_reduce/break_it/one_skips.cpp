@@ -14,6 +14,7 @@
 #include "common/watch.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <vector>

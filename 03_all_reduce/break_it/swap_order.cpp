@@ -13,9 +13,9 @@
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
-#include "common/json.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <functional>
 #include <string>

@@ -15,6 +15,7 @@
 #include "03_all_reduce/nccl_all_reduce.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <vector>
 

@@ -8,12 +8,12 @@
 #include "03_all_reduce/show/ring_picture.hpp"
 #include "common/check.hpp"
 #include "common/join.hpp"
-#include "common/json.hpp"
 #include "common/watch.hpp"
 
 #include <mpi.h>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <map>

@@ -6,6 +6,7 @@
 #include "common/check.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <limits>

@@ -18,6 +18,7 @@
 #include "04_distributed_sampler/weighted_mean.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cmath>

@@ -17,6 +17,7 @@
 #include "04_distributed_sampler/show/coverage.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <string>

@@ -12,6 +12,7 @@
 #include "common/join.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <set>
 #include <vector>

@@ -15,6 +15,7 @@
 #include "04_distributed_sampler/show/coverage.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <string>

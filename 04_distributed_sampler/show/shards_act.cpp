@@ -4,9 +4,9 @@
 #include "04_distributed_sampler/show/coverage.hpp"
 #include "common/check.hpp"
 #include "common/join.hpp"
-#include "common/json.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <string>
@@ -100,7 +100,7 @@ void show_picture(const SamplingOptions& options, const Console& console) {
   const IdxDataset digits = digits_dataset(options.size, 0);
   const Stream stream(Device{});
   DataLoader loader(digits, 1, false, stream);
-  DataLoader::Range range = loader.over({indices[0]});
+  DataLoader::Range range = loader.over(std::vector{indices[0]});
   const Batch& batch = *range.begin();
   console.line(fmt::format("the first sample of rank 0, number {}, is a {}:", indices[0],
                            batch.targets[0]));

@@ -20,6 +20,7 @@
 #include "common/check.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cstdlib>

@@ -18,6 +18,7 @@
 #include "05_ddp_training/data_parallel/mean_over_ranks.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <map>
 

@@ -19,6 +19,7 @@
 #include "05_ddp_training/model/kernels.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>

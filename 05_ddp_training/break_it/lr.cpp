@@ -18,6 +18,7 @@
 #include "05_ddp_training/optimizer/lr_schedule.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <utility>
 

@@ -11,6 +11,7 @@
 #include "05_ddp_training/trainer/report/training_memory.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 namespace dist {
 namespace {

@@ -14,6 +14,7 @@
 #include "05_ddp_training/explain/snapshot.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 namespace dist {
 

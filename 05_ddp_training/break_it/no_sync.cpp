@@ -13,6 +13,7 @@
 #include "common/buffer.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 

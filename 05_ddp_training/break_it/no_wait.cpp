@@ -17,6 +17,7 @@
 #include "05_ddp_training/process_group/forwarding_process_group.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <deque>
 #include <functional>

@@ -16,6 +16,7 @@
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>

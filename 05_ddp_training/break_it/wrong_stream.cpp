@@ -18,6 +18,7 @@
 #include "05_ddp_training/model/gemm.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 namespace dist {
 

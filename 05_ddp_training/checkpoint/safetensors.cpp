@@ -8,13 +8,14 @@
 #include "common/atomic_file.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
-#include "common/json.hpp"
+#include "common/console.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <bit>
-#include <optional>
+#include <unordered_set>
 #include <utility>
 
 namespace dist {
@@ -39,7 +40,7 @@ std::string header_of(const std::vector<TensorSource>& tensors,
     header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {begin, end}}};
     begin = end;
   }
-  std::string text = header.dump();
+  std::string text = to_text(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the numbers are aligned
   return text;
 }
@@ -51,6 +52,36 @@ std::size_t checksum_position(const std::string& header) {
   return found == std::string::npos ? found : found + key.size();
 }
 
+// Throws Error if `text` nests too deeply or names a member of one object twice; the library
+// accepts both.
+void require_plain(const std::string& text) {
+  constexpr std::size_t kDeepest = 100;
+  std::vector<std::unordered_set<std::string>> names;  // in each of the objects around a value
+  using Event = nlohmann::json::parse_event_t;
+  const auto look = [&](int around, Event event, const nlohmann::json& value) {
+    const auto depth = static_cast<std::size_t>(around);
+    if (event == Event::object_start || event == Event::array_start) {
+      if (depth == kDeepest) throw Error("nests too deeply");
+      names.resize(depth);
+      names.emplace_back();
+    } else if (event == Event::key) {
+      const auto& name = value.get_ref<const std::string&>();
+      if (!names[depth - 1].insert(name).second) throw Error("has " + name + " twice");
+    }
+    return false;  // keep nothing, because with a callback that takes quadratic time
+  };
+  [[maybe_unused]] const auto nothing = nlohmann::json::parse(text, look);
+}
+
+nlohmann::json parse_header(const std::string& text, const std::string& path) try {
+  require_plain(text);
+  return nlohmann::json::parse(text);
+} catch (const nlohmann::json::exception& error) {
+  throw Error(fmt::format("{}: its header is not JSON: {}", path, error.what()));
+} catch (const Error& error) {
+  throw Error(fmt::format("{}: its header {}", path, error.what()));
+}
+
 struct Range {
   std::string name;
   Shape shape;
@@ -58,44 +89,44 @@ struct Range {
   std::size_t end = 0;
 };
 
-std::size_t whole_number(const Json& value, const std::string& what) {
-  if (!value.whole_number()) throw Error(what + " is not a whole number");
-  return *value.whole_number();
+std::size_t whole_number(const nlohmann::json& value, const std::string& what) {
+  if (!value.is_number_unsigned()) throw Error(what + " is not a whole number");
+  return value.get<std::size_t>();
 }
 
-// The array under `key`; null if there is none.
-const Json::Array* elements(const Json& object, const char* key) {
-  const Json* found = object.find(key);
-  return found == nullptr ? nullptr : found->elements();
+// The value under `key`; null if there is none.
+nlohmann::json member(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() ? nlohmann::json() : *found;
 }
 
 // The tensors that the header declares, in the order of their bytes. Together they must exactly
 // cover the `data_bytes` bytes that follow the header.
-std::vector<Range> parse_ranges(const Json& header, std::size_t data_bytes,
+std::vector<Range> parse_ranges(const nlohmann::json& header, std::size_t data_bytes,
                                 const std::string& path) {
-  if (header.members()->size() > kMostTensors) {
+  if (header.size() > kMostTensors) {
     throw Error(fmt::format("{}: declares {} tensors, more than the limit of {}", path,
-                            header.members()->size(), kMostTensors));
+                            header.size(), kMostTensors));
   }
   std::vector<Range> ranges;
-  for (const auto& [name, entry] : *header.members()) {
+  for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
     const std::string what = fmt::format("{}: tensor {}", path, name);
-    const Json* dtype = entry.find("dtype");
-    const Json::Array* shape = elements(entry, "shape");
-    const Json::Array* offsets = elements(entry, "data_offsets");
-    if (dtype == nullptr || shape == nullptr || offsets == nullptr || offsets->size() != 2) {
+    const nlohmann::json dtype = member(entry, "dtype");
+    const nlohmann::json shape = member(entry, "shape");
+    const nlohmann::json offsets = member(entry, "data_offsets");
+    if (dtype.is_null() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2) {
       throw Error(what + " needs a dtype, a shape and two data_offsets");
     }
-    if (dtype->text() == nullptr || *dtype->text() != "F32") {
-      throw Error(fmt::format("{} is of dtype {}, not F32", what, dtype->dump()));
+    if (dtype != "F32") {
+      throw Error(fmt::format("{} is of dtype {}, not F32", what, dtype.dump()));
     }
     Range range{.name = name, .shape = {}};
-    for (const Json& extent : *shape) {
+    for (const nlohmann::json& extent : shape) {
       range.shape.push_back(whole_number(extent, what + ": its shape"));
     }
-    range.begin = whole_number(offsets->front(), what + ": its offset");
-    range.end = whole_number(offsets->back(), what + ": its offset");
+    range.begin = whole_number(offsets.front(), what + ": its offset");
+    range.end = whole_number(offsets.back(), what + ": its offset");
     if (range.begin > range.end || range.end > data_bytes) {
       throw Error(fmt::format("{}: its offsets are {} and {}, but the data has {} bytes", what,
                               range.begin, range.end, data_bytes));
@@ -124,14 +155,15 @@ std::vector<Range> parse_ranges(const Json& header, std::size_t data_bytes,
   return ranges;
 }
 
-std::map<std::string, std::string> parse_metadata(const Json& header, const std::string& path) {
+std::map<std::string, std::string> parse_metadata(const nlohmann::json& header,
+                                                  const std::string& path) {
   std::map<std::string, std::string> metadata;
-  const Json* found = header.find("__metadata__");
-  if (found == nullptr) return metadata;
-  if (found->members() == nullptr) throw Error(path + ": its metadata is not an object");
-  for (const auto& [key, value] : *found->members()) {
-    if (!value.text()) throw Error(fmt::format("{}: metadata {} is not text", path, key));
-    metadata[key] = *value.text();
+  const auto found = header.find("__metadata__");
+  if (found == header.end()) return metadata;
+  if (!found->is_object()) throw Error(path + ": its metadata is not an object");
+  for (const auto& [key, value] : found->items()) {
+    if (!value.is_string()) throw Error(fmt::format("{}: metadata {} is not text", path, key));
+    metadata[key] = value.get<std::string>();
   }
   return metadata;
 }
@@ -195,14 +227,12 @@ SafetensorsFile read_safetensors(const std::string& path) {
   std::string text(header_bytes, '\0');
   file.read(text.data(), text.size());
   if (text.empty() || text[0] != '{') throw Error(path + ": at byte 8: its header is not JSON");
-  std::string problem;
-  const std::optional<Json> header = Json::parse(text, &problem);
-  if (!header) throw Error(fmt::format("{}: its header {}", path, problem));
+  const nlohmann::json header = parse_header(text, path);
 
   SafetensorsFile content;
-  content.metadata = parse_metadata(*header, path);
+  content.metadata = parse_metadata(header, path);
   const std::size_t data_bytes = size - sizeof(header_bytes) - text.size();
-  const std::vector<Range> ranges = parse_ranges(*header, data_bytes, path);
+  const std::vector<Range> ranges = parse_ranges(header, data_bytes, path);
   Fingerprint checksum;
   const std::size_t position = checksum_position(text);
   if (position != std::string::npos && position + kChecksumDigits <= text.size()) {

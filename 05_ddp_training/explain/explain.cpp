@@ -7,9 +7,9 @@
 #include "05_ddp_training/explain/explained_step.hpp"
 #include "05_ddp_training/explain/recording_process_group.hpp"
 #include "common/join.hpp"
-#include "common/json.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cstddef>
 #include <string>

@@ -1,9 +1,9 @@
 #include "05_ddp_training/explain/snapshot.hpp"
 
 #include "02_broadcast/fingerprint.hpp"
-#include "common/json.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <span>
 

@@ -10,6 +10,7 @@
 #include "tools/broken/experiment.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>

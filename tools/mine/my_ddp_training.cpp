@@ -18,6 +18,7 @@
 #include "tools/mine/trial_run.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>

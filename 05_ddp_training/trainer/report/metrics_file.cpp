@@ -2,13 +2,12 @@
 
 #include "common/atomic_file.hpp"
 #include "common/check.hpp"
-#include "common/json.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 namespace dist {
@@ -20,11 +19,9 @@ std::string lines_before(const std::string& path, std::size_t first_step) {
   std::ifstream file(path);
   std::string kept;
   for (std::string line; std::getline(file, line);) {
-    const std::optional<Json> row = Json::parse(line);
-    const Json* step = row ? row->find("step") : nullptr;
-    if (step != nullptr && step->whole_number() && *step->whole_number() < first_step) {
-      kept += line + '\n';
-    }
+    const auto row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!row.contains("step") || !row["step"].is_number_unsigned()) continue;
+    if (row["step"] < first_step) kept += line + '\n';
   }
   return kept;
 }
@@ -39,7 +36,7 @@ MetricsFile::MetricsFile(std::string path, std::size_t first_step) : path_(std::
 
 void MetricsFile::append(const Json& row) {
   if (!problem_.empty()) return;
-  file_ << row.dump() << '\n' << std::flush;
+  file_ << to_text(row) << '\n' << std::flush;
   if (file_) return;
   problem_ = fmt::format("--metrics: {}: cannot be written: {}", path_, std::strerror(errno));
   fmt::print(stderr, "error: {}; training continues without metrics\n", printable(problem_));

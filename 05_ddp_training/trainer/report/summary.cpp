@@ -2,9 +2,9 @@
 
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "05_ddp_training/checkpoint/sha256.hpp"
-#include "common/json.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>

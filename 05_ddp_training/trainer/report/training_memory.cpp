@@ -1,8 +1,7 @@
 #include "05_ddp_training/trainer/report/training_memory.hpp"
 
-#include "common/json.hpp"
-
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 namespace dist {
 namespace {
