@@ -4,66 +4,58 @@
 
 #include "common/check.hpp"
 
-#include <climits>
-
 #include <cerrno>
 #include <cstring>
-#include <dirent.h>
 #include <fcntl.h>
-#include <memory>
+#include <filesystem>
 #include <string_view>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace dist {
 namespace {
+
+namespace fs = std::filesystem;
 
 // In a temporary file's name, this stands between the target's name and six letters that the
 // system chooses.
 constexpr const char* kUnfinished = ".unfinished-";
 
-[[noreturn]] void cannot_write(const std::string& name) {
-  throw Error(name + ": cannot be written: " + std::strerror(errno));
+[[noreturn]] void fail(const std::string& name, const char* what = "cannot be written") {
+  throw Error(name + ": " + what + ": " + std::strerror(errno));
 }
 
-// Returns the path up to and including the last slash, or "./" if there is no slash.
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
-}
-
-std::string name_in_folder(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
-bool are_one_file(const std::string& a, const std::string& b) {
-  struct stat first {};
-  struct stat second {};
-  return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+// Whether two paths name one file, even if the file does not exist yet.
+bool are_one_file(const fs::path& a, const fs::path& b) {
+  std::error_code missing;
+  return fs::equivalent(a, b, missing) ||
+         (a.filename() == b.filename() &&
+          fs::equivalent(a.parent_path(), b.parent_path(), missing));
 }
 
 // Returns the path of the file that a writer of `path` would replace. Follows symbolic links,
 // even if their target does not exist yet. Throws Error if something other than a regular file
 // is in the way.
-std::string target_of(const std::string& path) {
-  std::string target = path;
-  char link[PATH_MAX];
+fs::path target_of(const std::string& path) {
+  std::error_code problem;
+  fs::path target = fs::absolute(path, problem);
   for (int links = 0; links < 40; ++links) {
-    const ssize_t length = ::readlink(target.c_str(), link, sizeof link);
-    if (length <= 0) break;
-    const std::string next(link, static_cast<std::size_t>(length));
-    target = next[0] == '/' ? next : folder_of(target) + next;
+    const fs::path link = fs::read_symlink(target, problem);
+    if (problem) break;
+    target = target.parent_path() / link;  // which is `link` if that is an absolute path
   }
-  struct stat status {};
-  if (::stat(target.c_str(), &status) != 0) {
-    if (errno != ENOENT) cannot_write(path);
-    return target;
+  const fs::file_status status = fs::status(target, problem);
+  if (!fs::status_known(status)) {
+    throw Error(path + ": cannot be written: " + problem.message());
   }
-  if (S_ISDIR(status.st_mode)) throw Error(path + " is a folder");
-  if (!S_ISREG(status.st_mode)) throw Error(path + " is not a regular file");
+  if (fs::is_directory(status)) throw Error(path + " is a folder");
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    throw Error(path + " is not a regular file");
+  }
   return target;
 }
 
@@ -71,8 +63,8 @@ std::string target_of(const std::string& path) {
 // the destructor removes the file. The file is locked while its writer is alive.
 class Unfinished {
  public:
-  Unfinished(const std::string& target, const std::string& name)
-      : path_(target + kUnfinished + "XXXXXX"), file_(create(name), name) {}
+  Unfinished(const fs::path& target, const std::string& name)
+      : path_(target.string() + kUnfinished + "XXXXXX"), file_(create(name), name) {}
   ~Unfinished() { ::unlink(path_.c_str()); }
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
@@ -87,7 +79,7 @@ class Unfinished {
     for (;;) {
       path_ = pattern;
       const int descriptor = ::mkostemp(path_.data(), O_CLOEXEC);
-      if (descriptor < 0) cannot_write(name);
+      if (descriptor < 0) fail(name);
       // Another process may have removed the file as a leftover before it was locked.
       struct stat status {};
       ::flock(descriptor, LOCK_EX);
@@ -102,13 +94,12 @@ class Unfinished {
 
 // Removes the temporary files left behind by killed writers of `target`. A writer's lock ends
 // when the writer dies.
-void remove_leftovers(const std::string& target) {
-  const std::string folder = folder_of(target);
-  const std::string prefix = name_in_folder(target) + kUnfinished;
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), ::closedir);
-  while (const dirent* const entry = entries ? ::readdir(entries.get()) : nullptr) {
-    if (!std::string_view(entry->d_name).starts_with(prefix)) continue;
-    const std::string path = folder + entry->d_name;
+void remove_leftovers(const fs::path& target) {
+  const std::string prefix = target.filename().string() + kUnfinished;
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(target.parent_path(), unreadable)) {
+    const fs::path& path = entry.path();
+    if (!path.filename().string().starts_with(prefix)) continue;
     const int file = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) continue;
     if (::flock(file, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
@@ -123,7 +114,7 @@ File::File(const std::string& path)
     : File(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC), path) {}
 
 File::File(int descriptor, std::string name) : name_(std::move(name)), descriptor_(descriptor) {
-  if (descriptor_ < 0) fail("cannot be opened");
+  if (descriptor_ < 0) fail(name_, "cannot be opened");
 }
 
 File::~File() {
@@ -135,7 +126,7 @@ void File::write(const void* data, std::size_t bytes) const {
   while (bytes > 0) {
     const ssize_t written = ::write(descriptor_, next, bytes);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("cannot be written");
+    if (written < 0) fail(name_);
     next += written;
     bytes -= static_cast<std::size_t>(written);
   }
@@ -145,7 +136,7 @@ void File::write_at(const std::string& text, std::size_t offset) const {
   // No short write can happen here, because these bytes already exist.
   if (::pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(offset)) !=
       static_cast<ssize_t>(text.size())) {
-    fail("cannot be written");
+    fail(name_);
   }
 }
 
@@ -154,7 +145,7 @@ void File::read(void* data, std::size_t bytes) const {
   while (bytes > 0) {
     const ssize_t got = ::read(descriptor_, next, bytes);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("cannot be read");
+    if (got < 0) fail(name_, "cannot be read");
     if (got == 0) throw Error(name_ + ": became shorter while it was being read");
     next += got;
     bytes -= static_cast<std::size_t>(got);
@@ -163,38 +154,29 @@ void File::read(void* data, std::size_t bytes) const {
 
 std::size_t File::size() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) fail("cannot be read");
+  if (::fstat(descriptor_, &status) != 0) fail(name_, "cannot be read");
   if (!S_ISREG(status.st_mode)) throw Error(name_ + ": is not a regular file");
   return static_cast<std::size_t>(status.st_size);
 }
 
 void File::sync() const {
-  if (::fsync(descriptor_) != 0) fail("cannot be written to the disk");
-}
-
-void File::fail(const char* what) const {
-  throw Error(name_ + ": " + what + ": " + std::strerror(errno));
+  if (::fsync(descriptor_) != 0) fail(name_, "cannot be written to the disk");
 }
 
 void require_writable(std::span<const OutputFile> files) {
+  std::vector<std::pair<fs::path, std::string>> taken;  // with the flags that name them
   for (const auto& [flag, path] : files) {
     if (path.empty()) continue;
     try {
-      const std::string target = target_of(path);
+      const fs::path target = target_of(path);
       // A rename would replace even a write-protected file, which its owner would not want.
-      if (::access(target.c_str(), W_OK) != 0 && errno != ENOENT) cannot_write(path);
+      if (::access(target.c_str(), W_OK) != 0 && errno != ENOENT) fail(path);
       remove_leftovers(target);
       const Unfinished attempt(target, path);
-      for (const OutputFile& other : files) {
-        if (&other.flag == &flag) break;
-        if (other.path.empty()) continue;
-        const std::string taken = target_of(other.path);
-        if (are_one_file(target, taken) ||
-            (name_in_folder(target) == name_in_folder(taken) &&
-             are_one_file(folder_of(target), folder_of(taken)))) {
-          throw Error(path + " is also the file of " + other.flag);
-        }
+      for (const auto& [other, its_flag] : taken) {
+        if (are_one_file(target, other)) throw Error(path + " is also the file of " + its_flag);
       }
+      taken.emplace_back(target, flag);
     } catch (const Error& error) {
       throw Error(flag + ": " + error.what());
     }
@@ -202,7 +184,7 @@ void require_writable(std::span<const OutputFile> files) {
 }
 
 void replace_file(const std::string& path, const std::function<void(const File&)>& write) try {
-  const std::string target = target_of(path);
+  const fs::path target = target_of(path);
   const Unfinished unfinished(target, path);
   const File& file = unfinished.file();
   write(file);
@@ -211,12 +193,12 @@ void replace_file(const std::string& path, const std::function<void(const File&)
   const mode_t mask = ::umask(0);
   ::umask(mask);
   const mode_t mode = ::stat(target.c_str(), &old) == 0 ? old.st_mode & 0777 : 0666 & ~mask;
-  if (::fchmod(file.descriptor(), mode) != 0) cannot_write(path);
+  if (::fchmod(file.descriptor(), mode) != 0) fail(path);
   // Sync before the rename. Otherwise the name could point to an empty file after a power cut.
   file.sync();
-  if (::rename(unfinished.path().c_str(), target.c_str()) != 0) cannot_write(path);
+  if (::rename(unfinished.path().c_str(), target.c_str()) != 0) fail(path);
   // The rename changes the folder, so it reaches the disk only when the folder is synced.
-  File(folder_of(target)).sync();
+  File(target.parent_path()).sync();
 } catch (const Error&) {
   throw;  // catching guarantees unwinding, which removes the unfinished file
 }

@@ -28,8 +28,6 @@ class File {
   int descriptor() const { return descriptor_; }
 
  private:
-  [[noreturn]] void fail(const char* what) const;
-
   std::string name_;
   int descriptor_ = -1;
 };

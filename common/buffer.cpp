@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <sys/mman.h>
 
 namespace dist {
@@ -19,13 +18,9 @@ constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = 2U << 20;
 
 std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
-  // Never 0, so that data() is never null.
-  const std::size_t rounded =
-      std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  const bool overflow = bytes > std::numeric_limits<std::size_t>::max() - kAlignment;
-  const bool large = rounded >= kHugePage;
+  const bool large = bytes >= kHugePage;
   void* memory = nullptr;
-  if (overflow || ::posix_memalign(&memory, large ? kHugePage : kAlignment, rounded) != 0) {
+  if (::posix_memalign(&memory, large ? kHugePage : kAlignment, bytes) != 0) {
     throw Error(fmt::format("out of memory: {} bytes requested", bytes));
   }
 #if defined(MADV_HUGEPAGE)
@@ -34,31 +29,20 @@ std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
   // MiB pages, the matrix products of a 784-4096-4096-10 net take 15 % less time. The request
   // must precede the first access to the memory. A kernel without such pages refuses the
   // request, which does no harm.
-  if (large) static_cast<void>(::madvise(memory, rounded, MADV_HUGEPAGE));
+  if (large) static_cast<void>(::madvise(memory, bytes, MADV_HUGEPAGE));
 #endif
-  std::memset(memory, 0, rounded);
-  return {memory, [](void* p) { std::free(p); }};
+  std::memset(memory, 0, bytes);
+  return {memory, std::free};
 }
 
 #if DIST_WITH_CUDA
-// Queued work may still use the memory. CUDA's guide says that cudaFree waits for it; the
-// reference does not.
-std::shared_ptr<void> freed_when_idle(void* memory, Device device, cudaError_t (*free)(void*)) {
-  return {memory, [device, free](void* p) {
-            const CurrentDevice current(device);
-            const GpuWait wait;
-            cudaDeviceSynchronize();
-            free(p);
-          }};
-}
-
-std::shared_ptr<void> allocate_on_gpu(std::size_t bytes, Device device) {
+std::shared_ptr<void> allocate_for_gpu(std::size_t bytes, Device device, bool pinned) {
   const CurrentDevice current(device);
   void* memory = nullptr;
-  const std::size_t at_least = std::max(kAlignment, bytes);
   ++gpu_allocations;
-  const cudaError_t status = cudaMalloc(&memory, at_least);
-  if (status == cudaErrorMemoryAllocation) {
+  const cudaError_t status =
+      pinned ? cudaMallocHost(&memory, bytes) : cudaMalloc(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation && !pinned) {
     static_cast<void>(cudaGetLastError());
     std::size_t free = 0;
     std::size_t total = 0;
@@ -67,23 +51,25 @@ std::shared_ptr<void> allocate_on_gpu(std::size_t bytes, Device device) {
                             to_string(device), bytes, free, total));
   }
   CUDA_CHECK(status);
-  std::shared_ptr<void> owner = freed_when_idle(memory, device, cudaFree);
-  CUDA_CHECK(cudaMemset(memory, 0, at_least));
+  // Queued work may still use memory that is freed. CUDA's guide says that cudaFree waits for
+  // it; the reference does not.
+  const std::shared_ptr<void> owner(memory, [device, pinned](void* unused) {
+    const CurrentDevice its_device(device);
+    const GpuWait wait;
+    cudaDeviceSynchronize();
+    pinned ? cudaFreeHost(unused) : cudaFree(unused);
+  });
+  if (pinned) {
+    std::memset(memory, 0, bytes);
+    return owner;
+  }
+  CUDA_CHECK(cudaMemset(memory, 0, bytes));
   // cudaMemset runs on the legacy default stream, which our non-blocking streams do not wait
   // for. Without this line, cudaMemset could overwrite a kernel's first results with zeros.
   CUDA_CHECK(cudaStreamSynchronize(nullptr));
   return owner;
 }
 
-std::shared_ptr<void> allocate_pinned(std::size_t bytes, Device device) {
-  const CurrentDevice current(device);
-  void* memory = nullptr;
-  const std::size_t at_least = std::max(kAlignment, bytes);
-  ++gpu_allocations;
-  CUDA_CHECK(cudaMallocHost(&memory, at_least));
-  std::memset(memory, 0, at_least);
-  return freed_when_idle(memory, device, cudaFreeHost);
-}
 #endif
 
 }  // namespace
@@ -98,11 +84,9 @@ std::size_t bytes_of(std::size_t count, std::size_t size) {
 
 std::shared_ptr<void> allocate(std::size_t bytes, [[maybe_unused]] Device device,
                                [[maybe_unused]] Memory memory) {
+  bytes = std::max(kAlignment, bytes);  // never 0, so that no pointer is null
 #if DIST_WITH_CUDA
-  if (!device.is_cpu()) {
-    return memory == Memory::pinned ? allocate_pinned(bytes, device)
-                                    : allocate_on_gpu(bytes, device);
-  }
+  if (!device.is_cpu()) return allocate_for_gpu(bytes, device, memory == Memory::pinned);
 #endif
   return allocate_on_heap(bytes);
 }

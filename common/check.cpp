@@ -1,5 +1,7 @@
 #include "common/check.hpp"
 
+#include "common/check_cuda.hpp"
+
 #include <mpi.h>
 
 #include <fmt/core.h>
@@ -16,11 +18,8 @@ std::string printable(std::string_view text) {
     // Unicode's other control characters, U+0080 to U+009F, are encoded as C2 80 to C2 9F in
     // UTF-8.
     const bool second_block = before == 0xc2 && byte >= 0x80 && byte <= 0x9f;
-    if (byte < 0x20 || byte == 0x7f || second_block) {
-      result += fmt::format("\\x{:02x}", byte);
-    } else {
-      result += character;
-    }
+    const bool control = byte < 0x20 || byte == 0x7f || second_block;
+    result += control ? fmt::format("\\x{:02x}", byte) : std::string(1, character);
     before = byte;
   }
   return result;
@@ -43,5 +42,15 @@ void check_mpi(int status, const char* call, const char* file, int line) {
   MPI_Error_string(status, text, &length);
   throw Error(fmt::format("{}: {} at {}:{}", text, call, file, line));
 }
+
+#if DIST_WITH_CUDA
+void check_cuda(cudaError_t status, const char* call, const char* file, int line) {
+  if (status == cudaSuccess) return;
+  // Read the error, because CUDA keeps it until then and would report it for the next launch.
+  static_cast<void>(cudaGetLastError());
+  throw Error(fmt::format("{} ({}): {} at {}:{}", cudaGetErrorString(status),
+                          cudaGetErrorName(status), call, file, line));
+}
+#endif
 
 }  // namespace dist

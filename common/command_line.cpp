@@ -5,8 +5,6 @@
 #include "common/join.hpp"
 #include "common/watch.hpp"
 
-#include <mpi.h>
-
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
@@ -44,11 +42,7 @@ struct CommandLine::Impl {
   bool help = false;
   bool help_all = false;
   bool version = false;
-  struct Shown {
-    std::string flag;
-    std::function<std::string()> show;
-  };
-  std::vector<Shown> values;
+  std::vector<std::pair<std::string, std::function<std::string()>>> values;  // flag, show
   std::vector<std::function<void()>> checks;
   std::vector<std::function<void()>> checks_together;
 };
@@ -76,8 +70,8 @@ void CommandLine::advanced() {
 
 void CommandLine::flag(const std::string& name, bool& value, const std::string& help) {
   impl_->app.add_flag(name, value, help)->group(impl_->group);
-  impl_->values.push_back(
-      {name.substr(0, name.find(',')), [&value] { return value ? "yes" : "no"; }});
+  impl_->values.emplace_back(name.substr(0, name.find(',')),
+                             [&value] { return value ? "yes" : "no"; });
 }
 
 void CommandLine::add(const std::string& name, const std::string& type, const std::string& help,
@@ -87,7 +81,7 @@ void CommandLine::add(const std::string& name, const std::string& type, const st
       name, [read = std::move(read)](const std::string& text) { read(text); }, help);
   option->type_name(type)->group(impl_->group);
   if (const std::string initial = show(); !initial.empty()) option->default_str(initial);
-  impl_->values.push_back({name, std::move(show)});
+  impl_->values.emplace_back(name, std::move(show));
 }
 
 template <class T>
@@ -199,8 +193,7 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
     }
     if (impl_->help || impl_->help_all) {
       for (CLI::Option* option : app.get_options()) {
-        const bool hidden = !impl_->help_all && option->get_group() == kAdvanced;
-        if (hidden) option->group("");
+        if (!impl_->help_all && option->get_group() == kAdvanced) option->group("");
       }
       return Exit{0, app.help()};
     }

@@ -18,16 +18,13 @@ namespace {
 // A terminate handler takes no arguments, so the rank is kept here.
 int rank_of_this_process = 0;
 
-std::string describe_current_exception() {
-  const std::exception_ptr current = std::current_exception();
-  if (!current) return "terminated without an exception";
-  try {
-    std::rethrow_exception(current);
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an exception that is not a std::exception";
-  }
+std::string describe_current_exception() try {
+  if (!std::current_exception()) return "terminated without an exception";
+  throw;
+} catch (const std::exception& error) {
+  return error.what();
+} catch (...) {
+  return "an exception that is not a std::exception";
 }
 
 [[noreturn]] void report_and_abort() {

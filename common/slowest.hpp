@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
@@ -22,14 +21,12 @@ struct Slowest {
 inline std::optional<Slowest> slowest(std::span<const double> busy) {
   constexpr double kSlow = 1.75;
   if (busy.size() < 2) return std::nullopt;
-  const std::size_t busiest =
-      static_cast<std::size_t>(std::ranges::max_element(busy) - busy.begin());
-  std::vector<double> others(busy.begin(), busy.end());
-  others.erase(others.begin() + static_cast<std::ptrdiff_t>(busiest));
-  std::ranges::sort(others);
-  const double median = others[others.size() / 2];
-  if (median <= 0 || busy[busiest] < kSlow * median) return std::nullopt;
-  return Slowest{static_cast<int>(busiest), busy[busiest] / median};
+  std::vector<double> sorted(busy.begin(), busy.end());
+  std::ranges::sort(sorted);
+  const double most = sorted.back();
+  const double median = sorted[(sorted.size() - 1) / 2];  // of all but the last
+  if (median <= 0 || most < kSlow * median) return std::nullopt;
+  return Slowest{static_cast<int>(std::ranges::find(busy, most) - busy.begin()), most / median};
 }
 
 }  // namespace dist

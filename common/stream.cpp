@@ -10,7 +10,8 @@ namespace dist {
 
 #if DIST_WITH_CUDA
 
-// Threads share it: the one that records an event may not be the one that gives it back.
+// A stream's events that are not in use, because creating one takes longer. Threads share them:
+// the one that records an event may not be the one that gives it back.
 struct EventPool {
   std::mutex mutex;
   std::vector<cudaEvent_t> free;
@@ -57,10 +58,6 @@ struct Stream::CudaState {
   CudaState& operator=(const CudaState&) = delete;
 };
 
-void Event::GiveBack::operator()(CUevent_st* event) const {
-  pool->give_back(event);
-}
-
 #else
 
 struct Stream::CudaState {
@@ -68,8 +65,6 @@ struct Stream::CudaState {
   std::shared_ptr<void> companion;
   explicit CudaState(Device) {}
 };
-
-void Event::GiveBack::operator()(CUevent_st*) const {}
 
 #endif
 
@@ -105,7 +100,8 @@ Event Stream::record_event() const {
   Event event;
 #if DIST_WITH_CUDA
   if (cuda_) {
-    event.event_ = {cuda_->events->take(device_), {cuda_->events}};
+    event.event_ = {cuda_->events->take(device_),
+                    [pool = cuda_->events](cudaEvent_t unused) { pool->give_back(unused); }};
     CUDA_CHECK(cudaEventRecord(event.event_.get(), cuda_->stream));
   }
 #endif

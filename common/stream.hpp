@@ -36,9 +36,7 @@ class GpuWait {
   ~GpuWait() { gpu_wait_began = 0; }
 };
 
-struct EventPool;  // a stream's events that are not in use, because creating one takes longer
-
-// A point in a stream. Move-only.
+// A point in a stream. Copies are the same point.
 class Event {
  public:
   CUevent_st* get() const { return event_.get(); }  // null on the CPU
@@ -50,11 +48,7 @@ class Event {
 
  private:
   friend class Stream;
-  struct GiveBack {
-    std::shared_ptr<EventPool> pool;
-    void operator()(CUevent_st* event) const;
-  };
-  std::unique_ptr<CUevent_st, GiveBack> event_;
+  std::shared_ptr<CUevent_st> event_;
   std::chrono::steady_clock::time_point host_time_;
 };
 

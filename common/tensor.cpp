@@ -28,7 +28,7 @@ std::string to_string(const Shape& shape) {
 }
 
 Tensor::Tensor(Shape shape, Device device)
-    : shape_(std::move(shape)), numel_(dist::numel(shape_)), device_(device) {
+    : Tensor(nullptr, nullptr, std::move(shape), device) {
   owner_ = allocate(bytes_of(numel_, sizeof(float)), device);
   data_ = static_cast<float*>(owner_.get());
 }
