@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <string>
 
 namespace dist {
 namespace {
@@ -23,53 +22,34 @@ Tensor host_tensor(std::size_t rows, std::size_t features, Device destination) {
 
 }  // namespace
 
-BatchPlan::BatchPlan(std::size_t batch_size, bool drop, std::size_t parts_of_step,
-                     std::size_t batches_of_part)
-    : size(batch_size), drop_last(drop), parts(parts_of_step), accumulate(batches_of_part) {
+BatchPlan::BatchPlan(std::size_t batch_size, bool drop, std::size_t batches_per_step)
+    : size(batch_size), drop_last(drop), accumulate(batches_per_step) {
   if (batch_size == 0) throw Error("DataLoader: the batch size is 0");
-  if (parts_of_step == 0 || batches_of_part == 0) {
-    throw Error("DataLoader: a step has no batches");
-  }
+  if (batches_per_step == 0) throw Error("DataLoader: a step has no batches");
 }
 
 std::size_t BatchPlan::batches(std::size_t samples) const {
-  if (samples % parts != 0) {
-    throw Error("DataLoader: cannot divide " + std::to_string(samples) + " samples into " +
-                std::to_string(parts) + " equal parts");
-  }
-  const std::size_t of_part = samples / parts;
-  return parts * (of_part / size + (!drop_last && of_part % size != 0 ? 1 : 0));
-}
-
-std::span<const std::size_t> BatchPlan::samples_of(std::span<const std::size_t> indices,
-                                                   std::size_t position) const {
-  // The earlier steps took `size` rows from each part. If this step is the last, it takes the
-  // remaining rows, which may be fewer.
-  const std::size_t taken = position / parts * size;  // rows of each part
-  const std::size_t rows = std::min(size, indices.size() / parts - taken);
-  return indices.subspan(taken * parts + position % parts * rows, rows);
-}
-
-Batch::Place BatchPlan::place_of(std::size_t position, std::size_t batches) const {
-  const std::size_t per_step = parts * accumulate;
-  const std::size_t step_begin = position / per_step * per_step;
-  const std::size_t in_step = std::min(per_step, batches - step_begin);
-  return {.part = position - step_begin,
-          .parts = in_step,
-          .accumulate = in_step / parts,
-          .ends_epoch = position + 1 == batches};
+  return drop_last ? samples / size : (samples + size - 1) / size;
 }
 
 std::size_t BatchPlan::steps(std::size_t samples) const {
-  const std::size_t per_step = parts * accumulate;
-  return (batches(samples) + per_step - 1) / per_step;
+  return (batches(samples) + accumulate - 1) / accumulate;
 }
 
-void BatchPlan::check_start(std::size_t first_batch, std::size_t samples) const {
-  if (first_batch > batches(samples)) {
-    throw Error("DataLoader: cannot start at batch " + std::to_string(first_batch) +
-                " of an epoch with " + std::to_string(batches(samples)) + " batches");
+std::vector<BatchSamples> BatchPlan::divide(std::span<const std::size_t> indices) const {
+  const std::size_t count = batches(indices.size());
+  std::vector<BatchSamples> all;
+  for (std::size_t b = 0; b < count; ++b) {
+    const std::size_t part = b % accumulate;
+    const std::size_t parts = std::min(accumulate, count - (b - part));
+    const auto rest = indices.subspan(b * size);
+    const auto mine = rest.first(std::min(size, rest.size()));
+    all.push_back(
+        {.indices = {mine.begin(), mine.end()},
+         .place = {
+             .part = part, .parts = parts, .accumulate = parts, .ends_epoch = b + 1 == count}});
   }
+  return all;
 }
 
 HostBatch::HostBatch(std::size_t most_rows, std::size_t features, Device destination)

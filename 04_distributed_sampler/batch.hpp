@@ -21,11 +21,11 @@ struct Batch {
   std::span<const std::int32_t> targets;  // (rows), in the device's memory
   std::size_t rows() const { return targets.size(); }
 
-  // The batch's place in its epoch (BatchPlan). Usually, a step has only one batch.
+  // The batch's place in its epoch. Usually, a step has only one batch.
   struct Place {
     std::size_t part = 0;        // its number within the step, from 0
     std::size_t parts = 1;       // batches in the step
-    std::size_t accumulate = 1;  // batches whose gradients one rank adds up in the step
+    std::size_t accumulate = 1;  // batches whose gradients a rank averages in the step
     bool ends_epoch = false;
     bool ends_step() const { return part + 1 == parts; }
   };
@@ -33,41 +33,28 @@ struct Batch {
   double waited_ms = 0;  // time spent collecting the batch or waiting for it
 };
 
-// Divides an epoch's samples into batches of `size` samples. The last batch may be smaller;
-// `drop_last` leaves it out. (The sampler's `drop_last` is a different option.)
-//
-// If `parts` is above 1, a step takes `parts` batches of equal size, one for each of the
-// ranks that this process simulates (05, virtual_ranks). The list is ordered by step, and
-// within a step by part. In the last step, the batches may all be smaller by the same number of
-// samples, or may all be left out. For example, this is the list for ten samples in batches of
-// 2 and two parts, a and b, of 5 samples each:
-//
-//   list    a a | b b | a a | b b | a | b
-//           step 0      step 1      step 2
-//
-// If `accumulate` is above 1, a step takes `accumulate` batches of each part in turn, and the
-// epoch's last step takes the remaining batches.
+// The samples of a batch, and its place in its epoch.
+struct BatchSamples {
+  std::vector<std::size_t> indices;
+  Batch::Place place{};
+};
+
+// Divides an epoch's samples into batches of `size` samples (torch.utils.data.BatchSampler).
+// The last batch may be smaller; `drop_last` leaves it out. (The sampler's `drop_last` is a
+// different option.) A step takes `accumulate` batches, and the epoch's last step takes those
+// that remain.
 struct BatchPlan {
   std::size_t size;
   bool drop_last;
-  std::size_t parts;
   std::size_t accumulate;
 
-  // Throws Error if any of the numbers is 0.
-  BatchPlan(std::size_t batch_size, bool drop, std::size_t parts_of_step = 1,
-            std::size_t batches_of_part = 1);
-  // Returns the number of batches for `samples` samples; the result is a multiple of `parts`.
-  // Throws Error if `samples` is not a multiple of `parts`.
+  // Throws Error if a number is 0.
+  BatchPlan(std::size_t batch_size, bool drop, std::size_t batches_per_step = 1);
+  // The numbers of batches and of steps for `samples` samples.
   std::size_t batches(std::size_t samples) const;
-  // The samples of batch `position`, which must be less than batches(indices.size()).
-  std::span<const std::size_t> samples_of(std::span<const std::size_t> indices,
-                                          std::size_t position) const;
-  // The place of batch `position` in an epoch of `batches` batches.
-  Batch::Place place_of(std::size_t position, std::size_t batches) const;
-  // The number of steps for `samples` samples.
   std::size_t steps(std::size_t samples) const;
-  // Throws Error if an epoch of `samples` samples has fewer than `first_batch` batches.
-  void check_start(std::size_t first_batch, std::size_t samples) const;
+  // The batches, in order.
+  std::vector<BatchSamples> divide(std::span<const std::size_t> indices) const;
 };
 
 // A batch in host memory. For a GPU the memory is pinned, so that the GPU can copy the batch

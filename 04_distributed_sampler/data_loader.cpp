@@ -1,5 +1,7 @@
 #include "04_distributed_sampler/data_loader.hpp"
 
+#include "common/check.hpp"
+
 #include <algorithm>
 #include <chrono>
 
@@ -23,22 +25,30 @@ DataLoader::DataLoader(const Dataset& dataset, const BatchPlan& plan, const Stre
   }
 }
 
-DataLoader::Range DataLoader::over(std::vector<std::size_t> indices, std::size_t first_batch) {
-  plan_.check_start(first_batch, indices.size());
-  return {*this, std::move(indices), first_batch};
+DataLoader::Range DataLoader::over(const std::vector<std::size_t>& indices) {
+  return {*this, plan_.divide(indices)};
 }
 
-const Batch& DataLoader::collate(std::span<const std::size_t> indices, Batch::Place place) {
+DataLoader::Range DataLoader::over(std::vector<BatchSamples> batches) {
+  for (const BatchSamples& batch : batches) {
+    if (batch.indices.size() > plan_.size) {
+      throw Error("DataLoader: a batch is larger than the batch size");
+    }
+  }
+  return {*this, std::move(batches)};
+}
+
+const Batch& DataLoader::collate(const BatchSamples& samples) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   // 5. From samples to a batch. For a GPU, this memory held an earlier batch, which must have
   // been copied before it is overwritten. Even a wait that is already over takes microseconds,
   // so there is one for half of the batches at a time.
   if (next_ % half_ == 0) copied_[next_ + half_ - 1].synchronize();
-  host_[next_].collect(dataset_, indices);
+  host_[next_].collect(dataset_, samples.indices);
   batch_ = delivery_.deliver(host_[next_].batch(), copied_[next_]);
   next_ = (next_ + 1) % host_.size();
-  batch_.place = place;
+  batch_.place = samples.place;
   batch_.waited_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   return batch_;
 }

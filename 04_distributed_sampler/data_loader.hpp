@@ -13,26 +13,25 @@ namespace dist {
 
 class DataLoader {
  public:
-  // Makes batches of `batch_size` samples on the stream's device, with `parts` batches per step
-  // (BatchPlan). `dataset` and `stream` must outlive the loader. Throws Error if `batch_size`
-  // is 0.
+  // Makes batches of `batch_size` samples on the stream's device. `dataset` and `stream` must
+  // outlive the loader. Throws Error if `batch_size` is 0.
   DataLoader(const Dataset& dataset, std::size_t batch_size, bool drop_last,
-             const Stream& stream, std::size_t parts = 1)
-      : DataLoader(dataset, BatchPlan(batch_size, drop_last, parts), stream) {}
+             const Stream& stream)
+      : DataLoader(dataset, BatchPlan(batch_size, drop_last), stream) {}
   DataLoader(const Dataset& dataset, const BatchPlan& plan, const Stream& stream);
 
   // The number of batches for `samples` samples.
   std::size_t batches(std::size_t samples) const { return plan_.batches(samples); }
 
   // for (const Batch& batch : loader.over(sampler.indices())) ...
-  //
-  // Skips the first `first_batch` batches of the epoch without reading them. Throws Error if
-  // the epoch has fewer.
   class Range;
-  Range over(std::vector<std::size_t> indices, std::size_t first_batch = 0);
+  Range over(const std::vector<std::size_t>& indices);
+  // Makes these batches instead (torch's batch_sampler). Throws Error if one has more than
+  // `batch_size` samples.
+  Range over(std::vector<BatchSamples> batches);
 
  private:
-  const Batch& collate(std::span<const std::size_t> indices, Batch::Place place);
+  const Batch& collate(const BatchSamples& samples);
 
   const Dataset& dataset_;
   const Stream& stream_;
@@ -65,21 +64,16 @@ class DataLoader::Range {
     std::size_t position_;
   };
 
-  Range(DataLoader& loader, std::vector<std::size_t> indices, std::size_t first_batch)
-      : loader_(loader), indices_(std::move(indices)), first_(first_batch) {}
-  Iterator begin() { return {*this, first_}; }
-  Iterator end() { return {*this, loader_.batches(indices_.size())}; }
+  Range(DataLoader& loader, std::vector<BatchSamples> batches)
+      : loader_(loader), batches_(std::move(batches)) {}
+  Iterator begin() { return {*this, 0}; }
+  Iterator end() { return {*this, batches_.size()}; }
 
  private:
-  const Batch& batch(std::size_t position) {
-    const BatchPlan& plan = loader_.plan_;
-    return loader_.collate(plan.samples_of(indices_, position),
-                           plan.place_of(position, plan.batches(indices_.size())));
-  }
+  const Batch& batch(std::size_t position) { return loader_.collate(batches_[position]); }
 
   DataLoader& loader_;
-  std::vector<std::size_t> indices_;
-  std::size_t first_;
+  std::vector<BatchSamples> batches_;
 };
 
 }  // namespace dist

@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   const auto ddp = setup.make_data_parallel(model, *group);
 
   // [5] This rank's share of every epoch (lesson 4).
-  VirtualSampler sampler(setup.train().size(), setup.ranks(), setup.batches().size,
+  VirtualSampler sampler(setup.train().size(), setup.ranks(), setup.batches(),
                          setup.options.sampler);
   DataLoader loader(setup.train(), setup.batches(), stream);
   CrossEntropyLoss loss(run.numbers(), setup.loss_divisor());

@@ -59,13 +59,13 @@ Delivered deliver(Range&& range, std::size_t samples, std::size_t features,
   return all;
 }
 
-// The batches of `wanted` from batch `first` on, computed from the samples themselves.
+// The batches of `wanted`, computed from the samples themselves.
 Delivered expected(const Dataset& data, const Indices& wanted, std::size_t batch_size,
-                   bool drop_last, std::size_t first) {
+                   bool drop_last) {
   Delivered all;
   const std::size_t kept = drop_last ? wanted.size() / batch_size * batch_size : wanted.size();
   std::vector<float> row(data.features());
-  for (std::size_t at = first * batch_size; at < kept; ++at) {
+  for (std::size_t at = 0; at < kept; ++at) {
     if (at % batch_size == 0) all.rows.push_back(std::min(batch_size, kept - at));
     all.targets.push_back(data.get(wanted[at], row));
     all.inputs.insert(all.inputs.end(), row.begin(), row.end());
@@ -75,7 +75,7 @@ Delivered expected(const Dataset& data, const Indices& wanted, std::size_t batch
 
 }  // namespace
 
-TEST_CASE("a loader collects the requested rows in order, starting at any batch") {
+TEST_CASE("a loader collects the requested rows in order") {
   const TensorDataset data = numbered(23, 3);
   for (const Device device : devices()) {
     const Stream stream(device);
@@ -86,13 +86,9 @@ TEST_CASE("a loader collects the requested rows in order, starting at any batch"
           const std::size_t kept = drop_last ? count / batch_size * batch_size : count;
           const std::size_t batches = (kept + batch_size - 1) / batch_size;
           CHECK(plain.batches(count) == batches);
-          for (std::size_t first = 0; first <= batches; ++first) {
-            CAPTURE(to_string(device), count, batch_size, drop_last, first);
-            const Indices wanted = some(count);
-            const Delivered want = expected(data, wanted, batch_size, drop_last, first);
-            CHECK(deliver(plain.over(wanted, first), count, 3, stream) == want);
-          }
-          CHECK_THROWS_AS(plain.over(some(count), batches + 1), Error);
+          CAPTURE(to_string(device), count, batch_size, drop_last);
+          CHECK(deliver(plain.over(some(count)), count, 3, stream) ==
+                expected(data, some(count), batch_size, drop_last));
         }
       }
     }
@@ -104,23 +100,60 @@ TEST_CASE("an epoch can be iterated twice") {
   const Stream stream(Device{});
   DataLoader plain(data, 4, false, stream);
   DataLoader::Range range = plain.over(some(23));
-  const Delivered want = expected(data, some(23), 4, false, 0);
+  const Delivered want = expected(data, some(23), 4, false);
   CHECK(deliver(range, 23, 3, stream) == want);
   CHECK(deliver(range, 23, 3, stream) == want);
 }
 
-TEST_CASE("skipped samples are not read, and no sample is read twice") {
+TEST_CASE("no sample is read twice") {
   const Stream stream(Device{});
-  for (const std::size_t first : {0U, 2U, 5U, 6U}) {
-    CAPTURE(first);
-    const Indices wanted = some(23);
-    const auto begin = wanted.begin() + static_cast<std::ptrdiff_t>(
-                                            std::min<std::size_t>(first * 4, wanted.size()));
-    const Recorder data(23);
-    DataLoader plain(data, 4, false, stream);
-    deliver(plain.over(wanted, first), 23, 3, stream);
-    CHECK(data.reads() == Indices(begin, wanted.end()));
-  }
+  const Recorder data(23);
+  DataLoader plain(data, 4, false, stream);
+  deliver(plain.over(some(23)), 23, 3, stream);
+  CHECK(data.reads() == some(23));
+}
+
+TEST_CASE("an epoch is divided into batches and steps, of which the last may be smaller") {
+  // The end of a batch is marked by |, that of a step by /, and that of the epoch by a point.
+  const auto divided = [](const BatchPlan& plan, std::size_t samples) {
+    std::string text;
+    std::size_t steps = 0;
+    for (const auto& [indices, place] : plan.divide(Indices(samples, 1))) {
+      CHECK(place.accumulate == place.parts);
+      text += std::string(indices.size(), static_cast<char>('a' + place.part));
+      text += place.ends_epoch ? "." : place.ends_step() ? "/" : "|";
+      steps += place.ends_step() ? 1 : 0;
+    }
+    CHECK(plan.steps(samples) == steps);
+    return text;
+  };
+  CHECK(divided({2, false}, 5) == "aa/aa/a.");
+  CHECK(divided({2, true}, 5) == "aa/aa.");
+  CHECK(divided({2, false, 2}, 9) == "aa|bb/aa|bb/a.");
+  CHECK(divided({2, true, 2}, 9) == "aa|bb/aa|bb.");
+  CHECK(divided({2, false, 3}, 9) == "aa|bb|cc/aa|b.");
+  CHECK(divided({4, true, 2}, 3).empty());
+  CHECK(divided({4, false, 2}, 0).empty());
+  CHECK(error_of([] { BatchPlan(2, false, 0); }) == "DataLoader: a step has no batches");
+}
+
+TEST_CASE("a loader makes the batches that it is given, up to its batch size") {
+  const TensorDataset data = numbered(23, 3);
+  const Stream stream(Device{});
+  DataLoader plain(data, 4, false, stream);
+  std::vector<BatchSamples> batches{{{7, 3}, {.part = 1, .parts = 3, .accumulate = 2}},
+                                    {{22, 0, 7, 1}}};
+  const Delivered delivered = deliver(plain.over(batches), 6, 3, stream);
+  CHECK(delivered.rows == Indices{2, 4});
+  CHECK(delivered.inputs == expected(data, {7, 3, 22, 0, 7, 1}, 6, false).inputs);
+  auto range = plain.over(batches);
+  const Batch::Place place = (*range.begin()).place;
+  CHECK(place.part == 1);
+  CHECK(place.parts == 3);
+  CHECK(place.accumulate == 2);
+  batches[1].indices.push_back(5);
+  CHECK(error_of([&] { plain.over(batches); }) ==
+        "DataLoader: a batch is larger than the batch size");
 }
 
 TEST_CASE("an exception is thrown at the batch that it concerns") {

@@ -62,10 +62,10 @@ Trajectory train(const Communicator& comm, bool deterministic, const Job& job, D
   options.momentum = job.optimizer == "sgd" ? 0.9 : 0.0;
   const auto optimizer = make_optimizer(options, model.parameters(), stream);
 
-  const std::size_t played = ranks.per_process();
-  const std::size_t batch = job.global_batch / static_cast<std::size_t>(ranks.count());
-  VirtualSampler sampler(job.samples, ranks, batch, job.sampler);
-  DataLoader loader(dataset, batch, job.loader_drop_last, stream, played);
+  const BatchPlan plan(job.global_batch / static_cast<std::size_t>(ranks.count()),
+                       job.loader_drop_last);
+  VirtualSampler sampler(job.samples, ranks, plan, job.sampler);
+  DataLoader loader(dataset, plan, stream);
   const StepNumbers numbers(device);
   CrossEntropyLoss loss(numbers);
   optimizer->report_also(loss.numbers());

@@ -186,7 +186,7 @@ TEST_CASE("a batch taken in parts gives the gradients of the whole batch") {
     }
     Mlp parts = make_model(7, stream, kFourWidths);
     const auto in_parts = make_data_parallel(naive ? "naive" : "ddp", parts, *group, stream);
-    DataLoader small(dataset, BatchPlan(4, false, 1, /*batches_of_part=*/3), stream);
+    DataLoader small(dataset, BatchPlan(4, false, /*batches_per_step=*/3), stream);
     for (int step = 0; step < 2; ++step) {  // the second step must not see the first one's sums
       for (const Batch& batch : small.over(all)) {
         loss.forward(in_parts->forward(batch.inputs, stream), batch, stream);
@@ -200,7 +200,7 @@ TEST_CASE("a batch taken in parts gives the gradients of the whole batch") {
   // The gradients are sent only once per step.
   Mlp model = make_model(7, stream, kFourWidths);
   DistributedDataParallel ddp(model, counter, stream, {.first_bytes = 0, .bytes = 0});
-  DataLoader small(dataset, BatchPlan(4, false, 1, 3), stream);
+  DataLoader small(dataset, BatchPlan(4, false, 3), stream);
   for (const Batch& batch : small.over(all)) {
     CHECK(counter.reduced.empty());
     loss.forward(ddp.forward(batch.inputs, stream), batch, stream);
@@ -212,7 +212,7 @@ TEST_CASE("a batch taken in parts gives the gradients of the whole batch") {
 TEST_CASE("the parts of each step are counted, even if the last step of an epoch has fewer") {
   const Stream stream(Device{});
   const TensorDataset dataset = make_dataset(10, 3);
-  DataLoader loader(dataset, BatchPlan(2, false, 1, 2), stream);  // 5 batches, 2 per step
+  DataLoader loader(dataset, BatchPlan(2, false, 2), stream);  // 5 batches, 2 per step
   CrossEntropyLoss loss;
   Mlp model = make_model(7, stream);
   std::vector<std::size_t> parts;

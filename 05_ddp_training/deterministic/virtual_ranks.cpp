@@ -4,8 +4,8 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace dist {
 
@@ -28,9 +28,8 @@ VirtualRanks::VirtualRanks(int count, int processes, int process) : count_(count
 }
 
 VirtualSampler::VirtualSampler(std::size_t dataset_size, const VirtualRanks& ranks,
-                               std::size_t batch_size, SamplerOptions options)
-    : batch_size_(batch_size) {
-  if (batch_size == 0) throw Error("sampler: the batch size is 0");
+                               const BatchPlan& plan, SamplerOptions options)
+    : plan_(plan) {
   for (const int rank : ranks.local()) {
     samplers_.emplace_back(dataset_size, ranks.count(), rank, options);
   }
@@ -48,25 +47,23 @@ std::size_t VirtualSampler::total_size() const {
   return samplers_[0].total_size();
 }
 
-std::vector<std::size_t> VirtualSampler::indices_after(std::size_t taken) const {
-  std::vector<std::vector<std::size_t>> of_rank;
+std::vector<BatchSamples> VirtualSampler::indices_after(std::size_t taken) const {
+  // Equally many for each rank, and the batches with the same number have the same size.
+  std::vector<std::vector<BatchSamples>> of_rank;
   for (const DistributedSampler& sampler : samplers_) {
-    of_rank.push_back(sampler.indices_after(taken));
+    of_rank.push_back(plan_.divide(sampler.indices_after(taken)));
   }
-  if (of_rank.size() == 1) return of_rank[0];
-  // All lists have the same length, so the batches of the last step are equal in size too.
-  std::vector<std::size_t> in_step_order;
-  const std::size_t length = of_rank[0].size();
-  in_step_order.reserve(of_rank.size() * length);
-  for (std::size_t begin = 0; begin < length; begin += batch_size_) {
-    const std::size_t end = std::min(length, begin + batch_size_);
-    for (const std::vector<std::size_t>& list : of_rank) {
-      in_step_order.insert(in_step_order.end(),
-                           list.begin() + static_cast<std::ptrdiff_t>(begin),
-                           list.begin() + static_cast<std::ptrdiff_t>(end));
+  const std::size_t played = of_rank.size();
+  std::vector<BatchSamples> in_turn;
+  for (std::size_t b = 0; b < of_rank[0].size(); ++b) {
+    for (std::size_t r = 0; r < played; ++r) {
+      BatchSamples& batch = in_turn.emplace_back(std::move(of_rank[r][b]));
+      batch.place.part = batch.place.part * played + r;
+      batch.place.parts *= played;
+      batch.place.ends_epoch = batch.place.ends_epoch && r + 1 == played;
     }
   }
-  return in_step_order;
+  return in_turn;
 }
 
 }  // namespace dist

@@ -1,10 +1,11 @@
 // What this file adds: 8 virtual ranks played by 1, 2, 4 or 8 processes (--deterministic).
 // However many processes there are, such a run is data parallelism on 8 ranks, so everything
 // that depends on the number of ranks, such as each rank's share of the samples, stays equal.
-// Builds on: 04, distributed_sampler.
+// Builds on: 04, distributed_sampler and batch.
 // Look at: the order in which a process plays its ranks. tree_sum.hpp explains why it matters.
 #pragma once
 
+#include "04_distributed_sampler/batch.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "common/communicator.hpp"
 
@@ -45,14 +46,17 @@ class VirtualRanks {
   std::vector<int> local_;
 };
 
-// The samples of all ranks that this process plays, in the order in which the process learns
-// from them: step by step, and within each step rank by rank, with `batch_size` samples per
-// rank (lesson 4, BatchPlan). If the process plays a single rank, these are the samples of that
-// rank's DistributedSampler.
+// The batches of all ranks that this process plays, in the order in which the process learns
+// from them. Each rank has a DistributedSampler of its own. In turn, the ranks take one batch
+// each, and a step ends when each rank has taken its batches of that step. For example, these
+// are the batches of a process that plays ranks a and b, with 5 samples each in batches of 2:
+//
+//   a a | b b | a a | b b | a | b
+//   step 0      step 1      step 2
 class VirtualSampler {
  public:
-  // `batch_size` is that of one rank.
-  VirtualSampler(std::size_t dataset_size, const VirtualRanks& ranks, std::size_t batch_size,
+  // `plan` is that of one rank.
+  VirtualSampler(std::size_t dataset_size, const VirtualRanks& ranks, const BatchPlan& plan,
                  SamplerOptions options = {});
 
   void set_epoch(std::uint64_t epoch);
@@ -60,15 +64,15 @@ class VirtualSampler {
   std::size_t num_samples() const;  // of this process; equal on all processes
   std::size_t total_size() const;   // of all processes
 
-  // Like the functions of DistributedSampler. `taken` counts samples in the common order of all
-  // ranks: after k steps, it is k times the number of samples that all ranks take in a step. A
-  // run can therefore continue where another run stopped, even on a different number of
-  // processes.
-  std::vector<std::size_t> indices() const { return indices_after(0); }
-  std::vector<std::size_t> indices_after(std::size_t taken) const;
+  // Like the functions of DistributedSampler, but with the indices batch by batch. `taken`
+  // counts samples in the common order of all ranks: after k steps, it is k times the number of
+  // samples that all ranks take in a step. A run can therefore continue where another run
+  // stopped, even on a different number of processes.
+  std::vector<BatchSamples> indices() const { return indices_after(0); }
+  std::vector<BatchSamples> indices_after(std::size_t taken) const;
 
  private:
-  std::size_t batch_size_;
+  BatchPlan plan_;
   std::vector<DistributedSampler> samplers_;  // in the order of VirtualRanks::local
 };
 

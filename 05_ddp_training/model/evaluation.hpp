@@ -35,11 +35,11 @@ class Evaluation {
   // The number of correct predictions among the samples that `indices` names, each at most
   // once. Sends no messages of its own. Calls model.forward at least `batches` times, because a
   // model whose layers fetch their parameters needs as many calls on every rank.
-  std::size_t count_correct(Mlp& model, std::vector<std::size_t> indices,
+  std::size_t count_correct(Mlp& model, const std::vector<std::size_t>& indices,
                             std::size_t batches = 0) {
     const std::size_t samples = indices.size();
     std::size_t done = 0;
-    for (const Batch& batch : loader_.over(std::move(indices))) {
+    for (const Batch& batch : loader_.over(indices)) {
       const Tensor logits = model.forward(batch.inputs, stream_);
       count_hits(stream_, batch.rows(), logits.dim(1), logits.data(), batch.targets.data(),
                  hits_.data() + done * kBatch);

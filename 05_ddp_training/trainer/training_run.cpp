@@ -35,8 +35,8 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
   }
 
   const BatchPlan plan = setup.batches();
-  const VirtualSampler sampler(setup.train().size(), setup.ranks(), plan.size,
-                               setup.options.sampler);
+  const DistributedSampler sampler(setup.train().size(), setup.ranks().count(), /*rank=*/0,
+                                   setup.options.sampler);  // all ranks take equally many steps
   const std::size_t per_epoch = plan.steps(sampler.num_samples());
   std::size_t left = plan.steps(sampler.indices_after(position_.taken).size());
   if (left == 0) {  // with a different number of ranks, too few samples may be left

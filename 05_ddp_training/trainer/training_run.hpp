@@ -35,7 +35,7 @@ class TrainingRun {
   std::optional<std::size_t> next_epoch();
   // The samples of this epoch that have not been used yet.
   template <class Sampler>
-  std::vector<std::size_t> remaining(const Sampler& sampler) const {
+  auto remaining(const Sampler& sampler) const {
     return sampler.indices_after(position_.taken);
   }
   // Sets the optimizer's learning rate and calls `queue_step`, which queues the work of a step

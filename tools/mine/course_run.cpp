@@ -18,7 +18,9 @@ void train_as_the_course(Setup& setup, Mlp& model) {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   DistributedDataParallel ddp(model, *group, stream, {.first_bytes = kAll, .bytes = kAll});
   const BatchPlan plan = setup.batches();
-  VirtualSampler sampler(setup.train().size(), setup.ranks(), plan.size, setup.options.sampler);
+  const Communicator& comm = setup.comm();
+  DistributedSampler sampler(setup.train().size(), comm.size(), comm.rank(),
+                             setup.options.sampler);
   DataLoader loader(setup.train(), plan, stream);
   CrossEntropyLoss loss;
   const LrSchedule schedule = setup.schedule();

@@ -81,7 +81,7 @@ RunDescription ParallelSetup::description() const {
 std::vector<std::string> ParallelSetup::opening(const Mlp& model) const {
   const int size = comm().size();
   const BatchPlan plan = batches();
-  const VirtualSampler sampler(train().size(), ranks(), plan.size, options.sampler);
+  const VirtualSampler sampler(train().size(), ranks(), plan, options.sampler);
   return {fmt::format("{} rank{}, model {} on {} ({}){}", size, size == 1 ? "" : "s",
                       join(options.layers, "-"), to_string(device.device), device.reason,
                       precision() == Precision::bf16 ? ", products in bf16" : ""),

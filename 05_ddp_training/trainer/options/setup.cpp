@@ -63,8 +63,7 @@ RunDescription Setup::description() const {
 }
 
 BatchPlan Setup::batches() const {
-  const std::size_t played = ranks().per_process();
-  return {options.batch_size / played, options.loader_drop_last, played, accumulate()};
+  return {options.batch_size / ranks().per_process(), options.loader_drop_last, accumulate()};
 }
 
 }  // namespace dist
