@@ -4,7 +4,6 @@
 // Look at: send_recv, with which all ranks can send at the same time without a deadlock.
 #pragma once
 
-#include "01_send_recv/patient_wait.hpp"
 #include "common/check.hpp"
 #include "common/communicator.hpp"
 
@@ -57,10 +56,9 @@ void check_received(const MPI_Status& status, std::size_t expected) {
 // Returns when `data` holds the message, which must have exactly the length of `data`.
 template <MpiScalar T>
 void recv(const Communicator& comm, std::span<T> data, int source, int tag = 0) {
-  const auto receive = comm.wait_policy() == WaitPolicy::patient ? patient_recv : MPI_Recv;
   MPI_Status status;
-  MPI_CHECK(receive(data.data(), mpi_count(data.size()), mpi_type<T>(), source, tag, comm.get(),
-                    &status));
+  MPI_CHECK(MPI_Recv(data.data(), mpi_count(data.size()), mpi_type<T>(), source, tag,
+                     comm.get(), &status));
   check_received<T>(status, data.size());
 }
 
@@ -70,11 +68,10 @@ void recv(const Communicator& comm, std::span<T> data, int source, int tag = 0) 
 template <MpiScalar T>
 void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::span<T> in,
                int source, int tag = 0) {
-  const auto exchange =
-      comm.wait_policy() == WaitPolicy::patient ? patient_sendrecv : MPI_Sendrecv;
   MPI_Status status;
-  MPI_CHECK(exchange(out.data(), mpi_count(out.size()), mpi_type<T>(), dest, tag, in.data(),
-                     mpi_count(in.size()), mpi_type<T>(), source, tag, comm.get(), &status));
+  MPI_CHECK(MPI_Sendrecv(out.data(), mpi_count(out.size()), mpi_type<T>(), dest, tag, in.data(),
+                         mpi_count(in.size()), mpi_type<T>(), source, tag, comm.get(),
+                         &status));
   check_received<T>(status, in.size());
 }
 
@@ -82,8 +79,8 @@ void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::
 // data belongs to MPI: do not write to it (isend), read it (irecv), or free it.
 class [[nodiscard]] Request {
  public:
-  Request(MPI_Request request, WaitPolicy policy) : request_(request), policy_(policy) {}
-  Request(Request&& other) noexcept : request_(other.request_), policy_(other.policy_) {
+  explicit Request(MPI_Request request) : request_(request) {}
+  Request(Request&& other) noexcept : request_(other.request_) {
     other.request_ = MPI_REQUEST_NULL;
   }
   Request& operator=(Request&&) = delete;
@@ -92,10 +89,7 @@ class [[nodiscard]] Request {
     if (request_ != MPI_REQUEST_NULL) MPI_Wait(&request_, MPI_STATUS_IGNORE);
   }
 
-  void wait() {
-    const auto wait = policy_ == WaitPolicy::patient ? patient_wait : MPI_Wait;
-    MPI_CHECK(wait(&request_, MPI_STATUS_IGNORE));
-  }
+  void wait() { MPI_CHECK(MPI_Wait(&request_, MPI_STATUS_IGNORE)); }
   // Returns whether wait() would return at once.
   bool is_done() {
     int done = 0;
@@ -105,7 +99,6 @@ class [[nodiscard]] Request {
 
  private:
   MPI_Request request_;
-  WaitPolicy policy_;
 };
 
 template <MpiScalar T>
@@ -113,7 +106,7 @@ Request isend(const Communicator& comm, std::span<const T> data, int dest, int t
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_CHECK(MPI_Isend(data.data(), mpi_count(data.size()), mpi_type<T>(), dest, tag, comm.get(),
                       &request));
-  return Request(request, comm.wait_policy());
+  return Request(request);
 }
 
 template <MpiScalar T>
@@ -121,7 +114,7 @@ Request irecv(const Communicator& comm, std::span<T> data, int source, int tag =
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_CHECK(MPI_Irecv(data.data(), mpi_count(data.size()), mpi_type<T>(), source, tag,
                       comm.get(), &request));
-  return Request(request, comm.wait_policy());
+  return Request(request);
 }
 
 }  // namespace dist

@@ -23,7 +23,6 @@ WAYS = {
     "--no-overlap": ["--no-overlap", "--algorithm", "auto"],
     "--overlap": ["--overlap", "--algorithm", "auto"],
     "--backend mpi --overlap": ["--backend", "mpi", "--overlap"],
-    "--backend mpi-nonblocking": ["--backend", "mpi-nonblocking"],
     "--data-parallel naive": ["--data-parallel", "naive", "--no-overlap", "--algorithm", "auto"],
 }
 
@@ -106,9 +105,8 @@ class Overlap:
                       "", self.table(job), ""]
         lines += ["\"Saved\" is how much shorter the fastest step is than the fastest one with "
                   "`--no-overlap`. Communication is the sum of the times of all all-reduces, which "
-                  "take longer while backward needs the same core; the times of MPI_Iallreduce "
-                  "cannot be measured. PyTorch's step is only forward, backward and optimizer. The two hosts "
-                  "share the cores, so a rank's communication has no core of its own."]
+                  "take longer while backward needs the same core. PyTorch's step is only forward, "
+                  "backward and optimizer. The two hosts share the cores, so a rank's communication has no core of its own."]
         about = measure.facts(load, self.commands.values(), PyTorch=self.torch or "not installed")
         measure.write(options, "overlap", "Overlap, measured", lead, lines, about,
                       {"rows": self.turns.json(("layers", "batch", "way"))})

@@ -15,17 +15,10 @@ Communicator Communicator::world() {
 Communicator Communicator::split(int color, int key) const {
   MPI_Comm part = MPI_COMM_NULL;
   MPI_CHECK(MPI_Comm_split(comm_, color, key, &part));
-  return Communicator(part, wait_policy_);
+  return Communicator(part);
 }
 
-Communicator Communicator::duplicate(WaitPolicy policy) const {
-  MPI_Comm duplicate = MPI_COMM_NULL;
-  MPI_CHECK(MPI_Comm_dup(comm_, &duplicate));
-  return Communicator(duplicate, policy);
-}
-
-Communicator::Communicator(MPI_Comm owned, WaitPolicy policy)
-    : comm_(owned), wait_policy_(policy) {
+Communicator::Communicator(MPI_Comm owned) : comm_(owned) {
   MPI_CHECK(MPI_Comm_rank(comm_, &rank_));
   MPI_CHECK(MPI_Comm_size(comm_, &size_));
   MPI_Comm host = MPI_COMM_NULL;
@@ -45,7 +38,6 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
   std::swap(size_, other.size_);
   std::swap(local_rank_, other.local_rank_);
   std::swap(local_size_, other.local_size_);
-  std::swap(wait_policy_, other.wait_policy_);
   return *this;
 }
 

@@ -6,11 +6,6 @@
 
 namespace dist {
 
-// How a thread waits for messages. With `spin`, MPI polls all the time, which is fastest if the
-// thread has a core to itself. A thread that must share cores with threads that compute should
-// be `patient`: it then sleeps between polls (lesson 1, patient_wait).
-enum class WaitPolicy { spin, patient };
-
 // Owns a duplicate of an MPI communicator, so that our messages are never confused with those
 // of other code. Move-only. All of its ranks must create it together, and destroy it together.
 class Communicator {
@@ -21,8 +16,6 @@ class Communicator {
 
   // Ranks that pass the same color form a new communicator, in the order of their keys.
   Communicator split(int color, int key) const;
-  // Returns a communicator of the same ranks, with separate messages and this wait policy.
-  Communicator duplicate(WaitPolicy policy) const;
 
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
@@ -46,18 +39,16 @@ class Communicator {
   bool all_agree(bool ok) const;
 
   MPI_Comm get() const { return comm_; }
-  WaitPolicy wait_policy() const { return wait_policy_; }
 
  private:
   Communicator() = default;
-  explicit Communicator(MPI_Comm owned, WaitPolicy policy = WaitPolicy::spin);
+  explicit Communicator(MPI_Comm owned);
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
   int local_rank_ = 0;
   int local_size_ = 1;
-  WaitPolicy wait_policy_ = WaitPolicy::spin;
 };
 
 }  // namespace dist

@@ -87,19 +87,3 @@ TEST_CASE("overlap sends gradients earlier but does not change their values", "[
     }
   }
 }
-
-TEST_CASE("non-blocking all-reduces finish in the wait, not in backward", "[hosts]") {
-  if (!there_are_two_hosts()) return;
-  const TemporaryFolder folder;
-  const json run = traced("--backend mpi-nonblocking", folder / "t.json");
-  CHECK(run["comm_ms"].is_null());  // the communication time cannot be measured
-  CHECK(run["hidden"].is_null());
-  const json trace = json::parse(content_of(folder / "t.json"));
-  const std::vector<json> backward = slices_of(trace, 0, "backward");
-  const std::vector<json> reduces = slices_of(trace, 0, "all_reduce");
-  REQUIRE(backward.size() == 8);
-  REQUIRE(reduces.size() == 8 * 4);
-  for (std::size_t i = 0; i < reduces.size(); ++i) {
-    CHECK(begin_of(reduces[i]) >= end_of(backward[i / 4]));
-  }
-}

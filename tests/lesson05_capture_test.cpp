@@ -73,7 +73,7 @@ Outcome train(unsigned seed, bool replays, Device device) {
         if (ddp.backward(loss, stream)) optimizer->step(stream);
       });
     }
-    if (step % 8 == 7) group->synchronize(stream);  // kMostStepsInFlight
+    if (step % 8 == 7) group->synchronize(stream.record_event());  // kMostStepsInFlight
     if (below(6) == 0) {
       // Its memory ends with it, except for the batch that the model remembers.
       Evaluation evaluation(data, stream);
@@ -85,7 +85,7 @@ Outcome train(unsigned seed, bool replays, Device device) {
       CHECK(first_difference(world(), model.parameters(), stream).empty());
     }
   }
-  group->synchronize(stream);
+  group->synchronize(stream.record_event());
   return {flat(model, &Parameter::value, stream), graph.kernels()};
 }
 

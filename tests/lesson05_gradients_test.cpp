@@ -68,10 +68,6 @@ std::vector<Carrier> carriers(Device device) {
                      make_process_group(backend, world(), device, algorithm, overlap)});
     }
   }
-  if (device.is_cpu()) {
-    all.push_back({"MPI_Iallreduce", make_process_group(Backend::mpi_nonblocking, world(),
-                                                        device, AllReduceAlgorithm::mpi)});
-  }
   if (why_no_nccl(world(), device).empty()) {
     all.push_back({"nccl", make_process_group(Backend::nccl, world(), device,
                                               AllReduceAlgorithm::automatic)});
@@ -179,7 +175,6 @@ TEST_CASE("a process group reduces and broadcasts a tensor in place", "[gpu]") {
         const std::unique_ptr<Work> work = operation();
         work->wait(stream);
         stream.synchronize();
-        CHECK(work->is_completed());
         return to_host(stream, tensor);
       };
       const float sum = last * (last + 1) / 2;

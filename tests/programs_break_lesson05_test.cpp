@@ -23,10 +23,10 @@ double number(const json& row, const char* key) {
 
 TEST_CASE("ddp_training lists its experiments and refuses those that it cannot run",
           "[break]") {
-  check_list(kTrainer,
-             {"no-all-reduce", "skip-parameter", "gradient-noise", "update-noise",
-              "average-parameters", "all-save", "rank0-loss", "lr", "no-wait", "tiny-model",
-              "memory", "fp16-underflow", "wrong-stream", "no-sync", "loss-item"});
+  check_list(kTrainer, {"no-all-reduce", "skip-parameter", "gradient-noise", "update-noise",
+                        "average-parameters", "all-save", "rank0-loss", "lr", "no-wait",
+                        "iallreduce", "tiny-model", "memory", "fp16-underflow", "wrong-stream",
+                        "no-sync", "loss-item"});
   for (const std::string name : {"no-all-reduce", "memory", "no-sync"}) {
     check_refused("broken/ddp_training", name, "NAME: " + name + " needs 2 ranks", 1);
   }
@@ -144,6 +144,14 @@ TEST_CASE("no-wait: the late bucket is used before it is reduced", "[break]") {
   }
   check_text(4, kTrainer, "no-wait",
              "parted after step 1, first in 0.weight of ranks 0, 1, 2, 3");
+}
+
+TEST_CASE("iallreduce: only the blocking call on a thread is complete", "[break]") {
+  for (const int ranks : {2, 4}) {
+    const json row = symptom(ranks, kTrainer, "iallreduce");
+    CHECK(row["nonblocking"] == false);
+    CHECK(row["on_thread"] == true);
+  }
 }
 
 // No times are checked: the program's verdict must follow from its own measurements.

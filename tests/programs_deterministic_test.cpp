@@ -178,9 +178,6 @@ TEST_CASE("--deterministic is refused if it is impossible", "[lesson05]") {
       {4, "--global-batch 30", "--global-batch: 30 is not divisible by 4 ranks"},
       {2, "--backend mpi",
        "--deterministic: adds gradients in its own fixed tree and cannot use --backend mpi"},
-      {2, "--device cpu --backend mpi-nonblocking",
-       "--deterministic: adds gradients in its own fixed tree and cannot use --backend "
-       "mpi-nonblocking"},
       {2, "--backend nccl",
        "--deterministic: adds gradients in its own fixed tree and cannot use --backend nccl"},
       {2, "--algorithm ring",

@@ -20,6 +20,8 @@ constexpr std::array kExperiments{
     Experiment{"rank0-loss", "rank 0's loss is the loss of the whole batch", break_rank0_loss},
     Experiment{"lr", "with N ranks, multiply the learning rate by N", break_lr},
     Experiment{"no-wait", "overlap is free", break_no_wait},
+    Experiment{"iallreduce", "a non-blocking all-reduce works in the background",
+               break_iallreduce},
     Experiment{"tiny-model", "N ranks are N times as fast", break_tiny_model},
     Experiment{"memory", "data parallelism saves memory", break_memory},
     Experiment{"fp16-underflow", "all 16-bit formats suit gradients equally well",

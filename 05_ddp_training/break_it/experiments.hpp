@@ -17,6 +17,7 @@ bool break_all_save(const Program& program);
 bool break_rank0_loss(const Program& program);
 bool break_lr(const Program& program);
 bool break_no_wait(const Program& program);
+bool break_iallreduce(const Program& program);
 bool break_tiny_model(const Program& program);
 bool break_memory(const Program& program);
 bool break_fp16_underflow(const Program& program);

@@ -14,14 +14,13 @@
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/process_group/forwarding_process_group.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <deque>
-#include <functional>
-#include <span>
+#include <future>
+#include <memory>
 #include <utility>
 
 namespace dist {
@@ -29,43 +28,26 @@ namespace {
 
 // Delays each of another group's collectives until the next one starts, which the contract
 // allows.
-class LateProcessGroup : public ForwardingProcessGroup {
+class LateProcessGroup : public ProcessGroup {
  public:
-  using ForwardingProcessGroup::ForwardingProcessGroup;
+  explicit LateProcessGroup(ProcessGroup& group)
+      : ProcessGroup(group.comm(), /*overlaps=*/true, "as late as allowed"), group_(group) {}
 
-  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
-                                   const std::string& name,
-                                   std::span<double> numbers) override {
-    finish(producer);
-    late_ = [this, tensor, op, name, numbers](const Stream& stream) {
-      group_.all_reduce(tensor, op, stream, name, numbers)->wait(stream);
-    };
-    return std::make_unique<LateWork>(*this, ++started_);
+  Tensor allocate(Shape shape) override { return group_.allocate(std::move(shape)); }
+  std::unique_ptr<Work> start(const Collective& collective, const Stream& stream) override {
+    if (last_.valid()) last_.wait();
+    // A deferred call runs when somebody waits for its result.
+    last_ = std::async(std::launch::deferred, [this, collective, &stream] {
+              group_.start(collective, stream)->wait(stream);
+              return 0.0;
+            }).share();
+    return std::make_unique<Work>(last_);
   }
-  bool overlaps() const override { return true; }
-  std::string description() const override { return "as late as allowed"; }
+  void synchronize(const Event& event) override { group_.synchronize(event); }
 
  private:
-  class LateWork : public Work {
-   public:
-    LateWork(LateProcessGroup& group, std::size_t number) : group_(group), number_(number) {}
-    bool is_completed() override { return number_ < group_.started_ || !group_.late_; }
-    void wait(const Stream& consumer) override {
-      if (!is_completed()) group_.finish(consumer);
-    }
-    void synchronize() override {}
-    double elapsed_ms() override { return 0; }
-
-   private:
-    LateProcessGroup& group_;
-    std::size_t number_;
-  };
-  void finish(const Stream& stream) {
-    if (const auto late = std::exchange(late_, nullptr)) late(stream);
-  }
-
-  std::function<void(const Stream&)> late_;  // the collective that has not run yet
-  std::size_t started_ = 0;
+  ProcessGroup& group_;
+  std::shared_future<double> last_;
 };
 
 struct Outcome {

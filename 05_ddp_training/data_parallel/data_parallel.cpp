@@ -80,7 +80,7 @@ std::function<CommunicationTimes()> DataParallel::take_times() {
 }
 
 CommunicationTimes DataParallel::communication_times(const Stream& stream) {
-  group_.synchronize(stream);
+  group_.synchronize(stream.record_event());
   return take_times()();
 }
 

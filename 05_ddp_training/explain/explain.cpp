@@ -90,17 +90,16 @@ class Report {
   }
 
   void bucket(std::size_t number, const std::vector<std::string>& names,
-              const RecordingProcessGroup::Exchange& exchange) const {
+              const std::vector<float>& before, const std::vector<float>& after) const {
     heading(fmt::format("  bucket {}: {}, {} bytes", number, join(names, ", "),
-                        exchange.before.size() * sizeof(float)));
-    say(fmt::format("    rank {}  {} -> {}", comm_.rank(), text_of(exchange.before),
-                    text_of(exchange.after)),
+                        before.size() * sizeof(float)));
+    say(fmt::format("    rank {}  {} -> {}", comm_.rank(), text_of(before), text_of(after)),
         {{"explain", "bucket"},
          {"rank", comm_.rank()},
          {"bucket", number},
          {"names", names},
-         {"before", exchange.before},
-         {"after", exchange.after}});
+         {"before", before},
+         {"after", after}});
   }
 
   // Shows only rank 0's update, because all ranks make the same update.
@@ -154,7 +153,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
   const ExplainedStep step = take_explained_step(
       model, comm.size(), comm.rank(), stream,
       [&](const Tensor& grad_logits) { ddp.backward(grad_logits, stream); });
-  group.synchronize(stream);
+  group.synchronize(stream.record_event());
   const double mean_loss = mean_over_ranks(comm, step.loss);
 
   // Repeat the step as one process would, with all samples in one batch. Every rank does this.
@@ -180,7 +179,8 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
   report.backward(ready, recorder.exchanges().size());
   report.heading("5. all-reduce: each rank's numbers in the bucket -> their average");
   for (std::size_t i = 0; i < recorder.exchanges().size(); ++i) {
-    report.bucket(i, ddp.reducer().names()[i], recorder.exchanges()[i]);
+    const auto& [before, tensor] = recorder.exchanges()[i];
+    report.bucket(i, ddp.reducer().names()[i], before, to_host(stream, tensor));
   }
   report.heading("6. optimizer: parameter - learning rate x averaged gradient");
   report.update(received, step);

@@ -1,3 +1,4 @@
+// Look at: start, which makes a job of a collective.
 #include "05_ddp_training/process_group/host_process_group.hpp"
 
 #include "01_send_recv/gpu/host_copy.hpp"
@@ -9,29 +10,13 @@
 #include <utility>
 
 namespace dist {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-class CompletedWork : public Work {
- public:
-  explicit CompletedWork(double milliseconds) : milliseconds_(milliseconds) {}
-  bool is_completed() override { return true; }
-  void wait(const Stream&) override {}
-  void synchronize() override {}
-  double elapsed_ms() override { return milliseconds_; }
-
- private:
-  double milliseconds_;
-};
-
-}  // namespace
 
 HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, Device device,
                                    AllReduceAlgorithm algorithm, bool overlap)
-    : backend_(backend),
-      comm_(comm),
-      messages_(comm.duplicate(overlap ? WaitPolicy::patient : WaitPolicy::spin)),
+    : ProcessGroup(comm, overlap,
+                   (backend == Backend::mpi ? "mpi" : "ours (" + to_string(algorithm) + ")") +
+                       (device.is_cpu() ? "" : ", staged through pinned host memory")),
+      messages_(comm.split(0, comm.rank())),
       device_(device),
       algorithm_(algorithm),
       stream_(device) {
@@ -42,27 +27,70 @@ HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, De
 Tensor HostProcessGroup::allocate(Shape shape) {
   // Only host memory is shared between processes here; tensors on a GPU are staged anyway. A
   // single rank has nobody to share with, and ordinary memory can use larger pages.
-  if (reducer_ && device_.is_cpu() && comm_.size() > 1)
+  if (reducer_ && device_.is_cpu() && comm().size() > 1)
     return reducer_->allocate(std::move(shape));
   return {std::move(shape), device_};
 }
 
-std::unique_ptr<Work> HostProcessGroup::run(const Tensor& tensor, const Stream& producer,
-                                            std::function<void(std::span<float>)> operate,
-                                            std::span<double> numbers) {
-  return run(
-      [this, tensor, numbers, operate = std::move(operate)](Clock::time_point& begin) {
-        on_host(stream_, tensor, [&](std::span<float> data) {
-          begin = Clock::now();  // until now, backward was computing the tensor
-          operate(data);
-        });
-        average(numbers);
-      },
-      producer);
+std::unique_ptr<Work> HostProcessGroup::start(const Collective& collective,
+                                              const Stream& producer) {
+  // The copy to the host starts once the tensor has been computed; this call does not wait. The
+  // job queues that wait, not this call: otherwise an earlier job's copy, which may not have
+  // been queued yet, would wait for this tensor, too.
+  CommunicationThread::Job job(
+      [this, asked = collective, computed = producer.record_event()]() mutable {
+        // The job releases the tensor when it returns, before it counts as done. Otherwise this
+        // thread could be the tensor's last owner and free its GPU memory with cudaFree, which
+        // waits until all streams are idle.
+        const Collective mine = std::move(asked);
+        stream_.wait(computed);
+        return run(mine);
+      });
+  auto work = std::make_unique<Work>(job.get_future().share());
+  if (thread_) {
+    thread_->submit(std::move(job));
+  } else {
+    job();
+    work->synchronize();  // it has run; this throws its exception, if any
+  }
+  return work;
+}
+
+double HostProcessGroup::run(const Collective& collective) {
+  using Clock = std::chrono::steady_clock;
+  auto begin = Clock::now();
+  on_host(stream_, collective.tensor, [&](std::span<float> data) {
+    begin = Clock::now();  // until now, backward was computing the tensor
+    if (!data.empty()) run(collective, data);
+  });
+  if (!collective.numbers.empty()) average(collective.numbers);
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+void HostProcessGroup::run(const Collective& collective, std::span<float> data) {
+  switch (collective.kind) {
+    case Collective::Kind::all_reduce: {
+      const CallScope scope("all_reduce", collective.name);
+      return reducer_ ? reducer_->all_reduce(data, collective.op, algorithm_)
+                      : all_reduce_mpi(messages_, data, collective.op);
+    }
+    case Collective::Kind::reduce_scatter: {
+      const CallScope scope("reduce_scatter", collective.name);
+      return reducer_ ? reducer_->reduce_scatter(data, collective.op, algorithm_)
+                      : reduce_scatter_mpi(messages_, data, collective.op);
+    }
+    case Collective::Kind::all_gather: {
+      const CallScope scope("all_gather", collective.name);
+      return reducer_ ? reducer_->all_gather(data, algorithm_)
+                      : all_gather_mpi(messages_, data);
+    }
+    case Collective::Kind::broadcast:
+      return dist::broadcast(messages_, data, collective.root,
+                             reducer_ ? BroadcastAlgorithm::tree : BroadcastAlgorithm::mpi);
+  }
 }
 
 void HostProcessGroup::average(std::span<double> numbers) {
-  if (numbers.empty()) return;
   const CallScope scope("mean of the loss");
   std::span<double> data = numbers;
   if (!device_.is_cpu()) {
@@ -76,81 +104,6 @@ void HostProcessGroup::average(std::span<double> numbers) {
   if (device_.is_cpu()) return;
   copy_bytes(stream_, numbers.data(), data.data(), numbers.size_bytes());
   stream_.synchronize();
-}
-
-std::unique_ptr<Work> HostProcessGroup::run(CommunicationThread::Job job,
-                                            const Stream& producer) {
-  // The copy to the host starts once the tensor has been computed; this call does not wait. The
-  // job queues that wait, not this call: otherwise an earlier job's copy, which may not have
-  // been queued yet, would wait for this tensor, too.
-  const auto computed = std::make_shared<Event>(producer.record_event());
-  const auto run_after = [this, computed, job = std::move(job)](Clock::time_point& begin) {
-    stream_.wait(*computed);
-    job(begin);
-  };
-  if (thread_) return thread_->submit(run_after);
-  auto begin = Clock::now();
-  run_after(begin);
-  return std::make_unique<CompletedWork>(
-      std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
-}
-
-std::unique_ptr<Work> HostProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op,
-                                                   const Stream& producer,
-                                                   const std::string& name,
-                                                   std::span<double> numbers) {
-  const auto operate = [this, op, name](std::span<float> data) {
-    if (data.empty()) return;
-    const CallScope scope("all_reduce", name);
-    if (reducer_) {
-      reducer_->all_reduce(data, op, algorithm_);
-    } else {
-      all_reduce_mpi(messages_, data, op);
-    }
-  };
-  return run(tensor, producer, operate, numbers);
-}
-
-std::unique_ptr<Work> HostProcessGroup::reduce_scatter(const Tensor& tensor, ReduceOp op,
-                                                       const Stream& producer,
-                                                       const std::string& name,
-                                                       std::span<double> numbers) {
-  const auto operate = [this, op, name](std::span<float> data) {
-    const CallScope scope("reduce_scatter", name);
-    if (reducer_) {
-      reducer_->reduce_scatter(data, op, algorithm_);
-    } else {
-      reduce_scatter_mpi(messages_, data, op);
-    }
-  };
-  return run(tensor, producer, operate, numbers);
-}
-
-std::unique_ptr<Work> HostProcessGroup::all_gather(const Tensor& tensor, const Stream& producer,
-                                                   const std::string& name) {
-  return run(tensor, producer, [this, name](std::span<float> data) {
-    const CallScope scope("all_gather", name);
-    if (reducer_) {
-      reducer_->all_gather(data, algorithm_);
-    } else {
-      all_gather_mpi(messages_, data);
-    }
-  });
-}
-
-std::unique_ptr<Work> HostProcessGroup::broadcast(const Tensor& tensor, int root,
-                                                  const Stream& producer) {
-  const BroadcastAlgorithm algorithm =
-      backend_ == Backend::mpi ? BroadcastAlgorithm::mpi : BroadcastAlgorithm::tree;
-  return run(tensor, producer, [this, root, algorithm](std::span<float> data) {
-    dist::broadcast(messages_, data, root, algorithm);
-  });
-}
-
-std::string HostProcessGroup::description() const {
-  const std::string name =
-      backend_ == Backend::mpi ? "mpi" : "ours (" + to_string(algorithm_) + ")";
-  return name + (device_.is_cpu() ? "" : ", staged through pinned host memory");
 }
 
 }  // namespace dist

@@ -5,7 +5,6 @@
 #include "05_ddp_training/process_group/communication_thread.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 
-#include <functional>
 #include <optional>
 
 namespace dist {
@@ -20,39 +19,19 @@ class HostProcessGroup : public ProcessGroup {
                    AllReduceAlgorithm algorithm, bool overlap);
 
   Tensor allocate(Shape shape) override;
-  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
-                                   const std::string& name = {},
-                                   std::span<double> numbers = {}) override;
-  std::unique_ptr<Work> reduce_scatter(const Tensor& tensor, ReduceOp op,
-                                       const Stream& producer, const std::string& name = {},
-                                       std::span<double> numbers = {}) override;
-  std::unique_ptr<Work> all_gather(const Tensor& tensor, const Stream& producer,
-                                   const std::string& name = {}) override;
-  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
-                                  const Stream& producer) override;
-  const Communicator& comm() const override { return comm_; }
-  using ProcessGroup::synchronize;
+  std::unique_ptr<Work> start(const Collective& collective, const Stream& producer) override;
   void synchronize(const Event& event) override { event.synchronize(); }
-  bool overlaps() const override { return thread_.has_value(); }
-  std::string description() const override;
 
  private:
-  // After the work queued on `producer`, calls `operate` with the host's copy of `tensor`, and
-  // averages `numbers`.
-  std::unique_ptr<Work> run(const Tensor& tensor, const Stream& producer,
-                            std::function<void(std::span<float>)> operate,
-                            std::span<double> numbers = {});
+  // Runs a whole collective, once the stream has been told to wait for its tensor. Returns its
+  // milliseconds.
+  double run(const Collective& collective);
+  // Its part that only needs the host's copy of the tensor.
+  void run(const Collective& collective, std::span<float> data);
   // Averages numbers in the device's memory.
   void average(std::span<double> numbers);
-  // Runs `job` immediately, or on the separate thread.
-  std::unique_ptr<Work> run(CommunicationThread::Job job, const Stream& producer);
 
-  Backend backend_;
-  const Communicator& comm_;
-  // Carries only this group's messages. The separate thread waits for them with short pauses:
-  // busy waiting would compete with the backward pass for cores and delay each message so much
-  // that almost nothing would be hidden.
-  Communicator messages_;
+  Communicator messages_;  // carries only this group's messages
   Device device_;
   AllReduceAlgorithm algorithm_;
   std::optional<AllReducer> reducer_;  // for the backend `ours`

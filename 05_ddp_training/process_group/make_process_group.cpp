@@ -1,7 +1,6 @@
 #include "01_send_recv/gpu/why_no_nccl.hpp"
 #include "05_ddp_training/process_group/host_process_group.hpp"
 #include "05_ddp_training/process_group/nccl_process_group.hpp"
-#include "05_ddp_training/process_group/nonblocking_mpi_process_group.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 
 namespace dist {
@@ -10,7 +9,6 @@ std::string to_string(Backend backend) {
   switch (backend) {
     case Backend::ours: return "ours";
     case Backend::mpi: return "mpi";
-    case Backend::mpi_nonblocking: return "mpi-nonblocking";
     case Backend::nccl: return "nccl";
   }
   throw Error("a backend without a name");
@@ -20,10 +18,6 @@ BackendChoice choose_backend(const std::string& request, const Communicator& com
                              Device device) {
   if (request == "ours") return {Backend::ours, "as requested"};
   if (request == "mpi") return {Backend::mpi, "as requested"};
-  if (request == "mpi-nonblocking") {
-    if (!device.is_cpu()) throw Error("--backend: mpi-nonblocking: needs tensors on the CPU");
-    return {Backend::mpi_nonblocking, "as requested"};
-  }
   const std::string obstacle = why_no_nccl(comm, device);
   if (obstacle.empty()) return {Backend::nccl, "a GPU for every rank"};
   if (request == "nccl") throw Error("--backend: nccl: " + obstacle);
@@ -37,7 +31,6 @@ std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communic
     case Backend::ours:
     case Backend::mpi:
       return std::make_unique<HostProcessGroup>(backend, comm, device, algorithm, overlap);
-    case Backend::mpi_nonblocking: return std::make_unique<NonblockingMpiProcessGroup>(comm);
     case Backend::nccl: return std::make_unique<NcclProcessGroup>(comm, device);
   }
   throw Error("a backend without a process group");

@@ -12,24 +12,12 @@ class NcclProcessGroup : public ProcessGroup {
   NcclProcessGroup(const Communicator& comm, Device device);
 
   Tensor allocate(Shape shape) override;
-  std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op, const Stream& producer,
-                                   const std::string& name = {},
-                                   std::span<double> numbers = {}) override;
-  std::unique_ptr<Work> reduce_scatter(const Tensor& tensor, ReduceOp op,
-                                       const Stream& producer, const std::string& name = {},
-                                       std::span<double> numbers = {}) override;
-  std::unique_ptr<Work> all_gather(const Tensor& tensor, const Stream& producer,
-                                   const std::string& name = {}) override;
-  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
-                                  const Stream& producer) override;
-  const Communicator& comm() const override { return comm_; }
-  using ProcessGroup::synchronize;
+  std::unique_ptr<Work> start(const Collective& collective, const Stream& producer) override;
   void synchronize(const Event& event) override { nccl_.synchronize(event); }
-  bool overlaps() const override { return true; }
-  std::string description() const override;
 
  private:
-  const Communicator& comm_;
+  void queue(const Collective& collective);
+
   Stream stream_;
   NcclCommunicator nccl_;
 };

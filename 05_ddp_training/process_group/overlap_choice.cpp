@@ -23,7 +23,6 @@ int usable_cores() {
 OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
                              const Communicator& comm, int threads) {
   if (backend == Backend::nccl) return {true, "on its own stream"};
-  if (backend == Backend::mpi_nonblocking) return {true, "MPI_Iallreduce"};
   if (request) return {*request, *request ? "on its own thread" : "as requested"};
   const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int cores = usable_cores();

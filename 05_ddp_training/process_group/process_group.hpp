@@ -12,24 +12,64 @@
 #include "common/communicator.hpp"
 #include "common/tensor.hpp"
 
+#include <chrono>
+#include <future>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace dist {
 
-// A collective in progress. Its tensor belongs to the process group until wait() returns.
+class ProcessGroup;
+
+// A collective in progress. Its tensor and numbers belong to the process group until wait()
+// returns.
 class Work {
  public:
-  virtual ~Work() = default;
-  virtual bool is_completed() = 0;
+  // Of a collective on the host, which yields its milliseconds, or its exception.
+  explicit Work(std::shared_future<double> done) : done_(std::move(done)) {}
+  // Of a collective on a GPU, which is queued between two events. `group` must outlive this.
+  Work(ProcessGroup& group, Event begin, Event end)
+      : group_(&group), begin_(std::move(begin)), end_(std::move(end)) {}
+  // Waits even if wait() was never called: the numbers may be freed once this object is gone.
+  // (A deferred future would only begin now, so it has nothing to wait for.)
+  ~Work() {
+    using std::chrono::seconds;
+    if (done_.valid() && done_.wait_for(seconds(0)) != std::future_status::deferred) {
+      done_.wait();
+    }
+  }
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
   // Work queued on `consumer` after this call sees the result. On a GPU the host does not wait.
   // On the CPU the host waits, and an exception in the collective is rethrown here.
-  virtual void wait(const Stream& consumer) = 0;
+  void wait(const Stream& consumer) const { done_.valid() ? rethrow() : consumer.wait(end_); }
   // Makes the host wait until the collective has finished. Rethrows its exception, if any.
-  virtual void synchronize() = 0;
-  // Milliseconds from start to end, or NaN if not measurable. The host waits for the end.
-  virtual double elapsed_ms() = 0;
+  void synchronize() const;
+  // Milliseconds from start to end. Call it after the collective has finished.
+  double elapsed_ms() const {
+    return done_.valid() ? done_.get() : dist::elapsed_ms(begin_, end_);
+  }
+
+ private:
+  void rethrow() const { done_.get(); }
+
+  std::shared_future<double> done_;
+  ProcessGroup* group_ = nullptr;
+  Event begin_, end_;
+};
+
+// What a process group is asked to do, in place. Fields that the kind does not need are unused.
+struct Collective {
+  enum class Kind { all_reduce, reduce_scatter, all_gather, broadcast };
+  Kind kind;
+  Tensor tensor;
+  ReduceOp op = ReduceOp::sum;
+  std::string name{};           // for the trace and for hang reports
+  std::span<double> numbers{};  // in the same device's memory
+  int root = 0;
 };
 
 class ProcessGroup {
@@ -40,40 +80,65 @@ class ProcessGroup {
   // Called on all ranks, with the same shapes in the same order, while no collective is in
   // progress. Each rank may free its tensor independently.
   virtual Tensor allocate(Shape shape) = 0;
-  // Reduces over all ranks, in place; all ranks get bitwise equal results. `name` appears in
-  // the trace and in hang reports. `numbers`, in the same device's memory, travel along and are
-  // averaged in double precision.
-  [[nodiscard]] virtual std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
-                                                         const Stream& producer,
-                                                         const std::string& name = {},
-                                                         std::span<double> numbers = {}) = 0;
-  // The two halves of an all-reduce, in place. reduce_scatter leaves the reduction of chunk r
-  // (02_broadcast/chunks.hpp) on rank r, where it has the same bits as all_reduce would give
-  // it, if `ours` uses the ring; the rank's other chunks then hold anything. all_gather copies
-  // chunk r of rank r to all ranks.
-  [[nodiscard]] virtual std::unique_ptr<Work> reduce_scatter(
-      const Tensor& tensor, ReduceOp op, const Stream& producer, const std::string& name = {},
-      std::span<double> numbers = {}) = 0;
-  [[nodiscard]] virtual std::unique_ptr<Work> all_gather(const Tensor& tensor,
-                                                         const Stream& producer,
-                                                         const std::string& name = {}) = 0;
-  // Copies the numbers of rank `root` to all ranks, in place.
-  [[nodiscard]] virtual std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
-                                                        const Stream& producer) = 0;
-
-  // The ranks of this group.
-  virtual const Communicator& comm() const = 0;
+  // Starts a collective.
+  [[nodiscard]] virtual std::unique_ptr<Work> start(const Collective& collective,
+                                                    const Stream& producer) = 0;
   // Makes the host wait for `event`. Throws Error if a collective queued before it failed, or
   // if a rank that the collective needs did not arrive in time.
   virtual void synchronize(const Event& event) = 0;
-  void synchronize(const Stream& stream) { synchronize(stream.record_event()); }
 
+  // Reduces over all ranks; all ranks get bitwise equal results. `numbers` travel along and are
+  // averaged in double precision.
+  [[nodiscard]] std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
+                                                 const Stream& producer,
+                                                 const std::string& name = {},
+                                                 std::span<double> numbers = {}) {
+    return start({Collective::Kind::all_reduce, tensor, op, name, numbers}, producer);
+  }
+  // The two halves of an all-reduce. reduce_scatter leaves the reduction of chunk r
+  // (02_broadcast/chunks.hpp) on rank r, where it has the same bits as all_reduce would give
+  // it, if `ours` uses the ring; the rank's other chunks then hold anything. all_gather copies
+  // chunk r of rank r to all ranks.
+  [[nodiscard]] std::unique_ptr<Work> reduce_scatter(const Tensor& tensor, ReduceOp op,
+                                                     const Stream& producer,
+                                                     const std::string& name = {},
+                                                     std::span<double> numbers = {}) {
+    return start({Collective::Kind::reduce_scatter, tensor, op, name, numbers}, producer);
+  }
+  [[nodiscard]] std::unique_ptr<Work> all_gather(const Tensor& tensor, const Stream& producer,
+                                                 const std::string& name = {}) {
+    return start({.kind = Collective::Kind::all_gather, .tensor = tensor, .name = name},
+                 producer);
+  }
+  // Copies the numbers of rank `root` to all ranks.
+  [[nodiscard]] std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
+                                                const Stream& producer) {
+    return start({.kind = Collective::Kind::broadcast, .tensor = tensor, .root = root},
+                 producer);
+  }
+
+  // The ranks of this group.
+  const Communicator& comm() const { return comm_; }
   // Whether collectives run concurrently with the caller's own work.
-  virtual bool overlaps() const = 0;
-  virtual std::string description() const = 0;  // "ours (ring)", for the reader
+  bool overlaps() const { return overlaps_; }
+  const std::string& description() const { return description_; }  // "ours (ring)"
+
+ protected:
+  // `comm` must outlive the group.
+  ProcessGroup(const Communicator& comm, bool overlaps, std::string description)
+      : comm_(comm), overlaps_(overlaps), description_(std::move(description)) {}
+
+ private:
+  const Communicator& comm_;
+  bool overlaps_;
+  std::string description_;
 };
 
-enum class Backend { ours, mpi, mpi_nonblocking, nccl };
+inline void Work::synchronize() const {
+  done_.valid() ? rethrow() : group_->synchronize(end_);
+}
+
+enum class Backend { ours, mpi, nccl };
 
 std::string to_string(Backend backend);
 
@@ -82,9 +147,9 @@ struct BackendChoice {
   std::string reason;  // why this backend, in one sentence
 };
 
-// Called on all ranks; all get the same result. `request` is auto, ours, mpi, mpi-nonblocking
-// or nccl; auto means nccl if each rank has its own GPU, and otherwise ours. If nccl is
-// requested but unavailable, throws Error on all ranks, naming --backend.
+// Called on all ranks; all get the same result. `request` is auto, ours, mpi or nccl; auto
+// means nccl if each rank has its own GPU, and otherwise ours. If nccl is requested but
+// unavailable, throws Error on all ranks, naming --backend.
 BackendChoice choose_backend(const std::string& request, const Communicator& comm,
                              Device device);
 

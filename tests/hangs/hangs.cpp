@@ -3,6 +3,7 @@
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
+#include "05_ddp_training/process_group/patient_wait.hpp"
 #include "common/command_line.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/watch.hpp"
@@ -239,8 +240,7 @@ void compute(std::chrono::milliseconds time) {
   while (std::clock() < end) continue;
 }
 
-// 60 rounds of work before rank 1 leaves the others waiting. Rank 2 works `factor_of_rank_2`
-// times as long.
+// After 60 rounds, rank 1 stays away. Rank 2 works `factor_of_rank_2` times as long.
 void work(const Communicator& comm, int factor_of_rank_2) {
   for (int i = 0; i < 60; ++i) {
     compute(std::chrono::milliseconds(comm.rank() == 2 ? 20 * factor_of_rank_2 : 20));
@@ -280,7 +280,7 @@ int main(int argc, char** argv) {
       {"polling", polling},
       {"chain", chain_without_cycle},
       {"named", named},
-      {"named-patiently", [](auto& all) { named(all.duplicate(WaitPolicy::patient)); }},
+      {"named-patiently", [](auto& all) { wait_patiently(true), named(all); }},
       {"shared-memory", wait_in_shared_memory},
       {"other-communicator", other_communicator},
       {"slow", slow},

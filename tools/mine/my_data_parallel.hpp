@@ -5,33 +5,37 @@
 #include "02_broadcast/random.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/data_parallel/data_parallel.hpp"
-#include "05_ddp_training/process_group/forwarding_process_group.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
 #include "tools/mine/parts.hpp"
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace dist::mine {
 
 // A process group that uses the reader's broadcast.
-class MyProcessGroup : public ForwardingProcessGroup {
+class MyProcessGroup : public ProcessGroup {
  public:
-  using ForwardingProcessGroup::ForwardingProcessGroup;
-  std::unique_ptr<Work> broadcast(const Tensor& tensor, int root, const Stream&) override {
-    tree_broadcast(comm(), {tensor.data(), tensor.numel()}, root);
-    return std::make_unique<Done>();
+  explicit MyProcessGroup(ProcessGroup& group)
+      : ProcessGroup(group.comm(), group.overlaps(), group.description()), group_(group) {}
+  Tensor allocate(Shape shape) override { return group_.allocate(std::move(shape)); }
+  std::unique_ptr<Work> start(const Collective& collective, const Stream& producer) override {
+    if (collective.kind != Collective::Kind::broadcast) {
+      return group_.start(collective, producer);
+    }
+    tree_broadcast(comm(), collective.tensor.span(), collective.root);
+    return std::make_unique<Work>(
+        std::async(std::launch::deferred, [] { return 0.0; }).share());
   }
+  void synchronize(const Event& event) override { group_.synchronize(event); }
 
  private:
-  struct Done : Work {
-    bool is_completed() override { return true; }
-    void wait(const Stream&) override {}
-    void synchronize() override {}
-    double elapsed_ms() override { return 0; }
-  };
+  ProcessGroup& group_;
 };
 
 class MyDataParallel : public DataParallel {

@@ -34,7 +34,7 @@ void ParallelOptions::declare(CommandLine& command_line, TrainingOptions& traini
                                    "samples per step over all ranks, instead of --batch-size");
   command_line.number<std::size_t>("--accumulate", accumulate, 1, 1U << 20,
                                    "batches per optimizer step, averaged with one all-reduce");
-  command_line.choice("--backend", backend, {"auto", "ours", "mpi", "mpi-nonblocking", "nccl"},
+  command_line.choice("--backend", backend, {"auto", "ours", "mpi", "nccl"},
                       "what carries gradients; auto: nccl with a GPU per rank, else ours");
   command_line.choice("--algorithm", algorithm,
                       {"auto", "naive", "recursive-doubling", "ring", "ring-pipelined",

@@ -1,9 +1,14 @@
 // Patient waits deliver the same messages and the same errors.
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/show/tracer_numbers.hpp"
+#include "05_ddp_training/process_group/patient_wait.hpp"
 #include "tests/support/mpi_test.hpp"
 
+#include <array>
+#include <chrono>
+#include <ctime>
 #include <functional>
+#include <thread>
 #include <vector>
 
 using namespace dist;
@@ -11,6 +16,18 @@ using dist::test::all_ranks;
 using dist::test::world;
 
 namespace {
+
+struct Patience {
+  Patience() { wait_patiently(true); }
+  ~Patience() { wait_patiently(false); }
+};
+
+// What this thread has used so far.
+std::chrono::nanoseconds cpu_time() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
 
 // Sends messages of every size to the right, with send_recv and with isend and irecv.
 bool all_arrive(const Communicator& comm) {
@@ -57,20 +74,28 @@ std::vector<bool> errors_of_long_messages(const Communicator& comm) {
 
 }  // namespace
 
-TEST_CASE("patient waits deliver every message and apply only to their communicator") {
-  const Communicator patient = world().duplicate(WaitPolicy::patient);
-  CHECK(patient.wait_policy() == WaitPolicy::patient);
-  CHECK(patient.split(0, world().rank()).wait_policy() == WaitPolicy::patient);
-  CHECK(world().wait_policy() == WaitPolicy::spin);
-  REQUIRE(all_ranks(all_arrive(patient)));
+TEST_CASE("patient waits deliver every message, and leave the core to others") {
+  const Patience patience;
   REQUIRE(all_ranks(all_arrive(world())));
+  // Rank 0 keeps the others waiting. MPI's own waits would use the core all the time.
+  constexpr std::chrono::milliseconds kLate{200};
+  std::array<float, 1> number{};
+  if (world().rank() == 0) {
+    std::this_thread::sleep_for(kLate);
+    for (int peer = 1; peer < world().size(); ++peer) send<float>(world(), number, peer);
+  } else {
+    const auto used_before = cpu_time();
+    recv<float>(world(), number, 0);
+    CHECK(cpu_time() - used_before < kLate / 2);
+  }
+  REQUIRE(all_ranks(true));
 }
 
 TEST_CASE("patient waits report a message that is too long, as MPI's own waits do") {
   // Open MPI 4.1 does not always notice this error in a message that a rank sends to itself.
   if (world().size() == 1) return;
-  const Communicator patient = world().duplicate(WaitPolicy::patient);
   CHECK(errors_of_long_messages(world()) == std::vector<bool>{true, true});
-  CHECK(errors_of_long_messages(patient) == std::vector<bool>{true, true});
+  const Patience patience;
+  CHECK(errors_of_long_messages(world()) == std::vector<bool>{true, true});
   REQUIRE(all_ranks(true));
 }
