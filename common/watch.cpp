@@ -42,13 +42,14 @@ void name_this_thread(std::string_view name) {
 }
 
 std::optional<Traffic> count_traffic(const Communicator& comm,
-                                     const std::function<void()>& body) {
+                                     const std::function<void()>& body,
+                                     std::string_view subject) {
   const WatchTable* const watch = watch_table();
   if (watch == nullptr) {
     body();
     return std::nullopt;
   }
-  if (!watch->start_count()) throw Error("calls to count_traffic cannot be nested");
+  if (!watch->start_count(subject)) throw Error("calls to count_traffic cannot be nested");
   try {
     body();
   } catch (...) {

@@ -87,9 +87,12 @@ struct Traffic {
 };
 
 // Runs body() and counts its messages. Called on all ranks of `comm`; all get the same result.
-// Every message that is sent in `body` must also be received there. Calls cannot be nested.
+// Every message that is sent in `body` must also be received there. Calls cannot be nested. If
+// there is a `subject`, only messages in a CallScope are counted whose subject begins like
+// that.
 std::optional<Traffic> count_traffic(const Communicator& comm,
-                                     const std::function<void()>& body);
+                                     const std::function<void()>& body,
+                                     std::string_view subject = {});
 
 // A flag that the watch read before MPI started. The program's command line validates and
 // documents the flag.
@@ -113,7 +116,7 @@ struct WatchTable {
   void (*set_starting)(bool on);  // for StartScope
   double (*timeout_s)();          // --timeout; 0: never
   void (*name_thread)(std::string_view name);
-  bool (*start_count)();  // returns false if a count is already running
+  bool (*start_count)(std::string_view subject);  // returns false if a count is running
   // Collective, unless `traffic` is nullptr: that only ends the count. Returns MPI's status.
   int (*end_count)(MPI_Comm comm, Traffic* traffic);
   // Called on all ranks after they have agreed on their flags. Numbering and tracing begin with

@@ -151,6 +151,22 @@ TEST_CASE("a count includes neither earlier messages nor those sent to make the 
   CHECK(barrier.collectives == 1);
 }
 
+TEST_CASE("a count with a subject leaves out messages in other scopes, and outside of scopes") {
+  std::vector<float> data(8);
+  const auto send = [&] { all_reduce<float>(world(), data, ReduceOp::sum); };
+  const Traffic once = counted(world(), send);
+  const auto body = [&] {
+    send();
+    const CallScope other("all_reduce", "finite gradients");
+    send();
+    const CallScope bucket("all_reduce", "bucket 3: 0.bias");
+    const CallScope without_subject("ring");  // belongs to the one around it
+    send();
+  };
+  CHECK(count_traffic(world(), body, "bucket ") == once);
+  CHECK(counted(world(), body).bytes_per_rank == 3 * once.bytes_per_rank);
+}
+
 TEST_CASE("an exception ends a count, and counts cannot be nested") {
   CHECK_THROWS_AS(counted(world(), [] { throw Error("on purpose"); }), Error);
   CHECK_THROWS_AS(counted(world(), [] { counted(world(), [] {}); }), Error);

@@ -2,6 +2,7 @@
 
 #include "tools/watch/communicators.hpp"
 #include "tools/watch/observation.hpp"
+#include "tools/watch/scopes.hpp"
 #include "tools/watch/traffic_log.hpp"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ Requests& requests() {
 }
 
 std::uint64_t log_if_on(const LogEntry& entry) {
-  return is_on(kTraffic) ? append_to_log(entry) : 0;
+  return is_on(kTraffic) && is_counted() ? append_to_log(entry) : 0;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace dist::watch {
@@ -13,12 +14,16 @@ namespace {
 
 // The state that a CallScope has replaced.
 struct Outer {
+  bool in_counted = false;
   bool active = false;
   std::uint32_t operation = 0;
   std::uint32_t subject = 0;
   std::uint32_t number = 0;
   std::uint64_t begin_ns = 0;  // with a trace only
 };
+
+std::string counted;  // how counted subjects begin; empty: all messages are counted
+thread_local bool in_counted = false;
 
 std::vector<Outer>& calls() {
   thread_local std::vector<Outer> the_calls;
@@ -40,9 +45,11 @@ std::int32_t world_peer(MPI_Comm comm, int peer) {
 
 void begin_call_scope(std::string_view operation, std::string_view subject) {
   Outer& outer = calls().emplace_back();
+  outer.in_counted = in_counted;
+  if (!subject.empty()) in_counted = subject.starts_with(counted);
   ThreadRecord* const record = is_on(kBoard) ? my_thread() : nullptr;
   if (record == nullptr) return;
-  outer = {true, record->scope, record->subject, record->scope_number, 0};
+  outer = {outer.in_counted, true, record->scope, record->subject, record->scope_number, 0};
   const std::uint16_t label = intern(operation);
   record->scope_number = my_board()->labels[label].uses.fetch_add(1) + 1;
   record->scope = label;
@@ -53,6 +60,7 @@ void begin_call_scope(std::string_view operation, std::string_view subject) {
 void end_call_scope() {
   const Outer outer = calls().back();
   calls().pop_back();
+  in_counted = outer.in_counted;
   ThreadRecord* const record = my_thread();
   if (!outer.active || record == nullptr) return;  // MPI was finalized within the scope
   if (outer.begin_ns != 0) {
@@ -76,6 +84,14 @@ void begin_wait_scope(std::string_view what, MPI_Comm comm, int peer) {
 
 void end_wait_scope() {
   waits().pop_back();
+}
+
+void count_only(std::string_view subject) {
+  counted = subject;
+}
+
+bool is_counted() {
+  return counted.empty() || in_counted;
 }
 
 void name_thread(std::string_view name) {

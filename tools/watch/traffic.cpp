@@ -2,6 +2,7 @@
 
 #include "tools/watch/communicators.hpp"
 #include "tools/watch/observation.hpp"
+#include "tools/watch/scopes.hpp"
 #include "tools/watch/traffic_log.hpp"
 
 #include <algorithm>
@@ -98,8 +99,9 @@ Traffic summary_of(std::vector<Log> logs) {
 
 }  // namespace
 
-bool start_count() {
+bool start_count(std::string_view subject) {
   if (!start_log()) return false;
+  count_only(subject);
   mode |= kTraffic;
   return true;
 }
