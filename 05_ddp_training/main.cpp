@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   VirtualSampler sampler(setup.train().size(), setup.ranks(), setup.batches(),
                          setup.options.sampler);
   DataLoader loader(setup.train(), setup.batches(), stream);
-  CrossEntropyLoss loss(run.numbers(), setup.loss_divisor());
+  CrossEntropyLoss loss(run.numbers(), ddp->loss_divisor());  // NCCL only adds, so divide here
 
   while (const auto epoch = run.next_epoch()) {
     sampler.set_epoch(*epoch);
@@ -48,11 +48,11 @@ int main(int argc, char** argv) {
         // One step: predict, compare with the labels, compute the gradients, update.
         const Tensor logits = ddp->forward(batch.inputs, stream);
         loss.forward(logits, batch, stream);
-        // [6] Each full bucket of gradients starts its all-reduce (lesson 3). In the end all
-        // ranks have the same mean gradients, so equal updates keep the replicas equal.
-        if (ddp->backward(loss, stream)) optimizer->step(stream);
+        // [6] Each full bucket starts its all-reduce (lesson 3): all ranks get the same means.
+        ddp->backward(loss, stream);
+        if (batch.place.ends_step()) optimizer->step(stream);
       });
-      if (!run.after(batch, ddp->outcome())) break;
+      if (!run.after(batch, ddp->take_communication())) break;
     }
     run.after_epoch();
   }

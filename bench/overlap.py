@@ -6,7 +6,7 @@ root). The hidden time is how much shorter a step is than with --no-overlap. One
 show it, because communication takes longer while the rank computes. Other activity on the machine
 can only lengthen a step, so this difference compares the fastest rounds; all other values are
 medians. The hideable time is computed from the run without overlap, as if every all-reduce began
-as soon as its bucket was full (05_ddp_training/data_parallel/overlap_bound.hpp). The variants run
+as soon as its bucket was full (05_ddp_training/data_parallel/communication_times.hpp). The variants run
 in interleaved rounds.
 Writes bench/results/overlap.md. Needs only Python's standard library.
 """

@@ -45,7 +45,7 @@ Outcome train(unsigned seed, bool replays, Device device) {
   const StepNumbers numbers(device);
   const auto optimizer = make_optimizer({.name = "adam"}, model.parameters(), stream);
   DistributedDataParallel ddp(model, *group, stream, {1000, 4000}, ReduceOp::sum);
-  CrossEntropyLoss loss(numbers, world().size());
+  CrossEntropyLoss loss(numbers, ddp.loss_divisor());
   StepGraph graph(stream, replays);  // ends before what its steps use
 
   const TensorDataset data = make_dataset(600, seed_of_this_rank(seed), widths);
@@ -70,7 +70,8 @@ Outcome train(unsigned seed, bool replays, Device device) {
       if (batch.place.ends_step()) optimizer->set_next_lr(1e-3);
       graph.run(batch, [&] {
         loss.forward(ddp.forward(batch.inputs, stream), batch, stream);
-        if (ddp.backward(loss, stream)) optimizer->step(stream);
+        ddp.backward(loss, stream);
+        if (batch.place.ends_step()) optimizer->step(stream);
       });
     }
     if (step % 8 == 7) group->synchronize(stream.record_event());  // kMostStepsInFlight

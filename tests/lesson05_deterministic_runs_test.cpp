@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -53,9 +54,12 @@ Trajectory train(const Communicator& comm, bool deterministic, const Job& job, D
   const auto group =
       make_process_group(Backend::ours, comm, device, AllReduceAlgorithm::automatic);
   const VirtualRanks ranks = deterministic ? played_by(comm) : VirtualRanks(comm);
-  const auto ddp = deterministic
-                       ? make_deterministic_data_parallel(model, *group, stream, ranks)
-                       : make_data_parallel("ddp", model, *group, stream);
+  std::unique_ptr<DataParallel> ddp;
+  if (deterministic) {
+    ddp = std::make_unique<DeterministicDataParallel>(model, *group, stream, ranks);
+  } else {
+    ddp = std::make_unique<DistributedDataParallel>(model, *group, stream);
+  }
   OptimizerOptions options;
   options.name = job.optimizer;
   options.lr = job.optimizer == "sgd" ? 0.05 : 0.01;
@@ -77,7 +81,8 @@ Trajectory train(const Communicator& comm, bool deterministic, const Job& job, D
       const Tensor logits = ddp->forward(part.inputs, stream);
       loss.forward(logits, part, stream);
       samples += part.rows();
-      if (!ddp->backward(loss, stream)) continue;
+      ddp->backward(loss, stream);
+      if (!part.place.ends_step()) continue;
       optimizer->step(options.lr, stream);
       stream.synchronize();
       run.losses.push_back(optimizer->report().loss);

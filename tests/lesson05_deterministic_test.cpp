@@ -166,16 +166,16 @@ struct Funnel {
     const auto carrier = make_process_group(Backend::ours, group, stream.device(),
                                             AllReduceAlgorithm::automatic);
     const VirtualRanks ranks = played_by(group);
-    const auto parallel = make_deterministic_data_parallel(model, *carrier, stream, ranks);
+    DeterministicDataParallel parallel(model, *carrier, stream, ranks);
     const Tensor input = upload(stream, {1.0F}, {1, 1});
     for (int step = 0; step < 2; ++step) {  // the second step must not see the first one's sums
       for (std::size_t i = 0; i < ranks.per_process(); ++i) {
-        parallel->forward(input, stream);
+        parallel.forward(input, stream);
         const Tensor gradient =
             upload(stream, leaf(ranks.local()[i], count, magnitude), {1, count});
-        parallel->backward(gradient, stream, {.part = i, .parts = ranks.per_process()});
+        parallel.backward(gradient, stream, {.part = i, .parts = ranks.per_process()});
       }
-      const CommunicationTimes times = parallel->communication_times(stream);
+      const CommunicationTimes times = parallel.take_communication().value().times();
       ok = ok && times.total >= 0.0 && times.exposed == times.total;
       ok = ok && same_bits(to_host(stream, model.parameters()[1].grad), wanted);
       if (magnitude == 1.0F) {  // a library may flush subnormal gradients to 0
@@ -219,17 +219,16 @@ TEST_CASE("a step with one batch too few or too many is refused", "[deterministi
       Mlp model({1, 2}, generator, stream);
       const auto carrier =
           make_process_group(Backend::ours, group, Device{}, AllReduceAlgorithm::automatic);
-      const auto parallel =
-          make_deterministic_data_parallel(model, *carrier, stream, played_by(group));
+      DeterministicDataParallel parallel(model, *carrier, stream, played_by(group));
       const Tensor input = upload(stream, {1.0F}, {1, 1});
       const Tensor gradient = upload(stream, {1.0F, 2.0F}, {1, 2});
       const std::string batches = std::to_string(kRanks / size);
-      parallel->forward(input, stream);
-      CHECK(error_of([&] { parallel->backward(gradient, stream); }) ==
+      parallel.forward(input, stream);
+      CHECK(error_of([&] { parallel.backward(gradient, stream); }) ==
             "a step has " + batches + " batches on this process, but only 1 arrived");
       CHECK(error_of([&] {
               for (std::size_t i = 0; i <= kRanks; ++i) {
-                parallel->backward(gradient, stream, {.part = i, .parts = kRanks + 2});
+                parallel.backward(gradient, stream, {.part = i, .parts = kRanks + 2});
               }
             }) == "a step has " + batches + " batches on this process, but one more arrived");
     });

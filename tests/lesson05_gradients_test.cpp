@@ -82,12 +82,12 @@ TEST_CASE("every rank starts from rank 0's parameters", "[gpu]") {
     const Stream stream(device);
     const Floats of_rank_0 = flat(make_model(100, stream), &Parameter::value, stream);
     for (const Carrier& carrier : carriers(device)) {
-      for (const bool naive : {false, true}) {
-        CAPTURE(to_string(device), carrier.name, naive);
+      for (const bool one_by_one : {false, true}) {
+        CAPTURE(to_string(device), carrier.name, one_by_one);
         Mlp model = make_model(100 + rank(), stream);
         const bool alike = flat(model, &Parameter::value, stream) == of_rank_0;
         CHECK(alike == (rank() == 0));
-        const auto parallel = wrap(naive, model, *carrier.group, stream);
+        const DistributedDataParallel ddp(model, *carrier.group, stream, caps(one_by_one));
         CHECK(largest_error(flat(model, &Parameter::value, stream), of_rank_0) == 0.0);
       }
     }
@@ -101,8 +101,8 @@ TEST_CASE("after backward, all ranks have the mean of their gradients", "[gpu]")
       Mlp alone = make_model(100, stream);  // rank 0's model, which all ranks get
       Mlp bucketed = make_model(100 + rank(), stream);
       Mlp separate = make_model(100 + rank(), stream);
-      const auto ddp = wrap(false, bucketed, *carrier.group, stream);
-      const auto naive = wrap(true, separate, *carrier.group, stream);
+      DistributedDataParallel ddp(bucketed, *carrier.group, stream, caps(false));
+      DistributedDataParallel naive(separate, *carrier.group, stream, caps(true));
       const TensorDataset dataset = make_dataset(9, 200 + rank());
       DataLoader loader(dataset, 4, /*drop_last=*/false, stream);
       CrossEntropyLoss loss;
@@ -112,14 +112,14 @@ TEST_CASE("after backward, all ranks have the mean of their gradients", "[gpu]")
         alone.backward(loss.grad(), stream);
         const Floats mean = mean_over_ranks(flat(alone, &Parameter::grad, stream));
 
-        loss.forward(ddp->forward(batch.inputs, stream), batch.targets, stream);
-        ddp->backward(loss.grad(), stream);
+        loss.forward(ddp.forward(batch.inputs, stream), batch.targets, stream);
+        ddp.backward(loss.grad(), stream);
         const Floats in_bucket = flat(bucketed, &Parameter::grad, stream);
         CHECK(largest_error(in_bucket, mean) < 1e-6);
         CHECK(same_bits_everywhere(in_bucket));
 
-        loss.forward(naive->forward(batch.inputs, stream), batch.targets, stream);
-        naive->backward(loss.grad(), stream);
+        loss.forward(naive.forward(batch.inputs, stream), batch.targets, stream);
+        naive.backward(loss.grad(), stream);
         const Floats one_by_one = flat(separate, &Parameter::grad, stream);
         CHECK(largest_error(one_by_one, mean) < 1e-6);
         CHECK(same_bits_everywhere(one_by_one));

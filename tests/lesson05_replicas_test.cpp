@@ -33,13 +33,13 @@ TEST_CASE("N ranks with batches of B train the model that one process trains wit
   const TensorDataset dataset = make_dataset(ranks() * (2 * batch + batch / 2), 300);
   for (const std::string optimizer : {"sgd", "adam"}) {
     const OptimizerOptions options{.name = optimizer};
-    for (const bool naive : {false, true}) {
-      CAPTURE(optimizer, naive);
+    for (const bool one_by_one : {false, true}) {
+      CAPTURE(optimizer, one_by_one);
       const double lr = optimizer == "sgd" ? 0.1 : 1e-3;
       Mlp model = make_model(100 + rank(), stream);
       Mlp twin = make_model(100, stream);
       const Floats at_first = flat(twin, &Parameter::value, stream);
-      const auto parallel = wrap(naive, model, *group, stream);
+      DistributedDataParallel parallel(model, *group, stream, caps(one_by_one));
       const auto optimize = make_optimizer(options, model.parameters(), stream);
       const auto optimize_twin = make_optimizer(options, twin.parameters(), stream);
       DistributedSampler sampler(dataset.size(), world().size(), world().rank());
@@ -60,8 +60,8 @@ TEST_CASE("N ranks with batches of B train the model that one process trains wit
              ++ours, ++its, ++steps) {
           CAPTURE(steps);
           const Batch& part = *ours;
-          loss.forward(parallel->forward(part.inputs, stream), part.targets, stream);
-          parallel->backward(loss.grad(), stream);
+          loss.forward(parallel.forward(part.inputs, stream), part.targets, stream);
+          parallel.backward(loss, stream);
           optimize->step(lr, stream);
           const Batch& all = *its;
           CHECK(all.rows() == part.rows() * ranks());

@@ -122,7 +122,7 @@ TEST_CASE("a sharded model learns what a replicated one learns, on every device"
           for (DataParallel* parallel :
                {static_cast<DataParallel*>(&ddp), static_cast<DataParallel*>(&parts)}) {
             loss.forward(parallel->forward(batch.inputs, stream), batch.targets, stream);
-            parallel->backward(loss.grad(), stream);
+            parallel->backward(loss, stream);
             (parallel == &ddp ? update : update_part)->step(0.01, stream);
           }
         }

@@ -43,7 +43,7 @@ class TinyJob {
   }
   Mlp& model() { return model_; }
 
-  void step(DataParallel* ddp = nullptr) {
+  void step(DistributedDataParallel* ddp = nullptr) {
     loss_.forward(model_.forward(inputs_, stream_), targets_, stream_);
     if (ddp != nullptr) {
       ddp->backward(loss_.grad(), stream_);

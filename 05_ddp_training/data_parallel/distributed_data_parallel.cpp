@@ -1,20 +1,36 @@
-// Look at: the hook. Backward knows nothing else about data parallelism.
+// Look at: backward's hook. The model knows nothing else about data parallelism.
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 
-#include "05_ddp_training/data_parallel/naive_data_parallel.hpp"
 #include "common/watch.hpp"
 
 namespace dist {
 
+void broadcast_parameters(Mlp& module, ProcessGroup& group, const Stream& stream) {
+  for (const Parameter& parameter : module.parameters()) {
+    group.broadcast(parameter.value, 0, stream)->wait(stream);
+  }
+}
+
 DistributedDataParallel::DistributedDataParallel(Mlp& module, ProcessGroup& group,
                                                  const Stream& stream, BucketCaps caps,
                                                  ReduceOp op)
-    : DataParallel(module, group, stream), reducer_(module.parameters(), group, caps, op) {}
+    : module_(module),
+      loss_divisor_(op == ReduceOp::sum ? group.comm().size() : 1),
+      reducer_(module.parameters(), group, caps, op) {
+  broadcast_parameters(module, group, stream);
+}
 
-void DistributedDataParallel::backward_and_average(const Tensor& grad_logits,
-                                                   Accumulate accumulate,
-                                                   const Stream& stream) {
-  reducer_.carry(std::exchange(numbers_, {}));
+Tensor DistributedDataParallel::forward(const Tensor& input, const Stream& stream) {
+  const CallScope scope("forward");  // a row of the trace
+  return module_.forward(input, stream);
+}
+
+void DistributedDataParallel::backward(const Tensor& grad_logits, const Stream& stream,
+                                       const Batch::Place& place, std::span<double> numbers) {
+  // The later parts of a step add to the gradients of the first one.
+  const Accumulate accumulate = place.part == 0 ? Accumulate::no : Accumulate::yes;
+  if (!place.ends_step()) return module_.backward(grad_logits, stream, accumulate);
+  reducer_.carry(numbers);
   {
     const CallScope scope("backward");
     module_.backward(grad_logits, stream, accumulate, [&](std::size_t parameter) {
@@ -22,24 +38,8 @@ void DistributedDataParallel::backward_and_average(const Tensor& grad_logits,
       reducer_.mark_ready(parameter, stream);
     });
   }
-  computed_ = stream.record_event();
   const CallScope scope("wait for all-reduces");
   reducer_.finalize(stream);
-}
-
-std::function<DataParallel::Durations(const Event&)> DistributedDataParallel::take_durations() {
-  const auto step = std::make_shared<ReducedStep>(reducer_.take_step());
-  return [step](const Event& computed) {
-    return Durations{.total = step->communication_ms(),
-                     .hideable = step->hideable_ms(computed)};
-  };
-}
-
-std::unique_ptr<DataParallel> make_data_parallel(const std::string& name, Mlp& module,
-                                                 ProcessGroup& group, const Stream& stream,
-                                                 BucketCaps caps, ReduceOp op) {
-  if (name == "naive") return std::make_unique<NaiveDataParallel>(module, group, stream);
-  return std::make_unique<DistributedDataParallel>(module, group, stream, caps, op);
 }
 
 }  // namespace dist

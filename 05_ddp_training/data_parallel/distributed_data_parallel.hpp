@@ -1,44 +1,74 @@
-// What this file adds: data parallelism as PyTorch does it. The gradients are grouped into
-// buckets, and a bucket's all-reduce runs while backward computes other gradients.
-// Builds on: reducer.
+// What this file adds: data parallelism as PyTorch does it. It wraps a model that knows nothing
+// about ranks, and adds messages in three places only: construction, the backward pass, and the
+// loss.
+// Builds on: reducer (groups gradients into buckets, whose all-reduces run while backward
+// computes other gradients).
 #pragma once
 
-#include "05_ddp_training/data_parallel/data_parallel.hpp"
 #include "05_ddp_training/data_parallel/reducer.hpp"
+#include "05_ddp_training/model/loss.hpp"
 
-#include <memory>
-#include <string>
+#include <optional>
+#include <span>
 #include <utility>
 
 namespace dist {
 
+// What a training loop calls, whichever kind of data parallelism it uses. The other kinds are
+// in sharding/ and deterministic/.
+class DataParallel {
+ public:
+  virtual ~DataParallel() = default;
+
+  // The loss's gradient must be divided by this number: 1, or the number of ranks if the
+  // collectives only add.
+  virtual int loss_divisor() const { return 1; }
+
+  virtual Tensor forward(const Tensor& input, const Stream& stream) = 0;
+  // Called on all ranks. If the loss is that of the last batch of a step, work queued on
+  // `stream` after this call sees every grad as the mean over the ranks, and loss.numbers() as
+  // well: rank 0's own loss covers only its samples. Otherwise the gradients stay on this rank
+  // until the call that ends the step, and nothing is sent (no_sync in PyTorch).
+  virtual void backward(const CrossEntropyLoss& loss, const Stream& stream) = 0;
+  // What the last backward pass sent, if it ended a step; nullopt if that was already taken.
+  virtual std::optional<Communication> take_communication() = 0;
+};
+
+// Called on all ranks. With the same --seed on all ranks, the parameters are already equal.
+// With different seeds, or a file that only rank 0 has read, the models would otherwise stay
+// different, because equal updates preserve their differences.
+void broadcast_parameters(Mlp& module, ProcessGroup& group, const Stream& stream);
+
 class DistributedDataParallel : public DataParallel {
  public:
-  // Called on all ranks. Replaces every grad of `module` with a view of its bucket.
-  // With ReduceOp::sum, the loss must already be divided by the number of ranks.
+  // Called on all ranks. Broadcasts rank 0's parameters, and replaces every grad of `module`
+  // with a view of its bucket. `op` is avg, or sum with a loss divided by loss_divisor().
   DistributedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                           BucketCaps caps = {}, ReduceOp op = ReduceOp::avg);
+
+  int loss_divisor() const override { return loss_divisor_; }
+  Tensor forward(const Tensor& input, const Stream& stream) override;
+  void backward(const CrossEntropyLoss& loss, const Stream& stream) override {
+    backward(loss.grad(), stream, loss.place(), loss.numbers());
+  }
+  // The same for the gradient of any function of the logits. `numbers` are averaged, too.
+  void backward(const Tensor& grad_logits, const Stream& stream, const Batch::Place& place = {},
+                std::span<double> numbers = {});
+  std::optional<Communication> take_communication() override {
+    return reducer_.take_communication();
+  }
 
   const Reducer& reducer() const { return reducer_; }
 
   // `observer` is called for every gradient that is ready, before the reducer is notified, so
-  // the gradient is not averaged yet (used by --explain).
+  // the gradient is not averaged yet.
   void observe(GradReadyHook observer) { observer_ = std::move(observer); }
 
  private:
-  void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
-                            const Stream& stream) override;
-  std::function<Durations(const Event&)> take_durations() override;
-
+  Mlp& module_;
+  int loss_divisor_;
   Reducer reducer_;
   GradReadyHook observer_;
 };
-
-// Called on all ranks. `name` is ddp (DistributedDataParallel) or naive (NaiveDataParallel,
-// which always averages).
-std::unique_ptr<DataParallel> make_data_parallel(const std::string& name, Mlp& module,
-                                                 ProcessGroup& group, const Stream& stream,
-                                                 BucketCaps caps = {},
-                                                 ReduceOp op = ReduceOp::avg);
 
 }  // namespace dist

@@ -18,8 +18,7 @@ Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCap
       bucket_of_(parameters.size()),
       ready_(parameters.size(), false) {
   for (const BucketPlan& plan : plan_buckets(parameters, caps)) {
-    Bucket bucket{
-        .message = {}, .parameters = plan.parameters, .name = {}, .full = {}, .work = {}};
+    Bucket bucket{.message = {}, .parameters = plan.parameters, .name = {}};
     // Free these gradients before allocating their bucket, so that a rank never holds two
     // copies.
     for (const std::size_t index : bucket.parameters) parameters[index].grad = Tensor();
@@ -48,10 +47,11 @@ void Reducer::mark_ready(std::size_t index, const Stream& compute) {
 
 void Reducer::start_full_buckets(const Stream& compute) {
   for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) {
-    Bucket& bucket = buckets_[next_];
-    bucket.full = compute.record_event();
-    bucket.work = group_.all_reduce(bucket.message, op_, compute, bucket.name,
-                                    std::exchange(numbers_, {}));
+    const Bucket& bucket = buckets_[next_];
+    if (next_ == 0) step_ = {};
+    step_.full.push_back(compute.record_event());
+    step_.works.push_back(group_.all_reduce(bucket.message, op_, compute, bucket.name,
+                                            std::exchange(numbers_, {})));
   }
 }
 
@@ -62,10 +62,11 @@ void Reducer::finalize(const Stream& compute) {
                 parameters_[static_cast<std::size_t>(never - ready_.begin())].name +
                 " never became ready: its bucket and all later ones were never sent");
   }
-  for (Bucket& bucket : buckets_) {
-    bucket.work->wait(compute);
-    bucket.missing = bucket.parameters.size();
-  }
+  step_.overlaps = group_.overlaps();
+  step_.computed = compute.record_event();
+  for (const auto& work : step_.works) work->wait(compute);
+  step_.averaged = compute.record_event();
+  for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters.size();
   ready_.assign(ready_.size(), false);
   next_ = 0;
 }
@@ -79,15 +80,9 @@ std::vector<std::vector<std::string>> Reducer::names() const {
   return all;
 }
 
-ReducedStep Reducer::take_step() {
-  ReducedStep step;
-  step.overlaps = group_.overlaps();
-  for (Bucket& bucket : buckets_) {
-    if (!bucket.work) break;  // no backward pass since the last call
-    step.full.push_back(std::move(bucket.full));
-    step.works.push_back(std::move(bucket.work));
-  }
-  return step;
+std::optional<Communication> Reducer::take_communication() {
+  if (step_.works.empty()) return std::nullopt;
+  return std::exchange(step_, {});
 }
 
 }  // namespace dist

@@ -16,12 +16,12 @@
 #pragma once
 
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"
-#include "05_ddp_training/data_parallel/overlap_bound.hpp"
+#include "05_ddp_training/data_parallel/communication_times.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 
 #include <cstddef>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,9 +49,8 @@ class Reducer {
   std::size_t buckets() const { return buckets_.size(); }
   // The parameters' names in each bucket, in the order of their all-reduces.
   std::vector<std::vector<std::string>> names() const;
-  // Returns the last step's all-reduces, so that their times can be read. Empty if they were
-  // already taken.
-  ReducedStep take_step();
+  // The last step's all-reduces; nullopt if there are none, or if they were already taken.
+  std::optional<Communication> take_communication();
 
  private:
   struct Bucket {
@@ -59,8 +58,6 @@ class Reducer {
     std::vector<std::size_t> parameters;
     std::string name;         // "bucket 2: 2.bias, 2.weight"
     std::size_t missing = 0;  // gradients that backward has not finished
-    Event full;               // when the last of its gradients was finished
-    std::shared_ptr<Work> work;
   };
   void start_full_buckets(const Stream& compute);
 
@@ -72,6 +69,7 @@ class Reducer {
   std::vector<std::size_t> bucket_of_;  // for each parameter
   std::vector<bool> ready_;             // for each parameter
   std::size_t next_ = 0;                // the next bucket to start
+  Communication step_;
 };
 
 }  // namespace dist

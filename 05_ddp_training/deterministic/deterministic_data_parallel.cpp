@@ -9,7 +9,7 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <chrono>
+#include <memory>
 #include <vector>
 
 namespace dist {
@@ -26,7 +26,8 @@ std::size_t gradient_count(const Mlp& model) {
 DeterministicDataParallel::DeterministicDataParallel(Mlp& module, ProcessGroup& group,
                                                      const Stream& stream,
                                                      const VirtualRanks& ranks)
-    : DataParallel(module, group, stream), ranks_here_(ranks.per_process()) {
+    : module_(module), group_(group), ranks_here_(ranks.per_process()) {
+  broadcast_parameters(module, group, stream);
   check_pairs(group.comm());
   for (std::size_t slot = 0; slot < slots_for(ranks_here_); ++slot) {
     slots_.emplace_back(Shape{gradient_count(module)}, stream.device());
@@ -43,17 +44,33 @@ void DeterministicDataParallel::point_gradients_at(std::size_t slot) {
   }
 }
 
+Tensor DeterministicDataParallel::forward(const Tensor& input, const Stream& stream) {
+  const CallScope scope("forward");
+  return module_.forward(input, stream);
+}
+
+void DeterministicDataParallel::backward(const CrossEntropyLoss& loss, const Stream& stream) {
+  backward(loss.grad(), stream, loss.place());
+  if (loss.place().ends_step()) average(loss.means(), loss.numbers(), stream);
+}
+
 // Here, a part of a step is the batch of one of this process's virtual ranks.
-void DeterministicDataParallel::backward_of_part(const Tensor& grad_logits,
-                                                 Accumulate accumulate, const Stream& stream) {
-  // Ordinary data parallelism would add to the gradients; here, each part is a separate leaf of
-  // the tree.
-  if (accumulate == Accumulate::no) next_ = 0;
+void DeterministicDataParallel::backward(const Tensor& grad_logits, const Stream& stream,
+                                         const Batch::Place& place) {
+  if (place.part == 0) next_ = 0;
+  backward_of_next(grad_logits, stream);
+  if (place.ends_step()) average_gradients(stream);
+}
+
+void DeterministicDataParallel::backward_of_next(const Tensor& grad_logits,
+                                                 const Stream& stream) {
   if (next_ == ranks_here_) {
     throw Error(fmt::format("a step has {} batches on this process, but one more arrived",
                             ranks_here_));
   }
   const std::size_t leaf = next_++;
+  // Ordinary data parallelism would add to the gradients; here, each part is a separate leaf of
+  // the tree.
   point_gradients_at(slot_of(leaf));
   module_.backward(grad_logits, stream, Accumulate::no);
   add_complete_pairs(leaf, [&](std::size_t into, std::size_t from) {
@@ -61,33 +78,29 @@ void DeterministicDataParallel::backward_of_part(const Tensor& grad_logits,
   });
 }
 
-void DeterministicDataParallel::backward_and_average(const Tensor& grad_logits,
-                                                     Accumulate accumulate,
-                                                     const Stream& stream) {
-  backward_of_part(grad_logits, accumulate, stream);
+void DeterministicDataParallel::average_gradients(const Stream& stream) {
   if (next_ != ranks_here_) {
     throw Error(fmt::format("a step has {} batches on this process, but only {} arrived",
                             ranks_here_, next_));
   }
   point_gradients_at(0);
-  computed_ = stream.record_event();
   stream.synchronize();  // otherwise, the measured time would include the backward pass
-  const auto begin = std::chrono::steady_clock::now();
+  Event begin = stream.record_event();
   const Communicator& comm = group_.comm();
   if (comm.size() > 1) {
-    const CallScope scope("all_reduce", "all gradients, in a fixed tree");
+    const CallScope scope("all_reduce", "bucket 0: all gradients, in a fixed tree");
     on_host(stream, slots_[0],
             [&](std::span<float> sum) { tree_sum_over_processes<float>(comm, sum); });
   }
-  exchanges_ms_ =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
-          .count();
+  step_.emplace().works.push_back(
+      std::make_shared<Work>(group_, std::move(begin), stream.record_event()));
   const auto ranks = ranks_here_ * static_cast<std::size_t>(comm.size());
   scale(stream, slots_[0].numel(), 1.0F / static_cast<float>(ranks), slots_[0].data());
 }
 
 void DeterministicDataParallel::average(std::span<const double> means,
                                         std::span<double> numbers, const Stream& stream) {
+  if (numbers.empty()) return;
   std::vector<double> mine(means.size());
   std::array<double, 2> all{};
   copy_bytes(stream, mine.data(), means.data(), means.size_bytes());
@@ -97,12 +110,6 @@ void DeterministicDataParallel::average(std::span<const double> means,
   all[1] = tree_mean(group_.comm(), std::array{all[1]});
   copy_bytes(stream, numbers.data(), all.data(), numbers.size_bytes());
   stream.synchronize();
-}
-
-std::unique_ptr<DataParallel> make_deterministic_data_parallel(Mlp& module, ProcessGroup& group,
-                                                               const Stream& stream,
-                                                               const VirtualRanks& ranks) {
-  return std::make_unique<DeterministicDataParallel>(module, group, stream, ranks);
 }
 
 std::string cost_of_determinism(const VirtualRanks& ranks, std::size_t batch_size,

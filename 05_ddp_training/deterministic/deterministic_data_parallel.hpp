@@ -10,19 +10,20 @@
 // the same few rows, and the gradients are added in one fixed tree.
 #pragma once
 
-#include "05_ddp_training/data_parallel/data_parallel.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/deterministic/virtual_ranks.hpp"
 
 #include <cstddef>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dist {
 
 // A step takes one batch of each of this process's ranks, in the order of VirtualRanks::local.
-// All batches but the last are passed to backward_of_part. Each batch's loss is the mean over
+// Each batch's loss is the mean over
 // that batch, not divided by the number of batches. Dividing only once, after all additions,
 // avoids rounding each rank's small gradients separately.
 class DeterministicDataParallel : public DataParallel {
@@ -32,31 +33,33 @@ class DeterministicDataParallel : public DataParallel {
   DeterministicDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                             const VirtualRanks& ranks);
 
+  Tensor forward(const Tensor& input, const Stream& stream) override;
+  void backward(const CrossEntropyLoss& loss, const Stream& stream) override;
+  // The same for the gradient of any function of the logits.
+  void backward(const Tensor& grad_logits, const Stream& stream,
+                const Batch::Place& place = {});
+  std::optional<Communication> take_communication() override {
+    return std::exchange(step_, std::nullopt);
+  }
+
   // Called on all ranks. Sets numbers[0] to the mean of all processes' `means`, added in the
   // tree's order, and numbers[1] to that of their numbers[1]. All are on the device.
   void average(std::span<const double> means, std::span<double> numbers, const Stream& stream);
 
  private:
-  void backward_of_part(const Tensor& grad_logits, Accumulate accumulate,
-                        const Stream& stream) override;
-  void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
-                            const Stream& stream) override;
-  void average_numbers(const Stream& stream) override { average(means_, numbers_, stream); }
-  std::function<Durations(const Event&)> take_durations() override {
-    return [total = exchanges_ms_](const Event&) { return Durations{.total = total}; };
-  }
-
   void point_gradients_at(std::size_t slot);
+  // Backward for the next of this process's ranks.
+  void backward_of_next(const Tensor& grad_logits, const Stream& stream);
+  // Once all ranks have had theirs.
+  void average_gradients(const Stream& stream);
+
+  Mlp& module_;
+  ProcessGroup& group_;
   std::size_t ranks_here_;
   std::vector<Tensor> slots_;  // as many as tree_sum needs; each holds all gradients
   std::size_t next_ = 0;       // the index of this process's next virtual rank
-  double exchanges_ms_ = 0;
+  std::optional<Communication> step_;
 };
-
-// Calls the constructor.
-std::unique_ptr<DataParallel> make_deterministic_data_parallel(Mlp& module, ProcessGroup& group,
-                                                               const Stream& stream,
-                                                               const VirtualRanks& ranks);
 
 // Returns one line of output on the cost of determinism. `batch_size` is that of one virtual
 // rank.

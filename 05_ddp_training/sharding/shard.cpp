@@ -125,15 +125,13 @@ void Shard::agree(const Tensor& flags, std::span<double> squares, const Stream& 
 
 // A bucket travels while the next one is updated.
 void Shard::update_and_pass_on(const Update& update, const Stream& stream) {
-  count_([&] {
-    std::vector<std::unique_ptr<Work>> works;
-    for (const Bucket& bucket : buckets_) {
-      update(bucket.first_part, bucket.parts);
-      if (bucket.values.numel() == 0) continue;
-      works.push_back(group_->all_gather(bucket.values, stream, bucket.name));
-    }
-    for (const auto& work : works) work->wait(stream);
-  });
+  std::vector<std::unique_ptr<Work>> works;
+  for (const Bucket& bucket : buckets_) {
+    update(bucket.first_part, bucket.parts);
+    if (bucket.values.numel() == 0) continue;
+    works.push_back(group_->all_gather(bucket.values, stream, bucket.name));
+  }
+  for (const auto& work : works) work->wait(stream);
 }
 
 }  // namespace dist

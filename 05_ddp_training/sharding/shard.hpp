@@ -19,10 +19,8 @@
 #include "05_ddp_training/process_group/process_group.hpp"
 
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace dist {
@@ -58,12 +56,7 @@ class Shard : public Partners {
   // Where a parameter, and where part `index`, begins in its bucket.
   std::size_t begin_of(std::size_t parameter) const { return parameter_[parameter].begin; }
   std::size_t begin_in_bucket(std::size_t index) const { return places_[index].begin; }
-  // What passes parts on, and what counts the messages of a piece of work that it runs.
-  using Count = std::function<void(const std::function<void()>& body)>;
-  void connect(ProcessGroup& group, Count count) {
-    group_ = &group;
-    count_ = std::move(count);
-  }
+  void connect(ProcessGroup& group) { group_ = &group; }  // which passes parts on
 
   // The size of the memory that whole buckets take in turn.
   std::size_t slot_bytes() const { return slot_bytes_; }
@@ -100,7 +93,6 @@ class Shard : public Partners {
   Mlp& model_;
   const Communicator& comm_;
   ProcessGroup* group_ = nullptr;
-  Count count_;
   std::vector<Bucket> buckets_;
   std::vector<Parameter> parts_;
   std::size_t slot_bytes_ = 0;

@@ -17,11 +17,13 @@ Tensor chunk_of(const Tensor& bucket, const ChunkRange& chunk) {
 
 ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                                          Shard& shard, ReduceOp op)
-    : DataParallel(module, group, stream),
+    : module_(module),
+      group_(group),
       stream_(stream),
       shard_(shard),
       op_(op),
       bucket_of_(module.parameters().size()) {
+  broadcast_parameters(module, group, stream);
   const std::span<Parameter> all = module.parameters();
   for (Parameter& parameter : all) parameter.grad = Tensor();  // before allocating others
   for (Parameter& part : shard.parts()) part.grad = Tensor();
@@ -70,7 +72,7 @@ ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const
     stream.synchronize();  // the copies read memory that is free from here on
     buckets_.push_back(std::move(bucket));
   }
-  shard.connect(group, [this](const std::function<void()>& body) { count(body); });
+  shard.connect(group);
   if (divides(ShardLevel::gradients)) {
     module.before_layer([this](std::size_t layer) { before_layer(layer); });
   }
@@ -90,9 +92,8 @@ ShardedDataParallel::Slots ShardedDataParallel::make_slots() {
 }
 
 Tensor ShardedDataParallel::forward(const Tensor& input, const Stream& stream) {
-  Tensor logits;
-  count([&] { logits = DataParallel::forward(input, stream); });
-  return logits;
+  const CallScope scope("forward");
+  return module_.forward(input, stream);
 }
 
 // A layer's weight and bias are in one bucket or in two neighbouring ones.
@@ -151,45 +152,35 @@ void ShardedDataParallel::finish_gradients(std::size_t bucket) {
   }
 }
 
-void ShardedDataParallel::run_backward(const Tensor& grad_logits, Accumulate accumulate) {
-  backward_ = accumulate;
+void ShardedDataParallel::backward(const CrossEntropyLoss& loss, const Stream& stream) {
+  const Batch::Place& place = loss.place();
+  const Accumulate accumulate = place.part == 0 ? Accumulate::no : Accumulate::yes;
+  const bool divided = divides(ShardLevel::gradients);
+  // Without a place for whole gradients, each part of a step must send its own.
+  if (!place.ends_step() && !divided) {
+    return module_.backward(loss.grad(), stream, accumulate);
+  }
   step_ = {};
   step_.overlaps = group_.overlaps();
+  if (place.ends_step()) numbers_ = loss.numbers();  // they travel once
+  backward_ = accumulate;
   {
     const CallScope scope("backward");
     // Divided gradients are added up after the reduce-scatter, in my_gradients.
-    module_.backward(grad_logits, stream_,
-                     divides(ShardLevel::gradients) ? Accumulate::no : accumulate,
+    module_.backward(loss.grad(), stream_, divided ? Accumulate::no : accumulate,
                      [this](std::size_t parameter) { gradient_is_ready(parameter); });
   }
-  computed_ = stream_.record_event();
+  step_.computed = stream_.record_event();
   const CallScope scope("wait for reduce-scatters");
   for (std::size_t b = 0; b < buckets_.size(); ++b) finish_gradients(b);
+  step_.averaged = stream_.record_event();
   backward_.reset();
+  if (!place.ends_step()) step_ = {};
 }
 
-// Without a place for whole gradients, each part of a step must send its own.
-void ShardedDataParallel::backward_of_part(const Tensor& grad_logits, Accumulate accumulate,
-                                           const Stream& stream) {
-  if (!divides(ShardLevel::gradients)) {
-    return DataParallel::backward_of_part(grad_logits, accumulate, stream);
-  }
-  const auto numbers = std::exchange(numbers_, {});  // they travel once, at the end
-  count([&] { run_backward(grad_logits, accumulate); });
-  numbers_ = numbers;
-}
-
-void ShardedDataParallel::backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
-                                               const Stream&) {
-  run_backward(grad_logits, accumulate);
-}
-
-std::function<DataParallel::Durations(const Event&)> ShardedDataParallel::take_durations() {
-  const auto step = std::make_shared<ReducedStep>(std::exchange(step_, {}));
-  return [step](const Event& computed) {
-    return Durations{.total = step->communication_ms(),
-                     .hideable = step->hideable_ms(computed)};
-  };
+std::optional<Communication> ShardedDataParallel::take_communication() {
+  if (step_.works.empty()) return std::nullopt;
+  return std::exchange(step_, {});
 }
 
 }  // namespace dist

@@ -19,14 +19,14 @@
 // the parameters are the same, bit for bit.
 #pragma once
 
-#include "05_ddp_training/data_parallel/data_parallel.hpp"
-#include "05_ddp_training/data_parallel/overlap_bound.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/sharding/shard.hpp"
 
 #include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace dist {
@@ -34,13 +34,15 @@ namespace dist {
 class ShardedDataParallel : public DataParallel {
  public:
   // Called on all ranks. Replaces the values and grads of `module` and of the shard's parts.
-  // With ReduceOp::sum, the loss must already be divided by the number of ranks. All arguments
-  // must outlive this.
+  // `op` is avg, or sum with a loss divided by loss_divisor(). All arguments must outlive this.
   ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream, Shard& shard,
                       ReduceOp op);
   ~ShardedDataParallel() override { module_.before_layer({}); }
 
+  int loss_divisor() const override { return op_ == ReduceOp::sum ? group_.comm().size() : 1; }
   Tensor forward(const Tensor& input, const Stream& stream) override;
+  void backward(const CrossEntropyLoss& loss, const Stream& stream) override;
+  std::optional<Communication> take_communication() override;
 
  private:
   // Memory for whole buckets, in turn: bucket b uses slot b modulo kSlots. A layer needs at
@@ -59,19 +61,14 @@ class ShardedDataParallel : public DataParallel {
     std::unique_ptr<Work> gathered;  // null: not started, or the values are complete
   };
 
-  void backward_of_part(const Tensor& grad_logits, Accumulate accumulate,
-                        const Stream& stream) override;
-  void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
-                            const Stream& stream) override;
-  std::function<Durations(const Event&)> take_durations() override;
-
   bool divides(ShardLevel level) const { return shard_.level() >= level; }
   void before_layer(std::size_t layer);
   void gradient_is_ready(std::size_t parameter);
   void finish_gradients(std::size_t bucket);
   void fetch_values(std::size_t bucket);
-  void run_backward(const Tensor& grad_logits, Accumulate accumulate);
 
+  Mlp& module_;
+  ProcessGroup& group_;
   const Stream& stream_;
   Shard& shard_;
   ReduceOp op_;
@@ -80,7 +77,8 @@ class ShardedDataParallel : public DataParallel {
   // With divided parameters: the bucket whose values are in each slot.
   std::array<std::optional<std::size_t>, kSlots> resident_;
   std::optional<Accumulate> backward_;  // set during backward
-  ReducedStep step_;
+  std::span<double> numbers_;           // the next reduce-scatter takes them along
+  Communication step_;
 };
 
 }  // namespace dist

@@ -5,6 +5,7 @@
 #include "05_ddp_training/trainer/across_ranks.hpp"
 #include "05_ddp_training/trainer/report/least_traffic.hpp"
 #include "05_ddp_training/trainer/report/memory_use.hpp"
+#include "05_ddp_training/trainer/report/traffic.hpp"
 
 #include <utility>
 
@@ -73,14 +74,17 @@ void TrainingRun::start_clock() {
 
 void TrainingRun::step(const Batch& batch, const std::function<void()>& queue_step) {
   if (batch.place.ends_step()) optimizer_.set_next_lr(learning_rate());
-  const bool plain = graph_.run(batch, queue_step);
-  replayed_ = replayed_ || !plain;
+  const auto run = [&] { replayed_ = !graph_.run(batch, queue_step) || replayed_; };
+  if (!counts_ || setup_.group == nullptr) return run();
+  const auto bytes = bytes_sent_per_rank(setup_.comm(), run);
+  if (bytes) summary_.bytes_sent = summary_.bytes_sent.value_or(0) + *bytes;
 }
 
-bool TrainingRun::after(const Batch& batch, StepOutcome outcome) {
+bool TrainingRun::after(const Batch& batch, std::optional<Communication> sent) {
   samples_ += batch.rows();
   waited_ms_ += batch.waited_ms;
   if (!batch.place.ends_step()) return true;
+  counts_ = false;  // all steps send the same
   const std::size_t samples = std::exchange(samples_, 0);
   pending_.push_back({.epoch = epoch_,
                       .replayed = std::exchange(replayed_, false),
@@ -89,7 +93,7 @@ bool TrainingRun::after(const Batch& batch, StepOutcome outcome) {
                       .lr = learning_rate(),
                       .waits = static_cast<double>(gpu_waits - waits_),
                       .allocations = static_cast<double>(gpu_allocations - allocations_),
-                      .outcome = std::move(outcome),
+                      .sent = std::move(sent),
                       .report = &optimizer_.report(),
                       .begin = std::move(step_began_),
                       .optimizer_began = optimizer_.take_begin(),
@@ -119,11 +123,7 @@ bool TrainingRun::after(const Batch& batch, StepOutcome outcome) {
 void TrainingRun::read(std::size_t count) {
   if (count == 0) return;
   const Pending& last = pending_[count - 1];
-  if (last.outcome.wait) {
-    last.outcome.wait(last.end);
-  } else {
-    last.end.synchronize();
-  }
+  setup_.group != nullptr ? setup_.group->synchronize(last.end) : last.end.synchronize();
   for (; count > 0; --count) {
     read(pending_.front());
     pending_.pop_front();
@@ -137,14 +137,13 @@ void TrainingRun::read(const Pending& step) {
                   .data = step.waited_ms,
                   .waits = step.waits,
                   .allocations = step.allocations};
-  if (!step.replayed && step.outcome.times) {
-    const CommunicationTimes communication = step.outcome.times();
+  if (!step.replayed && step.sent) {
+    const CommunicationTimes communication = step.sent->times();
     times.communication = communication.total;
     times.exposed = communication.exposed;
     times.hideable = communication.hideable;
   }
   if (!step.replayed) times.optimizer = elapsed_ms(*step.optimizer_began, step.end);
-  if (step.outcome.bytes_sent) summary_.bytes_sent = step.outcome.bytes_sent;
   // Shared memory can be separated from the rest of the peak only after the first all-reduce
   // has touched it (MemoryUse::peak_share).
   if (times_.steps() == 0) restart_peak();

@@ -6,12 +6,12 @@
 // checkpoints.
 #pragma once
 
+#include "05_ddp_training/data_parallel/communication_times.hpp"
 #include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "05_ddp_training/trainer/guards/guards.hpp"
 #include "05_ddp_training/trainer/options/setup.hpp"
-#include "05_ddp_training/trainer/report/step_outcome.hpp"
 #include "05_ddp_training/trainer/report/training_log.hpp"
 #include "05_ddp_training/trainer/step_graph.hpp"
 
@@ -46,8 +46,9 @@ class TrainingRun {
 
   // Where the loss of a step goes, so that the optimizer can report it.
   const StepNumbers& numbers() const { return numbers_; }
-  // Called on all ranks after each batch. Returns false if the run is over or must stop.
-  bool after(const Batch& batch, StepOutcome outcome = {});
+  // Called on all ranks after each batch, with what the step sent, if this is known. Returns
+  // false if the run is over or must stop.
+  bool after(const Batch& batch, std::optional<Communication> sent = {});
   // Called on all ranks after each epoch.
   void after_epoch();
   // Called on all ranks at the end. Saves, compares and reports. Returns the exit status.
@@ -62,7 +63,7 @@ class TrainingRun {
     double waited_ms;     // for its batches
     double lr;
     double waits, allocations;  // calls of CUDA
-    StepOutcome outcome;
+    std::optional<Communication> sent;
     const StepReport* report;
     Event begin;
     std::optional<Event> optimizer_began;
@@ -94,6 +95,7 @@ class TrainingRun {
   StepNumbers numbers_;
   std::deque<Pending> pending_;
   std::size_t most_pending_;
+  bool counts_ = true;       // the messages of this step
   bool replayed_ = false;    // a part of the step so far
   std::size_t samples_ = 0;  // of the step so far, on this rank
   double waited_ms_ = 0;     // for its batches

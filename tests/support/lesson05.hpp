@@ -1,17 +1,14 @@
-// Shared by the tests of lesson 5: a small model, random data that fit the model, and the two
-// ways to wrap it for data parallelism.
+// Shared by the tests of lesson 5: a small model, and random data that fit the model.
 #pragma once
 
 #include "02_broadcast/random.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/data_parallel/naive_data_parallel.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "tests/support/device_numbers.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace dist::test {
@@ -47,10 +44,9 @@ inline Floats flat(const Mlp& model, Tensor Parameter::*which, const Stream& str
   return all;
 }
 
-inline std::unique_ptr<DataParallel> wrap(bool naive, Mlp& model, ProcessGroup& group,
-                                          const Stream& stream) {
-  if (naive) return std::make_unique<NaiveDataParallel>(model, group, stream);
-  return std::make_unique<DistributedDataParallel>(model, group, stream);
+// Every gradient is a bucket of its own, or all of them are in one.
+inline BucketCaps caps(bool one_by_one) {
+  return one_by_one ? BucketCaps{0, 0} : BucketCaps{};
 }
 
 }  // namespace dist::test

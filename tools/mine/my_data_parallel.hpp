@@ -4,66 +4,59 @@
 
 #include "02_broadcast/random.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "05_ddp_training/data_parallel/data_parallel.hpp"
-#include "05_ddp_training/process_group/process_group.hpp"
+#include "05_ddp_training/data_parallel/communication_times.hpp"
+#include "05_ddp_training/model/loss.hpp"
+#include "05_ddp_training/model/mlp.hpp"
+#include "common/watch.hpp"
 #include "tools/mine/parts.hpp"
 
-#include <chrono>
-#include <functional>
-#include <future>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 namespace dist::mine {
 
-// A process group that uses the reader's broadcast.
-class MyProcessGroup : public ProcessGroup {
+class MyDataParallel {
  public:
-  explicit MyProcessGroup(ProcessGroup& group)
-      : ProcessGroup(group.comm(), group.overlaps(), group.description()), group_(group) {}
-  Tensor allocate(Shape shape) override { return group_.allocate(std::move(shape)); }
-  std::unique_ptr<Work> start(const Collective& collective, const Stream& producer) override {
-    if (collective.kind != Collective::Kind::broadcast) {
-      return group_.start(collective, producer);
+  // Called on all ranks. `group` only averages the loss.
+  MyDataParallel(Mlp& module, ProcessGroup& group) : module_(module), group_(group) {
+    for (const Parameter& parameter : module.parameters()) {
+      tree_broadcast(group.comm(), parameter.value.span(), 0);
     }
-    tree_broadcast(comm(), collective.tensor.span(), collective.root);
-    return std::make_unique<Work>(
-        std::async(std::launch::deferred, [] { return 0.0; }).share());
   }
-  void synchronize(const Event& event) override { group_.synchronize(event); }
 
- private:
-  ProcessGroup& group_;
-};
+  Tensor forward(const Tensor& input, const Stream& stream) {
+    const CallScope scope("forward");
+    return module_.forward(input, stream);
+  }
 
-class MyDataParallel : public DataParallel {
- public:
-  // Called on all ranks.
-  MyDataParallel(Mlp& module, MyProcessGroup& group, const Stream& stream)
-      : DataParallel(module, group, stream) {}
-
- private:
-  void backward_and_average(const Tensor& grad_logits, Accumulate accumulate,
-                            const Stream& stream) override {
-    module_.backward(grad_logits, stream, accumulate);
-    computed_ = stream.record_event();
+  void backward(const CrossEntropyLoss& loss, const Stream& stream) {
+    module_.backward(loss.grad(), stream);
     std::vector<std::span<float>> gradients;  // last layer first, as in the course's buckets
     for (const Parameter& parameter : module_.parameters()) {
       gradients.emplace(gradients.begin(), parameter.grad.data(), parameter.grad.numel());
     }
-    const auto begin = std::chrono::steady_clock::now();
-    sync_gradients(group_.comm(), gradients);
-    const std::chrono::duration<double, std::milli> took =
-        std::chrono::steady_clock::now() - begin;
-    sync_ms_ = took.count();
+    Event begin = stream.record_event();
+    {
+      const CallScope scope("all_reduce", "bucket 0: all gradients");
+      sync_gradients(group_.comm(), gradients);
+    }
+    step_.emplace().works.push_back(
+        std::make_shared<Work>(group_, std::move(begin), stream.record_event()));
+    const Tensor nothing({0}, stream.device());
+    group_.all_reduce(nothing, ReduceOp::avg, stream, "", loss.numbers())->wait(stream);
   }
-  std::function<Durations(const Event&)> take_durations() override {
-    return [total = sync_ms_](const Event&) { return Durations{.total = total}; };
+  std::optional<Communication> take_communication() {
+    return std::exchange(step_, std::nullopt);
   }
 
-  double sync_ms_ = 0;
+ private:
+  Mlp& module_;
+  ProcessGroup& group_;
+  std::optional<Communication> step_;
 };
 
 // Like DistributedSampler, but uses the reader's my_indices.

@@ -111,12 +111,11 @@ int train(int argc, char** argv) {
   };
   Mlp model = draw();
   const auto optimizer = make_optimizer(setup.options.optimizer, model.parameters(), stream);
-  const auto carrier =
+  const auto group =
       make_process_group(Backend::ours, comm, stream.device(), AllReduceAlgorithm::ring);
-  MyProcessGroup group(*carrier);
+  setup.group = group.get();
   TrainingRun run(setup, model, *optimizer);
-  MyDataParallel ddp(model, group, stream);
-  ddp.count_next_step();
+  MyDataParallel ddp(model, *group);
 
   MySampler sampler(setup.train().size(), comm, setup.options.sampler);
   DataLoader loader(setup.train(), setup.batches(), stream);
@@ -124,10 +123,13 @@ int train(int argc, char** argv) {
   while (const auto epoch = run.next_epoch()) {
     sampler.set_epoch(*epoch);
     for (const Batch& batch : loader.over(run.remaining(sampler))) {
-      const Tensor logits = ddp.forward(batch.inputs, stream);
-      loss.forward(logits, batch, stream);
-      if (ddp.backward(loss, stream)) optimizer->step(run.learning_rate(), stream);
-      if (!run.after(batch, ddp.outcome())) break;
+      run.step(batch, [&] {
+        const Tensor logits = ddp.forward(batch.inputs, stream);
+        loss.forward(logits, batch, stream);
+        ddp.backward(loss, stream);
+        optimizer->step(stream);
+      });
+      if (!run.after(batch, ddp.take_communication())) break;
     }
     run.after_epoch();
   }

@@ -1,6 +1,5 @@
 #include "05_ddp_training/trainer/options/parallel_setup.hpp"
 
-#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/explain/explain.hpp"
 #include "05_ddp_training/sharding/sharded_data_parallel.hpp"
@@ -26,11 +25,11 @@ void ParallelSetup::check_together() {
 }
 
 std::unique_ptr<ProcessGroup> ParallelSetup::make_group() {
-  auto group =
+  auto made =
       make_process_group(backend_.backend, comm(), device.device,
                          kAllReduceAlgorithms.at(parallel_.algorithm), overlap_.overlap);
-  carrier_ = group->description();
-  return group;
+  group = made.get();
+  return made;
 }
 
 std::unique_ptr<Optimizer> ParallelSetup::make_optimizer(Mlp& model) {
@@ -45,19 +44,20 @@ std::unique_ptr<Optimizer> ParallelSetup::make_optimizer(Mlp& model) {
 }
 
 std::unique_ptr<DataParallel> ParallelSetup::make_data_parallel(Mlp& model,
-                                                                ProcessGroup& group) {
-  const ReduceOp op = adds_gradients() ? ReduceOp::sum : ReduceOp::avg;
-  std::unique_ptr<DataParallel> parallel;
-  if (shard_) {
-    parallel = std::make_unique<ShardedDataParallel>(model, group, stream(), *shard_, op);
-  } else if (parallel_.deterministic) {
-    parallel = make_deterministic_data_parallel(model, group, stream(), ranks());
-  } else {
-    parallel = dist::make_data_parallel(parallel_.data_parallel, model, group, stream(),
-                                        bucket_caps(), op);
+                                                                ProcessGroup& carrier) {
+  if (parallel_.deterministic) {
+    return std::make_unique<DeterministicDataParallel>(model, carrier, stream(), ranks());
   }
-  parallel->count_next_step();
-  return parallel;
+  // A division within NCCL's all-reduce needs another kernel and rules out adding in the
+  // switch, so NCCL only adds, and the loss is divided (loss_divisor). PyTorch divides first,
+  // too.
+  const ReduceOp op = backend_.backend == Backend::nccl ? ReduceOp::sum : ReduceOp::avg;
+  if (shard_) {
+    return std::make_unique<ShardedDataParallel>(model, carrier, stream(), *shard_, op);
+  }
+  const bool one_by_one = parallel_.data_parallel == "naive";  // every gradient is a bucket
+  return std::make_unique<DistributedDataParallel>(
+      model, carrier, stream(), one_by_one ? BucketCaps{0, 0} : bucket_caps(), op);
 }
 
 LrSchedule ParallelSetup::schedule() const {
@@ -88,7 +88,7 @@ std::vector<std::string> ParallelSetup::opening(const Mlp& model) const {
           parallel_.deterministic
               ? cost_of_determinism(ranks(), plan.size, model)
               : fmt::format(
-                    "gradients by {}: {}{}", carrier_, backend_.reason,
+                    "gradients by {}: {}{}", group->description(), backend_.reason,
                     shard_ ? "; each rank keeps a part (--shard " + parallel_.shard + ")" : ""),
           fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}",
                       options.dataset, train().size(), sampler.num_samples(),

@@ -2,7 +2,7 @@
 // in the same run, a backend for messages, and a way to average gradients.
 #pragma once
 
-#include "05_ddp_training/data_parallel/data_parallel.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/process_group/overlap_choice.hpp"
 #include "05_ddp_training/trainer/options/parallel_options.hpp"
 #include "05_ddp_training/trainer/options/setup.hpp"
@@ -27,7 +27,7 @@ class ParallelSetup : public Setup {
   // Called on all ranks. Makes `model` data-parallel in the way that the flags choose: with
   // buckets, parameter by parameter, in an order that gives equal bits on 1, 2, 4 and 8
   // processes, or with a part of the work and memory on each rank.
-  std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group);
+  std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& carrier);
 
   VirtualRanks ranks() const override { return parallel_.ranks(comm()); }
   std::size_t accumulate() const override { return parallel_.accumulate; }
@@ -45,7 +45,6 @@ class ParallelSetup : public Setup {
   bool uses_graph() const override {
     return options.graph && backend_.backend == Backend::nccl && !parallel_.deterministic;
   }
-  int loss_divisor() const override { return adds_gradients() ? comm().size() : 1; }
   RunDescription description() const override;
   std::vector<std::string> opening(const Mlp& model) const override;
   std::string promise() const override {
@@ -62,17 +61,9 @@ class ParallelSetup : public Setup {
   void check_together() override;
 
  private:
-  // Whether the gradients are added and not averaged. A division within NCCL's all-reduce
-  // needs another kernel and rules out adding in the switch; PyTorch divides first, too.
-  bool adds_gradients() const {
-    return backend_.backend == Backend::nccl && !parallel_.deterministic &&
-           parallel_.data_parallel == "ddp";
-  }
-
   ParallelOptions parallel_;
   BackendChoice backend_;
   OverlapChoice overlap_{};
-  std::string carrier_;  // the group's description
   std::optional<Shard> shard_;
 };
 

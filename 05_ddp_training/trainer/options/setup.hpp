@@ -54,8 +54,6 @@ class Setup {
   virtual std::size_t check_replicas() const { return 0; }  // steps; 0: never
   // Whether the work of a step can be recorded and replayed (StepGraph).
   virtual bool uses_graph() const { return options.graph; }
-  // What the loss is divided by, before the gradients of the ranks are added.
-  virtual int loss_divisor() const { return 1; }
   // Whether every process has all parameters, so that they can be compared.
   virtual bool has_replicas() const { return true; }
   // Which part of every tensor this rank holds; null if it holds all of them whole.
@@ -73,6 +71,7 @@ class Setup {
   StartingPoint start;
   RunSettings settings;
   DeviceChoice device;
+  ProcessGroup* group = nullptr;  // carries the gradients; null for a single process
   std::size_t memory_before = 0;  // memory in use before the model was made, in bytes
 
  protected:

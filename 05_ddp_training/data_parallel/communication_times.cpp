@@ -1,4 +1,4 @@
-#include "05_ddp_training/data_parallel/overlap_bound.hpp"
+#include "05_ddp_training/data_parallel/communication_times.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -16,25 +16,26 @@ double hideable_ms(std::span<const double> full, std::span<const double> took,
   return total - std::max(0.0, end - computed);
 }
 
-double ReducedStep::communication_ms() const {
-  double sum = 0;
-  for (const auto& work : works) sum += work->elapsed_ms();
-  return sum;
-}
-
-double ReducedStep::hideable_ms(const Event& computed) const {
-  if (works.empty()) return 0;
+CommunicationTimes Communication::times() const {
+  CommunicationTimes times;
+  std::vector<double> took;
+  for (const auto& work : works) {
+    took.push_back(work->elapsed_ms());
+    times.total += took.back();
+  }
+  // Communication without its own thread or stream runs within backward and lengthens it.
+  times.exposed = overlaps ? elapsed_ms(computed, averaged) : times.total;
+  if (full.empty()) return times;
   // Measure times from the moment when the first bucket was full. Subtract the time of
   // all-reduces that delay backward, to find out how long backward alone would have taken.
   std::vector<double> since;
-  std::vector<double> took;
   double held_up = 0;
-  for (std::size_t i = 0; i < works.size(); ++i) {
+  for (std::size_t i = 0; i < full.size(); ++i) {
     since.push_back(elapsed_ms(full.front(), full[i]) - held_up);
-    took.push_back(works[i]->elapsed_ms());
-    if (!overlaps) held_up += took.back();
+    if (!overlaps) held_up += took[i];
   }
-  return dist::hideable_ms(since, took, elapsed_ms(full.front(), computed) - held_up);
+  times.hideable = hideable_ms(since, took, elapsed_ms(full.front(), computed) - held_up);
+  return times;
 }
 
 }  // namespace dist
