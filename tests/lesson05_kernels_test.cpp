@@ -1,6 +1,6 @@
 // Lesson 5: each kernel is compared with plain loops in double precision. Every rank draws
 // different numbers, so more ranks mean more cases.
-#include "05_ddp_training/model/kernels.hpp"
+#include "05_ddp_training/model/linear.hpp"
 #include "05_ddp_training/optimizer/update_kernels.hpp"
 #include "common/buffer.hpp"
 #include "tests/support/device_numbers.hpp"

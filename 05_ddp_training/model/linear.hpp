@@ -45,4 +45,20 @@ void linear_backward(const Stream& stream, const Factor& grad_y, const Factor& x
 void linear_backward_to_relu(const Stream& stream, const Factor& grad_y, const Factor& weight,
                              const Tensor& x, const ReluMask& mask, const Tensor& grad_x);
 
+// What these consist of, apart from the products. Each queues its work on `stream`.
+
+// x[r][c] += bias[c], where x is (rows, columns).
+void add_bias(const Stream& stream, std::size_t rows, std::size_t columns, const float* bias,
+              float* x);
+// add_bias followed by ReLU: negative numbers become 0.
+void add_bias_relu(const Stream& stream, std::size_t rows, std::size_t columns,
+                   const float* bias, float* x);
+// gradient[i] = 0 where the ReLU's output was 0.
+void relu_backward(const Stream& stream, std::size_t count, const float* output,
+                   float* gradient);
+// sums[c] = sum over r of x[r][c], where x is (rows, columns): the gradient of a bias. If `add`
+// is true, adds to the existing sums.
+void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
+                 float* sums, bool add = false);
+
 }  // namespace dist

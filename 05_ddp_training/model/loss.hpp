@@ -1,16 +1,46 @@
-// What this file adds: softmax cross entropy over a batch.
+// What this file adds: softmax cross entropy over a batch, and its gradient.
+// Look at: SoftmaxCrossEntropy in loss.cpp.
 #pragma once
 
 #include "04_distributed_sampler/batch.hpp"
 #include "common/buffer.hpp"
 #include "common/tensor.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace dist {
+
+// Softmax and cross entropy, forward and backward together. For each row of `logits`, whose
+// shape is (rows, classes):
+//   losses[r]       = -log softmax(logits[r])[targets[r]]
+//   gradient[r][c]  = (softmax(logits[r])[c] - (c == targets[r])) * scale
+// If `scale` is 1 / rows, `gradient` is the gradient of the mean loss.
+void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
+                           const float* logits, const std::int32_t* targets, float* losses,
+                           float* gradient, float scale);
+
+// The same for a batch that is one of several parts of a step, followed by:
+//   *part       = 0 if this is the first part, else one more than before
+//   means[part] = the mean of `losses`, added up in double, from the first to the last
+//   numbers[0]  = the mean of means[0] to means[part], and numbers[1] = *stop
+// `stop` is in pinned host memory, and `blocks_done` is as in parallel_for_then. The device
+// counts the parts, so that all those between the first and the last queue the same work
+// (StepGraph).
+struct StepLoss {
+  bool is_first;
+  std::size_t* part;
+  double* means;
+  double* numbers;
+  const double* stop;
+  unsigned* blocks_done;
+};
+void softmax_cross_entropy(const Stream& stream, std::size_t rows, std::size_t classes,
+                           const float* logits, const std::int32_t* targets, float* losses,
+                           float* gradient, float scale, const StepLoss& step);
 
 // Two numbers of a step, which the ranks average: its mean loss, and 1 if a rank was asked to
 // stop.
