@@ -8,7 +8,7 @@
 #include "05_ddp_training/model/factors.hpp"
 #include "05_ddp_training/model/linear.hpp"
 #include "05_ddp_training/model/loss.hpp"
-#include "05_ddp_training/optimizer/update_kernels.hpp"
+#include "05_ddp_training/optimizer/adam.hpp"
 #include "common/buffer.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
@@ -189,37 +189,19 @@ int main(int argc, char** argv) {
   const Tensor v = random_tensor({parameters}, generator);
   const UpdateTensors all{parameters, g.data(), p.data(), m.data(), v.data(), 0};
   std::ranges::fill(v.span(), 1.0F);
-  const AdamFactors factors_of_adam{.beta1 = 0.9F,
-                                    .one_minus_beta1 = 0.1F,
-                                    .beta2 = 0.999F,
-                                    .one_minus_beta2 = 0.001F,
-                                    .step_size = 1e-3F,
-                                    .root_correction = 0.9F,
-                                    .eps = 1e-8F};
-  const double adam_s = time([&] { adam_step(stream, {&all, 1}, factors_of_adam); });
+  UpdateState state{.step_size = 1e-3F, .root_correction = 0.9F};
+  const double adam_s = time([&] { adam_step(stream, {&all, 1}, {}, &state); });
   std::vector<float> block(std::min<std::size_t>(parameters, 4096), 1.0F);
   const double roots_s = time([&] { roots_and_divisions(parameters, 0.9F, block); });
   const double all_reduce_s = time([&] {
     MPI_Allreduce(g.data(), m.data(), mpi_count(parameters), MPI_FLOAT, MPI_SUM, comm.get());
   });
-  UpdateState state;
-  std::vector<StepReport> reports(kMostStepsInFlight);
+  std::vector<UpdateState> reports(kMostStepsInFlight);
   const std::vector<double> lr(kMostStepsInFlight);
   float flag = 0;
-  const Decision decision{.beta1 = 0.9,
-                          .beta2 = 0.999,
-                          .decoupled_decay = 0,
-                          .lr = lr.data(),
-                          .numbers = nullptr,
-                          .not_finite = &flag,
-                          .parameters = 1,
-                          .squares = nullptr,
-                          .ranks = 0,
-                          .most_norm = 0,
-                          .blocks_done = nullptr,
-                          .state = &state,
-                          .reports = reports.data()};
-  const double check_s = time([&] { decide_update(stream, {&all, 1}, decision); });
+  const Decision decision{
+      .lr = lr.data(), .reports = reports.data(), .state = &state, .not_finite = {&flag, 1}};
+  const double check_s = time([&] { check_finite(stream, {&all, 1}, decision, true); });
   // memcpy's rate in as much memory as Adam uses. What only moves numbers is measured by it.
   const double copy_s = time([&] {
     std::memcpy(m.data(), g.data(), g.size_bytes());

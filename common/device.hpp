@@ -3,6 +3,13 @@
 
 #include <string>
 
+// A function that a kernel may call, too.
+#if defined(__CUDACC__)
+#define DIST_HOST_DEVICE __host__ __device__
+#else
+#define DIST_HOST_DEVICE
+#endif
+
 namespace dist {
 
 enum class DeviceType { cpu, cuda };

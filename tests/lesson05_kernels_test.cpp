@@ -1,7 +1,8 @@
 // Lesson 5: each kernel is compared with plain loops in double precision. Every rank draws
 // different numbers, so more ranks mean more cases.
 #include "05_ddp_training/model/linear.hpp"
-#include "05_ddp_training/optimizer/update_kernels.hpp"
+#include "05_ddp_training/optimizer/adam.hpp"
+#include "05_ddp_training/optimizer/sgd.hpp"
 #include "common/buffer.hpp"
 #include "tests/support/device_numbers.hpp"
 
@@ -14,6 +15,18 @@
 
 using namespace dist;
 using namespace dist::test;
+
+namespace {
+
+// A state that lets a step be taken, on the stream's device.
+Buffer<UpdateState> uploaded(const Stream& stream, const UpdateState& state) {
+  Buffer<UpdateState> copy(1, stream.device());
+  copy_bytes(stream, copy.data(), &state, sizeof state);
+  stream.synchronize();
+  return copy;
+}
+
+}  // namespace
 
 TEST_CASE("adding a bias, with and without ReLU, rounds the exact sum once", "[gpu]") {
   const std::size_t rows = 7;
@@ -92,30 +105,20 @@ TEST_CASE("a non-finite number is found in any element of any of many tensors", 
     const Buffer<double> lr(kMostStepsInFlight, device, Memory::pinned);
     const Tensor not_finite({sizes.size()}, device);
     const Buffer<unsigned> blocks_done(1, device);
-    const Buffer<UpdateState> state(1, device);
-    const Buffer<StepReport> reports(kMostStepsInFlight, device, Memory::pinned);
-    const UpdateState fresh;
-    copy_bytes(stream, state.data(), &fresh, sizeof fresh);
-    stream.synchronize();
+    const Buffer<UpdateState> state = uploaded(stream, {});
+    const Buffer<UpdateState> reports(kMostStepsInFlight, device, Memory::pinned);
     std::size_t call = 0;
     const auto culprit = [&] {
       lr.data()[call % kMostStepsInFlight] = 0.5;
-      decide_update(stream, tensors,
-                    {.beta1 = 0,
-                     .beta2 = 0,
-                     .decoupled_decay = 0,
-                     .lr = lr.data(),
-                     .numbers = nullptr,
-                     .not_finite = not_finite.data(),
-                     .parameters = sizes.size(),
-                     .squares = nullptr,
-                     .ranks = 0,
-                     .most_norm = 0,
-                     .blocks_done = blocks_done.data(),
-                     .state = state.data(),
-                     .reports = reports.data()});
+      check_finite(stream, tensors,
+                   {.lr = lr.data(),
+                    .reports = reports.data(),
+                    .state = state.data(),
+                    .not_finite = {not_finite.data(), not_finite.numel()},
+                    .blocks_done = blocks_done.data()},
+                   /*decides=*/true);
       stream.synchronize();
-      return reports.data()[call++ % kMostStepsInFlight].update.culprit;
+      return reports.data()[call++ % kMostStepsInFlight].culprit;
     };
     const auto set = [&](std::size_t tensor, std::size_t index, float number) {
       copy_bytes(stream, gradients[tensor].data() + index, &number, sizeof number);
@@ -147,7 +150,8 @@ TEST_CASE("a kernel reaches every element even if each thread must handle severa
   const Floats got = everywhere([&](const Stream& stream) {
     const Tensor p = upload(stream, before);
     const Tensor g = upload(stream, gradient);
-    sgd_step(stream, std::array{UpdateTensors{count, g.data(), p.data()}}, {.lr = 0.5F});
+    sgd_step(stream, std::array{UpdateTensors{count, g.data(), p.data()}}, {},
+             uploaded(stream, {.lr = 0.5F}).data());
     return to_host(stream, p);
   });
   std::size_t wrong = 0;
@@ -170,7 +174,8 @@ TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula", "
     const Floats got = everywhere([&](const Stream& stream) {
       const Tensor p = upload(stream, before);
       const Tensor g = upload(stream, gradient);
-      sgd_step(stream, std::array{UpdateTensors{count, g.data(), p.data()}}, {.lr = lr});
+      sgd_step(stream, std::array{UpdateTensors{count, g.data(), p.data()}}, {},
+               uploaded(stream, {.lr = lr}).data());
       return to_host(stream, p);
     });
     Floats want;
@@ -189,22 +194,16 @@ TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula", "
       v_before[i] *= v_before[i] * (i % 3 == 0 ? 1e-16F : 1.0F);
     }
     const double lr = 0.01;
-    const AdamFactors factors{
-        .beta1 = 0.9F,
-        .one_minus_beta1 = 0.1F,
-        .beta2 = 0.999F,
-        .one_minus_beta2 = 0.001F,
-        .step_size = static_cast<float>(lr / (1 - std::pow(0.9, 3))),
-        .root_correction = static_cast<float>(std::sqrt(1 - std::pow(0.999, 3))),
-        .eps = 1e-8F};
+    UpdateState third{.steps = 3};
+    prepare_adam(third, lr, 0.9, 0.999, 0.0);
     const Floats got = everywhere([&](const Stream& stream) {
       const Tensor all = upload(stream, before);
       const Tensor m = upload(stream, m_before);
       const Tensor v = upload(stream, v_before);
       const Tensor g = upload(stream, gradient);
       adam_step(stream,
-                std::array{UpdateTensors{count, g.data(), all.data(), m.data(), v.data()}},
-                factors);
+                std::array{UpdateTensors{count, g.data(), all.data(), m.data(), v.data()}}, {},
+                uploaded(stream, third).data());
       Floats result = to_host(stream, all);
       for (const Tensor& state : {m, v}) {
         const Floats numbers = to_host(stream, state);

@@ -61,7 +61,7 @@ class Asked {
     optimizer_->step(0.1, stream_);
     stream_.synchronize();
     const bool moved = to_host(stream_, model_.parameters()[0].value) != before;
-    const std::string culprit = guards_.after_step(optimizer_->report().update, false);
+    const std::string culprit = guards_.after_step(optimizer_->report(), false);
     CHECK(moved == culprit.empty());
     return culprit;
   }

@@ -4,8 +4,8 @@
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
-#include "05_ddp_training/optimizer/optimizer.hpp"
 #include "05_ddp_training/sharding/sharded_data_parallel.hpp"
+#include "05_ddp_training/sharding/sharded_optimizer.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/lesson05.hpp"
 
@@ -55,8 +55,8 @@ Floats numbers_of(int of_rank, std::size_t count) {
 // Every parameter, as rank 0 sees it; empty on the other ranks.
 Floats whole(const Shard& shard, const Stream& stream) {
   Floats all;
-  for (std::size_t p = 0; p < shard.parameters(); ++p) {
-    const Tensor value = shard.gather(p, shard.part_of(p), stream);
+  for (std::size_t p = 0; p < shard.parts().size(); ++p) {
+    const Tensor value = shard.gather(p, shard.parts()[p].value, stream);
     all.insert(all.end(), value.data(), value.data() + value.numel());
   }
   return all;
@@ -109,12 +109,13 @@ TEST_CASE("a sharded model learns what a replicated one learns, on every device"
         CAPTURE(to_string(device), route.name, static_cast<int>(level));
         Mlp replica = make_model(100 + rank(), stream);
         Mlp sharded = make_model(100 + rank(), stream);
-        Shard shard(level, sharded, kSmallBuckets, world());
+        Shard shard(level, sharded.parameters(), kSmallBuckets, world());
         const OptimizerOptions adam{.name = "adam"};
         const auto update = make_optimizer(adam, replica.parameters(), stream);
-        const auto update_part = make_optimizer(adam, shard.parts(), stream, &shard);
+        ShardedOptimizer update_part(adam, shard, stream);
         DistributedDataParallel ddp(replica, *route.group, stream, kSmallBuckets);
         ShardedDataParallel parts(sharded, *route.group, stream, shard, ReduceOp::avg);
+        update_part.connect(*route.group, parts);
         const TensorDataset dataset = make_dataset(9, 200 + rank());
         DataLoader loader(dataset, 4, /*drop_last=*/false, stream);
         CrossEntropyLoss loss;
@@ -123,7 +124,7 @@ TEST_CASE("a sharded model learns what a replicated one learns, on every device"
                {static_cast<DataParallel*>(&ddp), static_cast<DataParallel*>(&parts)}) {
             loss.forward(parallel->forward(batch.inputs, stream), batch.targets, stream);
             parallel->backward(loss, stream);
-            (parallel == &ddp ? update : update_part)->step(0.01, stream);
+            (parallel == &ddp ? *update : update_part).step(0.01, stream);
           }
         }
         const Floats all = whole(shard, stream);
@@ -142,21 +143,22 @@ TEST_CASE("a NaN in one rank's part stops the update on all ranks") {
       make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::ring);
   for (int poisoned = 0; poisoned < world().size(); ++poisoned) {
     Mlp model = make_model(100, stream);
-    Shard shard(ShardLevel::gradients, model, kSmallBuckets, world());
-    const auto update = make_optimizer({.name = "adam"}, shard.parts(), stream, &shard);
+    Shard shard(ShardLevel::gradients, model.parameters(), kSmallBuckets, world());
+    ShardedOptimizer update({.name = "adam"}, shard, stream);
     ShardedDataParallel parallel(model, *group, stream, shard, ReduceOp::avg);
+    update.connect(*group, parallel);
     const Floats before = flat(model, &Parameter::value, stream);
     std::int64_t culprit = -1;
-    for (const Parameter& part : shard.parts()) {
-      std::ranges::fill(part.grad.span(), 0.5F);
-    }
-    if (world().rank() == poisoned && !shard.parts().empty()) {
-      shard.parts().back().grad.span().back() = std::numeric_limits<float>::quiet_NaN();
-      culprit = static_cast<std::int64_t>(shard.parameter_of(shard.parts().size() - 1));
+    for (std::size_t p = 0; p < shard.parts().size(); ++p) {
+      const std::span<float> part = shard.parts()[p].grad.span();
+      std::ranges::fill(part, 0.5F);
+      if (world().rank() != poisoned || part.empty() || culprit >= 0) continue;
+      part.back() = std::numeric_limits<float>::quiet_NaN();
+      culprit = static_cast<std::int64_t>(p);
     }
     MPI_CHECK(MPI_Bcast(&culprit, 1, MPI_INT64_T, poisoned, world().get()));
-    update->step(0.01, stream);
-    CHECK(update->report().update.culprit == culprit);
+    update.step(0.01, stream);
+    CHECK(update.report().culprit == culprit);
     CHECK((flat(model, &Parameter::value, stream) == before) == (culprit >= 0));
   }
 }

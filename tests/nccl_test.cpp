@@ -9,8 +9,9 @@
 #include "02_broadcast/connect_nccl.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
-#include "05_ddp_training/optimizer/update_kernels.hpp"
+#include "05_ddp_training/optimizer/sgd.hpp"
 #include "05_ddp_training/process_group/nccl_process_group.hpp"
+#include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "tests/support/mpi_test.hpp"
 
@@ -137,12 +138,15 @@ TEST_CASE("a process group orders kernels and all-reduces without waiting on the
   upload(compute, mine, my_numbers(kCount));
   upload(compute, parameter, std::vector<float>(kCount, 1.0F));
   const std::array tensors{UpdateTensors{kCount, gradient.data(), parameter.data()}};
+  const UpdateState state{.lr = 1.0F};
+  const Buffer<UpdateState> on_gpu(1, my_gpu());
+  copy_bytes(compute, on_gpu.data(), &state, sizeof state);
   std::vector<std::unique_ptr<Work>> works;
   for (int step = 0; step < kSteps; ++step) {
     copy(compute, gradient, mine);
     works.push_back(group.all_reduce(gradient, ReduceOp::sum, compute));
     works.back()->wait(compute);
-    sgd_step(compute, tensors, {.lr = 1.0F});
+    sgd_step(compute, tensors, {}, on_gpu.data());
   }
   group.synchronize(compute.record_event());
   const auto want = [](std::size_t i) { return 1.0 - kSteps * sum_of_all(i); };

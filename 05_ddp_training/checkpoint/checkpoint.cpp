@@ -43,11 +43,11 @@ std::vector<TensorSource> checkpoint_tensors(std::span<const Parameter> paramete
   for (const Parameter& parameter : parameters) {
     all.push_back({parameter.name, parameter.value.shape(), [&] { return parameter.value; }});
   }
-  for (const std::string& kind : optimizer.kinds()) {
-    for (const Parameter& parameter : parameters) {
-      all.push_back({kOptimizerPrefix + kind + "." + parameter.name, parameter.value.shape(),
-                     [&] { return optimizer.state_of(kind, parameter.name); }});
-    }
+  for (std::size_t s = 0; s < optimizer.state().size(); ++s) {
+    const Optimizer::State& state = optimizer.state()[s];
+    all.push_back({kOptimizerPrefix + state.name,
+                   parameters[s % parameters.size()].value.shape(),
+                   [&] { return state.value; }});
   }
   return all;
 }

@@ -7,7 +7,6 @@
 
 #include "05_ddp_training/model/parallel_for.hpp"
 
-#include <cmath>
 #include <cstring>
 
 namespace dist {

@@ -1,5 +1,5 @@
 // Operations on plain numbers: one function per operation. Those of a layer are in linear.hpp,
-// of the loss in loss.hpp, of an optimizer in update_kernels.hpp.
+// of the loss in loss.hpp, of an optimizer in adam.hpp and sgd.hpp.
 //
 // Every function queues its work on `stream` and takes pointers into its device's memory. Each
 // has one source for both devices (parallel_for.hpp). Each output is computed by one index,

@@ -29,11 +29,6 @@
 #if DIST_WITH_CUDA
 #include "common/check_cuda.hpp"
 #endif
-#if defined(__CUDACC__)
-#define DIST_HOST_DEVICE __host__ __device__
-#else
-#define DIST_HOST_DEVICE
-#endif
 
 // The attributes of a loop's function. on_one_thread says why it must not be inlined. A
 // portable build (-DDIST_NATIVE=OFF) has no instruction for std::fma and would call a function

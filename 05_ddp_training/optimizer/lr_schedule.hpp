@@ -20,13 +20,19 @@ struct LrSchedule {
   double end;
   std::size_t warmup_steps;
 
-  double at(std::size_t step) const;
+  double at(std::size_t step) const {
+    if (step >= warmup_steps) return end;
+    return start +
+           (end - start) * static_cast<double>(step) / static_cast<double>(warmup_steps);
+  }
 };
 
 // Warms up from 0 to `lr`, so the first step does not change the parameters. This matches the
 // warm-up of Hugging Face's get_linear_schedule_with_warmup; torch.optim.lr_scheduler.LinearLR
 // cannot start from 0.
-LrSchedule warmed_up(double lr, std::size_t warmup_steps);
+inline LrSchedule warmed_up(double lr, std::size_t warmup_steps) {
+  return {.start = 0.0, .end = lr, .warmup_steps = warmup_steps};
+}
 
 // The linear scaling rule: each step of N ranks uses N times as many samples, so there are 1/N
 // as many steps, and each goes N times as far, with the rate `ranks` * `lr`. This is too far at
@@ -34,6 +40,8 @@ LrSchedule warmed_up(double lr, std::size_t warmup_steps);
 // rank, `lr`. See Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour",
 // 2017, sections 2.1 and 2.2. The rule was derived and measured for SGD; for Adam it is only a
 // habit.
-LrSchedule linearly_scaled(double lr, int ranks, std::size_t warmup_steps);
+inline LrSchedule linearly_scaled(double lr, int ranks, std::size_t warmup_steps) {
+  return {.start = lr, .end = lr * ranks, .warmup_steps = warmup_steps};
+}
 
 }  // namespace dist

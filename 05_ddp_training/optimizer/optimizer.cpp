@@ -4,77 +4,82 @@
 #include "05_ddp_training/optimizer/sgd.hpp"
 #include "common/check.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace dist {
 
-Optimizer::Optimizer(std::span<Parameter> parameters, OptimizerOptions options,
-                     const Stream& stream, Partners* partners)
-    : parameters_(parameters),
-      options_(std::move(options)),
-      partners_(partners),
+Optimizer::Optimizer(OptimizerOptions options, std::span<Parameter> parameters,
+                     const Stream& stream)
+    : options_(std::move(options)),
+      parameters_(parameters),
       update_(1, stream.device()),
-      not_finite_({partners != nullptr ? partners->parameters() : parameters.size()},
-                  stream.device()),
+      flags_({parameters.size()}, stream.device()),
       blocks_done_(1, stream.device()),
       lr_(kMostStepsInFlight, stream.device(), Memory::pinned),
       reports_(kMostStepsInFlight, stream.device(), Memory::pinned) {
+  std::vector<std::string> kinds;
+  if (options_.name == "adam" || options_.name == "adamw") {
+    kinds = {"exp_avg", "exp_avg_sq"};
+  } else if (options_.name != "sgd") {
+    throw Error("--optimizer: unknown optimizer " + options_.name);
+  } else if (options_.momentum != 0.0) {
+    kinds = {"momentum_buffer"};
+  }
+  for (const std::string& kind : kinds) {
+    for (const Parameter& parameter : parameters) {
+      state_.push_back(
+          {kind + "." + parameter.name, Tensor(parameter.value.shape(), stream.device())});
+    }
+  }
   set_steps(0, stream);
 }
 
-std::vector<UpdateTensors> Optimizer::tensors() const {
-  std::vector<UpdateTensors> all;
+void Optimizer::check(const Stream& stream, bool decides) {
+  begin_ = stream.record_event();
+  tensors_.clear();
   const std::size_t count = parameters_.size();
   const auto state = [&](std::size_t i) {
     return i < state_.size() ? state_[i].value.data() : nullptr;
   };
-  for (std::size_t i = 0; i < count; ++i) {
-    const Parameter& parameter = parameters_[i];
-    all.push_back({parameter.value.numel(), parameter.grad.data(), parameter.value.data(),
-                   state(i), state(count + i),
-                   partners_ != nullptr ? partners_->parameter_of(i) : i});
+  for (std::size_t p = 0; p < count; ++p) {
+    const auto& [name, value, grad] = parameters_[p];
+    tensors_.push_back(
+        {value.numel(), grad.data(), value.data(), state(p), state(count + p), p});
   }
-  return all;
+  if (norm_) norm_->queue_squares(tensors_, stream);
+  check_finite(stream, tensors_, decision(), decides);
+}
+
+Decision Optimizer::decision() const {
+  return {.lr = lr_.data(),
+          .reports = reports_.data(),
+          .state = update_.data(),
+          .not_finite = {flags_.data(), flags_.numel()},
+          .squares = squares(),
+          .most_norm = options_.clip_norm,
+          .beta1 = options_.betas[0],
+          .beta2 = options_.betas[1],
+          .decoupled_decay = options_.name == "adamw" ? options_.weight_decay : 0.0,
+          .numbers = numbers_,
+          .blocks_done = blocks_done_.data()};
 }
 
 void Optimizer::step(const Stream& stream) {
-  begin_ = stream.record_event();
-  const auto [beta1, beta2] = options_.betas;
-  const std::vector<UpdateTensors> all = tensors();
-  std::span<double> squares;
-  if (norm_) {
-    norm_->queue_squares(all, stream);
-    squares = norm_->squares();
-  }
-  std::function<void()> agree;
-  if (partners_ != nullptr) agree = [&] { partners_->agree(not_finite_, squares, stream); };
-  decide_update(stream, all,
-                {.beta1 = beta1,
-                 .beta2 = beta2,
-                 .decoupled_decay = options_.name == "adamw" ? options_.weight_decay : 0.0,
-                 .lr = lr_.data(),
-                 .numbers = numbers_,
-                 .not_finite = not_finite_.data(),
-                 .parameters = not_finite_.numel(),
-                 .squares = squares.empty() ? nullptr : squares.data(),
-                 .ranks = squares.size(),
-                 .most_norm = norm_ ? norm_->limit() : 0.0,
-                 .blocks_done = blocks_done_.data(),
-                 .state = update_.data(),
-                 .reports = reports_.data()},
-                agree);
-  if (partners_ == nullptr) return update(all, update_.data(), stream);
-  partners_->update_and_pass_on(
-      [&](std::size_t first, std::size_t count) {
-        update(std::span(all).subspan(first, count), update_.data(), stream);
-      },
-      stream);
+  check(stream, /*decides=*/true);
+  update(0, parameters_.size(), stream);
 }
 
-Tensor Optimizer::state_of(const std::string& kind, const std::string& parameter) const {
-  const auto found = std::ranges::find(state_, kind + "." + parameter, &State::name);
-  return found == state_.end() ? Tensor() : found->value;
+void Optimizer::decide(const Stream& stream) {
+  dist::decide(stream, decision());
+}
+
+void Optimizer::update(std::size_t first, std::size_t count, const Stream& stream) {
+  const auto some = std::span(tensors_).subspan(first, count);
+  if (options_.name == "sgd") {
+    sgd_step(stream, some, options_, update_.data());
+  } else {
+    adam_step(stream, some, options_, update_.data());
+  }
 }
 
 std::size_t Optimizer::steps(const Stream& stream) const {
@@ -92,24 +97,10 @@ void Optimizer::set_steps(std::size_t steps, const Stream& stream) {
   stream.synchronize();
 }
 
-void Optimizer::remember(const std::string& name, const Stream& stream) {
-  kinds_.push_back(name);
-  for (const Parameter& parameter : parameters_) {
-    state_.push_back(
-        {name + "." + parameter.name, Tensor(parameter.value.shape(), stream.device())});
-  }
-}
-
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                          std::span<Parameter> parameters, const Stream& stream,
-                                          Partners* partners) {
-  if (options.name == "sgd") {
-    return std::make_unique<Sgd>(parameters, options, stream, partners);
-  }
-  if (options.name == "adam" || options.name == "adamw") {
-    return std::make_unique<Adam>(parameters, options, stream, partners);
-  }
-  throw Error("--optimizer: unknown optimizer " + options.name);
+                                          std::span<Parameter> parameters,
+                                          const Stream& stream) {
+  return std::make_unique<Optimizer>(options, parameters, stream);
 }
 
 }  // namespace dist

@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace dist {
 
 void OptimizerOptions::declare(CommandLine& command_line) {
@@ -32,25 +34,20 @@ void OptimizerOptions::declare_advanced(CommandLine& command_line) {
     if (!command_line.given("--lr") && sgd) lr = 0.01;
     if (!command_line.given("--weight-decay") && name == "adamw") weight_decay = 0.01;
     // Like torch.optim.Adam, reject momentum. If momentum were ignored, it would seem to work.
-    for (const char* flag : {"--momentum", "--dampening", "--nesterov"}) {
-      if (!sgd && command_line.given(flag)) {
-        throw Error(fmt::format("{}: is for --optimizer sgd, not for {}", flag, name));
-      }
-    }
-    for (const char* flag : {"--betas", "--eps"}) {
-      if (sgd && command_line.given(flag)) {
-        throw Error(fmt::format("{}: is for --optimizer adam and adamw, not for sgd", flag));
-      }
-    }
+    const auto is_for = [&](const char* flag, bool is_right, const char* optimizer) {
+      if (is_right || !command_line.given(flag)) return;
+      throw Error(fmt::format("{}: is for --optimizer {}, not for {}", flag, optimizer, name));
+    };
+    for (const char* flag : {"--momentum", "--dampening", "--nesterov"})
+      is_for(flag, sgd, "sgd");
+    for (const char* flag : {"--betas", "--eps"}) is_for(flag, !sgd, "adam and adamw");
     if (nesterov && momentum == 0.0) throw Error("--nesterov: needs --momentum above 0");
     if (nesterov && dampening != 0.0) throw Error("--nesterov: needs --dampening 0");
     if (dampening != 0.0 && momentum == 0.0) {
       throw Error("--dampening: needs --momentum above 0");
     }
-    for (const double beta : betas) {
-      // If beta is 1, the running mean and its correction both stay 0, and the result is 0 / 0.
-      if (beta == 1.0) throw Error("--betas: must be below 1");
-    }
+    // If beta is 1, the running mean and its correction both stay 0, and the result is 0 / 0.
+    if (std::ranges::find(betas, 1.0) != betas.end()) throw Error("--betas: must be below 1");
   });
 }
 

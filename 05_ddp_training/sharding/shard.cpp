@@ -6,7 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <memory>
+#include <utility>
 
 namespace dist {
 namespace {
@@ -20,45 +20,34 @@ ChunkRange overlap(ChunkRange a, ChunkRange b) {
 
 }  // namespace
 
-Shard::Shard(ShardLevel level, Mlp& model, BucketCaps caps, const Communicator& comm)
-    : level_(level), model_(model), comm_(comm), parameter_(model.parameters().size()) {
-  const std::span<Parameter> all = model.parameters();
-  for (const BucketPlan& plan : plan_buckets(all, caps)) {
+Shard::Shard(ShardLevel level, std::span<Parameter> parameters, BucketCaps caps,
+             const Communicator& comm)
+    : level_(level), parameters_(parameters), comm_(comm), places_(parameters.size()) {
+  for (const BucketPlan& plan : plan_buckets(parameters, caps)) {
     Bucket bucket{.name = fmt::format("bucket {}: ", buckets_.size()),
                   .parameters = plan.parameters,
                   .count = plan.count,
-                  .first_part = parts_.size(),
-                  .values = {}};
+                  .mine = chunk_range(plan.count, comm.size(), comm.rank())};
     for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
       const std::size_t index = plan.parameters[i];
-      bucket.name += (i == 0 ? "" : ", ") + all[index].name;
-      parameter_[index] = {buckets_.size(), plan.begins[i]};
+      bucket.name += (i == 0 ? "" : ", ") + parameters[index].name;
+      places_[index] = {buckets_.size(), plan.begins[i]};
     }
-    bucket.mine = chunk_range(bucket.count, comm.size(), comm.rank());
     buckets_.push_back(std::move(bucket));
-    for (const std::size_t index : buckets_.back().parameters) {
-      const ChunkRange mine = range(index, comm.rank());
-      if (mine.count == 0) continue;
-      const Tensor value = all[index].value.narrow(mine.begin, mine.count);
-      places_.push_back({index, parameter_[index].begin + mine.begin});
-      parts_.push_back({all[index].name, value, value});
-    }
-    buckets_.back().parts = parts_.size() - buckets_.back().first_part;
+  }
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const ChunkRange mine = range(p, comm.rank());
+    const Tensor value =
+        mine.count > 0 ? parameters[p].value.narrow(mine.begin, mine.count) : Tensor();
+    parts_.push_back({parameters[p].name, value, value});
   }
 }
 
 ChunkRange Shard::range(std::size_t parameter, int rank) const {
-  const auto [bucket, first] = parameter_[parameter];
+  const auto [bucket, first] = places_[parameter];
   const ChunkRange chunk = chunk_range(buckets_[bucket].count, comm_.size(), rank);
-  const ChunkRange part = overlap(chunk, {first, model_.parameters()[parameter].value.numel()});
+  const ChunkRange part = overlap(chunk, {first, parameters_[parameter].value.numel()});
   return {part.begin - first, part.count};
-}
-
-Tensor Shard::part_of(std::size_t parameter) const {
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    if (places_[i].parameter == parameter) return parts_[i].value;
-  }
-  return {};
 }
 
 Tensor Shard::gather(std::size_t parameter, const Tensor& part, const Stream& stream) const {
@@ -69,7 +58,7 @@ Tensor Shard::gather(std::size_t parameter, const Tensor& part, const Stream& st
     }
     return {};
   }
-  const Tensor whole(model_.parameters()[parameter].value.shape(), Device{});
+  const Tensor whole(parameters_[parameter].value.shape(), Device{});
   for (int rank = 0; rank < comm_.size(); ++rank) {
     const ChunkRange theirs = range(parameter, rank);
     if (theirs.count == 0) continue;
@@ -93,12 +82,15 @@ void Shard::keep_part(std::size_t parameter, const Tensor& whole, const Tensor& 
   stream.synchronize();
 }
 
-std::vector<GradientNorm::Range> Shard::norm_ranges() const {
-  std::vector<GradientNorm::Range> all;
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    all.push_back({i, 0, parts_[i].value.numel(), comm_.rank()});
+GradientNorm Shard::norm(const Stream& stream) const {
+  std::vector<GradientNorm::Range> mine;
+  for (const Bucket& bucket : buckets_) {
+    for (const std::size_t p : bucket.parameters) {
+      const std::size_t count = parts_[p].value.numel();
+      if (count > 0) mine.push_back({p, 0, count, comm_.rank()});
+    }
   }
-  return all;
+  return {std::move(mine), comm_.size(), /*is_exchanged=*/true, stream};
 }
 
 std::vector<GradientNorm::Range> norm_ranges(std::span<const Parameter> parameters,
@@ -117,21 +109,6 @@ std::vector<GradientNorm::Range> norm_ranges(std::span<const Parameter> paramete
     }
   }
   return all;
-}
-
-void Shard::agree(const Tensor& flags, std::span<double> squares, const Stream& stream) {
-  group_->all_reduce(flags, ReduceOp::max, stream, "finite gradients", squares)->wait(stream);
-}
-
-// A bucket travels while the next one is updated.
-void Shard::update_and_pass_on(const Update& update, const Stream& stream) {
-  std::vector<std::unique_ptr<Work>> works;
-  for (const Bucket& bucket : buckets_) {
-    update(bucket.first_part, bucket.parts);
-    if (bucket.values.numel() == 0) continue;
-    works.push_back(group_->all_gather(bucket.values, stream, bucket.name));
-  }
-  for (const auto& work : works) work->wait(stream);
 }
 
 }  // namespace dist

@@ -62,17 +62,19 @@ ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const
     } else {
       plan.values = bucket.values;
     }
-    for (std::size_t i = plan.first_part; i < plan.first_part + plan.parts; ++i) {
-      Parameter& part = shard.parts()[i];
-      const std::size_t at = shard.begin_in_bucket(i) - plan.mine.begin;
+    for (const std::size_t index : plan.parameters) {
+      Parameter& part = shard.parts()[index];
       const std::size_t count = part.value.numel();
+      if (count == 0) continue;
+      const std::size_t first =
+          shard.begin_of(index) + shard.range(index, group.comm().rank()).begin;
+      const std::size_t at = first - plan.mine.begin;
       part.value = bucket.my_values.narrow(at, count);
       part.grad = bucket.my_gradients.narrow(at, count);
     }
     stream.synchronize();  // the copies read memory that is free from here on
     buckets_.push_back(std::move(bucket));
   }
-  shard.connect(group);
   if (divides(ShardLevel::gradients)) {
     module.before_layer([this](std::size_t layer) { before_layer(layer); });
   }

@@ -42,14 +42,14 @@ inline void share_progress(const Communicator& comm, Position& position, Optimiz
 inline void share_state(const Communicator& comm, const Checkpoint* file,
                         std::span<const Parameter> parameters, const Optimizer& optimizer,
                         const Shard& shard, const Stream& stream) {
-  for (const std::string& kind : optimizer.kinds()) {
-    for (std::size_t p = 0; p < parameters.size(); ++p) {
-      const auto& [name, value, grad] = parameters[p];
-      const Tensor whole = file != nullptr ? file->state(kind + "." + name, value.shape())
-                                           : Tensor(value.shape(), Device{});
-      broadcast<float>(comm, whole.span(), 0);
-      shard.keep_part(p, whole, optimizer.state_of(kind, name), stream);
-    }
+  for (std::size_t s = 0; s < optimizer.state().size(); ++s) {
+    const Optimizer::State& part = optimizer.state()[s];
+    const std::size_t p = s % parameters.size();
+    const Shape& shape = parameters[p].value.shape();
+    const Tensor whole =
+        file != nullptr ? file->state(part.name, shape) : Tensor(shape, Device{});
+    broadcast<float>(comm, whole.span(), 0);
+    shard.keep_part(p, whole, part.value, stream);
   }
 }
 
@@ -57,12 +57,12 @@ inline void share_state(const Communicator& comm, const Checkpoint* file,
 // only a part. `tensors` are those of checkpoint_tensors.
 inline void gather_parts(std::vector<TensorSource>& tensors, const Shard& shard,
                          const Stream& stream) {
-  const std::size_t parameters = shard.parameters();
+  const std::size_t parameters = shard.parts().size();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool is_state = i >= parameters;
     if (!is_state && shard.level() < ShardLevel::parameters) continue;
     const std::size_t p = i % parameters;
-    const Tensor mine = is_state ? tensors[i].get() : shard.part_of(p);
+    const Tensor mine = is_state ? tensors[i].get() : shard.parts()[p].value;
     tensors[i].get = [=, &shard, &stream] { return shard.gather(p, mine, stream); };
   }
 }

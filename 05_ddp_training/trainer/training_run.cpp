@@ -149,9 +149,9 @@ void TrainingRun::read(const Pending& step) {
   if (times_.steps() == 0) restart_peak();
   times_.add(times);
   std::optional<double> norm;
-  if (setup_.options.optimizer.clip_norm > 0) norm = step.report->update.norm;
+  if (setup_.options.optimizer.clip_norm > 0) norm = step.report->norm;
   log_->step(step.epoch, step.report->loss, step.lr,
-             guards_.after_step(step.report->update, step.report->stop), norm);
+             guards_.after_step(*step.report, step.report->stop), norm);
 }
 
 void TrainingRun::after_epoch() {

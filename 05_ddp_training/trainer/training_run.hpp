@@ -64,7 +64,7 @@ class TrainingRun {
     double lr;
     double waits, allocations;  // calls of CUDA
     std::optional<Communication> sent;
-    const StepReport* report;
+    const UpdateState* report;
     Event begin;
     std::optional<Event> optimizer_began;
     Event end;

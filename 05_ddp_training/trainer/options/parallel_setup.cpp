@@ -3,6 +3,7 @@
 #include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/explain/explain.hpp"
 #include "05_ddp_training/sharding/sharded_data_parallel.hpp"
+#include "05_ddp_training/sharding/sharded_optimizer.hpp"
 #include "05_ddp_training/trainer/guards/agreement.hpp"
 #include "common/join.hpp"
 
@@ -34,12 +35,9 @@ std::unique_ptr<ProcessGroup> ParallelSetup::make_group() {
 
 std::unique_ptr<Optimizer> ParallelSetup::make_optimizer(Mlp& model) {
   if (parallel_.shard_level() == ShardLevel::none) return Setup::make_optimizer(model);
-  shard_.emplace(parallel_.shard_level(), model, bucket_caps(), comm());
-  auto made = dist::make_optimizer(options.optimizer, shard_->parts(), stream(), &*shard_);
-  if (options.optimizer.clip_norm > 0) {
-    made->clip({options.optimizer.clip_norm, shard_->norm_ranges(), chunks(),
-                /*is_exchanged=*/true, stream()});
-  }
+  shard_.emplace(parallel_.shard_level(), model.parameters(), bucket_caps(), comm());
+  auto made = std::make_unique<ShardedOptimizer>(options.optimizer, *shard_, stream());
+  sharded_optimizer_ = made.get();
   return made;
 }
 
@@ -53,6 +51,7 @@ std::unique_ptr<DataParallel> ParallelSetup::make_data_parallel(Mlp& model,
   // too.
   const ReduceOp op = backend_.backend == Backend::nccl ? ReduceOp::sum : ReduceOp::avg;
   if (shard_) {
+    sharded_optimizer_->connect(carrier);
     return std::make_unique<ShardedDataParallel>(model, carrier, stream(), *shard_, op);
   }
   const bool one_by_one = parallel_.data_parallel == "naive";  // every gradient is a bucket

@@ -14,6 +14,8 @@
 
 namespace dist {
 
+class ShardedOptimizer;
+
 class ParallelSetup : public Setup {
  public:
   using Setup::Setup;
@@ -65,6 +67,7 @@ class ParallelSetup : public Setup {
   BackendChoice backend_;
   OverlapChoice overlap_{};
   std::optional<Shard> shard_;
+  ShardedOptimizer* sharded_optimizer_ = nullptr;
 };
 
 }  // namespace dist

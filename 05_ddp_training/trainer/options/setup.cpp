@@ -45,8 +45,7 @@ std::optional<int> Setup::read(int argc, char** argv) {
 std::unique_ptr<Optimizer> Setup::make_optimizer(Mlp& model) {
   auto made = dist::make_optimizer(options.optimizer, model.parameters(), stream());
   if (options.optimizer.clip_norm > 0) {
-    made->clip({options.optimizer.clip_norm,
-                norm_ranges(model.parameters(), bucket_caps(), chunks()), chunks(),
+    made->clip({norm_ranges(model.parameters(), bucket_caps(), chunks()), chunks(),
                 /*is_exchanged=*/false, stream()});
   }
   return made;

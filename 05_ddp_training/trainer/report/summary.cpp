@@ -60,7 +60,7 @@ Json described(std::span<const Parameter> parameters, const Stream& stream, cons
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const bool is_whole = shard == nullptr || shard->level() < ShardLevel::parameters;
     const Tensor tensor =
-        is_whole ? parameters[p].value : shard->gather(p, shard->part_of(p), stream);
+        is_whole ? parameters[p].value : shard->gather(p, shard->parts()[p].value, stream);
     all[parameters[p].name] =
         read_on_host(stream, tensor, [&](std::span<const float> values) -> Json {
           double squares = 0;

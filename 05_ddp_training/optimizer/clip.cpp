@@ -1,9 +1,9 @@
-// Like kernels.cpp, this file has one struct per operation. It is also compiled the same way.
-#include "05_ddp_training/optimizer/gradient_norm.hpp"
+#include "05_ddp_training/optimizer/clip.hpp"
 
 #include "05_ddp_training/model/parallel_for.hpp"
 #include "common/tensor.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace dist {
@@ -40,19 +40,6 @@ struct SquaresOfBlock {
   }
 };
 
-struct SumOfRank {
-  const double* blocks;
-  const std::size_t* begin;
-  double factor;
-  double* squares;
-  DIST_HOST_DEVICE void operator()(std::size_t rank) const {
-    double sum = 0;
-    for (std::size_t block = begin[rank]; block < begin[rank + 1]; ++block)
-      sum += blocks[block];
-    squares[rank] = sum * factor;
-  }
-};
-
 std::size_t parts_of(std::size_t count, std::size_t size) {
   return (count + size - 1) / size;
 }
@@ -60,7 +47,7 @@ std::size_t parts_of(std::size_t count, std::size_t size) {
 // On a GPU, a thread that adds up a whole block would keep the others waiting, and a kernel per
 // range would cost more than its additions. So one kernel handles up to 64 ranges, with few
 // numbers per thread; neighbouring threads read neighbouring numbers, which is fast. A second
-// kernel adds up most of the sums in the same way.
+// kernel adds up most of the sums in the same way, 128 per thread.
 constexpr std::size_t kPerThread = 64;
 constexpr std::size_t kPerBlock = 128;
 
@@ -86,61 +73,52 @@ struct SquaresOfThreads {
   }
 };
 
-struct SumsOfBlocks {
-  const double* threads;
-  const std::size_t* first_thread;  // of each rank; then the end
-  const std::size_t* first_block;   // likewise
-  double* blocks;
+// Adds up the parts of one rank, which begin at first_part[rank], in several sums, which begin
+// at first_sum[rank].
+struct SumOfParts {
+  const double* parts;
+  const std::size_t* first_part;
+  const std::size_t* first_sum;
+  double factor;
+  double* sums;
   DIST_HOST_DEVICE void operator()(std::size_t i) const {
     std::size_t rank = 0;
-    while (i >= first_block[rank + 1]) ++rank;
-    const std::size_t stride = first_block[rank + 1] - first_block[rank];
+    while (i >= first_sum[rank + 1]) ++rank;
+    const std::size_t stride = first_sum[rank + 1] - first_sum[rank];
     double sum = 0;
-    std::size_t k = first_thread[rank] + (i - first_block[rank]);
-    for (; k < first_thread[rank + 1]; k += stride) sum += threads[k];
-    blocks[i] = sum;
+    std::size_t k = first_part[rank] + (i - first_sum[rank]);
+    for (; k < first_part[rank + 1]; k += stride) sum += parts[k];
+    sums[i] = sum * factor;
   }
 };
 
-// Where each rank's pieces begin among all ranks', and where the last one's end.
-using Begins = std::vector<std::size_t>;
-
-Begins begins_of(const Begins& counts) {
-  Begins begins{0};
-  for (const std::size_t count : counts) begins.push_back(begins.back() + count);
-  return begins;
-}
-
-Buffer<std::size_t> uploaded(const Begins& begins, const Stream& stream) {
-  Buffer<std::size_t> copy(begins.size(), stream.device());
-  copy_bytes(stream, copy.data(), begins.data(), copy.size_bytes());
-  stream.synchronize();  // the copy reads the caller's memory
-  return copy;
-}
-
 }  // namespace
 
-GradientNorm::GradientNorm(double limit, std::vector<Range> ranges, int ranks,
-                           bool is_exchanged, const Stream& stream)
-    : limit_(limit),
-      ranges_(std::move(ranges)),
-      factor_(is_exchanged ? 1.0 : 1.0 / ranks),
-      squares_(static_cast<std::size_t>(ranks), stream.device()) {
+GradientNorm::Sums::Sums(std::span<const std::size_t> counts, const Stream& stream)
+    : first(counts.size() + 1, stream.device()) {
+  std::vector<std::size_t> begins{0};
+  for (const std::size_t count : counts) begins.push_back(begins.back() + count);
+  sums = Buffer<double>(begins.back(), stream.device());
+  copy_bytes(stream, first.data(), begins.data(), first.size_bytes());
+  stream.synchronize();  // the copy reads this function's memory
+}
+
+GradientNorm::GradientNorm(std::vector<Range> ranges, int ranks, bool is_exchanged,
+                           const Stream& stream)
+    : ranges_(std::move(ranges)), factor_(is_exchanged ? 1.0 : 1.0 / ranks) {
   const bool on_cpu = stream.device().is_cpu();
-  Begins pieces(squares_.size(), 0);
+  std::vector<std::size_t> counts(static_cast<std::size_t>(ranks), 0);
   for (const Range& range : ranges_) {
-    pieces[static_cast<std::size_t>(range.rank)] +=
+    counts[static_cast<std::size_t>(range.rank)] +=
         parts_of(range.count, on_cpu ? kBlock : kPerThread);
   }
+  levels_.emplace_back(counts, stream);
   if (!on_cpu) {
-    const Begins begins = begins_of(pieces);
-    first_thread_ = uploaded(begins, stream);
-    threads_ = Buffer<double>(begins.back(), stream.device());
-    for (std::size_t& count : pieces) count = parts_of(count, kPerBlock);
+    for (std::size_t& count : counts) count = parts_of(count, kPerBlock);
+    levels_.emplace_back(counts, stream);
   }
-  const Begins begins = begins_of(pieces);
-  first_block_ = uploaded(begins, stream);
-  blocks_ = Buffer<double>(begins.back(), stream.device());
+  std::ranges::fill(counts, 1);
+  levels_.emplace_back(counts, stream);
 }
 
 void GradientNorm::queue_squares(std::span<const UpdateTensors> tensors,
@@ -148,15 +126,14 @@ void GradientNorm::queue_squares(std::span<const UpdateTensors> tensors,
   const auto gradient_of = [&](const Range& range) {
     return tensors[range.tensor].gradient + range.begin;
   };
+  double* sums = levels_.front().sums.data();
   if (stream.device().is_cpu()) {
-    double* sums = blocks_.data();
     for (const Range& range : ranges_) {
       const std::size_t blocks = parts_of(range.count, kBlock);
       parallel_for(stream, blocks, SquaresOfBlock{range.count, gradient_of(range), sums});
       sums += blocks;
     }
   } else {
-    double* sums = threads_.data();
     for (std::size_t r = 0; r < ranges_.size();) {
       SquaresOfThreads body{.sums = sums};
       std::size_t all = 0;
@@ -168,12 +145,14 @@ void GradientNorm::queue_squares(std::span<const UpdateTensors> tensors,
       parallel_for(stream, all, body);
       sums += all;
     }
-    parallel_for(stream, blocks_.size(),
-                 SumsOfBlocks{threads_.data(), first_thread_.data(), first_block_.data(),
-                              blocks_.data()});
   }
-  parallel_for(stream, squares_.size(),
-               SumOfRank{blocks_.data(), first_block_.data(), factor_, squares_.data()});
+  for (std::size_t l = 1; l < levels_.size(); ++l) {
+    const Sums& parts = levels_[l - 1];
+    const Sums& level = levels_[l];
+    parallel_for(stream, level.sums.size(),
+                 SumOfParts{parts.sums.data(), parts.first.data(), level.first.data(),
+                            l + 1 == levels_.size() ? factor_ : 1.0, level.sums.data()});
+  }
 }
 
 }  // namespace dist
