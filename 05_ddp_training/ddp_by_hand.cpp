@@ -16,6 +16,7 @@
 #include "common/mpi_environment.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 int main(int argc, char** argv) {
   using namespace dist;
@@ -58,7 +59,6 @@ int main(int argc, char** argv) {
   }
   const double accuracy = Evaluation(test_digits(), stream).accuracy(model);
   console.line(fmt::format("test accuracy {:.2f} %", 100 * accuracy));
-
   std::uint64_t hash = 0;
   for (const Parameter& p : parameters) hash = fingerprint(p.value.span(), hash);
   // [4] The replicas are equal, bit for bit, if every rank has rank 0's hash.

@@ -12,6 +12,7 @@
 #include "common/fatal.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 int main(int argc, char** argv) {
   using namespace dist;
@@ -48,7 +49,6 @@ int main(int argc, char** argv) {
   }
   const double accuracy = Evaluation(test_digits(), stream).accuracy(model);
   console.line(fmt::format("test accuracy {:.2f} %", 100 * accuracy));
-
   std::uint64_t hash = 0;
   for (const Parameter& p : parameters) hash = fingerprint(p.value.span(), hash);
   console.row({{"ranks", comm.size()},

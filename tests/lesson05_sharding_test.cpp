@@ -115,7 +115,7 @@ TEST_CASE("a sharded model learns what a replicated one learns, on every device"
         ShardedOptimizer update_part(adam, shard, stream);
         DistributedDataParallel ddp(replica, *route.group, stream, kSmallBuckets);
         ShardedDataParallel parts(sharded, *route.group, stream, shard, ReduceOp::avg);
-        update_part.connect(*route.group, parts);
+        update_part.connect(*route.group);
         const TensorDataset dataset = make_dataset(9, 200 + rank());
         DataLoader loader(dataset, 4, /*drop_last=*/false, stream);
         CrossEntropyLoss loss;
@@ -146,7 +146,7 @@ TEST_CASE("a NaN in one rank's part stops the update on all ranks") {
     Shard shard(ShardLevel::gradients, model.parameters(), kSmallBuckets, world());
     ShardedOptimizer update({.name = "adam"}, shard, stream);
     ShardedDataParallel parallel(model, *group, stream, shard, ReduceOp::avg);
-    update.connect(*group, parallel);
+    update.connect(*group);
     const Floats before = flat(model, &Parameter::value, stream);
     std::int64_t culprit = -1;
     for (std::size_t p = 0; p < shard.parts().size(); ++p) {

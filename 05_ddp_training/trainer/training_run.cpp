@@ -3,7 +3,6 @@
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/trainer/across_ranks.hpp"
-#include "05_ddp_training/trainer/report/least_traffic.hpp"
 #include "05_ddp_training/trainer/report/memory_use.hpp"
 #include "05_ddp_training/trainer/report/traffic.hpp"
 
