@@ -5,6 +5,7 @@
 // The loop of ddp_by_hand.cpp, in a trainer: with fewer messages, which travel during backward,
 // with checkpoints, and on GPUs.
 #include "04_distributed_sampler/data_loader.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
@@ -36,8 +37,8 @@ int main(int argc, char** argv) {
   const auto ddp = setup.make_data_parallel(model, *group);
 
   // [5] This rank's share of every epoch (lesson 4).
-  VirtualSampler sampler(setup.train().size(), setup.ranks(), setup.batches(),
-                         setup.options.sampler);
+  DistributedSampler sampler(setup.train().size(), comm.size(), comm.rank(),
+                             setup.options.sampler);
   DataLoader loader(setup.train(), setup.batches(), stream);
   CrossEntropyLoss loss(run.numbers(), ddp->loss_divisor());  // NCCL only adds, so divide here
 

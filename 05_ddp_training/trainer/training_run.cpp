@@ -65,6 +65,13 @@ std::optional<std::size_t> TrainingRun::next_epoch() {
   return epoch_;
 }
 
+std::vector<BatchSamples> TrainingRun::remaining_of_played_ranks() const {
+  VirtualSampler sampler(setup_.train().size(), setup_.ranks(), setup_.batches(),
+                         setup_.options.sampler);
+  sampler.set_epoch(epoch_);
+  return sampler.indices_after(position_.taken);
+}
+
 void TrainingRun::start_clock() {
   step_began_ = stream_.record_event();
   waits_ = gpu_waits;

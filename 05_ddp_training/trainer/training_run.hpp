@@ -33,10 +33,12 @@ class TrainingRun {
 
   // The number of the epoch to train, or nullopt if the run is over.
   std::optional<std::size_t> next_epoch();
-  // The samples of this epoch that have not been used yet.
+  // The batches of this epoch that have not been taken yet: those of `sampler`, or those of all
+  // the ranks that this process plays (--deterministic).
   template <class Sampler>
-  auto remaining(const Sampler& sampler) const {
-    return sampler.indices_after(position_.taken);
+  std::vector<BatchSamples> remaining(const Sampler& sampler) const {
+    if (setup_.ranks().per_process() > 1) return remaining_of_played_ranks();
+    return setup_.batches().divide(sampler.indices_after(position_.taken));
   }
   // Sets the optimizer's learning rate and calls `queue_step`, which queues the work of a step
   // for the batch. On a GPU, most steps replay what an earlier call queued (StepGraph).
@@ -72,6 +74,7 @@ class TrainingRun {
   // Waits for the oldest `count` pending steps, and reads them.
   void read(std::size_t count);
   void read(const Pending& step);
+  std::vector<BatchSamples> remaining_of_played_ranks() const;
   void start_clock();
   void save();
   // Called on all ranks. Returns nullopt for data without a test set.
