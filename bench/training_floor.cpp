@@ -227,7 +227,7 @@ int main(int argc, char** argv) {
   const double gather_s = median_of_slowest(
       comm, iterations,
       [&] {
-        adam_step(stream, {&all, 1}, factors_of_adam);
+        adam_step(stream, {&all, 1}, {}, &state);
       },
       [&] {
         for (std::size_t r = 0; r < rows; ++r) {

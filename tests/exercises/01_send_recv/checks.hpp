@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <unistd.h>
 #include <vector>
 
 namespace dist::exercise {
