@@ -13,7 +13,7 @@ tree="$tmp/a b \$HOME (é)"
 mkdir "$tree"
 cp -r "$source"/{learn,CMakeLists.txt,CMakePresets.json,cmake,common,tools} "$source"/0[1-5]_* "$tree/"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-unset LEARN_BUILD_DIR CXX CXXFLAGS CMAKE_CXX_COMPILER_LAUNCHER
+unset preset LEARN_BUILD_DIR CXX CXXFLAGS CMAKE_CXX_COMPILER_LAUNCHER
 
 # Another user without a home, if this one is root; $alone: in a network and mounts of its own.
 user=(env -u HOME LANG=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8) alone=()

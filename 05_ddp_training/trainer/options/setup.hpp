@@ -6,6 +6,7 @@
 #include "04_distributed_sampler/batch.hpp"
 #include "05_ddp_training/deterministic/virtual_ranks.hpp"
 #include "05_ddp_training/optimizer/lr_schedule.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
 #include "05_ddp_training/sharding/shard.hpp"
 #include "05_ddp_training/trainer/options/starting_point.hpp"
 #include "05_ddp_training/trainer/options/training_options.hpp"
