@@ -5,11 +5,19 @@
 
 #include <mpi.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 namespace dist {
-
 namespace {
+
+constexpr std::array kCandidates{
+    AllReduceAlgorithm::shared_memory,      AllReduceAlgorithm::hierarchical,
+    AllReduceAlgorithm::recursive_doubling, AllReduceAlgorithm::rabenseifner,
+    AllReduceAlgorithm::ring_pipelined,     AllReduceAlgorithm::ring};
 
 // Called on all ranks. Calls allocate(), which throws on all ranks of a host or on none. If any
 // host fails, returns the reason on all ranks; otherwise an empty string.
@@ -26,6 +34,28 @@ std::string failure_on_any_host(const Communicator& comm, Allocate allocate) {
 }
 
 }  // namespace
+
+AllReducePlan::AllReducePlan(int ranks, const StepCosts& costs) {
+  for (const bool registered : {false, true}) {
+    for (std::size_t power = 0; power < table_[0].size(); ++power) {
+      // The middle of the sizes whose bit_width is `power`.
+      const double bytes = power == 0 ? 0.0 : 1.5 * std::exp2(static_cast<double>(power) - 1);
+      double best = std::numeric_limits<double>::infinity();
+      for (const AllReduceAlgorithm algorithm : kCandidates) {
+        const auto seconds =
+            predict_all_reduce(algorithm, std::min(bytes, 1e15), ranks, costs, registered);
+        if (!seconds || *seconds >= best) continue;
+        best = algorithm == AllReduceAlgorithm::shared_memory ? *seconds / 2 : *seconds;
+        table_[registered ? 1 : 0][power] = static_cast<int>(algorithm);
+      }
+    }
+  }
+}
+
+AllReduceAlgorithm AllReducePlan::choose(std::size_t bytes, bool registered) const {
+  return static_cast<AllReduceAlgorithm>(
+      table_[registered ? 1 : 0][static_cast<std::size_t>(std::bit_width(bytes))]);
+}
 
 AllReducer::AllReducer(const Communicator& comm, const std::optional<LinkCost>& measured)
     : comm_(comm),

@@ -10,12 +10,33 @@
 #include "03_all_reduce/several_hosts/hierarchical.hpp"
 #include "common/tensor.hpp"
 
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 namespace dist {
+
+// Chooses an algorithm for each range of sizes between two powers of two: the fastest according
+// to the model. If all ranks share memory, an algorithm that sends messages must be predicted
+// to be twice as fast. Messages are also copied through shared memory, so a smaller predicted
+// advantage is more likely to be an error in a guess or measurement.
+class AllReducePlan {
+ public:
+  AllReducePlan(int ranks, const StepCosts& costs);
+
+  AllReduceAlgorithm choose(std::size_t bytes, bool registered) const;
+
+  // The plan as plain numbers, which rank 0 can broadcast.
+  using Table = std::array<std::array<int, 65>, 2>;
+  const Table& table() const { return table_; }
+  Table& table() { return table_; }
+
+ private:
+  Table table_;
+};
 
 class AllReducer {
  public:

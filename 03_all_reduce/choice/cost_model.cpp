@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 namespace dist {
 namespace {
@@ -79,11 +78,6 @@ double hierarchical(double n, const StepCosts& costs, bool registered) {
   return inside + across;
 }
 
-constexpr std::array kCandidates{
-    AllReduceAlgorithm::shared_memory,      AllReduceAlgorithm::hierarchical,
-    AllReduceAlgorithm::recursive_doubling, AllReduceAlgorithm::rabenseifner,
-    AllReduceAlgorithm::ring_pipelined,     AllReduceAlgorithm::ring};
-
 }  // namespace
 
 StepCosts straight_line_costs(double alpha_s, double beta_s_per_byte, double gamma_s_per_byte) {
@@ -141,28 +135,6 @@ double lower_bound_seconds(double bytes, int ranks, double alpha_s, double beta_
   const double share = (ranks - 1.0) / ranks * bytes;
   return std::ceil(std::log2(ranks)) * alpha_s + 2 * share * beta_s_per_byte +
          share * gamma_s_per_byte;
-}
-
-AllReducePlan::AllReducePlan(int ranks, const StepCosts& costs) {
-  for (const bool registered : {false, true}) {
-    for (std::size_t power = 0; power < table_[0].size(); ++power) {
-      // The middle of the sizes whose bit_width is `power`.
-      const double bytes = power == 0 ? 0.0 : 1.5 * std::exp2(static_cast<double>(power) - 1);
-      double best = std::numeric_limits<double>::infinity();
-      for (const AllReduceAlgorithm algorithm : kCandidates) {
-        const auto seconds =
-            predict_all_reduce(algorithm, std::min(bytes, 1e15), ranks, costs, registered);
-        if (!seconds || *seconds >= best) continue;
-        best = algorithm == AllReduceAlgorithm::shared_memory ? *seconds / 2 : *seconds;
-        table_[registered ? 1 : 0][power] = static_cast<int>(algorithm);
-      }
-    }
-  }
-}
-
-AllReduceAlgorithm AllReducePlan::choose(std::size_t bytes, bool registered) const {
-  return static_cast<AllReduceAlgorithm>(
-      table_[registered ? 1 : 0][static_cast<std::size_t>(std::bit_width(bytes))]);
 }
 
 }  // namespace dist

@@ -9,7 +9,6 @@
 #include "01_send_recv/alpha_beta.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -50,24 +49,5 @@ std::optional<double> predict_all_reduce(AllReduceAlgorithm algorithm, double by
 // ceil(lg p) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma.
 double lower_bound_seconds(double bytes, int ranks, double alpha_s, double beta_s_per_byte,
                            double gamma_s_per_byte);
-
-// Chooses an algorithm for each range of sizes between two powers of two: the fastest according
-// to the model. If all ranks share memory, an algorithm that sends messages must be predicted
-// to be twice as fast. Messages are also copied through shared memory, so a smaller predicted
-// advantage is more likely to be an error in a guess or measurement.
-class AllReducePlan {
- public:
-  AllReducePlan(int ranks, const StepCosts& costs);
-
-  AllReduceAlgorithm choose(std::size_t bytes, bool registered) const;
-
-  // The plan as plain numbers, which rank 0 can broadcast.
-  using Table = std::array<std::array<int, 65>, 2>;
-  const Table& table() const { return table_; }
-  Table& table() { return table_; }
-
- private:
-  Table table_;
-};
 
 }  // namespace dist

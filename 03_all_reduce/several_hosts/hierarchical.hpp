@@ -15,20 +15,43 @@
 
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/one_host/shared_memory.hpp"
+#include "common/check.hpp"
 #include "common/communicator.hpp"
+
+#include <mpi.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace dist {
 
 // Called on all ranks. Returns a communicator of the ranks on this rank's host.
-Communicator ranks_on_this_host(const Communicator& comm);
+inline Communicator ranks_on_this_host(const Communicator& comm) {
+  // The host's first rank, in `comm`, identifies the host.
+  int first = comm.rank();
+  MPI_Comm host = MPI_COMM_NULL;
+  MPI_CHECK(MPI_Comm_split_type(comm.get(), MPI_COMM_TYPE_SHARED, first, MPI_INFO_NULL, &host));
+  MPI_CHECK(MPI_Bcast(&first, 1, MPI_INT, 0, host));
+  MPI_CHECK(MPI_Comm_free(&host));
+  return comm.split(first, comm.rank());
+}
+
 // Called on all ranks. The number of hosts.
-int count_hosts(const Communicator& comm);
+inline int count_hosts(const Communicator& comm) {
+  int hosts = comm.local_rank() == 0 ? 1 : 0;
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &hosts, 1, MPI_INT, MPI_SUM, comm.get()));
+  return hosts;
+}
+
+// Called on all ranks. The smallest number of ranks on a host, if this host has `ranks_here`.
+inline int fewest_on_a_host(const Communicator& comm, int ranks_here) {
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &ranks_here, 1, MPI_INT, MPI_MIN, comm.get()));
+  return ranks_here;
+}
 
 class HierarchicalAllReduce {
  public:
@@ -36,7 +59,13 @@ class HierarchicalAllReduce {
   // `memory`; `staging` is an allocation of kStagingBytes of it. `memory` must outlive this
   // object.
   HierarchicalAllReduce(const Communicator& comm, const Communicator& host,
-                        SharedMemoryAllReduce& memory, std::shared_ptr<std::byte> staging);
+                        SharedMemoryAllReduce& memory, std::shared_ptr<std::byte> staging)
+      : ranks_(comm.size()),
+        place_(host.rank()),
+        parts_(fewest_on_a_host(comm, host.size())),
+        memory_(memory),
+        staging_(std::move(staging)),
+        across_(comm.split(std::min(place_, parts_), comm.rank())) {}
 
   // Ordinary memory passes through registered memory in blocks of this size. A block is so long
   // that the latency of the messages between hosts hardly matters.

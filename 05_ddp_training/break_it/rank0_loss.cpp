@@ -13,7 +13,7 @@
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/data_parallel/mean_over_ranks.hpp"
+#include "05_ddp_training/data_parallel/mean_loss.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -47,7 +47,7 @@ bool break_rank0_loss(const Program& program) {
     job.optimizer().step(job.lr(), program.stream);
 
     std::vector<double> of_rank0{job.loss()};
-    const double mean = mean_over_ranks(program.comm, of_rank0[0]);
+    const double mean = mean_loss(program.comm, of_rank0[0]);
     broadcast<double>(program.comm, of_rank0, 0);
     const double mine = of_rank0[0];
     farthest = std::max(farthest, std::abs(mine - mean) / mean);

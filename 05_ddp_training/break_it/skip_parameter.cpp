@@ -9,7 +9,7 @@
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/data_parallel/mean_over_ranks.hpp"
+#include "05_ddp_training/data_parallel/mean_loss.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 
 #include <fmt/core.h>
@@ -42,8 +42,8 @@ bool break_skip_parameter(const Program& program) {
     ddp.backward(right.grad(), program.stream);
     right.optimizer().step(right.lr(), program.stream);
   }
-  const double loss = mean_over_ranks(program.comm, job.loss());
-  const double right_loss = mean_over_ranks(program.comm, right.loss());
+  const double loss = mean_loss(program.comm, job.loss());
+  const double right_loss = mean_loss(program.comm, right.loss());
   const std::string others = first_difference(program.comm, all.first(skipped), program.stream);
   program.console.line("  the replicas " + parting.text());
   program.console.line(

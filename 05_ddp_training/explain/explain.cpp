@@ -2,7 +2,7 @@
 #include "05_ddp_training/explain/explain.hpp"
 
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/data_parallel/mean_over_ranks.hpp"
+#include "05_ddp_training/data_parallel/mean_loss.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 #include "05_ddp_training/explain/explained_step.hpp"
 #include "05_ddp_training/explain/recording_process_group.hpp"
@@ -154,7 +154,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
       model, comm.size(), comm.rank(), stream,
       [&](const Tensor& grad_logits) { ddp.backward(grad_logits, stream); });
   group.synchronize(stream.record_event());
-  const double mean_loss = mean_over_ranks(comm, step.loss);
+  const double mean = mean_loss(comm, step.loss);
 
   // Repeat the step as one process would, with all samples in one batch. Every rank does this.
   Mlp lone_model = make_explained_model(0, stream);
@@ -174,7 +174,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
   report.samples(step);
   report.heading("3. forward: logits = 2.weight ReLU(0.weight x + 0.bias) + 2.bias");
   report.forward(step);
-  report.heading(fmt::format("  mean over the ranks {:.6f}", mean_loss));
+  report.heading(fmt::format("  mean over the ranks {:.6f}", mean));
   report.heading("4. backward: each rank's own gradients, in the order they became ready");
   report.backward(ready, recorder.exchanges().size());
   report.heading("5. all-reduce: each rank's numbers in the bucket -> their average");
@@ -190,7 +190,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
 
   const std::string difference = first_difference(comm, model.parameters(), stream);
   const bool same = step.gradients == alone.gradients && step.parameters == alone.parameters &&
-                    mean_loss == alone.loss;
+                    mean == alone.loss;
   return console.verdict(
       comm.all_agree(same && difference.empty()),
       fmt::format("{} ranks and one process took the same step, bit for bit", comm.size()),

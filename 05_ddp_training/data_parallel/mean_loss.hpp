@@ -1,4 +1,4 @@
-// What this file adds: the mean of a number, such as the loss, over all ranks.
+// What this file adds: the mean of all ranks' losses.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
@@ -8,8 +8,8 @@
 namespace dist {
 
 // Called on all ranks; all get the same result.
-inline double mean_over_ranks(const Communicator& comm, double number) {
-  std::array mean{number};
+inline double mean_loss(const Communicator& comm, double loss) {
+  std::array mean{loss};
   all_reduce<double>(comm, mean, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
   return mean[0];
 }
