@@ -24,6 +24,7 @@ OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
                              const Communicator& comm, int threads) {
   if (backend == Backend::nccl) return {true, "on its own stream"};
   if (request) return {*request, *request ? "on its own thread" : "as requested"};
+  if (comm.size() == 1) return {false, "a single rank sends nothing"};
   const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int cores = usable_cores();
   // Bound ranks have their cores to themselves; unbound ranks share all cores.
