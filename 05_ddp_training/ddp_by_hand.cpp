@@ -1,8 +1,7 @@
-// Lesson 5, by hand: N processes train one model, with nothing but lessons 2 to 4.
+// Lesson 5, by hand: N processes train one model, with nothing but lessons 2 to 4. This is
+// single_process.cpp with the changes that the numbered comments explain.
 //
 //   mpirun -np 4 build/bin/ddp_by_hand
-//
-// This is single_process.cpp with the changes that the numbered comments explain.
 #include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/ring.hpp"
@@ -12,6 +11,7 @@
 #include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
+#include "common/command_line.hpp"
 #include "common/console.hpp"
 #include "common/mpi_environment.hpp"
 

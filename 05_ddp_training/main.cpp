@@ -9,9 +9,9 @@
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
-#include "05_ddp_training/trainer/guards/stop_request.hpp"
-#include "05_ddp_training/trainer/options/parallel_setup.hpp"
-#include "05_ddp_training/trainer/training_run.hpp"
+#include "05_ddp_training/trainer/guards.hpp"
+#include "05_ddp_training/trainer/run.hpp"
+#include "05_ddp_training/trainer/setup.hpp"
 #include "common/mpi_environment.hpp"
 
 int main(int argc, char** argv) {
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   const Communicator comm = Communicator::world();
 
   // [2] Are all ranks in the same run? They compare flags, data and program.
-  ParallelSetup setup("ddp_training", comm);
+  Setup setup("ddp_training", "Lesson 5: N processes train one model.", comm);
   if (const auto exit = setup.read(argc, argv)) return *exit;
   const Stream& stream = setup.stream();
 
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   DistributedSampler sampler(setup.train().size(), comm.size(), comm.rank(),
                              setup.options.sampler);
   DataLoader loader(setup.train(), setup.batches(), stream);
-  CrossEntropyLoss loss(run.numbers(), ddp->loss_divisor());  // NCCL only adds, so divide here
+  CrossEntropyLoss loss = run.make_loss();
 
   while (const auto epoch = run.next_epoch()) {
     sampler.set_epoch(*epoch);

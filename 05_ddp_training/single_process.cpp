@@ -1,6 +1,5 @@
-// Lesson 5's starting point: one process trains a model. In ddp_by_hand.cpp, N processes do.
-//
-//   build/bin/single_process
+// Lesson 5's starting point: one process trains a model (build/bin/single_process). In
+// ddp_by_hand.cpp, N processes do.
 #include "02_broadcast/fingerprint.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
@@ -8,6 +7,7 @@
 #include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
+#include "common/command_line.hpp"
 #include "common/console.hpp"
 #include "common/fatal.hpp"
 

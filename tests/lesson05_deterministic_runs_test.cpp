@@ -8,7 +8,7 @@
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
-#include "05_ddp_training/trainer/across_ranks.hpp"
+#include "05_ddp_training/trainer/run.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/virtual_ranks.hpp"
 
@@ -95,7 +95,7 @@ Trajectory train(const Communicator& comm, bool deterministic, const Job& job, D
     }
   }
   Evaluation evaluation(dataset, stream);
-  run.accuracy = test_accuracy(comm, ranks, model, evaluation);
+  run.accuracy = test_accuracy(comm, model, evaluation);
   return run;
 }
 

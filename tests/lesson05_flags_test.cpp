@@ -1,6 +1,6 @@
 // Lesson 5: a training program checks its flags against its data.
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
-#include "05_ddp_training/trainer/training_data.hpp"
+#include "05_ddp_training/trainer/data.hpp"
 #include "common/command_line.hpp"
 #include "tests/support/lesson05.hpp"
 #include "tests/support/run_command.hpp"
@@ -19,14 +19,14 @@ namespace {
 
 // A training program's flags, read in the same way as in its main function.
 struct Program {
-  TrainingOptions options;
+  Options options;
   TrainingData data;
 
   // The message that the program prints about these flags before it exits; empty if it accepts
   // them.
   std::string answer(std::vector<std::string> arguments, int ranks) {
     CommandLine command_line("lesson05_test", "a training program");
-    options.declare(command_line, /*writes=*/true);
+    options.declare_training(command_line, /*writes=*/true);
     command_line.check([&] { data.load(options, ranks); });
     arguments.insert(arguments.begin(), "lesson05_test");
     std::vector<char*> argv;

@@ -1,9 +1,7 @@
 // Lesson 5: how a run is protected. (For a flipped bit, see faults/07.)
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
-#include "05_ddp_training/trainer/across_ranks.hpp"
-#include "05_ddp_training/trainer/guards/agreement.hpp"
-#include "05_ddp_training/trainer/guards/guards.hpp"
+#include "05_ddp_training/trainer/guards.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
@@ -224,35 +222,4 @@ TEST_CASE("settings that differ between ranks are named with their values") {
         expected(fmt::format("training data: abc on rank 0, but abd on rank {}", last)));
   // Ranks may find the same data in different folders.
   CHECK(answer({{"--data", last_rank("/a", "/b")}}, "abc") == "nothing thrown");
-}
-
-TEST_CASE("all ranks get what rank 0 read from a checkpoint") {
-  for (const Device device : devices()) {
-    const Stream stream(device);
-    Mlp model = make_model(stream);
-    OptimizerOptions adam;
-    const auto optimizer = make_optimizer(adam, model.parameters(), stream);
-    Position position;
-    std::vector<Floats> wanted;
-    std::uint64_t seed = 10;
-    for (const Optimizer::State& state : optimizer->state()) {
-      Generator generator(seed++);
-      wanted.emplace_back(state.value.numel());
-      fill_normal(wanted.back(), generator);
-      if (world().rank() != 0) continue;
-      copy_bytes(stream, state.value.data(), wanted.back().data(), state.value.size_bytes());
-      stream.synchronize();
-    }
-    if (world().rank() == 0) {
-      position = {.step = 12, .epoch = 3, .taken = 40};
-      optimizer->set_steps(11, stream);
-    }
-    share_progress(world(), position, *optimizer, stream);
-    CHECK((position.step == 12 && position.epoch == 3 && position.taken == 40));
-    CHECK(optimizer->steps(stream) == 11);
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const bool same = to_host(stream, optimizer->state()[i].value) == wanted[i];
-      CHECK(same);
-    }
-  }
 }

@@ -1,8 +1,8 @@
 // Lesson 5: checkpoints, and runs resumed from them.
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "05_ddp_training/checkpoint/run_settings.hpp"
-#include "05_ddp_training/trainer/options/training_options.hpp"
-#include "05_ddp_training/trainer/report/metrics_file.hpp"
+#include "05_ddp_training/trainer/options.hpp"
+#include "05_ddp_training/trainer/report.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
@@ -218,7 +218,7 @@ TEST_CASE("a position counts all steps, and the samples within the current epoch
 }
 
 TEST_CASE("the number of steps left is right for a new run and for a resumed one") {
-  TrainingOptions options;
+  Options options;
   options.epochs = 3;
   CHECK(options.total_steps(0, 0, 10, 10) == 30);
   CHECK(options.total_steps(14, 1, 6, 10) == 30);

@@ -164,7 +164,7 @@ TEST_CASE("the cheat sheet names existing flags, our exit statuses and existing 
   CHECK(flags > 60);
   for (const auto& [file, constant, status] :
        {std::tuple{"tools/watch/watch_thread.hpp", "kHangStatus = 86;", "| 86 | a hang "},
-        {"05_ddp_training/trainer/guards/stop_request.hpp", "kStoppedOnRequest = 75;",
+        {"05_ddp_training/trainer/guards.hpp", "kStoppedOnRequest = 75;",
          "| 75 | stopped on request"}}) {
     CHECK(content_of(SOURCE_DIR "/" + std::string(file)).find(constant) != std::string::npos);
     CHECK(sheet.find(status) != std::string::npos);

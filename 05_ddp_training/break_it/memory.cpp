@@ -8,7 +8,7 @@
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/trainer/report/training_memory.hpp"
+#include "05_ddp_training/trainer/measures.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

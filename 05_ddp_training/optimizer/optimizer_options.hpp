@@ -1,7 +1,5 @@
-// The optimizer's flags, with PyTorch's names, meanings, defaults and restrictions.
+// What an optimizer can be told, with PyTorch's names, meanings and defaults.
 #pragma once
-
-#include "common/command_line.hpp"
 
 #include <array>
 #include <cstddef>
@@ -25,12 +23,6 @@ struct OptimizerOptions {
 
   std::size_t warmup_steps = 0;
   double clip_norm = 0;  // the largest norm of all gradients together; 0: no limit
-
-  // Adds --optimizer and --lr, which the short help shows.
-  void declare(CommandLine& command_line);
-  // Adds the other flags, and a check of their consistency. The check also sets the defaults
-  // that depend on the optimizer.
-  void declare_advanced(CommandLine& command_line);
 };
 
 }  // namespace dist

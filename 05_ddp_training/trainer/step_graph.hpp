@@ -25,7 +25,7 @@ class StepGraph {
  public:
   // Without `enabled`, or on the CPU, run() only calls the step. `stream` must outlive this.
   StepGraph(const Stream& stream, bool enabled);
-  ~StepGraph();
+  ~StepGraph();  // queued work may still use the graphs, but CUDA keeps one that is running
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
 

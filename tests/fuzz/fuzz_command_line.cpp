@@ -1,5 +1,5 @@
 // Fuzzes the command line of a training program: each line of the input is one argument.
-#include "05_ddp_training/trainer/options/training_options.hpp"
+#include "05_ddp_training/trainer/options.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 #include <algorithm>
@@ -12,10 +12,10 @@ using namespace dist;
 namespace {
 
 struct Program {
-  TrainingOptions options;
+  Options options;
   CommandLine flags{"fuzz", "a training program"};
 
-  Program() { options.declare(flags, /*writes=*/true); }
+  Program() { options.declare_training(flags, /*writes=*/true); }
 
   std::optional<CommandLine::Exit> parse(std::vector<std::string> words) {
     words.insert(words.begin(), "fuzz");
@@ -43,7 +43,7 @@ struct Program {
 };
 
 // Checks one flag of each kind that has limits.
-void check_limits(const TrainingOptions& options) {
+void check_limits(const Options& options) {
   require(options.batch_size >= 1 && options.batch_size <= 1 << 24, "--batch-size");
   require(options.optimizer.lr >= 0 && options.optimizer.lr <= 1e6, "--lr");
   for (const double beta : options.optimizer.betas) require(beta >= 0 && beta < 1, "--betas");

@@ -12,7 +12,7 @@ namespace dist::mine {
 void train_as_the_course(Setup& setup, Mlp& model) {
   const Stream& stream = setup.stream();
   const auto optimizer = make_optimizer(setup.options.optimizer, model.parameters(), stream);
-  setup.start.restore(model.parameters(), *optimizer, stream);
+  setup.restore(model, *optimizer);
   const auto group = make_process_group(Backend::ours, setup.comm(), stream.device(),
                                         AllReduceAlgorithm::ring);
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();

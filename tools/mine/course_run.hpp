@@ -2,7 +2,7 @@
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
-#include "05_ddp_training/trainer/options/setup.hpp"
+#include "05_ddp_training/trainer/setup.hpp"
 
 namespace dist::mine {
 

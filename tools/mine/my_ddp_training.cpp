@@ -8,9 +8,9 @@
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
-#include "05_ddp_training/trainer/guards/agreement.hpp"
-#include "05_ddp_training/trainer/guards/stop_request.hpp"
-#include "05_ddp_training/trainer/training_run.hpp"
+#include "05_ddp_training/trainer/guards.hpp"
+#include "05_ddp_training/trainer/run.hpp"
+#include "05_ddp_training/trainer/setup.hpp"
 #include "common/mpi_environment.hpp"
 #include "tools/exercises/confined.hpp"
 #include "tools/mine/course_run.hpp"
@@ -29,40 +29,6 @@ namespace {
 // How much memory the parts and the training may use: far more than they need, and less than
 // makes a machine unusable.
 constexpr std::size_t kMemory = std::size_t{4} << 30;
-
-class MySetup : public Setup {
- public:
-  explicit MySetup(const Communicator& comm) : Setup("my_ddp_training", comm) {
-    options.common.device = "cpu";
-  }
-
-  VirtualRanks ranks() const override { return VirtualRanks(comm()); }
-  RunDescription description() const override {
-    RunDescription run = Setup::description();
-    run.backend = "yours";
-    run.algorithm = "ring";
-    run.overlap = "sync_gradients begins when backward has ended";
-    return run;
-  }
-  std::vector<std::string> opening(const Mlp&) const override {
-    return {fmt::format("{} ranks, {} samples, in batches of {} per rank", comm().size(),
-                        train().size(), options.batch_size)};
-  }
-  std::string promise() const override { return "the same parameters on every rank"; }
-
- protected:
-  std::string title() const override {
-    return "The trainer of lesson 5, made of your own exercises.";
-  }
-  void check_together() override {
-    if (!device.device.is_cpu()) throw Error("--device: your exercises compute on the CPU");
-    if (start.resumed() || start.evaluates_only()) {
-      throw Error(std::string(start.resumed() ? "--resume" : "--evaluate") +
-                  ": this trainer always trains from the beginning");
-    }
-    require_agreement(comm(), values());
-  }
-};
 
 void print_parts(const Console& console) {
   for (const Part* part : parts()) {
@@ -90,8 +56,17 @@ int fail(const Console& console, const std::string& what) {
 int train(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
   const Communicator comm = Communicator::world();
-  MySetup setup(comm);
-  if (const auto exit = setup.read(argc, argv)) return *exit;
+  Setup setup("my_ddp_training", "The trainer of lesson 5, made of your own exercises.", comm,
+              Setup::Flags::one_kind_of_data_parallelism);
+  setup.options.common.device = "cpu";
+  const auto check = [&] {
+    if (!setup.device().is_cpu()) throw Error("--device: your exercises compute on the CPU");
+    if (setup.options.resume || setup.options.evaluate) {
+      throw Error(std::string(setup.options.resume ? "--resume" : "--evaluate") +
+                  ": this trainer always trains from the beginning");
+    }
+  };
+  if (const auto exit = setup.read(argc, argv, check)) return *exit;
   const Console& console = setup.console();
   const Stream& stream = setup.stream();
   print_parts(console);
@@ -111,15 +86,15 @@ int train(int argc, char** argv) {
   };
   Mlp model = draw();
   const auto optimizer = make_optimizer(setup.options.optimizer, model.parameters(), stream);
-  const auto group =
-      make_process_group(Backend::ours, comm, stream.device(), AllReduceAlgorithm::ring);
-  setup.group = group.get();
+  const auto group = setup.make_group();
   TrainingRun run(setup, model, *optimizer);
+  run.report().run.backend = "yours";
+  run.report().run.overlap = "sync_gradients begins when backward has ended";
   MyDataParallel ddp(model, *group);
 
   MySampler sampler(setup.train().size(), comm, setup.options.sampler);
   DataLoader loader(setup.train(), setup.batches(), stream);
-  CrossEntropyLoss loss(run.numbers());
+  CrossEntropyLoss loss = run.make_loss();
   while (const auto epoch = run.next_epoch()) {
     sampler.set_epoch(*epoch);
     for (const Batch& batch : loader.over(run.remaining(sampler))) {

@@ -1,4 +1,4 @@
-#include "05_ddp_training/trainer/training_data.hpp"
+#include "05_ddp_training/trainer/data.hpp"
 
 #include "02_broadcast/fingerprint.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
@@ -62,7 +62,7 @@ std::map<std::string, IdxPair> find_idx_pairs(const std::string& folder) {
   return found;
 }
 
-void check_widths(TrainingOptions& options, std::size_t features, std::size_t classes) {
+void check_widths(Options& options, std::size_t features, std::size_t classes) {
   if (!options.layers_given) {
     options.layers.front() = features;
     options.layers.back() = classes;
@@ -89,7 +89,7 @@ std::string fingerprint(const std::string& name, const Dataset& data) {
 }
 
 // Each of the `processes` processes plays `here` ranks, which share its batch.
-void check_counts(const TrainingOptions& options, std::size_t samples, int processes,
+void check_counts(const Options& options, std::size_t samples, int processes,
                   std::size_t here) {
   const int ranks = processes * static_cast<int>(here);
   const std::size_t batch_size = options.batch_size / here;
@@ -112,7 +112,7 @@ void check_counts(const TrainingOptions& options, std::size_t samples, int proce
 
 }  // namespace
 
-void TrainingData::load_idx(const TrainingOptions& options) {
+void TrainingData::load_idx(const Options& options) {
   const std::map<std::string, IdxPair> pairs = find_idx_pairs(options.data);
   const auto train = pairs.find("train");
   const auto test = pairs.find("t10k");
@@ -137,8 +137,7 @@ void TrainingData::load_idx(const TrainingOptions& options) {
   if (held_back > 0) test_ = std::make_unique<Subset>(*whole_, kept, held_back);
 }
 
-void TrainingData::load(TrainingOptions& options, int processes,
-                        std::size_t ranks_per_process) {
+void TrainingData::load(Options& options, int processes, std::size_t ranks_per_process) {
   if (options.dataset == "synthetic") {
     check_widths(options, options.layers.front(), options.classes);
     check_counts(options, options.samples, processes, ranks_per_process);
@@ -156,14 +155,13 @@ void TrainingData::load(TrainingOptions& options, int processes,
   check_counts(options, train_->size(), processes, ranks_per_process);
 }
 
-std::vector<CommandLine::Value> TrainingData::fingerprints(
-    const TrainingOptions& options) const {
+std::vector<CommandLine::Value> TrainingData::fingerprints(const Options& options) const {
   return {{"training data", train_ ? fingerprint(options.dataset, *train_)
                                    : fmt::format("synthetic, {} samples", options.samples)},
           {"test data", test_ ? fingerprint(options.dataset, *test_) : "none"}};
 }
 
-void TrainingData::draw(const TrainingOptions& options, Generator& generator) {
+void TrainingData::draw(const Options& options, Generator& generator) {
   if (options.dataset != "synthetic") return;
   train_ = std::make_unique<TensorDataset>(synthetic_dataset(
       options.samples, options.layers.front(), options.layers.back(), generator));

@@ -3,7 +3,7 @@
 
 #include "02_broadcast/random.hpp"
 #include "04_distributed_sampler/dataset.hpp"
-#include "05_ddp_training/trainer/options/training_options.hpp"
+#include "05_ddp_training/trainer/options.hpp"
 
 #include <memory>
 #include <vector>
@@ -16,27 +16,27 @@ class TrainingData {
   // Checks the widths, the batch size, and the number of ranks (`processes` times
   // `ranks_per_process`). Does not draw the synthetic set yet. Throws Error naming the flag or
   // the file.
-  void load(TrainingOptions& options, int processes, std::size_t ranks_per_process = 1);
+  void load(Options& options, int processes, std::size_t ranks_per_process = 1);
 
   // Fingerprints named "training data" and "test data", for comparison with other ranks and
   // other runs: name, size and a hash of all numbers, such as "digits, 8000 samples, 1f2e...".
   // The synthetic set is described by its flags instead. Reads all the data.
-  std::vector<CommandLine::Value> fingerprints(const TrainingOptions& options) const;
+  std::vector<CommandLine::Value> fingerprints(const Options& options) const;
 
   // The number of training samples, known even before they are drawn.
-  std::size_t size(const TrainingOptions& options) const {
+  std::size_t size(const Options& options) const {
     return train_ ? train_->size() : options.samples;
   }
 
   // Draws the synthetic set; does nothing for other data sets. Call this function after making
   // the model, because the PyTorch program draws the model first, from the same generator.
-  void draw(const TrainingOptions& options, Generator& generator);
+  void draw(const Options& options, Generator& generator);
 
   const Dataset& train() const { return *train_; }
   const Dataset* test() const { return test_.get(); }  // null for the synthetic set
 
  private:
-  void load_idx(const TrainingOptions& options);
+  void load_idx(const Options& options);
 
   std::unique_ptr<Dataset> whole_;  // set only if train_ and test_ are parts of it
   std::unique_ptr<Dataset> train_;

@@ -1,0 +1,287 @@
+#include "05_ddp_training/trainer/report.hpp"
+
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "05_ddp_training/checkpoint/safetensors.hpp"
+#include "05_ddp_training/checkpoint/sha256.hpp"
+#include "common/atomic_file.hpp"
+#include "common/check.hpp"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace dist {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+// The lines of `path` for steps before `first_step`. Drops a line that was cut off when the run
+// was killed: it is not JSON and belongs to a later step.
+std::string lines_before(const std::string& path, std::size_t first_step) {
+  std::ifstream file(path);
+  std::string kept;
+  for (std::string line; std::getline(file, line);) {
+    const auto row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!row.contains("step") || !row["step"].is_number_unsigned()) continue;
+    if (row["step"] < first_step) kept += line + '\n';
+  }
+  return kept;
+}
+
+std::string memory_line(const TrainingMemory& memory, const std::string& device) {
+  const auto mib = [](std::size_t bytes) { return static_cast<double>(bytes) / kMiB; };
+  std::string tensors = fmt::format(
+      "parameters {:.1f}, gradients {:.1f}, optimizer state {:.1f}, activations {:.1f}",
+      mib(memory.parameters), mib(memory.gradients), mib(memory.optimizer_state),
+      mib(memory.activations));
+  if (memory.buckets > 0) {
+    tensors += fmt::format(", whole buckets {:.1f}", mib(memory.buckets));
+  }
+  if (memory.copies > 0) tensors += fmt::format(", bf16 copies {:.1f}", mib(memory.copies));
+  if (device != "cpu" || memory.peak < memory.counted()) {  // a GPU's tensors are not in `peak`
+    return fmt::format("memory: {:.1f} MiB per rank on {}: {}", mib(memory.counted()), device,
+                       tensors);
+  }
+  return fmt::format(
+      "memory: {:.1f} MiB per rank: {}, program, MPI and data {:.1f} ({:.1f} before the model)",
+      mib(memory.peak), tensors, mib(memory.peak - memory.counted()), mib(memory.before));
+}
+
+Json number_or_null(const auto& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
+// Describes each parameter by name. Sets `finite` to false if a number is not finite.
+Json described(const std::vector<TensorSource>& parameters, const Stream& stream,
+               bool& finite) {
+  Json all = Json::object();
+  for (const TensorSource& parameter : parameters) {
+    all[parameter.name] =
+        read_on_host(stream, parameter.get(), [&](std::span<const float> values) -> Json {
+          double squares = 0;
+          for (const float value : values) squares += static_cast<double>(value) * value;
+          finite = finite && std::isfinite(squares);
+          Json first8 = Json::array();
+          for (const float value : values.first(std::min<std::size_t>(8, values.size()))) {
+            first8.push_back(significant(value));
+          }
+          return {{"l2", significant(std::sqrt(squares))},
+                  {"first8", first8},
+                  {"sha256", sha256(values)}};
+        });
+  }
+  return all;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(std::string path, std::size_t first_step) : path_(std::move(path)) {
+  if (first_step > 0) write_file_at_once(path_, lines_before(path_, first_step));
+  file_.open(path_, first_step > 0 ? std::ios::app : std::ios::trunc);
+  if (!file_) throw Error(fmt::format("--metrics: {} cannot be opened", path_));
+}
+
+void MetricsFile::append(const Json& row) {
+  if (!problem_.empty()) return;
+  file_ << to_text(row) << '\n' << std::flush;
+  if (file_) return;
+  problem_ = fmt::format("--metrics: {}: cannot be written: {}", path_, std::strerror(errno));
+  fmt::print(stderr, "error: {}; training continues without metrics\n", printable(problem_));
+}
+
+ProgressBar::ProgressBar(const Console& console, std::size_t total_steps)
+    : visible_(console.speaks() && std::getenv("LEARN_TERMINAL") != nullptr),
+      total_(std::max<std::size_t>(total_steps, 1)) {}
+
+void ProgressBar::advance() {
+  constexpr std::size_t kWidth = 30;
+  ++done_;
+  const std::size_t filled = std::min(kWidth, done_ * kWidth / total_);
+  if (!visible_ || filled == drawn_) return;
+  drawn_ = filled;
+  fmt::print(stderr, "\rsteps [{:<{}}] {}/{}", std::string(filled, '#'), kWidth, done_, total_);
+  std::fflush(stderr);
+}
+
+void ProgressBar::clear() {
+  if (!visible_ || drawn_ == 0) return;
+  fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+  drawn_ = 0;
+}
+
+Report::Report(const Console& console, const std::string& metrics, std::size_t steps_before,
+               std::size_t total_steps)
+    : console_(console),
+      steps_(steps_before),
+      total_steps_(total_steps),
+      progress_(console, total_steps - steps_before) {
+  if (!metrics.empty() && console.speaks()) metrics_.emplace(metrics, steps_before);
+}
+
+void Report::step(std::size_t epoch, double loss, double lr, const std::string& not_finite,
+                  std::optional<double> norm) {
+  const std::size_t number = steps_++;
+  epoch_loss_ += loss;
+  ++epoch_steps_;
+  progress_.advance();
+  if (!not_finite.empty()) {
+    ++skipped_;
+    progress_.clear();
+    console_.line(
+        fmt::format("  step {}: skipped on all ranks because the gradient of {} is not finite",
+                    number, not_finite));
+  }
+  if (!console_.speaks() || (!console_.json() && !metrics_)) return;
+  Json row{
+      {"step", number}, {"epoch", epoch}, {"loss", significant(loss)}, {"lr", significant(lr)}};
+  if (!not_finite.empty()) row["skipped"] = not_finite;
+  if (norm) row["grad_norm"] = not_finite.empty() ? Json(significant(*norm)) : Json();
+  console_.row(row);
+  if (metrics_) metrics_->append(row);
+}
+
+void Report::epoch(std::size_t epoch) {
+  const double loss = std::exchange(epoch_loss_, 0) /
+                      static_cast<double>(std::max<std::size_t>(1, epoch_steps_));
+  epoch_steps_ = 0;
+  progress_.clear();
+  console_.line(fmt::format(
+      "  epoch {}  step {:4}/{}  loss {:.4f}{}", epoch + 1, steps_, total_steps_, loss,
+      test_accuracy ? fmt::format("  test accuracy {:.2f} %", 100 * *test_accuracy) : ""));
+}
+
+void Report::tested() {
+  if (!test_accuracy) return;
+  console_.line(fmt::format("  test accuracy {:.2f} %", 100 * *test_accuracy));
+}
+
+void Report::stopped(const std::string& checkpoint) {
+  progress_.clear();
+  console_.line(
+      fmt::format("stopped after step {} of {}, as requested; --resume continues from {}",
+                  steps_, total_steps_, checkpoint));
+  console_.row({{"stopped", true}, {"steps", steps_}, {"checkpoint", checkpoint}});
+}
+
+void Report::print(const StepTimes& typical, const StepTimes& plain) const {
+  if (typical.replayed) {
+    console_.line(fmt::format("one step: {:.2f} ms, replayed as one graph of {} kernels",
+                              typical.step, graph_nodes));
+  }
+  const auto& [total, exposed, hideable] = plain.communication;
+  const bool parts_known = std::isfinite(plain.step);
+  if (parts_known) {
+    console_.line(
+        fmt::format("{}: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication "
+                    "{:.2f} + optimizer {:.2f}",
+                    typical.replayed ? "a step that is not replayed" : "one step", plain.step,
+                    plain.data, plain.compute(), exposed, plain.optimizer));
+  }
+  if (least_bytes > 0 && parts_known) {
+    const double hidden = plain.hidden();
+    std::string text = "communication: the hidden part cannot be measured";
+    if (std::isfinite(total)) {
+      text = fmt::format("communication: {:.2f} ms per step, {:.0f} % of it hidden", total,
+                         100 * hidden);
+      if (hidden > 0 && hideable > 0) {
+        text += fmt::format(", {:.0f} % of what can be hidden",
+                            100 * std::min(1.0, hidden * total / hideable));
+      }
+    }
+    console_.line(fmt::format("{} ({})", text, run.overlap));
+  }
+  if (least_bytes > 0) {
+    // Communication without messages, for example through shared memory, cannot be counted.
+    const std::string least =
+        fmt::format("{:.2f} MiB is the least that a rank must send", least_bytes / kMiB);
+    console_.line(
+        bytes_sent
+            ? fmt::format("traffic: {:.2f} MiB sent per rank and step; {}",
+                          static_cast<double>(*bytes_sent) / kMiB, least)
+            : fmt::format("traffic: {} per step (the bytes sent were not counted)", least));
+  }
+  if (slowest) {
+    console_.line(
+        fmt::format("slow: the others waited for rank {}, whose own work took {:.1f} "
+                    "times as long as theirs",
+                    slowest->rank, slowest->ratio));
+  }
+  console_.line(fmt::format("{:.0f} samples per second", times.samples_per_second()));
+  std::string between;
+  for (const auto& [name, ms] : {std::pair("tests", between_ms.tests),
+                                 {"replica checks", between_ms.replica_checks},
+                                 {"checkpoints", between_ms.checkpoints}}) {
+    if (ms > 0) between += fmt::format("{}{} {:.1f} ms", between.empty() ? "" : ", ", name, ms);
+  }
+  console_.line("between the steps, in all: " + (between.empty() ? "nothing" : between));
+  console_.line(memory_line(memory, run.device));
+}
+
+bool Report::finish(const std::vector<TensorSource>& parameters, const Stream& stream) {
+  bool finite = true;
+  const Json all_parameters = described(parameters, stream, finite);
+  const StepTimes typical = times.typical();
+  const StepTimes plain = times.plain();
+  if (skipped_ > 0) {
+    console_.line(fmt::format("{} steps were skipped: a gradient was not finite", skipped_));
+  }
+  if (!times.empty()) print(typical, plain);
+  const bool on_gpu = run.device != "cpu";
+  console_.row(
+      {{"final", true},
+       {"steps", steps_},
+       {"skipped_steps", skipped_},
+       {"parameters", all_parameters},
+       {"replicas_identical", number_or_null(replicas_identical)},
+       {"test_accuracy", number_or_null(test_accuracy)},
+       {"samples_per_second", significant(times.samples_per_second())},
+       {"step_ms", significant(typical.step)},
+       {"plain_step_ms", significant(plain.step)},
+       {"data_ms", significant(plain.data)},
+       {"compute_ms", significant(plain.compute())},
+       {"comm_ms", significant(plain.communication.total)},
+       {"exposed_comm_ms", significant(plain.communication.exposed)},
+       {"hideable_comm_ms", significant(plain.communication.hideable)},
+       {"hidden", significant(plain.hidden())},
+       {"optimizer_ms", significant(plain.optimizer)},
+       {"between_steps_ms",
+        {{"tests", significant(between_ms.tests)},
+         {"replica_checks", significant(between_ms.replica_checks)},
+         {"checkpoints", significant(between_ms.checkpoints)}}},
+       {"bytes_sent_per_step", number_or_null(bytes_sent)},
+       {"least_bytes_per_step", significant(least_bytes)},
+       {"slowest_rank", slowest ? Json(slowest->rank) : Json()},
+       {"slowest_ratio", slowest ? Json(significant(slowest->ratio)) : Json()},
+       {"memory",
+        {{"parameters_bytes", memory.parameters},
+         {"gradients_bytes", memory.gradients},
+         {"optimizer_bytes", memory.optimizer_state},
+         {"activations_bytes", memory.activations},
+         {"buckets_bytes", memory.buckets},
+         {"copies_bytes", memory.copies},
+         {"peak_bytes", memory.peak},
+         {"before_model_bytes", memory.before}}},
+       {"host_waits_per_step", on_gpu ? Json(significant(typical.waits)) : Json()},
+       {"allocations_per_step", on_gpu ? Json(significant(typical.allocations)) : Json()},
+       {"graph_nodes", on_gpu ? Json(graph_nodes) : Json()},
+       {"device", run.device},
+       {"backend", text_or_null(run.backend)},
+       {"algorithm", text_or_null(run.algorithm)},
+       {"shard", text_or_null(run.shard)},
+       {"precision", run.precision},
+       {"ranks", run.ranks}});
+  return finite;
+}
+
+}  // namespace dist

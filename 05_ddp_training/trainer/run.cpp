@@ -1,0 +1,252 @@
+#include "05_ddp_training/trainer/run.hpp"
+
+#include "03_all_reduce/all_reduce.hpp"
+#include "05_ddp_training/data_parallel/replica_check.hpp"
+#include "common/watch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace dist {
+namespace {
+
+// Called on all ranks; all get the same result: the largest of their values.
+std::size_t largest_over_ranks(const Communicator& comm, std::size_t value) {
+  std::array<std::uint64_t, 1> largest{value};
+  all_reduce<std::uint64_t>(comm, largest, ReduceOp::max,
+                            AllReduceAlgorithm::recursive_doubling);
+  return largest[0];
+}
+
+// Called on all ranks, each with its computing time per step. Returns the rank that the others
+// had to wait for, if there is one and the times are known. All ranks get the same answer.
+std::optional<Slowest> slowest_over_ranks(const Communicator& comm, double busy_ms) {
+  // Each rank fills in its own element and leaves zeros elsewhere, so the sum is the complete
+  // list.
+  std::vector<double> all(static_cast<std::size_t>(comm.size()), 0.0);
+  all[static_cast<std::size_t>(comm.rank())] = busy_ms;
+  all_reduce<double>(comm, all, ReduceOp::sum, AllReduceAlgorithm::recursive_doubling);
+  if (!std::isfinite(all[0])) return std::nullopt;
+  return slowest(all);
+}
+
+// The bytes that a rank must send in a step, on average, whatever the all-reduce algorithm:
+// 2 (N - 1) / N times the gradients' bytes, where N is `ranks` (Patarasuk and Yuan, 2009). If
+// the parameters are divided, they are gathered twice, and the minimum is 3 (N - 1) / N.
+double least_bytes_per_rank(std::span<const Parameter> parameters, int ranks, bool divided) {
+  double bytes = 0;
+  for (const Parameter& parameter : parameters) {
+    bytes += static_cast<double>(parameter.value.size_bytes());
+  }
+  return (divided ? 3.0 : 2.0) * (ranks - 1) / ranks * bytes;
+}
+
+}  // namespace
+
+double test_accuracy(const Communicator& comm, Mlp& model, Evaluation& evaluation) {
+  constexpr std::size_t kBatch = Evaluation::kBatch;
+  const std::size_t samples = evaluation.dataset().size();
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const std::size_t batches = (samples + kBatch - 1) / kBatch;
+  std::vector<std::size_t> mine;
+  for (std::size_t b = static_cast<std::size_t>(comm.rank()); b < batches; b += ranks) {
+    for (std::size_t i = b * kBatch; i < std::min(samples, (b + 1) * kBatch); ++i) {
+      mine.push_back(i);
+    }
+  }
+  const std::size_t most = (batches + ranks - 1) / ranks;  // of a rank
+  std::array<std::uint64_t, 1> correct{evaluation.count_correct(model, mine, most)};
+  all_reduce<std::uint64_t>(comm, correct, ReduceOp::sum,
+                            AllReduceAlgorithm::recursive_doubling);
+  return static_cast<double>(correct[0]) / static_cast<double>(samples);
+}
+
+TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
+    : setup_(setup),
+      model_(model),
+      optimizer_(optimizer),
+      stream_(setup.stream()),
+      schedule_(setup.schedule()),
+      guards_(setup.comm(), model.parameters(),
+              {.check_replicas = setup.has_replicas() ? setup.options.check_replicas : 0,
+               .stop_on_signal = !setup.options.checkpoint.empty() && !setup.options.evaluate}),
+      graph_(stream_, setup.uses_graph()),
+      numbers_(stream_.device()),
+      most_pending_(stream_.device().is_cpu() ? 2 : kMostStepsInFlight) {
+  const Options& options = setup.options;
+  optimizer.report_also(std::span(numbers_.mean.data(), numbers_.mean.size()));
+  setup.data.draw(options, setup.generator());
+  position_ = setup.restore(model, optimizer);
+  const std::size_t per_epoch = setup.steps_after(0);
+  std::size_t left = setup.steps_after(position_.taken);
+  if (left == 0) {  // with a different number of ranks, too few samples may be left
+    position_.start_next_epoch();
+    left = per_epoch;
+  }
+  total_steps_ = options.evaluate
+                     ? position_.step
+                     : options.total_steps(position_.step, position_.epoch, left, per_epoch);
+  for (const std::string& line : setup.opening(model)) setup.console().line(line);
+  report_.emplace(setup.console(), options.metrics, position_.step, total_steps_);
+  report_->run = setup.description();
+  report_->least_bytes =
+      least_bytes_per_rank(model.parameters(), setup.comm().size(), !setup.has_replicas());
+}
+
+std::optional<std::size_t> TrainingRun::next_epoch() {
+  if (position_.step >= total_steps_ || guards_.must_stop()) {
+    if (report_->times.empty()) {  // nothing was trained
+      test();
+      report_->tested();
+    }
+    return std::nullopt;
+  }
+  start_clock();  // time spent earlier is not part of a step
+  epoch_ = position_.epoch;
+  return epoch_;
+}
+
+void TrainingRun::start_clock() {
+  step_began_ = stream_.record_event();
+  // These count from here: after() takes the difference.
+  times_ = {.waits = -static_cast<double>(gpu_waits),
+            .allocations = -static_cast<double>(gpu_allocations)};
+}
+
+void TrainingRun::step(const Batch& batch, const std::function<void()>& queue_step) {
+  if (batch.place.ends_step()) optimizer_.set_next_lr(learning_rate());
+  const auto run = [&] { times_.replayed = !graph_.run(batch, queue_step) || times_.replayed; };
+  if (!counts_ || setup_.group == nullptr) return run();
+  // The most bytes of buckets that any rank sends. None are counted if shared memory, MPI's
+  // collectives or NCCL carry the buckets.
+  const auto traffic = count_traffic(setup_.comm(), run, "bucket ");
+  if (!traffic || traffic->messages_per_rank == 0) return;
+  report_->bytes_sent = report_->bytes_sent.value_or(0) + traffic->bytes_per_rank;
+}
+
+bool TrainingRun::after(const Batch& batch, std::optional<Communication> sent) {
+  times_.samples += batch.rows() * static_cast<std::size_t>(setup_.comm().size());
+  times_.data += batch.waited_ms;
+  if (!batch.place.ends_step()) return true;
+  counts_ = false;  // all steps send the same
+  times_.waits += static_cast<double>(gpu_waits);
+  times_.allocations += static_cast<double>(gpu_allocations);
+  pending_.push_back({.epoch = epoch_,
+                      .lr = learning_rate(),
+                      .times = times_,
+                      .sent = std::move(sent),
+                      .outcome = &optimizer_.report(),
+                      .begin = std::move(step_began_),
+                      .optimizer_began = optimizer_.take_begin(),
+                      .end = stream_.record_event()});
+  position_.advance(times_.samples, batch.place.ends_epoch);
+  start_clock();
+  numbers_.stop.data()[0] = guards_.asked_to_stop() ? 1.0 : 0.0;
+  // Most of these steps are done by now. What they report is the same on all ranks.
+  if (pending_.size() == most_pending_) read(most_pending_ / 2);
+
+  const std::size_t steps = position_.step;
+  const std::size_t every = setup_.options.checkpoint_every;
+  const bool compare = guards_.compares_after(steps);
+  const bool checkpoint = every > 0 && steps % every == 0;
+  if (compare || checkpoint) {
+    read(pending_.size());
+    if (compare) {
+      const Stopwatch clock(report_->between_ms.replica_checks);
+      guards_.compare_replicas(steps, stream_);
+    }
+    if (checkpoint && guards_.problem().empty()) save();
+    start_clock();
+  }
+  return steps < total_steps_ && !guards_.must_stop();
+}
+
+void TrainingRun::read(std::size_t count) {
+  if (count == 0) return;
+  const Pending& last = pending_[count - 1];
+  setup_.group != nullptr ? setup_.group->synchronize(last.end) : last.end.synchronize();
+  for (; count > 0; --count) {
+    read(pending_.front());
+    pending_.pop_front();
+  }
+}
+
+void TrainingRun::read(Pending& step) {
+  step.times.step = elapsed_ms(step.begin, step.end);
+  if (!step.times.replayed) {
+    if (step.sent) step.times.communication = step.sent->times();
+    step.times.optimizer = elapsed_ms(*step.optimizer_began, step.end);
+  }
+  // Shared memory can be separated from the rest of the peak only after the first all-reduce
+  // has touched it (MemoryUse::peak_share).
+  if (report_->times.empty()) restart_peak();
+  report_->times.add(step.times);
+  std::optional<double> norm;
+  if (setup_.options.optimizer.clip_norm > 0) norm = step.outcome->norm;
+  report_->step(step.epoch, step.outcome->loss, step.lr,
+                guards_.after_step(*step.outcome, step.outcome->stop), norm);
+}
+
+void TrainingRun::after_epoch() {
+  read(pending_.size());
+  if (guards_.must_stop()) return;
+  test();
+  report_->epoch(epoch_);
+}
+
+int TrainingRun::verdict() {
+  read(pending_.size());
+  const Console& console = setup_.console();
+  if (!guards_.problem().empty()) return console.verdict(false, "", guards_.problem());
+  if (!setup_.options.checkpoint.empty() && !setup_.options.evaluate) save();
+  if (position_.step < total_steps_) {
+    report_->stopped(setup_.options.checkpoint);
+    return kStoppedOnRequest;
+  }
+  const Communicator& comm = setup_.comm();
+  report_->graph_nodes = graph_.kernels();
+  report_->memory = setup_.memory(model_, optimizer_);
+  report_->memory.before = largest_over_ranks(comm, report_->memory.before);
+  report_->memory.peak = largest_over_ranks(comm, report_->memory.peak);
+  // One late step out of a few would blame a rank that is not slow.
+  constexpr std::size_t kFewestToBlame = 8;
+  report_->slowest = slowest_over_ranks(comm, report_->times.plain(kFewestToBlame).busy());
+
+  // Check that the N models are still equal: compare every parameter of every rank.
+  std::string difference;
+  if (setup_.has_replicas()) {
+    difference = first_difference(comm, model_.parameters(), stream_);
+    report_->replicas_identical = difference.empty();
+  }
+  std::vector<TensorSource> parameters = setup_.tensors(model_, optimizer_);
+  parameters.erase(parameters.begin() + static_cast<long>(model_.parameters().size()),
+                   parameters.end());
+  const bool finite = report_->finish(parameters, stream_);
+  const std::string wrong = !difference.empty() ? "the replicas differ, first in " + difference
+                            : !finite           ? "the parameters diverged"
+                                                : report_->problem();
+  return console.verdict(comm.all_agree(wrong.empty()), setup_.promise(), wrong);
+}
+
+void TrainingRun::save() {
+  const Stopwatch clock(report_->between_ms.checkpoints);
+  const std::vector<TensorSource> tensors = setup_.tensors(model_, optimizer_);
+  // One copy is enough, and two writers would damage the file.
+  if (setup_.comm().rank() == 0) {
+    save_checkpoint(setup_.options.checkpoint, tensors, optimizer_, position_, setup_.settings,
+                    stream_);
+  } else {
+    for (const TensorSource& tensor : tensors) tensor.get();  // sends this rank's part, if any
+  }
+}
+
+void TrainingRun::test() {
+  if (setup_.data.test() == nullptr) return;
+  const Stopwatch clock(report_->between_ms.tests);
+  if (!evaluation_) evaluation_.emplace(*setup_.data.test(), stream_);
+  report_->test_accuracy = test_accuracy(setup_.comm(), model_, *evaluation_);
+}
+
+}  // namespace dist

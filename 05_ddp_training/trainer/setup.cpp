@@ -1,0 +1,305 @@
+#include "05_ddp_training/trainer/setup.hpp"
+
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/one_host/host_memory.hpp"
+#include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
+#include "05_ddp_training/explain/explain.hpp"
+#include "05_ddp_training/model/kernels.hpp"
+#include "05_ddp_training/process_group/overlap_choice.hpp"
+#include "05_ddp_training/sharding/sharded_data_parallel.hpp"
+#include "05_ddp_training/sharding/sharded_optimizer.hpp"
+#include "05_ddp_training/trainer/guards.hpp"
+#include "common/join.hpp"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <filesystem>
+#include <utility>
+
+namespace dist {
+
+// What the flags choose, and what only some choices need.
+struct Setup::Chosen {
+  BackendChoice backend{};
+  OverlapChoice overlap{};
+  VirtualRanks ranks;  // one, or with --deterministic several
+  std::optional<Shard> shard{};
+  ShardedOptimizer* sharded_optimizer = nullptr;
+};
+
+namespace {
+
+ShardLevel shard_level(const Options& options) {
+  if (options.shard == "optimizer") return ShardLevel::optimizer;
+  if (options.shard == "gradients") return ShardLevel::gradients;
+  return options.shard == "parameters" ? ShardLevel::parameters : ShardLevel::none;
+}
+
+BucketCaps bucket_caps(const Options& options, Backend backend) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  // NCCL's all-reduce takes tens of microseconds at any size, so fewer buckets are better.
+  const bool large = backend == Backend::nccl && !options.bucket_cap_given;
+  return {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * kMiB),
+          .bytes = static_cast<std::size_t>((large ? 25.0 : options.bucket_cap_mb) * kMiB)};
+}
+
+}  // namespace
+
+Setup::Setup(std::string program, std::string title, const Communicator& comm, Flags flags)
+    : program_(std::move(program)), title_(std::move(title)), comm_(comm), flags_(flags) {}
+
+Setup::~Setup() = default;
+
+std::optional<int> Setup::read(int argc, char** argv, const std::function<void()>& check) {
+  const bool root = comm_.rank() == 0;
+  CommandLine command_line(program_, title_);
+  options.declare_training(command_line, /*writes=*/root);
+  if (flags_ == Flags::all) options.declare_parallel(command_line, comm_.size());
+  options.declare_start(command_line);
+  std::vector<CommandLine::Value> values;
+  command_line.check([&] {
+    if (options.algorithm == "shared-memory") require_host_memory("--algorithm", comm_);
+    const VirtualRanks ranks =
+        options.deterministic ? VirtualRanks(VirtualRanks::kCount, comm_.size(), comm_.rank())
+                              : VirtualRanks(comm_);
+    chosen_ = std::make_unique<Chosen>(Chosen{.ranks = ranks});
+    device_ = choose_device(options.common.device, comm_.local_rank(), why_no_kernel);
+    if (precision() == Precision::bf16) {
+      if (const std::string why = why_no_bf16(device()); !why.empty()) {
+        throw Error("--precision: " + why);
+      }
+    }
+    data.load(options, comm_.size(), ranks.per_process());
+    values = command_line.values();
+    for (auto& value : data.fingerprints(options)) values.push_back(std::move(value));
+    const auto processes = static_cast<std::size_t>(comm_.size());
+    settings = run_settings(values, to_string(device()), processes,
+                            processes * options.batch_size * options.accumulate);
+    if (root) read_start();
+    if (check) check();
+  });
+  command_line.check_together([&] {
+    require_agreement(comm_, values);
+    chosen_->backend = choose_backend(options.backend, comm_, device());
+  });
+  if (const auto exit = parse(command_line, comm_, argc, argv)) return exit;
+
+  console_.emplace(options.common.json, root);
+  stream_.emplace(device(), options.common.threads);
+  generator_.emplace(options.common.seed);
+  memory_before_ = memory_use().resident_share(comm_.local_size());
+  chosen_->overlap =
+      choose_overlap(options.overlap, chosen_->backend.backend, comm_, options.common.threads);
+  if (!options.explain) return std::nullopt;
+  return explain(comm_, *console_, *make_group(), *stream_, device_.reason);
+}
+
+// Reads the file of --init or --resume, and compares it with this run.
+void Setup::read_start() {
+  if (!options.resume && options.init.empty()) return;
+  const std::string& path = options.resume ? options.checkpoint : options.init;
+  const char* flag = options.resume ? "--resume" : "--init";
+  std::error_code problem;
+  if (!std::filesystem::exists(path, problem)) {
+    throw Error(fmt::format("{}: there is no file {}", flag, path));
+  }
+  try {
+    file_.emplace(path);
+    file_->require_parameters(options.layers);
+    if (!options.resume) {
+      notes_ = {fmt::format("parameters of {}", path)};
+      return;
+    }
+    const Position position = file_->position(data.size(options));
+    notes_ = require_same_run(file_->settings(), settings, path, options.deterministic);
+    notes_.insert(notes_.begin(),
+                  fmt::format("continues {} after step {}", path, position.step));
+    for (std::string& note : notes_) note = printable(note);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", flag, error.what()));
+  }
+}
+
+std::unique_ptr<Optimizer> Setup::make_optimizer(Mlp& model) {
+  const BucketCaps caps = bucket_caps(options, chosen_->backend.backend);
+  if (const ShardLevel level = shard_level(options); level != ShardLevel::none) {
+    Shard& shard = chosen_->shard.emplace(level, model.parameters(), caps, comm_);
+    auto made = std::make_unique<ShardedOptimizer>(options.optimizer, shard, stream());
+    chosen_->sharded_optimizer = made.get();
+    return made;
+  }
+  auto made = dist::make_optimizer(options.optimizer, model.parameters(), stream());
+  if (options.optimizer.clip_norm > 0) {
+    // The squares are added up chunk by chunk, as if every rank had its part of them.
+    const int chunks = options.deterministic ? 1 : comm_.size();
+    made->clip({norm_ranges(model.parameters(), caps, chunks), chunks,
+                /*is_exchanged=*/false, stream()});
+  }
+  return made;
+}
+
+std::unique_ptr<ProcessGroup> Setup::make_group() {
+  auto made =
+      make_process_group(chosen_->backend.backend, comm_, device(),
+                         kAllReduceAlgorithms.at(options.algorithm), chosen_->overlap.overlap);
+  group = made.get();
+  return made;
+}
+
+// A division within NCCL's all-reduce needs another kernel and rules out adding in the switch,
+// so NCCL only adds, and the loss is divided. PyTorch divides first, too.
+int Setup::loss_divisor() const {
+  return chosen_->backend.backend == Backend::nccl ? comm_.size() : 1;
+}
+
+std::unique_ptr<DataParallel> Setup::make_data_parallel(Mlp& model, ProcessGroup& carrier) {
+  if (options.deterministic) {
+    return std::make_unique<DeterministicDataParallel>(model, carrier, stream(),
+                                                       chosen_->ranks);
+  }
+  const Backend backend = chosen_->backend.backend;
+  const ReduceOp op = backend == Backend::nccl ? ReduceOp::sum : ReduceOp::avg;
+  if (chosen_->shard) {
+    chosen_->sharded_optimizer->connect(carrier);
+    return std::make_unique<ShardedDataParallel>(model, carrier, stream(), *chosen_->shard, op);
+  }
+  const bool one_by_one = options.data_parallel == "naive";  // every gradient is a bucket
+  return std::make_unique<DistributedDataParallel>(
+      model, carrier, stream(), one_by_one ? BucketCaps{0, 0} : bucket_caps(options, backend),
+      op);
+}
+
+BatchPlan Setup::batches() const {
+  return {options.batch_size / chosen_->ranks.per_process(), options.loader_drop_last,
+          options.accumulate};
+}
+
+std::size_t Setup::steps_after(std::size_t taken) const {
+  // All ranks take equally many steps.
+  const DistributedSampler sampler(data.size(options), chosen_->ranks.count(), /*rank=*/0,
+                                   options.sampler);
+  return batches().steps(sampler.indices_after(taken).size());
+}
+
+std::vector<BatchSamples> Setup::batches_of_played_ranks(std::size_t epoch,
+                                                         std::size_t taken) const {
+  VirtualSampler sampler(train().size(), chosen_->ranks, batches(), options.sampler);
+  sampler.set_epoch(epoch);
+  return sampler.indices_after(taken);
+}
+
+LrSchedule Setup::schedule() const {
+  const OptimizerOptions& optimizer = options.optimizer;
+  if (!options.scale_lr) return warmed_up(optimizer.lr, optimizer.warmup_steps);
+  return linearly_scaled(optimizer.lr, chosen_->ranks.count(), optimizer.warmup_steps);
+}
+
+// Only NCCL's work is queued on a stream; all other backends need the host.
+bool Setup::uses_graph() const {
+  return options.graph && chosen_->backend.backend == Backend::nccl && !options.deterministic;
+}
+
+Position Setup::restore(Mlp& model, Optimizer& optimizer) const {
+  if (file_) file_->restore(model.parameters(), stream());
+  if (!options.resume) return {};
+  std::array<std::uint64_t, 4> numbers{};
+  if (file_) {
+    const Position position = file_->position(data.size(options));
+    numbers = {position.step, position.epoch, position.taken, file_->optimizer_steps()};
+  }
+  broadcast<std::uint64_t>(comm_, numbers, 0);
+  optimizer.set_steps(numbers[3], stream());
+  const std::size_t parameters = model.parameters().size();
+  for (std::size_t s = 0; s < optimizer.state().size(); ++s) {
+    const Optimizer::State& state = optimizer.state()[s];
+    const std::size_t p = s % parameters;
+    const Shape& shape = model.parameters()[p].value.shape();
+    const Tensor whole = file_ ? file_->state(state.name, shape) : Tensor(shape, Device{});
+    broadcast<float>(comm_, whole.span(), 0);
+    if (chosen_->shard) {
+      chosen_->shard->keep_part(p, whole, state.value, stream());
+    } else {
+      copy_bytes(stream(), state.value.data(), whole.data(), whole.size_bytes());
+      stream().synchronize();
+    }
+  }
+  return {.step = numbers[0], .epoch = numbers[1], .taken = numbers[2]};
+}
+
+std::vector<TensorSource> Setup::tensors(const Mlp& model, const Optimizer& optimizer) const {
+  std::vector<TensorSource> tensors = checkpoint_tensors(model.parameters(), optimizer);
+  if (!chosen_->shard) return tensors;
+  const Shard& shard = *chosen_->shard;
+  const std::size_t parameters = shard.parts().size();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const bool is_state = i >= parameters;
+    if (!is_state && has_replicas()) continue;
+    const std::size_t p = i % parameters;
+    const Tensor mine = is_state ? tensors[i].get() : shard.parts()[p].value;
+    tensors[i].get = [=, this, &shard] { return shard.gather(p, mine, stream()); };
+  }
+  return tensors;
+}
+
+std::vector<std::string> Setup::opening(const Mlp& model) const {
+  const int size = comm_.size();
+  const BatchPlan plan = batches();
+  const VirtualSampler sampler(train().size(), chosen_->ranks, plan, options.sampler);
+  std::string gradients =
+      fmt::format("gradients by {}: {}", group->description(), chosen_->backend.reason);
+  if (options.deterministic) gradients = cost_of_determinism(chosen_->ranks, plan.size, model);
+  if (chosen_->shard) gradients += "; each rank keeps a part (--shard " + options.shard + ")";
+  std::vector<std::string> lines{
+      fmt::format("{} rank{}, model {} on {} ({}){}", size, size == 1 ? "" : "s",
+                  join(options.layers, "-"), to_string(device()), device_.reason,
+                  precision() == Precision::bf16 ? ", products in bf16" : ""),
+      fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}", options.dataset,
+                  train().size(), sampler.num_samples(),
+                  sampler.total_size() > train().size() ? " (padded)" : "", size,
+                  options.batch_size, static_cast<std::size_t>(size) * options.batch_size)};
+  if (flags_ == Flags::all) lines.insert(lines.begin() + 1, gradients);
+  lines.insert(lines.end(), notes_.begin(), notes_.end());
+  return lines;
+}
+
+std::string Setup::promise() const {
+  return has_replicas() ? "the same parameters, bit for bit, on every rank"
+                        : "all parameters are finite, and each is on one rank";
+}
+
+RunDescription Setup::description() const {
+  const Backend backend = chosen_->backend.backend;
+  RunDescription run{.device = to_string(device()),
+                     .precision = options.precision,
+                     .ranks = comm_.size(),
+                     .backend = to_string(backend),
+                     .algorithm = backend == Backend::ours ? options.algorithm : "",
+                     .shard = options.shard,
+                     .overlap = chosen_->overlap.reason};
+  if (options.deterministic) {
+    run.algorithm = "fixed-tree";
+    run.overlap = "the gradients are added after backward";
+  }
+  return run;
+}
+
+TrainingMemory Setup::memory(const Mlp& model, const Optimizer& optimizer) const {
+  TrainingMemory memory = count_memory(model, optimizer);
+  memory.before = memory_before_;
+  memory.peak = memory_use().peak_share(comm_.local_size());
+  if (!chosen_->shard) return memory;
+  const Shard& shard = *chosen_->shard;
+  memory.buckets = shard.slot_bytes();
+  const bool divides_gradients = shard.level() >= ShardLevel::gradients;
+  if (divides_gradients) memory.gradients = 0;
+  if (!has_replicas()) memory.parameters = 0;
+  for (const Parameter& part : shard.parts()) {
+    if (divides_gradients) memory.gradients += part.grad.size_bytes();
+    if (!has_replicas()) memory.parameters += part.value.size_bytes();
+  }
+  return memory;
+}
+
+}  // namespace dist
