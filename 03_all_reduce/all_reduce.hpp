@@ -13,19 +13,6 @@
 
 namespace dist {
 
-enum class AllReduceAlgorithm {
-  naive,
-  recursive_doubling,
-  ring,
-  mpi,
-  automatic,
-  // for a second reading
-  ring_pipelined,
-  rabenseifner,
-  shared_memory,
-  hierarchical,
-};
-
 // The names that --algorithm accepts.
 inline const std::map<std::string, AllReduceAlgorithm> kAllReduceAlgorithms{
     {"naive", AllReduceAlgorithm::naive},

@@ -1,4 +1,5 @@
-// The operations that combine two numbers: sum, average and maximum.
+// What an all-reduce computes, a sum, an average or a maximum, and the names of the ways to
+// compute it.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -11,6 +12,20 @@
 namespace dist {
 
 enum class ReduceOp { sum, avg, max };
+
+// all_reduce.hpp runs any of them.
+enum class AllReduceAlgorithm {
+  naive,
+  recursive_doubling,
+  ring,
+  mpi,
+  automatic,
+  // for a second reading
+  ring_pipelined,
+  rabenseifner,
+  shared_memory,
+  hierarchical,
+};
 
 // 4. into[i] = into[i] (op) from[i]. An average is added up like a sum; finish() then
 // multiplies it by 1/size.
