@@ -71,11 +71,11 @@ TEST_CASE("an all-reduce does not wait for kernels that a later one needs", "[gp
   const auto first = group->all_reduce(early, ReduceOp::avg, stream);
   emulation::launch(stream.get(), 1, WaitForHost{flag.data()});
   const auto second = group->all_reduce(late, ReduceOp::avg, stream);
-  first->synchronize();
+  first->wait(stream);
   CHECK(*flag.data() == 0);
   int nobody = 0;
   flag.data()->compare_exchange_strong(nobody, 1);
-  second->synchronize();
+  second->wait(stream);
 }
 
 TEST_CASE("an all-reduce's time does not include the kernels before it", "[gpu]") {
@@ -89,7 +89,7 @@ TEST_CASE("an all-reduce's time does not include the kernels before it", "[gpu]"
     const Buffer<std::chrono::steady_clock::time_point> end(1, device, Memory::pinned);
     emulation::launch(stream.get(), 1, SlowKernel{end.data()});
     const auto work = group->all_reduce(gradient, ReduceOp::avg, stream);
-    work->synchronize();
+    work->wait(stream);
     const std::chrono::duration<double, std::milli> since_kernel =
         std::chrono::steady_clock::now() - *end.data();
     CAPTURE(overlap);

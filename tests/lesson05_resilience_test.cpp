@@ -178,7 +178,7 @@ TEST_CASE("a signal to one rank stops all ranks after the same step") {
       std::array<double, 2> all{static_cast<double>(world().rank()),
                                 guards.asked_to_stop() ? 1.0 : 0.0};
       const Tensor gradient({1}, Device{});
-      group->all_reduce(gradient, ReduceOp::avg, stream, "", all)->synchronize();
+      group->all_reduce(gradient, ReduceOp::avg, stream, "", all)->wait(stream);
       CHECK(all[0] == 0.5 * (world().size() - 1));
       guards.after_step(taken, all[1] > 0);
       CHECK(guards.stop_requested() == (step == 3));

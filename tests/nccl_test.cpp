@@ -10,7 +10,7 @@
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
 #include "05_ddp_training/optimizer/sgd.hpp"
-#include "05_ddp_training/process_group/nccl_process_group.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "tests/support/mpi_test.hpp"
@@ -129,10 +129,10 @@ TEST_CASE("a process group orders kernels and all-reduces without waiting on the
   // a missing wait for an event, on either side, would let a kernel or an all-reduce run too
   // early.
   const Stream compute(my_gpu());
-  NcclProcessGroup group(world(), my_gpu());
+  const auto group = make_nccl_process_group(world(), my_gpu());
   constexpr std::size_t kCount = 1003;
   constexpr int kSteps = 40;
-  const Tensor gradient = group.allocate({kCount});
+  const Tensor gradient = group->allocate({kCount});
   const Tensor parameter({kCount}, my_gpu());
   const Tensor mine({kCount}, my_gpu());
   upload(compute, mine, my_numbers(kCount));
@@ -144,11 +144,11 @@ TEST_CASE("a process group orders kernels and all-reduces without waiting on the
   std::vector<std::unique_ptr<Work>> works;
   for (int step = 0; step < kSteps; ++step) {
     copy(compute, gradient, mine);
-    works.push_back(group.all_reduce(gradient, ReduceOp::sum, compute));
+    works.push_back(group->all_reduce(gradient, ReduceOp::sum, compute));
     works.back()->wait(compute);
     sgd_step(compute, tensors, {}, on_gpu.data());
   }
-  group.synchronize(compute.record_event());
+  group->synchronize(compute.record_event());
   const auto want = [](std::size_t i) { return 1.0 - kSteps * sum_of_all(i); };
   CHECK(count_wrong(to_host(compute, parameter), want) == 0);
 }
@@ -157,20 +157,20 @@ TEST_CASE("two all-reduces in flight keep their order on every rank", "[nccl][gp
   // The tensors have the same size, so swapping them on one rank would add up numbers from
   // different tensors.
   const Stream compute(my_gpu());
-  NcclProcessGroup group(world(), my_gpu());
+  const auto group = make_nccl_process_group(world(), my_gpu());
   constexpr std::size_t kCount = 500;
   for (int round = 0; round < 10; ++round) {
-    const Tensor first = group.allocate({kCount});
-    const Tensor second = group.allocate({kCount});
+    const Tensor first = group->allocate({kCount});
+    const Tensor second = group->allocate({kCount});
     std::vector<float> negative = my_numbers(kCount);
     for (float& number : negative) number = -number - static_cast<float>(round);
     upload(compute, first, my_numbers(kCount));
     upload(compute, second, negative);
-    const auto work_of_first = group.all_reduce(first, ReduceOp::sum, compute);
-    const auto work_of_second = group.all_reduce(second, ReduceOp::sum, compute);
+    const auto work_of_first = group->all_reduce(first, ReduceOp::sum, compute);
+    const auto work_of_second = group->all_reduce(second, ReduceOp::sum, compute);
     work_of_second->wait(compute);
     work_of_first->wait(compute);
-    group.synchronize(compute.record_event());
+    group->synchronize(compute.record_event());
     CHECK(count_wrong(to_host(compute, first), sum_of_all) == 0);
     CHECK(count_wrong(to_host(compute, second), [&](std::size_t i) {
             return -sum_of_all(i) - round * world().size();

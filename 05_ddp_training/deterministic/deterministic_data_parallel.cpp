@@ -93,7 +93,7 @@ void DeterministicDataParallel::average_gradients(const Stream& stream) {
             [&](std::span<float> sum) { tree_sum_over_processes<float>(comm, sum); });
   }
   step_.emplace().works.push_back(
-      std::make_shared<Work>(group_, std::move(begin), stream.record_event()));
+      std::make_shared<Work>(std::move(begin), stream.record_event()));
   const auto ranks = ranks_here_ * static_cast<std::size_t>(comm.size());
   scale(stream, slots_[0].numel(), 1.0F / static_cast<float>(ranks), slots_[0].data());
 }

@@ -6,13 +6,20 @@
 // blocking call on a second thread advances independently.
 #pragma once
 
+#include "05_ddp_training/process_group/patient_wait.hpp"
 #include "common/device.hpp"
+#include "common/watch.hpp"
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <future>
 #include <mutex>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <thread>
+#include <unistd.h>
+#include <utility>
 
 namespace dist {
 
@@ -23,21 +30,62 @@ class CommunicationThread {
   using Job = std::packaged_task<double()>;
 
   // Jobs run with `device` as the thread's current device.
-  explicit CommunicationThread(Device device);
+  explicit CommunicationThread(Device device) : thread_([this, device] { run(device); }) {}
   // Finishes all jobs first.
-  ~CommunicationThread();
+  ~CommunicationThread() {
+    submit({});
+    thread_.join();
+  }
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
-  void submit(Job job);
+  void submit(Job job) {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(job));
+    changed_.notify_one();
+  }
 
  private:
-  void run(Device device);
+  void run(Device device) {
+    const CurrentDevice current(device);
+    name_this_thread("all-reduces");
+    // Busy waiting would compete with the backward pass for cores and delay each message so
+    // much that almost nothing would be hidden.
+    wait_patiently(true);
+    wake_promptly();
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return !queue_.empty(); });
+      Job job = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      if (!job.valid()) return;  // the destructor's
+      job();
+    }
+  }
+
+  // This thread runs often, but only briefly each time.
+  static void wake_promptly() {
+    // By default Linux lengthens each pause by up to 50 us, to wake several threads at once.
+    ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    // From Linux 6.12 on, a thread that asks for short time slices may preempt one with longer
+    // slices. On older kernels this has no effect.
+    struct {  // struct sched_attr, which glibc declares only from version 2.41 on
+      std::uint32_t size, policy;
+      std::uint64_t flags;
+      std::int32_t nice;
+      std::uint32_t priority;
+      std::uint64_t nanoseconds, deadline, period;
+    } turns{};
+    if (::syscall(SYS_sched_getattr, 0, &turns, sizeof turns, 0) != 0) return;
+    if (turns.policy != 0) return;  // the user has chosen a policy other than SCHED_OTHER
+    turns.nanoseconds = 500'000;
+    ::syscall(SYS_sched_setattr, 0, &turns, 0);
+  }
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> queue_;
-  bool closing_ = false;
   std::thread thread_;  // declared last, because it uses all members above
 };
 

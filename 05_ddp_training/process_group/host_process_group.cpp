@@ -1,109 +1,169 @@
+// The backends `ours` and `mpi`: collectives that run on the host, from lessons 2 and 3.
 // Look at: start, which makes a job of a collective.
-#include "05_ddp_training/process_group/host_process_group.hpp"
-
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/broadcast.hpp"
-#include "05_ddp_training/process_group/mpi_halves.hpp"
+#include "02_broadcast/chunks.hpp"
+#include "03_all_reduce/choice/all_reducer.hpp"
+#include "05_ddp_training/process_group/communication_thread.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
 #include "common/watch.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace dist {
+namespace {
 
-HostProcessGroup::HostProcessGroup(Backend backend, const Communicator& comm, Device device,
-                                   AllReduceAlgorithm algorithm, bool overlap)
-    : ProcessGroup(comm, overlap,
-                   (backend == Backend::mpi ? "mpi" : "ours (" + to_string(algorithm) + ")") +
-                       (device.is_cpu() ? "" : ", staged through pinned host memory")),
-      messages_(comm.split(0, comm.rank())),
-      device_(device),
-      algorithm_(algorithm),
-      stream_(device) {
-  if (backend == Backend::ours) reducer_.emplace(messages_);
-  if (overlap) thread_.emplace(device);
-}
+// How MPI describes the chunks of our ring.
+struct MpiChunks {
+  std::vector<int> counts, begins;
 
-Tensor HostProcessGroup::allocate(Shape shape) {
-  // Only host memory is shared between processes here; tensors on a GPU are staged anyway. A
-  // single rank has nobody to share with, and ordinary memory can use larger pages.
-  if (reducer_ && device_.is_cpu() && comm().size() > 1)
-    return reducer_->allocate(std::move(shape));
-  return {std::move(shape), device_};
-}
-
-std::unique_ptr<Work> HostProcessGroup::start(const Collective& collective,
-                                              const Stream& producer) {
-  // The copy to the host starts once the tensor has been computed; this call does not wait. The
-  // job queues that wait, not this call: otherwise an earlier job's copy, which may not have
-  // been queued yet, would wait for this tensor, too.
-  CommunicationThread::Job job(
-      [this, asked = collective, computed = producer.record_event()]() mutable {
-        // The job releases the tensor when it returns, before it counts as done. Otherwise this
-        // thread could be the tensor's last owner and free its GPU memory with cudaFree, which
-        // waits until all streams are idle.
-        const Collective mine = std::move(asked);
-        stream_.wait(computed);
-        return run(mine);
-      });
-  auto work = std::make_unique<Work>(job.get_future().share());
-  if (thread_) {
-    thread_->submit(std::move(job));
-  } else {
-    job();
-    work->synchronize();  // it has run; this throws its exception, if any
+  MpiChunks(std::size_t count, int ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const ChunkRange chunk = chunk_range(count, ranks, rank);
+      counts.push_back(mpi_count(chunk.count));
+      begins.push_back(mpi_count(chunk.begin));
+    }
   }
-  return work;
+};
+
+// MPI's own reduce-scatter and all-gather, in place. Called on all ranks with the same length.
+void reduce_scatter_mpi(const Communicator& comm, std::span<float> data, ReduceOp op) {
+  const MpiChunks chunks(data.size(), comm.size());
+  MPI_CHECK(MPI_Reduce_scatter(MPI_IN_PLACE, data.data(), chunks.counts.data(), MPI_FLOAT,
+                               op == ReduceOp::max ? MPI_MAX : MPI_SUM, comm.get()));
+  // MPI puts the result of this rank's chunk at the beginning. Move it to its place.
+  const auto mine = window(data, chunk_range(data.size(), comm.size(), comm.rank()));
+  std::copy_backward(data.begin(), data.begin() + std::ssize(mine), mine.end());
+  finish(op, mine, comm.size());
 }
 
-double HostProcessGroup::run(const Collective& collective) {
-  using Clock = std::chrono::steady_clock;
-  auto begin = Clock::now();
-  on_host(stream_, collective.tensor, [&](std::span<float> data) {
-    begin = Clock::now();  // until now, backward was computing the tensor
-    if (!data.empty()) run(collective, data);
-  });
-  if (!collective.numbers.empty()) average(collective.numbers);
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+void all_gather_mpi(const Communicator& comm, std::span<float> data) {
+  const MpiChunks chunks(data.size(), comm.size());
+  MPI_CHECK(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data.data(),
+                           chunks.counts.data(), chunks.begins.data(), MPI_FLOAT, comm.get()));
 }
 
-void HostProcessGroup::run(const Collective& collective, std::span<float> data) {
-  switch (collective.kind) {
-    case Collective::Kind::all_reduce: {
-      const CallScope scope("all_reduce", collective.name);
-      return reducer_ ? reducer_->all_reduce(data, collective.op, algorithm_)
-                      : all_reduce_mpi(messages_, data, collective.op);
-    }
-    case Collective::Kind::reduce_scatter: {
-      const CallScope scope("reduce_scatter", collective.name);
-      return reducer_ ? reducer_->reduce_scatter(data, collective.op, algorithm_)
-                      : reduce_scatter_mpi(messages_, data, collective.op);
-    }
-    case Collective::Kind::all_gather: {
-      const CallScope scope("all_gather", collective.name);
-      return reducer_ ? reducer_->all_gather(data, algorithm_)
-                      : all_gather_mpi(messages_, data);
-    }
-    case Collective::Kind::broadcast:
-      return dist::broadcast(messages_, data, collective.root,
-                             reducer_ ? BroadcastAlgorithm::tree : BroadcastAlgorithm::mpi);
+class HostProcessGroup : public ProcessGroup {
+ public:
+  HostProcessGroup(Backend backend, const Communicator& comm, Device device,
+                   AllReduceAlgorithm algorithm, bool overlap)
+      : ProcessGroup(comm, overlap,
+                     (backend == Backend::mpi ? "mpi" : "ours (" + to_string(algorithm) + ")") +
+                         (device.is_cpu() ? "" : ", staged through pinned host memory")),
+        messages_(comm.split(0, comm.rank())),
+        device_(device),
+        algorithm_(algorithm),
+        stream_(device) {
+    if (backend == Backend::ours) reducer_.emplace(messages_);
+    if (overlap) thread_.emplace(device);
   }
-}
 
-void HostProcessGroup::average(std::span<double> numbers) {
-  const CallScope scope("mean of the loss");
-  std::span<double> data = numbers;
-  if (!device_.is_cpu()) {
-    data = {static_cast<double*>(stream_.staging(numbers.size_bytes())), numbers.size()};
-    copy_bytes(stream_, data.data(), numbers.data(), numbers.size_bytes());
+  Tensor allocate(Shape shape) override {
+    // Only host memory is shared between processes here; tensors on a GPU are staged anyway. A
+    // single rank has nobody to share with, and ordinary memory can use larger pages.
+    const bool shared = reducer_ && device_.is_cpu() && comm().size() > 1;
+    return shared ? reducer_->allocate(std::move(shape)) : Tensor(std::move(shape), device_);
+  }
+
+  std::unique_ptr<Work> start(const Collective& collective, const Stream& producer) override {
+    // The copy to the host starts once the tensor has been computed; this call does not wait.
+    // The job queues that wait, not this call: otherwise an earlier job's copy, which may not
+    // have been queued yet, would wait for this tensor, too.
+    CommunicationThread::Job job(
+        [this, asked = collective, computed = producer.record_event()]() mutable {
+          // The job releases the tensor when it returns, before it counts as done. Otherwise
+          // this thread could be the tensor's last owner and free its GPU memory with cudaFree,
+          // which waits until all streams are idle.
+          const Collective mine = std::move(asked);
+          stream_.wait(computed);
+          return run(mine);
+        });
+    auto work = std::make_unique<Work>(job.get_future().share());
+    if (thread_) {
+      thread_->submit(std::move(job));
+    } else {
+      job();
+      work->wait(producer);  // it has run; this throws its exception, if any
+    }
+    return work;
+  }
+
+  void synchronize(const Event& event) override { event.synchronize(); }
+
+ private:
+  // Runs a whole collective, once the stream has been told to wait for its tensor. Returns its
+  // milliseconds.
+  double run(const Collective& collective) {
+    using Clock = std::chrono::steady_clock;
+    auto begin = Clock::now();
+    on_host(stream_, collective.tensor, [&](std::span<float> data) {
+      begin = Clock::now();  // until now, backward was computing the tensor
+      if (!data.empty()) run(collective, data);
+    });
+    if (!collective.numbers.empty()) average(collective.numbers);
+    return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  }
+
+  // The part that only needs the host's copy of the tensor.
+  void run(const Collective& collective, std::span<float> data) {
+    const auto& [kind, tensor, op, name, numbers, root] = collective;
+    switch (kind) {
+      case Collective::Kind::all_reduce: {
+        const CallScope scope("all_reduce", name);
+        return reducer_ ? reducer_->all_reduce(data, op, algorithm_)
+                        : all_reduce_mpi(messages_, data, op);
+      }
+      case Collective::Kind::reduce_scatter: {
+        const CallScope scope("reduce_scatter", name);
+        return reducer_ ? reducer_->reduce_scatter(data, op, algorithm_)
+                        : reduce_scatter_mpi(messages_, data, op);
+      }
+      case Collective::Kind::all_gather: {
+        const CallScope scope("all_gather", name);
+        return reducer_ ? reducer_->all_gather(data, algorithm_)
+                        : all_gather_mpi(messages_, data);
+      }
+      case Collective::Kind::broadcast:
+        return dist::broadcast(messages_, data, root,
+                               reducer_ ? BroadcastAlgorithm::tree : BroadcastAlgorithm::mpi);
+    }
+  }
+
+  // Averages numbers in the device's memory.
+  void average(std::span<double> numbers) {
+    const CallScope scope("mean of the loss");
+    std::span<double> data = numbers;
+    if (!device_.is_cpu()) {
+      data = {static_cast<double*>(stream_.staging(numbers.size_bytes())), numbers.size()};
+      copy_bytes(stream_, data.data(), numbers.data(), numbers.size_bytes());
+      stream_.synchronize();
+    }
+    dist::all_reduce<double>(messages_, data, ReduceOp::avg);
+    if (device_.is_cpu()) return;
+    copy_bytes(stream_, numbers.data(), data.data(), numbers.size_bytes());
     stream_.synchronize();
   }
-  // With so few numbers, only latency matters.
-  dist::all_reduce<double>(messages_, data, ReduceOp::avg,
-                           AllReduceAlgorithm::recursive_doubling);
-  if (device_.is_cpu()) return;
-  copy_bytes(stream_, numbers.data(), data.data(), numbers.size_bytes());
-  stream_.synchronize();
+
+  Communicator messages_;  // carries only this group's messages
+  Device device_;
+  AllReduceAlgorithm algorithm_;
+  std::optional<AllReducer> reducer_;  // for the backend `ours`
+  Stream stream_;                      // for the copies to and from the host
+  std::optional<CommunicationThread> thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<ProcessGroup> make_host_process_group(Backend backend, const Communicator& comm,
+                                                      Device device,
+                                                      AllReduceAlgorithm algorithm,
+                                                      bool overlap) {
+  return std::make_unique<HostProcessGroup>(backend, comm, device, algorithm, overlap);
 }
 
 }  // namespace dist

@@ -1,27 +1,25 @@
 // What this file adds: a common interface to every backend's collectives on tensors (like
 // ProcessGroup and Work in torch.distributed).
 //
-// The two stream parameters define the order of work on a GPU. `producer` is the stream that
-// computes the tensor: the collective starts after the work queued there. `consumer` is the
-// stream that uses the result: work queued there starts after the collective. On the CPU,
-// neither has any effect. Collectives are matched by the order of the calls, so all ranks must
-// make the same calls in the same order.
+// Two streams define the order of work on a GPU: the collective starts after the work queued on
+// `producer`, which computes the tensor, and work queued on `consumer`, which uses the result,
+// starts after the collective. On the CPU, neither has any effect. Collectives are matched by
+// the order of the calls, so all ranks must make the same calls in the same order.
 #pragma once
 
-#include "03_all_reduce/all_reduce.hpp"
+#include "03_all_reduce/reduce_op.hpp"
 #include "common/communicator.hpp"
 #include "common/tensor.hpp"
 
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
 namespace dist {
-
-class ProcessGroup;
 
 // A collective in progress. Its tensor and numbers belong to the process group until wait()
 // returns.
@@ -29,9 +27,8 @@ class Work {
  public:
   // Of a collective on the host, which yields its milliseconds, or its exception.
   explicit Work(std::shared_future<double> done) : done_(std::move(done)) {}
-  // Of a collective on a GPU, which is queued between two events. `group` must outlive this.
-  Work(ProcessGroup& group, Event begin, Event end)
-      : group_(&group), begin_(std::move(begin)), end_(std::move(end)) {}
+  // Of a collective on a GPU, which is queued between two events.
+  Work(Event begin, Event end) : begin_(std::move(begin)), end_(std::move(end)) {}
   // Waits even if wait() was never called: the numbers may be freed once this object is gone.
   // (A deferred future would only begin now, so it has nothing to wait for.)
   ~Work() {
@@ -43,11 +40,9 @@ class Work {
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
 
-  // Work queued on `consumer` after this call sees the result. On a GPU the host does not wait.
-  // On the CPU the host waits, and an exception in the collective is rethrown here.
+  // Work queued on `consumer` after this call sees the result. The host waits only for a
+  // collective on the host, and an exception in it is rethrown here.
   void wait(const Stream& consumer) const { done_.valid() ? rethrow() : consumer.wait(end_); }
-  // Makes the host wait until the collective has finished. Rethrows its exception, if any.
-  void synchronize() const;
   // Milliseconds from start to end. Call it after the collective has finished.
   double elapsed_ms() const {
     return done_.valid() ? done_.get() : dist::elapsed_ms(begin_, end_);
@@ -57,7 +52,6 @@ class Work {
   void rethrow() const { done_.get(); }
 
   std::shared_future<double> done_;
-  ProcessGroup* group_ = nullptr;
   Event begin_, end_;
 };
 
@@ -117,7 +111,6 @@ class ProcessGroup {
                  producer);
   }
 
-  // The ranks of this group.
   const Communicator& comm() const { return comm_; }
   // Whether collectives run concurrently with the caller's own work.
   bool overlaps() const { return overlaps_; }
@@ -134,29 +127,42 @@ class ProcessGroup {
   std::string description_;
 };
 
-inline void Work::synchronize() const {
-  done_.valid() ? rethrow() : group_->synchronize(end_);
-}
-
 enum class Backend { ours, mpi, nccl };
-
 std::string to_string(Backend backend);
 
+// Both choices are called on all ranks; all get the same result. The reason is for display,
+// such as "no core is free for it: 2 ranks on 2 cores".
 struct BackendChoice {
   Backend backend = Backend::ours;
-  std::string reason;  // why this backend, in one sentence
+  std::string reason;
 };
-
-// Called on all ranks; all get the same result. `request` is auto, ours, mpi or nccl; auto
-// means nccl if each rank has its own GPU, and otherwise ours. If nccl is requested but
-// unavailable, throws Error on all ranks, naming --backend.
+// `request` is auto, ours, mpi or nccl; auto means nccl if each rank has its own GPU, and
+// otherwise ours. Throws Error on all ranks, naming --backend, if nccl is requested but
+// unavailable.
 BackendChoice choose_backend(const std::string& request, const Communicator& comm,
                              Device device);
 
-// Called on all ranks. Only `ours` uses `algorithm`; only `ours` and `mpi` use `overlap`.
-// `comm` must outlive the group.
+struct OverlapChoice {
+  bool overlap = false;
+  std::string reason;
+};
+// Whether collectives get their own thread. If `request` is unset, they do only where each rank
+// has more cores than the `threads` that it computes with: otherwise another thread would only
+// slow the ranks down.
+OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
+                             const Communicator& comm, int threads);
+
+// Called on all ranks. Only `ours` uses `algorithm`; only `ours` and `mpi` use `overlap`, and
+// stage tensors on a GPU through pinned host memory. Without overlap, their collectives have
+// finished when the call returns. `comm` must outlive the group.
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
                                                  Device device, AllReduceAlgorithm algorithm,
                                                  bool overlap = false);
+// The two kinds of groups. NCCL needs a GPU for each rank.
+std::unique_ptr<ProcessGroup> make_host_process_group(Backend backend, const Communicator& comm,
+                                                      Device device,
+                                                      AllReduceAlgorithm algorithm,
+                                                      bool overlap);
+std::unique_ptr<ProcessGroup> make_nccl_process_group(const Communicator& comm, Device device);
 
 }  // namespace dist

@@ -2,11 +2,11 @@
 
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/one_host/host_memory.hpp"
 #include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/explain/explain.hpp"
 #include "05_ddp_training/model/kernels.hpp"
-#include "05_ddp_training/process_group/overlap_choice.hpp"
 #include "05_ddp_training/sharding/sharded_data_parallel.hpp"
 #include "05_ddp_training/sharding/sharded_optimizer.hpp"
 #include "05_ddp_training/trainer/guards.hpp"

@@ -45,7 +45,7 @@ class MyDataParallel {
       sync_gradients(group_.comm(), gradients);
     }
     step_.emplace().works.push_back(
-        std::make_shared<Work>(group_, std::move(begin), stream.record_event()));
+        std::make_shared<Work>(std::move(begin), stream.record_event()));
     const Tensor nothing({0}, stream.device());
     group_.all_reduce(nothing, ReduceOp::avg, stream, "", loss.numbers())->wait(stream);
   }

@@ -1,0 +1,55 @@
+// The choice of a process group.
+#include "05_ddp_training/process_group/process_group.hpp"
+
+#include "01_send_recv/gpu/why_no_nccl.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <sched.h>
+#include <thread>
+
+namespace dist {
+
+std::string to_string(Backend backend) {
+  constexpr std::array kNames{"ours", "mpi", "nccl"};
+  return kNames.at(static_cast<std::size_t>(backend));
+}
+
+BackendChoice choose_backend(const std::string& request, const Communicator& comm,
+                             Device device) {
+  if (request == "ours") return {Backend::ours, "as requested"};
+  if (request == "mpi") return {Backend::mpi, "as requested"};
+  const std::string obstacle = why_no_nccl(comm, device);
+  if (obstacle.empty()) return {Backend::nccl, "a GPU for every rank"};
+  if (request == "nccl") throw Error("--backend: nccl: " + obstacle);
+  return {Backend::ours, obstacle};
+}
+
+OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
+                             const Communicator& comm, int threads) {
+  if (backend == Backend::nccl) return {true, "on its own stream"};
+  if (request) return {*request, *request ? "on its own thread" : "as requested"};
+  if (comm.size() == 1) return {false, "a single rank sends nothing"};
+  const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  // mpirun may bind ranks to cores. Bound ranks have their cores to themselves; unbound ranks
+  // share all cores.
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  const bool is_free = cores < all ? cores > threads : cores > comm.local_size() * threads;
+  if (comm.all_agree(is_free)) return {true, "on its own thread"};
+  return {false, fmt::format("no core is free for it: {} ranks on {} cores", comm.local_size(),
+                             cores < all ? cores * comm.local_size() : all)};
+}
+
+std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
+                                                 Device device, AllReduceAlgorithm algorithm,
+                                                 bool overlap) {
+  if (backend == Backend::nccl) return make_nccl_process_group(comm, device);
+  return make_host_process_group(backend, comm, device, algorithm, overlap);
+}
+
+}  // namespace dist
