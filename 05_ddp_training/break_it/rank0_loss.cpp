@@ -10,10 +10,10 @@
 // In the wild: "is the logged value averaged?", Lightning-AI/pytorch-lightning#4702;
 //          KellerJordan/modded-nanogpt#2.
 #include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/all_reduce.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/data_parallel/mean_loss.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -47,7 +47,9 @@ bool break_rank0_loss(const Program& program) {
     job.optimizer().step(job.lr(), program.stream);
 
     std::vector<double> of_rank0{job.loss()};
-    const double mean = mean_loss(program.comm, of_rank0[0]);
+    std::vector<double> of_all = of_rank0;
+    all_reduce<double>(program.comm, of_all, ReduceOp::avg);
+    const double mean = of_all[0];
     broadcast<double>(program.comm, of_rank0, 0);
     const double mine = of_rank0[0];
     farthest = std::max(farthest, std::abs(mine - mean) / mean);

@@ -6,14 +6,16 @@
 // Why:     each rank has a different bias, so the ranks' gradients belong to different models.
 //          The average is nevertheless equal on all ranks, so equal values need not be correct.
 // In the wild: parameters that are used only in some passes, pytorch/pytorch#69031 and #128949.
+#include "03_all_reduce/all_reduce.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/data_parallel/mean_loss.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
+
+#include <array>
 
 namespace dist {
 
@@ -42,8 +44,9 @@ bool break_skip_parameter(const Program& program) {
     ddp.backward(right.grad(), program.stream);
     right.optimizer().step(right.lr(), program.stream);
   }
-  const double loss = mean_loss(program.comm, job.loss());
-  const double right_loss = mean_loss(program.comm, right.loss());
+  std::array losses{job.loss(), right.loss()};
+  all_reduce<double>(program.comm, losses, ReduceOp::avg);
+  const auto [loss, right_loss] = losses;
   const std::string others = first_difference(program.comm, all.first(skipped), program.stream);
   program.console.line("  the replicas " + parting.text());
   program.console.line(

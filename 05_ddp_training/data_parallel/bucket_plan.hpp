@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace dist {
@@ -26,9 +27,15 @@ std::vector<std::vector<std::size_t>> plan_buckets(std::span<const std::size_t> 
 
 // A bucket of a model's gradients, as one message.
 struct BucketPlan {
+  std::string name;                     // "bucket 2: 2.bias, 2.weight"
   std::vector<std::size_t> parameters;  // in the order of their numbers in the message
   std::vector<std::size_t> begins;      // where each one's numbers begin
   std::size_t count = 0;                // numbers of the message
+
+  // The numbers of the i-th of `parameters` in a message.
+  Tensor view(const Tensor& message, std::size_t i, const Shape& shape) const {
+    return message.narrow(begins[i], numel(shape)).view(shape);
+  }
 };
 // The same rule for a model's gradients. A chain of layers finishes them in the reverse order
 // of registration. On a GPU, each of at least 256 bytes begins at a multiple of 256, like

@@ -3,8 +3,6 @@
 
 #include "common/check.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -18,21 +16,17 @@ Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCap
       bucket_of_(parameters.size()),
       ready_(parameters.size(), false) {
   for (const BucketPlan& plan : plan_buckets(parameters, caps)) {
-    Bucket bucket{.message = {}, .parameters = plan.parameters, .name = {}};
     // Free these gradients before allocating their bucket, so that a rank never holds two
     // copies.
-    for (const std::size_t index : bucket.parameters) parameters[index].grad = Tensor();
-    bucket.message = group.allocate({plan.count});
-    bucket.missing = bucket.parameters.size();
-    bucket.name = fmt::format("bucket {}: ", buckets_.size());
+    for (const std::size_t index : plan.parameters) parameters[index].grad = Tensor();
+    const Tensor message = group.allocate({plan.count});
     for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
       Parameter& parameter = parameters[plan.parameters[i]];
-      parameter.grad = bucket.message.narrow(plan.begins[i], parameter.value.numel())
-                           .view(parameter.value.shape());
-      bucket.name += (i == 0 ? "" : ", ") + parameter.name;
+      parameter.grad =
+          message.narrow(plan.begins[i], parameter.value.numel()).view(parameter.value.shape());
       bucket_of_[plan.parameters[i]] = buckets_.size();
     }
-    buckets_.push_back(std::move(bucket));
+    buckets_.push_back({plan, message, plan.parameters.size()});
   }
 }
 
@@ -48,10 +42,10 @@ void Reducer::mark_ready(std::size_t index, const Stream& compute) {
 void Reducer::start_full_buckets(const Stream& compute) {
   for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) {
     const Bucket& bucket = buckets_[next_];
-    if (next_ == 0) step_ = {};
-    step_.full.push_back(compute.record_event());
-    step_.works.push_back(group_.all_reduce(bucket.message, op_, compute, bucket.name,
-                                            std::exchange(numbers_, {})));
+    if (next_ == 0) step_.emplace();
+    step_->full.push_back(compute.record_event());
+    step_->works.push_back(group_.all_reduce(bucket.message, op_, compute, bucket.plan.name,
+                                             std::exchange(numbers_, {})));
   }
 }
 
@@ -62,11 +56,11 @@ void Reducer::finalize(const Stream& compute) {
                 parameters_[static_cast<std::size_t>(never - ready_.begin())].name +
                 " never became ready: its bucket and all later ones were never sent");
   }
-  step_.overlaps = group_.overlaps();
-  step_.computed = compute.record_event();
-  for (const auto& work : step_.works) work->wait(compute);
-  step_.averaged = compute.record_event();
-  for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters.size();
+  step_->overlaps = group_.overlaps();
+  step_->computed = compute.record_event();
+  for (const auto& work : step_->works) work->wait(compute);
+  step_->averaged = compute.record_event();
+  for (Bucket& bucket : buckets_) bucket.missing = bucket.plan.parameters.size();
   ready_.assign(ready_.size(), false);
   next_ = 0;
 }
@@ -75,14 +69,10 @@ std::vector<std::vector<std::string>> Reducer::names() const {
   std::vector<std::vector<std::string>> all;
   for (const Bucket& bucket : buckets_) {
     auto& names = all.emplace_back();
-    for (const std::size_t index : bucket.parameters) names.push_back(parameters_[index].name);
+    for (const std::size_t index : bucket.plan.parameters)
+      names.push_back(parameters_[index].name);
   }
   return all;
-}
-
-std::optional<Communication> Reducer::take_communication() {
-  if (step_.works.empty()) return std::nullopt;
-  return std::exchange(step_, {});
 }
 
 }  // namespace dist

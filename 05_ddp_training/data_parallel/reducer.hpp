@@ -24,6 +24,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dist {
@@ -50,14 +51,15 @@ class Reducer {
   // The parameters' names in each bucket, in the order of their all-reduces.
   std::vector<std::vector<std::string>> names() const;
   // The last step's all-reduces; nullopt if there are none, or if they were already taken.
-  std::optional<Communication> take_communication();
+  std::optional<Communication> take_communication() {
+    return std::exchange(step_, std::nullopt);
+  }
 
  private:
   struct Bucket {
+    BucketPlan plan;
     Tensor message;
-    std::vector<std::size_t> parameters;
-    std::string name;         // "bucket 2: 2.bias, 2.weight"
-    std::size_t missing = 0;  // gradients that backward has not finished
+    std::size_t missing;  // gradients that backward has not finished
   };
   void start_full_buckets(const Stream& compute);
 
@@ -69,7 +71,7 @@ class Reducer {
   std::vector<std::size_t> bucket_of_;  // for each parameter
   std::vector<bool> ready_;             // for each parameter
   std::size_t next_ = 0;                // the next bucket to start
-  Communication step_;
+  std::optional<Communication> step_;
 };
 
 }  // namespace dist

@@ -15,15 +15,16 @@
 namespace dist {
 namespace {
 
+using Hashes = std::vector<std::uint64_t>;
+
 // Called on all ranks, each with its own hash. Returns the ranks that disagree with the
 // majority, or all ranks if no hash has a majority.
 std::vector<int> dissenters(const Communicator& comm, std::uint64_t hash) {
   // Each rank fills in its own element and leaves zeros elsewhere, so the maximum is the
   // complete list.
-  std::vector<std::uint64_t> hashes(static_cast<std::size_t>(comm.size()), 0);
+  Hashes hashes(static_cast<std::size_t>(comm.size()), 0);
   hashes[static_cast<std::size_t>(comm.rank())] = hash;
-  all_reduce<std::uint64_t>(comm, hashes, ReduceOp::max,
-                            AllReduceAlgorithm::recursive_doubling);
+  all_reduce<std::uint64_t>(comm, hashes, ReduceOp::max);
   std::vector<int> ranks;
   for (int rank = 0; rank < comm.size(); ++rank) {
     const auto equal = std::ranges::count(hashes, hashes[static_cast<std::size_t>(rank)]);
@@ -34,15 +35,14 @@ std::vector<int> dissenters(const Communicator& comm, std::uint64_t hash) {
 
 // A hash of each parameter. A GPU hashes its own memory and writes the results to the host's,
 // so that the host waits once and copies nothing.
-std::vector<std::uint64_t> hashes_of(std::span<const Parameter> parameters,
-                                     const Stream& stream) {
+Hashes hashes_of(std::span<const Parameter> parameters, const Stream& stream) {
   constexpr std::size_t kPerThread = 64;
   std::vector<std::size_t> ends{0};
   for (const Parameter& parameter : parameters) {
     ends.push_back(ends.back() + (parameter.value.numel() + kPerThread - 1) / kPerThread);
   }
   const bool on_cpu = stream.device().is_cpu();
-  std::vector<std::uint64_t> own(on_cpu ? ends.back() : 0);
+  Hashes own(on_cpu ? ends.back() : 0);
   const std::size_t bytes = ends.back() * sizeof(std::uint64_t);
   auto* const parts = on_cpu ? own.data() : static_cast<std::uint64_t*>(stream.staging(bytes));
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -50,7 +50,7 @@ std::vector<std::uint64_t> hashes_of(std::span<const Parameter> parameters,
     hash_bits(stream, value.numel(), value.data(), ends[i + 1] - ends[i], parts + ends[i]);
   }
   stream.synchronize();
-  std::vector<std::uint64_t> hashes;
+  Hashes hashes;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Fingerprint hash;
     hash.add(parts + ends[i], (ends[i + 1] - ends[i]) * sizeof(std::uint64_t));
@@ -65,17 +65,13 @@ std::string first_difference(const Communicator& comm, std::span<const Parameter
                              const Stream& stream) {
   // The hashes are equal if and only if the largest is also the smallest. The smallest is the
   // complement of the largest complement, so one all-reduce with max finds both.
-  std::vector<std::uint64_t> hashes;
-  for (const std::uint64_t hash : hashes_of(parameters, stream)) {
-    hashes.push_back(hash);
-    hashes.push_back(~hash);
-  }
-  const std::vector<std::uint64_t> mine = hashes;
-  all_reduce<std::uint64_t>(comm, hashes, ReduceOp::max,
-                            AllReduceAlgorithm::recursive_doubling);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (hashes[2 * i] == ~hashes[2 * i + 1]) continue;
-    const std::vector<int> ranks = dissenters(comm, mine[2 * i]);
+  const Hashes mine = hashes_of(parameters, stream);
+  Hashes largest = mine;
+  for (const std::uint64_t hash : mine) largest.push_back(~hash);
+  all_reduce<std::uint64_t>(comm, largest, ReduceOp::max);
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    if (largest[i] == ~largest[mine.size() + i]) continue;
+    const std::vector<int> ranks = dissenters(comm, mine[i]);
     return fmt::format("{} of rank{} {}", parameters[i].name, ranks.size() == 1 ? "" : "s",
                        join(ranks, ", "));
   }

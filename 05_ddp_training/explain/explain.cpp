@@ -1,8 +1,8 @@
 // Look at: explain(), which observes DDP at work. The step itself is in explained_step.cpp.
 #include "05_ddp_training/explain/explain.hpp"
 
+#include "03_all_reduce/all_reduce.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/data_parallel/mean_loss.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 #include "05_ddp_training/explain/explained_step.hpp"
 #include "05_ddp_training/explain/recording_process_group.hpp"
@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -154,7 +155,9 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
       model, comm.size(), comm.rank(), stream,
       [&](const Tensor& grad_logits) { ddp.backward(grad_logits, stream); });
   group.synchronize(stream.record_event());
-  const double mean = mean_loss(comm, step.loss);
+  std::array means{step.loss};
+  all_reduce<double>(comm, means, ReduceOp::avg);
+  const double mean = means[0];
 
   // Repeat the step as one process would, with all samples in one batch. Every rank does this.
   Mlp lone_model = make_explained_model(0, stream);

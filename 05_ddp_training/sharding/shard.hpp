@@ -20,7 +20,6 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace dist {
@@ -28,7 +27,8 @@ namespace dist {
 // What is divided among the ranks (Rajbhandari et al., 2020; ZeRO-1, -2 and -3).
 enum class ShardLevel { none, optimizer, gradients, parameters };
 
-// The same ranges for a run that is not divided, in which every rank has all gradients.
+// Each rank's parts of all parameters, in the order of the ranks and of the buckets. A run that
+// is not divided needs them, too, to add up the gradients' squares in the same order.
 std::vector<GradientNorm::Range> norm_ranges(std::span<const Parameter> parameters,
                                              BucketCaps caps, int ranks);
 
@@ -39,12 +39,15 @@ class Shard {
         const Communicator& comm);
 
   struct Bucket {
-    std::string name;                     // "bucket 2: 2.bias, 2.weight"
-    std::vector<std::size_t> parameters;  // in the order of their numbers
-    std::size_t count = 0;                // numbers
-    ChunkRange mine{};                    // this rank's
+    BucketPlan plan;
+    ChunkRange mine;  // this rank's
     // Set by ShardedDataParallel: the whole bucket, if it is to be gathered after an update.
     Tensor values{};
+
+    // This rank's numbers of a whole bucket.
+    Tensor chunk_of(const Tensor& bucket) const {
+      return bucket.narrow(mine.begin, mine.count);
+    }
   };
   ShardLevel level() const { return level_; }
   std::vector<Bucket>& buckets() { return buckets_; }
@@ -52,10 +55,8 @@ class Shard {
   // gradients are.
   std::span<Parameter> parts() { return parts_; }
   std::span<const Parameter> parts() const { return parts_; }
-  // Where a parameter begins in its bucket.
-  std::size_t begin_of(std::size_t parameter) const { return places_[parameter].begin; }
-  // Rank `rank`'s part of a parameter, as a range of the parameter's numbers.
-  ChunkRange range(std::size_t parameter, int rank) const;
+  // Which of a parameter's numbers are this rank's.
+  ChunkRange mine(std::size_t parameter) const;
 
   // The size of the memory that whole buckets take in turn.
   std::size_t slot_bytes() const { return slot_bytes_; }
@@ -73,16 +74,12 @@ class Shard {
                  const Stream& stream) const;
 
  private:
-  struct Place {
-    std::size_t bucket, begin;
-  };
-
   ShardLevel level_;
   std::span<Parameter> parameters_;
   const Communicator& comm_;
+  std::vector<GradientNorm::Range> ranges_;
   std::vector<Bucket> buckets_;
-  std::vector<Place> places_;     // of each parameter
-  std::vector<Parameter> parts_;  // likewise
+  std::vector<Parameter> parts_;
   std::size_t slot_bytes_ = 0;
 };
 

@@ -7,13 +7,6 @@
 #include <utility>
 
 namespace dist {
-namespace {
-
-Tensor chunk_of(const Tensor& bucket, const ChunkRange& chunk) {
-  return bucket.narrow(chunk.begin, chunk.count);
-}
-
-}  // namespace
 
 ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                                          Shard& shard, ReduceOp op)
@@ -27,65 +20,59 @@ ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const
   const std::span<Parameter> all = module.parameters();
   for (Parameter& parameter : all) parameter.grad = Tensor();  // before allocating others
   for (Parameter& part : shard.parts()) part.grad = Tensor();
-  const Slots gradients = divides(ShardLevel::gradients) ? make_slots() : Slots();
-  const Slots values = divides(ShardLevel::parameters) ? make_slots() : Slots();
+  const Slots gradients = make_slots(ShardLevel::gradients);
+  const Slots values = make_slots(ShardLevel::parameters);
   for (std::size_t b = 0; b < shard.buckets().size(); ++b) {
-    Shard::Bucket& plan = shard.buckets()[b];
-    const Shape whole{plan.count};
-    const Shape mine{plan.mine.count};
-    const auto slot_or_own = [&](bool divided, const Slots& slots) {
-      return divided ? slots[b % kSlots].narrow(0, plan.count) : group.allocate(whole);
+    Shard::Bucket& shared = shard.buckets()[b];
+    const BucketPlan& plan = shared.plan;
+    const auto whole = [&](ShardLevel level, const Slots& slots) {
+      return divides(level) ? slots[b % kSlots].narrow(0, plan.count)
+                            : group.allocate({plan.count});
     };
-    Bucket bucket;
-    bucket.gradients = slot_or_own(divides(ShardLevel::gradients), gradients);
-    bucket.my_gradients = divides(ShardLevel::gradients)
-                              ? Tensor(mine, stream.device())
-                              : chunk_of(bucket.gradients, plan.mine);
-    bucket.values = slot_or_own(divides(ShardLevel::parameters), values);
+    // A rank's own chunk of a divided bucket must survive the slot's next bucket.
+    const auto own = [&](ShardLevel level, const Tensor& bucket) {
+      return divides(level) ? Tensor({shared.mine.count}, stream.device())
+                            : shared.chunk_of(bucket);
+    };
+    Bucket& bucket = buckets_.emplace_back();
+    bucket.gradients = whole(ShardLevel::gradients, gradients);
+    bucket.my_gradients = own(ShardLevel::gradients, bucket.gradients);
+    bucket.values = whole(ShardLevel::parameters, values);
+    bucket.my_values = own(ShardLevel::parameters, bucket.values);
     bucket.missing = plan.parameters.size();
-    for (const std::size_t index : plan.parameters) {
-      Parameter& parameter = all[index];
-      const Shape& shape = parameter.value.shape();
-      const std::size_t begin = shard.begin_of(index);
-      const std::size_t count = parameter.value.numel();
-      const Tensor value = bucket.values.narrow(begin, count).view(shape);
-      copy(stream, value, parameter.value);
-      parameter.value = value;
-      parameter.grad = bucket.gradients.narrow(begin, count).view(shape);
-      bucket_of_[index] = b;
+    for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
+      const std::size_t p = plan.parameters[i];
+      auto& [name, value, grad] = all[p];
+      const Tensor moved = plan.view(bucket.values, i, value.shape());
+      copy(stream, moved, value);
+      value = moved;
+      grad = plan.view(bucket.gradients, i, value.shape());
+      bucket_of_[p] = b;
+      const ChunkRange part = shard.mine(p);
+      if (part.count == 0) continue;
+      const std::size_t at = plan.begins[i] + part.begin - shared.mine.begin;  // in my chunk
+      shard.parts()[p].value = bucket.my_values.narrow(at, part.count);
+      shard.parts()[p].grad = bucket.my_gradients.narrow(at, part.count);
     }
-    bucket.my_values = chunk_of(bucket.values, plan.mine);
-    if (divides(ShardLevel::parameters)) {  // the slot's next bucket overwrites the values
-      const Tensor kept(mine, stream.device());
-      copy(stream, kept, bucket.my_values);
-      bucket.my_values = kept;
+    if (divides(ShardLevel::parameters)) {
+      copy(stream, bucket.my_values, shared.chunk_of(bucket.values));
     } else {
-      plan.values = bucket.values;
-    }
-    for (const std::size_t index : plan.parameters) {
-      Parameter& part = shard.parts()[index];
-      const std::size_t count = part.value.numel();
-      if (count == 0) continue;
-      const std::size_t first =
-          shard.begin_of(index) + shard.range(index, group.comm().rank()).begin;
-      const std::size_t at = first - plan.mine.begin;
-      part.value = bucket.my_values.narrow(at, count);
-      part.grad = bucket.my_gradients.narrow(at, count);
+      shared.values = bucket.values;
     }
     stream.synchronize();  // the copies read memory that is free from here on
-    buckets_.push_back(std::move(bucket));
   }
   if (divides(ShardLevel::gradients)) {
     module.before_layer([this](std::size_t layer) { before_layer(layer); });
   }
 }
 
-ShardedDataParallel::Slots ShardedDataParallel::make_slots() {
+ShardedDataParallel::Slots ShardedDataParallel::make_slots(ShardLevel level) {
   Slots slots;
+  if (!divides(level)) return slots;
   for (std::size_t slot = 0; slot < kSlots; ++slot) {
     std::size_t largest = 0;
     for (std::size_t b = slot; b < shard_.buckets().size(); b += kSlots) {
-      largest = std::max(largest, shard_.buckets()[b].count);
+      largest = std::max(largest, shard_.buckets()[b].plan.count);
     }
     if (largest > 0) slots[slot] = group_.allocate({largest});
     shard_.add_slot_bytes(slots[slot].size_bytes());
@@ -123,20 +110,21 @@ void ShardedDataParallel::fetch_values(std::size_t bucket) {
   std::optional<std::size_t>& resident = resident_[bucket % kSlots];
   if (resident == bucket) return;
   resident = bucket;
-  const Shard::Bucket& plan = shard_.buckets()[bucket];
+  const Shard::Bucket& shared = shard_.buckets()[bucket];
   Bucket& b = buckets_[bucket];
-  copy(stream_, chunk_of(b.values, plan.mine), b.my_values);
-  b.gathered = group_.all_gather(b.values, stream_, plan.name);
+  copy(stream_, shared.chunk_of(b.values), b.my_values);
+  b.gathered = group_.all_gather(b.values, stream_, shared.plan.name);
 }
 
 void ShardedDataParallel::gradient_is_ready(std::size_t parameter) {
   const std::size_t b = bucket_of_[parameter];
   Bucket& bucket = buckets_[b];
   if (--bucket.missing > 0) return;
-  step_.full.push_back(stream_.record_event());
-  bucket.reduced = group_.reduce_scatter(bucket.gradients, op_, stream_,
-                                         shard_.buckets()[b].name, std::exchange(numbers_, {}));
-  step_.works.push_back(bucket.reduced);
+  step_->full.push_back(stream_.record_event());
+  bucket.reduced =
+      group_.reduce_scatter(bucket.gradients, op_, stream_, shard_.buckets()[b].plan.name,
+                            std::exchange(numbers_, {}));
+  step_->works.push_back(bucket.reduced);
 }
 
 void ShardedDataParallel::finish_gradients(std::size_t bucket) {
@@ -144,9 +132,9 @@ void ShardedDataParallel::finish_gradients(std::size_t bucket) {
   const auto work = std::exchange(b.reduced, nullptr);
   if (!work) return;
   work->wait(stream_);
-  b.missing = shard_.buckets()[bucket].parameters.size();
+  b.missing = shard_.buckets()[bucket].plan.parameters.size();
   if (!divides(ShardLevel::gradients)) return;
-  const Tensor reduced = chunk_of(b.gradients, shard_.buckets()[bucket].mine);
+  const Tensor reduced = shard_.buckets()[bucket].chunk_of(b.gradients);
   if (backward_ == Accumulate::yes) {
     add_to(stream_, reduced.numel(), reduced.data(), b.my_gradients.data());
   } else {
@@ -162,8 +150,7 @@ void ShardedDataParallel::backward(const CrossEntropyLoss& loss, const Stream& s
   if (!place.ends_step() && !divided) {
     return module_.backward(loss.grad(), stream, accumulate);
   }
-  step_ = {};
-  step_.overlaps = group_.overlaps();
+  step_.emplace().overlaps = group_.overlaps();
   if (place.ends_step()) numbers_ = loss.numbers();  // they travel once
   backward_ = accumulate;
   {
@@ -172,17 +159,12 @@ void ShardedDataParallel::backward(const CrossEntropyLoss& loss, const Stream& s
     module_.backward(loss.grad(), stream_, divided ? Accumulate::no : accumulate,
                      [this](std::size_t parameter) { gradient_is_ready(parameter); });
   }
-  step_.computed = stream_.record_event();
+  step_->computed = stream_.record_event();
   const CallScope scope("wait for reduce-scatters");
   for (std::size_t b = 0; b < buckets_.size(); ++b) finish_gradients(b);
-  step_.averaged = stream_.record_event();
+  step_->averaged = stream_.record_event();
   backward_.reset();
-  if (!place.ends_step()) step_ = {};
-}
-
-std::optional<Communication> ShardedDataParallel::take_communication() {
-  if (step_.works.empty()) return std::nullopt;
-  return std::exchange(step_, {});
+  if (!place.ends_step()) step_.reset();
 }
 
 }  // namespace dist

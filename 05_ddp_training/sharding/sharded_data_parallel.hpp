@@ -27,6 +27,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace dist {
@@ -42,14 +43,17 @@ class ShardedDataParallel : public DataParallel {
   int loss_divisor() const override { return op_ == ReduceOp::sum ? group_.comm().size() : 1; }
   Tensor forward(const Tensor& input, const Stream& stream) override;
   void backward(const CrossEntropyLoss& loss, const Stream& stream) override;
-  std::optional<Communication> take_communication() override;
+  std::optional<Communication> take_communication() override {
+    return std::exchange(step_, std::nullopt);
+  }
 
  private:
   // Memory for whole buckets, in turn: bucket b uses slot b modulo kSlots. A layer needs at
   // most two buckets at a time, and a third one may be on its way.
   static constexpr std::size_t kSlots = 3;
   using Slots = std::array<Tensor, kSlots>;
-  Slots make_slots();
+  // Empty slots if `level` is not divided.
+  Slots make_slots(ShardLevel level);
 
   struct Bucket {
     Tensor gradients;                // of the whole bucket; in a slot if gradients are divided
@@ -78,7 +82,7 @@ class ShardedDataParallel : public DataParallel {
   std::array<std::optional<std::size_t>, kSlots> resident_;
   std::optional<Accumulate> backward_;  // set during backward
   std::span<double> numbers_;           // the next reduce-scatter takes them along
-  Communication step_;
+  std::optional<Communication> step_;
 };
 
 }  // namespace dist
