@@ -54,28 +54,22 @@ void DeterministicDataParallel::backward(const CrossEntropyLoss& loss, const Str
   if (loss.place().ends_step()) average(loss.means(), loss.numbers(), stream);
 }
 
-// Here, a part of a step is the batch of one of this process's virtual ranks.
+// Here, a part of a step is the batch of one of this process's virtual ranks. Ordinary data
+// parallelism would add to the gradients; here, each part is a separate leaf of the tree.
 void DeterministicDataParallel::backward(const Tensor& grad_logits, const Stream& stream,
                                          const Batch::Place& place) {
   if (place.part == 0) next_ = 0;
-  backward_of_next(grad_logits, stream);
-  if (place.ends_step()) average_gradients(stream);
-}
-
-void DeterministicDataParallel::backward_of_next(const Tensor& grad_logits,
-                                                 const Stream& stream) {
   if (next_ == ranks_here_) {
     throw Error(fmt::format("a step has {} batches on this process, but one more arrived",
                             ranks_here_));
   }
   const std::size_t leaf = next_++;
-  // Ordinary data parallelism would add to the gradients; here, each part is a separate leaf of
-  // the tree.
   point_gradients_at(slot_of(leaf));
   module_.backward(grad_logits, stream, Accumulate::no);
   add_complete_pairs(leaf, [&](std::size_t into, std::size_t from) {
     add_to(stream, slots_[into].numel(), slots_[from].data(), slots_[into].data());
   });
+  if (place.ends_step()) average_gradients(stream);
 }
 
 void DeterministicDataParallel::average_gradients(const Stream& stream) {

@@ -23,9 +23,8 @@
 namespace dist {
 
 // A step takes one batch of each of this process's ranks, in the order of VirtualRanks::local.
-// Each batch's loss is the mean over
-// that batch, not divided by the number of batches. Dividing only once, after all additions,
-// avoids rounding each rank's small gradients separately.
+// Each batch's loss is the mean over that batch, not divided by the number of batches. Dividing
+// only once, after all additions, avoids rounding each rank's small gradients separately.
 class DeterministicDataParallel : public DataParallel {
  public:
   // Called on all ranks of `group`, whose size must be a power of two. Replaces the grad of
@@ -48,9 +47,6 @@ class DeterministicDataParallel : public DataParallel {
 
  private:
   void point_gradients_at(std::size_t slot);
-  // Backward for the next of this process's ranks.
-  void backward_of_next(const Tensor& grad_logits, const Stream& stream);
-  // Once all ranks have had theirs.
   void average_gradients(const Stream& stream);
 
   Mlp& module_;

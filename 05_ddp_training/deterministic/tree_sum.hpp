@@ -19,7 +19,6 @@
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
-#include "05_ddp_training/deterministic/virtual_ranks.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -69,14 +68,13 @@ void tree_sum_over_processes(const Communicator& comm, std::span<T> data) {
   // still in the cache when it is added, and needs only a small buffer.
   constexpr std::size_t kPiece = 1 << 16;
   std::vector<T> arrived(std::min(data.size(), kPiece));
-  for (std::size_t begin = 0; begin < data.size(); begin += kPiece) {
-    const std::span<T> piece = data.subspan(begin, std::min(kPiece, data.size() - begin));
-    const std::span<T> other = std::span<T>(arrived).first(piece.size());
+  for (; !data.empty(); data = data.subspan(std::min(kPiece, data.size()))) {
+    const std::span<T> piece = data.first(std::min(kPiece, data.size()));
     for (int distance = comm.size() / 2; distance > 0; distance /= 2) {
       const int partner = comm.rank() ^ distance;
-      send_recv<T>(comm, piece, partner, other, partner);
+      send_recv<T>(comm, piece, partner, std::span(arrived).first(piece.size()), partner);
       // One partner computes a + b and the other b + a, which are bitwise equal.
-      for (std::size_t i = 0; i < piece.size(); ++i) piece[i] += other[i];
+      for (std::size_t i = 0; i < piece.size(); ++i) piece[i] += arrived[i];
     }
   }
 }
@@ -91,9 +89,8 @@ inline double tree_mean(const Communicator& comm, std::span<const double> mine) 
     add_complete_pairs(leaf,
                        [&](std::size_t into, std::size_t from) { slots[into] += slots[from]; });
   }
-  const std::span<double> sum = std::span(slots).first(1);
-  tree_sum_over_processes<double>(comm, sum);
-  return sum[0] / static_cast<double>(mine.size() * static_cast<std::size_t>(comm.size()));
+  tree_sum_over_processes<double>(comm, std::span(slots).first(1));
+  return slots[0] / static_cast<double>(mine.size() * static_cast<std::size_t>(comm.size()));
 }
 
 }  // namespace dist

@@ -7,11 +7,16 @@
 
 #include "04_distributed_sampler/batch.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
+#include "common/check.hpp"
 #include "common/communicator.hpp"
 
+#include <fmt/core.h>
+
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace dist {
@@ -27,7 +32,23 @@ class VirtualRanks {
       : VirtualRanks(comm.size(), comm.size(), comm.rank()) {}
   // Process p of P plays the ranks p, p + P, p + 2 P, ... below `count`. Throws Error unless
   // each process gets the same number of ranks and that number is a power of two.
-  VirtualRanks(int count, int processes, int process);
+  VirtualRanks(int count, int processes, int process) : count_(count) {
+    const int mine = processes > 0 ? count / processes : 0;
+    if (mine * processes != count || !std::has_single_bit(static_cast<unsigned>(mine)) ||
+        process < 0 || process >= processes) {
+      throw Error(
+          fmt::format("process {} of {} cannot simulate an equal share of {} virtual ranks",
+                      process, processes, count));
+    }
+    // Double the list repeatedly by appending a copy to which `distance` is added.
+    //
+    //   0  ->  0 4  ->  0 4 2 6  ->  0 4 2 6 1 5 3 7
+    local_.push_back(process);
+    for (int distance = count / 2; distance >= processes; distance /= 2) {
+      const std::size_t known = local_.size();
+      for (std::size_t i = 0; i < known; ++i) local_.push_back(local_[i] + distance);
+    }
+  }
 
   int count() const { return count_; }
   // The ranks of this process, in the order in which it plays them. Ranks whose numbers differ
@@ -46,10 +67,10 @@ class VirtualRanks {
   std::vector<int> local_;
 };
 
-// The batches of all ranks that this process plays, in the order in which the process learns
-// from them. Each rank has a DistributedSampler of its own. In turn, the ranks take one batch
-// each, and a step ends when each rank has taken its batches of that step. For example, these
-// are the batches of a process that plays ranks a and b, with 5 samples each in batches of 2:
+// The batches of all ranks that this process plays, in the order in which it learns from them.
+// In turn, the ranks take one batch each, and a step ends when each rank has taken its batches
+// of that step. For example, a process plays ranks a and b, with 5 samples each in batches of
+// 2:
 //
 //   a a | b b | a a | b b | a | b
 //   step 0      step 1      step 2
@@ -57,19 +78,42 @@ class VirtualSampler {
  public:
   // `plan` is that of one rank.
   VirtualSampler(std::size_t dataset_size, const VirtualRanks& ranks, const BatchPlan& plan,
-                 SamplerOptions options = {});
+                 SamplerOptions options = {})
+      : plan_(plan) {
+    for (const int r : ranks.local()) {
+      samplers_.emplace_back(dataset_size, ranks.count(), r, options);
+    }
+  }
 
-  void set_epoch(std::uint64_t epoch);
+  void set_epoch(std::uint64_t epoch) {
+    for (DistributedSampler& sampler : samplers_) sampler.set_epoch(epoch);
+  }
+  // Of this process; equal on all processes.
+  std::size_t num_samples() const { return samplers_.size() * samplers_[0].num_samples(); }
+  std::size_t total_size() const { return samplers_[0].total_size(); }  // of all processes
 
-  std::size_t num_samples() const;  // of this process; equal on all processes
-  std::size_t total_size() const;   // of all processes
-
-  // Like the functions of DistributedSampler, but with the indices batch by batch. `taken`
-  // counts samples in the common order of all ranks: after k steps, it is k times the number of
-  // samples that all ranks take in a step. A run can therefore continue where another run
-  // stopped, even on a different number of processes.
-  std::vector<BatchSamples> indices() const { return indices_after(0); }
-  std::vector<BatchSamples> indices_after(std::size_t taken) const;
+  // Like DistributedSampler's, but with the indices batch by batch. `taken` counts samples in
+  // the common order of all ranks: after k steps, it is k times the number of samples that all
+  // ranks take in a step. A run can therefore continue where another run stopped, even on a
+  // different number of processes.
+  std::vector<BatchSamples> indices_after(std::size_t taken) const {
+    // Equally many for each rank, and the batches with the same number have the same size.
+    std::vector<std::vector<BatchSamples>> of_rank;
+    for (const DistributedSampler& sampler : samplers_) {
+      of_rank.push_back(plan_.divide(sampler.indices_after(taken)));
+    }
+    const std::size_t played = of_rank.size();
+    std::vector<BatchSamples> in_turn;
+    for (std::size_t b = 0; b < of_rank[0].size(); ++b) {
+      for (std::size_t r = 0; r < played; ++r) {
+        BatchSamples& batch = in_turn.emplace_back(std::move(of_rank[r][b]));
+        batch.place.part = batch.place.part * played + r;
+        batch.place.parts *= played;
+        batch.place.ends_epoch = batch.place.ends_epoch && r + 1 == played;
+      }
+    }
+    return in_turn;
+  }
 
  private:
   BatchPlan plan_;
