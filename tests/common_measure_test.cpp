@@ -3,7 +3,7 @@
 #include "01_send_recv/show/tracer_numbers.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
-#include "05_ddp_training/checkpoint/sha256.hpp"
+#include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/slowest.hpp"

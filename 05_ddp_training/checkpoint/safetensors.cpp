@@ -9,11 +9,14 @@
 #include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
+#include "common/join.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
+#include <openssl/evp.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <unordered_set>
 #include <utility>
@@ -252,6 +255,15 @@ SafetensorsFile read_safetensors(const std::string& path) {
   }
   content.has_checksum = content.metadata.erase(kChecksumKey) > 0;
   return content;
+}
+
+std::string sha256(std::span<const float> values) {
+  std::array<unsigned char, 32> digest{};
+  if (EVP_Digest(values.data(), values.size_bytes(), digest.data(), nullptr, EVP_sha256(),
+                 nullptr) != 1) {
+    throw Error("SHA-256 failed in libcrypto");
+  }
+  return join(digest, "", "{:02x}");
 }
 
 }  // namespace dist

@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,5 +61,9 @@ struct SafetensorsFile {
 // overlap or leave gaps, duplicate names, and a wrong checksum. A missing checksum is accepted,
 // because PyTorch's files have none. Never allocates more than the file's size.
 SafetensorsFile read_safetensors(const std::string& path);
+
+// SHA-256 of the raw bytes, as 64 hexadecimal digits: a fingerprint of a tensor that other
+// programs can compute, too.
+std::string sha256(std::span<const float> values);
 
 }  // namespace dist

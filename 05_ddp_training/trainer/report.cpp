@@ -2,7 +2,6 @@
 
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"
-#include "05_ddp_training/checkpoint/sha256.hpp"
 #include "common/atomic_file.hpp"
 #include "common/check.hpp"
 

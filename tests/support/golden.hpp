@@ -2,7 +2,7 @@
 // tests/golden says how it was made.
 #pragma once
 
-#include "05_ddp_training/checkpoint/sha256.hpp"
+#include "05_ddp_training/checkpoint/safetensors.hpp"
 
 #include <nlohmann/json.hpp>
 
