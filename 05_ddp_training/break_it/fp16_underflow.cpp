@@ -14,7 +14,7 @@
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/data_parallel/reducer.hpp"
 #include "05_ddp_training/model/bf16.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 
@@ -78,11 +78,11 @@ Outcome train(const Program& program, const IdxDataset& digits, ProcessGroup& gr
   job.layers.front() = 784;
   job.layers.back() = 10;
   SmallTraining training(program, digits, job);
-  DistributedDataParallel ddp(training.model(), group, program.stream);
+  Reducer reducer(training.model().parameters(), group, {});
   Outcome outcome;
   double gradients = 0;
-  // Called before the gradient's bucket is sent.
-  ddp.observe([&](std::size_t parameter) {
+  // The hook of DDP's backward, but with a rounding before the gradient's bucket is sent.
+  const auto ready = [&](std::size_t parameter) {
     const Tensor& grad = training.model().parameters()[parameter].grad;
     on_host(program.stream, grad, [&](std::span<float> values) {
       for (float& value : values) {
@@ -95,11 +95,13 @@ Outcome train(const Program& program, const IdxDataset& digits, ProcessGroup& gr
         value = rounded / format.factor;
       }
     });
-  });
+    reducer.mark_ready(parameter, program.stream);
+  };
   for (std::size_t step = 0; step < kDeepSteps; ++step) {
     training.forward();
     scale(program.stream, training.grad().numel(), format.factor, training.grad().data());
-    ddp.backward(training.grad(), program.stream);
+    training.model().backward(training.grad(), program.stream, Accumulate::no, ready);
+    reducer.finalize(program.stream);
     training.optimizer().step(training.lr(), program.stream);
   }
   outcome.zeros /= gradients;

@@ -23,17 +23,19 @@ bool break_gradient_noise(const Program& program) {
   const IdxDataset digits = small_digits(program);
   SmallTraining job(program, digits);
   SmallTraining quiet(program, digits);
-  DistributedDataParallel ddp(job.model(), *group, program.stream);
+  Reducer reducer(job.model().parameters(), *group, {});
   DistributedDataParallel quiet_ddp(quiet.model(), *group, program.stream);
   Generator noise(program.common.seed + 1 + static_cast<std::uint64_t>(program.comm.rank()));
-  // Called before the gradient's bucket is sent, so the gradient has not been averaged yet.
-  ddp.observe([&](std::size_t parameter) {
+  // The hook of DDP's backward, but with noise before the gradient's bucket is sent.
+  const auto ready = [&](std::size_t parameter) {
     add_noise(job.model().parameters()[parameter].grad, kNoise, noise, program.stream);
-  });
+    reducer.mark_ready(parameter, program.stream);
+  };
   Parting parting;
   for (std::size_t step = 1; step <= kSmallSteps; ++step) {
     job.forward();
-    ddp.backward(job.grad(), program.stream);
+    job.model().backward(job.grad(), program.stream, Accumulate::no, ready);
+    reducer.finalize(program.stream);
     job.optimizer().step(job.lr(), program.stream);
     parting.look(program, job.model(), step);
 

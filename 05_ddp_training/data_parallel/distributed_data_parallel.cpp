@@ -33,10 +33,8 @@ void DistributedDataParallel::backward(const Tensor& grad_logits, const Stream& 
   reducer_.carry(numbers);
   {
     const CallScope scope("backward");
-    module_.backward(grad_logits, stream, accumulate, [&](std::size_t parameter) {
-      if (observer_) observer_(parameter);
-      reducer_.mark_ready(parameter, stream);
-    });
+    module_.backward(grad_logits, stream, accumulate,
+                     [&](std::size_t parameter) { reducer_.mark_ready(parameter, stream); });
   }
   const CallScope scope("wait for all-reduces");
   reducer_.finalize(stream);

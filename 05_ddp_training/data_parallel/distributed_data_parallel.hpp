@@ -10,7 +10,6 @@
 
 #include <optional>
 #include <span>
-#include <utility>
 
 namespace dist {
 
@@ -60,15 +59,10 @@ class DistributedDataParallel : public DataParallel {
 
   const Reducer& reducer() const { return reducer_; }
 
-  // `observer` is called for every gradient that is ready, before the reducer is notified, so
-  // the gradient is not averaged yet.
-  void observe(GradReadyHook observer) { observer_ = std::move(observer); }
-
  private:
   Mlp& module_;
   int loss_divisor_;
   Reducer reducer_;
-  GradReadyHook observer_;
 };
 
 }  // namespace dist

@@ -1,199 +1,282 @@
-// Look at: explain(), which observes DDP at work. The step itself is in explained_step.cpp.
+// Look at: explain(), part 4. The model's own backward writes this rank's gradients into the
+// buckets. DDP's backward writes them there again, and averages them.
 #include "05_ddp_training/explain/explain.hpp"
 
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/all_reduce.hpp"
+#include "04_distributed_sampler/data_loader.hpp"
+#include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
-#include "05_ddp_training/explain/explained_step.hpp"
-#include "05_ddp_training/explain/recording_process_group.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/join.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
-#include <cstddef>
-#include <string>
-#include <vector>
 
 namespace dist {
 namespace {
 
+constexpr double kLearningRate = 0.5;
+constexpr std::size_t kWidth = 2;  // of every layer, and of the rows of every tensor
 // 2.bias and 2.weight take 24 bytes, and so do 0.bias and 0.weight, so there are two buckets.
 constexpr BucketCaps kCaps{.first_bytes = 24, .bytes = 24};
 
-// A gradient just after the backward pass finished it, and the number of buckets sent by then.
-struct ReadyGradient {
-  Snapshot gradient;
-  std::size_t buckets_gone;
+// Each sample's features are (s, 2 s) for some s. The model turns them into equal logits, so
+// softmax is exactly 1/2 and the loss is ln 2. Every gradient is a short binary fraction, so
+// sums of gradients are exact in any order. The features of sample 3 are negative, so the ReLU
+// sets them to 0.
+TensorDataset four_samples() {
+  return {{1, 2, 2, 4, 3, 6, -1, -2}, {1, 0, 0, 0}, kWidth, 2};
+}
+
+// Linear(2, 2), ReLU, Linear(2, 2) with numbers that make hidden = ReLU(x) and
+// logits = (2 hidden_0, hidden_1). The other ranks start with different numbers, which rank 0's
+// must replace.
+Mlp make_model(int rank, const Stream& stream) {
+  Generator generator(0);
+  Mlp model({kWidth, kWidth, kWidth}, generator, stream);
+  const std::array<std::vector<float>, 4> of_rank0{
+      {{1, 0, 0, 1}, {0, 0}, {2, 0, 0, 1}, {0, 0}}};
+  for (std::size_t i = 0; i < of_rank0.size(); ++i) {
+    on_host(stream, model.parameters()[i].value, [&](std::span<float> values) {
+      std::ranges::copy(of_rank0[i], values.begin());
+      for (float& value : values) value += static_cast<float>(rank);
+    });
+  }
+  return model;
+}
+
+// One process with its share of the samples, as one batch.
+struct Process {
+  Process(int ranks, int rank, const Stream& stream)
+      : samples(DistributedSampler(data.size(), ranks, rank).indices()),
+        loader(data, samples.size(), /*drop_last=*/false, stream),
+        batch(*loader.over(samples).begin()),
+        model(make_model(rank, stream)) {}
+  Process(const Process&) = delete;  // the loader points to the data
+  Process& operator=(const Process&) = delete;
+
+  void forward(const Stream& stream) {
+    logits = model.forward(batch.inputs, stream);
+    loss.forward(logits, batch.targets, stream);
+  }
+
+  const TensorDataset data = four_samples();
+  std::vector<std::size_t> samples;
+  DataLoader loader;
+  Batch batch;
+  Mlp model;
+  Tensor logits;
+  CrossEntropyLoss loss;
 };
 
-// Prints each rank's report in rank order, as lines of text or as JSON rows. All members are
-// called on all ranks.
-class Report {
- public:
-  Report(const Communicator& comm, const Console& console) : comm_(comm), console_(console) {}
+// The parameters, or their gradients, by name, in registration order. Waits for the stream.
+Json copies(const Mlp& model, Tensor Parameter::*part, const Stream& stream) {
+  Json all = Json::object();
+  for (const Parameter& parameter : model.parameters()) {
+    all[parameter.name] = to_host(stream, parameter.*part);
+  }
+  return all;
+}
 
-  void heading(const std::string& text) const { console_.line(text); }
+// Takes a step of SGD, and returns the new parameters.
+Json update(Mlp& model, const Stream& stream) {
+  const auto optimizer = make_optimizer({.name = "sgd"}, model.parameters(), stream);
+  optimizer->step(kLearningRate, stream);
+  return copies(model, &Parameter::value, stream);
+}
 
+// Numbers as rows: "[1 0; 0 1]".
+std::string text_of(const Json& numbers, std::size_t columns = kWidth) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (i > 0) text += i % columns == 0 ? "; " : " ";
+    text += fmt::format("{:g}", numbers[i].get<float>());
+  }
+  return text + "]";
+}
+
+// Of copies: "0.weight [1 0; 0 1]  0.bias [0 0]".
+std::string named_text_of(const Json& all) {
+  std::vector<std::string> texts;
+  for (const auto& [name, numbers] : all.items())
+    texts.push_back(name + " " + text_of(numbers));
+  return join(texts, "  ");
+}
+
+std::string hash_of(const Json& all) {
+  std::uint64_t hash = 0;
+  for (const Json& numbers : all) hash = fingerprint(numbers.get<std::vector<float>>(), hash);
+  return fmt::format("{:016x}", hash);
+}
+
+// Called on all ranks. Prints each rank's text, or its row of this part, in rank order.
+struct Narrator {
+  const Communicator& comm;
+  const Console& console;
+
+  void say(const std::string& part, const std::string& text, const Json& numbers) const {
+    Json row{{"explain", part}, {"rank", comm.rank()}};
+    row.update(numbers);
+    lines_in_rank_order(console, comm, text);
+    rows_in_rank_order(console, comm, row);
+  }
   // `when` says which parameters these are: those that each rank made ("made"), those after
   // DDP's broadcast ("broadcast"), or those after the optimizer's step ("step").
-  void parameters(const std::string& when, const Snapshots& all) const {
-    const std::string numbers = when == "step" ? "" : text_of(all) + "  ";
-    say(fmt::format("  rank {} {}  {}hash {}", comm_.rank(), when == "made" ? "made" : "has ",
-                    numbers, hash_of(all)),
-        {{"explain", "parameters"},
-         {"rank", comm_.rank()},
-         {"when", when},
-         {"values", json_of(all)},
-         {"hash", hash_of(all)}});
+  void parameters(const std::string& when, const Json& all) const {
+    const std::string text = when == "step" ? "" : named_text_of(all) + "  ";
+    say("parameters",
+        fmt::format("  rank {} {}  {}hash {}", comm.rank(), when == "made" ? "made" : "has ",
+                    text, hash_of(all)),
+        {{"when", when}, {"values", all}, {"hash", hash_of(all)}});
   }
-
-  void samples(const ExplainedStep& step) const {
-    say(fmt::format("  rank {}  samples {}", comm_.rank(), join(step.samples, " ")),
-        {{"explain", "samples"}, {"rank", comm_.rank()}, {"samples", step.samples}});
-  }
-
-  void forward(const ExplainedStep& step) const {
-    std::string text;
-    for (std::size_t i = 0; i < step.samples.size(); ++i) {
-      text += fmt::format("  rank {}  sample {}: x {}, label {}, logits {}, dloss/dlogits {}\n",
-                          comm_.rank(), step.samples[i], step.inputs.row(i), step.labels[i],
-                          step.logits.row(i), step.grad_logits.row(i));
-    }
-    say(text + fmt::format("  rank {}  mean loss {:.6f}", comm_.rank(), step.loss),
-        {{"explain", "forward"},
-         {"rank", comm_.rank()},
-         {"x", step.inputs.values},
-         {"labels", step.labels},
-         {"logits", step.logits.values},
-         {"loss", significant(step.loss)},
-         {"grad_logits", step.grad_logits.values}});
-  }
-
-  void backward(const std::vector<ReadyGradient>& ready, std::size_t buckets) const {
-    std::string text;
-    Json gradients = Json::array();
-    for (std::size_t i = 0; i < ready.size(); ++i) {
-      const Snapshot& gradient = ready[i].gradient;
-      Json row{{"name", gradient.name}, {"values", gradient.values}, {"starts", nullptr}};
-      text += fmt::format("{}  rank {}  {:8} {}", i == 0 ? "" : "\n", comm_.rank(),
-                          gradient.name, gradient.text());
-      // The buckets that were sent after this gradient was ready and before the next one was.
-      const std::size_t later = i + 1 < ready.size() ? ready[i + 1].buckets_gone : buckets;
-      for (std::size_t bucket = ready[i].buckets_gone; bucket < later; ++bucket) {
-        text += fmt::format("  -> bucket {} is full; its all-reduce starts", bucket);
-        row["starts"] = bucket;
-      }
-      gradients.push_back(row);
-    }
-    say(text, {{"explain", "backward"}, {"rank", comm_.rank()}, {"ready", gradients}});
-  }
-
-  void bucket(std::size_t number, const std::vector<std::string>& names,
-              const std::vector<float>& before, const std::vector<float>& after) const {
-    heading(fmt::format("  bucket {}: {}, {} bytes", number, join(names, ", "),
-                        before.size() * sizeof(float)));
-    say(fmt::format("    rank {}  {} -> {}", comm_.rank(), text_of(before), text_of(after)),
-        {{"explain", "bucket"},
-         {"rank", comm_.rank()},
-         {"bucket", number},
-         {"names", names},
-         {"before", before},
-         {"after", after}});
-  }
-
-  // Shows only rank 0's update, because all ranks make the same update.
-  void update(const Snapshots& before, const ExplainedStep& step) const {
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      heading(fmt::format("  {:8} {} - {:g} x {} = {}", before[i].name, before[i].text(),
-                          kExplainedLearningRate, step.gradients[i].text(),
-                          step.parameters[i].text()));
-    }
-  }
-
-  void alone(const ExplainedStep& step) const {
-    heading(fmt::format("  samples {}, mean loss {:.6f}, hash {}", join(step.samples, " "),
-                        step.loss, hash_of(step.parameters)));
-    heading("  gradients   " + text_of(step.gradients));
-    heading("  parameters  " + text_of(step.parameters));
-    console_.row({{"explain", "one process"},
-                  {"samples", step.samples},
-                  {"loss", significant(step.loss)},
-                  {"gradients", json_of(step.gradients)},
-                  {"parameters", json_of(step.parameters)},
-                  {"hash", hash_of(step.parameters)}});
-  }
-
- private:
-  void say(const std::string& text, const Json& row) const {
-    lines_in_rank_order(console_, comm_, text);
-    rows_in_rank_order(console_, comm_, row);
-  }
-
-  const Communicator& comm_;
-  const Console& console_;
 };
+
+void show_forward(const Narrator& narrator, const Process& process, double loss,
+                  const Stream& stream) {
+  const Json x = to_host(stream, process.batch.inputs);
+  const Json logits = to_host(stream, process.logits);
+  const Json grad_logits = to_host(stream, process.loss.grad());
+  std::vector<std::int32_t> labels(process.batch.rows());
+  const std::span targets = process.batch.targets;
+  copy_bytes(stream, labels.data(), targets.data(), targets.size_bytes());
+  stream.synchronize();
+
+  const int rank = narrator.comm.rank();
+  const auto row = [](const Json& numbers, std::size_t i) {
+    return text_of(Json::array({numbers[kWidth * i], numbers[kWidth * i + 1]}));
+  };
+  std::string text;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    text += fmt::format("  rank {}  sample {}: x {}, label {}, logits {}, dloss/dlogits {}\n",
+                        rank, process.samples[i], row(x, i), labels[i], row(logits, i),
+                        row(grad_logits, i));
+  }
+  narrator.say("forward", text + fmt::format("  rank {}  mean loss {:.6f}", rank, loss),
+               {{"x", x},
+                {"labels", labels},
+                {"logits", logits},
+                {"loss", significant(loss)},
+                {"grad_logits", grad_logits}});
+}
+
+// A bucket is full, and DDP starts its all-reduce, when the last of its gradients is ready.
+void show_backward(const Narrator& narrator, const Json& ready,
+                   const std::vector<std::vector<std::string>>& buckets) {
+  std::string text;
+  Json rows = Json::array();
+  for (const auto& [name, values] : ready.items()) {
+    Json row{{"name", name}, {"values", values}, {"starts", nullptr}};
+    text += fmt::format("{}  rank {}  {:8} {}", text.empty() ? "" : "\n", narrator.comm.rank(),
+                        name, text_of(values));
+    for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
+      if (buckets[bucket].back() != name) continue;
+      text += fmt::format("  -> bucket {} is full; its all-reduce starts", bucket);
+      row["starts"] = bucket;
+    }
+    rows.push_back(row);
+  }
+  narrator.say("backward", text, {{"ready", rows}});
+}
+
+void show_bucket(const Narrator& narrator, std::size_t bucket,
+                 const std::vector<std::string>& names, const Json& own, const Json& averaged) {
+  Json before = Json::array(), after = Json::array();  // its gradients, one after the other
+  for (const std::string& name : names) {
+    for (const Json& number : own.at(name)) before.push_back(number);
+    for (const Json& number : averaged.at(name)) after.push_back(number);
+  }
+  narrator.console.line(fmt::format("  bucket {}: {}, {} bytes", bucket, join(names, ", "),
+                                    before.size() * sizeof(float)));
+  narrator.say("bucket",
+               fmt::format("    rank {}  {} -> {}", narrator.comm.rank(),
+                           text_of(before, before.size()), text_of(after, after.size())),
+               {{"bucket", bucket}, {"names", names}, {"before", before}, {"after", after}});
+}
 
 }  // namespace
 
 int explain(const Communicator& comm, const Console& console, ProcessGroup& group,
             const Stream& stream, const std::string& device_reason) {
-  // Take the step, and record every gradient and every message.
-  Mlp model = make_explained_model(comm.rank(), stream);
-  const Snapshots made = parameters_of(model, stream);
-  RecordingProcessGroup recorder(group);
-  DistributedDataParallel ddp(model, recorder, stream, kCaps);
-  const Snapshots received = parameters_of(model, stream);
-  std::vector<ReadyGradient> ready;
-  ddp.observe([&](std::size_t index) {
-    const Parameter& parameter = model.parameters()[index];
-    ready.push_back(
-        {snapshot(parameter.name, parameter.grad, stream), recorder.exchanges().size()});
-  });
-  const ExplainedStep step = take_explained_step(
-      model, comm.size(), comm.rank(), stream,
-      [&](const Tensor& grad_logits) { ddp.backward(grad_logits, stream); });
-  group.synchronize(stream.record_event());
-  std::array means{step.loss};
+  const Narrator narrator{comm, console};
+  console.line(fmt::format("one step of {} ranks, model 2-2-2 on {} ({}), gradients by {}",
+                           comm.size(), to_string(stream.device()), device_reason,
+                           group.description()));
+
+  console.line("1. parameters: each rank makes its own, then all ranks receive rank 0's");
+  Process process(comm.size(), comm.rank(), stream);
+  Mlp& model = process.model;
+  narrator.parameters("made", copies(model, &Parameter::value, stream));
+  DistributedDataParallel ddp(model, group, stream, kCaps);
+  const Json received = copies(model, &Parameter::value, stream);
+  narrator.parameters("broadcast", received);
+
+  Process lone(1, 0, stream);  // on every rank
+  console.line(fmt::format("2. sampler: epoch 0's order is {}, and the ranks take turns",
+                           join(lone.samples, " ")));
+  narrator.say("samples",
+               fmt::format("  rank {}  samples {}", comm.rank(), join(process.samples, " ")),
+               {{"samples", process.samples}});
+
+  console.line("3. forward: logits = 2.weight ReLU(0.weight x + 0.bias) + 2.bias");
+  process.forward(stream);
+  const double loss = process.loss.value(stream);
+  std::array means{loss};
   all_reduce<double>(comm, means, ReduceOp::avg);
   const double mean = means[0];
+  show_forward(narrator, process, loss, stream);
+  console.line(fmt::format("  mean over the ranks {:.6f}", mean));
 
-  // Repeat the step as one process would, with all samples in one batch. Every rank does this.
-  Mlp lone_model = make_explained_model(0, stream);
-  const ExplainedStep alone = take_explained_step(
-      lone_model, 1, 0, stream,
-      [&](const Tensor& grad_logits) { lone_model.backward(grad_logits, stream); });
+  console.line("4. backward: each rank's own gradients, in the order they became ready");
+  Json own = Json::object();
+  model.backward(process.loss.grad(), stream, Accumulate::no, [&](std::size_t index) {
+    const Parameter& parameter = model.parameters()[index];
+    own[parameter.name] = to_host(stream, parameter.grad);
+  });
+  const std::vector<std::vector<std::string>> buckets = ddp.reducer().names();
+  show_backward(narrator, own, buckets);
 
-  const Report report(comm, console);
-  report.heading(fmt::format("one step of {} ranks, model 2-2-2 on {} ({}), gradients by {}",
-                             comm.size(), to_string(stream.device()), device_reason,
-                             group.description()));
-  report.heading("1. parameters: each rank makes its own, then all ranks receive rank 0's");
-  report.parameters("made", made);
-  report.parameters("broadcast", received);
-  report.heading(fmt::format("2. sampler: epoch 0's order is {}, and the ranks take turns",
-                             join(alone.samples, " ")));
-  report.samples(step);
-  report.heading("3. forward: logits = 2.weight ReLU(0.weight x + 0.bias) + 2.bias");
-  report.forward(step);
-  report.heading(fmt::format("  mean over the ranks {:.6f}", mean));
-  report.heading("4. backward: each rank's own gradients, in the order they became ready");
-  report.backward(ready, recorder.exchanges().size());
-  report.heading("5. all-reduce: each rank's numbers in the bucket -> their average");
-  for (std::size_t i = 0; i < recorder.exchanges().size(); ++i) {
-    const auto& [before, tensor] = recorder.exchanges()[i];
-    report.bucket(i, ddp.reducer().names()[i], before, to_host(stream, tensor));
+  console.line("5. all-reduce: each rank's numbers in the bucket -> their average");
+  ddp.backward(process.loss.grad(), stream);
+  group.synchronize(stream.record_event());
+  const Json averaged = copies(model, &Parameter::grad, stream);
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    show_bucket(narrator, i, buckets[i], own, averaged);
   }
-  report.heading("6. optimizer: parameter - learning rate x averaged gradient");
-  report.update(received, step);
-  report.parameters("step", step.parameters);
-  report.heading("7. the same step taken by one process, with all samples in one batch");
-  report.alone(alone);
+
+  console.line("6. optimizer: parameter - learning rate x averaged gradient");
+  const Json updated = update(model, stream);
+  for (const auto& [name, before] : received.items()) {  // rank 0's, which all ranks make
+    console.line(fmt::format("  {:8} {} - {:g} x {} = {}", name, text_of(before), kLearningRate,
+                             text_of(averaged.at(name)), text_of(updated.at(name))));
+  }
+  narrator.parameters("step", updated);
+
+  console.line("7. the same step taken by one process, with all samples in one batch");
+  lone.forward(stream);
+  lone.model.backward(lone.loss.grad(), stream);
+  const double lone_loss = lone.loss.value(stream);
+  const Json gradients = copies(lone.model, &Parameter::grad, stream);
+  const Json parameters = update(lone.model, stream);
+  console.line(fmt::format("  samples {}, mean loss {:.6f}, hash {}", join(lone.samples, " "),
+                           lone_loss, hash_of(parameters)));
+  console.line("  gradients   " + named_text_of(gradients));
+  console.line("  parameters  " + named_text_of(parameters));
+  console.row({{"explain", "one process"},
+               {"samples", lone.samples},
+               {"loss", significant(lone_loss)},
+               {"gradients", gradients},
+               {"parameters", parameters},
+               {"hash", hash_of(parameters)}});
 
   const std::string difference = first_difference(comm, model.parameters(), stream);
-  const bool same = step.gradients == alone.gradients && step.parameters == alone.parameters &&
-                    mean == alone.loss;
+  const bool same = averaged == gradients && updated == parameters && mean == lone_loss;
   return console.verdict(
       comm.all_agree(same && difference.empty()),
       fmt::format("{} ranks and one process took the same step, bit for bit", comm.size()),
