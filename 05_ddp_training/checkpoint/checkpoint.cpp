@@ -19,23 +19,7 @@ constexpr const char* kVersion = "1";
 constexpr const char* kOptimizerPrefix = "optimizer.";
 constexpr const char* kSettingPrefix = "run ";
 
-void overwrite(const Tensor& to, const Tensor& from, const Stream& stream) {
-  copy_bytes(stream, to.data(), from.data(), to.size_bytes());
-  stream.synchronize();
-}
-
 }  // namespace
-
-void Position::advance(std::size_t samples, bool epoch_is_done) {
-  ++step;
-  taken += samples;
-  if (epoch_is_done) start_next_epoch();
-}
-
-void Position::start_next_epoch() {
-  ++epoch;
-  taken = 0;
-}
 
 std::vector<TensorSource> checkpoint_tensors(std::span<const Parameter> parameters,
                                              const Optimizer& optimizer) {
@@ -136,15 +120,17 @@ RunSettings Checkpoint::settings() const {
 
 void Checkpoint::restore(std::span<Parameter> parameters, const Stream& stream) const {
   for (const Parameter& parameter : parameters) {
-    overwrite(parameter.value, *file_.find(parameter.name), stream);
+    copy(stream, parameter.value, *file_.find(parameter.name));
   }
+  stream.synchronize();
 }
 
 void Checkpoint::restore(Optimizer& optimizer, const Stream& stream) const {
   optimizer.set_steps(optimizer_steps(), stream);
   for (const Optimizer::State& each : optimizer.state()) {
-    overwrite(each.value, state(each.name, each.value.shape()), stream);
+    copy(stream, each.value, state(each.name, each.value.shape()));
   }
+  stream.synchronize();
 }
 
 const Tensor& Checkpoint::state(const std::string& name, const Shape& shape) const {

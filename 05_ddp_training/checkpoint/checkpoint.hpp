@@ -24,8 +24,15 @@ struct Position {
   std::size_t taken = 0;  // samples of this epoch that all ranks together have used
 
   // Counts one more step, in which all ranks together used this many samples.
-  void advance(std::size_t samples, bool epoch_is_done);
-  void start_next_epoch();
+  void advance(std::size_t samples, bool epoch_is_done) {
+    ++step;
+    taken += samples;
+    if (epoch_is_done) start_next_epoch();
+  }
+  void start_next_epoch() {
+    ++epoch;
+    taken = 0;
+  }
 };
 
 // What a checkpoint holds, in order: the parameters, then for each kind of the optimizer's

@@ -64,25 +64,17 @@ void require_plain(const std::string& text) {
   const auto look = [&](int around, Event event, const nlohmann::json& value) {
     const auto depth = static_cast<std::size_t>(around);
     if (event == Event::object_start || event == Event::array_start) {
-      if (depth == kDeepest) throw Error("nests too deeply");
+      if (depth == kDeepest) throw Error("its header nests too deeply");
       names.resize(depth);
       names.emplace_back();
     } else if (event == Event::key) {
       const auto& name = value.get_ref<const std::string&>();
-      if (!names[depth - 1].insert(name).second) throw Error("has " + name + " twice");
+      if (!names[depth - 1].insert(name).second)
+        throw Error("its header has " + name + " twice");
     }
     return false;  // keep nothing, because with a callback that takes quadratic time
   };
   [[maybe_unused]] const auto nothing = nlohmann::json::parse(text, look);
-}
-
-nlohmann::json parse_header(const std::string& text, const std::string& path) try {
-  require_plain(text);
-  return nlohmann::json::parse(text);
-} catch (const nlohmann::json::exception& error) {
-  throw Error(fmt::format("{}: its header is not JSON: {}", path, error.what()));
-} catch (const Error& error) {
-  throw Error(fmt::format("{}: its header {}", path, error.what()));
 }
 
 struct Range {
@@ -103,69 +95,68 @@ nlohmann::json member(const nlohmann::json& object, const char* key) {
   return found == object.end() ? nlohmann::json() : *found;
 }
 
+// The tensor that an entry of the header declares.
+Range parse_range(const std::string& name, const nlohmann::json& entry,
+                  std::size_t data_bytes) {
+  const std::string what = "tensor " + name;
+  const nlohmann::json dtype = member(entry, "dtype");
+  const nlohmann::json shape = member(entry, "shape");
+  const nlohmann::json offsets = member(entry, "data_offsets");
+  if (dtype.is_null() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2) {
+    throw Error(what + " needs a dtype, a shape and two data_offsets");
+  }
+  if (dtype != "F32") throw Error(what + " is of dtype " + dtype.dump() + ", not F32");
+  Range range{.name = name, .shape = {}};
+  for (const nlohmann::json& extent : shape) {
+    range.shape.push_back(whole_number(extent, what + ": its shape"));
+  }
+  range.begin = whole_number(offsets.front(), what + ": its offset");
+  range.end = whole_number(offsets.back(), what + ": its offset");
+  if (range.begin > range.end || range.end > data_bytes) {
+    throw Error(fmt::format("{}: its offsets are {} and {}, but the data has {} bytes", what,
+                            range.begin, range.end, data_bytes));
+  }
+  if (bytes_of(numel(range.shape), sizeof(float)) != range.end - range.begin) {
+    throw Error(fmt::format("{} {} does not take {} bytes", what, to_string(range.shape),
+                            range.end - range.begin));
+  }
+  return range;
+}
+
 // The tensors that the header declares, in the order of their bytes. Together they must exactly
 // cover the `data_bytes` bytes that follow the header.
-std::vector<Range> parse_ranges(const nlohmann::json& header, std::size_t data_bytes,
-                                const std::string& path) {
+std::vector<Range> parse_ranges(const nlohmann::json& header, std::size_t data_bytes) {
   if (header.size() > kMostTensors) {
-    throw Error(fmt::format("{}: declares {} tensors, more than the limit of {}", path,
-                            header.size(), kMostTensors));
+    throw Error(fmt::format("declares {} tensors, more than the limit of {}", header.size(),
+                            kMostTensors));
   }
   std::vector<Range> ranges;
   for (const auto& [name, entry] : header.items()) {
-    if (name == "__metadata__") continue;
-    const std::string what = fmt::format("{}: tensor {}", path, name);
-    const nlohmann::json dtype = member(entry, "dtype");
-    const nlohmann::json shape = member(entry, "shape");
-    const nlohmann::json offsets = member(entry, "data_offsets");
-    if (dtype.is_null() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2) {
-      throw Error(what + " needs a dtype, a shape and two data_offsets");
-    }
-    if (dtype != "F32") {
-      throw Error(fmt::format("{} is of dtype {}, not F32", what, dtype.dump()));
-    }
-    Range range{.name = name, .shape = {}};
-    for (const nlohmann::json& extent : shape) {
-      range.shape.push_back(whole_number(extent, what + ": its shape"));
-    }
-    range.begin = whole_number(offsets.front(), what + ": its offset");
-    range.end = whole_number(offsets.back(), what + ": its offset");
-    if (range.begin > range.end || range.end > data_bytes) {
-      throw Error(fmt::format("{}: its offsets are {} and {}, but the data has {} bytes", what,
-                              range.begin, range.end, data_bytes));
-    }
-    if (bytes_of(numel(range.shape), sizeof(float)) != range.end - range.begin) {
-      throw Error(fmt::format("{} {} does not take {} bytes", what, to_string(range.shape),
-                              range.end - range.begin));
-    }
-    ranges.push_back(std::move(range));
+    if (name != "__metadata__") ranges.push_back(parse_range(name, entry, data_bytes));
   }
-  std::ranges::sort(ranges, [](const Range& a, const Range& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::ranges::sort(ranges, {}, [](const Range& r) { return std::pair(r.begin, r.end); });
   std::size_t next = 0;
   for (const Range& range : ranges) {
     if (range.begin != next) {
-      throw Error(
-          fmt::format("{}: tensor {} begins at byte {}, but the one before it ends at {}", path,
-                      range.name, range.begin, next));
+      throw Error(fmt::format("tensor {} begins at byte {}, but the one before it ends at {}",
+                              range.name, range.begin, next));
     }
     next = range.end;
   }
   if (next != data_bytes) {
-    throw Error(fmt::format("{}: {} bytes belong to no tensor", path, data_bytes - next));
+    throw Error(fmt::format("{} bytes belong to no tensor", data_bytes - next));
   }
   return ranges;
 }
 
-std::map<std::string, std::string> parse_metadata(const nlohmann::json& header,
-                                                  const std::string& path) {
+std::map<std::string, std::string> parse_metadata(const nlohmann::json& header) {
   std::map<std::string, std::string> metadata;
-  const auto found = header.find("__metadata__");
-  if (found == header.end()) return metadata;
-  if (!found->is_object()) throw Error(path + ": its metadata is not an object");
-  for (const auto& [key, value] : found->items()) {
-    if (!value.is_string()) throw Error(fmt::format("{}: metadata {} is not text", path, key));
+  const nlohmann::json about = member(header, "__metadata__");
+  if (!about.is_object() && header.contains("__metadata__")) {
+    throw Error("its metadata is not an object");
+  }
+  for (const auto& [key, value] : about.items()) {
+    if (!value.is_string()) throw Error("metadata " + key + " is not text");
     metadata[key] = value.get<std::string>();
   }
   return metadata;
@@ -219,28 +210,36 @@ SafetensorsFile read_safetensors(const std::string& path) {
         fmt::format("{}: has {} bytes, too few for the length of a header", path, size));
   }
   file.read(&header_bytes, sizeof(header_bytes));
+  const std::size_t rest = size - sizeof(header_bytes);
   if (header_bytes > kLargestHeader) {
     throw Error(fmt::format("{}: declares a header of {} bytes, more than the limit of {}",
                             path, header_bytes, kLargestHeader));
   }
-  if (header_bytes > size - sizeof(header_bytes)) {
+  if (header_bytes > rest) {
     throw Error(fmt::format("{}: declares a header of {} bytes, but has {} after byte 8", path,
-                            header_bytes, size - sizeof(header_bytes)));
+                            header_bytes, rest));
   }
   std::string text(header_bytes, '\0');
   file.read(text.data(), text.size());
   if (text.empty() || text[0] != '{') throw Error(path + ": at byte 8: its header is not JSON");
-  const nlohmann::json header = parse_header(text, path);
-
   SafetensorsFile content;
-  content.metadata = parse_metadata(header, path);
-  const std::size_t data_bytes = size - sizeof(header_bytes) - text.size();
-  const std::vector<Range> ranges = parse_ranges(header, data_bytes, path);
-  Fingerprint checksum;
+  std::vector<Range> ranges;
+  try {
+    require_plain(text);
+    const auto header = nlohmann::json::parse(text);
+    content.metadata = parse_metadata(header);
+    ranges = parse_ranges(header, rest - text.size());
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(fmt::format("{}: its header is not JSON: {}", path, error.what()));
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", path, error.what()));
+  }
+
   const std::size_t position = checksum_position(text);
   if (position != std::string::npos && position + kChecksumDigits <= text.size()) {
-    std::fill_n(text.begin() + static_cast<std::ptrdiff_t>(position), kChecksumDigits, '0');
+    text.replace(position, kChecksumDigits, kChecksumDigits, '0');
   }
+  Fingerprint checksum;
   checksum.add(text.data(), text.size());
   for (const Range& range : ranges) {
     const Tensor tensor(range.shape, Device{});
