@@ -45,7 +45,7 @@ Outcome train(unsigned seed, bool replays, Device device) {
   const StepNumbers numbers(device);
   const auto optimizer = make_optimizer({.name = "adam"}, model.parameters(), stream);
   DistributedDataParallel ddp(model, *group, stream, {1000, 4000}, ReduceOp::sum);
-  CrossEntropyLoss loss(numbers, ddp.loss_divisor());
+  CrossEntropyLoss loss(numbers, world().size());
   StepGraph graph(stream, replays);  // ends before what its steps use
 
   const TensorDataset data = make_dataset(600, seed_of_this_rank(seed), widths);

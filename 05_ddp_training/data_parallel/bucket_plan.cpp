@@ -32,7 +32,8 @@ std::vector<BucketPlan> plan_buckets(std::span<const Parameter> parameters, Buck
   constexpr std::size_t kAligned = 256 / sizeof(float);
   std::vector<BucketPlan> plans;
   for (const auto& bucket : plan_buckets(bytes, caps.first_bytes, caps.bytes)) {
-    BucketPlan plan{.name = fmt::format("bucket {}:", plans.size())};
+    BucketPlan plan;
+    plan.name = fmt::format("bucket {}:", plans.size());
     for (const std::size_t i : bucket) {
       plan.name += (plan.parameters.empty() ? " " : ", ") + parameters[last - i].name;
       plan.parameters.push_back(last - i);

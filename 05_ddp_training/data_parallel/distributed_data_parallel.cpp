@@ -14,9 +14,7 @@ void broadcast_parameters(Mlp& module, ProcessGroup& group, const Stream& stream
 DistributedDataParallel::DistributedDataParallel(Mlp& module, ProcessGroup& group,
                                                  const Stream& stream, BucketCaps caps,
                                                  ReduceOp op)
-    : module_(module),
-      loss_divisor_(op == ReduceOp::sum ? group.comm().size() : 1),
-      reducer_(module.parameters(), group, caps, op) {
+    : module_(module), reducer_(module.parameters(), group, caps, op) {
   broadcast_parameters(module, group, stream);
 }
 

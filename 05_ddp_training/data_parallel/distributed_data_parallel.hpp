@@ -19,10 +19,6 @@ class DataParallel {
  public:
   virtual ~DataParallel() = default;
 
-  // The loss's gradient must be divided by this number: 1, or the number of ranks if the
-  // collectives only add.
-  virtual int loss_divisor() const { return 1; }
-
   virtual Tensor forward(const Tensor& input, const Stream& stream) = 0;
   // Called on all ranks. If the loss is that of the last batch of a step, work queued on
   // `stream` after this call sees every grad as the mean over the ranks, and loss.numbers() as
@@ -41,11 +37,11 @@ void broadcast_parameters(Mlp& module, ProcessGroup& group, const Stream& stream
 class DistributedDataParallel : public DataParallel {
  public:
   // Called on all ranks. Broadcasts rank 0's parameters, and replaces every grad of `module`
-  // with a view of its bucket. `op` is avg, or sum with a loss divided by loss_divisor().
+  // with a view of its bucket. `op` is avg, or sum if the loss is divided by the number of
+  // ranks.
   DistributedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                           BucketCaps caps = {}, ReduceOp op = ReduceOp::avg);
 
-  int loss_divisor() const override { return loss_divisor_; }
   Tensor forward(const Tensor& input, const Stream& stream) override;
   void backward(const CrossEntropyLoss& loss, const Stream& stream) override {
     backward(loss.grad(), stream, loss.place(), loss.numbers());
@@ -61,7 +57,6 @@ class DistributedDataParallel : public DataParallel {
 
  private:
   Mlp& module_;
-  int loss_divisor_;
   Reducer reducer_;
 };
 

@@ -35,12 +35,12 @@ namespace dist {
 class ShardedDataParallel : public DataParallel {
  public:
   // Called on all ranks. Replaces the values and grads of `module` and of the shard's parts.
-  // `op` is avg, or sum with a loss divided by loss_divisor(). All arguments must outlive this.
+  // `op` is avg, or sum if the loss is divided by the number of ranks. All arguments must
+  // outlive this.
   ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream, Shard& shard,
                       ReduceOp op);
   ~ShardedDataParallel() override { module_.before_layer({}); }
 
-  int loss_divisor() const override { return op_ == ReduceOp::sum ? group_.comm().size() : 1; }
   Tensor forward(const Tensor& input, const Stream& stream) override;
   void backward(const CrossEntropyLoss& loss, const Stream& stream) override;
   std::optional<Communication> take_communication() override {
