@@ -5,6 +5,7 @@
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
+#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"

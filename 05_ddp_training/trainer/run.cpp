@@ -2,6 +2,7 @@
 
 #include "03_all_reduce/all_reduce.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
+#include "05_ddp_training/model/evaluation.hpp"
 #include "common/watch.hpp"
 
 #include <algorithm>
@@ -94,6 +95,8 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
   report_->least_bytes =
       least_bytes_per_rank(model.parameters(), setup.comm().size(), !setup.has_replicas());
 }
+
+TrainingRun::~TrainingRun() = default;
 
 std::optional<std::size_t> TrainingRun::next_epoch() {
   if (position_.step >= total_steps_ || guards_.must_stop()) {
@@ -245,7 +248,7 @@ void TrainingRun::save() {
 void TrainingRun::test() {
   if (setup_.data.test() == nullptr) return;
   const Stopwatch clock(report_->between_ms.tests);
-  if (!evaluation_) evaluation_.emplace(*setup_.data.test(), stream_);
+  if (!evaluation_) evaluation_ = std::make_unique<Evaluation>(*setup_.data.test(), stream_);
   report_->test_accuracy = test_accuracy(setup_.comm(), model_, *evaluation_);
 }
 

@@ -12,7 +12,6 @@
 //   - A resumed run takes exactly the steps that the original would have taken.
 #pragma once
 
-#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/trainer/guards.hpp"
 #include "05_ddp_training/trainer/setup.hpp"
@@ -22,10 +21,13 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 namespace dist {
+
+class Evaluation;
 
 class TrainingRun {
  public:
@@ -33,6 +35,9 @@ class TrainingRun {
   // and all ranks' `optimizer`. Draws the synthetic data. All three arguments must outlive the
   // run.
   TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer);
+  ~TrainingRun();
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
 
   // The loss, whose value every step's report reads.
   CrossEntropyLoss make_loss() { return CrossEntropyLoss(numbers_, setup_.loss_divisor()); }
@@ -90,7 +95,7 @@ class TrainingRun {
   std::size_t epoch_ = 0;  // the one that runs; position_.epoch may be the next one already
   std::size_t total_steps_ = 0;
   Guards guards_;
-  std::optional<Evaluation> evaluation_;
+  std::unique_ptr<Evaluation> evaluation_;  // null until the first test
   std::optional<Report> report_;
 
   StepGraph graph_;

@@ -264,11 +264,6 @@ std::vector<std::string> Setup::opening(const Mlp& model) const {
   return lines;
 }
 
-std::string Setup::promise() const {
-  return has_replicas() ? "the same parameters, bit for bit, on every rank"
-                        : "all parameters are finite, and each is on one rank";
-}
-
 RunDescription Setup::description() const {
   const Backend backend = chosen_->backend.backend;
   RunDescription run{.device = to_string(device()),

@@ -79,7 +79,10 @@ class Setup {
 
   // The lines that introduce the run, and what its last line promises.
   std::vector<std::string> opening(const Mlp& model) const;
-  std::string promise() const;
+  std::string promise() const {
+    return has_replicas() ? "the same parameters, bit for bit, on every rank"
+                          : "all parameters are finite, and each is on one rank";
+  }
   RunDescription description() const;
   // The memory of this rank. `peak` is that of this process so far.
   TrainingMemory memory(const Mlp& model, const Optimizer& optimizer) const;
