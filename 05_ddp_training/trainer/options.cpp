@@ -13,8 +13,8 @@
 namespace dist {
 namespace {
 
-void require_that_fit_the_optimizer(const CommandLine& command_line,
-                                    OptimizerOptions& options) {
+// Rejects flags of other optimizers, and sets the defaults that depend on the optimizer.
+void settle_optimizer(const CommandLine& command_line, OptimizerOptions& options) {
   const bool sgd = options.name == "sgd";
   if (!command_line.given("--lr") && sgd) options.lr = 0.01;
   if (!command_line.given("--weight-decay") && options.name == "adamw") {
@@ -97,7 +97,7 @@ void Options::declare_training(CommandLine& command_line, bool writes) {
   command_line.text("--metrics", metrics, "file of JSON lines, one per step");
 
   command_line.check([this, &command_line, writes] {
-    require_that_fit_the_optimizer(command_line, optimizer);
+    settle_optimizer(command_line, optimizer);
     layers_given = command_line.given("--layers");
     if (layers.size() < 2) throw Error("--layers: needs at least an input and an output width");
     if ((dataset == "idx") != command_line.given("--data")) {

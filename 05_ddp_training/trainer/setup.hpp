@@ -103,11 +103,11 @@ class Setup {
   DeviceChoice device_;
   std::optional<Checkpoint> file_;  // on the rank that read it
   std::vector<std::string> notes_;  // about it, one sentence per element
-  std::unique_ptr<Chosen> chosen_;
   std::optional<Console> console_;
   std::optional<Stream> stream_;
   std::optional<Generator> generator_;
-  std::size_t memory_before_ = 0;  // the model was made, in bytes
+  std::size_t memory_before_ = 0;  // in use before the model was made, in bytes
+  std::unique_ptr<Chosen> chosen_;
 };
 
 }  // namespace dist
