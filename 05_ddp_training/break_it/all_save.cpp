@@ -14,13 +14,9 @@
 // In the wild: NVIDIA/apex#886 (one saver per node), Lightning-AI/pytorch-lightning#19970.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "common/check.hpp"
-
-#include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cstdlib>
@@ -75,24 +71,18 @@ std::string read_by_reader(const std::string& path) {
 
 }  // namespace
 
-std::string no_common_folder(const Program& program) {
-  return program.comm.local_size() == program.comm.size() ? "" : "needs all ranks on one host";
-}
-
 bool break_all_save(const Program& program) {
   const Communicator& comm = program.comm;
   const CommonFolder folder(comm);
   const std::string path = folder / "model.safetensors";
-  const IdxDataset digits = small_digits(program);
-  SmallTraining job(program, digits);
+  SmallTraining job(program);
   const auto save = [&](const std::string& to, std::size_t step) {
-    save_checkpoint(to, checkpoint_tensors(job.model().parameters(), job.optimizer()),
-                    job.optimizer(), {.step = step}, {}, program.stream);
+    save_checkpoint(to, checkpoint_tensors(job.model.parameters(), *job.optimizer),
+                    *job.optimizer, {.step = step}, {}, program.stream);
   };
   const auto take_step = [&] {
-    job.forward();
-    job.model().backward(job.grad(), program.stream);
-    job.optimizer().step(job.lr(), program.stream);
+    job.model.backward(job.forward(), program.stream);
+    job.step();
   };
   // The two files that the ranks would write if each were the only writer.
   std::string mine;
@@ -143,13 +133,6 @@ bool break_all_save(const Program& program) {
   program.console.line(fmt::format(
       "  all {} save at once, in any order, and rename at the end: {} failed; the file: {}",
       comm.size(), failures, result));
-  program.console.row({{"break", "all-save"},
-                       {"half_written", seen[0]},
-                       {"opened_again", seen[1]},
-                       {"second_whole", seen[2]},
-                       {"torn", seen[3]},
-                       {"unforced_failures", failures},
-                       {"unforced_file", result}});
   comm.barrier();  // rank 0 removes the folder
   return comm.all_agree(comm.rank() != 0 ||
                         (seen[1].find("0 bytes") != std::string::npos &&

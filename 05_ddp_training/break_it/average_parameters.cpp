@@ -12,12 +12,7 @@
 //          different parameters.
 // In the wild: horovod/horovod#651 asks exactly this question. pytorch/pytorch#59699 compares
 //          both ways and blames momentum, which matters only with the longer interval.
-#include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-
-#include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <map>
 
@@ -25,33 +20,30 @@ namespace dist {
 namespace {
 
 // The distance from DDP's parameters if the ranks average their parameters every `every` steps.
-double distance(const Program& program, const IdxDataset& digits, ProcessGroup& group,
-                const OptimizerOptions& optimizer, std::size_t every) {
+double distance(const Program& program, ProcessGroup& group, const OptimizerOptions& optimizer,
+                std::size_t every) {
   const SmallJob small{.optimizer = optimizer};
-  SmallTraining right(program, digits, small);
-  DistributedDataParallel ddp(right.model(), group, program.stream);
-  SmallTraining job(program, digits, small);
+  SmallTraining right(program, small);
+  DistributedDataParallel ddp(right.model, group, program.stream);
+  SmallTraining job(program, small);
   for (std::size_t step = 1; step <= 12; ++step) {
-    right.forward();
-    ddp.backward(right.grad(), program.stream);
-    right.optimizer().step(right.lr(), program.stream);
+    ddp.backward(right.forward(), program.stream);
+    right.step();
 
-    job.forward();
-    job.model().backward(job.grad(), program.stream);
-    job.optimizer().step(job.lr(), program.stream);
+    job.model.backward(job.forward(), program.stream);
+    job.step();
     if (step % every != 0) continue;
-    for (const Parameter& parameter : job.model().parameters()) {
+    for (const Parameter& parameter : job.model.parameters()) {
       group.all_reduce(parameter.value, ReduceOp::avg, program.stream)->wait(program.stream);
     }
   }
-  return largest_difference(job.model(), right.model(), program.stream);
+  return largest_difference(job, right);
 }
 
 }  // namespace
 
 bool break_average_parameters(const Program& program) {
   const auto group = small_group(program);
-  const IdxDataset digits = small_digits(program);
   constexpr double kRounding = 1e-5;  // over 12 steps; never exceeded so far
   Table table({"optimizer", "averaged every step", "every 4th step"});
   std::map<std::string, std::pair<double, double>> seen;
@@ -60,14 +52,10 @@ bool break_average_parameters(const Program& program) {
         std::pair{"sgd, momentum 0.9",
                   OptimizerOptions{.name = "sgd", .lr = 0.1, .momentum = 0.9}},
         std::pair{"adam", OptimizerOptions{.name = "adam", .lr = 0.01}}}) {
-    const double often = distance(program, digits, *group, options, 1);
-    const double rarely = distance(program, digits, *group, options, 4);
+    const double often = distance(program, *group, options, 1);
+    const double rarely = distance(program, *group, options, 4);
     seen[name] = {often, rarely};
     table.add({name, fmt::format("{:.1e}", often), fmt::format("{:.1e}", rarely)});
-    program.console.row({{"break", "average-parameters"},
-                         {"optimizer", name},
-                         {"every_step", significant(often)},
-                         {"every_4th_step", significant(rarely)}});
   }
   program.console.line("  largest distance from DDP's parameters after 12 steps:");
   table.print(program.console);

@@ -1,11 +1,28 @@
-#include "05_ddp_training/break_it/experiments.hpp"
-
+// The experiments of lesson 5: build/bin/broken/ddp_training NAME. Each is in the file of its
+// name, except that two which show two sides of one idea share a file.
 #include "tools/broken/experiment.hpp"
 
 #include <array>
 
 namespace dist {
+
+using Show = bool(const Program&);
+Show break_no_all_reduce, break_skip_parameter;  // not_averaged.cpp
+Show break_gradient_noise, break_update_noise;   // noise.cpp
+Show break_wrong_stream, break_no_sync;          // queued_work.cpp
+Show break_average_parameters, break_all_save, break_rank0_loss, break_lr, break_no_wait,
+    break_iallreduce, break_tiny_model, break_memory, break_fp16_underflow, break_loss_item;
+
 namespace {
+
+std::string no_common_folder(const Program& program) {
+  return program.comm.local_size() == program.comm.size() ? "" : "needs all ranks on one host";
+}
+std::string no_queue(const Program& program) {
+  if (!program.stream.device().is_cpu()) return "";
+  return "nothing is queued on a CPU: this experiment needs --device cuda, on a GPU or with "
+         "-DDIST_CUDA=EMULATED";
+}
 
 constexpr std::array kExperiments{
     Experiment{"no-all-reduce", "if N ranks learn, they train one model", break_no_all_reduce},

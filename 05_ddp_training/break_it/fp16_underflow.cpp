@@ -12,14 +12,10 @@
 //          this is loss scaling. PyTorch's GradScaler looks for the largest factor that fits.
 // In the wild: "Mixed Precision Training", https://arxiv.org/abs/1710.03740, section 3.2.
 #include "01_send_recv/gpu/host_copy.hpp"
-#include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/reducer.hpp"
 #include "05_ddp_training/model/bf16.hpp"
 #include "05_ddp_training/model/kernels.hpp"
-
-#include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -71,19 +67,18 @@ struct Outcome {
   double loss = 0;                 // over the whole data set, in the end
 };
 
-Outcome train(const Program& program, const IdxDataset& digits, ProcessGroup& group,
-              const Format& format) {
+Outcome train(const Program& program, ProcessGroup& group, const Format& format) {
   SmallJob job{.layers = std::vector<std::size_t>(kDeepLayers + 2, kDeepWidth),
                .optimizer = {.name = "adam", .lr = 0.003}};
   job.layers.front() = 784;
   job.layers.back() = 10;
-  SmallTraining training(program, digits, job);
-  Reducer reducer(training.model().parameters(), group, {});
+  SmallTraining training(program, job);
+  Reducer reducer(training.model.parameters(), group, {});
   Outcome outcome;
   double gradients = 0;
   // The hook of DDP's backward, but with a rounding before the gradient's bucket is sent.
   const auto ready = [&](std::size_t parameter) {
-    const Tensor& grad = training.model().parameters()[parameter].grad;
+    const Tensor& grad = training.model.parameters()[parameter].grad;
     on_host(program.stream, grad, [&](std::span<float> values) {
       for (float& value : values) {
         const float rounded = format.round(value);
@@ -99,10 +94,11 @@ Outcome train(const Program& program, const IdxDataset& digits, ProcessGroup& gr
   };
   for (std::size_t step = 0; step < kDeepSteps; ++step) {
     training.forward();
-    scale(program.stream, training.grad().numel(), format.factor, training.grad().data());
-    training.model().backward(training.grad(), program.stream, Accumulate::no, ready);
+    scale(program.stream, training.loss.grad().numel(), format.factor,
+          training.loss.grad().data());
+    training.model.backward(training.loss.grad(), program.stream, Accumulate::no, ready);
     reducer.finalize(program.stream);
-    training.optimizer().step(training.lr(), program.stream);
+    training.step();
   }
   outcome.zeros /= gradients;
   outcome.infinite /= gradients;
@@ -114,24 +110,17 @@ Outcome train(const Program& program, const IdxDataset& digits, ProcessGroup& gr
 
 bool break_fp16_underflow(const Program& program) {
   const auto group = small_group(program);
-  const IdxDataset digits = small_digits(program);
   std::array<Outcome, kFormats.size()> outcomes;
   program.console.line(
       fmt::format("  {} hidden layers of width {}, {} steps; shares of rank 0's gradients",
                   kDeepLayers, kDeepWidth, kDeepSteps));
   for (std::size_t i = 0; i < kFormats.size(); ++i) {
     const Format& format = kFormats[i];
-    const Outcome o = outcomes[i] = train(program, digits, *group, format);
+    const Outcome o = outcomes[i] = train(program, *group, format);
     program.console.line(
         fmt::format("  {:<17}  smallest {:.0e}: {:5.1f} % became 0, {:4.1f} % infinite, "
                     "final loss {:.2f}",
                     format.name, smallest(format), 100 * o.zeros, 100 * o.infinite, o.loss));
-    program.console.row({{"break", "fp16-underflow"},
-                         {"gradients_in", format.name},
-                         {"smallest", significant(smallest(format))},
-                         {"zeros", significant(o.zeros)},
-                         {"infinite", significant(o.infinite)},
-                         {"loss", significant(o.loss)}});
   }
   const auto& [fp32, bf16, fp16, scaled, overflown] = outcomes;
   const double untrained = std::log(10.0);  // the loss of a model that finds 10 classes equal

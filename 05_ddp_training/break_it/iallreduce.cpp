@@ -6,7 +6,6 @@
 //          such as backward, makes none. The second thread stays inside its call to the end.
 // In the wild: MPI_Iallreduce finishes only in MPI_Wait, open-mpi/ompi#8436.
 #include "03_all_reduce/ring.hpp"
-#include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/process_group/patient_wait.hpp"
 #include "common/check.hpp"
 
@@ -51,8 +50,6 @@ bool break_iallreduce(const Program& program) {
   thread.get();
   program.console.line(fmt::format("  complete: MPI_Iallreduce {}, on a second thread {}",
                                    done != 0, thread_done));
-  program.console.row(
-      {{"break", "iallreduce"}, {"nonblocking", done != 0}, {"on_thread", thread_done}});
   const float twice_summed = static_cast<float>(comm.size() * comm.size());
   return comm.all_agree(done == 0 && thread_done && data == std::vector(1 << 20, twice_summed));
 }

@@ -10,12 +10,7 @@
 //          GPU waits for the host. If the host stays ahead, the GPU never waits.
 // In the wild: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html, "avoid
 //          unnecessary CPU-GPU synchronization".
-#include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-
-#include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -34,17 +29,16 @@ struct Run {
 };
 
 // Reads the loss after every `every` steps.
-Run train(const Program& program, const IdxDataset& digits, std::size_t every) {
-  SmallTraining job(program, digits, {.batch_size = 64});
+Run train_and_read(const Program& program, std::size_t every) {
+  SmallTraining job(program, {.batch_size = 64});
   const auto group = small_group(program);
-  DistributedDataParallel ddp(job.model(), *group, program.stream);
+  DistributedDataParallel ddp(job.model, *group, program.stream);
   Run run;
   const auto steps = [&](std::size_t count) {
     for (std::size_t step = 1; step <= count; ++step) {
-      job.forward();
-      ddp.backward(job.grad(), program.stream);
-      job.optimizer().step(job.lr(), program.stream);
-      if (step % every == 0) run.loss = job.loss();
+      ddp.backward(job.forward(), program.stream);
+      job.step();
+      if (step % every == 0) run.loss = job.loss.value(program.stream);
     }
   };
   steps(kSeldom);  // allocates memory and connects the ranks
@@ -61,22 +55,14 @@ Run train(const Program& program, const IdxDataset& digits, std::size_t every) {
 }  // namespace
 
 bool break_loss_item(const Program& program) {
-  const IdxDataset digits = small_digits(program);
-  const Run often = train(program, digits, 1);
-  const Run seldom = train(program, digits, kSeldom);
+  const Run often = train_and_read(program, 1);
+  const Run seldom = train_and_read(program, kSeldom);
   for (const auto& [every, run] : {std::pair(std::size_t{1}, often), {kSeldom, seldom}}) {
     lines_in_rank_order(
         program.console, program.comm,
         fmt::format("  rank {}  loss read in {:2} of {} steps: {:3} waits, {:.3f} ms per step",
                     program.comm.rank(), kSteps / every, kSteps, run.waits, run.step_ms));
   }
-  rows_in_rank_order(program.console, program.comm,
-                     {{"break", "loss-item"},
-                      {"rank", program.comm.rank()},
-                      {"waits_every_step", often.waits},
-                      {"waits_every_eighth", seldom.waits},
-                      {"ms_every_step", significant(often.step_ms)},
-                      {"ms_every_eighth", significant(seldom.step_ms)}});
   program.console.line(
       fmt::format("the last loss of rank 0 is {:.6f} and {:.6f}", often.loss, seldom.loss));
   return often.loss == seldom.loss && often.waits == seldom.waits + kSteps - kSteps / kSeldom;

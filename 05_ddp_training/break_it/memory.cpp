@@ -5,13 +5,8 @@
 // Why:     each rank has the whole model, all gradients and the whole optimizer state. Only the
 //          data is divided. Sharding (ZeRO, FSDP) divides the rest as well.
 // In the wild: "distributed training can not help save memory", open-mmlab/mmengine#1504.
-#include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/trainer/measures.hpp"
-
-#include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 namespace dist {
 namespace {
@@ -20,20 +15,20 @@ namespace {
 // `batch_size` samples.
 TrainingMemory after_a_step(const Program& program, const Communicator& group,
                             std::size_t batch_size) {
-  const IdxDataset digits =
-      small_digits(program, batch_size * static_cast<std::size_t>(group.size()));
-  SmallTraining job = SmallTraining::among(
-      group, program, digits,
-      {.layers = {784, 128, 10}, .optimizer = {.name = "adam"}, .batch_size = batch_size});
+  SmallTraining job(program,
+                    {.layers = {784, 128, 10},
+                     .optimizer = {.name = "adam"},
+                     .batch_size = batch_size,
+                     .samples = batch_size * static_cast<std::size_t>(group.size())},
+                    group);
   // Use lesson 3's all-reduce even with CUDA, because our NCCL group always contains all ranks.
   const auto carrier = make_process_group(Backend::ours, group, program.stream.device(),
                                           AllReduceAlgorithm::ring);
-  DistributedDataParallel ddp(job.model(), *carrier, program.stream);
-  job.forward();
-  ddp.backward(job.grad(), program.stream);
-  job.optimizer().step(job.lr(), program.stream);
+  DistributedDataParallel ddp(job.model, *carrier, program.stream);
+  ddp.backward(job.forward(), program.stream);
+  job.step();
   program.stream.synchronize();
-  return count_memory(job.model(), job.optimizer());
+  return count_memory(job.model, *job.optimizer);
 }
 
 }  // namespace
@@ -61,12 +56,6 @@ bool break_memory(const Program& program) {
       table.add({std::to_string(ranks), kib(memory.parameters), kib(memory.gradients),
                  kib(memory.optimizer_state), kib(memory.activations), kib(memory.counted()),
                  kib(all * memory.counted()), kib(shared)});
-      program.console.row({{"break", "memory"},
-                           {"ranks", ranks},
-                           {"bytes_per_rank", memory.counted()},
-                           {"bytes_of_all", all * memory.counted()},
-                           {"activations", memory.activations},
-                           {"activations_shared", shared}});
     }
     if (ranks == size) break;
   }

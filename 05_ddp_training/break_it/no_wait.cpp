@@ -11,13 +11,8 @@
 //          process group finishes as late as it is allowed to: when the next all-reduce starts,
 //          or in wait(). After the last bucket there is no next all-reduce.
 // In the wild: async_op=True without a wait, OpenNMT/OpenNMT-py#2295.
-#include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-
-#include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <future>
 #include <memory>
@@ -50,52 +45,44 @@ class LateProcessGroup : public ProcessGroup {
   std::shared_future<double> last_;
 };
 
-struct Outcome {
+struct Result {
   Parting parting;
   double from_twin;
 };
 
-Outcome train(const Program& program, bool waits) {
+Result train(const Program& program, bool waits) {
   const auto group = small_group(program);
-  const IdxDataset digits = small_digits(program);
   LateProcessGroup late(*group);
-  SmallTraining job(program, digits);
-  SmallTraining twin = SmallTraining::twin(program, digits);
-  Reducer reducer(job.model().parameters(), late, {.first_bytes = 0, .bytes = 0});
-  Outcome outcome{};
+  SmallTraining job(program);
+  SmallTraining twin(program, whole_batches(program), Communicator::alone());
+  Reducer reducer(job.model.parameters(), late, {.first_bytes = 0, .bytes = 0});
+  Result outcome{};
   for (std::size_t step = 1; step <= kSmallSteps; ++step) {
-    job.forward();
-    job.model().backward(
-        job.grad(), program.stream, Accumulate::no,
+    job.model.backward(
+        job.forward(), program.stream, Accumulate::no,
         [&](std::size_t parameter) { reducer.mark_ready(parameter, program.stream); });
     if (waits) reducer.finalize(program.stream);
-    job.optimizer().step(job.lr(), program.stream);
+    job.step();
     if (!waits) reducer.finalize(program.stream);
-    outcome.parting.look(program, job.model(), step);
+    outcome.parting.look(program, job.model, step);
 
-    twin.forward();
-    twin.model().backward(twin.grad(), program.stream);
-    twin.optimizer().step(twin.lr(), program.stream);
+    twin.model.backward(twin.forward(), program.stream);
+    twin.step();
   }
-  outcome.from_twin = largest_difference(job.model(), twin.model(), program.stream);
+  outcome.from_twin = largest_difference(job, twin);
   return outcome;
 }
 
 }  // namespace
 
 bool break_no_wait(const Program& program) {
-  const Outcome right = train(program, true);
-  const Outcome wrong = train(program, false);
+  const Result right = train(program, true);
+  const Result wrong = train(program, false);
   for (const auto& [name, outcome] :
        {std::pair{"wait, then step", right}, std::pair{"step, then wait", wrong}}) {
     program.console.line(fmt::format(
         "  {}: up to {:.1e} away from one process with the whole batch; the replicas {}", name,
         outcome.from_twin, outcome.parting.text()));
-    program.console.row({{"break", "no-wait"},
-                         {"order", name},
-                         {"from_twin", significant(outcome.from_twin)},
-                         {"parted_after", outcome.parting.step},
-                         {"difference", outcome.parting.difference}});
   }
   return right.parting.step == 0 && wrong.parting.step == 1 &&
          wrong.parting.difference.starts_with("0.weight ") &&

@@ -13,13 +13,11 @@
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
-#include "05_ddp_training/break_it/experiments.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/process_group/patient_wait.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <chrono>
@@ -142,14 +140,6 @@ bool break_tiny_model(const Program& program) {
   program.console.line(
       fmt::format("  measured:  {:.1f} us per step on {} ranks, a speed-up of {:.2f}",
                   together_us, program.comm.size(), measured));
-  program.console.row({{"break", "tiny-model"},
-                       {"ranks", program.comm.size()},
-                       {"one_process_us", significant(alone.whole_us)},
-                       {"share_us", significant(alone.share_us)},
-                       {"alpha_us", significant(alpha_us)},
-                       {"together_us", significant(together_us)},
-                       {"predicted", significant(predicted)},
-                       {"measured", significant(measured)}});
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   if (program.comm.local_size() > cores) {
     program.console.line(

@@ -1,6 +1,6 @@
 // Experiments that break something on purpose, so that you recognize the symptom when you meet
 // it in your own code: build/bin/broken/<program> NAME. Each lesson has its own experiments in
-// break_it/, one file per experiment.
+// break_it/.
 #pragma once
 
 #include "common/program.hpp"
@@ -11,7 +11,7 @@
 namespace dist {
 
 struct Experiment {
-  const char* name;    // also the name of its file: break_it/NAME.cpp
+  const char* name;    // break_it/experiments.cpp says which file it is in
   const char* belief;  // the belief that it tests, in a few words
   // Called on all ranks. Returns true on all of them if the symptom described in the file
   // appeared. If the symptom is a hang, `show` does not return: the watch ends the job with
