@@ -78,7 +78,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
 void install_once() {
   static const int status = [] {
     // Each of our handlers has its own stack, because a library may temporarily use the stack
-    // register for something else (stop_request.hpp in lesson 5).
+    // register for something else (guards.hpp in lesson 5).
     static std::array<char, 1 << 16> stack;
     const stack_t alternate{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
     ::sigaltstack(&alternate, nullptr);

@@ -5,6 +5,7 @@
 #include "04_distributed_sampler/dataset.hpp"
 #include "05_ddp_training/trainer/options.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 

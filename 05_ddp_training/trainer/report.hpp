@@ -105,7 +105,7 @@ class Report {
   std::optional<Slowest> slowest{};          // the rank that the others waited for
   std::size_t graph_nodes = 0;               // StepGraph::kernels
   std::optional<bool> replicas_identical{};  // unset without replicas
-  std::optional<double> test_accuracy{};     // unset for data without a test set
+  std::optional<double> test_accuracy{};  // unset without a test set, or before the first test
 
  private:
   void print(const StepTimes& typical, const StepTimes& plain) const;

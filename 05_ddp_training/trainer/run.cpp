@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace dist {
@@ -46,7 +49,8 @@ double least_bytes_per_rank(std::span<const Parameter> parameters, int ranks, bo
 
 }  // namespace
 
-double test_accuracy(const Communicator& comm, Mlp& model, Evaluation& evaluation) {
+double test_accuracy(const Communicator& comm, Mlp& model, Evaluation& evaluation,
+                     bool equally_many) {
   constexpr std::size_t kBatch = Evaluation::kBatch;
   const std::size_t samples = evaluation.dataset().size();
   const auto ranks = static_cast<std::size_t>(comm.size());
@@ -57,7 +61,7 @@ double test_accuracy(const Communicator& comm, Mlp& model, Evaluation& evaluatio
       mine.push_back(i);
     }
   }
-  const std::size_t most = (batches + ranks - 1) / ranks;  // of a rank
+  const std::size_t most = equally_many ? (batches + ranks - 1) / ranks : 0;
   std::array<std::uint64_t, 1> correct{evaluation.count_correct(model, mine, most)};
   all_reduce<std::uint64_t>(comm, correct, ReduceOp::sum,
                             AllReduceAlgorithm::recursive_doubling);
@@ -121,7 +125,7 @@ void TrainingRun::start_clock() {
 void TrainingRun::step(const Batch& batch, const std::function<void()>& queue_step) {
   if (batch.place.ends_step()) optimizer_.set_next_lr(learning_rate());
   const auto run = [&] { times_.replayed = !graph_.run(batch, queue_step) || times_.replayed; };
-  if (!counts_ || setup_.group == nullptr) return run();
+  if (!counts_) return run();
   // The most bytes of buckets that any rank sends. None are counted if shared memory, MPI's
   // collectives or NCCL carry the buckets.
   const auto traffic = count_traffic(setup_.comm(), run, "bucket ");
@@ -168,8 +172,7 @@ bool TrainingRun::after(const Batch& batch, std::optional<Communication> sent) {
 
 void TrainingRun::read(std::size_t count) {
   if (count == 0) return;
-  const Pending& last = pending_[count - 1];
-  setup_.group != nullptr ? setup_.group->synchronize(last.end) : last.end.synchronize();
+  setup_.group->synchronize(pending_[count - 1].end);
   for (; count > 0; --count) {
     read(pending_.front());
     pending_.pop_front();
@@ -224,8 +227,7 @@ int TrainingRun::verdict() {
     report_->replicas_identical = difference.empty();
   }
   std::vector<TensorSource> parameters = setup_.tensors(model_, optimizer_);
-  parameters.erase(parameters.begin() + static_cast<long>(model_.parameters().size()),
-                   parameters.end());
+  parameters.resize(model_.parameters().size());  // without the optimizer's state
   const bool finite = report_->finish(parameters, stream_);
   const std::string wrong = !difference.empty() ? "the replicas differ, first in " + difference
                             : !finite           ? "the parameters diverged"
@@ -249,7 +251,8 @@ void TrainingRun::test() {
   if (setup_.data.test() == nullptr) return;
   const Stopwatch clock(report_->between_ms.tests);
   if (!evaluation_) evaluation_ = std::make_unique<Evaluation>(*setup_.data.test(), stream_);
-  report_->test_accuracy = test_accuracy(setup_.comm(), model_, *evaluation_);
+  report_->test_accuracy =
+      test_accuracy(setup_.comm(), model_, *evaluation_, !setup_.has_replicas());
 }
 
 }  // namespace dist

@@ -18,7 +18,6 @@
 #include "05_ddp_training/trainer/step_graph.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -31,9 +30,9 @@ class Evaluation;
 
 class TrainingRun {
  public:
-  // Called on all ranks. If the run starts from a file, loads that file into rank 0's `model`
-  // and all ranks' `optimizer`. Draws the synthetic data. All three arguments must outlive the
-  // run.
+  // Called on all ranks, after make_group. If the run starts from a file, loads that file into
+  // rank 0's `model` and all ranks' `optimizer`. Draws the synthetic data. All three arguments
+  // must outlive the run.
   TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
@@ -102,7 +101,7 @@ class TrainingRun {
   StepNumbers numbers_;
   std::deque<Pending> pending_;
   std::size_t most_pending_;
-  StepTimes times_;  // of the step so far, on this rank
+  StepTimes times_;  // of the step so far
   Event step_began_;
   bool counts_ = true;  // the messages of this step
 };
@@ -110,7 +109,9 @@ class TrainingRun {
 // Called on all ranks; all get the same result: the fraction of the test set that the model
 // classifies correctly. The ranks test different batches. Each batch holds the same samples
 // whatever the number of ranks, and the counts are added up, so the result does not depend on
-// that number.
-double test_accuracy(const Communicator& comm, Mlp& model, Evaluation& evaluation);
+// that number. A model whose layers fetch their parameters needs `equally_many` calls of
+// forward on every rank.
+double test_accuracy(const Communicator& comm, Mlp& model, Evaluation& evaluation,
+                     bool equally_many = false);
 
 }  // namespace dist

@@ -1,21 +1,24 @@
 #include "05_ddp_training/trainer/setup.hpp"
 
-#include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/one_host/host_memory.hpp"
 #include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/explain/explain.hpp"
+#include "05_ddp_training/model/gemm.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/sharding/sharded_data_parallel.hpp"
 #include "05_ddp_training/sharding/sharded_optimizer.hpp"
 #include "05_ddp_training/trainer/guards.hpp"
+#include "common/check.hpp"
 #include "common/join.hpp"
 
 #include <fmt/core.h>
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace dist {
@@ -38,11 +41,10 @@ ShardLevel shard_level(const Options& options) {
 }
 
 BucketCaps bucket_caps(const Options& options, Backend backend) {
-  constexpr double kMiB = 1024.0 * 1024.0;
   // NCCL's all-reduce takes tens of microseconds at any size, so fewer buckets are better.
   const bool large = backend == Backend::nccl && !options.bucket_cap_given;
-  return {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * kMiB),
-          .bytes = static_cast<std::size_t>((large ? 25.0 : options.bucket_cap_mb) * kMiB)};
+  return {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * 0x1p20),
+          .bytes = static_cast<std::size_t>((large ? 25.0 : options.bucket_cap_mb) * 0x1p20)};
 }
 
 }  // namespace
@@ -177,7 +179,6 @@ BatchPlan Setup::batches() const {
 }
 
 std::size_t Setup::steps_after(std::size_t taken) const {
-  // All ranks take equally many steps.
   const DistributedSampler sampler(data.size(options), chosen_->ranks.count(), /*rank=*/0,
                                    options.sampler);
   return batches().steps(sampler.indices_after(taken).size());
@@ -196,7 +197,6 @@ LrSchedule Setup::schedule() const {
   return linearly_scaled(optimizer.lr, chosen_->ranks.count(), optimizer.warmup_steps);
 }
 
-// Only NCCL's work is queued on a stream; all other backends need the host.
 bool Setup::uses_graph() const {
   return options.graph && chosen_->backend.backend == Backend::nccl && !options.deterministic;
 }

@@ -1,17 +1,21 @@
 // What this file adds: everything that a training program decides before its first step: flags,
 // device, data, what carries the gradients, which kind of data parallelism, and where training
-// begins. Only this file knows which of these there are; the loop and the report do not.
+// begins. main.cpp calls the same functions whatever was chosen.
 #pragma once
 
 #include "04_distributed_sampler/batch.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/optimizer/lr_schedule.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
 #include "05_ddp_training/trainer/data.hpp"
 #include "05_ddp_training/trainer/report.hpp"
+#include "common/console.hpp"
 #include "common/device.hpp"
 
-#include <cstdint>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,7 +26,7 @@ namespace dist {
 
 class Setup {
  public:
-  enum class Flags { all, one_kind_of_data_parallelism };
+  enum class Flags { all, training_only };
 
   // `comm` must outlive this.
   Setup(std::string program, std::string title, const Communicator& comm,
@@ -59,7 +63,7 @@ class Setup {
   int loss_divisor() const;
 
   // How this process's samples are divided into batches and steps, and how many steps an epoch
-  // has left after `taken` samples of all ranks.
+  // has left after `taken` samples of all ranks: equally many on each rank.
   BatchPlan batches() const;
   std::size_t steps_after(std::size_t taken) const;
   // With --deterministic, the batches of all the ranks that this process plays.
@@ -67,7 +71,8 @@ class Setup {
   LrSchedule schedule() const;
   // Whether every process has all parameters, so that they can be compared.
   bool has_replicas() const { return options.shard != "parameters"; }
-  // Whether the work of a step can be recorded and replayed (StepGraph).
+  // Whether the work of a step can be recorded and replayed (StepGraph): NCCL's is queued on a
+  // stream; all other backends need the host.
   bool uses_graph() const;
 
   // Called on all ranks. If the run starts from a file, which rank 0 has read, loads it into
@@ -80,6 +85,7 @@ class Setup {
   // The lines that introduce the run, and what its last line promises.
   std::vector<std::string> opening(const Mlp& model) const;
   std::string promise() const {
+    if (flags_ == Flags::training_only) return "the same parameters on every rank";
     return has_replicas() ? "the same parameters, bit for bit, on every rank"
                           : "all parameters are finite, and each is on one rank";
   }
@@ -90,7 +96,7 @@ class Setup {
   Options options;
   TrainingData data;
   RunSettings settings;
-  ProcessGroup* group = nullptr;  // carries the gradients; set by make_group
+  ProcessGroup* group = nullptr;  // what make_group returned last, which its caller owns
 
  private:
   struct Chosen;
