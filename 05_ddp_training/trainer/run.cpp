@@ -100,8 +100,6 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
       least_bytes_per_rank(model.parameters(), setup.comm().size(), !setup.has_replicas());
 }
 
-TrainingRun::~TrainingRun() = default;
-
 std::optional<std::size_t> TrainingRun::next_epoch() {
   if (position_.step >= total_steps_ || guards_.must_stop()) {
     if (report_->times.empty()) {  // nothing was trained
@@ -250,7 +248,7 @@ void TrainingRun::save() {
 void TrainingRun::test() {
   if (setup_.data.test() == nullptr) return;
   const Stopwatch clock(report_->between_ms.tests);
-  if (!evaluation_) evaluation_ = std::make_unique<Evaluation>(*setup_.data.test(), stream_);
+  if (!evaluation_) evaluation_ = std::make_shared<Evaluation>(*setup_.data.test(), stream_);
   report_->test_accuracy =
       test_accuracy(setup_.comm(), model_, *evaluation_, !setup_.has_replicas());
 }

@@ -34,12 +34,11 @@ class TrainingRun {
   // rank 0's `model` and all ranks' `optimizer`. Draws the synthetic data. All three arguments
   // must outlive the run.
   TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer);
-  ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
   // The loss, whose value every step's report reads.
-  CrossEntropyLoss make_loss() { return CrossEntropyLoss(numbers_, setup_.loss_divisor()); }
+  CrossEntropyLoss make_loss() const { return setup_.make_loss(numbers_); }
   // The number of the epoch to train, or nullopt if the run is over.
   std::optional<std::size_t> next_epoch();
   // The batches of this epoch that have not been taken yet: those of `sampler`, or those of all
@@ -94,7 +93,7 @@ class TrainingRun {
   std::size_t epoch_ = 0;  // the one that runs; position_.epoch may be the next one already
   std::size_t total_steps_ = 0;
   Guards guards_;
-  std::unique_ptr<Evaluation> evaluation_;  // null until the first test
+  std::shared_ptr<Evaluation> evaluation_;  // null until the first test
   std::optional<Report> report_;
 
   StepGraph graph_;

@@ -52,8 +52,6 @@ BucketCaps bucket_caps(const Options& options, Backend backend) {
 Setup::Setup(std::string program, std::string title, const Communicator& comm, Flags flags)
     : program_(std::move(program)), title_(std::move(title)), comm_(comm), flags_(flags) {}
 
-Setup::~Setup() = default;
-
 std::optional<int> Setup::read(int argc, char** argv, const std::function<void()>& check) {
   const bool root = comm_.rank() == 0;
   CommandLine command_line(program_, title_);
@@ -66,7 +64,7 @@ std::optional<int> Setup::read(int argc, char** argv, const std::function<void()
     const VirtualRanks ranks =
         options.deterministic ? VirtualRanks(VirtualRanks::kCount, comm_.size(), comm_.rank())
                               : VirtualRanks(comm_);
-    chosen_ = std::make_unique<Chosen>(Chosen{.ranks = ranks});
+    chosen_ = std::make_shared<Chosen>(Chosen{.ranks = ranks});
     device_ = choose_device(options.common.device, comm_.local_rank(), why_no_kernel);
     if (precision() == Precision::bf16) {
       if (const std::string why = why_no_bf16(device()); !why.empty()) {
@@ -152,8 +150,9 @@ std::unique_ptr<ProcessGroup> Setup::make_group() {
 
 // A division within NCCL's all-reduce needs another kernel and rules out adding in the switch,
 // so NCCL only adds, and the loss is divided. PyTorch divides first, too.
-int Setup::loss_divisor() const {
-  return chosen_->backend.backend == Backend::nccl ? comm_.size() : 1;
+CrossEntropyLoss Setup::make_loss(const StepNumbers& numbers) const {
+  return CrossEntropyLoss(numbers,
+                          chosen_->backend.backend == Backend::nccl ? comm_.size() : 1);
 }
 
 std::unique_ptr<DataParallel> Setup::make_data_parallel(Mlp& model, ProcessGroup& carrier) {

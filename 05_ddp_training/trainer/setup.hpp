@@ -31,7 +31,6 @@ class Setup {
   // `comm` must outlive this.
   Setup(std::string program, std::string title, const Communicator& comm,
         Flags flags = Flags::all);
-  ~Setup();
   Setup(const Setup&) = delete;
   Setup& operator=(const Setup&) = delete;
 
@@ -59,8 +58,9 @@ class Setup {
   std::unique_ptr<Optimizer> make_optimizer(Mlp& model);
   std::unique_ptr<ProcessGroup> make_group();
   std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group);
-  // What the loss is divided by: 1, or the number of ranks if the collectives only add.
-  int loss_divisor() const;
+  // The loss, which writes every step's value to `numbers`. It is divided by the number of
+  // ranks if the collectives only add.
+  CrossEntropyLoss make_loss(const StepNumbers& numbers) const;
 
   // How this process's samples are divided into batches and steps, and how many steps an epoch
   // has left after `taken` samples of all ranks: equally many on each rank.
@@ -112,8 +112,8 @@ class Setup {
   std::optional<Console> console_;
   std::optional<Stream> stream_;
   std::optional<Generator> generator_;
-  std::size_t memory_before_ = 0;  // in use before the model was made, in bytes
-  std::unique_ptr<Chosen> chosen_;
+  std::size_t memory_before_ = 0;   // in use before the model was made, in bytes
+  std::shared_ptr<Chosen> chosen_;  // not shared, but can be destroyed where it is incomplete
 };
 
 }  // namespace dist

@@ -22,7 +22,8 @@ void train_as_the_course(Setup& setup, Mlp& model) {
   DistributedSampler sampler(setup.train().size(), comm.size(), comm.rank(),
                              setup.options.sampler);
   DataLoader loader(setup.train(), plan, stream);
-  CrossEntropyLoss loss;
+  const StepNumbers numbers(stream.device());
+  CrossEntropyLoss loss = setup.make_loss(numbers);
   const LrSchedule schedule = setup.schedule();
   const std::size_t per_epoch = plan.steps(sampler.num_samples());
   const std::size_t steps = setup.options.total_steps(0, 0, per_epoch, per_epoch);
