@@ -2,8 +2,6 @@
 // name, except that two which show two sides of one idea share a file.
 #include "tools/broken/experiment.hpp"
 
-#include <array>
-
 namespace dist {
 
 using Show = bool(const Program&);
@@ -24,29 +22,25 @@ std::string no_queue(const Program& program) {
          "-DDIST_CUDA=EMULATED";
 }
 
-constexpr std::array kExperiments{
-    Experiment{"no-all-reduce", "if N ranks learn, they train one model", break_no_all_reduce},
-    Experiment{"skip-parameter", "leaving out one bias does no harm", break_skip_parameter},
-    Experiment{"gradient-noise", "randomness makes replicas diverge", break_gradient_noise},
-    Experiment{"update-noise", "a little noise after the average is harmless",
-               break_update_noise},
-    Experiment{"average-parameters", "DDP averages parameters, or might as well",
-               break_average_parameters},
-    Experiment{"all-save", "replicas are equal, so every rank may save", break_all_save, 2,
-               no_common_folder},
-    Experiment{"rank0-loss", "rank 0's loss is the loss of the whole batch", break_rank0_loss},
-    Experiment{"lr", "with N ranks, multiply the learning rate by N", break_lr},
-    Experiment{"no-wait", "overlap is free", break_no_wait},
-    Experiment{"iallreduce", "a non-blocking all-reduce works in the background",
-               break_iallreduce},
-    Experiment{"tiny-model", "N ranks are N times as fast", break_tiny_model},
-    Experiment{"memory", "data parallelism saves memory", break_memory},
-    Experiment{"fp16-underflow", "all 16-bit formats suit gradients equally well",
-               break_fp16_underflow},
-    Experiment{"wrong-stream", "queued work is finished work", break_wrong_stream, 2, no_queue},
-    Experiment{"no-sync", "a copy is done when the call returns", break_no_sync, 2, no_queue},
-    Experiment{"loss-item", "reading one number costs one small copy", break_loss_item, 1,
-               no_queue},
+constexpr Experiment kExperiments[] = {
+    {"no-all-reduce", "if N ranks learn, they train one model", break_no_all_reduce},
+    {"skip-parameter", "leaving out one bias does no harm", break_skip_parameter},
+    {"gradient-noise", "randomness makes replicas diverge", break_gradient_noise},
+    {"update-noise", "a little noise after the average is harmless", break_update_noise},
+    {"average-parameters", "DDP averages parameters, or might as well",
+     break_average_parameters},
+    {"all-save", "replicas are equal, so every rank may save", break_all_save, 2,
+     no_common_folder},
+    {"rank0-loss", "rank 0's loss is the loss of the whole batch", break_rank0_loss},
+    {"lr", "with N ranks, multiply the learning rate by N", break_lr},
+    {"no-wait", "overlap is free", break_no_wait},
+    {"iallreduce", "a non-blocking all-reduce works in the background", break_iallreduce},
+    {"tiny-model", "N ranks are N times as fast", break_tiny_model},
+    {"memory", "data parallelism saves memory", break_memory},
+    {"fp16-underflow", "all 16-bit formats suit gradients equally well", break_fp16_underflow},
+    {"wrong-stream", "queued work is finished work", break_wrong_stream, 2, no_queue},
+    {"no-sync", "a copy is done when the call returns", break_no_sync, 2, no_queue},
+    {"loss-item", "reading one number costs one small copy", break_loss_item, 1, no_queue},
 };
 
 }  // namespace

@@ -4,33 +4,26 @@
 // You see: MPI_Iallreduce is not complete, although it needs few milliseconds. The other is.
 // Why:     Open MPI works on messages only while a thread is inside an MPI call. A computation,
 //          such as backward, makes none. The second thread stays inside its call to the end.
-// In the wild: MPI_Iallreduce finishes only in MPI_Wait, open-mpi/ompi#8436.
 #include "03_all_reduce/ring.hpp"
+#include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/process_group/patient_wait.hpp"
 #include "common/check.hpp"
 
 #include <mpi.h>
 
-#include <fmt/core.h>
-
 #include <chrono>
 #include <future>
-#include <vector>
 
 namespace dist {
-namespace {
-
-// Computes until `done()`, or for this time: a thread may have to wait for a core.
-bool compute(std::chrono::milliseconds time, auto done) {
-  const auto end = std::chrono::steady_clock::now() + time;
-  for (volatile double x = 1; std::chrono::steady_clock::now() < end && !done();) x = x * 0.999;
-  return done();
-}
-
-}  // namespace
-
 bool break_iallreduce(const Program& program) {
   const Communicator& comm = program.comm;
+  // Computes until `done()`, or for this time: a thread may have to wait for a core.
+  const auto compute = [](std::chrono::milliseconds time, auto done) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    volatile double x = 1;
+    while (std::chrono::steady_clock::now() < end && !done()) x = x * 0.999;
+    return done();
+  };
   std::vector<float> data(1 << 20, 1.0F);
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_CHECK(MPI_Iallreduce(MPI_IN_PLACE, data.data(), mpi_count(data.size()), MPI_FLOAT,
@@ -48,10 +41,9 @@ bool break_iallreduce(const Program& program) {
     return thread.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   });
   thread.get();
-  program.console.line(fmt::format("  complete: MPI_Iallreduce {}, on a second thread {}",
-                                   done != 0, thread_done));
-  const float twice_summed = static_cast<float>(comm.size() * comm.size());
-  return comm.all_agree(done == 0 && thread_done && data == std::vector(1 << 20, twice_summed));
+  say(program, "  complete: MPI_Iallreduce {}, on a second thread {}", done != 0, thread_done);
+  const auto twice_summed = static_cast<float>(comm.size() * comm.size());
+  return done == 0 && thread_done && data == std::vector(1 << 20, twice_summed);
 }
 
 }  // namespace dist

@@ -1,67 +1,58 @@
 // Belief:  rank 0's loss is the loss of the whole batch.
-// Predict: each of four ranks has a batch of 16. How far is rank 0's loss from the loss of the
-//          whole batch of 64?
-// You see: it is 10 to 50 % off in individual steps, and in some steps rank 0's loss rises
-//          while that of the whole batch falls. The mean over all ranks equals the loss of one
-//          process with the whole batch, up to rounding.
-// Why:     rank 0's loss covers only its samples. It is an unbiased estimate with sqrt(N) times
-//          the noise of the mean. If each rank uses its own loss for early stopping, or for a
-//          schedule that waits for a plateau, the ranks decide differently.
-// In the wild: "is the logged value averaged?", Lightning-AI/pytorch-lightning#4702;
-//          KellerJordan/modded-nanogpt#2.
+// Predict: each of four ranks has a batch of 16. How far is rank 0's loss from that of all 64?
+// You see: it is 10 to 50 % off in individual steps, and in some it rises while that of the
+//          whole batch falls. The mean over the ranks is the loss of one process, up to
+//          rounding.
+// Why:     rank 0's loss covers only its samples: it has sqrt(N) times the noise of the mean.
+//          If each rank uses its own loss for early stopping, the ranks decide differently.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 
-#include <algorithm>
-#include <cmath>
+#include <array>
 
 namespace dist {
 
 bool break_rank0_loss(const Program& program) {
-  const auto group = small_group(program);
   SmallTraining job(program, kQuickJob);
-  DistributedDataParallel ddp(job.model, *group, program.stream);
   // This model takes no steps itself. It receives the replicas' parameters before every step.
-  SmallTraining whole(program, whole_batches(program, kQuickJob), Communicator::alone());
+  SmallTraining whole = one_process(program, kQuickJob);
   Table table({"step", "rank 0", "mean", "one process"});
   std::size_t misled = 0;  // steps in which rank 0's loss or the mean rose, but not both
   double farthest = 0;     // largest relative distance of rank 0's loss from the mean
   double off = 0;          // largest relative distance of the mean from one process's loss
-  double last_mine = 0;
-  double last_mean = 0;
+  double last_mine = 0, last_mean = 0;
   for (std::size_t step = 0; step < kSmallSteps; ++step) {
     for (std::size_t i = 0; i < job.model.parameters().size(); ++i) {
-      copy(program.stream, whole.model.parameters()[i].value, job.model.parameters()[i].value);
+      copy(job.stream, whole.model.parameters()[i].value, job.model.parameters()[i].value);
     }
     whole.forward();
-    ddp.backward(job.forward(), program.stream);
-    job.step();
+    job.right_step();
 
-    std::vector<double> of_rank0{job.loss.value(program.stream)};
-    std::vector<double> of_all = of_rank0;
-    all_reduce<double>(program.comm, of_all, ReduceOp::avg);
-    const double mean = of_all[0];
+    std::array of_rank0{job.loss.value(job.stream)};
+    std::array of_all = of_rank0;
     broadcast<double>(program.comm, of_rank0, 0);
-    const double mine = of_rank0[0];
+    all_reduce<double>(program.comm, of_all, ReduceOp::avg);
+    const auto [mine] = of_rank0;
+    const auto [mean] = of_all;
+    const double of_whole = whole.loss.value(whole.stream);
     farthest = std::max(farthest, std::abs(mine - mean) / mean);
-    off = std::max(off, std::abs(whole.loss.value(program.stream) - mean) / mean);
+    off = std::max(off, std::abs(of_whole - mean) / mean);
     misled += step > 0 && (mine > last_mine) != (mean > last_mean);
     last_mine = mine;
     last_mean = mean;
     if (step % 8 == 0) {
       table.add({std::to_string(step), fmt::format("{:.4f}", mine), fmt::format("{:.4f}", mean),
-                 fmt::format("{:.4f}", whole.loss.value(program.stream))});
+                 fmt::format("{:.4f}", of_whole)});
     }
   }
   table.print(program.console);
-  program.console.line(
-      fmt::format("rank 0's loss is off by up to {:.0f} %, and in {} of {} steps it moved in "
-                  "the opposite direction",
-                  100 * farthest, misled, kSmallSteps - 1));
-  program.console.line(fmt::format(
-      "the relative difference between the mean and one process's loss is at most {:.0e}",
-      off));
+  say(program,
+      "rank 0's loss is off by up to {:.0f} %, and in {} of {} steps it moved in the opposite "
+      "direction",
+      100 * farthest, misled, kSmallSteps - 1);
+  say(program,
+      "the relative difference between the mean and one process's loss is at most {:.0e}", off);
   return farthest > 0.1 && off < 1e-5 && misled > 0;
 }
 

@@ -1,13 +1,13 @@
-// What this lesson's experiments share: a training job of a few milliseconds, made of the
-// lesson's own parts. Each experiment has its own training loop, because that is where it
-// breaks something.
+// What this lesson's experiments share: data-parallel training of a small model, in single
+// stages. Each experiment has its own loop, because that is where it breaks something.
 #pragma once
 
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/data_parallel/reducer.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
+#include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/program.hpp"
 
@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,31 +27,34 @@ struct SmallJob {
   OptimizerOptions optimizer{.name = "sgd", .lr = 0.2};
   std::size_t batch_size = 16;  // per rank
   std::size_t samples = 1024;   // in the data set
+  Device device{};              // the CPU, unless the experiment is about GPUs
 };
 // The same job with an optimizer that learns quickly enough for kSmallSteps.
 inline const SmallJob kQuickJob{.optimizer = {.name = "adam", .lr = 0.005}};
 // This many steps make up a few epochs, however many ranks there are.
 inline constexpr std::size_t kSmallSteps = 48;
+inline constexpr const char* kEqual = "are equal, bit for bit";
 
 // One rank's model, its optimizer, and its share of the data. All ranks draw the same digits
 // and the same first parameters, from --seed.
 struct SmallTraining {
-  // Divides the data among the ranks of `comm`. `program` must outlive this.
+  // Divides the data among the ranks of `comm`, which must outlive this.
   SmallTraining(const Program& program, const SmallJob& job, const Communicator& comm)
-      : stream(program.stream),
+      : stream(job.device),
         lr(job.optimizer.lr),
         digits(digits_dataset(job.samples, program.common.seed)),
         generator(program.common.seed),
         model(job.layers, generator, stream),
         optimizer(make_optimizer(job.optimizer, model.parameters(), stream)),
         sampler(digits.size(), comm.size(), comm.rank(), {.seed = program.common.seed}),
-        loader(digits, job.batch_size, /*drop_last=*/true, stream) {}
+        loader(digits, job.batch_size, /*drop_last=*/true, stream) {
+    if (comm.size() == 1) return;
+    group = make_process_group(choose_backend("auto", comm, job.device).backend, comm,
+                               job.device, AllReduceAlgorithm::ring);
+    reducer.emplace(model.parameters(), *group, BucketCaps{});
+  }
   explicit SmallTraining(const Program& program, const SmallJob& job = {})
       : SmallTraining(program, job, program.comm) {}
-  SmallTraining(const SmallTraining&) = delete;  // its parts point to each other
-  SmallTraining& operator=(const SmallTraining&) = delete;
-
-  std::size_t steps_per_epoch() const { return loader.batches(sampler.num_samples()); }
 
   // Runs the model and the loss on the next batch, and returns the gradient with which backward
   // starts. A new epoch starts when one ends.
@@ -65,7 +67,32 @@ struct SmallTraining {
     loss.forward(model.forward(batch.inputs, stream), batch.targets, stream);
     return loss.grad();
   }
+  // This rank's own gradients of the next batch.
+  void backward() { model.backward(forward(), stream); }
+  // Replaces every gradient by its mean over the ranks, after the work queued on `producer`.
+  // DDP does the same, but bucket by bucket, during backward.
+  void average(const Stream& producer) {
+    if (!reducer) return;  // a single rank
+    for (std::size_t i = model.parameters().size(); i-- > 0;) reducer->mark_ready(i, producer);
+    reducer->finalize(stream);
+  }
+  void average() { average(stream); }
   void step() { optimizer->step(lr, stream); }
+  // Called on all ranks after every step. Keeps in `replicas` whether and when they diverged.
+  void compare_replicas() {
+    if (replicas != kEqual) return;
+    const auto difference = first_difference(group->comm(), model.parameters(), stream);
+    if (difference.empty()) return;
+    replicas = fmt::format("parted after step {}, first in {}", batch_, difference);
+  }
+  // A whole step, with nothing broken.
+  void right_step() {
+    backward();
+    average();
+    step();
+  }
+
+  std::size_t steps_per_epoch() const { return loader.batches(sampler.num_samples()); }
   // The mean loss over the whole data set.
   double loss_on_all() {
     DataLoader whole(digits, digits.size(), /*drop_last=*/false, stream);
@@ -75,7 +102,7 @@ struct SmallTraining {
     return loss.value(stream);
   }
 
-  const Stream& stream;
+  const Stream stream;
   double lr;
   IdxDataset digits;
   Generator generator;
@@ -84,24 +111,19 @@ struct SmallTraining {
   DistributedSampler sampler;
   DataLoader loader;
   CrossEntropyLoss loss;
+  std::unique_ptr<ProcessGroup> group;  // this and its reducer: only for several ranks
+  std::optional<Reducer> reducer;
+  std::string replicas = kEqual;  // or "parted after step 1, first in 2.bias of rank 3"
 
  private:
   std::optional<DataLoader::Range> epoch_;
   std::size_t batch_ = 0;  // index of the next batch, over all epochs
 };
 
-// For one process whose batches combine those of all ranks.
-inline SmallJob whole_batches(const Program& program, SmallJob job = {}) {
+// One process alone, whose batches combine those of all ranks.
+inline SmallTraining one_process(const Program& program, SmallJob job = {}) {
   job.batch_size *= static_cast<std::size_t>(program.comm.size());
-  return job;
-}
-
-// Called on all ranks. Returns the process group that the trainer would choose, but without
-// overlap.
-inline std::unique_ptr<ProcessGroup> small_group(const Program& program) {
-  const Device device = program.stream.device();
-  return make_process_group(choose_backend("auto", program.comm, device).backend, program.comm,
-                            device, AllReduceAlgorithm::ring);
+  return SmallTraining(program, job, Communicator::alone());
 }
 
 // The largest difference between two models' parameters on this rank; infinite if any is NaN.
@@ -112,28 +134,16 @@ inline double largest_difference(const SmallTraining& a, const SmallTraining& b)
     const std::vector<float> right = to_host(b.stream, b.model.parameters()[i].value);
     for (std::size_t j = 0; j < left.size(); ++j) {
       const double distance = std::abs(static_cast<double>(left[j]) - right[j]);
-      if (!std::isfinite(distance)) return std::numeric_limits<double>::infinity();
-      largest = std::max(largest, distance);
+      largest = std::isfinite(distance) ? std::max(largest, distance) : HUGE_VAL;
     }
   }
   return largest;
 }
 
-// When the replicas diverged, in which parameter and on which rank. All ranks agree.
-struct Parting {
-  std::size_t step = 0;    // the first step after which they differed, counted from 1; 0: never
-  std::string difference;  // "2.bias of rank 3"
-
-  // Called on all ranks after every step.
-  void look(const Program& program, const Mlp& model, std::size_t after_step) {
-    if (step > 0) return;
-    difference = first_difference(program.comm, model.parameters(), program.stream);
-    if (!difference.empty()) step = after_step;
-  }
-  std::string text() const {
-    if (step == 0) return "are equal, bit for bit";
-    return fmt::format("parted after step {}, first in {}", step, difference);
-  }
-};
+// Prints a line, on rank 0.
+template <class... Values>
+void say(const Program& program, fmt::format_string<Values...> text, Values&&... values) {
+  program.console.line(fmt::format(text, std::forward<Values>(values)...));
+}
 
 }  // namespace dist
