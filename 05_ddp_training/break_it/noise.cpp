@@ -11,6 +11,8 @@
 #include "02_broadcast/broadcast.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 
+#include <ranges>
+
 namespace dist {
 namespace {
 
@@ -19,16 +21,11 @@ Generator noise_of_rank(const Program& program) {
   return Generator(program.common.seed + 1 + static_cast<std::uint64_t>(program.comm.rank()));
 }
 
-// Adds normal noise with standard deviation `size` to every gradient, in backward's order.
-void add_noise(SmallTraining& job, double size, Generator& generator) {
-  for (std::size_t p = job.model.parameters().size(); p-- > 0;) {
-    const std::span<float> grad = job.model.parameters()[p].grad.span();
-    std::vector<float> noise(grad.size());
-    fill_normal(noise, generator);
-    for (std::size_t i = 0; i < grad.size(); ++i) {
-      grad[i] += static_cast<float>(size) * noise[i];
-    }
-  }
+// Adds normal noise with standard deviation `size` to every number of a gradient.
+void add_noise(std::span<float> grad, double size, Generator& generator) {
+  std::vector<float> noise(grad.size());
+  fill_normal(noise, generator);
+  for (std::size_t i = 0; i < grad.size(); ++i) grad[i] += static_cast<float>(size) * noise[i];
 }
 
 // Called on all ranks. Returns on rank 0 how far the last rank's parameters are from its own.
@@ -50,7 +47,10 @@ bool break_gradient_noise(const Program& program) {
   Generator noise = noise_of_rank(program);
   for (std::size_t step = 1; step <= kSmallSteps; ++step) {
     job.backward();
-    add_noise(job, kNoise, noise);
+    // In the order in which backward finishes them.
+    for (const Parameter& parameter : std::views::reverse(job.model.parameters())) {
+      add_noise(parameter.grad.span(), kNoise, noise);
+    }
     job.average();
     job.step();
     job.compare_replicas();
@@ -72,7 +72,9 @@ bool break_update_noise(const Program& program) {
   for (std::size_t step = 1; step <= kSmallSteps; ++step) {
     job.backward();
     job.average();
-    add_noise(job, kNoise, noise);
+    for (const Parameter& parameter : job.model.parameters()) {
+      add_noise(parameter.grad.span(), kNoise, noise);
+    }
     job.step();
     job.compare_replicas();
     if (step == 1) early = distance_to_last_rank(program, job);
