@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,8 +30,8 @@ class CommandLine {
 
   void flag(const std::string& name, bool& value, const std::string& help);
   template <std::integral T>
-  void number(const std::string& name, T& value, T smallest, T largest,
-              const std::string& help);
+  void number(const std::string& name, T& value, std::type_identity_t<T> smallest,
+              std::type_identity_t<T> largest, const std::string& help);
   void number(const std::string& name, double& value, double smallest, double largest,
               const std::string& help);
   // Exactly values.size() comma-separated numbers.
@@ -103,8 +104,8 @@ struct CommonOptions {
 };
 
 template <std::integral T>
-void CommandLine::number(const std::string& name, T& value, T smallest, T largest,
-                         const std::string& help) {
+void CommandLine::number(const std::string& name, T& value, std::type_identity_t<T> smallest,
+                         std::type_identity_t<T> largest, const std::string& help) {
   // Read as a signed 64-bit number and checked: -5 must not become 18446744073709551611.
   constexpr auto kLimit = std::numeric_limits<std::int64_t>::max();
   const auto bound = [](T limit) {

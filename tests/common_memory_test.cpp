@@ -1,5 +1,5 @@
 // Compares memory_use with memory of known size and kind.
-#include "05_ddp_training/trainer/measures.hpp"
+#include "05_ddp_training/trainer/report.hpp"
 #include "tests/support/catch.hpp"
 
 #include <cstddef>

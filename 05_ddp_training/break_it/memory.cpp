@@ -5,7 +5,7 @@
 // Why:     each rank has the whole model, all gradients and the whole optimizer state. Only the
 //          data is divided. Sharding (ZeRO, FSDP) divides the rest as well.
 #include "05_ddp_training/break_it/small_training.hpp"
-#include "05_ddp_training/trainer/measures.hpp"
+#include "05_ddp_training/trainer/report.hpp"
 
 namespace dist {
 

@@ -125,14 +125,6 @@ void Checkpoint::restore(std::span<Parameter> parameters, const Stream& stream) 
   stream.synchronize();
 }
 
-void Checkpoint::restore(Optimizer& optimizer, const Stream& stream) const {
-  optimizer.set_steps(optimizer_steps(), stream);
-  for (const Optimizer::State& each : optimizer.state()) {
-    copy(stream, each.value, state(each.name, each.value.shape()));
-  }
-  stream.synchronize();
-}
-
 const Tensor& Checkpoint::state(const std::string& name, const Shape& shape) const {
   const Tensor* tensor = file_.find(kOptimizerPrefix + name);
   if (tensor == nullptr || tensor->shape() != shape) {

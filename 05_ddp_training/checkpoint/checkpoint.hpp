@@ -64,9 +64,6 @@ class Checkpoint {
 
   // Overwrites the model's parameters, which require_parameters has accepted.
   void restore(std::span<Parameter> parameters, const Stream& stream) const;
-  // Overwrites the optimizer's state. Throws Error naming the file if a part of that state is
-  // missing.
-  void restore(Optimizer& optimizer, const Stream& stream) const;
   // The steps that the optimizer had taken, and a part of its state ("exp_avg.0.weight").
   // Throws Error naming the file if it is missing or has a different shape.
   std::size_t optimizer_steps() const { return number("optimizer_steps"); }

@@ -4,32 +4,23 @@
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
-#include "common/check.hpp"
-
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
 #include <string>
-#include <vector>
 
 namespace dist {
 namespace {
 
 struct IdxPair {
-  std::string images;
-  std::string labels;
+  std::string images, labels;
 };
 
 std::unique_ptr<Dataset> read(const IdxPair& pair) {
-  try {
-    return std::make_unique<IdxDataset>(open_file(pair.images, idx_length),
-                                        open_file(pair.labels, idx_length), pair.images,
-                                        pair.labels);
-  } catch (const Error& error) {
-    throw Error(fmt::format("--data: {}", error.what()));
-  }
+  return std::make_unique<IdxDataset>(open_file(pair.images, idx_length),
+                                      open_file(pair.labels, idx_length), pair.images,
+                                      pair.labels);
 }
 
 // Returns the pairs of files in `folder` by the begin of their names, such as "train". Throws
@@ -48,16 +39,14 @@ std::map<std::string, IdxPair> find_idx_pairs(const std::string& folder) {
     std::string& file = is_images ? pair.images : pair.labels;
     if (file.empty() || file.ends_with(".gz")) file = entry.path().string();
   }
-  if (problem) throw Error(fmt::format("--data: {}: {}", folder, problem.message()));
-  if (found.empty())
-    throw Error(fmt::format("--data: {}: contains no *{}[.gz]", folder, images));
+  check_usage(!problem, "{}: {}", folder, problem.message());
+  check_usage(!found.empty(), "{}: contains no *{}[.gz]", folder, images);
   for (const auto& [name, pair] : found) {
-    if (!pair.images.empty() && !pair.labels.empty()) continue;
     const bool no_images = pair.images.empty();
-    const std::string missing =
+    const std::filesystem::path missing =
         std::filesystem::path(folder) / (name + (no_images ? images : labels));
-    throw Error(fmt::format("--data: {}[.gz] is missing, but {} is there", missing,
-                            no_images ? pair.labels : pair.images));
+    check_usage(!no_images && !pair.labels.empty(), "{}[.gz] is missing, but {} is there",
+                missing.string(), no_images ? pair.labels : pair.images);
   }
   return found;
 }
@@ -67,14 +56,28 @@ void check_widths(Options& options, std::size_t features, std::size_t classes) {
     options.layers.front() = features;
     options.layers.back() = classes;
   }
-  if (options.layers.front() != features) {
-    throw Error(fmt::format("--layers: the input width is {}, but a sample has {} features",
-                            options.layers.front(), features));
-  }
-  if (options.layers.back() != classes) {
-    throw Error(fmt::format("--layers: the output width is {}, but the data has {} classes",
-                            options.layers.back(), classes));
-  }
+  check_usage(options.layers.front() == features,
+              "--layers: the input width is {}, but a sample has {} features",
+              options.layers.front(), features);
+  check_usage(options.layers.back() == classes,
+              "--layers: the output width is {}, but the data has {} classes",
+              options.layers.back(), classes);
+}
+
+// Each of the `processes` processes plays `here` ranks, which share its batch.
+void check_counts(const Options& options, std::size_t samples, int processes,
+                  std::size_t here) {
+  const int ranks = processes * static_cast<int>(here);
+  const std::size_t batch_size = options.batch_size / here;
+  check_usage(samples >= static_cast<std::size_t>(ranks),
+              "--dataset: {} samples are too few for {}{} ranks", samples, ranks,
+              here > 1 ? " virtual" : "");
+  check_usage(batch_size <= samples,
+              "--batch-size: {} per rank, but the whole training set has {} samples",
+              batch_size, samples);
+  const std::size_t mine = DistributedSampler(samples, ranks, 0, options.sampler).num_samples();
+  check_usage(!options.loader_drop_last || mine >= batch_size,
+              "--loader-drop-last: leaves no batch, because a rank has only {} samples", mine);
 }
 
 std::string fingerprint(const std::string& name, const Dataset& data) {
@@ -88,47 +91,21 @@ std::string fingerprint(const std::string& name, const Dataset& data) {
   return fmt::format("{}, {} samples, {:016x}", name, data.size(), hash.value());
 }
 
-// Each of the `processes` processes plays `here` ranks, which share its batch.
-void check_counts(const Options& options, std::size_t samples, int processes,
-                  std::size_t here) {
-  const int ranks = processes * static_cast<int>(here);
-  const std::size_t batch_size = options.batch_size / here;
-  if (samples < static_cast<std::size_t>(ranks)) {
-    throw Error(fmt::format("--dataset: {} samples are too few for {}{} ranks", samples, ranks,
-                            here > 1 ? " virtual" : ""));
-  }
-  if (batch_size > samples) {
-    throw Error(
-        fmt::format("--batch-size: {} per rank, but the whole training set has {} samples",
-                    batch_size, samples));
-  }
-  const DistributedSampler sampler(samples, ranks, 0, options.sampler);
-  if (options.loader_drop_last && sampler.num_samples() < batch_size) {
-    throw Error(
-        fmt::format("--loader-drop-last: leaves no batch, because a rank has only {} samples",
-                    sampler.num_samples()));
-  }
-}
-
 }  // namespace
 
 void TrainingData::load_idx(const Options& options) {
   const std::map<std::string, IdxPair> pairs = find_idx_pairs(options.data);
-  const auto train = pairs.find("train");
-  const auto test = pairs.find("t10k");
-  if (train != pairs.end() && test != pairs.end()) {
-    train_ = read(train->second);
-    test_ = read(test->second);
-    if (test_->features() != train_->features()) {
-      throw Error(fmt::format("--data: {} features in {}, {} in {}", train_->features(),
-                              train->second.images, test_->features(), test->second.images));
-    }
+  if (pairs.contains("train") && pairs.contains("t10k")) {
+    const IdxPair& train = pairs.at("train");
+    const IdxPair& test = pairs.at("t10k");
+    train_ = read(train);
+    test_ = read(test);
+    check_usage(test_->features() == train_->features(), "{} features in {}, {} in {}",
+                train_->features(), train.images, test_->features(), test.images);
     return;
   }
-  if (pairs.size() > 1) {
-    throw Error(fmt::format("--data: {}: {} pairs of files, but not train-* and t10k-*",
-                            options.data, pairs.size()));
-  }
+  check_usage(pairs.size() == 1, "{}: {} pairs of files, but not train-* and t10k-*",
+              options.data, pairs.size());
   whole_ = read(pairs.begin()->second);
   const auto held_back =
       static_cast<std::size_t>(static_cast<double>(whole_->size()) * options.test_fraction);
@@ -138,33 +115,33 @@ void TrainingData::load_idx(const Options& options) {
 }
 
 void TrainingData::load(Options& options, int processes, std::size_t ranks_per_process) {
-  if (options.dataset == "synthetic") {
-    check_widths(options, options.layers.front(), options.classes);
-    check_counts(options, options.samples, processes, ranks_per_process);
-    return;
-  }
   if (options.dataset == "digits") {
     train_ = std::make_unique<IdxDataset>(training_digits());
     test_ = std::make_unique<IdxDataset>(test_digits());
-  } else {
-    load_idx(options);
+  } else if (options.dataset == "idx") {
+    try {
+      load_idx(options);
+    } catch (const Error& error) {
+      throw Error(fmt::format("--data: {}", error.what()));
+    }
   }
-  const std::size_t classes =
-      std::max(train_->classes(), test_ ? test_->classes() : std::size_t{0});
-  check_widths(options, train_->features(), classes);
-  check_counts(options, train_->size(), processes, ranks_per_process);
-}
-
-std::vector<CommandLine::Value> TrainingData::fingerprints(const Options& options) const {
-  return {{"training data", train_ ? fingerprint(options.dataset, *train_)
-                                   : fmt::format("synthetic, {} samples", options.samples)},
-          {"test data", test_ ? fingerprint(options.dataset, *test_) : "none"}};
+  size_ = train_ ? train_->size() : options.samples;
+  const std::size_t classes = train_ ? train_->classes() : options.classes;
+  check_widths(options, train_ ? train_->features() : options.layers.front(),
+               std::max(classes, test_ ? test_->classes() : 0));
+  check_counts(options, size_, processes, ranks_per_process);
 }
 
 void TrainingData::draw(const Options& options, Generator& generator) {
   if (options.dataset != "synthetic") return;
   train_ = std::make_unique<TensorDataset>(synthetic_dataset(
       options.samples, options.layers.front(), options.layers.back(), generator));
+}
+
+std::vector<CommandLine::Value> TrainingData::fingerprints(const Options& options) const {
+  return {{"training data", train_ ? fingerprint(options.dataset, *train_)
+                                   : fmt::format("synthetic, {} samples", options.samples)},
+          {"test data", test_ ? fingerprint(options.dataset, *test_) : "none"}};
 }
 
 }  // namespace dist

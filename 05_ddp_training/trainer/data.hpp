@@ -15,24 +15,18 @@ class TrainingData {
  public:
   // Reads or renders the data set that --dataset names, and adapts the default --layers to it.
   // Checks the widths, the batch size, and the number of ranks (`processes` times
-  // `ranks_per_process`). Does not draw the synthetic set yet. Throws Error naming the flag or
-  // the file.
+  // `ranks_per_process`). Throws Error naming the flag or the file.
   void load(Options& options, int processes, std::size_t ranks_per_process = 1);
+  // Draws the synthetic set; does nothing for other data sets. Call this function after making
+  // the model, because the PyTorch program draws the model first, from the same generator.
+  void draw(const Options& options, Generator& generator);
 
   // Fingerprints named "training data" and "test data", for comparison with other ranks and
   // other runs: name, size and a hash of all numbers, such as "digits, 8000 samples, 1f2e...".
   // The synthetic set is described by its flags instead. Reads all the data.
   std::vector<CommandLine::Value> fingerprints(const Options& options) const;
 
-  // The number of training samples, known even before they are drawn.
-  std::size_t size(const Options& options) const {
-    return train_ ? train_->size() : options.samples;
-  }
-
-  // Draws the synthetic set; does nothing for other data sets. Call this function after making
-  // the model, because the PyTorch program draws the model first, from the same generator.
-  void draw(const Options& options, Generator& generator);
-
+  std::size_t size() const { return size_; }  // of the training set, even before it is drawn
   const Dataset& train() const { return *train_; }
   const Dataset* test() const { return test_.get(); }  // null for the synthetic set
 
@@ -42,6 +36,7 @@ class TrainingData {
   std::unique_ptr<Dataset> whole_;  // set only if train_ and test_ are parts of it
   std::unique_ptr<Dataset> train_;
   std::unique_ptr<Dataset> test_;
+  std::size_t size_ = 0;
 };
 
 }  // namespace dist

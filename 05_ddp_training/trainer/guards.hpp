@@ -1,15 +1,10 @@
-// What this file adds: what protects a run: ranks that are not in the same run, gradients that
-// are not finite, replicas that diverge, and requests to stop.
-// Builds on: the optimizer (skips steps with such gradients), replica_check.
+// What this file adds: what protects a run from the outside: ranks that are not in the same
+// run, and requests to stop. (TrainingRun skips steps and compares replicas.)
 #pragma once
 
-#include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/command_line.hpp"
 #include "common/communicator.hpp"
 
-#include <cstddef>
-#include <span>
-#include <string>
 #include <vector>
 
 namespace dist {
@@ -30,55 +25,17 @@ void require_agreement(const Communicator& comm, std::vector<CommandLine::Value>
 // heap, as oneDNN's sgemm does (oneDNN#4845), and the signal frame would then overwrite memory.
 // A second signal has no effect, even while the checkpoint is being written.
 
-// The exit status of a run that stopped on request and wrote its checkpoint (EX_TEMPFAIL in
-// sysexits.h: "the user is invited to retry").
-inline constexpr int kStoppedOnRequest = 75;
-
 // Blocks the signals. Called first in main, because threads created later inherit the mask.
 void hold_stop_signals();
 // Called if this run cannot be resumed later: from then on these signals end it as they end any
 // program, immediately if one is already pending.
 void release_stop_signals();
+// Whether this rank was asked to stop. The signal may reach the ranks at different times, or
+// only some of them, so they must agree on the step after which all of them stop.
+bool asked_to_stop();
 
-struct GuardOptions {
-  std::size_t check_replicas = 100;  // steps between two comparisons; 0: no comparisons
-  bool stop_on_signal = false;       // set if the run can be resumed
-};
-
-class Guards {
- public:
-  // `comm` and `parameters` must outlive the guards.
-  Guards(const Communicator& comm, std::span<const Parameter> parameters, GuardOptions options);
-
-  // Whether this rank was asked to stop. The signal may reach the ranks at different times, or
-  // only some of them, so they must agree on the step after which all of them stop.
-  bool asked_to_stop() const;
-
-  // Called for every step, in order, once its outcome has reached the host: what the optimizer
-  // did, and whether any rank was asked to stop. Both are the same on all ranks. Returns the
-  // name of the parameter that made the optimizer skip the step, or an empty text if the step
-  // was taken.
-  std::string after_step(const UpdateState& update, bool anybody_asked);
-
-  // Whether the replicas should be compared after this many steps.
-  bool compares_after(std::size_t steps) const {
-    return options_.check_replicas != 0 && steps % options_.check_replicas == 0;
-  }
-  // Compares the replicas. Called on all ranks when compares_after(steps) is true.
-  void compare_replicas(std::size_t steps, const Stream& stream);
-
-  // Whether the run must end now, on request or because of a problem. All ranks agree.
-  bool must_stop() const { return stop_requested_ || !problem_.empty(); }
-  bool stop_requested() const { return stop_requested_; }
-  // The reason why training cannot continue, as a sentence; empty if it can.
-  const std::string& problem() const { return problem_; }
-
- private:
-  const Communicator& comm_;
-  std::span<const Parameter> parameters_;
-  GuardOptions options_;
-  bool stop_requested_ = false;
-  std::string problem_;
-};
+// The exit status of a run that stopped on request and wrote its checkpoint (EX_TEMPFAIL in
+// sysexits.h: "the user is invited to retry").
+inline constexpr int kStoppedOnRequest = 75;
 
 }  // namespace dist

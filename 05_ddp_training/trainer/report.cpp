@@ -41,9 +41,7 @@ std::string memory_line(const TrainingMemory& memory, const std::string& device)
       "parameters {:.1f}, gradients {:.1f}, optimizer state {:.1f}, activations {:.1f}",
       mib(memory.parameters), mib(memory.gradients), mib(memory.optimizer_state),
       mib(memory.activations));
-  if (memory.buckets > 0) {
-    tensors += fmt::format(", whole buckets {:.1f}", mib(memory.buckets));
-  }
+  if (memory.buckets > 0) tensors += fmt::format(", whole buckets {:.1f}", mib(memory.buckets));
   if (memory.copies > 0) tensors += fmt::format(", bf16 copies {:.1f}", mib(memory.copies));
   if (device != "cpu" || memory.peak < memory.counted()) {  // a GPU's tensors are not in `peak`
     return fmt::format("memory: {:.1f} MiB per rank on {}: {}", mib(memory.counted()), device,
@@ -67,108 +65,103 @@ Json described(const std::vector<TensorSource>& parameters, const Stream& stream
                bool& finite) {
   Json all = Json::object();
   for (const TensorSource& parameter : parameters) {
-    all[parameter.name] =
-        read_on_host(stream, parameter.get(), [&](std::span<const float> values) -> Json {
-          double squares = 0;
-          for (const float value : values) squares += static_cast<double>(value) * value;
-          finite = finite && std::isfinite(squares);
-          Json first8 = Json::array();
-          for (const float value : values.first(std::min<std::size_t>(8, values.size()))) {
-            first8.push_back(significant(value));
-          }
-          return {{"l2", significant(std::sqrt(squares))},
-                  {"first8", first8},
-                  {"sha256", sha256(values)}};
-        });
+    read_on_host(stream, parameter.get(), [&](std::span<const float> values) {
+      double squares = 0;
+      for (const float value : values) squares += static_cast<double>(value) * value;
+      finite = finite && std::isfinite(squares);
+      Json first8 = Json::array();
+      for (const float value : values.first(std::min<std::size_t>(8, values.size()))) {
+        first8.push_back(significant(value));
+      }
+      all[parameter.name] = {{"l2", significant(std::sqrt(squares))},
+                             {"first8", first8},
+                             {"sha256", sha256(values)}};
+    });
   }
   return all;
 }
 
 }  // namespace
 
-MetricsFile::MetricsFile(std::string path, std::size_t first_step) : path_(std::move(path)) {
-  if (first_step > 0) write_file_at_once(path_, lines_before(path_, first_step));
-  file_.open(path_, first_step > 0 ? std::ios::app : std::ios::trunc);
-  if (!file_) throw Error(fmt::format("--metrics: {} cannot be opened", path_));
-}
-
-void MetricsFile::append(const Json& row) {
-  if (!problem_.empty()) return;
-  file_ << to_text(row) << '\n' << std::flush;
-  if (file_) return;
-  problem_ = fmt::format("--metrics: {}: cannot be written: {}", path_, std::strerror(errno));
-  fmt::print(stderr, "error: {}; training continues without metrics\n", printable(problem_));
-}
-
-ProgressBar::ProgressBar(const Console& console, std::size_t total_steps)
-    : visible_(console.speaks() && std::getenv("LEARN_TERMINAL") != nullptr),
-      total_(std::max<std::size_t>(total_steps, 1)) {}
-
-void ProgressBar::advance() {
-  constexpr std::size_t kWidth = 30;
-  ++done_;
-  const std::size_t filled = std::min(kWidth, done_ * kWidth / total_);
-  if (!visible_ || filled == drawn_) return;
-  drawn_ = filled;
-  fmt::print(stderr, "\rsteps [{:<{}}] {}/{}", std::string(filled, '#'), kWidth, done_, total_);
-  std::fflush(stderr);
-}
-
-void ProgressBar::clear() {
-  if (!visible_ || drawn_ == 0) return;
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
-  drawn_ = 0;
-}
-
-Report::Report(const Console& console, const std::string& metrics, std::size_t steps_before,
+Report::Report(const Console& console, std::string metrics, std::size_t steps_before,
                std::size_t total_steps)
     : console_(console),
+      first_step_(steps_before),
       steps_(steps_before),
       total_steps_(total_steps),
-      progress_(console, total_steps - steps_before) {
-  if (!metrics.empty() && console.speaks()) metrics_.emplace(metrics, steps_before);
+      metrics_path_(std::move(metrics)) {
+  if (metrics_path_.empty() || !console.speaks()) return;
+  if (steps_before > 0)
+    write_file_at_once(metrics_path_, lines_before(metrics_path_, steps_before));
+  metrics_.open(metrics_path_, steps_before > 0 ? std::ios::app : std::ios::trunc);
+  if (!metrics_) throw Error(fmt::format("--metrics: {} cannot be opened", metrics_path_));
 }
 
-void Report::step(std::size_t epoch, double loss, double lr, const std::string& not_finite,
-                  std::optional<double> norm) {
+void Report::draw_bar() {
+  constexpr std::size_t kWidth = 30;
+  const std::size_t done = steps_ - first_step_;
+  const std::size_t total = total_steps_ - first_step_;
+  const std::size_t filled = done * kWidth / total;
+  // Under mpirun a rank cannot find out whether its output reaches a terminal, but ./learn can.
+  static const bool is_terminal = std::getenv("LEARN_TERMINAL") != nullptr;
+  if (!console_.speaks() || !is_terminal || filled == bar_) return;
+  bar_ = filled;
+  fmt::print(stderr, "\rsteps [{:<{}}] {}/{}", std::string(filled, '#'), kWidth, done, total);
+  std::fflush(stderr);
+}
+
+void Report::clear_bar() {
+  if (bar_ > 0) fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+  bar_ = 0;
+}
+
+void Report::step(std::size_t epoch, double lr, const UpdateState& update,
+                  const std::string& not_finite) {
   const std::size_t number = steps_++;
-  epoch_loss_ += loss;
+  epoch_loss_ += update.loss;
   ++epoch_steps_;
-  progress_.advance();
+  draw_bar();
   if (!not_finite.empty()) {
     ++skipped_;
-    progress_.clear();
+    clear_bar();
     console_.line(
         fmt::format("  step {}: skipped on all ranks because the gradient of {} is not finite",
                     number, not_finite));
   }
-  if (!console_.speaks() || (!console_.json() && !metrics_)) return;
-  Json row{
-      {"step", number}, {"epoch", epoch}, {"loss", significant(loss)}, {"lr", significant(lr)}};
+  if (!console_.speaks() || (!console_.json() && !metrics_.is_open())) return;
+  Json row{{"step", number},
+           {"epoch", epoch},
+           {"loss", significant(update.loss)},
+           {"lr", significant(lr)}};
   if (!not_finite.empty()) row["skipped"] = not_finite;
-  if (norm) row["grad_norm"] = not_finite.empty() ? Json(significant(*norm)) : Json();
+  if (clips) row["grad_norm"] = not_finite.empty() ? Json(significant(update.norm)) : Json();
   console_.row(row);
-  if (metrics_) metrics_->append(row);
+  if (!metrics_.is_open() || !problem_.empty()) return;
+  if (metrics_ << to_text(row) << '\n' << std::flush) return;
+  // A full disk must not end the run, which goes on without metrics.
+  problem_ =
+      fmt::format("--metrics: {}: cannot be written: {}", metrics_path_, std::strerror(errno));
+  fmt::print(stderr, "error: {}; training continues without metrics\n", printable(problem_));
 }
 
 void Report::epoch(std::size_t epoch) {
   const double loss = std::exchange(epoch_loss_, 0) /
                       static_cast<double>(std::max<std::size_t>(1, epoch_steps_));
   epoch_steps_ = 0;
-  progress_.clear();
-  console_.line(fmt::format(
-      "  epoch {}  step {:4}/{}  loss {:.4f}{}", epoch + 1, steps_, total_steps_, loss,
-      test_accuracy ? fmt::format("  test accuracy {:.2f} %", 100 * *test_accuracy) : ""));
-}
-
-void Report::tested() {
-  if (!test_accuracy) return;
-  console_.line(fmt::format("  test accuracy {:.2f} %", 100 * *test_accuracy));
+  clear_bar();
+  const std::string accuracy =
+      test_accuracy ? fmt::format("  test accuracy {:.2f} %", 100 * *test_accuracy) : "";
+  if (times.empty()) {  // nothing was trained
+    if (test_accuracy) console_.line(accuracy);
+    return;
+  }
+  console_.line(fmt::format("  epoch {}  step {:4}/{}  loss {:.4f}{}", epoch + 1, steps_,
+                            total_steps_, loss, accuracy));
 }
 
 void Report::stopped(const std::string& checkpoint) {
-  progress_.clear();
+  clear_bar();
   console_.line(
       fmt::format("stopped after step {} of {}, as requested; --resume continues from {}",
                   steps_, total_steps_, checkpoint));
@@ -181,15 +174,14 @@ void Report::print(const StepTimes& typical, const StepTimes& plain) const {
                               typical.step, graph_nodes));
   }
   const auto& [total, exposed, hideable] = plain.communication;
-  const bool parts_known = std::isfinite(plain.step);
-  if (parts_known) {
+  if (std::isfinite(plain.step)) {  // its parts are known
     console_.line(
         fmt::format("{}: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication "
                     "{:.2f} + optimizer {:.2f}",
                     typical.replayed ? "a step that is not replayed" : "one step", plain.step,
                     plain.data, plain.compute(), exposed, plain.optimizer));
   }
-  if (least_bytes > 0 && parts_known) {
+  if (least_bytes > 0 && std::isfinite(plain.step)) {
     const double hidden = plain.hidden();
     std::string text = "communication: the hidden part cannot be measured";
     if (std::isfinite(total)) {

@@ -1,63 +1,183 @@
-// What this file adds: what a run prints and logs: a JSON row per step or a line per epoch, and
-// at the end where time and memory went, what was sent, and the parameters, so that two runs
-// can be compared. Whoever measures a number stores it in the report; nobody hands it on.
+// What this file adds: what a run measures, prints and logs: a JSON row per step or a line per
+// epoch, and at the end where time and memory went, what was sent, and the parameters, so that
+// two runs can be compared. Whoever measures a number stores it in the report; nobody hands it
+// on.
 #pragma once
 
-#include "05_ddp_training/trainer/measures.hpp"
+#include "01_send_recv/measure.hpp"
+#include "05_ddp_training/data_parallel/communication_times.hpp"
+#include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/console.hpp"
 #include "common/slowest.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <limits>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dist {
 
 struct TensorSource;
 
-// --metrics: a file of JSON lines, one per step, which a resumed run continues as if it had
-// never stopped.
-class MetricsFile {
- public:
-  // Called on one rank. Keeps only the lines for steps before `first_step`, because later steps
-  // are repeated and logged again. Throws Error naming the file.
-  MetricsFile(std::string path, std::size_t first_step);
+// One step, in milliseconds. A step that is replayed as a whole (StepGraph) knows only how long
+// it took altogether.
+struct StepTimes {
+  bool replayed = false;
+  std::size_t samples = 0;  // on all ranks
+  double step = 0;
+  double data = 0;  // waiting for the batch
+  CommunicationTimes communication{};
+  double optimizer = 0;
+  double waits = 0, allocations = 0;  // calls of CUDA (common/stream.hpp); 0 on the CPU
 
-  // Hands one line to the operating system. `row` must have a number under "step". A full disk
-  // must not end the run: the first line that cannot be written is reported on standard error,
-  // and nothing is written after it.
-  void append(const Json& row);
-  // What went wrong, as a sentence; empty if nothing went wrong.
-  const std::string& problem() const { return problem_; }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-  std::string problem_;
+  double busy() const { return step - communication.exposed; }  // without waits for others
+  double compute() const { return step - data - communication.exposed - optimizer; }
+  // The fraction of the communication that was hidden, from 0 to 1. NaN if the time is unknown.
+  double hidden() const {
+    const auto& [total, exposed, hideable] = communication;
+    if (!std::isfinite(total)) return total;
+    return total <= 0 ? 0 : std::max(0.0, 1.0 - exposed / total);
+  }
 };
 
-// A bar on standard error, but only on a terminal. Under mpirun a rank cannot find out whether
-// its output reaches a terminal, so ./learn sets LEARN_TERMINAL=1 if it does.
-class ProgressBar {
+// All steps of a run. The figures omit the first steps, which allocate memory and fill caches,
+// and an epoch's last step if its batch is smaller. The times of plain and of replayed steps
+// are never mixed.
+class Timeline {
  public:
-  ProgressBar(const Console& console, std::size_t total_steps);
-  ~ProgressBar() { clear(); }
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-
-  void advance();
-  // Removes the bar from the screen, so that a line can be printed in its place.
-  void clear();
+  void add(const StepTimes& times) { times_.push_back(times); }
+  bool empty() const { return times_.empty(); }
+  // Each part's median over the steps that are not replayed. NaN if there are fewer than
+  // `least`.
+  StepTimes plain(std::size_t least = 1) const { return median_of(false, least); }
+  // Each part's median. If steps are replayed, this is one of them, whose parts are unknown.
+  StepTimes typical() const {
+    const StepTimes replayed = median_of(true, 1);
+    return replayed.step > 0 ? replayed : plain();
+  }
+  double samples_per_second() const {
+    double seconds = 0, samples = 0;
+    for (std::size_t i = left_out(); i < times_.size(); ++i) {
+      seconds += 1e-3 * times_[i].step;
+      samples += static_cast<double>(times_[i].samples);
+    }
+    return seconds > 0 ? samples / seconds : 0.0;
+  }
 
  private:
-  bool visible_;
-  std::size_t total_;
-  std::size_t done_ = 0;
-  std::size_t drawn_ = 0;
+  // At least half of the steps of a short run are kept.
+  std::size_t left_out() const { return std::min<std::size_t>(5, times_.size() / 2); }
+  StepTimes median_of(bool replayed, std::size_t least) const {
+    if (times_.empty()) return {};
+    std::size_t full = 0;
+    for (const StepTimes& step : times_) full = std::max(full, step.samples);
+    std::vector<StepTimes> kept;
+    for (std::size_t i = left_out(); i < times_.size(); ++i) {
+      const StepTimes& step = times_[i];
+      if (step.samples == full && step.replayed == replayed) kept.push_back(step);
+    }
+    const auto part = [&](auto of) {
+      if (kept.size() < least) return std::numeric_limits<double>::quiet_NaN();
+      std::vector<double> values;
+      for (const StepTimes& step : kept) values.push_back(of(step));
+      return median(std::move(values));
+    };
+    return {.replayed = replayed,
+            .step = part([](auto& s) { return s.step; }),
+            .data = part([](auto& s) { return s.data; }),
+            .communication = {part([](auto& s) { return s.communication.total; }),
+                              part([](auto& s) { return s.communication.exposed; }),
+                              part([](auto& s) { return s.communication.hideable; })},
+            .optimizer = part([](auto& s) { return s.optimizer; }),
+            .waits = part([](auto& s) { return s.waits; }),
+            .allocations = part([](auto& s) { return s.allocations; })};
+  }
+
+  std::vector<StepTimes> times_;
 };
+
+// Resident bytes, as the kernel counts them: pages that are in memory, not those that are only
+// reserved. If several processes share a page, the kernel counts it for each process that has
+// touched it. All are zero if /proc/self/status does not exist.
+struct MemoryUse {
+  std::size_t peak = 0;    // the most bytes resident at any one time
+  std::size_t own = 0;     // now: what belongs to this process alone, such as the heap
+  std::size_t files = 0;   // now: the program, its libraries and mapped data files
+  std::size_t shared = 0;  // now: memory shared with other ranks
+
+  // Both functions count only 1 / `ranks` of the shared memory, because each rank on this host
+  // contributes one part but sees all parts.
+  std::size_t resident_share(int ranks) const { return own + files + part(ranks); }
+  std::size_t peak_share(int ranks) const { return peak - shared + part(ranks); }
+
+ private:
+  std::size_t part(int ranks) const { return shared / static_cast<std::size_t>(ranks); }
+};
+
+inline MemoryUse memory_use() {
+  std::map<std::string, std::size_t> bytes;
+  std::ifstream status("/proc/self/status");
+  // Parse lines such as "VmHWM:     1940 kB", and ignore lines without a number.
+  for (std::string key; status >> key;) {
+    std::size_t kib = 0;
+    if (status >> kib) bytes[key] = 1024 * kib;
+    status.clear();
+    status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  MemoryUse use{.peak = bytes["VmHWM:"],
+                .own = bytes["RssAnon:"],
+                .files = bytes["RssFile:"],
+                .shared = bytes["RssShmem:"]};
+  // The kernel updates its record of the peak only from time to time.
+  use.peak = std::max(use.peak, use.own + use.files + use.shared);
+  return use;
+}
+
+// Resets the peak, so that it covers only the time from this call on. Returns false and changes
+// nothing if the kernel does not permit it.
+inline bool restart_peak() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5" << std::flush;  // proc(5): resets VmHWM
+  return file.good();
+}
+
+// In data parallelism, every rank holds a whole model, its gradients and its optimizer state,
+// whatever the number of ranks.
+struct TrainingMemory {
+  // Counted: the bytes of the tensors.
+  std::size_t parameters = 0, gradients = 0, optimizer_state = 0, activations = 0;
+  std::size_t buckets = 0;  // with --shard: room for the whole buckets that are in use
+  std::size_t copies = 0;   // with --precision bf16: the rounded factors of the products
+  // Measured (memory_use): the peak after the first step, and the memory in use before the
+  // model was made (the program, its libraries, MPI and the data).
+  std::size_t peak = 0, before = 0;
+
+  std::size_t counted() const {
+    return parameters + gradients + optimizer_state + activations + buckets + copies;
+  }
+};
+// The counted part of this rank's memory. It holds the values of the first parameters and the
+// gradients of the second ones: the model's own, or its parts of them.
+inline TrainingMemory count_memory(const Mlp& model, const Optimizer& optimizer,
+                                   std::span<const Parameter> values,
+                                   std::span<const Parameter> gradients) {
+  TrainingMemory memory{.activations = model.activation_bytes(), .copies = model.copy_bytes()};
+  for (const Parameter& each : values) memory.parameters += each.value.size_bytes();
+  for (const Parameter& each : gradients) memory.gradients += each.grad.size_bytes();
+  for (const auto& [name, value] : optimizer.state()) {
+    memory.optimizer_state += value.size_bytes();
+  }
+  return memory;
+}
 
 // The ranks and the device of a run, and how its gradients travelled. An empty text is null in
 // the row.
@@ -71,30 +191,29 @@ struct RunDescription {
 class Report {
  public:
   // `console` must outlive this. The run continues an earlier run after `steps_before` steps
-  // and ends after `total_steps`. Opens the file `metrics`, unless that is empty, on the
-  // process that prints, or throws Error.
-  Report(const Console& console, const std::string& metrics, std::size_t steps_before,
+  // and ends after `total_steps`. The process that prints writes a row per step to the file
+  // `metrics`, unless that is empty, and first removes those of steps that are repeated. Throws
+  // Error if it cannot be opened.
+  Report(const Console& console, std::string metrics, std::size_t steps_before,
          std::size_t total_steps);
 
-  // A step: the loss before it, averaged over ranks, and its learning rate. For a skipped step,
-  // `not_finite` names the parameter whose gradient was not finite. `norm` is that of the
-  // gradients before they were clipped, if they are.
-  void step(std::size_t epoch, double loss, double lr, const std::string& not_finite,
-            std::optional<double> norm);
-  // Called after each epoch, with test_accuracy.
+  // A step's report, whose loss is that before the step, averaged over ranks. For a skipped
+  // step, `not_finite` names the parameter whose gradient was not finite.
+  void step(std::size_t epoch, double lr, const UpdateState& update,
+            const std::string& not_finite);
+  // Called after each epoch, with test_accuracy, or once if nothing was trained.
   void epoch(std::size_t epoch);
-  // Called instead of step() and epoch() if nothing was trained.
-  void tested();
   // Called if the run stops early on request; `checkpoint` is the file to resume from.
   void stopped(const std::string& checkpoint);
   // The end: lines of text or, with --json, the last row. Returns false if a number of the
   // `parameters` (the names, and what get() returns) is not finite. Called on all ranks.
   bool finish(const std::vector<TensorSource>& parameters, const Stream& stream);
 
-  // Why the --metrics file lacks steps; empty if it has all steps.
-  std::string problem() const { return metrics_ ? metrics_->problem() : ""; }
+  // Why the --metrics file lacks steps, as a sentence; empty if it has all steps.
+  const std::string& problem() const { return problem_; }
 
   RunDescription run{};
+  bool clips = false;  // whether rows have the norm of the gradients
   Timeline times{};
   struct {
     double tests = 0, replica_checks = 0, checkpoints = 0;
@@ -109,12 +228,16 @@ class Report {
 
  private:
   void print(const StepTimes& typical, const StepTimes& plain) const;
+  // A bar on standard error, but only on a terminal. It is cleared before a line is printed.
+  void draw_bar();
+  void clear_bar();
 
   const Console& console_;
-  std::size_t steps_;
-  std::size_t total_steps_;
-  std::optional<MetricsFile> metrics_;
-  ProgressBar progress_;
+  std::size_t first_step_, steps_, total_steps_;
+  std::string metrics_path_;
+  std::ofstream metrics_;
+  std::string problem_;
+  std::size_t bar_ = 0;  // its length
   double epoch_loss_ = 0;
   std::size_t epoch_steps_ = 0;
   std::size_t skipped_ = 0;

@@ -5,8 +5,11 @@
 #include "05_ddp_training/model/evaluation.hpp"
 #include "common/watch.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -15,14 +18,6 @@
 
 namespace dist {
 namespace {
-
-// Called on all ranks; all get the same result: the largest of their values.
-std::size_t largest_over_ranks(const Communicator& comm, std::size_t value) {
-  std::array<std::uint64_t, 1> largest{value};
-  all_reduce<std::uint64_t>(comm, largest, ReduceOp::max,
-                            AllReduceAlgorithm::recursive_doubling);
-  return largest[0];
-}
 
 // Called on all ranks, each with its computing time per step. Returns the rank that the others
 // had to wait for, if there is one and the times are known. All ranks get the same answer.
@@ -34,6 +29,13 @@ std::optional<Slowest> slowest_over_ranks(const Communicator& comm, double busy_
   all_reduce<double>(comm, all, ReduceOp::sum, AllReduceAlgorithm::recursive_doubling);
   if (!std::isfinite(all[0])) return std::nullopt;
   return slowest(all);
+}
+
+double ms_of(const auto& work) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  work();
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
 // The bytes that a rank must send in a step, on average, whatever the all-reduce algorithm:
@@ -54,13 +56,11 @@ double test_accuracy(const Communicator& comm, Mlp& model, Evaluation& evaluatio
   constexpr std::size_t kBatch = Evaluation::kBatch;
   const std::size_t samples = evaluation.dataset().size();
   const auto ranks = static_cast<std::size_t>(comm.size());
-  const std::size_t batches = (samples + kBatch - 1) / kBatch;
   std::vector<std::size_t> mine;
-  for (std::size_t b = static_cast<std::size_t>(comm.rank()); b < batches; b += ranks) {
-    for (std::size_t i = b * kBatch; i < std::min(samples, (b + 1) * kBatch); ++i) {
-      mine.push_back(i);
-    }
+  for (std::size_t i = 0; i < samples; ++i) {
+    if (i / kBatch % ranks == static_cast<std::size_t>(comm.rank())) mine.push_back(i);
   }
+  const std::size_t batches = (samples + kBatch - 1) / kBatch;
   const std::size_t most = equally_many ? (batches + ranks - 1) / ranks : 0;
   std::array<std::uint64_t, 1> correct{evaluation.count_correct(model, mine, most)};
   all_reduce<std::uint64_t>(comm, correct, ReduceOp::sum,
@@ -74,37 +74,31 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
       optimizer_(optimizer),
       stream_(setup.stream()),
       schedule_(setup.schedule()),
-      guards_(setup.comm(), model.parameters(),
-              {.check_replicas = setup.has_replicas() ? setup.options.check_replicas : 0,
-               .stop_on_signal = !setup.options.checkpoint.empty() && !setup.options.evaluate}),
+      position_(setup.restore(model, optimizer)),
+      total_steps_(setup.options.evaluate
+                       ? position_.step
+                       : setup.options.total_steps(position_.step, position_.epoch,
+                                                   setup.steps_after(position_.taken),
+                                                   setup.steps_after(0))),
+      report_(setup.console(), setup.options.metrics, position_.step, total_steps_),
       graph_(stream_, setup.uses_graph()),
       numbers_(stream_.device()),
       most_pending_(stream_.device().is_cpu() ? 2 : kMostStepsInFlight) {
-  const Options& options = setup.options;
+  if (!setup.saves()) release_stop_signals();
   optimizer.report_also(std::span(numbers_.mean.data(), numbers_.mean.size()));
-  setup.data.draw(options, setup.generator());
-  position_ = setup.restore(model, optimizer);
-  const std::size_t per_epoch = setup.steps_after(0);
-  std::size_t left = setup.steps_after(position_.taken);
-  if (left == 0) {  // with a different number of ranks, too few samples may be left
-    position_.start_next_epoch();
-    left = per_epoch;
-  }
-  total_steps_ = options.evaluate
-                     ? position_.step
-                     : options.total_steps(position_.step, position_.epoch, left, per_epoch);
-  for (const std::string& line : setup.opening(model)) setup.console().line(line);
-  report_.emplace(setup.console(), options.metrics, position_.step, total_steps_);
-  report_->run = setup.description();
-  report_->least_bytes =
+  setup.data.draw(setup.options, setup.generator());
+  setup.introduce(model);
+  report_.run = setup.description();
+  report_.clips = setup.options.optimizer.clip_norm > 0;
+  report_.least_bytes =
       least_bytes_per_rank(model.parameters(), setup.comm().size(), !setup.has_replicas());
 }
 
 std::optional<std::size_t> TrainingRun::next_epoch() {
-  if (position_.step >= total_steps_ || guards_.must_stop()) {
-    if (report_->times.empty()) {  // nothing was trained
+  if (position_.step >= total_steps_ || must_stop()) {
+    if (report_.times.empty()) {  // nothing was trained
       test();
-      report_->tested();
+      report_.epoch(epoch_);
     }
     return std::nullopt;
   }
@@ -128,7 +122,7 @@ void TrainingRun::step(const Batch& batch, const std::function<void()>& queue_st
   // collectives or NCCL carry the buckets.
   const auto traffic = count_traffic(setup_.comm(), run, "bucket ");
   if (!traffic || traffic->messages_per_rank == 0) return;
-  report_->bytes_sent = report_->bytes_sent.value_or(0) + traffic->bytes_per_rank;
+  report_.bytes_sent = report_.bytes_sent.value_or(0) + traffic->bytes_per_rank;
 }
 
 bool TrainingRun::after(const Batch& batch, std::optional<Communication> sent) {
@@ -138,8 +132,7 @@ bool TrainingRun::after(const Batch& batch, std::optional<Communication> sent) {
   counts_ = false;  // all steps send the same
   times_.waits += static_cast<double>(gpu_waits);
   times_.allocations += static_cast<double>(gpu_allocations);
-  pending_.push_back({.epoch = epoch_,
-                      .lr = learning_rate(),
+  pending_.push_back({.lr = learning_rate(),
                       .times = times_,
                       .sent = std::move(sent),
                       .outcome = &optimizer_.report(),
@@ -148,24 +141,29 @@ bool TrainingRun::after(const Batch& batch, std::optional<Communication> sent) {
                       .end = stream_.record_event()});
   position_.advance(times_.samples, batch.place.ends_epoch);
   start_clock();
-  numbers_.stop.data()[0] = guards_.asked_to_stop() ? 1.0 : 0.0;
+  numbers_.stop.data()[0] = asked_to_stop() ? 1.0 : 0.0;
   // Most of these steps are done by now. What they report is the same on all ranks.
   if (pending_.size() == most_pending_) read(most_pending_ / 2);
 
   const std::size_t steps = position_.step;
-  const std::size_t every = setup_.options.checkpoint_every;
-  const bool compare = guards_.compares_after(steps);
-  const bool checkpoint = every > 0 && steps % every == 0;
+  const auto is_due = [&](std::size_t every) { return every > 0 && steps % every == 0; };
+  const bool compare = setup_.has_replicas() && is_due(setup_.options.check_replicas);
+  const bool checkpoint = is_due(setup_.options.checkpoint_every);
   if (compare || checkpoint) {
     read(pending_.size());
     if (compare) {
-      const Stopwatch clock(report_->between_ms.replica_checks);
-      guards_.compare_replicas(steps, stream_);
+      report_.between_ms.replica_checks += ms_of([&] {
+        const std::string difference =
+            first_difference(setup_.comm(), model_.parameters(), stream_);
+        if (difference.empty()) return;
+        problem_ =
+            fmt::format("the replicas differ after step {}, first in {}", steps, difference);
+      });
     }
-    if (checkpoint && guards_.problem().empty()) save();
+    if (checkpoint && problem_.empty()) save();
     start_clock();
   }
-  return steps < total_steps_ && !guards_.must_stop();
+  return steps < total_steps_ && !must_stop();
 }
 
 void TrainingRun::read(std::size_t count) {
@@ -185,72 +183,85 @@ void TrainingRun::read(Pending& step) {
   }
   // Shared memory can be separated from the rest of the peak only after the first all-reduce
   // has touched it (MemoryUse::peak_share).
-  if (report_->times.empty()) restart_peak();
-  report_->times.add(step.times);
-  std::optional<double> norm;
-  if (setup_.options.optimizer.clip_norm > 0) norm = step.outcome->norm;
-  report_->step(step.epoch, step.outcome->loss, step.lr,
-                guards_.after_step(*step.outcome, step.outcome->stop), norm);
+  if (report_.times.empty()) restart_peak();
+  report_.times.add(step.times);
+  const UpdateState& outcome = *step.outcome;
+  stop_requested_ = stop_requested_ || outcome.stop;
+  std::string culprit;  // the parameter because of which the optimizer skipped the step
+  if (!outcome.is_open()) {
+    culprit = model_.parameters()[static_cast<std::size_t>(outcome.culprit)].name;
+  }
+  if (outcome.skipped_in_a_row == UpdateState::kMostSkippedInARow && problem_.empty()) {
+    problem_ =
+        fmt::format("{} steps in a row had to be skipped: the gradient of {} is not finite",
+                    outcome.skipped_in_a_row, culprit);
+  }
+  report_.step(epoch_, step.lr, outcome, culprit);
 }
 
 void TrainingRun::after_epoch() {
   read(pending_.size());
-  if (guards_.must_stop()) return;
+  if (must_stop()) return;
   test();
-  report_->epoch(epoch_);
+  report_.epoch(epoch_);
 }
 
 int TrainingRun::verdict() {
   read(pending_.size());
   const Console& console = setup_.console();
-  if (!guards_.problem().empty()) return console.verdict(false, "", guards_.problem());
-  if (!setup_.options.checkpoint.empty() && !setup_.options.evaluate) save();
+  if (!problem_.empty()) return console.verdict(false, "", problem_);
+  if (setup_.saves()) save();
   if (position_.step < total_steps_) {
-    report_->stopped(setup_.options.checkpoint);
+    report_.stopped(setup_.options.checkpoint);
     return kStoppedOnRequest;
   }
   const Communicator& comm = setup_.comm();
-  report_->graph_nodes = graph_.kernels();
-  report_->memory = setup_.memory(model_, optimizer_);
-  report_->memory.before = largest_over_ranks(comm, report_->memory.before);
-  report_->memory.peak = largest_over_ranks(comm, report_->memory.peak);
+  report_.graph_nodes = graph_.kernels();
+  report_.memory = setup_.memory(model_, optimizer_);
+  std::array<std::uint64_t, 2> most{report_.memory.before, report_.memory.peak};
+  all_reduce<std::uint64_t>(comm, most, ReduceOp::max, AllReduceAlgorithm::recursive_doubling);
+  report_.memory.before = most[0];
+  report_.memory.peak = most[1];
   // One late step out of a few would blame a rank that is not slow.
   constexpr std::size_t kFewestToBlame = 8;
-  report_->slowest = slowest_over_ranks(comm, report_->times.plain(kFewestToBlame).busy());
+  report_.slowest = slowest_over_ranks(comm, report_.times.plain(kFewestToBlame).busy());
 
   // Check that the N models are still equal: compare every parameter of every rank.
   std::string difference;
   if (setup_.has_replicas()) {
     difference = first_difference(comm, model_.parameters(), stream_);
-    report_->replicas_identical = difference.empty();
+    report_.replicas_identical = difference.empty();
   }
   std::vector<TensorSource> parameters = setup_.tensors(model_, optimizer_);
   parameters.resize(model_.parameters().size());  // without the optimizer's state
-  const bool finite = report_->finish(parameters, stream_);
+  const bool finite = report_.finish(parameters, stream_);
   const std::string wrong = !difference.empty() ? "the replicas differ, first in " + difference
                             : !finite           ? "the parameters diverged"
-                                                : report_->problem();
+                                                : report_.problem();
   return console.verdict(comm.all_agree(wrong.empty()), setup_.promise(), wrong);
 }
 
 void TrainingRun::save() {
-  const Stopwatch clock(report_->between_ms.checkpoints);
-  const std::vector<TensorSource> tensors = setup_.tensors(model_, optimizer_);
-  // One copy is enough, and two writers would damage the file.
-  if (setup_.comm().rank() == 0) {
-    save_checkpoint(setup_.options.checkpoint, tensors, optimizer_, position_, setup_.settings,
-                    stream_);
-  } else {
-    for (const TensorSource& tensor : tensors) tensor.get();  // sends this rank's part, if any
-  }
+  report_.between_ms.checkpoints += ms_of([&] {
+    const std::vector<TensorSource> tensors = setup_.tensors(model_, optimizer_);
+    // One copy is enough, and two writers would damage the file.
+    if (setup_.comm().rank() == 0) {
+      save_checkpoint(setup_.options.checkpoint, tensors, optimizer_, position_,
+                      setup_.settings, stream_);
+    } else {
+      for (const TensorSource& tensor : tensors)
+        tensor.get();  // sends this rank's part, if any
+    }
+  });
 }
 
 void TrainingRun::test() {
   if (setup_.data.test() == nullptr) return;
-  const Stopwatch clock(report_->between_ms.tests);
-  if (!evaluation_) evaluation_ = std::make_shared<Evaluation>(*setup_.data.test(), stream_);
-  report_->test_accuracy =
-      test_accuracy(setup_.comm(), model_, *evaluation_, !setup_.has_replicas());
+  report_.between_ms.tests += ms_of([&] {
+    if (!evaluation_) evaluation_ = std::make_shared<Evaluation>(*setup_.data.test(), stream_);
+    report_.test_accuracy =
+        test_accuracy(setup_.comm(), model_, *evaluation_, !setup_.has_replicas());
+  });
 }
 
 }  // namespace dist

@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace dist {
@@ -61,12 +62,11 @@ class TrainingRun {
   // Called on all ranks at the end. Saves, compares and reports. Returns the exit status.
   int verdict();
 
-  Report& report() { return *report_; }
+  Report& report() { return report_; }
 
  private:
   // A step that has been queued, but whose outcome has not been read yet.
   struct Pending {
-    std::size_t epoch;
     double lr;
     StepTimes times;
     std::optional<Communication> sent;
@@ -80,6 +80,8 @@ class TrainingRun {
   void read(Pending& step);
   // The learning rate of the next step. Skipped steps count as steps of the schedule.
   double learning_rate() const { return schedule_.at(position_.step); }
+  // Whether the run must end now, on request or because of a problem. All ranks agree.
+  bool must_stop() const { return stop_requested_ || !problem_.empty(); }
   void start_clock();
   void save();
   void test();
@@ -91,10 +93,11 @@ class TrainingRun {
   LrSchedule schedule_;
   Position position_;
   std::size_t epoch_ = 0;  // the one that runs; position_.epoch may be the next one already
-  std::size_t total_steps_ = 0;
-  Guards guards_;
+  std::size_t total_steps_;
+  bool stop_requested_ = false;
+  std::string problem_;  // why training cannot continue, as a sentence; empty if it can
   std::shared_ptr<Evaluation> evaluation_;  // null until the first test
-  std::optional<Report> report_;
+  Report report_;
 
   StepGraph graph_;
   StepNumbers numbers_;

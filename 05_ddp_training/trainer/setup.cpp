@@ -10,15 +10,12 @@
 #include "05_ddp_training/sharding/sharded_data_parallel.hpp"
 #include "05_ddp_training/sharding/sharded_optimizer.hpp"
 #include "05_ddp_training/trainer/guards.hpp"
-#include "common/check.hpp"
 #include "common/join.hpp"
 
-#include <fmt/core.h>
-
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 namespace dist {
@@ -47,10 +44,23 @@ BucketCaps bucket_caps(const Options& options, Backend backend) {
           .bytes = static_cast<std::size_t>((large ? 25.0 : options.bucket_cap_mb) * 0x1p20)};
 }
 
-}  // namespace
+// The ranks that this process plays: itself or, with --deterministic, several virtual ones.
+VirtualRanks played_ranks(const Options& options, const Communicator& comm) {
+  if (!options.deterministic) return VirtualRanks(comm);
+  constexpr int kRanks = VirtualRanks::kCount;
+  const auto processes = static_cast<unsigned>(comm.size());
+  check_usage(processes <= kRanks && std::has_single_bit(processes),
+              "--deterministic: the {} virtual ranks need 1, 2, 4 or 8 processes, not {}",
+              kRanks, processes);
+  const std::size_t batch = options.batch_size * processes;
+  check_usage(batch % kRanks == 0,
+              "--deterministic: a batch of {} over all ranks ({}) is not divisible by {}",
+              batch, options.global_batch > 0 ? "--global-batch" : "--batch-size times ranks",
+              kRanks);
+  return {kRanks, comm.size(), comm.rank()};
+}
 
-Setup::Setup(std::string program, std::string title, const Communicator& comm, Flags flags)
-    : program_(std::move(program)), title_(std::move(title)), comm_(comm), flags_(flags) {}
+}  // namespace
 
 std::optional<int> Setup::read(int argc, char** argv, const std::function<void()>& check) {
   const bool root = comm_.rank() == 0;
@@ -61,17 +71,13 @@ std::optional<int> Setup::read(int argc, char** argv, const std::function<void()
   std::vector<CommandLine::Value> values;
   command_line.check([&] {
     if (options.algorithm == "shared-memory") require_host_memory("--algorithm", comm_);
-    const VirtualRanks ranks =
-        options.deterministic ? VirtualRanks(VirtualRanks::kCount, comm_.size(), comm_.rank())
-                              : VirtualRanks(comm_);
-    chosen_ = std::make_shared<Chosen>(Chosen{.ranks = ranks});
+    chosen_ = std::make_shared<Chosen>(Chosen{.ranks = played_ranks(options, comm_)});
     device_ = choose_device(options.common.device, comm_.local_rank(), why_no_kernel);
     if (precision() == Precision::bf16) {
-      if (const std::string why = why_no_bf16(device()); !why.empty()) {
-        throw Error("--precision: " + why);
-      }
+      const std::string why = why_no_bf16(device());
+      check_usage(why.empty(), "--precision: {}", why);
     }
-    data.load(options, comm_.size(), ranks.per_process());
+    data.load(options, comm_.size(), chosen_->ranks.per_process());
     values = command_line.values();
     for (auto& value : data.fingerprints(options)) values.push_back(std::move(value));
     const auto processes = static_cast<std::size_t>(comm_.size());
@@ -102,9 +108,7 @@ void Setup::read_start() {
   const std::string& path = options.resume ? options.checkpoint : options.init;
   const char* flag = options.resume ? "--resume" : "--init";
   std::error_code problem;
-  if (!std::filesystem::exists(path, problem)) {
-    throw Error(fmt::format("{}: there is no file {}", flag, path));
-  }
+  check_usage(std::filesystem::exists(path, problem), "{}: there is no file {}", flag, path);
   try {
     file_.emplace(path);
     file_->require_parameters(options.layers);
@@ -112,10 +116,10 @@ void Setup::read_start() {
       notes_ = {fmt::format("parameters of {}", path)};
       return;
     }
-    const Position position = file_->position(data.size(options));
+    position_ = file_->position(data.size());
     notes_ = require_same_run(file_->settings(), settings, path, options.deterministic);
     notes_.insert(notes_.begin(),
-                  fmt::format("continues {} after step {}", path, position.step));
+                  fmt::format("continues {} after step {}", path, position_.step));
     for (std::string& note : notes_) note = printable(note);
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", flag, error.what()));
@@ -178,7 +182,7 @@ BatchPlan Setup::batches() const {
 }
 
 std::size_t Setup::steps_after(std::size_t taken) const {
-  const DistributedSampler sampler(data.size(options), chosen_->ranks.count(), /*rank=*/0,
+  const DistributedSampler sampler(data.size(), chosen_->ranks.count(), /*rank=*/0,
                                    options.sampler);
   return batches().steps(sampler.indices_after(taken).size());
 }
@@ -203,11 +207,8 @@ bool Setup::uses_graph() const {
 Position Setup::restore(Mlp& model, Optimizer& optimizer) const {
   if (file_) file_->restore(model.parameters(), stream());
   if (!options.resume) return {};
-  std::array<std::uint64_t, 4> numbers{};
-  if (file_) {
-    const Position position = file_->position(data.size(options));
-    numbers = {position.step, position.epoch, position.taken, file_->optimizer_steps()};
-  }
+  std::array<std::uint64_t, 4> numbers{position_.step, position_.epoch, position_.taken,
+                                       file_ ? file_->optimizer_steps() : 0};
   broadcast<std::uint64_t>(comm_, numbers, 0);
   optimizer.set_steps(numbers[3], stream());
   const std::size_t parameters = model.parameters().size();
@@ -224,7 +225,10 @@ Position Setup::restore(Mlp& model, Optimizer& optimizer) const {
       stream().synchronize();
     }
   }
-  return {.step = numbers[0], .epoch = numbers[1], .taken = numbers[2]};
+  Position position{.step = numbers[0], .epoch = numbers[1], .taken = numbers[2]};
+  // With a different number of ranks, too few samples may be left for a step.
+  if (steps_after(position.taken) == 0) position.start_next_epoch();
+  return position;
 }
 
 std::vector<TensorSource> Setup::tensors(const Mlp& model, const Optimizer& optimizer) const {
@@ -242,57 +246,56 @@ std::vector<TensorSource> Setup::tensors(const Mlp& model, const Optimizer& opti
   return tensors;
 }
 
-std::vector<std::string> Setup::opening(const Mlp& model) const {
+void Setup::introduce(const Mlp& model) const {
   const int size = comm_.size();
   const BatchPlan plan = batches();
-  const VirtualSampler sampler(train().size(), chosen_->ranks, plan, options.sampler);
+  const VirtualSampler sampler(data.size(), chosen_->ranks, plan, options.sampler);
+  console_->line(fmt::format("{} rank{}, model {} on {} ({}){}", size, size == 1 ? "" : "s",
+                             join(options.layers, "-"), to_string(device()), device_.reason,
+                             precision() == Precision::bf16 ? ", products in bf16" : ""));
   std::string gradients =
       fmt::format("gradients by {}: {}", group->description(), chosen_->backend.reason);
   if (options.deterministic) gradients = cost_of_determinism(chosen_->ranks, plan.size, model);
   if (chosen_->shard) gradients += "; each rank keeps a part (--shard " + options.shard + ")";
-  std::vector<std::string> lines{
-      fmt::format("{} rank{}, model {} on {} ({}){}", size, size == 1 ? "" : "s",
-                  join(options.layers, "-"), to_string(device()), device_.reason,
-                  precision() == Precision::bf16 ? ", products in bf16" : ""),
-      fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}", options.dataset,
-                  train().size(), sampler.num_samples(),
-                  sampler.total_size() > train().size() ? " (padded)" : "", size,
-                  options.batch_size, static_cast<std::size_t>(size) * options.batch_size)};
-  if (flags_ == Flags::all) lines.insert(lines.begin() + 1, gradients);
-  lines.insert(lines.end(), notes_.begin(), notes_.end());
-  return lines;
+  if (flags_ == Flags::all) console_->line(gradients);
+  console_->line(fmt::format(
+      "{}: {} samples, {} per rank{}, in batches of {} x {} = {}", options.dataset, data.size(),
+      sampler.num_samples(), sampler.total_size() > data.size() ? " (padded)" : "", size,
+      options.batch_size, static_cast<std::size_t>(size) * options.batch_size));
+  for (const std::string& note : notes_) console_->line(note);
+}
+
+std::string Setup::promise() const {
+  if (flags_ == Flags::training_only) return "the same parameters on every rank";
+  return has_replicas() ? "the same parameters, bit for bit, on every rank"
+                        : "all parameters are finite, and each is on one rank";
 }
 
 RunDescription Setup::description() const {
   const Backend backend = chosen_->backend.backend;
-  RunDescription run{.device = to_string(device()),
-                     .precision = options.precision,
-                     .ranks = comm_.size(),
-                     .backend = to_string(backend),
-                     .algorithm = backend == Backend::ours ? options.algorithm : "",
-                     .shard = options.shard,
-                     .overlap = chosen_->overlap.reason};
-  if (options.deterministic) {
-    run.algorithm = "fixed-tree";
-    run.overlap = "the gradients are added after backward";
-  }
-  return run;
+  return {.device = to_string(device()),
+          .precision = options.precision,
+          .ranks = comm_.size(),
+          .backend = to_string(backend),
+          .algorithm = options.deterministic      ? "fixed-tree"
+                       : backend == Backend::ours ? options.algorithm
+                                                  : "",
+          .shard = options.shard,
+          .overlap = options.deterministic ? "the gradients are added after backward"
+                                           : chosen_->overlap.reason};
 }
 
 TrainingMemory Setup::memory(const Mlp& model, const Optimizer& optimizer) const {
-  TrainingMemory memory = count_memory(model, optimizer);
+  const Shard* const shard = chosen_->shard ? &*chosen_->shard : nullptr;
+  // What is divided from this level on: this rank's parts, or whole parameters.
+  const auto held = [&](ShardLevel level) {
+    return shard != nullptr && shard->level() >= level ? shard->parts() : model.parameters();
+  };
+  TrainingMemory memory =
+      count_memory(model, optimizer, held(ShardLevel::parameters), held(ShardLevel::gradients));
+  if (shard != nullptr) memory.buckets = shard->slot_bytes();
   memory.before = memory_before_;
   memory.peak = memory_use().peak_share(comm_.local_size());
-  if (!chosen_->shard) return memory;
-  const Shard& shard = *chosen_->shard;
-  memory.buckets = shard.slot_bytes();
-  const bool divides_gradients = shard.level() >= ShardLevel::gradients;
-  if (divides_gradients) memory.gradients = 0;
-  if (!has_replicas()) memory.parameters = 0;
-  for (const Parameter& part : shard.parts()) {
-    if (divides_gradients) memory.gradients += part.grad.size_bytes();
-    if (!has_replicas()) memory.parameters += part.value.size_bytes();
-  }
   return memory;
 }
 

@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dist {
@@ -30,7 +31,8 @@ class Setup {
 
   // `comm` must outlive this.
   Setup(std::string program, std::string title, const Communicator& comm,
-        Flags flags = Flags::all);
+        Flags flags = Flags::all)
+      : program_(std::move(program)), title_(std::move(title)), comm_(comm), flags_(flags) {}
   Setup(const Setup&) = delete;
   Setup& operator=(const Setup&) = delete;
 
@@ -52,9 +54,7 @@ class Setup {
   }
 
   // Each is called once, on all ranks, in this order. `model` must outlive the results. The
-  // third makes `model` data-parallel in the way that the flags choose: with buckets, parameter
-  // by parameter, in an order that gives equal bits on 1, 2, 4 and 8 processes, or with a part
-  // of the work and memory on each rank.
+  // third makes `model` data-parallel in the way that the flags choose.
   std::unique_ptr<Optimizer> make_optimizer(Mlp& model);
   std::unique_ptr<ProcessGroup> make_group();
   std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group);
@@ -69,6 +69,8 @@ class Setup {
   // With --deterministic, the batches of all the ranks that this process plays.
   std::vector<BatchSamples> batches_of_played_ranks(std::size_t epoch, std::size_t taken) const;
   LrSchedule schedule() const;
+  // Whether this run writes a checkpoint when it ends.
+  bool saves() const { return !options.checkpoint.empty() && !options.evaluate; }
   // Whether every process has all parameters, so that they can be compared.
   bool has_replicas() const { return options.shard != "parameters"; }
   // Whether the work of a step can be recorded and replayed (StepGraph): NCCL's is queued on a
@@ -77,18 +79,13 @@ class Setup {
 
   // Called on all ranks. If the run starts from a file, which rank 0 has read, loads it into
   // rank 0's model (DataParallel broadcasts the parameters) and all ranks' optimizer. Returns
-  // the position.
+  // the position of the first step.
   Position restore(Mlp& model, Optimizer& optimizer) const;
   // What a checkpoint holds. Called on all ranks, get() returns the whole tensor on rank 0.
   std::vector<TensorSource> tensors(const Mlp& model, const Optimizer& optimizer) const;
 
-  // The lines that introduce the run, and what its last line promises.
-  std::vector<std::string> opening(const Mlp& model) const;
-  std::string promise() const {
-    if (flags_ == Flags::training_only) return "the same parameters on every rank";
-    return has_replicas() ? "the same parameters, bit for bit, on every rank"
-                          : "all parameters are finite, and each is on one rank";
-  }
+  void introduce(const Mlp& model) const;  // prints the run's first lines
+  std::string promise() const;             // of its last line
   RunDescription description() const;
   // The memory of this rank. `peak` is that of this process so far.
   TrainingMemory memory(const Mlp& model, const Optimizer& optimizer) const;
@@ -107,8 +104,9 @@ class Setup {
   const Communicator& comm_;
   Flags flags_;
   DeviceChoice device_;
-  std::optional<Checkpoint> file_;  // on the rank that read it
-  std::vector<std::string> notes_;  // about it, one sentence per element
+  std::optional<Checkpoint> file_;  // on the rank that read it, and so are the next two
+  Position position_;
+  std::vector<std::string> notes_;  // one sentence per element
   std::optional<Console> console_;
   std::optional<Stream> stream_;
   std::optional<Generator> generator_;

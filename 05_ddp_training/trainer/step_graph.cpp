@@ -7,20 +7,10 @@
 #include <vector>
 
 namespace dist {
-namespace {
-
-constexpr std::size_t kFirstPlain = 3;  // steps before the first capture
-constexpr std::size_t kPlainEvery = 100;
-
-}  // namespace
 
 #if DIST_WITH_CUDA
 
-struct StepGraph::Graph {
-  cudaGraphExec_t executable = nullptr;
-
-  ~Graph() { cudaGraphExecDestroy(executable); }
-};
+namespace {
 
 // Kernels only: NCCL and events may add nodes of other types, which cost little.
 std::size_t count_kernels(cudaGraph_t graph) {
@@ -35,7 +25,9 @@ std::size_t count_kernels(cudaGraph_t graph) {
   }));
 }
 
-void StepGraph::capture(const Kind& kind, const std::function<void()>& queue_step) {
+}  // namespace
+
+std::shared_ptr<void> StepGraph::capture(const std::function<void()>& queue_step) {
   const CurrentDevice current(stream_.device());
   // Other threads, such as a watchdog, may go on calling CUDA.
   CUDA_CHECK(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
@@ -48,14 +40,16 @@ void StepGraph::capture(const Kind& kind, const std::function<void()>& queue_ste
   }
   CUDA_CHECK(cudaStreamEndCapture(stream_.get(), &graph));
   kernels_ = count_kernels(graph);
-  auto made = std::make_unique<Graph>();
-  const cudaError_t status = cudaGraphInstantiate(&made->executable, graph, 0);
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
   cudaGraphDestroy(graph);
   CUDA_CHECK(status);
-  graphs_[kind] = std::move(made);
+  return {executable, cudaGraphExecDestroy};
 }
 
 bool StepGraph::run(const Batch& batch, const std::function<void()>& queue_step) {
+  constexpr std::size_t kFirstPlain = 3;  // steps before the first capture
+  constexpr std::size_t kPlainEvery = 100;
   const std::size_t step = steps_;
   if (batch.place.ends_step()) ++steps_;
   bool plain = !enabled_ || step < kFirstPlain || step % kPlainEvery == 0;
@@ -67,16 +61,13 @@ bool StepGraph::run(const Batch& batch, const std::function<void()>& queue_step)
     queue_step();
     return true;
   }
-  if (!graphs_[kind]) capture(kind, queue_step);
-  CUDA_CHECK(cudaGraphLaunch(graphs_[kind]->executable, stream_.get()));
+  std::shared_ptr<void>& graph = graphs_[kind];
+  if (!graph) graph = capture(queue_step);
+  CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph.get()), stream_.get()));
   return false;
 }
 
 #else
-
-struct StepGraph::Graph {};
-
-void StepGraph::capture(const Kind&, const std::function<void()>&) {}
 
 bool StepGraph::run(const Batch&, const std::function<void()>& queue_step) {
   queue_step();
@@ -84,11 +75,5 @@ bool StepGraph::run(const Batch&, const std::function<void()>& queue_step) {
 }
 
 #endif
-
-StepGraph::StepGraph(const Stream& stream, bool enabled)
-    : stream_(stream), enabled_(enabled && !stream.device().is_cpu()) {}
-
-// Queued work may still use the graphs, but CUDA keeps a graph that is running.
-StepGraph::~StepGraph() = default;
 
 }  // namespace dist

@@ -24,10 +24,8 @@ namespace dist {
 class StepGraph {
  public:
   // Without `enabled`, or on the CPU, run() only calls the step. `stream` must outlive this.
-  StepGraph(const Stream& stream, bool enabled);
-  ~StepGraph();  // queued work may still use the graphs, but CUDA keeps one that is running
-  StepGraph(const StepGraph&) = delete;
-  StepGraph& operator=(const StepGraph&) = delete;
+  StepGraph(const Stream& stream, bool enabled)
+      : stream_(stream), enabled_(enabled && !stream.device().is_cpu()) {}
 
   // Calls `queue_step`, or replays what it queued for an earlier batch of the same size and
   // place. The first steps, and the first batch of each kind, are not recorded, because they
@@ -40,18 +38,18 @@ class StepGraph {
   std::size_t kernels() const { return kernels_; }
 
  private:
-  struct Graph;
-  // What tells the work of one batch from another's: rows, parts of the step, and whether it is
-  // the first and the last part.
+  // Rows, parts of the step, whether it is the first part, and whether it is the last one.
   using Kind = std::tuple<std::size_t, std::size_t, bool, bool>;
 
-  void capture(const Kind& kind, const std::function<void()>& queue_step);
+  std::shared_ptr<void> capture(const std::function<void()>& queue_step);
 
   const Stream& stream_;
   bool enabled_;
   std::size_t steps_ = 0;
   std::size_t kernels_ = 0;
-  std::map<Kind, std::unique_ptr<Graph>> graphs_;
+  // Null until captured. Queued work may still use a graph when it is destroyed, but CUDA keeps
+  // one that is running.
+  std::map<Kind, std::shared_ptr<void>> graphs_;
 };
 
 }  // namespace dist
