@@ -1,7 +1,6 @@
 // What this file adds: what a run measures, prints and logs: a JSON row per step or a line per
-// epoch, and at the end where time and memory went, what was sent, and the parameters, so that
-// two runs can be compared. Whoever measures a number stores it in the report; nobody hands it
-// on.
+// epoch, and at the end where time and memory went, what was sent, and the parameters. Whoever
+// measures a number stores it in the report; nobody hands it on.
 #pragma once
 
 #include "01_send_recv/measure.hpp"
@@ -106,24 +105,15 @@ class Timeline {
 };
 
 // Resident bytes, as the kernel counts them: pages that are in memory, not those that are only
-// reserved. If several processes share a page, the kernel counts it for each process that has
-// touched it. All are zero if /proc/self/status does not exist.
+// reserved. Zero if /proc/self/status does not exist.
 struct MemoryUse {
-  std::size_t peak = 0;    // the most bytes resident at any one time
-  std::size_t own = 0;     // now: what belongs to this process alone, such as the heap
-  std::size_t files = 0;   // now: the program, its libraries and mapped data files
-  std::size_t shared = 0;  // now: memory shared with other ranks
-
-  // Both functions count only 1 / `ranks` of the shared memory, because each rank on this host
-  // contributes one part but sees all parts.
-  std::size_t resident_share(int ranks) const { return own + files + part(ranks); }
-  std::size_t peak_share(int ranks) const { return peak - shared + part(ranks); }
-
- private:
-  std::size_t part(int ranks) const { return shared / static_cast<std::size_t>(ranks); }
+  std::size_t now = 0;
+  std::size_t peak = 0;  // the most at any one time
 };
-
-inline MemoryUse memory_use() {
+// Counts only 1 / `ranks` of the memory that ranks share, because each of the `ranks` ranks on
+// this host contributes one part, but the kernel counts a page for each process that has
+// touched it.
+inline MemoryUse memory_use(int ranks) {
   std::map<std::string, std::size_t> bytes;
   std::ifstream status("/proc/self/status");
   // Parse lines such as "VmHWM:     1940 kB", and ignore lines without a number.
@@ -133,15 +123,12 @@ inline MemoryUse memory_use() {
     status.clear();
     status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
-  MemoryUse use{.peak = bytes["VmHWM:"],
-                .own = bytes["RssAnon:"],
-                .files = bytes["RssFile:"],
-                .shared = bytes["RssShmem:"]};
+  const std::size_t shared = bytes["RssShmem:"];
+  const std::size_t resident = bytes["RssAnon:"] + bytes["RssFile:"] + shared;
+  const std::size_t of_others = shared - shared / static_cast<std::size_t>(ranks);
   // The kernel updates its record of the peak only from time to time.
-  use.peak = std::max(use.peak, use.own + use.files + use.shared);
-  return use;
+  return {resident - of_others, std::max(bytes["VmHWM:"], resident) - of_others};
 }
-
 // Resets the peak, so that it covers only the time from this call on. Returns false and changes
 // nothing if the kernel does not permit it.
 inline bool restart_peak() {

@@ -7,13 +7,11 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
 
 namespace dist {
@@ -22,8 +20,7 @@ namespace {
 // Called on all ranks, each with its computing time per step. Returns the rank that the others
 // had to wait for, if there is one and the times are known. All ranks get the same answer.
 std::optional<Slowest> slowest_over_ranks(const Communicator& comm, double busy_ms) {
-  // Each rank fills in its own element and leaves zeros elsewhere, so the sum is the complete
-  // list.
+  // Each rank fills in its own element, so the sum is the complete list.
   std::vector<double> all(static_cast<std::size_t>(comm.size()), 0.0);
   all[static_cast<std::size_t>(comm.rank())] = busy_ms;
   all_reduce<double>(comm, all, ReduceOp::sum, AllReduceAlgorithm::recursive_doubling);
@@ -96,10 +93,7 @@ TrainingRun::TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer)
 
 std::optional<std::size_t> TrainingRun::next_epoch() {
   if (position_.step >= total_steps_ || must_stop()) {
-    if (report_.times.empty()) {  // nothing was trained
-      test();
-      report_.epoch(epoch_);
-    }
+    if (report_.times.empty()) after_epoch();  // nothing was trained
     return std::nullopt;
   }
   start_clock();  // time spent earlier is not part of a step
@@ -182,7 +176,7 @@ void TrainingRun::read(Pending& step) {
     step.times.optimizer = elapsed_ms(*step.optimizer_began, step.end);
   }
   // Shared memory can be separated from the rest of the peak only after the first all-reduce
-  // has touched it (MemoryUse::peak_share).
+  // has touched it (memory_use).
   if (report_.times.empty()) restart_peak();
   report_.times.add(step.times);
   const UpdateState& outcome = *step.outcome;

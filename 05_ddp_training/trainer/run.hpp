@@ -31,9 +31,8 @@ class Evaluation;
 
 class TrainingRun {
  public:
-  // Called on all ranks, after make_group. If the run starts from a file, loads that file into
-  // rank 0's `model` and all ranks' `optimizer`. Draws the synthetic data. All three arguments
-  // must outlive the run.
+  // Called on all ranks, after make_group. Loads the file that the run starts from, if any, and
+  // draws the synthetic data. All three arguments must outlive the run.
   TrainingRun(Setup& setup, Mlp& model, Optimizer& optimizer);
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
@@ -51,8 +50,8 @@ class TrainingRun {
     }
     return setup_.batches().divide(sampler.indices_after(position_.taken));
   }
-  // Sets the optimizer's learning rate and calls `queue_step`, which queues the work of a step
-  // for the batch. On a GPU, most steps replay what an earlier call queued (StepGraph).
+  // Calls `queue_step`, which queues the work of a step for the batch. On a GPU, most steps
+  // replay what an earlier call queued (StepGraph).
   void step(const Batch& batch, const std::function<void()>& queue_step);
   // Called on all ranks after each batch, with what the step sent, if this is known. Returns
   // false if the run is over or must stop.
@@ -75,8 +74,7 @@ class TrainingRun {
     std::optional<Event> optimizer_began;
     Event end;
   };
-  // Waits for the oldest `count` pending steps, and reads them.
-  void read(std::size_t count);
+  void read(std::size_t count);  // waits for the oldest `count` pending steps, and reads them
   void read(Pending& step);
   // The learning rate of the next step. Skipped steps count as steps of the schedule.
   double learning_rate() const { return schedule_.at(position_.step); }

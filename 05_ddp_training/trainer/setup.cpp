@@ -16,7 +16,6 @@
 #include <bit>
 #include <cstdint>
 #include <filesystem>
-#include <utility>
 
 namespace dist {
 
@@ -95,7 +94,7 @@ std::optional<int> Setup::read(int argc, char** argv, const std::function<void()
   console_.emplace(options.common.json, root);
   stream_.emplace(device(), options.common.threads);
   generator_.emplace(options.common.seed);
-  memory_before_ = memory_use().resident_share(comm_.local_size());
+  memory_before_ = memory_use(comm_.local_size()).now;
   chosen_->overlap =
       choose_overlap(options.overlap, chosen_->backend.backend, comm_, options.common.threads);
   if (!options.explain) return std::nullopt;
@@ -112,15 +111,14 @@ void Setup::read_start() {
   try {
     file_.emplace(path);
     file_->require_parameters(options.layers);
-    if (!options.resume) {
-      notes_ = {fmt::format("parameters of {}", path)};
-      return;
-    }
+    notes_ = {fmt::format("parameters of {}", path)};
+    if (!options.resume) return;
     position_ = file_->position(data.size());
-    notes_ = require_same_run(file_->settings(), settings, path, options.deterministic);
-    notes_.insert(notes_.begin(),
-                  fmt::format("continues {} after step {}", path, position_.step));
-    for (std::string& note : notes_) note = printable(note);
+    notes_ = {printable(fmt::format("continues {} after step {}", path, position_.step))};
+    for (const std::string& note :
+         require_same_run(file_->settings(), settings, path, options.deterministic)) {
+      notes_.push_back(printable(note));
+    }
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", flag, error.what()));
   }
@@ -182,8 +180,7 @@ BatchPlan Setup::batches() const {
 }
 
 std::size_t Setup::steps_after(std::size_t taken) const {
-  const DistributedSampler sampler(data.size(), chosen_->ranks.count(), /*rank=*/0,
-                                   options.sampler);
+  const DistributedSampler sampler(data.size(), chosen_->ranks.count(), 0, options.sampler);
   return batches().steps(sampler.indices_after(taken).size());
 }
 
@@ -295,7 +292,7 @@ TrainingMemory Setup::memory(const Mlp& model, const Optimizer& optimizer) const
       count_memory(model, optimizer, held(ShardLevel::parameters), held(ShardLevel::gradients));
   if (shard != nullptr) memory.buckets = shard->slot_bytes();
   memory.before = memory_before_;
-  memory.peak = memory_use().peak_share(comm_.local_size());
+  memory.peak = memory_use(comm_.local_size()).peak;
   return memory;
 }
 
