@@ -5,10 +5,10 @@
 // are the times of our functions. All ranks work at the same time, as in training.
 #include "01_send_recv/measure.hpp"
 #include "02_broadcast/random.hpp"
-#include "05_ddp_training/model/factors.hpp"
+#include "05_ddp_training/model/bf16.hpp"
 #include "05_ddp_training/model/linear.hpp"
 #include "05_ddp_training/model/loss.hpp"
-#include "05_ddp_training/optimizer/adam.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/buffer.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
@@ -104,11 +104,17 @@ void exponentials(const Tensor& logits, const Tensor& into, std::size_t classes)
 void pass_over_outputs(std::vector<Layer>& layers, std::size_t rows, const Stream& stream) {
   for (Layer& l : layers) {
     const std::size_t count = l.output.numel();
-    add_bias_relu(stream, rows, l.out, l.weight_grad.data(), l.output.data());
+    add_bias(stream, rows, l.out, l.weight_grad.data(), l.output.data(), /*relu=*/true);
     relu_backward(stream, count, l.output.data(), l.output.data());
     column_sums(stream, rows, l.out, l.output.data(), l.weight_grad.data(), false);
   }
 }
+
+struct StagesOfAStep : Optimizer {
+  using Optimizer::check;
+  using Optimizer::Optimizer;
+  using Optimizer::update;
+};
 
 }  // namespace
 
@@ -187,21 +193,16 @@ int main(int argc, char** argv) {
   const Tensor p = random_tensor({parameters}, generator);
   const Tensor m = random_tensor({parameters}, generator);
   const Tensor v = random_tensor({parameters}, generator);
-  const UpdateTensors all{parameters, g.data(), p.data(), m.data(), v.data(), 0};
-  std::ranges::fill(v.span(), 1.0F);
-  UpdateState state{.step_size = 1e-3F, .root_correction = 0.9F};
-  const double adam_s = time([&] { adam_step(stream, {&all, 1}, {}, &state); });
+  std::vector<Parameter> all{{"all", p, g}};
+  StagesOfAStep adam({}, all, stream);
+  adam.set_next_lr(1e-3);
+  const double check_s = time([&] { adam.check(stream, /*decides=*/true); });
+  const double adam_s = time([&] { adam.update(0, 1, stream); });
   std::vector<float> block(std::min<std::size_t>(parameters, 4096), 1.0F);
   const double roots_s = time([&] { roots_and_divisions(parameters, 0.9F, block); });
   const double all_reduce_s = time([&] {
     MPI_Allreduce(g.data(), m.data(), mpi_count(parameters), MPI_FLOAT, MPI_SUM, comm.get());
   });
-  std::vector<UpdateState> reports(kMostStepsInFlight);
-  const std::vector<double> lr(kMostStepsInFlight);
-  float flag = 0;
-  const Decision decision{
-      .lr = lr.data(), .reports = reports.data(), .state = &state, .not_finite = {&flag, 1}};
-  const double check_s = time([&] { check_finite(stream, {&all, 1}, decision, true); });
   // memcpy's rate in as much memory as Adam uses. What only moves numbers is measured by it.
   const double copy_s = time([&] {
     std::memcpy(m.data(), g.data(), g.size_bytes());
@@ -212,12 +213,9 @@ int main(int argc, char** argv) {
   const std::size_t classes = widths.back();
   const Tensor logits = random_tensor({rows, classes}, generator);
   const Tensor gradient = random_tensor({rows, classes}, generator);
-  const Tensor losses = random_tensor({rows}, generator);
   const std::vector<std::int32_t> targets(rows);
-  const double loss_s = time([&] {
-    softmax_cross_entropy(stream, rows, classes, logits.data(), targets.data(), losses.data(),
-                          gradient.data(), 1.0F);
-  });
+  CrossEntropyLoss loss;
+  const double loss_s = time([&] { loss.forward(logits, targets, stream); });
   const double exponentials_s = time([&] { exponentials(logits, gradient, classes); });
 
   const Tensor data = random_tensor({4 * rows, widths.front()}, generator);
@@ -225,10 +223,7 @@ int main(int argc, char** argv) {
   const std::size_t in = widths.front();
   // Between two batches, a step has filled the caches with its own numbers, as Adam's do here.
   const double gather_s = median_of_slowest(
-      comm, iterations,
-      [&] {
-        adam_step(stream, {&all, 1}, {}, &state);
-      },
+      comm, iterations, [&] { adam.update(0, 1, stream); },
       [&] {
         for (std::size_t r = 0; r < rows; ++r) {
           const std::size_t from = (r * 2'654'435'761U) % (4 * rows);

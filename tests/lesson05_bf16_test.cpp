@@ -1,6 +1,6 @@
 // Lesson 5: rounding to bfloat16, products of rounded matrices, and a model that uses them. On
 // a CPU without such instructions, gemm's plain loop multiplies the rounded numbers.
-#include "05_ddp_training/model/factors.hpp"
+#include "05_ddp_training/model/bf16.hpp"
 #include "tests/support/lesson05.hpp"
 
 #include <array>
@@ -78,10 +78,10 @@ TEST_CASE("every float32 is rounded to the nearest bfloat16, ties to even", "[gp
   REQUIRE(values.size() == 6 * (0x10000 - 2 * 0x80));
   for (const Device device : devices()) {
     const Stream stream(device);
-    const Buffer<Bf16> on_device(values.size(), device);
-    round_to_bf16(stream, values.size(), upload(stream, values).data(), on_device.data());
+    Factors factors(Precision::bf16);
+    const Factor factor = factors.of(stream, 0, upload(stream, values));
     std::vector<std::uint16_t> got(values.size());
-    copy_bytes(stream, got.data(), on_device.data(), on_device.size_bytes());
+    copy_bytes(stream, got.data(), factor.rounded, factors.size_bytes());
     stream.synchronize();
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < want.size(); ++i) wrong += got[i] == want[i] ? 0 : 1;

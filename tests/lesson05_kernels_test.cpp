@@ -1,9 +1,8 @@
 // Lesson 5: each kernel is compared with plain loops in double precision. Every rank draws
 // different numbers, so more ranks mean more cases.
+#include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/model/linear.hpp"
-#include "05_ddp_training/optimizer/adam.hpp"
-#include "05_ddp_training/optimizer/sgd.hpp"
-#include "common/buffer.hpp"
+#include "05_ddp_training/optimizer/optimizer.hpp"
 #include "tests/support/device_numbers.hpp"
 
 #include <algorithm>
@@ -16,18 +15,6 @@
 using namespace dist;
 using namespace dist::test;
 
-namespace {
-
-// A state that lets a step be taken, on the stream's device.
-Buffer<UpdateState> uploaded(const Stream& stream, const UpdateState& state) {
-  Buffer<UpdateState> copy(1, stream.device());
-  copy_bytes(stream, copy.data(), &state, sizeof state);
-  stream.synchronize();
-  return copy;
-}
-
-}  // namespace
-
 TEST_CASE("adding a bias, with and without ReLU, rounds the exact sum once", "[gpu]") {
   const std::size_t rows = 7;
   const std::size_t columns = 17;
@@ -38,7 +25,7 @@ TEST_CASE("adding a bias, with and without ReLU, rounds the exact sum once", "[g
     const Floats got = everywhere([&](const Stream& stream) {
       const Tensor values = upload(stream, x);
       const Tensor b = upload(stream, bias);
-      (relu ? add_bias_relu : add_bias)(stream, rows, columns, b.data(), values.data());
+      add_bias(stream, rows, columns, b.data(), values.data(), relu);
       return to_host(stream, values);
     });
     Floats want;
@@ -95,33 +82,19 @@ TEST_CASE("a non-finite number is found in any element of any of many tensors", 
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const Device device : devices()) {
     const Stream stream(device);
-    std::vector<Tensor> gradients;
-    std::vector<UpdateTensors> tensors;
+    std::vector<Parameter> parameters;
     for (const std::size_t size : sizes) {
-      gradients.push_back(upload(stream, Floats(size, kLargest)));
-      tensors.push_back(
-          {.count = size, .gradient = gradients.back().data(), .number = tensors.size()});
+      parameters.push_back(
+          {"", Tensor({size}, device), upload(stream, Floats(size, kLargest))});
     }
-    const Buffer<double> lr(kMostStepsInFlight, device, Memory::pinned);
-    const Tensor not_finite({sizes.size()}, device);
-    const Buffer<unsigned> blocks_done(1, device);
-    const Buffer<UpdateState> state = uploaded(stream, {});
-    const Buffer<UpdateState> reports(kMostStepsInFlight, device, Memory::pinned);
-    std::size_t call = 0;
+    Optimizer optimizer({.name = "sgd"}, parameters, stream);
     const auto culprit = [&] {
-      lr.data()[call % kMostStepsInFlight] = 0.5;
-      check_finite(stream, tensors,
-                   {.lr = lr.data(),
-                    .reports = reports.data(),
-                    .state = state.data(),
-                    .not_finite = {not_finite.data(), not_finite.numel()},
-                    .blocks_done = blocks_done.data()},
-                   /*decides=*/true);
+      optimizer.step(/*lr=*/0.0, stream);
       stream.synchronize();
-      return reports.data()[call++ % kMostStepsInFlight].culprit;
+      return optimizer.report().culprit;
     };
     const auto set = [&](std::size_t tensor, std::size_t index, float number) {
-      copy_bytes(stream, gradients[tensor].data() + index, &number, sizeof number);
+      copy_bytes(stream, parameters[tensor].grad.data() + index, &number, sizeof number);
       stream.synchronize();
     };
     CAPTURE(to_string(device));
@@ -145,83 +118,13 @@ TEST_CASE("a non-finite number is found in any element of any of many tensors", 
 TEST_CASE("a kernel reaches every element even if each thread must handle several", "[gpu]") {
   // More elements than 4096 blocks of 256 threads can handle at once.
   const std::size_t count = 2'500'003;
-  const Floats before = noise(count, 60);
-  const Floats gradient = noise(count, 61);
+  const Floats x = noise(count, 60);
+  Floats want = x;
+  for (float& value : want) value *= 3.0F;
   const Floats got = everywhere([&](const Stream& stream) {
-    const Tensor p = upload(stream, before);
-    const Tensor g = upload(stream, gradient);
-    sgd_step(stream, std::array{UpdateTensors{count, g.data(), p.data()}}, {},
-             uploaded(stream, {.lr = 0.5F}).data());
-    return to_host(stream, p);
+    const Tensor values = upload(stream, x);
+    scale(stream, count, 3.0F, values.data());
+    return to_host(stream, values);
   });
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    wrong += got[i] == std::fma(gradient[i], -0.5F, before[i]) ? 0U : 1U;
-  }
-  CHECK(wrong == 0);
-}
-
-TEST_CASE("a step of SGD rounds once, and a step of Adam follows the formula", "[gpu]") {
-  const std::size_t count = 100;
-  const Floats before = noise(count, 7);
-  Floats gradient = noise(count, 8);
-  // With such small gradients it matters whether eps is added outside or inside the square
-  // root.
-  for (std::size_t i = 0; i < count; i += 3) gradient[i] *= 1e-8F;
-
-  SECTION("SGD") {
-    const float lr = 0.3F;
-    const Floats got = everywhere([&](const Stream& stream) {
-      const Tensor p = upload(stream, before);
-      const Tensor g = upload(stream, gradient);
-      sgd_step(stream, std::array{UpdateTensors{count, g.data(), p.data()}}, {},
-               uploaded(stream, {.lr = lr}).data());
-      return to_host(stream, p);
-    });
-    Floats want;
-    for (std::size_t i = 0; i < count; ++i) {
-      want.push_back(
-          static_cast<float>(static_cast<double>(before[i]) -
-                             static_cast<double>(lr) * static_cast<double>(gradient[i])));
-    }
-    CHECK(largest_error(got, want) == 0.0);
-  }
-
-  SECTION("Adam, third step") {
-    const Floats m_before = noise(count, 9);
-    Floats v_before = noise(count, 10);
-    for (std::size_t i = 0; i < count; ++i) {
-      v_before[i] *= v_before[i] * (i % 3 == 0 ? 1e-16F : 1.0F);
-    }
-    const double lr = 0.01;
-    UpdateState third{.steps = 3};
-    prepare_adam(third, lr, 0.9, 0.999, 0.0);
-    const Floats got = everywhere([&](const Stream& stream) {
-      const Tensor all = upload(stream, before);
-      const Tensor m = upload(stream, m_before);
-      const Tensor v = upload(stream, v_before);
-      const Tensor g = upload(stream, gradient);
-      adam_step(stream,
-                std::array{UpdateTensors{count, g.data(), all.data(), m.data(), v.data()}}, {},
-                uploaded(stream, third).data());
-      Floats result = to_host(stream, all);
-      for (const Tensor& state : {m, v}) {
-        const Floats numbers = to_host(stream, state);
-        result.insert(result.end(), numbers.begin(), numbers.end());
-      }
-      return result;
-    });
-    Numbers want(3 * count);
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto g = static_cast<double>(gradient[i]);
-      const double m = 0.1 * g + 0.9 * static_cast<double>(m_before[i]);
-      const double v = 0.001 * g * g + 0.999 * static_cast<double>(v_before[i]);
-      const double root = std::sqrt(v / (1 - std::pow(0.999, 3)));
-      want[i] =
-          static_cast<double>(before[i]) - lr / (1 - std::pow(0.9, 3)) * m / (root + 1e-8);
-      want[count + i] = m;
-      want[2 * count + i] = v;
-    }
-    CHECK(largest_error(got, want) < 1e-6);
-  }
+  CHECK(largest_error(got, want) == 0.0);
 }

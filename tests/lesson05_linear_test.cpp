@@ -2,7 +2,7 @@
 // double precision. On a GPU, cuBLASLt may compute a product and what follows it in one kernel;
 // both ways must give these numbers. So must products in bf16, because bfloat16 holds the
 // numbers exactly.
-#include "05_ddp_training/model/factors.hpp"
+#include "05_ddp_training/model/bf16.hpp"
 #include "05_ddp_training/model/linear.hpp"
 #include "common/buffer.hpp"
 #include "tests/support/device_numbers.hpp"
@@ -97,7 +97,7 @@ TEST_CASE("a linear layer adds its bias, with and without ReLU", "[gpu]") {
       ReluMask mask(n.rows, n.out, device);
       linear(stream, x, weight, bias, y);
       CHECK(largest_error(to_host(stream, y), want) < 1e-5);
-      linear_relu(stream, x, weight, bias, y, mask);
+      linear(stream, x, weight, bias, y, &mask);
       CHECK(largest_error(to_host(stream, y), want_relu) < 1e-5);
     }
   }
@@ -144,8 +144,8 @@ TEST_CASE("the gradient passes a ReLU where the ReLU's output is above zero", "[
       Factors factors(precision);
       const Tensor x({n.rows, n.in}, device);
       ReluMask mask(n.rows, n.in, device);
-      linear_relu(stream, upload(stream, below.x, {n.rows, 4}),
-                  upload(stream, below.weight, {n.in, 4}), upload(stream, below.bias), x, mask);
+      linear(stream, upload(stream, below.x, {n.rows, 4}),
+             upload(stream, below.weight, {n.in, 4}), upload(stream, below.bias), x, &mask);
       const Factor grad_y =
           factors.of(stream, 2, upload(stream, layer.grad_y, {n.rows, n.out}));
       const Factor weight =

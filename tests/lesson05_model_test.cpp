@@ -150,11 +150,19 @@ TEST_CASE("softmax cross entropy is exact and does not overflow", "[gpu]") {
   targets[5] = 2;
   const Floats got = everywhere(
       [&](const Stream& stream) {
-        const Tensor result({rows * (1 + classes)}, stream.device());  // losses, then gradient
-        softmax_cross_entropy(stream, rows, classes, upload(stream, logits).data(),
-                              upload_targets(stream, targets).data(), result.data(),
-                              result.data() + rows, 1.0F / static_cast<float>(rows));
-        return to_host(stream, result);
+        const Tensor on_device = upload(stream, logits, {rows, classes});
+        const auto labels = upload_targets(stream, targets);
+        CrossEntropyLoss loss;
+        Floats result;  // the loss of each row alone, then the gradient of their mean
+        for (std::size_t r = 0; r < rows; ++r) {
+          loss.forward(on_device.narrow(r * classes, classes).view({1, classes}),
+                       {labels.data() + r, 1}, stream);
+          result.push_back(static_cast<float>(loss.value(stream)));
+        }
+        loss.forward(on_device, {labels.data(), rows}, stream);
+        const Floats gradient = to_host(stream, loss.grad());
+        result.insert(result.end(), gradient.begin(), gradient.end());
+        return result;
       },
       1e-6);
   const CrossEntropy want = cross_entropy(in_double(logits), targets);

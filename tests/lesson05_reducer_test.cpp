@@ -197,7 +197,8 @@ TEST_CASE("the parts of each step are counted, even if the last step of an epoch
   const Stream stream(Device{});
   const TensorDataset dataset = make_dataset(10, 3);
   DataLoader loader(dataset, BatchPlan(2, false, 2), stream);  // 5 batches, 2 per step
-  CrossEntropyLoss loss;
+  const StepNumbers numbers(stream.device());
+  CrossEntropyLoss loss(numbers);
   Mlp model = make_model(7, stream);
   std::vector<std::size_t> parts;
   std::vector<bool> last;

@@ -1,16 +1,20 @@
-// What this file adds: bfloat16, the upper half of a float32. It has the same range, and 8
-// significant bits instead of 24.
+// What this file adds: bfloat16, and the matrices of a model as its products read them. With
+// --precision fp32 these are the matrices themselves, with bf16 rounded copies.
 #pragma once
 
-#include "common/stream.hpp"
+#include "common/buffer.hpp"
+#include "common/tensor.hpp"
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace dist {
 
-// The bits of a bfloat16 number. nvcc and the libraries have types of their own for it.
+// The bits of a bfloat16 number: the upper half of a float32. It has the same range, and 8
+// significant bits instead of 24. nvcc and the libraries have types of their own for it.
 struct Bf16 {
   std::uint16_t bits;
 };
@@ -31,7 +35,36 @@ constexpr float to_float(Bf16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-// rounded[i] = x[i] as bfloat16. Queued on `stream`; both are in its device's memory.
-void round_to_bf16(const Stream& stream, std::size_t count, const float* x, Bf16* rounded);
+// A matrix as a factor of a product.
+struct Factor {
+  // NOLINTNEXTLINE(google-explicit-constructor): any matrix can be a factor.
+  Factor(Tensor its_matrix, const Bf16* its_copy = nullptr)
+      : matrix(std::move(its_matrix)), rounded(its_copy) {}
+
+  Tensor matrix;
+  const Bf16* rounded;  // the same numbers rounded, or null
+};
+inline bool are_rounded(const Factor& a, const Factor& b) {
+  return a.rounded != nullptr && b.rounded != nullptr;
+}
+
+enum class Precision { fp32, bf16 };
+
+class Factors {
+ public:
+  explicit Factors(Precision precision) : precision_(precision) {}
+
+  // `matrix` as a factor of products on `stream`, on whose device it is. A rounded copy is kept
+  // in place `place`, until the next call with the same place.
+  Factor of(const Stream& stream, std::size_t place, const Tensor& matrix);
+
+  // The size of the copies in use.
+  std::size_t size_bytes() const;
+
+ private:
+  Precision precision_;
+  std::vector<Buffer<Bf16>> copies_;    // by place
+  std::vector<Buffer<Bf16>> outgrown_;  // captured steps (StepGraph) still use these
+};
 
 }  // namespace dist

@@ -1,8 +1,6 @@
 #include "05_ddp_training/model/gemm.hpp"
 
-#if DIST_WITH_CUDA
-#include "05_ddp_training/model/cublas.hpp"
-#endif
+#include "05_ddp_training/model/gemm_cuda.hpp"
 
 #if DIST_WITH_ONEDNN
 #include <oneapi/dnnl/dnnl.hpp>
@@ -109,11 +107,10 @@ bool has_bf16() {
 }
 #endif
 
-void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose transpose_b,
-              float alpha, const Factor& a, const Factor& b, float beta, const Tensor& c) {
+void gemm_cpu([[maybe_unused]] const Extents& e, [[maybe_unused]] int threads,
+              Transpose transpose_a, Transpose transpose_b, float alpha, const Factor& a,
+              const Factor& b, float beta, const Tensor& c) {
 #if DIST_WITH_ONEDNN
-  const Extents e = fit(transpose_a, transpose_b, a.matrix, b.matrix, c);
-  if (e.m == 0 || e.n == 0) return;
   // oneDNN rejects an empty sum or leaves c unchanged.
   if (e.k == 0 || (are_rounded(a, b) && !has_bf16())) {
     gemm_reference(transpose_a, transpose_b, alpha, a, b, beta, c);
@@ -149,46 +146,20 @@ void gemm_cpu([[maybe_unused]] int threads, Transpose transpose_a, Transpose tra
 #endif
 }
 
-#if DIST_WITH_CUDA
-void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
-               const Factor& a, const Factor& b, float beta, const Tensor& c) {
-  const Extents e = fit(transpose_a, transpose_b, a.matrix, b.matrix, c);
-  if (e.m == 0 || e.n == 0) return;
-  const auto operation = [](Transpose t) {
-    return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T;
-  };
-  // cuBLAS is column-major, so it sees each of our matrices transposed. Asked for b a, it
-  // therefore computes a b in our layout, because (a b)^T = b^T a^T. A leading dimension must
-  // not be 0, even if there is nothing to read.
-  const auto leading = [](const Tensor& x) { return std::max(1, mpi_count(x.dim(1))); };
-  const auto multiply = [&](cudaDataType_t type, const void* data_a, const void* data_b) {
-    check_cublas(cublasGemmEx(cublas_of(stream).handle.get(), operation(transpose_b),
-                              operation(transpose_a), mpi_count(e.n), mpi_count(e.m),
-                              mpi_count(e.k), &alpha, data_b, type, leading(b.matrix), data_a,
-                              type, leading(a.matrix), &beta, c.data(), CUDA_R_32F, leading(c),
-                              CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-                 "cublasGemmEx");
-  };
-  if (are_rounded(a, b)) {
-    multiply(CUDA_R_16BF, a.rounded, b.rounded);
-  } else {
-    multiply(CUDA_R_32F, a.matrix.data(), b.matrix.data());
-  }
-}
-#endif
-
 }  // namespace
 
 void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
           const Factor& a, const Factor& b, float beta, const Tensor& c) {
   if (are_rounded(a, b) && alpha != 1.0F) throw Error("gemm: rounded factors need alpha 1");
+  const Extents e = fit(transpose_a, transpose_b, a.matrix, b.matrix, c);
+  if (e.m == 0 || e.n == 0) return;
 #if DIST_WITH_CUDA
   if (!stream.device().is_cpu()) {
     gemm_cuda(stream, transpose_a, transpose_b, alpha, a, b, beta, c);
     return;
   }
 #endif
-  gemm_cpu(stream.threads(), transpose_a, transpose_b, alpha, a, b, beta, c);
+  gemm_cpu(e, stream.threads(), transpose_a, transpose_b, alpha, a, b, beta, c);
 }
 
 void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, const Factor& a,

@@ -5,24 +5,10 @@
 #include "common/tensor.hpp"
 
 #include <string>
-#include <utility>
 
 namespace dist {
 
 enum class Transpose { no, yes };
-
-// A matrix as a factor of a product.
-struct Factor {
-  // NOLINTNEXTLINE(google-explicit-constructor): any matrix can be a factor.
-  Factor(Tensor its_matrix, const Bf16* its_copy = nullptr)
-      : matrix(std::move(its_matrix)), rounded(its_copy) {}
-
-  Tensor matrix;
-  const Bf16* rounded;  // the same numbers rounded (bf16), or null
-};
-inline bool are_rounded(const Factor& a, const Factor& b) {
-  return a.rounded != nullptr && b.rounded != nullptr;
-}
 
 // op(a) is (m, k), op(b) is (k, n), c is (m, n), where op(x) is x or its transpose. All three
 // are on the stream's device. If beta is 0, c is not read. Uses cuBLAS on CUDA devices. On the

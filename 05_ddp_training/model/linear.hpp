@@ -30,29 +30,23 @@ class ReluMask {
   Buffer<std::uint32_t> bits_;
 };
 
-// y = x weight^T + bias.
+// y = x weight^T + bias; with a mask for it, followed by ReLU: negative numbers become 0.
 void linear(const Stream& stream, const Factor& x, const Factor& weight, const Tensor& bias,
-            const Tensor& y);
-// The same, then negative numbers become 0.
-void linear_relu(const Stream& stream, const Factor& x, const Factor& weight,
-                 const Tensor& bias, const Tensor& y, ReluMask& mask);
+            const Tensor& y, ReluMask* relu = nullptr);
 
 // grad_weight = grad_y^T x, and grad_bias = the column sums of grad_y (on a GPU perhaps of its
 // rounded copy). If `add` is true, adds to both instead.
 void linear_backward(const Stream& stream, const Factor& grad_y, const Factor& x, bool add,
                      const Tensor& grad_weight, const Tensor& grad_bias);
-// grad_x = grad_y weight, and 0 where x, the output of a linear_relu that wrote `mask`, is 0.
+// grad_x = grad_y weight, and 0 where x, the output of a linear with `mask`, is 0.
 void linear_backward_to_relu(const Stream& stream, const Factor& grad_y, const Factor& weight,
                              const Tensor& x, const ReluMask& mask, const Tensor& grad_x);
 
 // What these consist of, apart from the products. Each queues its work on `stream`.
 
-// x[r][c] += bias[c], where x is (rows, columns).
+// x[r][c] += bias[c], where x is (rows, columns); with `relu`, negative sums become 0.
 void add_bias(const Stream& stream, std::size_t rows, std::size_t columns, const float* bias,
-              float* x);
-// add_bias followed by ReLU: negative numbers become 0.
-void add_bias_relu(const Stream& stream, std::size_t rows, std::size_t columns,
-                   const float* bias, float* x);
+              float* x, bool relu = false);
 // gradient[i] = 0 where the ReLU's output was 0.
 void relu_backward(const Stream& stream, std::size_t count, const float* output,
                    float* gradient);

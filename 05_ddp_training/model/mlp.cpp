@@ -86,11 +86,8 @@ Tensor Mlp::forward(const Tensor& input, const Stream& stream) {
     const Tensor& bias = parameters_[2 * layer + 1].value;
     const Tensor output = outputs_[layer].rows(rows);
     // (rows, in) * (out, in)^T -> (rows, out)
-    if (layer + 1 < layers()) {
-      linear_relu(stream, inputs_[layer], weights_[layer], bias, output, masks_[layer]);
-    } else {
-      linear(stream, inputs_[layer], weights_[layer], bias, output);
-    }
+    ReluMask* const relu = layer + 1 < layers() ? &masks_[layer] : nullptr;
+    linear(stream, inputs_[layer], weights_[layer], bias, output, relu);
     x = output;
   }
   return x;

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "02_broadcast/random.hpp"
-#include "05_ddp_training/model/factors.hpp"
+#include "05_ddp_training/model/bf16.hpp"
 #include "05_ddp_training/model/linear.hpp"
 #include "common/tensor.hpp"
 

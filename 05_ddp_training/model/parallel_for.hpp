@@ -19,7 +19,9 @@
 
 #include "common/stream.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 
 #if DIST_WITH_CUDA && !DIST_CUDA_EMULATED && !defined(__CUDACC__)
 #error \
@@ -45,16 +47,12 @@
 
 namespace dist {
 
-#if DIST_WITH_CUDA
-namespace detail {
+// The number of blocks of `size` that hold `count` elements; the last one may be smaller.
+DIST_HOST_DEVICE constexpr std::size_t blocks_of(std::size_t count, std::size_t size) {
+  return (count + size - 1) / size;
+}
 
-// Maps one range of indices to the rows and columns of a matrix.
-template <class Body>
-struct ByRowAndColumn {
-  Body body;
-  std::size_t columns;
-  DIST_HOST_DEVICE void operator()(std::size_t i) const { body(i / columns, i % columns); }
-};
+namespace detail {
 
 #if DIST_CUDA_EMULATED
 template <class Body, class... Last>
@@ -62,7 +60,7 @@ void launch(const Stream& stream, std::size_t n, Body body, unsigned*, Last... l
   emulation::launch(stream.get(), n, body, last...);
   CUDA_CHECK(cudaGetLastError());
 }
-#else
+#elif DIST_WITH_CUDA
 constexpr int kThreadsPerBlock = 256;
 
 // Blocks run in any order, and nothing waits for all of them. Each block therefore counts
@@ -91,8 +89,8 @@ void launch(const Stream& stream, std::size_t n, const Body& body, unsigned* blo
   // Enough blocks to fill any GPU. If there are more indices than threads, each thread takes
   // several.
   constexpr std::size_t kMostBlocks = 4096;
-  const std::size_t wanted = (n + kThreadsPerBlock - 1) / kThreadsPerBlock;
-  const auto blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
+  const auto blocks =
+      static_cast<unsigned>(std::min(blocks_of(n, kThreadsPerBlock), kMostBlocks));
   // clang-format off
   for_each_index<<<blocks, kThreadsPerBlock, 0, stream.get()>>>(n, body, blocks_done, last...);
   // clang-format on
@@ -100,88 +98,97 @@ void launch(const Stream& stream, std::size_t n, const Body& body, unsigned* blo
 }
 #endif
 
-}  // namespace detail
-#endif
-
-namespace detail {
-
 // One thread's share of a loop, in a function of its own, so that what surrounds the loop
-// cannot change what the compiler makes of it. Inlined into adam_step, the loop would find
-// `body` in memory that others may write to, and GCC 12 would leave it scalar, at four times
-// the time. tests/vectors_test finds each loop by the name of this function.
+// cannot change what the compiler makes of it. Inlined into its caller, the loop would find
+// `body` in memory that others may write to, and GCC 12 would leave Adam's step scalar, at four
+// times the time. tests/vectors_test finds each loop by the name of this function.
 template <class Body>
 DIST_LOOP void on_one_thread(std::size_t begin, std::size_t end, Body body) {
 #pragma omp simd
   for (std::size_t i = begin; i < end; ++i) body(i);
 }
 
-// The same for rows of a matrix. A whole row runs in the inner loop, which saves a division per
-// element.
-template <class Body>
-DIST_LOOP void on_one_thread(std::size_t begin, std::size_t end, std::size_t columns,
-                             Body body) {
-  for (std::size_t row = begin; row < end; ++row) {
-#pragma omp simd
-    for (std::size_t column = 0; column < columns; ++column) body(row, column);
-  }
-}
+}  // namespace detail
 
-// Splits n indices into one share per thread.
-template <class... Rest>
-void on_threads(const Stream& stream, std::size_t n, const Rest&... rest) {
-  const auto threads = static_cast<std::size_t>(stream.threads());
-  if (threads == 1) {  // starting a team, even of one, takes longer than a small loop
-    on_one_thread(0, n, rest...);
+// On a GPU, parallel_for(stream, n, body, blocks_done, last) then calls last() once, in the
+// same kernel; it sees what all indices have written, and n must not be 0. `blocks_done` is 0,
+// in the GPU's memory, and only one kernel at a time may use it. On a CPU it may be null.
+template <class Body, class... Last>
+void parallel_for(const Stream& stream, std::size_t n, const Body& body,
+                  [[maybe_unused]] unsigned* blocks_done = nullptr, const Last&... last) {
+#if DIST_WITH_CUDA
+  if (!stream.device().is_cpu()) {
+    if (n > 0) detail::launch(stream, n, body, blocks_done, last...);
     return;
   }
+#endif
+  const auto threads = static_cast<std::size_t>(stream.threads());
+  if (threads == 1) {  // starting a team, even of one, takes longer than a small loop
+    detail::on_one_thread(0, n, body);
+  } else {
 #pragma omp parallel for num_threads(stream.threads())
-  for (std::size_t t = 0; t < threads; ++t) {
-    on_one_thread(n * t / threads, n * (t + 1) / threads, rest...);
+    for (std::size_t t = 0; t < threads; ++t) {
+      detail::on_one_thread(n * t / threads, n * (t + 1) / threads, body);
+    }
   }
+  (last(), ...);
 }
+
+namespace detail {
+
+template <class Part, class Body>
+struct OnPart {
+  Body body;
+  Part part;
+  DIST_HOST_DEVICE void operator()(std::size_t i) const { body(part, i); }
+};
+
+// Maps one range of indices to the blocks of several parts. The table is an argument of the
+// kernel, and these were limited to 4 KiB before CUDA 12.1.
+template <std::size_t kBlock, class Part, class Body>
+struct OnParts {
+  static constexpr std::size_t kMost = 64;
+  Body body;
+  Part parts[kMost] = {};
+  DIST_HOST_DEVICE void operator()(std::size_t i) const {
+    std::size_t p = 0;
+    for (; i >= blocks_of(parts[p].count, kBlock); ++p) i -= blocks_of(parts[p].count, kBlock);
+    body(parts[p], i);
+  }
+};
 
 }  // namespace detail
 
-template <class Body>
-void parallel_for(const Stream& stream, std::size_t n, Body body) {
-  if (n == 0) return;
-#if DIST_WITH_CUDA
-  if (!stream.device().is_cpu()) {
-    detail::launch(stream, n, body, nullptr);
+// Calls body(part, b) for every block b of kBlock elements of every part, which has
+// part.count elements, and then last(), as parallel_for does. On a GPU, one kernel handles up
+// to 64 parts: launching one takes longer than updating a bias. PyTorch's multi_tensor_apply
+// does the same. On a CPU, the loop over a part has its own copy of it.
+template <std::size_t kBlock, class Part, class Body, class... Last>
+void parallel_for_parts(const Stream& stream, std::span<const Part> parts, const Body& body,
+                        unsigned* blocks_done = nullptr, const Last&... last) {
+  if (stream.device().is_cpu()) {
+    for (const Part& part : parts) {
+      parallel_for(stream, blocks_of(part.count, kBlock),
+                   detail::OnPart<Part, Body>{body, part});
+    }
+    (last(), ...);
     return;
   }
-#endif
-  detail::on_threads(stream, n, body);
-}
-
-// The same for n > 0, followed by last(), which runs once and sees what all indices have
-// written. On a GPU this takes one kernel instead of two. `blocks_done` is 0, in the GPU's
-// memory, and only one kernel at a time may use it.
-template <class Body, class Last>
-void parallel_for_then(const Stream& stream, std::size_t n, Body body, Last last,
-                       [[maybe_unused]] unsigned* blocks_done) {
-#if DIST_WITH_CUDA
-  if (!stream.device().is_cpu()) {
-    detail::launch(stream, n, body, blocks_done, last);
-    return;
+  using Table = detail::OnParts<kBlock, Part, Body>;
+  static_assert(sizeof(Table) < 4096 - 512);
+  while (!parts.empty()) {
+    Table table{body};
+    std::size_t blocks = 0;
+    const auto some = parts.first(std::min(Table::kMost, parts.size()));
+    for (const Part& part : some) blocks += blocks_of(part.count, kBlock);
+    std::ranges::copy(some, table.parts);
+    parts = parts.subspan(some.size());
+    if (parts.empty()) {
+      parallel_for(stream, blocks, table, blocks_done, last...);
+    } else {
+      parallel_for(stream, blocks, table);
+    }
   }
-#endif
-  parallel_for(stream, n, body);
-  last();
-}
-
-// The same loop over a matrix, calling body(row, column).
-template <class Body>
-void parallel_for(const Stream& stream, std::size_t rows, std::size_t columns, Body body) {
-  if (rows == 0 || columns == 0) return;
-#if DIST_WITH_CUDA
-  if (!stream.device().is_cpu()) {
-    detail::launch(stream, rows * columns, detail::ByRowAndColumn<Body>{body, columns},
-                   nullptr);
-    return;
-  }
-#endif
-  detail::on_threads(stream, rows, columns, body);
 }
 
 }  // namespace dist

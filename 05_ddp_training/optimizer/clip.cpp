@@ -9,67 +9,54 @@
 namespace dist {
 namespace {
 
-constexpr std::size_t kBlock = 1024;
-
-// One block per index. The eight partial sums let the compiler use vectors, and fix the order.
-// Without the pragma, GCC 12 unrolls the loop over the lanes and then finds no vectors.
-struct SquaresOfBlock {
+// A range of a gradient, and where the sums of its squares begin.
+struct Squares {
   std::size_t count;
   const float* gradient;
   double* sums;
-  DIST_HOST_DEVICE void operator()(std::size_t block) const {
+};
+
+// On a CPU: one block of this many numbers. The eight partial sums let the compiler use
+// vectors, and fix the order. Without the pragma, GCC 12 unrolls the loop over the lanes and
+// then finds no vectors.
+constexpr std::size_t kBlock = 1024;
+struct SquaresOfBlock {
+  DIST_HOST_DEVICE void operator()(const Squares& s, std::size_t block) const {
     constexpr std::size_t kLanes = 8;
     double lanes[kLanes] = {};
     const std::size_t begin = block * kBlock;
-    const std::size_t end = count - begin < kBlock ? count : begin + kBlock;
+    const std::size_t end = s.count - begin < kBlock ? s.count : begin + kBlock;
     std::size_t i = begin;
     for (; i + kLanes <= end; i += kLanes) {
 #pragma omp simd
       for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        const double g = gradient[i + lane];
+        const double g = s.gradient[i + lane];
         lanes[lane] += g * g;
       }
     }
     for (; i < end; ++i) {
-      const double g = gradient[i];
+      const double g = s.gradient[i];
       lanes[i % kLanes] += g * g;
     }
     double sum = 0;
     for (const double lane : lanes) sum += lane;
-    sums[block] = sum;
+    s.sums[block] = sum;
   }
 };
 
-std::size_t parts_of(std::size_t count, std::size_t size) {
-  return (count + size - 1) / size;
-}
-
-// On a GPU, a thread that adds up a whole block would keep the others waiting, and a kernel per
-// range would cost more than its additions. So one kernel handles up to 64 ranges, with few
-// numbers per thread; neighbouring threads read neighbouring numbers, which is fast. A second
-// kernel adds up most of the sums in the same way, 128 per thread.
+// On a GPU, a thread that adds up a whole block would keep the others waiting. So a thread adds
+// up this many numbers, and neighbouring threads read neighbouring ones, which is fast. A
+// second kernel adds up most of the sums in the same way, 128 per thread.
 constexpr std::size_t kPerThread = 64;
 constexpr std::size_t kPerBlock = 128;
-
-struct SquaresOfThreads {
-  static constexpr std::size_t kMost = 64;
-  struct Part {
-    const float* gradient = nullptr;
-    std::size_t count = 0;
-    std::size_t threads = 0;
-  };
-  Part parts[kMost] = {};
-  double* sums;
-  DIST_HOST_DEVICE void operator()(std::size_t i) const {
-    std::size_t p = 0;
-    std::size_t thread = i;
-    while (thread >= parts[p].threads) thread -= parts[p++].threads;
+struct SquaresOfThread {
+  DIST_HOST_DEVICE void operator()(const Squares& s, std::size_t thread) const {
     double sum = 0;
-    for (std::size_t k = thread; k < parts[p].count; k += parts[p].threads) {
-      const double g = parts[p].gradient[k];
+    for (std::size_t i = thread; i < s.count; i += blocks_of(s.count, kPerThread)) {
+      const double g = s.gradient[i];
       sum += g * g;
     }
-    sums[i] = sum;
+    s.sums[thread] = sum;
   }
 };
 
@@ -110,11 +97,11 @@ GradientNorm::GradientNorm(std::vector<Range> ranges, int ranks, bool is_exchang
   std::vector<std::size_t> counts(static_cast<std::size_t>(ranks), 0);
   for (const Range& range : ranges_) {
     counts[static_cast<std::size_t>(range.rank)] +=
-        parts_of(range.count, on_cpu ? kBlock : kPerThread);
+        blocks_of(range.count, on_cpu ? kBlock : kPerThread);
   }
   levels_.emplace_back(counts, stream);
   if (!on_cpu) {
-    for (std::size_t& count : counts) count = parts_of(count, kPerBlock);
+    for (std::size_t& count : counts) count = blocks_of(count, kPerBlock);
     levels_.emplace_back(counts, stream);
   }
   std::ranges::fill(counts, 1);
@@ -123,28 +110,18 @@ GradientNorm::GradientNorm(std::vector<Range> ranges, int ranks, bool is_exchang
 
 void GradientNorm::queue_squares(std::span<const UpdateTensors> tensors,
                                  const Stream& stream) const {
-  const auto gradient_of = [&](const Range& range) {
-    return tensors[range.tensor].gradient + range.begin;
-  };
+  const bool on_cpu = stream.device().is_cpu();
+  std::vector<Squares> squares;
   double* sums = levels_.front().sums.data();
-  if (stream.device().is_cpu()) {
-    for (const Range& range : ranges_) {
-      const std::size_t blocks = parts_of(range.count, kBlock);
-      parallel_for(stream, blocks, SquaresOfBlock{range.count, gradient_of(range), sums});
-      sums += blocks;
-    }
+  for (const Range& range : ranges_) {
+    squares.push_back({range.count, tensors[range.tensor].gradient + range.begin, sums});
+    sums += blocks_of(range.count, on_cpu ? kBlock : kPerThread);
+  }
+  if (on_cpu) {
+    parallel_for_parts<kBlock>(stream, std::span<const Squares>(squares), SquaresOfBlock{});
   } else {
-    for (std::size_t r = 0; r < ranges_.size();) {
-      SquaresOfThreads body{.sums = sums};
-      std::size_t all = 0;
-      for (std::size_t p = 0; p < body.kMost && r < ranges_.size(); ++p, ++r) {
-        const std::size_t count = ranges_[r].count;
-        body.parts[p] = {gradient_of(ranges_[r]), count, parts_of(count, kPerThread)};
-        all += body.parts[p].threads;
-      }
-      parallel_for(stream, all, body);
-      sums += all;
-    }
+    parallel_for_parts<kPerThread>(stream, std::span<const Squares>(squares),
+                                   SquaresOfThread{});
   }
   for (std::size_t l = 1; l < levels_.size(); ++l) {
     const Sums& parts = levels_[l - 1];

@@ -6,8 +6,9 @@
 // chunks, and the ranks exchange the sums. Otherwise every rank adds up all chunks.
 #pragma once
 
-#include "05_ddp_training/optimizer/finite_check.hpp"
+#include "05_ddp_training/optimizer/update.hpp"
 #include "common/buffer.hpp"
+#include "common/stream.hpp"
 
 #include <cmath>
 #include <cstddef>

@@ -1,12 +1,90 @@
 #include "05_ddp_training/optimizer/optimizer.hpp"
 
+#include "05_ddp_training/model/parallel_for.hpp"
 #include "05_ddp_training/optimizer/adam.hpp"
+#include "05_ddp_training/optimizer/finite_check.hpp"
 #include "05_ddp_training/optimizer/sgd.hpp"
 #include "common/check.hpp"
 
 #include <utility>
 
 namespace dist {
+
+// Runs once per step, on the device. A step's place in a ring is its number modulo the ring's
+// size. The rings are in pinned host memory, everything else is in the device's memory.
+struct Decide {
+  const double* lr;      // ring of kMostStepsInFlight learning rates
+  UpdateState* reports;  // likewise, of what the host reads about a step
+  UpdateState* state;
+  std::span<float> not_finite;      // 1 if a parameter's gradient is not finite, else 0
+  std::span<const double> squares;  // GradientNorm's; empty: nothing is clipped
+  double most_norm;                 // the limit of the norm
+  double beta1, beta2, decoupled_decay;
+  const double* numbers;  // StepNumbers; null: none
+
+  DIST_HOST_DEVICE void operator()(std::size_t) const { (*this)(); }
+  DIST_HOST_DEVICE void operator()() const {
+    UpdateState& s = *state;
+    const auto place = static_cast<std::size_t>(s.calls++) % kMostStepsInFlight;
+    if (s.skipped_in_a_row < UpdateState::kMostSkippedInARow) decide(s, lr[place]);
+    if (numbers != nullptr) {
+      s.loss = numbers[0];
+      s.stop = numbers[1] > 0;
+    }
+    reports[place] = s;
+  }
+  DIST_HOST_DEVICE void decide(UpdateState& s, double rate) const {
+    s.culprit = -1;
+    for (std::size_t p = not_finite.size(); p-- > 0;) {
+      if (not_finite[p] != 0) s.culprit = static_cast<std::int64_t>(p);
+      not_finite[p] = 0;
+    }
+    if (!s.is_open()) {
+      ++s.skipped_in_a_row;
+      return;
+    }
+    s.skipped_in_a_row = 0;
+    ++s.steps;
+    s.lr = static_cast<float>(rate);
+    prepare_adam(s, rate, beta1, beta2, decoupled_decay);
+    if (!squares.empty()) prepare_clipping(s, squares, most_norm);
+  }
+};
+
+namespace {
+
+// On a CPU, the loop has its own copy of the state.
+template <class Step>
+struct WithState {
+  Step step;
+  UpdateState state;
+  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i) const {
+    step(t, state, i);
+  }
+};
+
+template <class Step>
+struct IfOpen {
+  Step step;
+  const UpdateState* state;
+  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i) const {
+    const UpdateState now = *state;
+    if (now.is_open()) step(t, now, i);
+  }
+};
+
+// One pass over memory, if the state says that the step is taken.
+template <class Step>
+void take_step(const Stream& stream, std::span<const UpdateTensors> tensors, const Step& step,
+               const UpdateState* state) {
+  if (!stream.device().is_cpu()) {
+    parallel_for_parts<1>(stream, tensors, IfOpen<Step>{step, state});
+  } else if (state->is_open()) {
+    parallel_for_parts<1>(stream, tensors, WithState<Step>{step, *state});
+  }
+}
+
+}  // namespace
 
 Optimizer::Optimizer(OptimizerOptions options, std::span<Parameter> parameters,
                      const Stream& stream)
@@ -43,14 +121,23 @@ void Optimizer::check(const Stream& stream, bool decides) {
   };
   for (std::size_t p = 0; p < count; ++p) {
     const auto& [name, value, grad] = parameters_[p];
-    tensors_.push_back(
-        {value.numel(), grad.data(), value.data(), state(p), state(count + p), p});
+    tensors_.push_back({value.numel(), grad.data(), value.data(), state(p), state(count + p),
+                        flags_.data() + p});
   }
   if (norm_) norm_->queue_squares(tensors_, stream);
-  check_finite(stream, tensors_, decision(), decides);
+  const auto check_blocks = [&]<std::size_t kSize>(CheckBlock<kSize> body) {
+    const std::span<const UpdateTensors> tensors(tensors_);
+    if (!decides) return parallel_for_parts<kSize>(stream, tensors, body);
+    parallel_for_parts<kSize>(stream, tensors, body, blocks_done_.data(), decision());
+  };
+  if (stream.device().is_cpu()) {
+    check_blocks(CheckBlock<4096>{});
+  } else {
+    check_blocks(CheckBlock<1>{});
+  }
 }
 
-Decision Optimizer::decision() const {
+Decide Optimizer::decision() const {
   return {.lr = lr_.data(),
           .reports = reports_.data(),
           .state = update_.data(),
@@ -60,8 +147,7 @@ Decision Optimizer::decision() const {
           .beta1 = options_.betas[0],
           .beta2 = options_.betas[1],
           .decoupled_decay = options_.name == "adamw" ? options_.weight_decay : 0.0,
-          .numbers = numbers_,
-          .blocks_done = blocks_done_.data()};
+          .numbers = numbers_};
 }
 
 void Optimizer::step(const Stream& stream) {
@@ -70,15 +156,17 @@ void Optimizer::step(const Stream& stream) {
 }
 
 void Optimizer::decide(const Stream& stream) {
-  dist::decide(stream, decision());
+  parallel_for(stream, 1, decision());
 }
 
 void Optimizer::update(std::size_t first, std::size_t count, const Stream& stream) {
-  const auto some = std::span(tensors_).subspan(first, count);
-  if (options_.name == "sgd") {
-    sgd_step(stream, some, options_, update_.data());
+  const auto some = std::span<const UpdateTensors>(tensors_).subspan(first, count);
+  if (options_.name != "sgd") {
+    take_step(stream, some, AdamStep(options_), update_.data());
+  } else if (options_.momentum != 0.0) {
+    take_step(stream, some, SgdMomentumStep(options_), update_.data());
   } else {
-    adam_step(stream, some, options_, update_.data());
+    take_step(stream, some, SgdStep(options_), update_.data());
   }
 }
 

@@ -1,6 +1,7 @@
 // What this file adds: an optimizer's step.
-// Builds on: Parameter (mlp); adam and sgd (the arithmetic), clip, finite_check.
-// Look at: step, whose stages only queue work.
+// Builds on: Parameter (mlp); adam, sgd, clip and finite_check: the arithmetic.
+// Look at: step, whose stages only queue work; Decide in optimizer.cpp, which makes a step
+// depend on numbers that are known only to the device.
 //
 // An optimizer's state is local to its rank. Replicas that start equal and get equal gradients
 // keep equal states without any messages.
@@ -8,8 +9,8 @@
 
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/optimizer/clip.hpp"
-#include "05_ddp_training/optimizer/finite_check.hpp"
 #include "05_ddp_training/optimizer/optimizer_options.hpp"
+#include "05_ddp_training/optimizer/update.hpp"
 #include "common/buffer.hpp"
 
 #include <cstddef>
@@ -21,6 +22,8 @@
 #include <vector>
 
 namespace dist {
+
+struct Decide;  // optimizer.cpp
 
 class Optimizer {
  public:
@@ -47,7 +50,7 @@ class Optimizer {
   // norm's ranges are in the tensors that this optimizer updates.
   void clip(GradientNorm norm) { norm_.emplace(std::move(norm)); }
 
-  // The step's loss (StepLoss) is part of its report if `numbers`, on the device, is set.
+  // From now on, a step's report contains these numbers (StepNumbers), which are on the device.
   void report_also(std::span<const double> numbers) { numbers_ = numbers.data(); }
   // The report of the last step, valid once the work queued on the stream is done. It is in
   // host memory and is overwritten after kMostStepsInFlight steps.
@@ -66,9 +69,12 @@ class Optimizer {
   std::span<const State> state() const { return state_; }
 
  protected:
-  // The stages of a step, for one that does something in between. The first one raises flags()
-  // and, to clip, adds up squares(). It can also decide.
+  // The stages of a step, for one that does something in between. The first one raises the flag
+  // of each parameter whose gradient is not finite and, to clip, adds up squares(). With
+  // `decides`, it also decides; on a GPU, its last kernel does both.
   void check(const Stream& stream, bool decides);
+  // Decides whether the step is taken, that is, whether no flag is raised. Reports the decision
+  // and lowers the flags.
   void decide(const Stream& stream);
   // Updates `count` parameters, unless the step is skipped.
   void update(std::size_t first, std::size_t count, const Stream& stream);
@@ -77,7 +83,7 @@ class Optimizer {
   std::span<double> squares() const { return norm_ ? norm_->squares() : std::span<double>(); }
 
  private:
-  Decision decision() const;
+  Decide decision() const;
 
   OptimizerOptions options_;
   std::span<Parameter> parameters_;

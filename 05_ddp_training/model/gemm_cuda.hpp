@@ -1,5 +1,6 @@
-// A matrix product on a GPU and what follows it in one kernel: an epilogue of cuBLASLt. The
-// plain versions, a product and then a kernel of ours, are in linear.cpp.
+// What this file adds: gemm on a GPU, by cuBLAS, and a product and what follows it in one
+// kernel: an epilogue of cuBLASLt. The plain versions, a product and then a kernel of ours, are
+// in linear.cpp.
 #pragma once
 
 #include "05_ddp_training/model/gemm.hpp"
@@ -23,9 +24,20 @@ struct Epilogue {
   std::size_t pitch = 0;  // a multiple of 128
 };
 
-// c = op(a) op(b), as gemm, then `epilogue`. Returns false and queues nothing if cuBLASLt has
-// no such kernel for this GPU, these shapes and these addresses.
+// c = op(a) op(b), as gemm, then `epilogue`. Returns false and queues nothing on a CPU, and if
+// cuBLASLt has no such kernel for this GPU, these shapes and these addresses.
+#if DIST_WITH_CUDA
 bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
                 const Factor& a, const Factor& b, const Tensor& c, const Epilogue& epilogue);
+#else
+inline bool fused_gemm(const Stream&, Transpose, Transpose, const Factor&, const Factor&,
+                       const Tensor&, const Epilogue&) {
+  return false;
+}
+#endif
+
+// gemm (gemm.hpp), after its checks: op(a) is (m, k), c is (m, n).
+void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
+               const Factor& a, const Factor& b, float beta, const Tensor& c);
 
 }  // namespace dist

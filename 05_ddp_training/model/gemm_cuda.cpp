@@ -1,10 +1,16 @@
-// Builds on: the products with epilogues of cuBLASLt,
+// Builds on: cuBLAS, and the products with epilogues of cuBLASLt,
 //   https://docs.nvidia.com/cuda/cublas/#cublasltepilogue-t
-#include "05_ddp_training/model/fused_gemm.hpp"
+#include "05_ddp_training/model/gemm_cuda.hpp"
 
-#include "05_ddp_training/model/cublas.hpp"
+#include "common/buffer.hpp"
+#include "common/check.hpp"
+#include "common/device.hpp"
+#include "common/watch.hpp"
 
 #include <cublasLt.h>
+#include <cublas_v2.h>
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +23,19 @@
 
 namespace dist {
 namespace {
+
+void check_cublas(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(fmt::format("{}: {}", cublasGetStatusString(status), call));
+}
+
+cublasOperation_t operation(Transpose t) {
+  return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T;
+}
+
+const void* data_of(const Factor& factor, bool is_rounded) {
+  return is_rounded ? static_cast<const void*>(factor.rounded) : factor.matrix.data();
+}
 
 // Deletes what cuBLASLt has created.
 struct Destroy {
@@ -53,10 +72,6 @@ Owned<cublasLtMatrixLayout_t> layout_of(const Tensor& matrix, bool is_rounded = 
   return Owned<cublasLtMatrixLayout_t>(made);
 }
 
-const void* data_of(const Factor& factor, bool is_rounded) {
-  return is_rounded ? static_cast<const void*>(factor.rounded) : factor.matrix.data();
-}
-
 // The largest power of two that divides the address, up to cudaMalloc's 256.
 std::uint32_t alignment_of(const void* address) {
   const auto bits = std::countr_zero(reinterpret_cast<std::uintptr_t>(address));
@@ -74,23 +89,50 @@ cublasLtEpilogue_t name_of(Epilogue::Kind kind) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-// Any handle of cuBLAS is also one of cuBLASLt.
-cublasLtHandle_t handle_of(const Cublas& cublas) {
-  return reinterpret_cast<cublasLtHandle_t>(cublas.handle.get());
-}
-
 // A product of certain shapes, and the kernel that cuBLASLt's heuristic has chosen for it.
 struct Plan {
   Owned<cublasLtMatmulDesc_t> product;
   Owned<cublasLtMatrixLayout_t> a, b, c;
   std::optional<cublasLtMatmulAlgo_t> algorithm;  // nullopt: there is no such kernel
 };
+// The kind, how and in which shapes and precision the factors are read, and the addresses'
+// alignments.
+using PlanKey = std::tuple<Epilogue::Kind, Transpose, Transpose, Shape, Shape, bool,
+                           std::array<std::uint32_t, 4>>;
+
+// What a stream keeps.
+struct Cublas {
+  std::unique_ptr<cublasContext, cublasStatus_t (*)(cublasHandle_t)> handle;
+  // Without a workspace of ours, a product that is captured into a graph would allocate one.
+  Buffer<std::byte> workspace;
+  std::map<PlanKey, Plan> plans;  // making one takes longer than a product
+
+  // Any handle of cuBLAS is also one of cuBLASLt.
+  cublasLtHandle_t lt() const { return reinterpret_cast<cublasLtHandle_t>(handle.get()); }
+};
+
+// It is created on first use, because that takes milliseconds.
+Cublas& cublas_of(const Stream& stream) {
+  // As much as NVIDIA recommends for Hopper; older GPUs need less.
+  constexpr std::size_t kWorkspace = std::size_t{32} << 20;
+  std::shared_ptr<void>& kept = stream.companion();
+  if (!kept) {
+    const StartScope start;
+    const CurrentDevice current(stream.device());
+    cublasHandle_t handle = nullptr;
+    check_cublas(cublasCreate(&handle), "cublasCreate");
+    const auto made = std::make_shared<Cublas>(
+        Cublas{{handle, cublasDestroy}, Buffer<std::byte>(kWorkspace, stream.device()), {}});
+    check_cublas(cublasSetStream(handle, stream.get()), "cublasSetStream");
+    check_cublas(cublasSetWorkspace(handle, made->workspace.data(), kWorkspace),
+                 "cublasSetWorkspace");
+    kept = made;
+  }
+  return *static_cast<Cublas*>(kept.get());
+}
 
 Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_b,
                const Factor& a, const Factor& b, const Tensor& c, const Epilogue& epilogue) {
-  const auto operation = [](Transpose t) {
-    return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T;
-  };
   cublasLtMatmulDesc_t product = nullptr;
   check_cublas(cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                "cublasLtMatmulDescCreate");
@@ -125,7 +167,7 @@ Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_
   cublasLtMatmulHeuristicResult_t best{};
   int found = 0;
   const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle_of(cublas), product, plan.b.get(), plan.a.get(),
+      cublasLtMatmulAlgoGetHeuristic(cublas.lt(), product, plan.b.get(), plan.a.get(),
                                      plan.c.get(), plan.c.get(), wish, 1, &best, &found);
   // Whatever the reason for a refusal is, such as a matrix of one column, linear.cpp can do
   // without the epilogue.
@@ -137,33 +179,23 @@ Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_
 
 }  // namespace
 
-// The plans so far. Making one takes longer than a product.
-struct FusedProducts {
-  // The kind, how and in which shapes and precision the factors are read, and the addresses'
-  // alignments.
-  using Key = std::tuple<Epilogue::Kind, Transpose, Transpose, Shape, Shape, bool,
-                         std::array<std::uint32_t, 4>>;
-  std::map<Key, Plan> plans;
-};
-
 bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
                 const Factor& a, const Factor& b, const Tensor& c, const Epilogue& epilogue) {
+  if (stream.device().is_cpu()) return false;
   if (a.matrix.numel() == 0 || b.matrix.numel() == 0 || c.numel() == 0) return false;
   const bool rounded = are_rounded(a, b);
   Cublas& cublas = cublas_of(stream);
-  if (!cublas.fused) cublas.fused = std::make_shared<FusedProducts>();
-  const FusedProducts::Key key{
-      epilogue.kind,
-      transpose_a,
-      transpose_b,
-      a.matrix.shape(),
-      b.matrix.shape(),
-      rounded,
-      {alignment_of(data_of(a, rounded)), alignment_of(data_of(b, rounded)),
-       alignment_of(c.data()), alignment_of(epilogue.bias)}};
-  auto found = cublas.fused->plans.find(key);
-  if (found == cublas.fused->plans.end()) {
-    found = cublas.fused->plans
+  const PlanKey key{epilogue.kind,
+                    transpose_a,
+                    transpose_b,
+                    a.matrix.shape(),
+                    b.matrix.shape(),
+                    rounded,
+                    {alignment_of(data_of(a, rounded)), alignment_of(data_of(b, rounded)),
+                     alignment_of(c.data()), alignment_of(epilogue.bias)}};
+  auto found = cublas.plans.find(key);
+  if (found == cublas.plans.end()) {
+    found = cublas.plans
                 .emplace(key, make_plan(cublas, transpose_a, transpose_b, a, b, c, epilogue))
                 .first;
   }
@@ -176,12 +208,29 @@ bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose
   const float one = 1;
   const float zero = 0;
   const cublasStatus_t status = cublasLtMatmul(
-      handle_of(cublas), plan.product.get(), &one, data_of(b, rounded), plan.b.get(),
+      cublas.lt(), plan.product.get(), &one, data_of(b, rounded), plan.b.get(),
       data_of(a, rounded), plan.a.get(), &zero, c.data(), plan.c.get(), c.data(), plan.c.get(),
       &*plan.algorithm, cublas.workspace.data(), cublas.workspace.size(), stream.get());
   // The heuristic may choose a kernel that then refuses the product: never ask it again.
   if (status != CUBLAS_STATUS_SUCCESS) plan.algorithm.reset();
   return status == CUBLAS_STATUS_SUCCESS;
+}
+
+void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
+               const Factor& a, const Factor& b, float beta, const Tensor& c) {
+  // cuBLAS is column-major, so it sees each of our matrices transposed. Asked for b a, it
+  // therefore computes a b in our layout, because (a b)^T = b^T a^T. A leading dimension must
+  // not be 0, even if there is nothing to read.
+  const auto leading = [](const Tensor& x) { return std::max(1, mpi_count(x.dim(1))); };
+  const std::size_t k = a.matrix.dim(transpose_a == Transpose::no ? 1 : 0);
+  const bool rounded = are_rounded(a, b);
+  const cudaDataType_t type = rounded ? CUDA_R_16BF : CUDA_R_32F;
+  check_cublas(cublasGemmEx(cublas_of(stream).handle.get(), operation(transpose_b),
+                            operation(transpose_a), mpi_count(c.dim(1)), mpi_count(c.dim(0)),
+                            mpi_count(k), &alpha, data_of(b, rounded), type, leading(b.matrix),
+                            data_of(a, rounded), type, leading(a.matrix), &beta, c.data(),
+                            CUDA_R_32F, leading(c), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+               "cublasGemmEx");
 }
 
 }  // namespace dist
