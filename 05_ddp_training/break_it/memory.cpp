@@ -7,6 +7,8 @@
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/trainer/report.hpp"
 
+#include <utility>
+
 namespace dist {
 
 bool break_memory(const Program& program) {
@@ -21,7 +23,8 @@ bool break_memory(const Program& program) {
                        .samples = batch_size * static_cast<std::size_t>(group.size())},
                       group);
     job.right_step();
-    return count_memory(job.model, *job.optimizer);
+    const auto parameters = std::as_const(job.model).parameters();
+    return count_memory(job.model, *job.optimizer, parameters, parameters);
   };
   Table table({"ranks", "parameters", "gradients", "optimizer", "activations", "a rank",
                "all ranks", fmt::format("activations, {} in all", kBatch)});
