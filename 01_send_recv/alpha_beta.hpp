@@ -1,6 +1,6 @@
 // What this file adds: alpha and beta, the two numbers behind all later predictions. A message
 // of n bytes takes about alpha + n beta: a latency, and a time per byte.
-// Builds on: the times that ping_pong measures.
+// Builds on: the times that perf/ping_pong.cpp measures.
 // Look at: fit_link_cost, whose result is not dominated by the largest message or by one bad
 // measurement.
 #pragma once
@@ -17,6 +17,8 @@ namespace dist {
 struct CostPoint {
   std::size_t bytes;
   double seconds;
+
+  double bandwidth() const { return static_cast<double>(bytes) / seconds; }
 };
 
 // The cost of messages on this machine. The default values are a guess for one host: one
@@ -41,9 +43,8 @@ struct LinkCost {
 };
 
 // Of all lines with alpha and beta >= 0 through two of the points, returns the one with the
-// least sum of |log((alpha + n beta) / t)|. The result's `message` holds the points. Throws
-// Error if there are fewer than three sizes, if the sizes do not ascend, or if a time is not
-// positive.
+// least sum of |log((alpha + n beta) / t)|. The result's `message` holds the points. There must
+// be at least three, with ascending sizes and times above zero.
 LinkCost fit_link_cost(std::vector<CostPoint> points);
 
 // A path in the current folder. The two functions below are called on one rank.

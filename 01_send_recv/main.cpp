@@ -1,86 +1,60 @@
 // Lesson 1: a small tensor moves between ranks.
 //
-//   mpirun -np 4 build/bin/send_recv                  four numbers per rank, before and after
-//   mpirun -np 2 build/bin/send_recv --act pingpong   what a message costs, by size
-//   mpirun -np 4 build/bin/send_recv --act exchange   five ways to pass numbers on
-//
-// Read raw_messages.cpp first, then send_recv.hpp, then this file.
-#include "01_send_recv/gpu/cuda_aware.hpp"
-#include "01_send_recv/gpu/nccl_flag.hpp"
-#include "01_send_recv/show/acts.hpp"
-#include "01_send_recv/show/sweep_options.hpp"
-#include "common/check.hpp"
+//   mpirun -np 4 build/bin/send_recv         four numbers per rank, before and after
+//   mpirun -np 2 build/bin/send_recv_perf    what a message costs, by size
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/send_recv.hpp"
+#include "01_send_recv/show.hpp"
 #include "common/mpi_environment.hpp"
+#include "common/program.hpp"
 
-#include <array>
-#include <string>
 #include <vector>
-
-namespace {
 
 using namespace dist;
 
-struct Act {
-  const char* name;
-  bool (*show)(const Program&, const SweepOptions&);
-  bool by_default;
-  bool in_all;  // --act all shows every act that does not hang
-  int fewest_ranks;
-};
+// [2] Passes a sum once around the ring 0 -> 1 -> ... -> size - 1 -> 0, with typed calls. If
+// rank 0 received first, as the others do, all would wait for a message that no rank has sent.
+static void pass_sum_around(const Communicator& comm, std::span<float> numbers) {
+  if (comm.size() == 1) return;  // one rank's numbers are already the sum
+  if (comm.rank() == 0) {
+    send<float>(comm, numbers, comm.right());
+    recv<float>(comm, numbers, comm.left());
+  } else {
+    std::vector<float> sum(numbers.size());
+    recv<float>(comm, sum, comm.left());
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += sum[i];
+    send<float>(comm, numbers, comm.right());
+  }
+}
 
-constexpr std::array kActs{
-    Act{"message", show_message, true, true, 1},
-    Act{"ring", show_ring, true, true, 1},
-    Act{"pingpong", show_ping_pong, false, true, 2},
-    Act{"eager", show_eager_limit, false, true, 2},
-    Act{"exchange", show_exchanges, false, true, 2},
-    Act{"nccl", show_nccl, false, true, 1},
-    Act{"deadlock", show_deadlock, false, false, 2},
-};
-
-}  // namespace
-
-// [9] The main functions of all five programs take the same steps: initialise MPI, declare the
-// flags, start, show, and let all ranks agree on the verdict.
 int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
   Program program("send_recv", "Lesson 1: a small tensor moves between ranks.");
-
-  std::string wanted = "default";
-  SweepOptions sweep{.min_bytes = 4, .max_bytes = 4U << 20, .iterations = 0};
-  std::vector<std::string> names{"default"};
-  for (const Act& act : kActs) names.emplace_back(act.name);
-  names.emplace_back("all");
-  program.flags.choice("--act", wanted, names, "what to show; the default is message and ring");
-  sweep.declare(program.flags, /*smallest=*/sizeof(float));
   program.declare_common();
-  std::string no_nccl;
-  check_nccl_flag(program, "--act", wanted, no_nccl);
-  program.flags.check([&] {
-    for (const Act& act : kActs) {
-      if (wanted == act.name && program.comm.size() < act.fewest_ranks) {
-        throw Error("--act: " + wanted + " needs two ranks");
-      }
+  if (const auto exit = program.start(argc, argv)) return *exit;
+  const Communicator& comm = program.comm;
+  program.console.line(describe_run(comm.size(), program.device));
+
+  // [1] Every rank runs this code with numbers of its own. Data moves only in a message that
+  // one rank sends *and* another receives. (for_mpi shows MPI the tensor: a copy, if on a GPU.)
+  Tensor tensor = four_numbers(program);
+  for_mpi(program.stream, tensor, [&](std::span<float> numbers) {
+    if (comm.rank() == 0 && comm.size() > 1) {
+      MPI_CHECK(MPI_Send(numbers.data(), 4, MPI_FLOAT, /*dest=*/1, /*tag=*/0, comm.get()));
+    } else if (comm.rank() == 1) {
+      MPI_CHECK(MPI_Recv(numbers.data(), 4, MPI_FLOAT, /*source=*/0, /*tag=*/0, comm.get(),
+                         MPI_STATUS_IGNORE));
     }
   });
-  if (const auto exit = program.start(argc, argv)) return *exit;
+  const int from = comm.rank() == 1 ? 0 : comm.rank();
+  bool correct = show(program, "message", "rank 0 sends its four numbers to rank 1", tensor,
+                      [&](int i) { return 1000 * from + i; });
 
-  const Console& console = program.console;
-  const Device device = program.device.device;
-  console.line(describe_run(program.comm.size(), program.device) + describe_messages(device));
-  bool correct = true;
-  for (const Act& act : kActs) {
-    const bool chosen = wanted == act.name || (wanted == "all" && act.in_all) ||
-                        (wanted == "default" && act.by_default);
-    if (!chosen) continue;
-    if (program.comm.size() < act.fewest_ranks) {
-      console.line(std::string(act.name) + ": skipped, since it needs two ranks");
-    } else if (act.show == show_nccl && !no_nccl.empty()) {
-      console.line("nccl: skipped: " + no_nccl);
-    } else {
-      correct &= act.show(program, sweep);
-    }
-  }
-  return console.verdict(correct, "every number is what it must be, on every rank",
-                         "at least one rank has a wrong number");
+  tensor = four_numbers(program);
+  on_host(program.stream, tensor, [&](auto numbers) { pass_sum_around(comm, numbers); });
+  const int added = comm.rank() == 0 ? comm.size() : comm.rank() + 1;  // ranks in the sum
+  correct &= show(program, "ring", "a sum goes around once, and every rank adds its numbers",
+                  tensor, [&](int i) { return 1000 * added * (added - 1) / 2 + added * i; });
+  return program.console.verdict(correct, "every number is what it must be, on every rank",
+                                 "at least one rank has a wrong number");
 }

@@ -1,7 +1,7 @@
 // Look at: the group, without which the ranks would deadlock.
 #include "01_send_recv/nccl_send_recv.hpp"
 
-#include "01_send_recv/gpu/check_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "01_send_recv/send_recv.hpp"
 
 namespace dist {

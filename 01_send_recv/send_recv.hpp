@@ -1,6 +1,6 @@
-// What this file adds: the two calls of raw_messages with types, so that nobody can mistake a
-// count for a number of bytes, or send a double as a float.
-// Builds on: raw_messages. Every later lesson builds on this file.
+// What this file adds: the calls of MPI that main.cpp uses, with types, so that nobody can
+// mistake a count for a number of bytes, or send a double as a float.
+// Builds on: MPI_Send and MPI_Recv. Every later lesson builds on this file.
 // Look at: send_recv, with which all ranks can send at the same time without a deadlock.
 #pragma once
 

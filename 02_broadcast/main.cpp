@@ -5,8 +5,8 @@
 //
 // Read flat.hpp, binomial_tree.hpp, pipelined_chain.hpp and scatter_all_gather.hpp first, in
 // this order.
-#include "01_send_recv/gpu/cuda_aware.hpp"
-#include "01_send_recv/gpu/nccl_flag.hpp"
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/perf/nccl_flag.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "02_broadcast/connect_nccl.hpp"
 #include "02_broadcast/show/acts.hpp"

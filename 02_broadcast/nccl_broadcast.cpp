@@ -1,6 +1,6 @@
 #include "02_broadcast/nccl_broadcast.hpp"
 
-#include "01_send_recv/gpu/check_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "common/check.hpp"
 
 namespace dist {

@@ -1,8 +1,8 @@
 // Measures our all-reduces, MPI's own and memcpy in turn, in one group of processes.
 // all_reduce.py runs this program with several MPI settings and writes the table.
 #include "01_send_recv/measure.hpp"
-#include "01_send_recv/show/sweep_options.hpp"
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/perf/sweep_options.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
 #include "common/buffer.hpp"
 #include "common/command_line.hpp"

@@ -1,6 +1,6 @@
 // What a reader sees: times, sizes, rows of numbers, hashes, and the count of wrong numbers.
 #include "01_send_recv/measure.hpp"
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"

@@ -1,5 +1,5 @@
 // Tests memory, tensors as views of memory, and the matrix product (against plain loops).
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/model/gemm.hpp"
 #include "common/buffer.hpp"

@@ -49,7 +49,7 @@ TEST_CASE("the five programs give correct results on two hosts", "[hosts]") {
   if (!there_are_two_hosts()) return;
   for (const int ranks_per_host : {1, 2}) {
     for (const std::string program :
-         {"send_recv", "send_recv --act exchange", "broadcast --max-bytes 262144",
+         {"send_recv", "send_recv_perf --act exchange", "broadcast --max-bytes 262144",
           "all_reduce --max-bytes 262144 --iterations 2",
           "all_reduce --max-bytes 65536 --iterations 2 --op max --strict",
           "distributed_sampler", "ddp_training --epochs 1",
@@ -132,7 +132,7 @@ TEST_CASE("on several hosts with several ranks each, auto becomes hierarchical",
 TEST_CASE("the eager limit is that of shared memory within a host and of TCP between hosts",
           "[hosts]") {
   if (!there_are_two_hosts()) return;
-  const CommandResult result = on_two_hosts(2, "send_recv", "--act eager --json");
+  const CommandResult result = on_two_hosts(2, "send_recv_perf", "--act eager --json");
   INFO(result.out << result.err);
   REQUIRE(result.status == 0);
   const std::vector<json> rows = result.rows();
@@ -159,10 +159,10 @@ TEST_CASE("the cost of a message between hosts is kept only if ranks 0 and 1 are
     return result;
   };
   const std::string one_rank_each = kTwoHosts + "--ranks-per-host 1";
-  const CommandResult mixed = run(kTwoHosts + "--ranks-per-host 2", "send_recv --act pingpong");
+  const CommandResult mixed = run(kTwoHosts + "--ranks-per-host 2", "send_recv_perf");
   CHECK(mixed.says("not saved, because ranks 0 and 1 share a host"));
   CHECK_FALSE(std::filesystem::exists(folder / ".learn"));
-  CHECK(run(one_rank_each, "send_recv --act pingpong").says("saved in .learn/alpha-beta.json"));
+  CHECK(run(one_rank_each, "send_recv_perf").says("saved in .learn/alpha-beta.json"));
   const std::string tree = "broadcast --algorithm tree --json";
   for (const json& row : run(one_rank_each, tree).rows()) {
     CHECK(row["predicted_us"].is_number());

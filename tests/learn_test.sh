@@ -28,6 +28,7 @@ expect "help lists the commands" 0 '^\./learn test ' "$learn" help
 expect "lesson 1 runs on 4 ranks" 0 '^  rank 3 .*6000 +6004 +6008 +6012$' "$learn" 1
 expect "lesson 1 runs on 3 ranks" 0 '^  rank 2 .*3000 +3003 +3006 +3009$' "$learn" 1 -n 3
 expect "learn shows the plain command" 0 'mpirun -np 3 .*bin/send_recv' "$learn" 1 -n 3
+expect "learn perf runs the measuring program" 0 '"act":"fit"' "$learn" perf 1 -n 2 -- --max-bytes 1024 --json
 expect "flags after -- reach the program" 0 '"algorithm":"tree"' \
   "$learn" 2 -n 2 -- --algorithm tree --max-bytes 1024 --json
 expect "learn exits with the program's status" 2 '^error: --root: rank 9 does not exist .number of ranks: 2.' \
@@ -37,7 +38,7 @@ expect "a wrong number of ranks" 2 "error: -n: must be a positive number of rank
 expect "a missing number of ranks" 2 'error: -n: needs' "$learn" 1 -n
 expect "break lists experiments" 0 '^shared-variable +ranks share memory' "$learn" break 1
 expect "break runs an experiment" 0 '^verified: the symptom appeared' "$learn" break 1 shared-variable -n 2
-expect "break passes flags on" 0 '^\{"break":"shared-variable"' "$learn" break 1 shared-variable -- --json
+expect "break passes flags on" 2 'error: --json: unknown flag' "$learn" break 1 shared-variable -- --json
 expect "an unknown experiment" 2 "error: NAME: 'x' is not one of" "$learn" break 1 x
 expect "the doctor names Open MPI" 0 '^(ok|note) +.*Open MPI' "$learn" doctor
 expect "the doctor examines the packages" 0 'packages: all|apt-get install' "$learn" doctor

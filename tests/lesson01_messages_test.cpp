@@ -1,5 +1,4 @@
 // Lesson 1: messages arrive complete and at the right rank, and mistakes lead to errors.
-#include "01_send_recv/raw_messages.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/tracer_data.hpp"
@@ -52,28 +51,6 @@ TEST_CASE("a split groups ranks by color and orders them by key") {
   const int same_parity = (world().size() + 1 - world().rank() % 2) / 2;
   CHECK(part.size() == same_parity);
   CHECK(part.rank() == same_parity - 1 - world().rank() / 2);
-}
-
-TEST_CASE("the raw message goes only from rank 0 to rank 1") {
-  for (const std::size_t count : tricky_sizes()) {
-    std::vector<float> numbers = my_numbers(count);
-    raw_message(world(), numbers);
-    CHECK(all_from(numbers, world().rank() == 1 ? 0 : world().rank()));
-  }
-}
-
-TEST_CASE("the raw ring leaves the sum of ranks 0 to r on rank r, and the total on rank 0") {
-  for (const std::size_t count : tricky_sizes()) {
-    std::vector<float> numbers = my_numbers(count);
-    raw_ring(world(), numbers);
-    const int last = world().rank() == 0 ? world().size() - 1 : world().rank();
-    const auto sum = [&](std::size_t i) {
-      double total = 0;
-      for (int rank = 0; rank <= last; ++rank) total += tracer_number(rank, i);
-      return total;
-    };
-    CHECK(count_wrong(numbers, sum) == 0);
-  }
 }
 
 TEST_CASE("send and recv carry messages of every size from every rank to every other rank") {

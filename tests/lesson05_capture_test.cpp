@@ -1,6 +1,6 @@
 // Lesson 5: steps of any sizes, in any order, can be captured and replayed (StepGraph). To try
 // 100 orders instead of 20, set CAPTURE_ORDERS=100.
-#include "01_send_recv/gpu/why_no_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 #include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"

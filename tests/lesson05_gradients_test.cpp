@@ -1,5 +1,5 @@
 // Lesson 5: with every backend, all ranks get the same mean of the gradients, bit for bit.
-#include "01_send_recv/gpu/why_no_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/data_loader.hpp"

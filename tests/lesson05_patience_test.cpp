@@ -1,6 +1,6 @@
 // Patient waits deliver the same messages and the same errors.
 #include "01_send_recv/send_recv.hpp"
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "05_ddp_training/process_group/patient_wait.hpp"
 #include "tests/support/mpi_test.hpp"
 

@@ -1,6 +1,6 @@
 // Lesson 5, advanced: the two halves of an all-reduce in every process group, and training with
 // a part of the model on each rank.
-#include "01_send_recv/gpu/why_no_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"

@@ -2,9 +2,9 @@
 //
 // The host does not wait between two queued operations unless the test is about that. Streams
 // and events must order the operations, or else the numbers are wrong.
-#include "01_send_recv/gpu/why_no_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/connect_nccl.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"

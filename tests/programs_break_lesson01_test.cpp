@@ -1,9 +1,9 @@
 // Lesson 1's experiments: each shows the symptom and the numbers that it promises.
 #include "tests/support/broken_run.hpp"
+#include "tests/support/error_of.hpp"
 
 #include <cstddef>
-#include <cstdint>
-#include <set>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -24,32 +24,32 @@ TEST_CASE("send_recv lists its experiments and refuses those that it cannot run"
   for (const std::string& name : names) {
     check_refused("broken/send_recv", name, "NAME: " + name + " needs 2 ranks", 1);
   }
+  check_refused("broken/send_recv", "wrong-type --json", "--json: unknown flag");
   check_refused("broken/send_recv", "nonsense", "NAME: 'nonsense' is not one of list, ");
 }
 
 TEST_CASE("shared-variable: rank 0's 42 stays on rank 0", "[break]") {
   for (const int ranks : {2, 4}) {
-    const std::vector<json> rows = symptoms(ranks, kSendRecv, "shared-variable");
-    REQUIRE(rows.size() == static_cast<std::size_t>(ranks));
-    for (const json& row : rows) CHECK(row["value"] == (row["rank"] == 0 ? 42 : 0));
+    const std::string out = check_text(ranks, kSendRecv, "shared-variable");
+    CHECK(std::regex_search(out, std::regex("rank 0  the_variable at 0x[0-9a-f]+: 42\n")));
+    for (int rank = 1; rank < ranks; ++rank) {
+      const std::string zero = "rank " + std::to_string(rank) + "  the_variable at .*: 0\n";
+      CHECK(std::regex_search(out, std::regex(zero)));
+    }
   }
 }
 
 TEST_CASE("head-to-head: works at the eager limit and deadlocks one number above it",
           "[break]") {
   const json limit =
-      mpirun(2, "send_recv", "--act eager --json").rows().at(0)["eager_limit_bytes"];
+      mpirun(2, "send_recv_perf", "--act eager --json").rows().at(0)["eager_limit_bytes"];
+  const auto fits = limit.get<std::size_t>() / 4 * 4;
   for (const int ranks : {2, 4}) {
-    const CommandResult result = broken(ranks, kSendRecv, "head-to-head", "--timeout 2 --json");
-    INFO(result.out << result.err);
-    CHECK(result.status == 86);
-    const std::vector<json> rows = result.rows();
-    REQUIRE(rows.size() == 1);
-    CHECK(rows[0]["eager_limit_bytes"] == limit);
-    const auto right_at = rows[0]["right_at_bytes"].get<std::size_t>();
-    const auto hangs_at = rows[0]["hangs_at_bytes"].get<std::size_t>();
-    CHECK(right_at == limit.get<std::size_t>() / 4 * 4);
-    CHECK(hangs_at == right_at + 4);
+    const CommandResult result = hang(ranks, kSendRecv, "head-to-head");
+    CHECK(
+        result.says(std::to_string(fits) +
+                    " bytes (the eager limit), ranks 0 and 1 both send first: right numbers"));
+    CHECK(result.says(std::to_string(fits + 4) + " bytes, ranks 0 and 1 both send first"));
     CHECK(result.says("hang: rank 0 in MPI_Send to 1 ("));
     CHECK(result.says("cycle 0 -> 1 -> 0"));
   }
@@ -80,58 +80,45 @@ TEST_CASE("wrong-tag: the report names the tag that was expected and the tag tha
 TEST_CASE("truncate: MPI rejects a message that is too long; only recv rejects a short one",
           "[break]") {
   for (const int ranks : {2, 4}) {
-    const json row = symptom(ranks, kSendRecv, "truncate");
-    CHECK(row["truncated"] == true);
-    CHECK(row["behind_is_untouched"] == true);
-    CHECK(row["short_is_an_error"] == false);
-    CHECK(row["short_count"] == 3);
-    CHECK(row["short_memory"] == json({1000, 1001, 1002, -1}));
-    CHECK(row["recv_says"] == "received 3 elements from rank 0, expected 4");
+    const std::string out = check_text(ranks, kSendRecv, "truncate");
+    CHECK(contains(out, "4 numbers, room for 3: MPI_Recv returns MPI_ERR_TRUNCATE\n"));
+    CHECK(contains(out, "memory after the buffer: unchanged\n"));
+    CHECK(contains(
+        out, "3 numbers, room for 4: MPI_Recv returns MPI_SUCCESS; its status counts 3\n"));
+    CHECK(contains(out, "memory: 1000 1001 1002 -1 "));
+    CHECK(contains(out, "recv() reports \"received 3 elements from rank 1, expected 4\""));
   }
 }
 
 TEST_CASE("wrong-type: the bits of a float are read as an int", "[break]") {
   for (const int ranks : {2, 4}) {
-    const json row = symptom(ranks, kSendRecv, "wrong-type");
-    CHECK(row["sent"] == json({1000, 1001, 1002, 1003}));
-    CHECK(row["as_ints"][0] == 0x447a0000);  // 1000 in binary32
-    CHECK(row["as_doubles"].size() == 2);
-    CHECK(row["as_doubles"][0] > 1e21);
+    const std::string out = check_text(ranks, kSendRecv, "wrong-type");
+    CHECK(contains(out, "sent as floats:      1000 1001 1002 1003\n"));
+    CHECK(contains(out, "received as ints:    1148846080 "));  // 0x447a0000: 1000 in binary32
   }
 }
 
 TEST_CASE("reuse-buffer: above the eager limit the receiver gets the later value", "[break]") {
   for (const int ranks : {2, 4}) {
-    const std::vector<json> rows = symptoms(ranks, kSendRecv, "reuse-buffer");
-    REQUIRE(rows.size() == 2);
-    CHECK(rows[0]["bytes"] == 16);
-    CHECK(rows[1]["of_version_2"] > 0);
-    for (const json& row : rows) {
-      const auto count = row["bytes"].get<std::int64_t>() / 4;
-      CHECK(row["of_version_1"].get<std::int64_t>() + row["of_version_2"].get<std::int64_t>() ==
-            count);
-    }
+    const std::string out = check_text(ranks, kSendRecv, "reuse-buffer");
+    CHECK(std::regex_search(out,
+                            std::regex(" 16 B: rank 0 received [0-4] numbers of version 1")));
+    CHECK(std::regex_search(out, std::regex("1 MiB: .* [1-9][0-9]* of version 2\n")));
   }
 }
 
 TEST_CASE("print-order: because of the ranks' buffers, lines are out of order", "[break]") {
   for (const int ranks : {2, 4, 7}) {
-    const std::vector<json> rows = symptoms(ranks, kSendRecv, "print-order");
-    REQUIRE(rows.size() == 2);
-    for (const json& row : rows) {
-      // No line is lost or duplicated.
-      const auto order = row["order"].get<std::vector<int>>();
-      CHECK(order.size() == static_cast<std::size_t>(2 * ranks));
-      CHECK(std::set<int>(order.begin(), order.end()).size() == order.size());
+    const std::string out = check_text(ranks, kSendRecv, "print-order");
+    CHECK(contains(out, ": out of order\n"));
+    std::string order;
+    for (int line = 0; line < 2 * ranks; ++line) order += std::to_string(line) + " ";
+    order.back() = ':';
+    CHECK(contains(out, "one file, each line flushed: " + order + " in order\n"));
+    for (int rank = 0; rank < ranks; ++rank) {  // in any order
+      const std::string number = std::to_string(rank);
+      CHECK(contains(out, "line " + number + " by rank " + number));
     }
-    CHECK(rows[0]["out_of_place"] > 0);
-    CHECK(rows[1]["flushed"] == true);
-    CHECK(rows[1]["out_of_place"] == 0);
-  }
-  // The text output contains the lines of all ranks, in any order.
-  const CommandResult plain = broken(4, kSendRecv, "print-order");
-  for (const std::string line : {"line 0 by rank 0", "line 1 by rank 1", "line 3 by rank 3"}) {
-    CHECK(plain.says(line));
   }
 }
 

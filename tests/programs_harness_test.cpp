@@ -6,7 +6,7 @@
 using namespace dist::test;
 
 TEST_CASE("--help and --version print to standard output once, with status 0", "[usage]") {
-  const CommandResult help = mpirun(3, "send_recv", "--help");
+  const CommandResult help = mpirun(3, "send_recv_perf", "--help");
   CHECK(help.status == 0);
   CHECK(help.out.find("--act") != std::string::npos);
   CHECK(help.out.find("--act") == help.out.rfind("--act"));

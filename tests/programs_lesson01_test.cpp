@@ -1,4 +1,4 @@
-// Lesson 1's program, as a reader runs it: what it prints, verifies, saves and refuses.
+// Lesson 1's two programs, as a reader runs them: what they print, verify, save and refuse.
 #include "tests/support/program_checks.hpp"
 
 #include <cmath>
@@ -39,7 +39,7 @@ TEST_CASE("send_recv's rows contain each rank's numbers in rank order", "[lesson
 TEST_CASE("ping-pong prints one row per size, then the fit, which it saves", "[lesson01]") {
   const TemporaryFolder folder;
   const CommandResult result = mpirun_in(
-      folder, 2, "send_recv", "--act pingpong --min-bytes 4 --max-bytes 65536 --json");
+      folder, 2, "send_recv_perf", "--act pingpong --min-bytes 4 --max-bytes 65536 --json");
   INFO(result.out << result.err);
   CHECK(result.status == 0);
   std::vector<json> rows = result.rows();
@@ -78,8 +78,8 @@ TEST_CASE("two sizes are too few for a fit, and the saved fit remains", "[lesson
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / ".learn");
   std::ofstream(folder / ".learn/alpha-beta.json") << "old";
-  const CommandResult result =
-      mpirun_in(folder, 2, "send_recv", "--act pingpong --min-bytes 4 --max-bytes 16 --json");
+  const CommandResult result = mpirun_in(folder, 2, "send_recv_perf",
+                                         "--act pingpong --min-bytes 4 --max-bytes 16 --json");
   CHECK(result.status == 0);
   const std::vector<json> rows = result.rows();
   REQUIRE(rows.size() == 3);
@@ -95,16 +95,16 @@ TEST_CASE("if the fit cannot be saved, the status is 1 and the error names the f
   const TemporaryFolder folder;
   std::ofstream(folder / ".learn") << "no folder";
   const CommandResult result =
-      mpirun_in(folder, 2, "send_recv", "--act pingpong --max-bytes 1024");
+      mpirun_in(folder, 2, "send_recv_perf", "--act pingpong --max-bytes 1024");
   CHECK(result.status == 1);
   CHECK(result.says("[rank 0] fatal: .learn/alpha-beta.json: cannot be written"));
 }
 
-TEST_CASE("send_recv --act all finishes on any number of ranks", "[lesson01]") {
+TEST_CASE("send_recv_perf --act all finishes on any number of ranks", "[lesson01]") {
   const TemporaryFolder folder;
   for (const int ranks : {1, 2, 3}) {
     const CommandResult result =
-        mpirun_in(folder, ranks, "send_recv", "--act all --max-bytes 4096");
+        mpirun_in(folder, ranks, "send_recv_perf", "--act all --max-bytes 4096");
     INFO(result.out << result.err);
     CHECK(result.status == 0);
     CHECK(result.says("if all send first") == (ranks > 1));
@@ -114,11 +114,11 @@ TEST_CASE("send_recv --act all finishes on any number of ranks", "[lesson01]") {
 
 TEST_CASE("the five kinds of exchange are shown side by side, with the cases that would hang",
           "[lesson01]") {
-  const CommandResult eager = mpirun(3, "send_recv", "--act eager --json");
+  const CommandResult eager = mpirun(3, "send_recv_perf", "--act eager --json");
   REQUIRE(eager.rows().size() == 1);
   const json limit = eager.rows()[0]["eager_limit_bytes"];
   CHECK(limit > 0);
-  const CommandResult result = mpirun(3, "send_recv", "--act exchange --json");
+  const CommandResult result = mpirun(3, "send_recv_perf", "--act exchange --json");
   CHECK(result.status == 0);
   const std::vector<json> rows = result.rows();
   REQUIRE(rows.size() == 5 * 3);
@@ -135,20 +135,20 @@ TEST_CASE("the five kinds of exchange are shown side by side, with the cases tha
 
 TEST_CASE("the deadlock is reported with ranks, call, size, tag and cycle; the status is 86",
           "[lesson01][quick]") {
-  const CommandResult two = mpirun(2, "send_recv", "--act deadlock --timeout 2");
+  const CommandResult two = mpirun(2, "send_recv_perf", "--act deadlock --timeout 2");
   INFO(two.out << two.err);
   CHECK(two.status == 86);
   CHECK(
       two.says("hang: rank 0 in MPI_Send to 1 (4 MiB, tag 0); rank 1 in MPI_Send to 0 "
                "(4 MiB, tag 0): cycle 0 -> 1 -> 0"));
-  const CommandResult three = mpirun(3, "send_recv", "--act deadlock --timeout 2");
+  const CommandResult three = mpirun(3, "send_recv_perf", "--act deadlock --timeout 2");
   CHECK(three.status == 86);
   CHECK(three.says("cycle 0 -> 1 -> 2 -> 0"));
 }
 
 TEST_CASE("NCCL moves the numbers to the next rank, or says why it cannot", "[lesson01]") {
   for (const int ranks : {1, 2, 4}) {
-    const CommandResult result = mpirun(ranks, "send_recv", "--act nccl --json");
+    const CommandResult result = mpirun(ranks, "send_recv_perf", "--act nccl --json");
     INFO(ranks << " ranks\n" << result.out << result.err);
     if (result.status == 2) {
       CHECK(result.err.find("error: --act: nccl: ") != std::string::npos);
@@ -164,10 +164,10 @@ TEST_CASE("NCCL moves the numbers to the next rank, or says why it cannot", "[le
   }
 }
 
-TEST_CASE("send_recv refuses bad usage", "[lesson01]") {
+TEST_CASE("send_recv_perf refuses bad usage", "[lesson01]") {
   for (const std::string act : {"pingpong", "eager", "exchange", "deadlock"}) {
-    check_refused("send_recv", "--act " + act, "--act: " + act + " needs two ranks", 1);
+    check_refused("send_recv_perf", "--act " + act, "--act: " + act + " needs two ranks", 1);
   }
-  check_refused("send_recv", "--act pingpong --max-bytes 8589934592",
+  check_refused("send_recv_perf", "--act pingpong --max-bytes 8589934592",
                 "--max-bytes: 8589934592 is not between");
 }

@@ -65,20 +65,25 @@ examine_mpi() {
     *"Open MPI"* | *"Open RTE"*) ok "$version ($launcher)" ;;
     *) problem "this mpirun is not from Open MPI: $version" "sudo update-alternatives --set mpirun /usr/bin/mpirun.openmpi" ;;
   esac
-  if [ -x "$build/bin/send_recv" ]; then
+  local program=$build/bin/send_recv flags="" what="messages"
+  if [ -x "${program}_perf" ]; then  # it sends large messages, too
+    program=${program}_perf flags="--act exchange" what="large messages (ptrace is allowed or not used)"
+  fi
+  if [ -x "$program" ]; then
     set_mpi_environment
     local output
-    output=$(timeout 60 mpirun -np 2 "$build/bin/send_recv" --act exchange </dev/null 2>&1 || true)
+    # shellcheck disable=SC2086  # no flags are no argument
+    output=$(timeout 60 mpirun -np 2 "$program" $flags </dev/null 2>&1 || true)
     if grep -q '^1 rank,' <<<"$output" || grep -q 'needs two ranks' <<<"$output"; then
-      problem "two MPI implementations are mixed, so every process believes it is rank 0 of 1: $launcher starts the programs, but they use $(mpi_library_of "$build/bin/send_recv")" \
+      problem "two MPI implementations are mixed, so every process believes it is rank 0 of 1: $launcher starts the programs, but they use $(mpi_library_of "$program")" \
         "rm -r ${build#"$PWD"/}   # then ./learn 1, with mpirun and mpicxx of the same MPI first on the PATH"
     elif grep -q 'Read -1' <<<"$output"; then
       problem "this container forbids ptrace, so sending a large message prints 'Read -1, expected'" \
         "export OMPI_MCA_btl_vader_single_copy_mechanism=none"
     elif grep -q '^verified' <<<"$output"; then
-      ok "mpirun matches the programs, and two ranks can exchange large messages (ptrace is allowed or not used)"
+      ok "mpirun matches the programs, and two ranks can exchange $what"
     else
-      problem "two ranks could not exchange messages; the output begins: $(head -n 1 <<<"$output")" "mpirun -np 2 ${build#"$PWD"/}/bin/send_recv --act exchange   # shows all the output"
+      problem "two ranks could not exchange messages; the output begins: $(head -n 1 <<<"$output")" "mpirun -np 2 ${program#"$PWD"/} $flags   # shows all the output"
     fi
   else
     note "build lesson 1 to check whether mpirun matches the programs" "./learn 1"

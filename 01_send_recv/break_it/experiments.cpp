@@ -1,12 +1,22 @@
-#include "01_send_recv/break_it/experiments.hpp"
-
-#include "01_send_recv/gpu/nccl_flag.hpp"
+// The experiments of lesson 1: build/bin/broken/send_recv NAME. Each is in the file of its
+// name.
+#include "01_send_recv/perf/nccl_flag.hpp"
 #include "tools/broken/experiment.hpp"
 
 #include <array>
 
 namespace dist {
+
+using Show = bool(const Program&);
+Show break_shared_variable, break_head_to_head, break_wrong_tag, break_truncate,
+    break_wrong_type, break_reuse_buffer, break_print_order, break_no_group;
+
 namespace {
+
+std::string no_common_file(const Program& program) {
+  if (program.comm.local_size() == program.comm.size()) return "";
+  return "needs all ranks on one host, so that they can write to one file";
+}
 
 constexpr std::array kExperiments{
     Experiment{"shared-variable", "ranks share memory", break_shared_variable},
@@ -16,7 +26,7 @@ constexpr std::array kExperiments{
     Experiment{"wrong-type", "MPI compares the types", break_wrong_type},
     Experiment{"reuse-buffer", "MPI_Isend copied my data", break_reuse_buffer},
     Experiment{"print-order", "lines appear in the order in which they were printed",
-               break_print_order, 2, why_no_print_order},
+               break_print_order, 2, no_common_file},
     Experiment{"no-group", "NCCL calls pair up automatically", break_no_group, 2,
                why_no_nccl_here},
 };

@@ -7,24 +7,22 @@
 //          send waits for its receive, and neither rank reaches its receive. The program was
 //          wrong all along; MPI's buffers hid the mistake.
 // In the wild: open-mpi/ompi#1669; Mantevo/miniMD#8
-#include "01_send_recv/break_it/experiments.hpp"
+#include "01_send_recv/perf/eager_limit.hpp"
 #include "01_send_recv/send_recv.hpp"
-#include "01_send_recv/show/eager_limit.hpp"
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
+#include "common/program.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
 namespace dist {
-namespace {
 
 // Ranks 0 and 1 send first and receive afterwards; the others do nothing. Returns true if the
 // right numbers arrived.
-bool send_first(const Communicator& comm, std::size_t count) {
+static bool send_first(const Communicator& comm, std::size_t count) {
   if (comm.rank() > 1) return true;
   const int peer = 1 - comm.rank();
   std::vector<float> out(count);
@@ -35,8 +33,6 @@ bool send_first(const Communicator& comm, std::size_t count) {
   return count_wrong(in, [&](std::size_t i) { return tracer_number(peer, i); }) == 0;
 }
 
-}  // namespace
-
 bool break_head_to_head(const Program& program) {
   const Console& console = program.console;
   const Communicator& comm = program.comm;
@@ -46,9 +42,8 @@ bool break_head_to_head(const Program& program) {
   const auto [smallest, largest] = std::ranges::minmax(limits, {}, &EagerLimit::bytes);
   const std::size_t fits = smallest.bytes / sizeof(float);
   const std::size_t too_many = largest.bytes / sizeof(float) + 1;
-  bool right = false;
   if (fits > 0) {
-    right = comm.all_agree(send_first(comm, fits));
+    const bool right = comm.all_agree(send_first(comm, fits));
     console.line(fmt::format("  {} bytes (the eager limit), ranks 0 and 1 both send first: {}",
                              fits * sizeof(float), right ? "right numbers" : "WRONG numbers"));
   } else {
@@ -57,10 +52,6 @@ bool break_head_to_head(const Program& program) {
   console.line(fmt::format("  {} bytes, ranks 0 and 1 both send first; if they hang, the watch",
                            too_many * sizeof(float)));
   console.line("  reports who waits for whom, and ends the job with status 86");
-  console.row({{"break", "head-to-head"},
-               {"eager_limit_bytes", smallest.bytes},
-               {"right_at_bytes", right ? Json(fits * sizeof(float)) : Json()},
-               {"hangs_at_bytes", too_many * sizeof(float)}});
   send_first(comm, too_many);
   console.line(fmt::format("  nothing hung: this MPI sends even {} bytes eagerly",
                            too_many * sizeof(float)));

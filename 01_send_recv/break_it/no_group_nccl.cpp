@@ -9,16 +9,13 @@
 //          ncclGroupEnd turn the two calls into one operation. This is the deadlock of
 //          head-to-head, but here the streams hang, although the host's calls have returned.
 // In the wild: NVIDIA/nccl#584; NVIDIA/nccl#1144, where the group is missing but nothing hangs
-#include "01_send_recv/break_it/experiments.hpp"
-#include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
-#include "01_send_recv/show/tracer_numbers.hpp"
-#include "common/check.hpp"
-#include "common/watch.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
+#include "common/program.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <cstddef>
 
@@ -46,7 +43,6 @@ bool break_no_group(const Program& program) {
   console.line(fmt::format("  {} to the right, send and receive in a group: {}", size,
                            right ? "right numbers" : "WRONG numbers"));
   console.line(fmt::format("  {} to the right, without the group: this will hang", size));
-  console.row({{"break", "no-group"}, {"bytes", out.size_bytes()}, {"right_in_group", right}});
 
   // The ranks are connected in both directions, so the calls return, and only the streams hang.
   NCCL_CHECK(nccl, ncclSend(out.data(), out.numel(), ncclFloat, comm.right(), nccl.get(),

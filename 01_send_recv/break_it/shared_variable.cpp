@@ -8,19 +8,15 @@
 //          wait, but moves no data.
 // In the wild: an address (or a pointer in a struct) that is sent as a message means nothing to
 //          its receiver.
-#include "01_send_recv/break_it/experiments.hpp"
+#include "common/program.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <cstdint>
 
 namespace dist {
-namespace {
 
-int the_variable = 0;  // one per process
-
-}  // namespace
+static int the_variable = 0;  // one per process
 
 bool break_shared_variable(const Program& program) {
   const Communicator& comm = program.comm;
@@ -30,11 +26,6 @@ bool break_shared_variable(const Program& program) {
   lines_in_rank_order(
       program.console, comm,
       fmt::format("  rank {}  the_variable at {:#x}: {}", comm.rank(), address, the_variable));
-  rows_in_rank_order(program.console, comm,
-                     {{"break", "shared-variable"},
-                      {"rank", comm.rank()},
-                      {"address", address},
-                      {"value", the_variable}});
   program.console.line("rank 0 wrote 42 before the barrier; no other rank's variable changed");
   return the_variable == (comm.rank() == 0 ? 42 : 0);
 }

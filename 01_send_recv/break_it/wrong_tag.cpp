@@ -10,12 +10,11 @@
 //          messages differently, they wait forever, although everything was sent.
 // In the wild: a probe that accepted any tag confused sizes with data on 64 ranks, but never on
 //          32 (4C-multiphysics/4C#2058)
-#include "01_send_recv/break_it/experiments.hpp"
 #include "01_send_recv/send_recv.hpp"
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
+#include "common/program.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 
@@ -56,13 +55,12 @@ bool receive_in_other_order(const Communicator& comm) {
 }  // namespace
 
 bool break_wrong_tag(const Program& program) {
-  const Console& console = program.console;
   const Communicator& comm = program.comm;
   const bool selected = comm.all_agree(receive_in_other_order(comm));
-  console.line(fmt::format("  sent tag 8, then 7; received tag 7, then 8: {}",
-                           selected ? "each receive got its own message" : "MIXED UP"));
-  console.line("  now rank 0 sends only tag 8, and rank 1 receives tag 7: this will hang");
-  console.row({{"break", "wrong-tag"}, {"each_got_its_own", selected}});
+  program.console.line(fmt::format("  sent tag 8, then 7; received tag 7, then 8: {}",
+                                   selected ? "each receive got its own message" : "MIXED UP"));
+  program.console.line(
+      "  now rank 0 sends only tag 8, and rank 1 receives tag 7: this will hang");
   FourNumbers numbers = numbers_of(kOther);
   if (comm.rank() == 0) send<float>(comm, numbers, 1, kOther);
   if (comm.rank() == 1) recv<float>(comm, numbers, 0, kAsked);

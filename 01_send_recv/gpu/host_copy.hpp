@@ -5,12 +5,34 @@
 // is on the CPU, or if MPI is CUDA-aware and `operate` only passes the memory to MPI (for_mpi).
 #pragma once
 
-#include "01_send_recv/gpu/cuda_aware.hpp"
 #include "common/tensor.hpp"
 
+#include <dlfcn.h>
 #include <span>
+#include <string>
 
 namespace dist {
+
+// Whether MPI can read GPU memory, according to MPI itself. Not every MPI has the function that
+// answers this. No MPI can read the memory of an emulated GPU.
+inline bool mpi_is_cuda_aware() {
+  static const auto query =
+      reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
+  return !DIST_CUDA_EMULATED && query != nullptr && query() == 1;
+}
+
+// Returns where MPI's buffers for tensors on `device` must be: on that device or on the CPU.
+inline Device message_device(Device device) {
+  return device.is_cpu() || mpi_is_cuda_aware() ? device : Device{};
+}
+
+// Returns "; MPI is not CUDA-aware and gets pinned host copies" or the opposite statement, or
+// an empty string for tensors on the CPU.
+inline std::string describe_messages(Device device) {
+  if (device.is_cpu()) return "";
+  return mpi_is_cuda_aware() ? "; MPI is CUDA-aware and reads the GPU's memory directly"
+                             : "; MPI is not CUDA-aware and gets pinned host copies";
+}
 
 // Calls operate(std::span<float>) with the contents of `tensor`, after all work queued on
 // `stream` is done. Whatever operate writes is in the tensor when on_host returns.

@@ -7,18 +7,24 @@
 // (nccl_send_recv.hpp); later lessons broadcast it (02_broadcast/connect_nccl.hpp).
 #pragma once
 
-#include "01_send_recv/gpu/hang_timeout.hpp"
-#include "01_send_recv/gpu/nccl_watchdog.hpp"
 #include "common/communicator.hpp"
+#include "common/device.hpp"
 #include "common/stream.hpp"
-#include "common/tensor.hpp"
+#include "common/watch.hpp"
 
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
+
+#if DIST_WITH_NCCL
+#include <nccl.h>
+#endif
 
 struct ncclComm;  // what ncclComm_t points to
 
@@ -30,6 +36,59 @@ using NcclId = std::array<char, 128>;
 // Called on one rank.
 NcclId make_nccl_id();
 
+// Returns a sentence that says why the ranks of `comm` cannot use NCCL together; empty if they
+// can. Called on all ranks; the result is empty on all ranks or on none.
+//
+// Two ranks on one GPU are refused here, because NCCL would refuse them later, while it starts
+// ("Duplicate GPU detected"). NCCL 2.30 and newer allow them in an experimental mode, if the
+// environment contains NCCL_MULTI_RANK_GPU_ENABLE=1.
+std::string why_no_nccl(const Communicator& comm, Device device);
+
+// A thread that watches one NCCL communicator, so that a wait for another rank always ends.
+//
+// NCCL's calls and the kernels that they queue wait for the other ranks, however long that
+// takes. Only a different thread can end such a wait. PyTorch has a watchdog for the same
+// purpose (ProcessGroupNCCL).
+//
+// ncclCommRevoke ends all waits, and leaves it to the thread that uses the communicator to free
+// it. NCCL has had it since 2.28.9. Before, there is only ncclCommAbort, which also frees the
+// communicator. So it must not run during a call, and with such an NCCL a call that waits
+// forever is left to the watch's hang report.
+class NcclWatchdog {
+ public:
+  // Asks `comm` for errors several times per second. Ends all its waits after an error, or if
+  // one wait takes longer than `limit` (0: no limit). `comm` must outlive the watchdog.
+  NcclWatchdog(ncclComm* comm, Device device, std::chrono::milliseconds limit);
+  ~NcclWatchdog() { stop(); }
+  NcclWatchdog(const NcclWatchdog&) = delete;
+  NcclWatchdog& operator=(const NcclWatchdog&) = delete;
+
+  // Whether it can end a wait within a call of NCCL. If not, it aborts the communicator.
+  static bool can_end_calls();
+
+  // Called by the thread that uses the communicator, before and after each call of NCCL.
+  void begin_call();
+  void end_call();
+
+  // Why all waits were ended; empty if they were not. Then the communicator must not be used.
+  std::string failure() const;
+  // From now on, no wait is ended.
+  void stop();
+
+ private:
+  void run(Device device);
+  std::string problem() const;
+
+  ncclComm* comm_;
+  std::chrono::milliseconds limit_;
+  mutable std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool stop_ = false;
+  std::optional<std::chrono::steady_clock::time_point> in_call_since_;
+  std::string failure_;
+  std::thread thread_;  // declared last, because it uses all members above
+};
+
 // Move-only. All ranks create and destroy it together. Used by one thread at a time.
 class NcclCommunicator {
  public:
@@ -38,7 +97,7 @@ class NcclCommunicator {
   // limit), and all of them if NCCL reports an error. They then throw Error. The default is
   // longer than --timeout, so that the watch reports first: it can say which rank is missing.
   NcclCommunicator(const NcclId& id, int rank, int size, Device device,
-                   std::chrono::milliseconds limit = 2 * hang_timeout());
+                   std::chrono::milliseconds limit = default_limit());
   NcclCommunicator(NcclCommunicator&& other) noexcept;
   NcclCommunicator& operator=(NcclCommunicator&& other) noexcept;
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -70,6 +129,7 @@ class NcclCommunicator {
   void end_call();
 
  private:
+  static std::chrono::milliseconds default_limit();
   void throw_if_failed() const;
 
   ncclComm* comm_ = nullptr;
@@ -82,5 +142,14 @@ class NcclCommunicator {
   // machine.
   std::optional<StartScope> starting_;
 };
+
+#if DIST_WITH_NCCL
+// Ends the call that begin_call began. Throws Error with NCCL's own message if NCCL reports an
+// error, or if the watchdog has ended the call.
+void check_nccl(NcclCommunicator& nccl, ncclResult_t status, const char* call, const char* file,
+                int line);
+#define NCCL_CHECK(nccl, call) \
+  ::dist::check_nccl((nccl), ((nccl).begin_call(), (call)), #call, __FILE__, __LINE__)
+#endif
 
 }  // namespace dist

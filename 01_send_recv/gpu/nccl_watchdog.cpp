@@ -1,14 +1,10 @@
-#include "01_send_recv/gpu/nccl_watchdog.hpp"
-
-#include "common/stream.hpp"
-#include "common/watch.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
 #if DIST_WITH_NCCL
-#include <nccl.h>
 #define DIST_NCCL_CAN_REVOKE (NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 9))
 #else
 #define DIST_NCCL_CAN_REVOKE 0

@@ -11,7 +11,7 @@
 //          sender.
 // In the wild: dash-project/dash#61: a broadcast of 16 bytes fails because the 280 bytes of a
 //          different one arrive
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/flat.hpp"
 

@@ -11,7 +11,7 @@
 //          shapes are equal, as in a stack of equal layers, no error appears.
 // In the wild: ROCm/TransferBench#270: a rank that fails leaves before a broadcast that the
 //          others enter
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "common/join.hpp"

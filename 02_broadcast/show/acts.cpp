@@ -3,7 +3,7 @@
 #include "02_broadcast/show/acts.hpp"
 
 #include "01_send_recv/gpu/host_copy.hpp"
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"

@@ -3,7 +3,7 @@
 
 #include "01_send_recv/alpha_beta.hpp"
 #include "01_send_recv/gpu/nccl_communicator.hpp"
-#include "01_send_recv/show/sweep_options.hpp"
+#include "01_send_recv/perf/sweep_options.hpp"
 #include "common/program.hpp"
 #include "common/tensor.hpp"
 

@@ -2,7 +2,7 @@
 // Builds on: broadcast_cost, and the watch, which counts the rounds of the real run.
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/measure.hpp"
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/show/acts.hpp"
 #include "02_broadcast/show/broadcast_cost.hpp"
 #include "common/join.hpp"

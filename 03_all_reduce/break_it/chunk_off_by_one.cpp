@@ -9,7 +9,7 @@
 //          on every rank reveal the mistake.
 // In the wild: the ring of PyTorch's tutorial sent buffers of zeros for years
 //          (pytorch/pytorch#31572). The test of baidu-allreduce uses 1.0 everywhere.
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
 #include "03_all_reduce/ring.hpp"
 #include "common/join.hpp"

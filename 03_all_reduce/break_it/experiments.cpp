@@ -1,6 +1,6 @@
 #include "03_all_reduce/break_it/experiments.hpp"
 
-#include "01_send_recv/gpu/nccl_flag.hpp"
+#include "01_send_recv/perf/nccl_flag.hpp"
 #include "tools/broken/experiment.hpp"
 
 #include <array>

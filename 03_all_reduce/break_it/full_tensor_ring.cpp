@@ -9,7 +9,7 @@
 //          up on its own, in its own order. In the lesson's ring, each chunk is added up only
 //          once, on one rank. On 2 ranks both rings send S, so a test there sees no difference.
 // In the wild: callummcdougall/ARENA_3.0#407; pytorch/pytorch#31572.
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
 #include "03_all_reduce/break_it/distinct.hpp"

@@ -8,7 +8,7 @@
 //          looks like a missing one; only the watch, which sees all ranks, can distinguish
 //          them.
 // In the wild: NVIDIA/nccl#1260, pytorch/pytorch#118369.
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
 #include "common/watch.hpp"

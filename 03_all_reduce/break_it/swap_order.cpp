@@ -10,7 +10,7 @@
 //          hosts our ring would notice the wrong length on arrival, while NCCL may hang.
 // In the wild: NVIDIA/nccl#296 (a different order on one rank), #1417 (different sizes: some
 //          hang, some give wrong numbers).
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "03_all_reduce/break_it/experiments.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
 

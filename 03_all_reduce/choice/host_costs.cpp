@@ -1,7 +1,7 @@
 #include "03_all_reduce/choice/host_costs.hpp"
 
 #include "01_send_recv/measure.hpp"
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "common/buffer.hpp"
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 // ./learn hint 3 prints the next hint.
 #pragma once
 
-#include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
-#include "01_send_recv/show/sweep_options.hpp"
+#include "01_send_recv/perf/sweep_options.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
 #include "common/program.hpp"
 

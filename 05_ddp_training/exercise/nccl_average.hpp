@@ -3,7 +3,6 @@
 // Check it with ./learn check 5; ./learn hint 5 prints the next hint.
 #pragma once
 
-#include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "common/check_cuda.hpp"
 #include "common/stream.hpp"

@@ -1,7 +1,7 @@
 // The choice of a process group.
 #include "05_ddp_training/process_group/process_group.hpp"
 
-#include "01_send_recv/gpu/why_no_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 
 #include <fmt/core.h>
 

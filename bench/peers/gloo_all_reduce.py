@@ -20,7 +20,7 @@ def rank_main(rank, ranks, sizes, samples, store):
     dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=ranks)
     for size in sizes:
         count = size // 4
-        # As in 01_send_recv/show/tracer_numbers.hpp, every number shows the rank that it comes
+        # As in 01_send_recv/tracer_numbers.hpp, every number shows the rank that it comes
         # from.
         numbers = (1000 * rank + torch.arange(count) % 997).float()
         expected = sum((1000 * r + torch.arange(count) % 997).float() for r in range(ranks))

@@ -1,6 +1,6 @@
 #include "tests/exercises/exercise.hpp"
 
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "common/check.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"

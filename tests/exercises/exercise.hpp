@@ -30,7 +30,7 @@ class Trial {
   int size() const { return comm_.size(); }
 
   // Element `index` of rank `rank`'s data: a number that tells where it came from
-  // (01_send_recv/show/tracer_numbers.hpp). With --data ones the number is always 1, which
+  // (01_send_recv/tracer_numbers.hpp). With --data ones the number is always 1, which
   // hides mistakes.
   float value(int rank, std::size_t index) const;
 

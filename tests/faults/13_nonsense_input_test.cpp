@@ -68,8 +68,9 @@ const std::string kTrace = "--trace t.json ";
 
 }  // namespace
 
-TEST_CASE("send_recv refuses invalid flags in one sentence and writes nothing", "[fault13]") {
-  check_all_refused("send_recv", kTrace,
+TEST_CASE("send_recv_perf refuses invalid flags in one sentence and writes nothing",
+          "[fault13]") {
+  check_all_refused("send_recv_perf", kTrace,
                     {{"--bogus", "--bogus: unknown flag"},
                      {"-x", "-x: unknown flag"},
                      {"stray", "stray: "},

@@ -7,7 +7,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1/fuzz"
 build=$(cd "$1/fuzz" && pwd)
 targets=("${@:2}")
-[ $# -gt 1 ] || targets=(idx gzip safetensors link_cost command_line)
+[ $# -gt 1 ] || targets=(idx gzip safetensors command_line)
 runs=20000
 [ "${FAULTS_LONG:-0}" = 0 ] || runs=1000000
 
@@ -15,7 +15,7 @@ echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }' |
   clang++ -x c++ -fsanitize=fuzzer,address,undefined - -o "$build/probe" 2>/dev/null ||
   { echo "skipped: clang with libFuzzer is not installed"; exit 0; }
 step() { "$@" >"$build/log" 2>&1 || { cat "$build/log"; exit 1; }; }
-# Release is not used, because it does not optimise the files that read flags and JSON.
+# Release is not used, because it does not optimise the files that read flags.
 step cmake -S "$root" -B "$build" --preset cpu -DCMAKE_BUILD_TYPE=Fuzz -DDIST_WATCH=OFF \
   -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
   -DCMAKE_CXX_FLAGS="-O1 -D_GLIBCXX_ASSERTIONS" -DDIST_SANITIZE=address,undefined,fuzzer-no-link
@@ -24,7 +24,7 @@ step cmake --build "$build" --target fuzz --parallel 2
 folder=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-mkdir idx gzip safetensors link_cost command_line
+mkdir idx gzip safetensors command_line
 
 # The seeds: valid files, and files that are almost valid.
 images='\0\0\10\3\0\0\0\2\0\0\0\1\0\0\0\3'
@@ -42,17 +42,6 @@ safetensors metadata '{"__metadata__":{"step":"3","xxh3_64":"0123456789abcdef"}}
 safetensors two "{$(tensor a '[2]' '[0,8]'),$(tensor b '[]' '[8,12]')}" abcdefghijkl
 safetensors overlap \
   "{$(tensor a '[1]' '[0,4]'),$(tensor b '[1]' '[0,4]'),$(tensor c '[1]' '[8,12]')}" abcdefghijkl
-
-cost='{"alpha_us":1.5,"beta_ns_per_byte":0.1,"r2":0.9,"ranks":2,"device":"cpu","message":[
-{"bytes":4,"time_us":2},{"bytes":16,"time_us":3}],"exchange":[{"bytes":4,"time_us":5}]}'
-echo "$cost" >link_cost/whole
-echo "${cost/16/4}" >link_cost/twice
-echo "${cost/16/16.5}" >link_cost/half
-echo "${cost/:2,/:2e9,}" >link_cost/ranks
-echo "${cost/3/3e300}" >link_cost/endless
-echo "${cost/0.1/-0.1}" >link_cost/negative
-cost=${cost/0.1/0}
-echo "${cost/1.5/0}" >link_cost/free
 
 arguments() { printf '%s\n' "${@:2}" >"command_line/$1"; }
 arguments adam --dataset synthetic --layers 5,3 --batch-size 1 --lr 1e-3 --betas 0.9,0.99 --json

@@ -27,16 +27,17 @@ inline std::vector<nlohmann::json> symptoms(int ranks, const std::string& progra
   return rows;
 }
 
-// Checks the output shown in the READMEs: it fills at most half a screen and contains `line`
-// and the verdict.
-inline void check_text(int ranks, const std::string& program, const std::string& name,
-                       const std::string& line = "") {
+// Checks the output shown in the READMEs, and returns it: it fills at most half a screen and
+// contains `line` and the verdict.
+inline std::string check_text(int ranks, const std::string& program, const std::string& name,
+                              const std::string& line = "") {
   const CommandResult result = broken(ranks, program, name);
   INFO(ranks << " ranks, " << name << "\n" << result.out << result.err);
   CHECK(result.status == 0);
   CHECK(result.says(line));
   CHECK(result.says("verified: the symptom appeared"));
   CHECK(lines(result.out) <= 15);
+  return result.out;
 }
 
 inline nlohmann::json symptom(int ranks, const std::string& program, const std::string& name) {

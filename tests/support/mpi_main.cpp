@@ -2,7 +2,7 @@
 //
 // A failure on any rank is printed with its rank and fails the whole test. No test can hang: a
 // watchdog on each rank ends the job when a test case takes too long, and names that test case.
-#include "01_send_recv/gpu/why_no_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/device.hpp"

@@ -1,7 +1,7 @@
 // Test data in which every number shows its rank and its position on that rank.
 #pragma once
 
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <cstddef>

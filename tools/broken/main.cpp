@@ -10,7 +10,6 @@
 #include "tools/broken/experiment.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -25,7 +24,6 @@ using namespace dist;
 void list(const Console& console) {
   for (const Experiment& experiment : experiments()) {
     console.line(fmt::format("{:<18} {}", experiment.name, experiment.belief));
-    console.row({{"break", experiment.name}, {"belief", experiment.belief}});
   }
 }
 
@@ -61,7 +59,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> names{"list"};
   for (const Experiment& experiment : experiments()) names.emplace_back(experiment.name);
   program.flags.choice("NAME", name, names, "experiment to run, or list to show them all");
-  program.declare_common();
+  program.declare_common(/*rows=*/false);
   program.flags.check([&] {
     if (name.empty()) throw Error("NAME: name an experiment; 'list' shows them all");
     for (const Experiment& experiment : experiments()) {

@@ -1,6 +1,6 @@
 #include "tools/mine/trial_run.hpp"
 
-#include "01_send_recv/show/tracer_numbers.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 

@@ -1,8 +1,8 @@
 """An eager and a rendezvous send, one byte apart: is each complete before its receive is called?"""
 import svg
 
-COMMAND = "mpirun -np 2 build/bin/send_recv --act eager --trace eager.json"
-TRIAL = 1  # the tag of the messages that are tried (01_send_recv/show/eager_limit.cpp)
+COMMAND = "mpirun -np 2 build/bin/send_recv_perf --act eager --trace eager.json"
+TRIAL = 1  # the tag of the messages that are tried (01_send_recv/perf/eager_limit.cpp)
 LEFT, RIGHT, TOP, PANEL, ROW, BAR = 130, 816, 84, 138, 42, 28
 
 

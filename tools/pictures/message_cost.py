@@ -3,8 +3,8 @@ import math
 
 import svg
 
-COMMAND = "mpirun -np 2 --bind-to core build/bin/send_recv --act pingpong --json"
-LIMIT = "mpirun -np 2 --bind-to core build/bin/send_recv --act eager --json"
+COMMAND = "mpirun -np 2 --bind-to core build/bin/send_recv_perf --act pingpong --json"
+LIMIT = "mpirun -np 2 --bind-to core build/bin/send_recv_perf --act eager --json"
 TURNS = 5
 LEFT, RIGHT, TOP, BOTTOM = 84, 806, 60, 396
 

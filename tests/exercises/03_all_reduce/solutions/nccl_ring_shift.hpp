@@ -1,7 +1,7 @@
 // Right and wrong shifts in NCCL.
 #pragma once
 
-#include "01_send_recv/gpu/check_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "tests/exercises/03_all_reduce/reference/nccl_ring_shift.hpp"
 
 namespace dist::exercise {

@@ -1,7 +1,6 @@
 // The reference: lesson 5's NcclProcessGroup::all_reduce and its Work's wait, in one function.
 #pragma once
 
-#include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"

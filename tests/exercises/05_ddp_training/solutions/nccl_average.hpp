@@ -1,7 +1,6 @@
 // The average, written differently.
 #pragma once
 
-#include "01_send_recv/gpu/check_nccl.hpp"
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "common/check_cuda.hpp"
 #include "common/stream.hpp"

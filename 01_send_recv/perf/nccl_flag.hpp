@@ -1,7 +1,7 @@
 // Checks the flag that selects NCCL.
 #pragma once
 
-#include "01_send_recv/gpu/why_no_nccl.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "common/check.hpp"
 #include "common/program.hpp"
 

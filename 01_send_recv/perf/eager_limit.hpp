@@ -1,21 +1,18 @@
 // What this file adds: the eager limit, the size up to which MPI_Send returns before the
 // receive is called. MPI does not report this limit, but a program can measure it without
 // hanging and without timing anything.
-// Builds on: send_recv, isend.
 // Look at: eager_limit.cpp, is_sent_eagerly.
 #pragma once
 
 #include "common/communicator.hpp"
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
 namespace dist {
 
 struct EagerLimit {
-  int sender = 0;
-  int receiver = 0;
+  int receiver = 0;  // rank 0 sends
   bool same_host = true;
   // The size in bytes of the largest message that is sent before its receive is called; 0 if
   // there is none.
@@ -29,9 +26,5 @@ constexpr std::size_t kLargestEagerTrial = std::size_t{16} << 20;
 // rank on a different host, if these ranks exist. Shared memory and the network have different
 // limits. Called on all ranks; all get the same result.
 std::vector<EagerLimit> find_eager_limits(const Communicator& comm);
-
-// Returns Open MPI's own setting, such as "btl_vader_eager_limit: 4096". That limit includes
-// the message's header. Returns an empty string if this MPI has no such setting.
-std::string eager_limit_parameter(bool same_host);
 
 }  // namespace dist

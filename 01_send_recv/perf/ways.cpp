@@ -4,10 +4,12 @@
 // Look at: show_deadlock, which is wrong on purpose.
 #include "01_send_recv/exchanges.hpp"
 #include "01_send_recv/measure.hpp"
-#include "01_send_recv/show/acts.hpp"
-#include "01_send_recv/show/eager_limit.hpp"
-#include "01_send_recv/show/tracer_numbers.hpp"
-#include "common/check.hpp"
+#include "01_send_recv/nccl_send_recv.hpp"
+#include "01_send_recv/perf/eager_limit.hpp"
+#include "01_send_recv/perf/sweep_options.hpp"
+#include "01_send_recv/show.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
+#include "common/program.hpp"
 
 #include <mpi.h>
 
@@ -15,7 +17,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dist {
@@ -27,37 +31,23 @@ std::string describe(const EagerLimit& limit) {
 
 // Above the smallest of the limits, at least one send waits for its receive.
 EagerLimit smallest_of(const std::vector<EagerLimit>& limits) {
-  return *std::min_element(limits.begin(), limits.end(),
-                           [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  return std::ranges::min(limits, {}, &EagerLimit::bytes);
 }
 
-std::string if_all_send_first(const WayToExchange& way, const EagerLimit& limit) {
-  switch (way.all_send_first) {
-    case WayToExchange::AllSendFirst::works: return "works";
-    case WayToExchange::AllSendFirst::hangs: return "hangs";
-    case WayToExchange::AllSendFirst::hangs_above_eager_limit: break;
-  }
-  return "hangs above " + describe(limit);
-}
-
-struct Timed {
-  double seconds;
-  std::size_t wrong;
-};
-
-Timed time_way(const Communicator& comm, const WayToExchange& way, std::size_t bytes) {
+// Returns the time in seconds and, on all ranks, how many numbers were wrong.
+std::pair<double, std::uint64_t> time_way(const Communicator& comm, const WayToExchange& way,
+                                          std::size_t bytes) {
   std::vector<float> out(bytes / sizeof(float));
   std::vector<float> in(out.size());
+  const auto prepare = [&] {
+    // Write the numbers again each time, as a real program would. Otherwise the numbers would
+    // still be in the receiver's cache.
+    fill_tracer_numbers(out, comm.rank());
+    std::fill(in.begin(), in.end(), -1.0F);
+  };
   const int iterations = bytes > (1U << 16) ? 20 : 100;
-  const double seconds = median_of_slowest(
-      comm, iterations,
-      [&] {
-        // Write the numbers again each time, as a real program would. Otherwise the numbers
-        // would still be in the receiver's cache.
-        fill_tracer_numbers(out, comm.rank());
-        std::fill(in.begin(), in.end(), -1.0F);
-      },
-      [&] { way.exchange(comm, out, in); });
+  const double seconds =
+      median_of_slowest(comm, iterations, prepare, [&] { way.exchange(comm, out, in); });
   std::uint64_t wrong =
       count_wrong(in, [&](std::size_t i) { return tracer_number(comm.left(), i); });
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, comm.get()));
@@ -70,13 +60,11 @@ bool show_eager_limit(const Program& program, const SweepOptions&) {
   program.console.line(
       "eager limit: MPI_Send returns before the receive is called, for messages of up to");
   for (const EagerLimit& limit : find_eager_limits(program.comm)) {
-    const std::string parameter = eager_limit_parameter(limit.same_host);
-    program.console.line(
-        fmt::format("  {} from rank {} to rank {} on {} host{}", describe(limit), limit.sender,
-                    limit.receiver, limit.same_host ? "the same" : "a different",
-                    parameter.empty() ? "" : " (" + parameter + " with header)"));
+    program.console.line(fmt::format("  {} from rank 0 to rank {} on {} host", describe(limit),
+                                     limit.receiver,
+                                     limit.same_host ? "the same" : "a different"));
     program.console.row({{"act", "eager"},
-                         {"sender", limit.sender},
+                         {"sender", 0},
                          {"receiver", limit.receiver},
                          {"same_host", limit.same_host},
                          {"eager_limit_bytes", limit.found ? Json(limit.bytes) : Json()},
@@ -87,16 +75,13 @@ bool show_eager_limit(const Program& program, const SweepOptions&) {
 
 bool show_exchanges(const Program& program, const SweepOptions&) {
   const EagerLimit limit = smallest_of(find_eager_limits(program.comm));
-  const std::vector<std::size_t> sizes{4, 64 << 10, 1 << 20};
-  std::vector<std::string> header{"way", "call"};
-  for (const std::size_t bytes : sizes) header.push_back(format_bytes(bytes));
-  header.emplace_back("if all send first");
-  Table table(header);
+  Table table({"way", "call", "4 B", "64 KiB", "1 MiB", "if all send first"});
   bool correct = true;
   for (const WayToExchange& way : kWaysToExchange) {
-    const std::string hazard = if_all_send_first(way, limit);
+    std::string hazard = way.if_all_send_first;
+    if (hazard == kHangsAbove) hazard = fmt::format("{} {}", kHangsAbove, describe(limit));
     std::vector<std::string> cells{way.name, way.call};
-    for (const std::size_t bytes : sizes) {
+    for (const std::size_t bytes : {4U, 64U << 10, 1U << 20}) {
       const auto [seconds, wrong] = time_way(program.comm, way, bytes);
       correct = correct && wrong == 0;
       cells.push_back(fmt::format("{:.1f}{}", 1e6 * seconds, wrong == 0 ? "" : " WRONG"));
@@ -140,6 +125,18 @@ bool show_deadlock(const Program& program, const SweepOptions&) {
   MPI_CHECK(MPI_Recv(in.data(), count, MPI_FLOAT, comm.left(), /*tag=*/0, comm.get(),
                      MPI_STATUS_IGNORE));
   throw Error(fmt::format("nothing hung: this MPI sends even {} eagerly", format_bytes(bytes)));
+}
+
+bool show_nccl(const Program& program, const SweepOptions&) {
+  const Communicator& comm = program.comm;
+  const Stream& stream = program.stream;
+  NcclCommunicator nccl = connect_nccl_by_messages(comm, stream.device());
+  const Tensor out = four_numbers(program);
+  const Tensor in(out.shape(), stream.device());
+  send_recv_nccl(nccl, out, comm.right(), in, comm.left(), stream);
+  nccl.synchronize(stream);
+  return show(program, "nccl", "every rank sends to the right, from GPU to GPU", in,
+              [&](int i) { return 1000 * comm.left() + i; });
 }
 
 }  // namespace dist

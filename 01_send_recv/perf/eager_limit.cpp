@@ -1,12 +1,9 @@
 // Look at: is_sent_eagerly, which finds out, without blocking, whether a send would block.
-#include "01_send_recv/show/eager_limit.hpp"
+#include "01_send_recv/perf/eager_limit.hpp"
 
 #include "01_send_recv/send_recv.hpp"
-#include "common/console.hpp"
 
 #include <mpi.h>
-
-#include <fmt/core.h>
 
 #include <array>
 #include <cstdint>
@@ -60,15 +57,15 @@ bool is_sent_eagerly(const Communicator& comm, int receiver, std::size_t bytes) 
 
 constexpr std::int64_t kNoMore = -1;
 
-void receive_trials(const Communicator& comm, int sender) {
-  for (std::int64_t bytes = hear(comm, sender); bytes != kNoMore; bytes = hear(comm, sender)) {
+void receive_trials(const Communicator& comm) {
+  for (std::int64_t bytes = hear(comm, 0); bytes != kNoMore; bytes = hear(comm, 0)) {
     for (int round = 0; round < kRounds; ++round) {
-      hear(comm, sender);
-      say(comm, sender);
+      hear(comm, 0);
+      say(comm, 0);
     }
-    hear(comm, sender);
+    hear(comm, 0);
     std::vector<char> trial(static_cast<std::size_t>(bytes));
-    recv<char>(comm, trial, sender, kTrialTag);
+    recv<char>(comm, trial, 0, kTrialTag);
   }
 }
 
@@ -88,22 +85,20 @@ void send_trials(const Communicator& comm, EagerLimit& limit) {
   say(comm, limit.receiver, kNoMore);
 }
 
-// Pairs rank 0 with one rank on its own host and one on a different host.
+// Pairs rank 0 with the next rank on its host and with the first rank on a different host.
 std::vector<EagerLimit> choose_pairs(const Communicator& comm) {
-  std::string host(MPI_MAX_PROCESSOR_NAME, '\0');
+  std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
   int length = 0;
   MPI_CHECK(MPI_Get_processor_name(host.data(), &length));
-  host.resize(static_cast<std::size_t>(length));
-  const std::vector<std::string> hosts = gather_text(comm, host);  // empty except on rank 0
-  std::array<int, 2> peers{0, 0};  // on rank 0's host, on another; 0 if there is none
-  for (int rank = comm.rank() == 0 ? comm.size() - 1 : 0; rank > 0; --rank) {
-    peers[hosts[static_cast<std::size_t>(rank)] == host ? 0 : 1] = rank;
-  }
-  MPI_CHECK(MPI_Bcast(peers.data(), 2, MPI_INT, 0, comm.get()));
+  std::array<char, MPI_MAX_PROCESSOR_NAME> host_0 = host;
+  MPI_CHECK(MPI_Bcast(host_0.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, 0, comm.get()));
+  std::array<int, 2> first{comm.size(), comm.size()};  // on rank 0's host, on another
+  if (comm.rank() > 0) first[host == host_0 ? 0 : 1] = comm.rank();
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, first.data(), 2, MPI_INT, MPI_MIN, comm.get()));
   std::vector<EagerLimit> pairs;
   for (const bool same : {true, false}) {
-    const int peer = peers[same ? 0 : 1];
-    if (peer != 0) pairs.push_back({.sender = 0, .receiver = peer, .same_host = same});
+    const int peer = first[same ? 0 : 1];
+    if (peer < comm.size()) pairs.push_back({.receiver = peer, .same_host = same});
   }
   return pairs;
 }
@@ -113,37 +108,11 @@ std::vector<EagerLimit> choose_pairs(const Communicator& comm) {
 std::vector<EagerLimit> find_eager_limits(const Communicator& comm) {
   std::vector<EagerLimit> limits = choose_pairs(comm);
   for (EagerLimit& limit : limits) {
-    if (comm.rank() == limit.sender) send_trials(comm, limit);
-    if (comm.rank() == limit.receiver) receive_trials(comm, limit.sender);
-    std::array<std::uint64_t, 2> result{limit.bytes, limit.found ? 1U : 0U};
-    MPI_CHECK(MPI_Bcast(result.data(), 2, MPI_UINT64_T, limit.sender, comm.get()));
-    limit.bytes = result[0];
-    limit.found = result[1] != 0;
+    if (comm.rank() == 0) send_trials(comm, limit);
+    if (comm.rank() == limit.receiver) receive_trials(comm);
+    MPI_CHECK(MPI_Bcast(&limit, sizeof limit, MPI_CHAR, 0, comm.get()));
   }
   return limits;
-}
-
-std::string eager_limit_parameter(bool same_host) {
-  int provided = 0;
-  if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return "";
-  std::string text;
-  // Open MPI 4 calls its shared-memory transport vader; Open MPI 5 calls it sm.
-  const auto names = same_host ? std::array{"btl_sm_eager_limit", "btl_vader_eager_limit"}
-                               : std::array{"btl_tcp_eager_limit", "btl_tcp_eager_limit"};
-  for (const char* name : names) {
-    int index = 0;
-    int count = 0;
-    MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
-    std::uint64_t value = 0;
-    if (!text.empty() || MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS) continue;
-    if (MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) != MPI_SUCCESS) continue;
-    if (count == 1 && MPI_T_cvar_read(handle, &value) == MPI_SUCCESS) {
-      text = fmt::format("{}: {}", name, value);
-    }
-    MPI_T_cvar_handle_free(&handle);
-  }
-  MPI_T_finalize();
-  return text;
 }
 
 }  // namespace dist

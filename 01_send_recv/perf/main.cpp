@@ -1,0 +1,84 @@
+// What messages cost, measured: the size at which MPI_Send begins to wait, five ways to pass
+// numbers on, alpha and beta.
+//
+//   mpirun -np 2 build/bin/send_recv_perf                  ping-pong: time by size
+//   mpirun -np 4 build/bin/send_recv_perf --act exchange   five ways to pass numbers on
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/perf/nccl_flag.hpp"
+#include "01_send_recv/perf/sweep_options.hpp"
+#include "common/check.hpp"
+#include "common/mpi_environment.hpp"
+#include "common/program.hpp"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace dist {
+
+// Called on all ranks. Each returns true on all ranks if every number on every rank was right.
+using Show = bool(const Program&, const SweepOptions&);
+Show show_ping_pong;                                              // ping_pong.cpp
+Show show_eager_limit, show_exchanges, show_nccl, show_deadlock;  // ways.cpp
+
+}  // namespace dist
+
+namespace {
+
+using namespace dist;
+
+struct Act {
+  const char* name;
+  Show* show;
+  int fewest_ranks;
+};
+
+// --act all shows all but the last, which hangs.
+constexpr std::array kActs{
+    Act{"pingpong", show_ping_pong, 2}, Act{"eager", show_eager_limit, 2},
+    Act{"exchange", show_exchanges, 2}, Act{"nccl", show_nccl, 1},
+    Act{"deadlock", show_deadlock, 2},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MpiEnvironment mpi(argc, argv);
+  Program program("send_recv_perf", "What messages cost, by size.");
+  const Communicator& comm = program.comm;
+
+  std::string wanted = "pingpong";
+  SweepOptions sweep{.min_bytes = 4, .max_bytes = 4U << 20, .iterations = 0};
+  std::vector<std::string> names{"all"};
+  for (const Act& act : kActs) names.emplace_back(act.name);
+  program.flags.choice("--act", wanted, names, "what to measure");
+  sweep.declare(program.flags, /*smallest=*/sizeof(float));
+  program.declare_common();
+  std::string no_nccl;
+  check_nccl_flag(program, "--act", wanted, no_nccl);
+  program.flags.check([&] {
+    for (const Act& act : kActs) {
+      if (wanted == act.name && comm.size() < act.fewest_ranks) {
+        throw Error("--act: " + wanted + " needs two ranks");
+      }
+    }
+  });
+  if (const auto exit = program.start(argc, argv)) return *exit;
+
+  const Console& console = program.console;
+  const Device device = program.device.device;
+  console.line(describe_run(comm.size(), program.device) + describe_messages(device));
+  bool correct = true;
+  for (const Act& act : kActs) {
+    if (wanted != act.name && (wanted != "all" || &act == &kActs.back())) continue;
+    if (comm.size() < act.fewest_ranks) {
+      console.line(std::string(act.name) + ": skipped, since it needs two ranks");
+    } else if (act.show == show_nccl && !no_nccl.empty()) {
+      console.line("nccl: skipped: " + no_nccl);
+    } else {
+      correct &= act.show(program, sweep);
+    }
+  }
+  return console.verdict(correct, "every number is what it must be, on every rank",
+                         "at least one rank has a wrong number");
+}

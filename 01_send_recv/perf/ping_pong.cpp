@@ -1,0 +1,199 @@
+// What this file adds: what a message costs, by size, between two ranks and around a ring of
+// all ranks; the line fitted to the first; a file with both for the later lessons. Builds on:
+// send_recv, alpha_beta. Look at: time_one_way, which sends back the data that has just
+// arrived.
+#include "01_send_recv/alpha_beta.hpp"
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/measure.hpp"
+#include "01_send_recv/perf/sweep_options.hpp"
+#include "01_send_recv/send_recv.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
+#include "common/program.hpp"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace dist {
+namespace {
+
+// Returns a number of repeats that is large enough for a stable median, yet small enough that
+// large messages do not take long.
+std::size_t repeats_of(const Tensor& tensor) {
+  return std::clamp<std::size_t>((64U << 20) / (tensor.size_bytes() + 1), 9, 500);
+}
+
+// Fills the tensor with numbers that show this rank.
+void fill(const Program& program, const Tensor& tensor) {
+  on_host(program.stream, tensor,
+          [&](std::span<float> data) { fill_tracer_numbers(data, program.comm.rank()); });
+}
+
+// Whether the tensor holds the numbers of the rank `sender`.
+bool is_from(int sender, const Program& program, const Tensor& tensor) {
+  return read_on_host(program.stream, tensor, [&](std::span<const float> data) {
+    return count_wrong(data, [&](std::size_t i) { return tracer_number(sender, i); }) == 0;
+  });
+}
+
+// Called on ranks 0 and 1. Returns half of the median round trip in seconds, by this rank's
+// clock. A tensor on a GPU is staged through the host each time, unless MPI is CUDA-aware.
+//
+// Each rank sends back the data that has just arrived, as the algorithms of later lessons do.
+// Sending the same array over and over would take less time, because it would still be in the
+// receiver's cache.
+double time_one_way(const Program& program, const Tensor& tensor, bool& correct) {
+  const Communicator& comm = program.comm;
+  const auto round_trip = [&] {
+    for_mpi(program.stream, tensor, [&](std::span<float> data) {
+      // Rank 1 must receive before it sends. If both ranks sent first, they would deadlock
+      // whenever the message is too large for MPI to keep a copy.
+      if (comm.rank() == 0) {
+        send<float>(comm, data, 1);
+        recv<float>(comm, data, 1);
+      } else {
+        recv<float>(comm, data, 0);
+        send<float>(comm, data, 0);
+      }
+    });
+  };
+  fill(program, tensor);
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < repeats_of(tensor) + 1; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    round_trip();
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    if (i > 0) seconds.push_back(time.count());  // the first round trip only warms up
+  }
+  correct = correct && is_from(0, program, tensor);
+  return median(std::move(seconds)) / 2;
+}
+
+// Called on all ranks. Returns the time in seconds of one step of a ring, in which every rank
+// passes on what it has received. As in a real ring, several steps follow each other without a
+// barrier, so a rank that is late in one step may catch up in the next.
+double time_ring_step(const Program& program, const Tensor& tensor, bool& correct) {
+  constexpr int kSteps = 4;  // even, so that the last message ends up in the tensor
+  const Communicator& comm = program.comm;
+  const Tensor second(tensor.shape(), message_device(tensor.device()));
+  int steps_done = 0;
+  const auto steps = [&] {
+    for_mpi(program.stream, tensor, [&](std::span<float> data) {
+      std::span<float> out = data;
+      std::span<float> in(second.data(), second.numel());
+      for (int step = 0; step < kSteps; ++step, std::swap(out, in)) {
+        send_recv<float>(comm, out, comm.right(), in, comm.left());
+      }
+    });
+    steps_done += kSteps;
+  };
+  fill(program, tensor);
+  const auto rounds = static_cast<int>(std::max<std::size_t>(9, repeats_of(tensor) / kSteps));
+  const auto nothing = [] {};
+  const double seconds = median_of_slowest(comm, rounds, nothing, steps) / kSteps;
+  const int sender = (comm.rank() - steps_done % comm.size() + comm.size()) % comm.size();
+  correct = correct && is_from(sender, program, tensor);
+  return seconds;
+}
+
+// A barrier for ranks that only wait. MPI's own barrier spins, so with fewer cores than ranks
+// it would take a core away from the two ranks being measured.
+void sleeping_barrier(const Communicator& comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_CHECK(MPI_Ibarrier(comm.get(), &request));
+  for (int done = 0; done == 0;) {
+    MPI_CHECK(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(500));
+  }
+}
+
+// Whether the two measurements used the same kind of link. On several hosts with several ranks
+// each, ranks 0 and 1 usually share a host, while the ring crosses all hosts. Called on all
+// ranks.
+bool is_one_kind_of_link(const Communicator& comm) {
+  const bool one_host = comm.local_size() == comm.size();
+  const bool one_pair_host = comm.all_agree(comm.rank() != 1 || comm.local_rank() != 0);
+  return one_host == one_pair_host;
+}
+
+// Called on rank 0. Prints the fit, and returns nullopt for fewer than three sizes.
+std::optional<LinkCost> fit(const Console& console, const std::vector<CostPoint>& message) {
+  if (message.size() < 3) {
+    console.line("no alpha and beta, since a fit needs at least three sizes");
+    console.row({{"act", "fit"},
+                 {"alpha_us", nullptr},
+                 {"beta_ns_per_byte", nullptr},
+                 {"r2", nullptr}});
+    return std::nullopt;
+  }
+  const LinkCost cost = fit_link_cost(message);
+  console.row({{"act", "fit"},
+               {"alpha_us", significant(1e6 * cost.alpha_s)},
+               {"beta_ns_per_byte", significant(1e9 * cost.beta_s_per_byte)},
+               {"r2", significant(cost.r2)}});
+  return cost;
+}
+
+}  // namespace
+
+bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
+  const Console& console = program.console;
+  const Communicator& comm = program.comm;
+  console.line(
+      "ping-pong: ranks 0 and 1 exchange a tensor, then all pass it to the right; "
+      "times in microseconds");
+  std::vector<CostPoint> message;  // valid on rank 0
+  std::vector<CostPoint> ring;
+  bool correct = true;
+  for (const std::size_t bytes : sweep.sizes()) {
+    const Tensor tensor({bytes / sizeof(float)}, program.device.device);
+    message.push_back({bytes, comm.rank() < 2 ? time_one_way(program, tensor, correct) : 0});
+    sleeping_barrier(comm);
+    ring.push_back({bytes, time_ring_step(program, tensor, correct)});
+    console.row({{"act", "pingpong"},
+                 {"bytes", bytes},
+                 {"time_us", significant(1e6 * message.back().seconds)},
+                 {"bandwidth_gbs", significant(1e-9 * message.back().bandwidth())},
+                 {"ring_step_us", significant(1e6 * ring.back().seconds)}});
+  }
+  const bool is_saved = is_one_kind_of_link(comm);
+  if (comm.rank() != 0) return comm.all_agree(correct);
+
+  std::optional<LinkCost> cost = fit(console, message);
+  Table table({"size", "one way", "GB/s", "fitted line", "all: ring"});
+  for (std::size_t i = 0; i < message.size(); ++i) {
+    const CostPoint& point = message[i];
+    std::string line = "-";
+    if (cost) {
+      const double seconds = cost->line_seconds(point.bytes);
+      line =
+          fmt::format("{:.2f} ({:+.0f}%)", 1e6 * seconds, 100 * (seconds / point.seconds - 1));
+    }
+    table.add({format_bytes(point.bytes), fmt::format("{:.2f}", 1e6 * point.seconds),
+               fmt::format("{:.3f}", 1e-9 * point.bandwidth()), line,
+               fmt::format("{:.2f}", 1e6 * ring[i].seconds)});
+  }
+  table.print(console);
+  if (cost) {  // without a line, keep the old file
+    cost->exchange = ring;
+    cost->ranks = comm.size();
+    cost->device = program.stream.device().type;
+    cost->between_hosts = comm.local_size() < comm.size();
+    if (is_saved) save_link_cost(*cost);
+    console.line(fmt::format(
+        "fitted line: n bytes take {:.2f} us + n x {:.4f} ns (r2 {:.3f}); {}",
+        1e6 * cost->alpha_s, 1e9 * cost->beta_s_per_byte, cost->r2,
+        is_saved ? fmt::format("saved in {}", kLinkCostFile)
+                 : "not saved, because ranks 0 and 1 share a host: use one rank per host"));
+  }
+  return comm.all_agree(correct);
+}
+
+}  // namespace dist
