@@ -1,14 +1,10 @@
-// What this file adds: one batch, from collecting its samples to copying it to the device.
-// Builds on: dataset.
+// What this file adds: a batch, and the division of an epoch into batches and steps.
 #pragma once
 
-#include "04_distributed_sampler/dataset.hpp"
-#include "common/buffer.hpp"
 #include "common/tensor.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -55,49 +51,6 @@ struct BatchPlan {
   std::size_t steps(std::size_t samples) const;
   // The batches, in order.
   std::vector<BatchSamples> divide(std::span<const std::size_t> indices) const;
-};
-
-// A batch in host memory. For a GPU the memory is pinned, so that the GPU can copy the batch
-// while the host continues.
-class HostBatch {
- public:
-  HostBatch(std::size_t most_rows, std::size_t features, Device destination);
-
-  // Reads the samples one by one. Calls neither MPI nor CUDA, so any thread may call it.
-  void collect(const Dataset& dataset, std::span<const std::size_t> indices);
-  // Returns a view of the samples that were collected last, without copying them.
-  Batch batch() const;
-
- private:
-  Tensor inputs_;  // on the CPU
-  Buffer<std::int32_t> targets_;
-  std::size_t rows_ = 0;
-};
-
-// Delivers a collected batch to the stream's device. A CPU gets the batch itself; a GPU gets a
-// copy, which travels while the GPU computes with earlier batches. `stream` must outlive this
-// object.
-class BatchDelivery {
- public:
-  BatchDelivery(std::size_t most_rows, std::size_t features, const Stream& stream);
-
-  // On a GPU, the result is valid for work queued on the stream before the next call, and is
-  // always at the same address. The host memory of `collected` must not change until `copied`
-  // is reached.
-  Batch deliver(const Batch& collected, Event& copied);
-
- private:
-  // On the GPU; all empty if the device is the CPU.
-  struct Slot {
-    Tensor inputs;
-    Buffer<std::int32_t> targets;
-    Event taken;  // when its last batch was moved on
-  };
-  const Stream& stream_;
-  std::optional<Stream> copies_;
-  std::vector<Slot> arrivals_;  // two: one arrives while the other is moved on
-  Slot batch_;                  // what the caller gets
-  std::size_t next_ = 0;
 };
 
 }  // namespace dist

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 
 namespace dist {
 
@@ -11,18 +12,21 @@ DataLoader::DataLoader(const Dataset& dataset, const BatchPlan& plan, const Stre
     : dataset_(dataset),
       stream_(stream),
       plan_(plan),
-      delivery_(plan.size, dataset.features(), stream) {
-  const bool cpu = stream.device().is_cpu();
-  if (!cpu) {
-    constexpr std::size_t kMost = 8;
-    constexpr std::size_t kMostBytes = std::size_t{16} << 20;
-    const std::size_t bytes = plan.size * (dataset.features() + 1) * sizeof(float);
-    half_ = std::clamp<std::size_t>(kMostBytes / bytes, 1, kMost);
-  }
-  copied_.resize(cpu ? 1 : 2 * half_);
-  for (std::size_t i = 0; i < copied_.size(); ++i) {
-    host_.emplace_back(plan.size, dataset.features(), stream.device());
-  }
+      inputs_({plan.size, dataset.features()}, stream.device()),
+      targets_(plan.size, stream.device()),
+      copies_(stream.device()) {
+  if (stream.device().is_cpu()) return;
+  const auto add = [&](std::vector<Place>& places, std::size_t count, Memory memory) {
+    for (std::size_t i = 0; i < count; ++i) {
+      places.push_back({.inputs = {inputs_.numel(), stream.device(), memory},
+                        .targets = {plan.size, stream.device(), memory}});
+    }
+  };
+  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+  const std::size_t bytes = inputs_.size_bytes() + targets_.size_bytes();
+  add(host_, 2 * std::clamp<std::size_t>(kMostBytes / bytes, 1, kMost), Memory::pinned);
+  add(arrivals_, 2, Memory::device);
 }
 
 DataLoader::Range DataLoader::over(const std::vector<std::size_t>& indices) {
@@ -41,16 +45,51 @@ DataLoader::Range DataLoader::over(std::vector<BatchSamples> batches) {
 const Batch& DataLoader::collate(const BatchSamples& samples) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  // 5. From samples to a batch. For a GPU, this memory held an earlier batch, which must have
-  // been copied before it is overwritten. Even a wait that is already over takes microseconds,
-  // so there is one for half of the batches at a time.
-  if (next_ % half_ == 0) copied_[next_ + half_ - 1].synchronize();
-  host_[next_].collect(dataset_, samples.indices);
-  batch_ = delivery_.deliver(host_[next_].batch(), copied_[next_]);
-  next_ = (next_ + 1) % host_.size();
-  batch_.place = samples.place;
-  batch_.waited_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  const std::size_t rows = samples.indices.size(), features = dataset_.features();
+  Place* const on_host = stream_.device().is_cpu() ? nullptr : &next_on_host();
+  float* const inputs = on_host == nullptr ? inputs_.data() : on_host->inputs.data();
+  std::int32_t* const targets = on_host == nullptr ? targets_.data() : on_host->targets.data();
+  // 5. From samples to a batch.
+  for (std::size_t i = 0; i < rows; ++i) {
+    targets[i] = dataset_.get(samples.indices[i], std::span(inputs + i * features, features));
+  }
+  if (on_host != nullptr) send(*on_host, rows);
+  const std::chrono::duration<double, std::milli> waited = Clock::now() - begin;
+  batch_ = {.inputs = inputs_.rows(rows),
+            .targets = {targets_.data(), rows},
+            .place = samples.place,
+            .waited_ms = waited.count()};
   return batch_;
+}
+
+DataLoader::Place& DataLoader::next_on_host() {
+  // This memory held an earlier batch, which must have been copied before it is overwritten.
+  // Even a wait that is already over takes microseconds, so there is one for half of the
+  // batches at a time.
+  const std::size_t half = host_.size() / 2;
+  if (next_ % half == 0) host_[next_ + half - 1].free.synchronize();
+  Place& place = host_[next_];
+  next_ = (next_ + 1) % host_.size();
+  return place;
+}
+
+void DataLoader::send(Place& collected, std::size_t rows) {
+  const auto move = [&](const Stream& stream, float* inputs, std::int32_t* targets,
+                        const Place& from) {
+    copy_bytes(stream, inputs, from.inputs.data(), rows * dataset_.features() * sizeof(float));
+    copy_bytes(stream, targets, from.targets.data(), rows * sizeof(std::int32_t));
+  };
+  // From the host to the GPU, while kernels of earlier steps run.
+  Place& arrival = arrivals_[next_arrival_];
+  next_arrival_ = 1 - next_arrival_;
+  copies_.wait(arrival.free);
+  move(copies_, arrival.inputs.data(), arrival.targets.data(), collected);
+  collected.free = copies_.record_event();
+  // Within the GPU, which is fast. The stream runs its work in order, so the kernels that read
+  // the previous batch have finished.
+  stream_.wait(collected.free);
+  move(stream_, inputs_.data(), targets_.data(), arrival);
+  arrival.free = stream_.record_event();
 }
 
 }  // namespace dist

@@ -4,8 +4,12 @@
 #pragma once
 
 #include "04_distributed_sampler/batch.hpp"
+#include "04_distributed_sampler/dataset.hpp"
+#include "common/buffer.hpp"
+#include "common/stream.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -31,19 +35,33 @@ class DataLoader {
   Range over(std::vector<BatchSamples> batches);
 
  private:
+  // Memory for a batch.
+  struct Place {
+    Buffer<float> inputs;
+    Buffer<std::int32_t> targets;
+    Event free{};  // when what was here last has been copied elsewhere
+  };
+
   const Batch& collate(const BatchSamples& samples);
+  // GPU only: a place in pinned memory to collect the next batch in, and the copies from there
+  // to inputs_ and targets_.
+  Place& next_on_host();
+  void send(Place& collected, std::size_t rows);
 
   const Dataset& dataset_;
   const Stream& stream_;
   BatchPlan plan_;
-  // One for a CPU. For a GPU, twice `half_`, because a half is filled while the other is
-  // copied.
-  std::vector<HostBatch> host_;
-  std::vector<Event> copied_;  // one per host batch: reached when its copy is done
-  std::size_t half_ = 1;
-  std::size_t next_ = 0;  // the index in host_ of the next batch
-  BatchDelivery delivery_;
+  // What the step gets, on the stream's device and always at the same address.
+  Tensor inputs_;
+  Buffer<std::int32_t> targets_;
   Batch batch_;
+
+  // For a GPU: batches wait on the host, arrive on the GPU through a stream of their own while
+  // the GPU computes with earlier batches, and are then moved to inputs_ and targets_.
+  Stream copies_;
+  std::vector<Place> host_;      // a half is filled while the other is copied
+  std::vector<Place> arrivals_;  // two: one arrives while the other is moved on
+  std::size_t next_ = 0, next_arrival_ = 0;
 };
 
 class DataLoader::Range {
@@ -52,7 +70,9 @@ class DataLoader::Range {
    public:
     Iterator(Range& range, std::size_t position) : range_(range), position_(position) {}
     // Makes the batch, so dereference the iterator only once per step.
-    const Batch& operator*() const { return range_.batch(position_); }
+    const Batch& operator*() const {
+      return range_.loader_.collate(range_.batches_[position_]);
+    }
     Iterator& operator++() {
       ++position_;
       return *this;
@@ -70,8 +90,6 @@ class DataLoader::Range {
   Iterator end() { return {*this, batches_.size()}; }
 
  private:
-  const Batch& batch(std::size_t position) { return loader_.collate(batches_[position]); }
-
   DataLoader& loader_;
   std::vector<BatchSamples> batches_;
 };

@@ -1,5 +1,5 @@
-// The rule that decides which sample goes to which rank. Look at: the picture in
-// indices_after(), and the absence of messages.
+// The rule that decides which sample goes to which rank. Look at: the picture in indices(), and
+// the absence of messages.
 #include "04_distributed_sampler/distributed_sampler.hpp"
 
 #include "02_broadcast/random.hpp"
@@ -28,30 +28,20 @@ DistributedSampler::DistributedSampler(std::size_t dataset_size, int num_replica
       rank_(static_cast<std::size_t>(rank)),
       options_(options) {
   check_rank(num_replicas, rank);
-  // Padding and dropping serve to give all ranks equal counts: a rank with one batch fewer
-  // would leave the others waiting in the all-reduce of their extra batch.
-  num_samples_ = share_of(dataset_size);
+  // All ranks get equal counts: a rank with one batch fewer would leave the others waiting in
+  // the all-reduce of their extra batch. Rounding down drops the remainder, rounding up pads.
+  const std::size_t rounded_up = options.drop_last ? 0 : num_replicas_ - 1;
+  num_samples_ = (dataset_size + rounded_up) / num_replicas_;
 }
 
-std::size_t DistributedSampler::share_of(std::size_t samples) const {
-  const std::size_t rounded_up = options_.drop_last ? 0 : num_replicas_ - 1;
-  return (samples + rounded_up) / num_replicas_;
-}
-
-std::vector<std::size_t> DistributedSampler::indices_after(std::size_t taken) const {
-  // `taken` may include padding, so it may exceed the number of samples.
-  if (taken > std::max(dataset_size_, total_size())) {
-    throw Error("sampler: " + std::to_string(taken) + " samples taken, but the epoch has " +
-                std::to_string(std::max(dataset_size_, total_size())));
-  }
+std::vector<std::size_t> DistributedSampler::indices() const {
   // 1. One order for all ranks. All ranks have the same seed and epoch, so each draws the same
   // order without a message.
   std::vector<std::size_t> order(dataset_size_);
+  std::iota(order.begin(), order.end(), std::size_t{0});
   if (options_.shuffle) {
     Generator generator(options_.seed + epoch_);
     order = randperm(dataset_size_, generator);
-  } else {
-    std::iota(order.begin(), order.end(), std::size_t{0});
   }
   // 2. The ranks take its entries in turn. With 10 samples on 4 ranks, the order is padded with
   // its own first entries:
@@ -62,12 +52,29 @@ std::vector<std::size_t> DistributedSampler::indices_after(std::size_t taken) co
   // Because the ranks take turns instead of taking whole blocks, the k-th batches of all ranks
   // together are block k of the order. A single process with a batch as large as these batches
   // together would take the same samples.
-  //
-  // If a run resumes in the middle of an epoch, the turns continue where the earlier run
-  // stopped.
-  const std::size_t share = share_of(dataset_size_ - std::min(taken, dataset_size_));
   std::vector<std::size_t> mine;
-  mine.reserve(share);
+  for (std::size_t place = rank_; place < total_size(); place += num_replicas_) {
+    mine.push_back(order[place % dataset_size_]);
+  }
+  return mine;
+}
+
+std::vector<std::size_t> DistributedSampler::indices_after(std::size_t taken) const {
+  // `taken` may include padding, so it may exceed the number of samples.
+  const std::size_t most = std::max(dataset_size_, total_size());
+  if (taken > most) {
+    throw Error("sampler: " + std::to_string(taken) + " samples taken, but the epoch has " +
+                std::to_string(most));
+  }
+  // A world of one rank takes the whole order.
+  DistributedSampler everything(dataset_size_, 1, 0, options_);
+  everything.set_epoch(epoch_);
+  const std::vector<std::size_t> order = everything.indices();
+  // The turns continue where the earlier run stopped. The ranks share what is left.
+  const std::size_t left = dataset_size_ - std::min(taken, dataset_size_);
+  const std::size_t share =
+      DistributedSampler(left, static_cast<int>(num_replicas_), 0, options_).num_samples();
+  std::vector<std::size_t> mine;
   for (std::size_t k = 0; k < share; ++k) {
     mine.push_back(order[(taken + rank_ + k * num_replicas_) % dataset_size_]);
   }

@@ -32,18 +32,16 @@ class DistributedSampler {
   std::size_t total_size() const { return num_samples_ * num_replicas_; }  // of all ranks
 
   // This rank's samples in the current epoch, num_samples() of them.
-  std::vector<std::size_t> indices() const { return indices_after(0); }
+  std::vector<std::size_t> indices() const;
 
-  // This rank's share of the samples that remain after the first `taken` samples of the common
-  // order. A run that was saved in the middle of an epoch resumes this way, on any number of
-  // ranks. After k steps of W ranks with batches of B, `taken` is k W B. If the run resumes on
-  // W ranks, the result is indices() without its first k B entries. All ranks get the same
-  // number of samples. Throws Error if `taken` exceeds the epoch's length.
+  // For resuming: this rank's share of the samples that remain after the first `taken` samples
+  // of the common order. A run that was saved in the middle of an epoch resumes this way, on
+  // any number of ranks. After k steps of W ranks with batches of B, `taken` is k W B. If the
+  // run resumes on W ranks, the result is indices() without its first k B entries. All ranks
+  // get the same number of samples. Throws Error if `taken` exceeds the epoch's length.
   std::vector<std::size_t> indices_after(std::size_t taken) const;
 
  private:
-  std::size_t share_of(std::size_t samples) const;  // one rank's count if all share `samples`
-
   std::size_t dataset_size_;
   std::size_t num_replicas_;
   std::size_t rank_;

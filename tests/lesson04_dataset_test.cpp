@@ -1,8 +1,8 @@
 // Lesson 4: the data sets that shards are taken from, and counts and means over the shards. The
 // synthetic data are compared with those of real PyTorch (tests/golden).
+#include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "04_distributed_sampler/show/coverage.hpp"
 #include "04_distributed_sampler/weighted_mean.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/lesson04.hpp"

@@ -1,6 +1,7 @@
 // Lesson 5: steps of any sizes, in any order, can be captured and replayed (StepGraph). To try
 // 100 orders instead of 20, set CAPTURE_ORDERS=100.
 #include "01_send_recv/gpu/nccl_communicator.hpp"
+#include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 #include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
@@ -49,17 +50,13 @@ Outcome train(unsigned seed, bool replays, Device device) {
   StepGraph graph(stream, replays);  // ends before what its steps use
 
   const TensorDataset data = make_dataset(600, seed_of_this_rank(seed), widths);
-  HostBatch host(full, data.features(), device);
-  BatchDelivery delivery(full, data.features(), stream);
-  Event copied;
+  DataLoader loader(data, full, /*drop_last=*/false, stream);
   const auto batch_of = [&](std::size_t rows, std::size_t part, std::size_t parts) {
     std::vector<std::size_t> indices(rows);
     std::iota(indices.begin(), indices.end(), below(data.size() - full));
-    copied.synchronize();
-    host.collect(data, indices);
-    Batch batch = delivery.deliver(host.batch(), copied);
-    batch.place = {.part = part, .parts = parts, .accumulate = parts};
-    return batch;
+    auto range = loader.over(std::vector<BatchSamples>{
+        {indices, {.part = part, .parts = parts, .accumulate = parts}}});
+    return *range.begin();
   };
   const std::vector<std::size_t> sizes{full, 1 + below(full), 1, 1 + below(full)};
   for (int step = 0; step < 30; ++step) {

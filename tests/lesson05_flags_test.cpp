@@ -1,7 +1,7 @@
 // Lesson 5: a training program checks its flags against its data.
-#include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "05_ddp_training/trainer/data.hpp"
 #include "common/command_line.hpp"
+#include "tests/support/idx_files.hpp"
 #include "tests/support/lesson05.hpp"
 #include "tests/support/run_command.hpp"
 
@@ -48,8 +48,8 @@ void write_idx_pair(const std::string& prefix) {
   std::vector<std::uint8_t> pixels, labels;
   for (std::size_t i = 0; i < 20 * 6; ++i) pixels.push_back(static_cast<std::uint8_t>(i));
   for (std::size_t i = 0; i < 20; ++i) labels.push_back(static_cast<std::uint8_t>(i % 4));
-  write_file(prefix + "-images-idx3-ubyte", format_idx_images({20, 2, 3, pixels}));
-  write_file(prefix + "-labels-idx1-ubyte", format_idx_labels(labels));
+  write_file(prefix + "-images-idx3-ubyte", idx({kImages, 20, 2, 3}, pixels));
+  write_file(prefix + "-labels-idx1-ubyte", idx({kLabels, 20}, labels));
 }
 
 }  // namespace

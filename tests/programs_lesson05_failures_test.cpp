@@ -1,5 +1,5 @@
 // Lesson 5's programs: the flags that they reject, and how they fail.
-#include "04_distributed_sampler/datasets/idx_dataset.hpp"
+#include "tests/support/idx_files.hpp"
 #include "tests/support/program_checks.hpp"
 
 #include <algorithm>
@@ -14,16 +14,15 @@ using namespace dist::test;
 
 TEST_CASE("training refuses bad usage and writes nothing", "[failures]") {
   const TemporaryFolder folder;
-  const std::string idx = "--dataset idx --data ";
+  const std::string data = "--dataset idx --data ";
   std::filesystem::create_directory(folder / "empty");
   const auto write_idx = [&](const std::string& name, std::size_t keep) {
     std::filesystem::create_directory(folder / name);
-    const std::vector<std::uint8_t> gray(60, 7);
-    const auto pixels = dist::format_idx_images({10, 2, 3, gray});
+    const Bytes pixels = idx({kImages, 10, 2, 3}, Bytes(60, 7));
     std::ofstream(folder / (name + "/x-images-idx3-ubyte"), std::ios::binary)
         .write(reinterpret_cast<const char*>(pixels.data()),
                static_cast<std::streamsize>(std::min(keep, pixels.size())));
-    const auto labels = dist::format_idx_labels(std::vector<std::uint8_t>(10, 1));
+    const Bytes labels = idx({kLabels, 10}, Bytes(10, 1));
     std::ofstream(folder / (name + "/x-labels-idx1-ubyte"), std::ios::binary)
         .write(reinterpret_cast<const char*>(labels.data()),
                static_cast<std::streamsize>(labels.size()));
@@ -60,10 +59,10 @@ TEST_CASE("training refuses bad usage and writes nothing", "[failures]") {
   check_refused(program, "--layers 784,9", "--layers: the output width is 9");
   check_refused(program, "--dataset synthetic --samples 9 --batch-size 4 --loader-drop-last",
                 "--loader-drop-last: leaves no batch");
-  check_refused(program, idx + (folder / "empty"), "--data: ");
-  check_refused(program, idx + (folder / "cut"),
+  check_refused(program, data + (folder / "empty"), "--data: ");
+  check_refused(program, data + (folder / "cut"),
                 "--data: " + (folder / "cut/x-images-idx3-ubyte: truncated"));
-  check_refused(program, idx + (folder / "whole") + " --layers 784,10",
+  check_refused(program, data + (folder / "whole") + " --layers 784,10",
                 "--layers: the input width is 784, but a sample has 6 features");
   check_refused(program, "--backend nccl --device cpu", "--backend: nccl: ");
   check_refused(program, "--algorithm ring --backend mpi", "--algorithm: needs --backend ours");

@@ -1,10 +1,15 @@
-#include "04_distributed_sampler/break_it/experiments.hpp"
-
+// The experiments of lesson 4: build/bin/broken/distributed_sampler NAME. Each is in the file
+// of its name.
 #include "tools/broken/experiment.hpp"
 
 #include <array>
 
 namespace dist {
+
+using Show = bool(const Program&);
+Show break_no_sampler, break_no_set_epoch, break_rank_seed, break_pad_eval, break_uneven,
+    break_mean_of_means;
+
 namespace {
 
 constexpr std::array kExperiments{

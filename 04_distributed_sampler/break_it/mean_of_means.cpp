@@ -14,69 +14,44 @@
 // In the wild: langfengQ/verl-agent#267 reported (35/124 + 1/1) / 2 = 64.1 %, although only
 //          36 of 125 = 28.8 % were right.
 #include "03_all_reduce/all_reduce.hpp"
-#include "04_distributed_sampler/break_it/experiments.hpp"
 #include "04_distributed_sampler/weighted_mean.hpp"
+#include "common/program.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cmath>
 #include <string>
 
 namespace dist {
-namespace {
-
-struct Means {
-  double of_means = 0;
-  double weighted = 0;
-};
-
-Means accuracy(const Communicator& comm, std::uint64_t right, std::uint64_t count) {
-  std::array own{static_cast<double>(right) / static_cast<double>(count)};
-  all_reduce<double>(comm, own, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
-  return {own[0], mean_over_samples(comm, static_cast<double>(right), count)};
-}
-
-}  // namespace
 
 bool break_mean_of_means(const Program& program) {
-  struct Case {
-    const char* name;
-    std::uint64_t usual;
-    std::uint64_t odd;
-    int odd_rank;  // has `odd` samples and the only mistake; the others have `usual` samples
-  };
   const Communicator& comm = program.comm;
-  const std::array cases{Case{"3 on every rank", 3, 3, 0},
-                         Case{"one rank has 4, the others 3", 3, 4, 0},
-                         Case{"one rank has 1, the others 100", 100, 1, comm.size() - 1}};
   Table table({"samples", "weighted", "mean of means", "error, points"});
-  std::array<double, cases.size()> errors{};
   bool weighted_is_exact = true;
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    const auto& [name, usual, odd, odd_rank] = cases[i];
+  // Rank `odd_rank` has `odd` samples and the only mistake; the others have `usual` samples.
+  // Returns the error of the mean of means.
+  const auto error_if = [&](const char* name, int usual, int odd_rank, int odd) {
     const bool is_odd = comm.rank() == odd_rank;
-    const std::uint64_t count = is_odd ? odd : usual;
-    const auto [of_means, weighted] = accuracy(comm, count - (is_odd ? 1 : 0), count);
-    const double all =
-        static_cast<double>(usual) * (comm.size() - 1) + static_cast<double>(odd);
+    const int count = is_odd ? odd : usual;
+    const double right = is_odd ? odd - 1 : usual;
+    const double weighted = mean_over_samples(comm, right, static_cast<std::uint64_t>(count));
+    std::array mean{right / count};
+    all_reduce<double>(comm, mean, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
+    const double all = usual * (comm.size() - 1) + odd;
     weighted_is_exact = weighted_is_exact && weighted == (all - 1) / all;
-    errors[i] = of_means - weighted;
+    const double error = mean[0] - weighted;
     table.add({name, fmt::format("{:.2f} %", 100 * weighted),
-               fmt::format("{:.2f} %", 100 * of_means),
-               fmt::format("{:+.2f}", 100 * errors[i])});
-    program.console.row({{"break", "mean-of-means"},
-                         {"ranks", comm.size()},
-                         {"case", name},
-                         {"weighted", significant(weighted)},
-                         {"mean_of_means", significant(of_means)},
-                         {"error", significant(errors[i])}});
-  }
+               fmt::format("{:.2f} %", 100 * mean[0]), fmt::format("{:+.2f}", 100 * error)});
+    return error;
+  };
+  const double equal = error_if("3 on every rank", 3, 0, 3);
+  const double one_more = error_if("one rank has 4, the others 3", 3, 0, 4);
+  const double one = error_if("one rank has 1, the others 100", 100, comm.size() - 1, 1);
   table.print(program.console);
   constexpr double kRounding = 1e-12;
-  return weighted_is_exact && std::abs(errors[0]) < kRounding && errors[1] > kRounding &&
-         errors[2] < -kRounding;
+  return weighted_is_exact && std::abs(equal) < kRounding && one_more > kRounding &&
+         one < -kRounding;
 }
 
 }  // namespace dist

@@ -8,13 +8,12 @@
 //          training steps from hanging (uneven.cpp). An evaluation does not need them: sums and
 //          counts from uneven shards add up to the right totals.
 // In the wild: pytorch/pytorch#25162.
-#include "04_distributed_sampler/break_it/experiments.hpp"
+#include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "04_distributed_sampler/show/coverage.hpp"
 #include "04_distributed_sampler/weighted_mean.hpp"
+#include "common/program.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <string>
@@ -61,14 +60,6 @@ bool break_pad_eval(const Program& program) {
     const auto percent = [](double value) { return fmt::format("{:.2f} %", 100 * value); };
     table.add({fmt::format("{} and {}", first, first + 1), percent(truth), percent(on_padded),
                percent(on_exact)});
-    program.console.row({{"break", "pad-eval"},
-                         {"ranks", ranks},
-                         {"samples", samples},
-                         {"counted", counted.taken},
-                         {"first_mistake", first},
-                         {"true", significant(truth)},
-                         {"padded", significant(on_padded)},
-                         {"exact", significant(on_exact)}});
     appeared = appeared && on_padded != truth && on_exact == truth;
   }
   table.print(program.console);

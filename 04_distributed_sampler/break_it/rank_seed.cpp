@@ -3,19 +3,17 @@
 // You see: about two thirds on 4 ranks. Some samples are taken by several ranks, and about
 //          0.75^4 = 32 % of all samples by no rank. With one common seed, each sample is taken
 //          once.
-// Why:     the ranks should take the entries of one order in turn. If each rank has its own
-// order,
-//          it takes a random 1/N of the data, independently of the other ranks. The probability
-//          that all N ranks leave out a given sample is then (1 - 1/N)^N. Each rank's own list
-//          looks right; only counting over all ranks shows the mistake.
+// Why:     the ranks should take the entries of one order in turn. A rank with an order of its
+//          own takes a random 1/N of the data, independently of the other ranks. The
+//          probability that all N ranks leave out a given sample is then (1 - 1/N)^N. Each
+//          rank's own list looks right; only counting over all ranks shows the mistake.
 // In the wild: mlcommons/training#625 (20 to 30 % overlap in a benchmark's reference),
 //          Lightning-AI/pytorch-lightning#17713.
-#include "04_distributed_sampler/break_it/experiments.hpp"
+#include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "04_distributed_sampler/show/coverage.hpp"
+#include "common/program.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <string>
@@ -40,14 +38,6 @@ bool break_rank_seed(const Program& program) {
     table.add({name, std::to_string(seen.taken), std::to_string(seen.once),
                std::to_string(seen.again), std::to_string(seen.never),
                fmt::format("{:.1f} %", 100 * never)});
-    program.console.row({{"break", "rank-seed"},
-                         {"ranks", comm.size()},
-                         {"seed", name},
-                         {"samples", samples},
-                         {"taken", seen.taken},
-                         {"once", seen.once},
-                         {"again", seen.again},
-                         {"never", seen.never}});
   }
   table.print(program.console);
   program.console.line(fmt::format("expected never: (1 - 1/{0})^{0} = {1:.1f} %", comm.size(),

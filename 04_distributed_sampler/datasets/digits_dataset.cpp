@@ -3,7 +3,7 @@
 //
 // A glyph is a few control points. To draw a sample, the code moves these points, bends a curve
 // along them, inks the pixels near the curve and adds noise. All random numbers come from one
-// dist::Generator. Builds on 02_broadcast/random.hpp and the IDX writer. This file is compiled
+// dist::Generator. Builds on 02_broadcast/random.hpp. This file is compiled
 // with -ffp-contract=off and uses only operations that IEEE 754 rounds correctly (+ - * /
 // sqrt). The bytes are therefore the same on every machine, and a test compares their hash.
 // Look at kGlyphs, then at draw_digit.
@@ -209,9 +209,10 @@ void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& gen
 
 }  // namespace
 
-DigitFiles render_digits(std::size_t count, std::uint64_t seed) {
+IdxDataset digits_dataset(std::size_t count, std::uint64_t seed) {
+  constexpr std::size_t kPixels = kSide * kSide;
   Generator generator(seed);
-  std::vector<std::uint8_t> pixels(count * kSide * kSide);
+  std::vector<std::uint8_t> pixels(count * kPixels);
   std::vector<std::uint8_t> labels(count);
   const std::vector<std::size_t> order = randperm(count, generator);
   for (std::size_t i = 0; i < count; ++i) {
@@ -219,15 +220,9 @@ DigitFiles render_digits(std::size_t count, std::uint64_t seed) {
     // class the same number of samples, to within one.
     const std::size_t digit = order[i] % kClasses;
     labels[i] = static_cast<std::uint8_t>(digit);
-    draw_digit(digit, std::span(pixels).subspan(i * kSide * kSide, kSide * kSide), generator);
+    draw_digit(digit, std::span(pixels).subspan(i * kPixels, kPixels), generator);
   }
-  return {format_idx_images({count, kSide, kSide, pixels}), format_idx_labels(labels)};
-}
-
-IdxDataset digits_dataset(std::size_t count, std::uint64_t seed) {
-  DigitFiles files = render_digits(count, seed);
-  return {FileBytes(std::move(files.images)), FileBytes(std::move(files.labels)), "digits",
-          "digits"};
+  return {kPixels, std::move(pixels), std::move(labels)};
 }
 
 }  // namespace dist

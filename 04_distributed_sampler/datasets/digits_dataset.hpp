@@ -9,16 +9,9 @@
 
 namespace dist {
 
-// `count` images and their labels (0 .. 9, in equal numbers and random order), as the bytes of
-// two IDX files. The same arguments give the same bytes on every machine, because the code uses
-// only correctly rounded operations and no libm.
-struct DigitFiles {
-  std::vector<std::uint8_t> images;
-  std::vector<std::uint8_t> labels;
-};
-DigitFiles render_digits(std::size_t count, std::uint64_t seed);
-
-// Returns these images and labels in the form of a data set in memory.
+// `count` images and their labels (0 .. 9, in equal numbers and random order). The same
+// arguments give the same bytes on every machine, because the code uses only correctly rounded
+// operations and no libm. `count` is at least 1.
 IdxDataset digits_dataset(std::size_t count, std::uint64_t seed);
 
 // What lesson 5 trains and tests on, whatever its --seed: as many samples as in the MNIST

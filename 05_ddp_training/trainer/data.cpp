@@ -18,9 +18,7 @@ struct IdxPair {
 };
 
 std::unique_ptr<Dataset> read(const IdxPair& pair) {
-  return std::make_unique<IdxDataset>(open_file(pair.images, idx_length),
-                                      open_file(pair.labels, idx_length), pair.images,
-                                      pair.labels);
+  return std::make_unique<IdxDataset>(read_idx_dataset(pair.images, pair.labels));
 }
 
 // Returns the pairs of files in `folder` by the begin of their names, such as "train". Throws

@@ -139,7 +139,7 @@ TEST_CASE("distributed_sampler refuses invalid flags in one sentence and writes 
                      {"--num-replicas 2 --rank 2", "--rank: there is no rank 2"},
                      {"--epoch -1", "--epoch: -1 is not between"},
                      {"--batch-size nan", "--batch-size: 'nan' is not a whole number"},
-                     {"--act none", "--act: 'none' is not one of"},
+                     {"--picture", "--picture: unknown flag"},
                      {"--drop-last=maybe", "--drop-last: takes no value"}});
 }
 

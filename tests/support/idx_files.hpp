@@ -2,14 +2,13 @@
 // takes.
 #pragma once
 
-#include "tests/support/lesson04.hpp"
-
 #include <cstdint>
-#include <span>
 #include <sys/resource.h>
 #include <vector>
 
 namespace dist::test {
+
+using Bytes = std::vector<std::uint8_t>;
 
 // The bytes of an IDX file whose header holds `numbers`, followed by `rest`.
 inline Bytes idx(const std::vector<std::uint32_t>& numbers, const Bytes& rest) {
@@ -37,10 +36,6 @@ inline const Bytes kPacked{0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02,
                            0x60, 0xe0, 0x60, 0x66, 0x60, 0x60, 0x60, 0x82, 0x62, 0x66, 0x06,
                            0x46, 0xe3, 0xb4, 0x99, 0x67, 0xfe, 0xff, 0x6b, 0x60, 0xe7, 0x3c,
                            0x01, 0x00, 0x07, 0x41, 0x6c, 0x84, 0x1c, 0x00, 0x00, 0x00};
-
-inline Bytes copy_of(std::span<const std::uint8_t> bytes) {
-  return {bytes.begin(), bytes.end()};
-}
 
 // The peak memory use of this process so far, in MiB.
 inline long peak_memory() {

@@ -4,6 +4,7 @@
 
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "tests/support/error_of.hpp"
+#include "tests/support/idx_files.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <cstddef>
@@ -16,7 +17,6 @@
 
 namespace dist::test {
 
-using Bytes = std::vector<std::uint8_t>;
 using Indices = std::vector<std::size_t>;
 
 // Feature f of sample i is 100 i + f, and the label of sample i is 3 i modulo 7.
