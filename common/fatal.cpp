@@ -57,8 +57,4 @@ void set_rank_in_reports(int rank) {
   rank_of_this_process = rank;
 }
 
-int rank_in_reports() {
-  return rank_of_this_process;
-}
-
 }  // namespace dist

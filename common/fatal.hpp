@@ -9,8 +9,7 @@ namespace dist {
 // input, output or error.
 void install_fatal_handler();
 
-// The rank is 0 until it is set. A signal handler may read it.
+// The rank is 0 until it is set.
 void set_rank_in_reports(int rank);
-int rank_in_reports();
 
 }  // namespace dist

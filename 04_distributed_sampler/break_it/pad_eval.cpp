@@ -20,24 +20,12 @@
 #include <vector>
 
 namespace dist {
-namespace {
-
-constexpr std::size_t kMistakes = 2;
-
-// Returns the smallest number of samples, from 10 up, that `ranks` does not divide and for
-// which padding repeats some samples more often than others.
-std::size_t samples_for(std::size_t ranks) {
-  std::size_t samples = 10;
-  while (samples % ranks == 0 || ranks % samples == 0) ++samples;
-  return samples;
-}
-
-}  // namespace
 
 bool break_pad_eval(const Program& program) {
+  constexpr std::size_t kMistakes = 2;
   const Communicator& comm = program.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
-  const std::size_t samples = samples_for(ranks);
+  const std::size_t samples = 3 * ranks - (ranks > 2 ? 2 : 1);  // 10 on 4 ranks
   const std::vector<std::size_t> padded =
       DistributedSampler(samples, comm.size(), comm.rank(), {.shuffle = false}).indices();
   const std::vector<std::size_t> exact = exact_shard(samples, comm.size(), comm.rank());
