@@ -135,7 +135,7 @@ bool TrainingRun::after(const Batch& batch, std::optional<Communication> sent) {
                       .end = stream_.record_event()});
   position_.advance(times_.samples, batch.place.ends_epoch);
   start_clock();
-  numbers_.stop.data()[0] = asked_to_stop() ? 1.0 : 0.0;
+  numbers_.stop.data()[0] = setup_.saves() && asked_to_stop() ? 1.0 : 0.0;
   // Most of these steps are done by now. What they report is the same on all ranks.
   if (pending_.size() == most_pending_) read(most_pending_ / 2);
 
