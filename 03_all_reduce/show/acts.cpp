@@ -1,8 +1,8 @@
 #include "03_all_reduce/show/acts.hpp"
 
 #include "01_send_recv/gpu/host_copy.hpp"
-#include "01_send_recv/perf/nccl_flag.hpp"
 #include "01_send_recv/measure.hpp"
+#include "01_send_recv/perf/nccl_flag.hpp"
 #include "01_send_recv/tracer_numbers.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
 #include "03_all_reduce/show/ring_picture.hpp"
