@@ -81,15 +81,15 @@ TEST_CASE("reduce_scatter leaves each rank its chunk of the sum, and all_gather 
         copy_bytes(stream, tensor.data(), mine.data(), tensor.size_bytes());
         route.group->reduce_scatter(tensor, ReduceOp::sum, stream)->wait(stream);
         const ChunkRange chunk = chunk_range(count, world().size(), world().rank());
-        const Floats half = to_host(stream, tensor);
+        const Floats scattered = to_host(stream, tensor);
         double error = 0;
         for (std::size_t i = chunk.begin; i < chunk.begin + chunk.count; ++i) {
-          error = std::max(error, std::abs(static_cast<double>(half[i] - sums[i])));
+          error = std::max(error, std::abs(static_cast<double>(scattered[i] - sums[i])));
         }
         CHECK(error < 1e-5);
         // Only this rank's chunk may be used from here on.
         Floats rest(count, -7.0F);
-        std::ranges::copy(window(std::span(half), chunk),
+        std::ranges::copy(window(std::span(scattered), chunk),
                           window(std::span(rest), chunk).begin());
         copy_bytes(stream, tensor.data(), rest.data(), tensor.size_bytes());
         route.group->all_gather(tensor, stream)->wait(stream);
