@@ -129,8 +129,7 @@ bool show_times(const Broadcasts& with, const std::vector<std::string>& algorith
   }
   if (!with.measured) {
     console.line(
-        fmt::format("to see predictions, first run mpirun -np {} build/bin/send_recv "
-                    "--act pingpong",
+        fmt::format("to see predictions, first run mpirun -np {} build/bin/send_recv_perf",
                     with.program.comm.size()));
   }
   return correct;

@@ -103,7 +103,7 @@ void ForecastOptions::declare(CommandLine& command_line) {
       const std::optional<LinkCost> link = load_link_cost();
       if (!link) {
         throw Error(fmt::format(
-            "--fitted: {} does not exist; send_recv --act pingpong writes it", kLinkCostFile));
+            "--fitted: {} does not exist; send_recv_perf writes it", kLinkCostFile));
       }
       alpha_us = within_alpha_us = 1e6 * link->alpha_s;
       beta_ns_per_byte = within_beta_ns_per_byte = 1e9 * link->beta_s_per_byte;
