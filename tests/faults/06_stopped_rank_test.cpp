@@ -74,15 +74,6 @@ TEST_CASE("a rank that is stopped while MPI shuts down is named", "[fault06]") {
                  "30 s, at the start or end of MPI or NCCL");
 }
 
-TEST_CASE("a rank that waits for its data is named", "[fault06]") {
-  const TemporaryFolder folder;
-  REQUIRE(run_command("cd " + folder.path().string() +
-                      " && mkfifo x-images-idx3-ubyte x-labels-idx1-ubyte")
-              .status == 0);
-  check_reported(mpirun(3, "ddp_training", "--timeout 1 --dataset idx --data " + (folder / "")),
-                 "rank 0 has made no MPI call for ", "1 s (--timeout)");
-}
-
 TEST_CASE("a rank that runs a different program is reported as soon as MPI has started",
           "[fault06]") {
   const std::string other = ": -np 1 " PROGRAM_DIR "/../tests/all_reduce_unwatched";
