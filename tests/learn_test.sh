@@ -38,7 +38,7 @@ expect "a wrong number of ranks" 2 "error: -n: must be a positive number of rank
 expect "a missing number of ranks" 2 'error: -n: needs' "$learn" 1 -n
 expect "break lists experiments" 0 '^shared-variable +ranks share memory' "$learn" break 1
 expect "break runs an experiment" 0 '^verified: the symptom appeared' "$learn" break 1 shared-variable -n 2
-expect "break passes flags on" 2 'error: --json: unknown flag' "$learn" break 1 shared-variable -- --json
+expect "break passes flags on" 2 'error: --threads: ' "$learn" break 1 shared-variable -- --threads 0
 expect "an unknown experiment" 2 "error: NAME: 'x' is not one of" "$learn" break 1 x
 expect "the doctor names Open MPI" 0 '^(ok|note) +.*Open MPI' "$learn" doctor
 expect "the doctor examines the packages" 0 'packages: all|apt-get install' "$learn" doctor
