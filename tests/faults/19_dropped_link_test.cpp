@@ -20,8 +20,9 @@ TEST_CASE("a dropped link ends the job with a diagnosis and leaves the checkpoin
     INFO(result.out << result.err);
     CHECK(result.says("two_hosts: the cable is unplugged"));
     CHECK(result.err.find("hang: rank 0 ") != std::string::npos);
-    CHECK(result.says("of all_reduce #"));
-    CHECK(result.says(" (bucket "));
+    // The cable may go while a bucket travels, or between two steps, while the loss does.
+    const bool during_a_bucket = result.says("of all_reduce #") && result.says(" (bucket ");
+    CHECK((during_a_bucket || result.says("of mean of the loss #")));
     CHECK(result.says("hang: nothing has moved on this host for 8 s (--timeout)\n"));
     // Until it is killed, mpirun waits for an answer from the other host, so its exit status
     // does not show how the run ended.
