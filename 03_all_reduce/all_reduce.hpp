@@ -1,10 +1,10 @@
 // One function that runs any of the lesson's algorithms.
 #pragma once
 
-#include "03_all_reduce/large_messages/pipelined_ring.hpp"
-#include "03_all_reduce/large_messages/rabenseifner.hpp"
+#include "03_all_reduce/more_algorithms/pipelined_ring.hpp"
+#include "03_all_reduce/more_algorithms/rabenseifner.hpp"
+#include "03_all_reduce/more_algorithms/recursive_doubling.hpp"
 #include "03_all_reduce/naive.hpp"
-#include "03_all_reduce/recursive_doubling.hpp"
 #include "03_all_reduce/ring.hpp"
 
 #include <map>

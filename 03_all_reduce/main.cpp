@@ -1,19 +1,15 @@
 // Lesson 3: all ranks' tensors are added up, and every rank gets the sum.
 //
-//   mpirun -np 4 build/bin/all_reduce       four numbers, the ring step by step, all times
-//   mpirun -np 7 build/bin/all_reduce --algorithm ring --op avg
-//   build/bin/all_reduce --simulate 65536   a forecast for a machine you do not have
-//
-// Read naive.hpp, ring.hpp and recursive_doubling.hpp first, in this order. The code that
-// produces the output is in show/: acts.cpp, ring_picture.cpp and forecast.cpp.
-#include "02_broadcast/connect_nccl.hpp"
-#include "02_broadcast/show/share_link_cost.hpp"
-#include "03_all_reduce/show/acts.hpp"
-#include "03_all_reduce/show/forecast.hpp"
-#include "03_all_reduce/show/ring_picture.hpp"
+//   mpirun -np 4 build/bin/all_reduce        naive, then the ring, step by step
+//   mpirun -np 7 build/bin/all_reduce --algorithm recursive-doubling --op avg
+//   mpirun -np 2 build/bin/all_reduce_perf   what each algorithm costs, by size
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/show.hpp"
+#include "03_all_reduce/naive.hpp"
+#include "03_all_reduce/ring.hpp"
+#include "03_all_reduce/show.hpp"
 #include "common/mpi_environment.hpp"
-
-#include <algorithm>
+#include "common/program.hpp"
 
 using namespace dist;
 
@@ -21,48 +17,42 @@ int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
   Program program("all_reduce", "Lesson 3: everybody's tensors become one sum.");
   const Communicator& comm = program.comm;
-
-  AllReduceOptions options;
-  ForecastOptions forecast;
-  std::optional<LinkCost> kept;  // read on rank 0
-  options.declare(program);
-  forecast.declare(program.flags);
-  program.flags.check([&] {
-    if (comm.rank() == 0) kept = load_link_cost();
-  });
+  std::string algorithm = "both";
+  std::string op_name = "sum";
+  bool picture = false;
+  program.flags.choice("--algorithm", algorithm, shown_algorithms(), "both: naive, then ring");
+  program.flags.choice("--op", op_name, {"sum", "avg", "max"}, "the operation");
+  program.flags.flag("--picture", picture, "draw the ring for up to 16 ranks");
+  program.declare_common();
+  program.flags.check([&] { check_shown(comm, algorithm, picture); });
   if (const auto exit = program.start(argc, argv)) return *exit;
+  program.console.line(describe_run(comm.size(), program.device));
 
-  const Console& console = program.console;
-  if (forecast.ranks > 0) {
-    constexpr std::size_t kLargest = std::size_t{1} << 30;
-    const bool given = program.flags.given("--max-bytes");
-    if (console.speaks()) {
-      show_forecast(forecast, options.sweep.min_bytes,
-                    given ? options.sweep.max_bytes : kLargest, console);
-    }
-    return 0;
+  // Number i of rank r is 1000 r + i. Afterwards, all ranks must hold the same four numbers.
+  const ReduceOp op = kReduceOps.at(op_name);
+  const int last = comm.size() - 1;
+  const auto expected = [&](int i) {
+    const double average = 500.0 * last + i;
+    if (op == ReduceOp::max) return 1000.0 * last + i;
+    return op == ReduceOp::avg ? average : comm.size() * average;
+  };
+  bool correct = true;
+  const auto run = [&](const std::string& name, const std::string& title, auto all_reduce) {
+    const Tensor tensor = four_numbers(program);
+    on_host(program.stream, tensor, all_reduce);
+    correct &= show(program, name, title, tensor, expected, /*tolerance=*/0x1p-20);
+  };
+  if (algorithm == "both" || algorithm == "naive") {
+    run("naive", "rank 0 adds up all numbers and sends the " + op_name + " to the others",
+        [&](std::span<float> data) { all_reduce_naive(comm, data, op); });
   }
-
-  // For the predictions, costs are measured up to this size and extrapolated beyond it.
-  constexpr std::size_t kMostMeasured = 64U << 20;
-  const std::optional<LinkCost> measured = share_link_cost(comm, kept);
-  AllReducer reducer(comm, measured);
-  reducer.measure_costs(std::min(options.sweep.max_bytes, kMostMeasured));
-  std::string left_out;
-  const std::vector<std::string> algorithms = options.algorithms(reducer, left_out);
-  std::optional<NcclCommunicator> nccl;
-  if (algorithms.back() == "nccl") nccl = connect_nccl(comm, program.device.device);
-
-  console.line(describe_run(comm.size(), program.device) + left_out);
-  const AllReduces all_reduces{program, options, reducer, nccl, measured.has_value()};
-  const bool all = options.algorithm == "all";
-  bool correct = show_four_numbers(all_reduces, all ? "ring" : options.algorithm);
-  // The default output fits on one screen, so more ranks are drawn only on request.
-  constexpr int kRanksDrawnByDefault = 4;
-  if (options.picture || (all && comm.size() > 1 && comm.size() <= kRanksDrawnByDefault)) {
-    for (const std::string& line : ring_picture(comm)) console.line(line);
+  if (algorithm == "both" || algorithm == "ring") {
+    run("ring", "every rank passes chunks on to the right",
+        [&](std::span<float> data) { all_reduce_ring(comm, data, op); });
+    draw_ring(program, picture);
+  } else if (algorithm != "naive") {
+    run(algorithm, "the " + op_name + " of all ranks' numbers",
+        [&](std::span<float> data) { all_reduce_by_name(comm, algorithm, data, op); });
   }
-  correct &= show_times(all_reduces, algorithms);
-  return console.verdict(correct, "every element on every rank, for every algorithm and size",
-                         "some rank holds a wrong result");
+  return program.console.verdict(correct, "every number on every rank", "wrong numbers");
 }

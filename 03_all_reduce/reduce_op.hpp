@@ -7,11 +7,17 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <map>
 #include <span>
+#include <string>
 
 namespace dist {
 
 enum class ReduceOp { sum, avg, max };
+
+// The names that --op accepts.
+inline const std::map<std::string, ReduceOp> kReduceOps{
+    {"sum", ReduceOp::sum}, {"avg", ReduceOp::avg}, {"max", ReduceOp::max}};
 
 // all_reduce.hpp runs any of them.
 enum class AllReduceAlgorithm {

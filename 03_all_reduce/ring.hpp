@@ -16,12 +16,6 @@
 
 namespace dist {
 
-// The default for `watch`, which is called with the step's number after each step of the two
-// loops below (see ring_picture).
-struct Unwatched {
-  void operator()(int /*step*/) const {}
-};
-
 // 2. Reduce-scatter: afterwards rank r holds the finished result of chunk r, while its other
 // chunks hold partial sums. Called on all ranks with the same length and op.
 //
@@ -33,9 +27,8 @@ struct Unwatched {
 //
 // Seen from rank r: at step s, send chunk r-1-s and receive chunk r-2-s. The chunk received at
 // step s is sent at step s + 1, so one spare chunk of memory is enough.
-template <MpiScalar T, class Watch = Unwatched>
-void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp op,
-                         Watch after_step = {}) {
+template <MpiScalar T>
+void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp op) {
   const auto chunk = [&](int index) { return chunk_range(data.size(), comm.size(), index); };
   const std::size_t longest = chunk(0).count;  // no chunk is longer than chunk 0
   const auto spare_memory = std::make_unique_for_overwrite<T[]>(longest);
@@ -48,7 +41,6 @@ void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp o
     // send_recv cannot deadlock in this way.
     send_recv<T>(comm, window(data, out), comm.right(), spare.first(in.count), comm.left());
     accumulate<T>(op, window(data, in), spare.first(in.count));
-    after_step(step);
   }
   // Each chunk is finished on one rank and then copied, so all ranks end with the same bits,
   // even though each chunk is added up in a different order.
@@ -60,14 +52,13 @@ void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp o
 //
 // Seen from rank r: at step s, send chunk r-s and receive chunk r-1-s directly into its final
 // place.
-template <MpiScalar T, class Watch = Unwatched>
-void ring_all_gather(const Communicator& comm, std::span<T> data, Watch after_step = {}) {
+template <MpiScalar T>
+void ring_all_gather(const Communicator& comm, std::span<T> data) {
   const auto chunk = [&](int index) { return chunk_range(data.size(), comm.size(), index); };
   for (int step = 0; step < comm.size() - 1; ++step) {
     const ChunkRange out = chunk(comm.rank() - step);
     const ChunkRange in = chunk(comm.rank() - 1 - step);
     send_recv<T>(comm, window(data, out), comm.right(), window(data, in), comm.left());
-    after_step(step);
   }
 }
 

@@ -82,7 +82,7 @@ class Bench:
             self.steps.add(key + (name,), {"step_ms": row["step_ms"]})
 
     def reduce(self, ranks):
-        command = ["mpirun", "-np", ranks, self.options.bin / "all_reduce", "--json", "--device",
+        command = ["mpirun", "-np", ranks, self.options.bin / "all_reduce_perf", "--json", "--device",
                    "cuda", "--algorithm", "nccl", "--min-bytes", 1024, "--max-bytes",
                    self.options.max_bytes]
         self.commands.setdefault("all-reduce", command)

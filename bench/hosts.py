@@ -36,7 +36,7 @@ class Hosts:
         flags, algorithm = CANDIDATES[name]
         options = self.options
         command = [TWO_HOSTS, "--ranks-per-host", options.ranks_per_host, "--rate", f"{options.mbit}mbit",
-                   "--count-bytes", *flags, options.bin / "all_reduce", "--algorithm", algorithm,
+                   "--count-bytes", *flags, options.bin / "all_reduce_perf", "--algorithm", algorithm,
                    "--min-bytes", size, "--max-bytes", size, "--iterations", iterations, "--json"]
         self.commands = [command]  # the others differ only by a flag
         output = measure.run(command)

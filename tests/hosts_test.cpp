@@ -50,8 +50,8 @@ TEST_CASE("the five programs give correct results on two hosts", "[hosts]") {
   for (const int ranks_per_host : {1, 2}) {
     for (const std::string program :
          {"send_recv", "send_recv_perf --act exchange", "broadcast --max-bytes 262144",
-          "all_reduce --max-bytes 262144 --iterations 2",
-          "all_reduce --max-bytes 65536 --iterations 2 --op max --strict",
+          "all_reduce_perf --max-bytes 262144 --iterations 2",
+          "all_reduce_perf --max-bytes 65536 --iterations 2 --op max --strict",
           "distributed_sampler", "ddp_training --epochs 1",
           "ddp_training --epochs 1 --data-parallel naive --backend mpi"}) {
       const CommandResult result = on_two_hosts(ranks_per_host, program, "");
@@ -64,7 +64,7 @@ TEST_CASE("the five programs give correct results on two hosts", "[hosts]") {
 
 TEST_CASE("two hosts share no memory", "[hosts]") {
   if (!there_are_two_hosts()) return;
-  for (const std::string program : {"all_reduce", "ddp_training"}) {
+  for (const std::string program : {"all_reduce", "all_reduce_perf", "ddp_training"}) {
     const CommandResult result = on_two_hosts(2, program, "--algorithm shared-memory");
     INFO(result.err);
     CHECK(result.status == 2);
@@ -85,7 +85,7 @@ TEST_CASE("the hierarchical all-reduce sends each byte over the cable once per d
   const auto carried = [&](const std::string& algorithm) {
     const auto bytes_of = [&](int iterations) {
       const CommandResult result =
-          on_two_hosts(2, "all_reduce",
+          on_two_hosts(2, "all_reduce_perf",
                        "--min-bytes 1048576 --max-bytes 1048576 --iterations " +
                            std::to_string(iterations) + " --algorithm " + algorithm,
                        "--count-bytes");
@@ -109,7 +109,8 @@ TEST_CASE("the hierarchical all-reduce sends each byte over the cable once per d
 TEST_CASE("on several hosts with several ranks each, auto becomes hierarchical", "[hosts]") {
   if (!there_are_two_hosts()) return;
   const auto chosen = [](int ranks_per_host, const std::string& flags) {
-    const CommandResult result = on_two_hosts(ranks_per_host, "all_reduce", "--json " + flags);
+    const CommandResult result =
+        on_two_hosts(ranks_per_host, "all_reduce_perf", "--json " + flags);
     INFO(result.out << result.err);
     REQUIRE(result.status == 0);
     std::set<std::string> names;
@@ -176,7 +177,7 @@ TEST_CASE("a trace contains the ranks of both hosts, on one clock", "[hosts]") {
   if (!there_are_two_hosts()) return;
   const TemporaryFolder folder;
   const CommandResult result = on_two_hosts(
-      2, "all_reduce",
+      2, "all_reduce_perf",
       "--algorithm ring --max-bytes 1024 --iterations 5 --trace " + (folder / "t.json"));
   INFO(result.err);
   REQUIRE(result.status == 0);

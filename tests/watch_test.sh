@@ -39,8 +39,8 @@ uncounted='"bytes_per_rank":null
 "messages_per_rank":null
 "peers":null
 "wrong":0'
-[ "$watch" = OFF ] || [ "$(rows "$build/bin/all_reduce")" = "$counted" ] ||
-  complain "all_reduce: counted $(rows "$build/bin/all_reduce")"
+[ "$watch" = OFF ] || [ "$(rows "$build/bin/all_reduce_perf")" = "$counted" ] ||
+  complain "all_reduce_perf: counted $(rows "$build/bin/all_reduce_perf")"
 plain=$build/tests/all_reduce_unwatched
 check_order "$plain"
 [ "$(rows "$plain")" = "$uncounted" ] || complain "without the watch: $(rows "$plain")"

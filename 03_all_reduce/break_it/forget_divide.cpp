@@ -11,10 +11,9 @@
 //          number of ranks is wrong for every other.
 // In the wild: pytorch/pytorch#37359, #67253.
 #include "03_all_reduce/all_reduce.hpp"
-#include "03_all_reduce/break_it/experiments.hpp"
+#include "common/program.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cmath>
@@ -67,12 +66,6 @@ bool break_forget_divide(const Program& program) {
   table.print(program.console);
   program.console.line(fmt::format(
       "on {} ranks the sum's step is {:.6g} times as long as the average's", size, ratio));
-  program.console.row({{"break", "forget-divide"},
-                       {"ranks", size},
-                       {"step_ratio", significant(ratio)},
-                       {"left_average", significant(average.left)},
-                       {"left_sum", significant(sum.left)},
-                       {"left_average_at_n_times_the_rate", significant(faster.left)}});
   // Sum and average are rounded differently, because only the average multiplies by 1/N.
   const double rounding = 1e-9 * std::max(1.0, faster.left);
   return std::abs(ratio - size) < 1e-9 && std::abs(sum.left - faster.left) < rounding &&

@@ -13,12 +13,12 @@
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
 #include "03_all_reduce/break_it/distinct.hpp"
-#include "03_all_reduce/break_it/experiments.hpp"
+#include "common/program.hpp"
 #include "common/watch.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,59 +37,50 @@ void full_tensor_ring(const Communicator& comm, std::span<float> data) {
 
 }  // namespace
 
-std::string why_nothing_is_counted(const Program&) {
-  return watch_table() == nullptr ? "this program was built without the watch" : "";
-}
-
 bool break_full_tensor_ring(const Program& program) {
   const Communicator& comm = program.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
-  std::vector<float> data(1024 * ranks);  // divisible by N, so that all chunks are equally long
-  const std::size_t bytes = data.size() * sizeof(float);
+  const std::size_t count =
+      1024 * ranks;  // divisible by N, so that all chunks are equally long
 
-  fill_tracer_numbers(data, comm.rank());
-  const Traffic whole = count_traffic(comm, [&] { full_tensor_ring(comm, data); }).value();
-  const std::size_t wrong = count_wrong(data, [&](std::size_t i) {
-    double sum = 0;
-    for (int rank = 0; rank < comm.size(); ++rank) sum += tracer_number(rank, i);
-    return sum;
-  });
-  const bool values_right = comm.all_agree(wrong == 0);
-  const Traffic chunked =
-      count_traffic(comm, [&] { all_reduce_ring<float>(comm, data, ReduceOp::sum); }).value();
-
+  std::vector<float> numbers(count);
+  fill_tracer_numbers(numbers, comm.rank());
+  std::vector<float> noise(count);
   Generator generator(program.common.seed + static_cast<std::uint64_t>(comm.rank()));
-  std::vector<float> noise(data.size());
   fill_normal(noise, generator);
-  std::vector<float> same_noise = noise;
-  full_tensor_ring(comm, noise);
-  const std::size_t results = count_distinct(comm, fingerprint(noise));
-  all_reduce_ring<float>(comm, same_noise, ReduceOp::sum);
-  const std::size_t results_chunked = count_distinct(comm, fingerprint(same_noise));
 
+  // Returns the bytes that a rank sends and the number of different results over all ranks.
   Table table({"ring of", "values", "bytes per rank", "of the tensor", "different results"});
-  const auto add = [&](const char* name, bool right, const Traffic& traffic, std::size_t many) {
-    table.add({name, right ? "PASS" : "FAIL", std::to_string(traffic.bytes_per_rank),
-               fmt::format("{:.3g}", static_cast<double>(traffic.bytes_per_rank) /
-                                         static_cast<double>(bytes)),
-               std::to_string(many)});
+  const auto run = [&](const char* name, auto ring) {
+    std::vector<float> data = numbers;
+    const std::uint64_t bytes =
+        count_traffic(comm, [&] { ring(comm, data); }).value().bytes_per_rank;
+    const bool right = comm.all_agree(count_wrong(data, [&](std::size_t i) {
+                                        double sum = 0;
+                                        for (int rank = 0; rank < comm.size(); ++rank) {
+                                          sum += tracer_number(rank, i);
+                                        }
+                                        return sum;
+                                      }) == 0);
+    data = noise;
+    ring(comm, data);
+    const std::size_t results = count_distinct(comm, fingerprint(data));
+    const double tensors = static_cast<double>(bytes) / static_cast<double>(4 * count);
+    table.add({name, right ? "PASS" : "FAIL", std::to_string(bytes),
+               fmt::format("{:.3g}", tensors), std::to_string(results)});
+    return std::tuple{right, bytes, results};
   };
-  add("whole tensors", values_right, whole, results);
-  add("chunks", true, chunked, results_chunked);
+  const auto [right, bytes, results] = run("whole tensors", full_tensor_ring);
+  const auto [chunks_right, chunk_bytes, chunk_results] =
+      run("chunks", [](const Communicator& c, std::span<float> data) {
+        all_reduce_ring(c, data, ReduceOp::sum);
+      });
   table.print(program.console);
   program.console.line(fmt::format("bytes FAIL: {} = (N-1) S, but 2 (N-1)/N S = {} is enough",
-                                   whole.bytes_per_rank, chunked.bytes_per_rank));
-  program.console.row({{"break", "full-tensor-ring"},
-                       {"ranks", ranks},
-                       {"tensor_bytes", bytes},
-                       {"values_right", values_right},
-                       {"bytes_per_rank", whole.bytes_per_rank},
-                       {"bytes_per_rank_in_chunks", chunked.bytes_per_rank},
-                       {"different_results", results},
-                       {"different_results_in_chunks", results_chunked}});
-  return values_right && whole.bytes_per_rank == (ranks - 1) * bytes &&
-         chunked.bytes_per_rank == 2 * (ranks - 1) * (bytes / ranks) && results > 1 &&
-         results_chunked == 1;
+                                   bytes, chunk_bytes));
+  return right && chunks_right && bytes == (ranks - 1) * 4 * count &&
+         chunk_bytes == 2 * (ranks - 1) * 4 * (count / ranks) && results > 1 &&
+         chunk_results == 1;
 }
 
 }  // namespace dist

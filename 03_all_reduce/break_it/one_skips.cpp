@@ -10,11 +10,10 @@
 // In the wild: NVIDIA/nccl#1260, pytorch/pytorch#118369.
 #include "01_send_recv/tracer_numbers.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "03_all_reduce/break_it/experiments.hpp"
+#include "common/program.hpp"
 #include "common/watch.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -29,8 +28,6 @@ bool break_one_skips(const Program& program) {
       fmt::format("rank {} leaves out all_reduce #{}; the others wait until the watch ends the "
                   "job",
                   skips, kCalls));
-  program.console.row(
-      {{"break", "one-skips"}, {"ranks", comm.size()}, {"skips", skips}, {"call", kCalls}});
   std::vector<float> gradient(4);
   for (int call = 1; call <= kCalls; ++call) {
     fill_tracer_numbers(gradient, comm.rank());

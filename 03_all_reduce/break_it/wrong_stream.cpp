@@ -11,11 +11,10 @@
 //          one; passes on an A100, fails three times out of four on an H100.
 #include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/connect_nccl.hpp"
-#include "03_all_reduce/break_it/experiments.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
+#include "common/program.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <vector>
 
@@ -62,10 +61,6 @@ bool break_wrong_stream(const Program& program) {
                            stale ? "stale" : "not stale"));
   console.line(fmt::format("  after the event:   {} on rank 0, {}", right[3],
                            reduced ? "the sum" : "not the sum"));
-  console.row({{"break", "wrong-stream"},
-               {"ranks", comm.size()},
-               {"without_event", too_early},
-               {"after_event", right}});
   return stale && reduced;
 }
 

@@ -1,11 +1,11 @@
 // What this file adds: an object that a program keeps for all its all-reduces. For one
-// communicator, it owns the shared memory that some algorithms need, and a plan that names an
-// algorithm for each size.
-// Builds on: all algorithms of this lesson, and the cost model that chooses among them.
+// communicator, it owns the shared memory that some algorithms need, and a plan that says for
+// each size which algorithm `auto` is.
+// Builds on: all algorithms of this lesson, and auto_choice.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
-#include "03_all_reduce/choice/cost_model.hpp"
+#include "03_all_reduce/choice/auto_choice.hpp"
 #include "03_all_reduce/one_host/shared_memory.hpp"
 #include "03_all_reduce/several_hosts/hierarchical.hpp"
 #include "common/tensor.hpp"
@@ -19,25 +19,6 @@
 
 namespace dist {
 
-// Chooses an algorithm for each range of sizes between two powers of two: the fastest according
-// to the model. If all ranks share memory, an algorithm that sends messages must be predicted
-// to be twice as fast. Messages are also copied through shared memory, so a smaller predicted
-// advantage is more likely to be an error in a guess or measurement.
-class AllReducePlan {
- public:
-  AllReducePlan(int ranks, const StepCosts& costs);
-
-  AllReduceAlgorithm choose(std::size_t bytes, bool registered) const;
-
-  // The plan as plain numbers, which rank 0 can broadcast.
-  using Table = std::array<std::array<int, 65>, 2>;
-  const Table& table() const { return table_; }
-  Table& table() { return table_; }
-
- private:
-  Table table_;
-};
-
 class AllReducer {
  public:
   // Called on all ranks of `comm`, which must outlive this object. Rank 0 makes the plan from
@@ -45,10 +26,6 @@ class AllReducer {
   // broadcasts it. The ranks of each host share memory.
   explicit AllReducer(const Communicator& comm, const std::optional<LinkCost>& measured = {});
   AllReducer(AllReducer&&) = delete;  // its members refer to each other
-
-  // Called on all ranks. Measures this host's costs for sizes up to `most_bytes` and updates
-  // costs(). This improves predictions but does not change the plan.
-  void measure_costs(std::size_t most_bytes);
 
   // Called on all ranks with the same shape. Returns a tensor in registered memory, or in
   // ordinary memory if the ranks share no memory. Each rank may destroy its tensor at any time,
@@ -74,15 +51,13 @@ class AllReducer {
   void all_gather(std::span<T> data, AllReduceAlgorithm algorithm);
 
   // The algorithm that runs when `algorithm` is requested. All ranks get the same answer.
-  AllReduceAlgorithm chosen(AllReduceAlgorithm algorithm, std::size_t bytes,
-                            bool registered) const;
+  AllReduceAlgorithm chosen(AllReduceAlgorithm algorithm, std::size_t bytes) const;
   // Whether all ranks on this host can access this memory directly.
   bool is_registered(const void* data, std::size_t bytes);
   // The reason why shared-memory is unavailable, as a sentence; empty if it is available.
   const std::string& why_no_shared_memory() const { return why_no_shared_memory_; }
   // Whether there are several hosts, and the ranks of each share memory.
   bool has_hierarchical() const { return hierarchical_.has_value(); }
-  // The cost of a message and, if shared memory is used, of operations on shared memory.
   const StepCosts& costs() const { return costs_; }
 
  private:
@@ -98,15 +73,14 @@ class AllReducer {
   std::string why_no_shared_memory_;
   std::optional<SharedMemoryAllReduce> shared_;        // this host's memory
   std::optional<HierarchicalAllReduce> hierarchical_;  // if there are several hosts
-  std::optional<AllReducePlan> plan_;
+  std::array<AllReduceAlgorithm, 65> plan_{};          // by the number of bits of the size
 };
 
 template <MpiScalar T>
 void AllReducer::all_reduce(std::span<T> data, ReduceOp op, AllReduceAlgorithm algorithm) {
   check_op<T>(op);
   if (comm_.size() == 1) return;  // a single rank's data is its own sum, average and maximum
-  const bool registered = is_registered(data.data(), data.size_bytes());
-  const AllReduceAlgorithm runs = chosen(algorithm, data.size_bytes(), registered);
+  const AllReduceAlgorithm runs = chosen(algorithm, data.size_bytes());
   const bool hierarchical = runs == AllReduceAlgorithm::hierarchical;
   if (!hierarchical && runs != AllReduceAlgorithm::shared_memory) {
     return dist::all_reduce(comm_, data, op, runs);

@@ -1,22 +1,18 @@
 #include "03_all_reduce/choice/cost_model.hpp"
 
-#include "03_all_reduce/one_host/shared_memory.hpp"
-
-#include <algorithm>
 #include <bit>
-#include <cmath>
 
 namespace dist {
 namespace {
 
 double naive(double n, int p, const StepCosts& costs) {
   // Everything passes through rank 0, one message after the other.
-  return (p - 1) * (2 * costs.message(n) + costs.reduce(n));
+  return (p - 1) * (2 * costs.message(n) + costs.add(n));
 }
 
 // The surplus ranks beyond the largest power of two send their numbers and receive the result.
 double fold(double n, int p, const StepCosts& costs) {
-  return Seats(p).beyond == 0 ? 0.0 : 2 * costs.message(n) + costs.reduce(n);
+  return Seats(p).beyond == 0 ? 0.0 : 2 * costs.message(n) + costs.add(n);
 }
 
 // How many ranks of a host send over its link at once, in the rounds of the two algorithms
@@ -28,11 +24,11 @@ double ranks_per_link(int p, const StepCosts& costs) {
 double recursive_doubling(double n, int p, const StepCosts& costs) {
   const int rounds = std::bit_width(static_cast<unsigned>(Seats(p).count)) - 1;
   const double sharing = ranks_per_link(p, costs);
-  return fold(n, p, costs) + rounds * (costs.exchange(sharing * n) + costs.reduce(n));
+  return fold(n, p, costs) + rounds * (costs.exchange(sharing * n) + costs.add(n));
 }
 
 double ring(double n, int p, const StepCosts& costs) {
-  return (p - 1) * (2 * costs.exchange(n / p) + costs.reduce(n / p));
+  return (p - 1) * (2 * costs.exchange(n / p) + costs.add(n / p));
 }
 
 double pipelined_ring(double n, int p, const StepCosts& costs) {
@@ -47,29 +43,17 @@ double rabenseifner(double n, int p, const StepCosts& costs) {
   double seconds = fold(n, p, costs);
   double half = n / 2;
   for (int distance = Seats(p).count / 2; distance >= 1; distance /= 2, half /= 2) {
-    seconds += 2 * costs.exchange(sharing * half) + costs.reduce(half);
+    seconds += 2 * costs.exchange(sharing * half) + costs.add(half);
   }
   return seconds;
 }
 
-double shared_memory_seconds(double n, int p, const StepCosts& costs, bool registered) {
-  if (p == 1) return costs.move(n);
-  // Each rank copies its tensor into its slot once, and then reads all p tensors.
-  if (n <= static_cast<double>(SharedMemoryAllReduce::kSmallBytes)) {
-    return costs.barrier + costs.move(n) + costs.move(p * n / 2);
-  }
-  if (registered) return 2 * costs.barrier + costs.move(n);
-  // The segment's blocks stay in the cache, but every number must also be read from memory
-  // once.
-  const auto block = static_cast<double>(shared_memory::kBlockBytes);
-  const double blocks = std::ceil(n / block);
-  return costs.barrier + n / block * costs.segment_block +
-         std::max(0.0, costs.move(n) - blocks * costs.move(block));
-}
-
-double hierarchical(double n, const StepCosts& costs, bool registered) {
-  // Each of the two halves inside the host has two barriers. Ordinary memory is copied twice.
-  const double inside = 4 * costs.barrier + (registered ? 2 : 4) * costs.move(n);
+double hierarchical(double n, const StepCosts& costs) {
+  // What a host's memory typically takes, for registered memory: each of the two halves inside
+  // the host has two barriers, and all ranks together move the tensor once.
+  constexpr double kBarrier = 0.5e-6;
+  constexpr double kMovePerByte = 5e-11;
+  const double inside = 2 * (2 * kBarrier + n * kMovePerByte);
   // The ranks of a host each send their part at the same time. They share the host's link,
   // which therefore carries as much as if one rank per host sent everything.
   const double across = std::has_single_bit(static_cast<unsigned>(costs.hosts))
@@ -81,25 +65,19 @@ double hierarchical(double n, const StepCosts& costs, bool registered) {
 }  // namespace
 
 StepCosts straight_line_costs(double alpha_s, double beta_s_per_byte, double gamma_s_per_byte) {
-  StepCosts costs;
-  costs.message = [=](double bytes) { return alpha_s + bytes * beta_s_per_byte; };
-  costs.exchange = costs.message;
-  costs.reduce = [=](double bytes) { return bytes * gamma_s_per_byte; };
-  return costs;
+  const auto line = [=](double bytes) { return alpha_s + bytes * beta_s_per_byte; };
+  return {.message = line, .exchange = line, .gamma_s_per_byte = gamma_s_per_byte};
 }
 
-StepCosts guessed_costs(int hosts) {
+StepCosts typical_costs(int hosts) {
   StepCosts costs = hosts == 1 ? straight_line_costs(1e-6, 1e-10, 5e-11)
                                : straight_line_costs(20e-6, 8e-10, 5e-11);
   costs.hosts = hosts;
-  costs.barrier = 0.5e-6;
-  costs.segment_block = 20e-6;
-  costs.move = [](double bytes) { return bytes * 5e-11; };
   return costs;
 }
 
 StepCosts step_costs(const std::optional<LinkCost>& measured, int hosts) {
-  StepCosts costs = guessed_costs(hosts);
+  StepCosts costs = typical_costs(hosts);
   if (!measured) return costs;
   costs.message = [link = *measured](double bytes) {
     return link.message_seconds(static_cast<std::size_t>(bytes));
@@ -111,30 +89,21 @@ StepCosts step_costs(const std::optional<LinkCost>& measured, int hosts) {
 }
 
 std::optional<double> predict_all_reduce(AllReduceAlgorithm algorithm, double bytes, int ranks,
-                                         const StepCosts& costs, bool registered) {
+                                         const StepCosts& costs) {
   switch (algorithm) {
     case AllReduceAlgorithm::naive: return naive(bytes, ranks, costs);
     case AllReduceAlgorithm::recursive_doubling: return recursive_doubling(bytes, ranks, costs);
     case AllReduceAlgorithm::ring: return ring(bytes, ranks, costs);
     case AllReduceAlgorithm::ring_pipelined: return pipelined_ring(bytes, ranks, costs);
     case AllReduceAlgorithm::rabenseifner: return rabenseifner(bytes, ranks, costs);
-    case AllReduceAlgorithm::shared_memory:
-      if (!costs.move || costs.hosts > 1) return std::nullopt;
-      return shared_memory_seconds(bytes, ranks, costs, registered);
     case AllReduceAlgorithm::hierarchical:
-      if (!costs.move || costs.hosts == 1 || costs.hosts == ranks) return std::nullopt;
-      return hierarchical(bytes, costs, registered);
+      if (costs.hosts == 1 || costs.hosts == ranks) return std::nullopt;
+      return hierarchical(bytes, costs);
+    case AllReduceAlgorithm::shared_memory:
     case AllReduceAlgorithm::mpi:
     case AllReduceAlgorithm::automatic: return std::nullopt;
   }
   return std::nullopt;
-}
-
-double lower_bound_seconds(double bytes, int ranks, double alpha_s, double beta_s_per_byte,
-                           double gamma_s_per_byte) {
-  const double share = (ranks - 1.0) / ranks * bytes;
-  return std::ceil(std::log2(ranks)) * alpha_s + 2 * share * beta_s_per_byte +
-         share * gamma_s_per_byte;
 }
 
 }  // namespace dist

@@ -10,7 +10,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <string>
 
 namespace dist {
 
@@ -36,9 +35,6 @@ class HostBarrier {
   };
   // Like wait(), but throws an Error on all ranks if they pass different calls.
   void meet(const Call& call);
-
-  // Whether there are more ranks than cores, so that a polling rank keeps another from running.
-  bool crowded() const { return crowded_; }
 
  private:
   // Each rank writes only to its own cache line, so its writes never invalidate a line to which
@@ -68,7 +64,7 @@ class HostBarrier {
   int rank_;
   int size_;
   std::chrono::milliseconds limit_;
-  bool crowded_;
+  bool crowded_;  // more ranks than cores: a polling rank may keep another from running
   HostMemory memory_;
   std::uint32_t round_ = 0;
   std::uint64_t calls_ = 0;

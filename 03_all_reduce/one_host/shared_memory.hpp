@@ -54,8 +54,6 @@ class SharedMemoryAllReduce {
   bool is_registered(const void* data, std::size_t bytes) {
     return find(data, bytes).owner != nullptr;
   }
-  // Called on all ranks; returns once all ranks have called it.
-  void barrier() { barrier_.wait(); }
 
   // Up to this size, data goes through the small slots, with one barrier instead of two.
   static constexpr std::size_t kSmallBytes = 8 * 1024;

@@ -44,7 +44,7 @@ TEST_CASE("a rank that runs out of memory ends the job and says so", "[fault14][
   int works = 0;
   int says = 0;
   for (const std::string program :
-       {"ddp_training --max-steps 2", "all_reduce --max-bytes 65536 --iterations 2"}) {
+       {"ddp_training --max-steps 2", "all_reduce_perf --max-bytes 65536 --iterations 2"}) {
     for (int mib = 40; mib <= 320; mib += 20) {
       const CommandResult result = run_command(
           kHideGpus +

@@ -30,7 +30,7 @@ TEST_CASE("every program works with a small /dev/shm, with and without a trace",
   for (const std::string size : {"16m", "1m", "64k"}) {
     for (const std::string& trace : {std::string(), " --trace " + (folder / "t.json")}) {
       for (const std::string program :
-           {"send_recv", "all_reduce --max-bytes 4096 --iterations 2",
+           {"send_recv", "all_reduce_perf --max-bytes 4096 --iterations 2",
             "ddp_training --max-steps 2"}) {
         const CommandResult result =
             mpirun(4, program, "--timeout 30" + trace, with_shared_memory(size));
@@ -46,7 +46,7 @@ TEST_CASE("every program works with a small /dev/shm, with and without a trace",
 TEST_CASE("without cross-memory attach the lessons give the same results", "[fault18]") {
   const std::string before = "OMPI_MCA_btl_vader_single_copy_mechanism=none ";
   for (const char* program :
-       {"all_reduce --max-bytes 65536 --iterations 2", "ddp_training --max-steps 2"}) {
+       {"all_reduce_perf --max-bytes 65536 --iterations 2", "ddp_training --max-steps 2"}) {
     CHECK(mpirun(3, program, "", before).status == 0);
   }
 }

@@ -8,7 +8,7 @@
 // Source: Rabenseifner, "Optimization of Collective Reduction Operations" (2004).
 #pragma once
 
-#include "03_all_reduce/recursive_doubling.hpp"
+#include "03_all_reduce/more_algorithms/recursive_doubling.hpp"
 #include "03_all_reduce/ring.hpp"
 
 #include <span>

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""forecast.py RANKS: how long all-reduces would take on a machine that you do not have.
+
+A message of n bytes takes alpha + n beta, and adding n bytes takes n gamma. The formulas are those
+of lesson 3's cost model (choice/cost_model.cpp), with two kinds of links: within a host and between
+hosts, where each rank has a link of its own. Lesson 3's README says where the figures come from.
+"""
+import argparse
+
+WITHIN = 2.8e-6, 1e-9 / 370  # alpha in seconds, beta in seconds per byte
+BETWEEN = 5e-6, 1e-9 / 50
+GAMMA = 0.001e-9  # seconds per byte
+SIZES = [1024 * 4**k for k in range(11)]  # bytes
+
+
+class Machine:
+    def __init__(self, ranks, per_host):
+        self.ranks, self.per_host = ranks, min(per_host, ranks)
+        self.seats = 1 << (ranks.bit_length() - 1)  # the largest power of two up to `ranks`
+        self.stride = 1 if ranks == self.seats else 2  # seats next to surplus ranks are 2 apart
+
+    def message(self, n, distance):
+        """All pairs of ranks at this distance exchange n bytes: the time of the slowest pair."""
+        one_host = self.per_host == self.ranks or self.per_host % (2 * distance) == 0
+        alpha, beta = WITHIN if one_host else BETWEEN
+        return alpha + n * beta
+
+
+def distances(seats, stride=1):
+    """Between partners: 1, 2, 4, ... seats, each `stride` ranks apart."""
+    return [stride << k for k in range((seats - 1).bit_length())]
+
+
+def ring(m, n):
+    """2 (N - 1) steps of one chunk, each as slow as the slowest link."""
+    chunk = n / m.ranks
+    slowest = max(m.message(chunk, distance) for distance in (1, m.per_host))
+    return (m.ranks - 1) * (2 * slowest + chunk * GAMMA)
+
+
+def tree(m, n):  # a sum to rank 0 and a broadcast
+    return sum(2 * m.message(n, distance) + n * GAMMA for distance in distances(m.ranks))
+
+
+def fold(m, n):  # surplus ranks send their numbers to a neighbour and get the result
+    return 2 * m.message(n, 1) + n * GAMMA if m.stride == 2 else 0
+
+
+def recursive_doubling(m, n):
+    rounds = distances(m.seats, m.stride)
+    return fold(m, n) + sum(m.message(n, distance) + n * GAMMA for distance in rounds)
+
+
+def rabenseifner(m, n):  # n/2, n/4, ... are exchanged and added; then the sums are exchanged
+    parts = [(n * d / m.seats / m.stride, d) for d in distances(m.seats, m.stride)]
+    return fold(m, n) + sum(2 * m.message(part, d) + part * GAMMA for part, d in parts)
+
+
+def hierarchical(m, n):
+    """The ring's two halves inside each host; in between, an all-reduce of each part."""
+    hosts = Machine(m.ranks // m.per_host, 1)
+    across = rabenseifner if hosts.stride == 1 else ring
+    return ring(Machine(m.per_host, m.per_host), n) + across(hosts, n / m.per_host)
+
+
+def candidates(m):
+    two_levels = 1 < m.per_host < m.ranks and m.ranks % m.per_host == 0
+    return [ring, tree, recursive_doubling] + [hierarchical] * two_levels
+
+
+def fastest(m, n):
+    return min(candidates(m), key=lambda algorithm: algorithm(m, n))
+
+
+def crossover(m, low, high):
+    """The smallest size, to 0.1 %, at which the algorithm that is fastest at `low` no longer is."""
+    before = fastest(m, low)
+    while high - low > max(1, low // 1000):
+        middle = low + (high - low) // 2
+        low, high = (middle, high) if fastest(m, middle) is before else (low, middle)
+    return high
+
+
+def row(m, n):
+    times = [(algorithm(m, n), algorithm) for algorithm in candidates(m)]
+    best = fastest(m, n)
+    seconds = best(m, n)
+    busbw = n / seconds / 1e9 * 2 * (m.ranks - 1) / m.ranks
+    latency = best(m, 0) / seconds  # zero bytes take latency alone
+    power = (n.bit_length() - 1) // 10
+    size = f"{n >> 10 * power} {('B', 'KiB', 'MiB', 'GiB')[power]}"
+    return [size] + [f"{1e6 * t:.{1 if t < 1e-2 else 0}f}{'*' if a is best else ' '}"
+                             for t, a in times] + [f"{busbw:.2f}", f"{100 * latency:.0f}%"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("ranks", type=int, metavar="RANKS", help="2 to 65536")
+    parser.add_argument("--ranks-per-host", type=int, default=8, metavar="N", help="default: 8")
+    flags = parser.parse_args()
+    if not 2 <= flags.ranks <= 65536 or flags.ranks_per_host < 1:
+        parser.error("needs 2 to 65536 ranks, and at least 1 per host")
+    m = Machine(flags.ranks, flags.ranks_per_host)
+    links = [f"{1e6 * alpha:g} us, {1e-9 / beta:.4g} GB/s" for alpha, beta in (WITHIN, BETWEEN)]
+    print(f"forecast: {m.ranks} ranks, {m.per_host} per host; within a host {links[0]}; "
+          f"between hosts {links[1]}")
+    names = [algorithm.__name__.replace("_", "-") for algorithm in candidates(m)]
+    rows = [["us", *names, "best busbw GB/s", "latency share"]] + [row(m, n) for n in SIZES]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for cells in rows:
+        print("".join("  " + cell.rjust(width) for cell, width in zip(cells, widths)))
+    for low, high in zip(SIZES, SIZES[1:]):
+        before, after = fastest(m, low).__name__, fastest(m, high).__name__
+        if before != after:
+            at = crossover(m, low, high)
+            print(f"from {at} bytes on, {after} is faster than {before}".replace("_", "-"))
+
+
+if __name__ == "__main__":
+    main()
