@@ -9,27 +9,30 @@
 #include <array>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace dist {
 
 enum class BroadcastAlgorithm { flat, tree, pipeline, scatter_all_gather, mpi };
 
 // The names that --algorithm accepts, in the order in which the lesson introduces them.
-struct NamedBroadcast {
-  const char* name;
-  BroadcastAlgorithm algorithm;
-};
 inline constexpr std::array kBroadcastAlgorithms{
-    NamedBroadcast{"flat", BroadcastAlgorithm::flat},
-    NamedBroadcast{"tree", BroadcastAlgorithm::tree},
-    NamedBroadcast{"pipeline", BroadcastAlgorithm::pipeline},
-    NamedBroadcast{"scatter-all-gather", BroadcastAlgorithm::scatter_all_gather},
-    NamedBroadcast{"mpi", BroadcastAlgorithm::mpi}};
+    std::pair{"flat", BroadcastAlgorithm::flat}, std::pair{"tree", BroadcastAlgorithm::tree},
+    std::pair{"pipeline", BroadcastAlgorithm::pipeline},
+    std::pair{"scatter-all-gather", BroadcastAlgorithm::scatter_all_gather},
+    std::pair{"mpi", BroadcastAlgorithm::mpi}};
+
+inline std::vector<std::string> broadcast_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, algorithm] : kBroadcastAlgorithms) names.emplace_back(name);
+  return names;
+}
 
 // Throws Error for an unknown name.
 inline BroadcastAlgorithm broadcast_algorithm(const std::string& name) {
-  for (const auto& named : kBroadcastAlgorithms) {
-    if (name == named.name) return named.algorithm;
+  for (const auto& [known, algorithm] : kBroadcastAlgorithms) {
+    if (name == known) return algorithm;
   }
   throw Error("unknown broadcast algorithm: " + name);
 }

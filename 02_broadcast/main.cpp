@@ -1,22 +1,18 @@
 // Lesson 2: one rank's tensor is copied to all other ranks.
 //
-//   mpirun -np 4 build/bin/broadcast        four numbers, all algorithms, and a model
+//   mpirun -np 4 build/bin/broadcast         four numbers per rank; the replicas of a model
 //   mpirun -np 7 build/bin/broadcast --algorithm tree --root 5
-//
-// Read flat.hpp, binomial_tree.hpp, pipelined_chain.hpp and scatter_all_gather.hpp first, in
-// this order.
-#include "01_send_recv/gpu/host_copy.hpp"
-#include "01_send_recv/perf/nccl_flag.hpp"
+//   mpirun -np 4 build/bin/broadcast_perf    what each algorithm costs, by size
+#include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/broadcast.hpp"
-#include "02_broadcast/connect_nccl.hpp"
-#include "02_broadcast/show/acts.hpp"
-#include "02_broadcast/show/share_link_cost.hpp"
-#include "common/check.hpp"
+#include "02_broadcast/flat.hpp"
+#include "02_broadcast/show.hpp"
+// From lesson 1, and from common/:
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/show.hpp"
 #include "common/mpi_environment.hpp"
+#include "common/program.hpp"
 
-#include <fmt/core.h>
-
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,49 +22,37 @@ int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
   Program program("broadcast", "Lesson 2: one rank's tensor is copied to all ranks.");
   const Communicator& comm = program.comm;
-
-  std::string wanted = "all";
+  std::string wanted = "flat, then tree";
   int root = 0;
-  SweepOptions sweep{.min_bytes = 1024, .max_bytes = 4U << 20, .iterations = 20};
-  std::optional<LinkCost> kept;  // on rank 0 only
-  std::vector<std::string> names;
-  for (const auto& named : kBroadcastAlgorithms) names.emplace_back(named.name);
-  names.insert(names.end(), {"nccl", "all"});
-  program.flags.choice("--algorithm", wanted, names, "the broadcast algorithm");
-  program.flags.number("--root", root, 0, 1 << 30, "the rank whose tensor is broadcast");
-  sweep.declare(program.flags, /*smallest=*/sizeof(float));
+  program.flags.choice("--algorithm", wanted, broadcast_names(), "the broadcast algorithm");
+  program.flags.number("--root", root, 0, comm.size() - 1, "the rank that broadcasts");
   program.declare_common();
-  std::string no_nccl;
-  check_nccl_flag(program, "--algorithm", wanted, no_nccl);
-  program.flags.advanced();
-  sweep.declare_iterations(program.flags);
-  program.flags.check([&] {
-    if (root >= comm.size()) {
-      throw Error(fmt::format("--root: rank {} does not exist (number of ranks: {})", root,
-                              comm.size()));
-    }
-    if (comm.rank() == 0) kept = load_link_cost();
-  });
   if (const auto exit = program.start(argc, argv)) return *exit;
+  program.console.line(describe_run(comm.size(), program.device));
 
-  const std::optional<LinkCost> measured = share_link_cost(comm, kept);
-  std::vector<std::string> algorithms{wanted};
-  if (wanted == "all") {
-    algorithms.assign(names.begin(), names.end() - 2);
-    if (no_nccl.empty()) algorithms.emplace_back("nccl");
+  bool correct = true;
+  std::vector<std::string> algorithms{"flat", "tree"};
+  if (program.flags.given("--algorithm")) algorithms = {wanted};
+  for (const std::string& algorithm : algorithms) {
+    const Tensor tensor = four_numbers(program);
+    for_mpi(program.stream, tensor, [&](std::span<float> numbers) {
+      if (algorithm == "flat") {
+        broadcast_flat(comm, numbers, root);
+      } else if (algorithm == "tree") {
+        broadcast_tree(comm, numbers, root);
+      } else {
+        broadcast(comm, numbers, root, broadcast_algorithm(algorithm));
+      }
+    });
+    const std::string title = "rank " + std::to_string(root) + " broadcasts its four numbers";
+    correct &= show(program, algorithm, title, tensor, [&](int i) { return 1000 * root + i; });
   }
-  const Device device = program.device.device;
-  std::optional<NcclCommunicator> nccl;
-  if (algorithms.back() == "nccl") nccl = connect_nccl(comm, device);
 
-  program.console.line(describe_run(comm.size(), program.device) + describe_messages(device));
-  if (wanted == "all" && !no_nccl.empty()) program.console.line("no nccl: " + no_nccl);
-  const Broadcasts broadcasts{program, root, sweep, measured, nccl};
-  const std::string shown = wanted == "all" ? "tree" : wanted;
-  bool correct = show_four_numbers(broadcasts, shown);
-  correct &= show_times(broadcasts, algorithms);
-  correct &= show_replicas(broadcasts, shown);
-  return program.console.verdict(correct,
-                                 "every element on every rank, for every algorithm and size",
+  // [3] The main use of a broadcast in training: every rank has drawn different parameters,
+  // and now all get the root's. The constructor of DistributedDataParallel does the same.
+  const Tensor model = draw_model(program, comm.rank());
+  for_mpi(program.stream, model, [&](auto data) { broadcast_tree<float>(comm, data, root); });
+  correct &= show_replicas(program, model, root);
+  return program.console.verdict(correct, "every element, on every rank",
                                  "some rank does not hold the root's numbers");
 }

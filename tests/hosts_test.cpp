@@ -49,7 +49,7 @@ TEST_CASE("the five programs give correct results on two hosts", "[hosts]") {
   if (!there_are_two_hosts()) return;
   for (const int ranks_per_host : {1, 2}) {
     for (const std::string program :
-         {"send_recv", "send_recv_perf --act exchange", "broadcast --max-bytes 262144",
+         {"send_recv", "send_recv_perf --act exchange", "broadcast_perf --max-bytes 262144",
           "all_reduce_perf --max-bytes 262144 --iterations 2",
           "all_reduce_perf --max-bytes 65536 --iterations 2 --op max --strict",
           "distributed_sampler", "ddp_training --epochs 1",
@@ -164,7 +164,7 @@ TEST_CASE("the cost of a message between hosts is kept only if ranks 0 and 1 are
   CHECK(mixed.says("not saved, because ranks 0 and 1 share a host"));
   CHECK_FALSE(std::filesystem::exists(folder / ".learn"));
   CHECK(run(one_rank_each, "send_recv_perf").says("saved in .learn/alpha-beta.json"));
-  const std::string tree = "broadcast --algorithm tree --json";
+  const std::string tree = "broadcast_perf --algorithm tree --json";
   for (const json& row : run(one_rank_each, tree).rows()) {
     CHECK(row["predicted_us"].is_number());
   }

@@ -6,7 +6,6 @@
 #include "01_send_recv/nccl_send_recv.hpp"
 #include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/binomial_tree.hpp"
-#include "02_broadcast/connect_nccl.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
 #include "05_ddp_training/model/kernels.hpp"

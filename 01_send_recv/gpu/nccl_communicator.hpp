@@ -4,7 +4,7 @@
 // a rank also connects the two GPUs, for which the call waits until that rank makes it, too.
 //
 // NCCL's unique id must travel from rank 0 to the other ranks. Lesson 1 sends it to each rank
-// (nccl_send_recv.hpp); later lessons broadcast it (02_broadcast/connect_nccl.hpp).
+// (nccl_send_recv.hpp); later lessons broadcast it (02_broadcast/nccl_broadcast.hpp).
 #pragma once
 
 #include "common/communicator.hpp"

@@ -12,11 +12,10 @@
 // In the wild: dash-project/dash#61: a broadcast of 16 bytes fails because the 280 bytes of a
 //          different one arrive
 #include "01_send_recv/tracer_numbers.hpp"
-#include "02_broadcast/break_it/experiments.hpp"
 #include "02_broadcast/flat.hpp"
+#include "common/program.hpp"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cstddef>
@@ -26,22 +25,8 @@
 namespace dist {
 namespace {
 
-using Weights = std::array<float, 8>;
-using Bias = std::array<float, 4>;
-
-int whose(std::span<const float> data, int size) {
-  for (int rank = 0; rank < size; ++rank) {
-    const auto of_rank = [rank](std::size_t i) { return tracer_number(rank, i); };
-    if (count_wrong(data, of_rank) == 0) return rank;
-  }
-  return -1;
-}
-
-// Not part of the mistake: receives the messages that nobody has received.
-void take_left_overs(const Communicator& comm) {
-  const int last = comm.size() - 1;
-  Weights weights{};
-  if (comm.rank() != last) recv<float>(comm, weights, last);
+bool is_of(int rank, std::span<const float> data) {
+  return count_wrong(data, [rank](std::size_t i) { return tracer_number(rank, i); }) == 0;
 }
 
 }  // namespace
@@ -49,12 +34,15 @@ void take_left_overs(const Communicator& comm) {
 bool break_root_disagree(const Program& program) {
   const Communicator& comm = program.comm;
   const int last = comm.size() - 1;
-  Weights weights{};
+  const bool is_last = comm.rank() == last;
+  const int my_root = is_last ? last : 0;
+  std::array<float, 8> weights{};
   fill_tracer_numbers(weights, comm.rank());
-  broadcast_flat<float>(comm, weights, /*root=*/comm.rank() == last ? last : 0);
-  const int held = whose(weights, comm.size());
+  broadcast_flat<float>(comm, weights, my_root);
+  const auto held = static_cast<int>(weights[0]) / 1000;  // whose weights
+  const bool whole = is_of(held, weights);
 
-  Bias bias{};
+  std::array<float, 4> bias{};
   fill_tracer_numbers(bias, comm.rank());
   std::string error;
   try {
@@ -63,22 +51,20 @@ bool break_root_disagree(const Program& program) {
     error = refused.what();
     error = error.substr(0, error.find(": receive("));  // without its location
   }
-  // The refused message is gone; the next one holds the bias itself.
-  if (comm.rank() == last) recv<float>(comm, bias, 0);
-  take_left_overs(comm);
+  // Not part of the mistake: the messages that nobody has received. The one that was refused is
+  // gone, so the last rank's next one holds the bias itself.
+  if (is_last) {
+    recv<float>(comm, bias, 0);
+  } else {
+    recv<float>(comm, weights, last);
+  }
 
-  lines_in_rank_order(program.console, comm,
-                      fmt::format("  rank {} (its root: {}) holds the weights of rank {}; then "
-                                  "the bias: {}",
-                                  comm.rank(), comm.rank() == last ? last : 0, held,
-                                  error.empty() ? "no error" : error));
-  rows_in_rank_order(program.console, comm,
-                     {{"break", "root-disagree"},
-                      {"rank", comm.rank()},
-                      {"weights_of_rank", held},
-                      {"error_at_bias", error.empty() ? Json() : Json(error)}});
-  const bool is_last = comm.rank() == last;
-  return held == (is_last ? last : 0) && error.empty() != is_last && whose(bias, 1) == 0;
+  lines_in_rank_order(
+      program.console, comm,
+      fmt::format("  rank {} (its root: {}) holds the weights of rank {}; then "
+                  "the bias: {}",
+                  comm.rank(), my_root, held, error.empty() ? "no error" : error));
+  return held == my_root && whole && error.empty() != is_last && is_of(0, bias);
 }
 
 }  // namespace dist

@@ -10,7 +10,7 @@
 // In the wild: PaddlePaddle/Paddle#51454: all-reduce on one stream, synchronize on a different
 //          one; passes on an A100, fails three times out of four on an H100.
 #include "01_send_recv/tracer_numbers.hpp"
-#include "02_broadcast/connect_nccl.hpp"
+#include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
 #include "common/program.hpp"
 

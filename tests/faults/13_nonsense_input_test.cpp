@@ -97,8 +97,8 @@ TEST_CASE("send_recv_perf refuses invalid flags in one sentence and writes nothi
 }
 
 TEST_CASE("broadcast refuses invalid flags in one sentence and writes nothing", "[fault13]") {
-  check_all_refused("broadcast", kTrace,
-                    {{"--root 2", "--root: rank 2 does not exist (number of ranks: 2)"},
+  check_all_refused("broadcast_perf", kTrace,
+                    {{"--root 2", "--root: 2 is not between 0 and 1"},
                      {"--root x", "--root: 'x' is not a whole number"},
                      {"--root 99999999999", "--root: 99999999999 is not between"},
                      {"--iterations 0", "--iterations: 0 is not between"},

@@ -3,8 +3,8 @@ import math
 
 import svg
 
-COMMAND = ("mpirun -np 8 build/bin/broadcast --algorithm tree --min-bytes 4096 --max-bytes 4096 "
-           "--iterations 1 --trace tree.json")
+COMMAND = "mpirun -np 8 build/bin/broadcast --algorithm tree --trace tree.json"
+BYTES = 16  # four numbers
 LEFT, PITCH, TOP, ROW, RADIUS = 128, 76, 84, 84, 17
 
 
@@ -12,10 +12,8 @@ def record(programs):
     """sends[rank]: the ranks to which it sends the tensor, in order."""
     sends = [[] for _ in range(8)]
     for event in programs.trace(COMMAND):
-        if event["name"] == "MPI_Send" and event["args"]["bytes"] == 4096:
-            peers = sends[event["pid"]]
-            if event["args"]["to"] not in peers:  # the program broadcasts more than once
-                peers.append(event["args"]["to"])
+        if event["name"] == "MPI_Send" and event["args"]["bytes"] == BYTES:
+            sends[event["pid"]].append(event["args"]["to"])
     return {"command": COMMAND, "sends": sends}
 
 

@@ -5,7 +5,7 @@
 
 #if DIST_CUDA_EMULATED
 #include "01_send_recv/nccl_send_recv.hpp"
-#include "02_broadcast/connect_nccl.hpp"
+#include "02_broadcast/nccl_broadcast.hpp"
 #include "common/buffer.hpp"
 #include "common/watch.hpp"
 

@@ -4,7 +4,7 @@
 #include "tests/exercises/05_ddp_training/checks.hpp"
 
 #if DIST_CUDA_EMULATED
-#include "02_broadcast/connect_nccl.hpp"
+#include "02_broadcast/nccl_broadcast.hpp"
 #include "common/check_cuda.hpp"
 
 #include <fmt/format.h>

@@ -1,0 +1,37 @@
+#include "02_broadcast/show.hpp"
+
+#include "01_send_recv/gpu/host_copy.hpp"
+#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/random.hpp"
+
+#include <fmt/core.h>
+
+#include <vector>
+
+namespace dist {
+
+Tensor draw_model(const Program& program, int rank) {
+  constexpr std::size_t kInputs = 8;
+  constexpr std::size_t kOutputs = 4;
+  const Tensor model({kOutputs * kInputs + kOutputs}, program.stream.device());
+  Generator generator(program.common.seed + static_cast<std::uint64_t>(rank));
+  on_host(program.stream, model, [&](std::span<float> parameters) {
+    init_linear(parameters.first(kOutputs * kInputs), parameters.last(kOutputs), kInputs,
+                generator);
+  });
+  return model;
+}
+
+bool show_replicas(const Program& program, const Tensor& model, int root) {
+  const int rank = program.comm.rank();
+  const auto drawn_by = [&](int r) { return to_host(program.stream, draw_model(program, r)); };
+  const std::vector<float> after = to_host(program.stream, model);
+  program.console.line(
+      "a model of 36 parameters, initialised with seed + rank: hash before and after");
+  lines_in_rank_order(program.console, program.comm,
+                      fmt::format("  rank {}  {:016x}  ->  {:016x}", rank,
+                                  fingerprint(drawn_by(rank)), fingerprint(after)));
+  return program.comm.all_agree(after == drawn_by(root));
+}
+
+}  // namespace dist

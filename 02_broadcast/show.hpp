@@ -1,0 +1,18 @@
+// A small model, whose replicas lesson 2's program makes equal.
+#pragma once
+
+#include "common/program.hpp"
+#include "common/tensor.hpp"
+
+namespace dist {
+
+// Returns, on the program's device, the 36 parameters of a linear layer as `rank` initialises
+// them: with the seed + rank.
+Tensor draw_model(const Program& program, int rank);
+
+// Called on all ranks after a broadcast from `root` has changed `model`, which this rank had
+// drawn. Prints all ranks' fingerprints, before and after. Returns, on all ranks, whether every
+// rank's model equals the root's, bit for bit.
+bool show_replicas(const Program& program, const Tensor& model, int root);
+
+}  // namespace dist
