@@ -280,12 +280,13 @@ std::optional<int> parse(CommandLine& command_line, const Communicator& comm, in
   return status;
 }
 
-void CommonOptions::declare(CommandLine& command_line) {
+void CommonOptions::declare(CommandLine& command_line, bool rows) {
   command_line.choice("--device", device, {"auto", "cpu", "cuda"},
                       "where tensors live; auto: on a GPU if one is available");
   command_line.number<std::uint64_t>("--seed", seed, 0, INT64_MAX,
                                      "seed of all random numbers");
-  command_line.flag("--json", json, "print one JSON object per line on standard output");
+  if (rows)
+    command_line.flag("--json", json, "print one JSON object per line on standard output");
   command_line.number("--threads", threads, 1, 1024, "compute threads per rank");
 }
 

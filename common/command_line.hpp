@@ -93,14 +93,14 @@ class CommandLine {
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv);
 
-// The flags that every program has.
+// The flags that every program has. Only programs that print `rows` have --json.
 struct CommonOptions {
   std::string device = "auto";
   std::uint64_t seed = 0;
   bool json = false;
   int threads = 1;
 
-  void declare(CommandLine& command_line);
+  void declare(CommandLine& command_line, bool rows = true);
 };
 
 template <std::integral T>

@@ -17,8 +17,8 @@ struct Program {
   // Called on all ranks, after MPI has started.
   Program(const std::string& name, const std::string& description);
 
-  // Adds --device, --seed, --json and --threads.
-  void declare_common() { common.declare(flags); }
+  // Adds --device, --seed, --threads and, for a program that prints `rows`, --json.
+  void declare_common(bool rows = true) { common.declare(flags, rows); }
 
   // Called on all ranks, after all flags are declared. Reads the flags and sets up the device,
   // stream and console. If all ranks must exit, returns their exit status; otherwise nullopt.

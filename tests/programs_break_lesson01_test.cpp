@@ -24,6 +24,7 @@ TEST_CASE("send_recv lists its experiments and refuses those that it cannot run"
   for (const std::string& name : names) {
     check_refused("broken/send_recv", name, "NAME: " + name + " needs 2 ranks", 1);
   }
+  check_refused("broken/send_recv", "wrong-type --json", "--json: unknown flag");
   check_refused("broken/send_recv", "nonsense", "NAME: 'nonsense' is not one of list, ");
 }
 

@@ -10,10 +10,9 @@
 #include "02_broadcast/perf/broadcast_cost.hpp"
 #include "02_broadcast/perf/share_link_cost.hpp"
 // From lesson 1, and from common/:
-#include "01_send_recv/gpu/cuda_aware.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
-#include "01_send_recv/gpu/nccl_flag.hpp"
 #include "01_send_recv/measure.hpp"
+#include "01_send_recv/perf/nccl_flag.hpp"
 #include "01_send_recv/perf/sweep_options.hpp"
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/join.hpp"

@@ -3,10 +3,10 @@
 //
 //   mpirun -np 2 build/bin/all_reduce_perf
 //   mpirun -np 4 build/bin/all_reduce_perf --algorithm ring --json --max-bytes 65536
-#include "01_send_recv/gpu/nccl_flag.hpp"
+#include "01_send_recv/perf/nccl_flag.hpp"
 #include "01_send_recv/perf/sweep_options.hpp"
-#include "02_broadcast/connect_nccl.hpp"
-#include "02_broadcast/show/share_link_cost.hpp"
+#include "02_broadcast/nccl_broadcast.hpp"
+#include "02_broadcast/perf/share_link_cost.hpp"
 #include "03_all_reduce/perf/measure.hpp"
 #include "common/mpi_environment.hpp"
 

@@ -14,19 +14,6 @@ inline CommandResult broken(int ranks, const std::string& program, const std::st
   return mpirun(ranks, "broken/" + program, name + " " + flags, kNoGrace);
 }
 
-// Runs an experiment whose symptom must appear, and returns its rows.
-inline std::vector<nlohmann::json> symptoms(int ranks, const std::string& program,
-                                            const std::string& name,
-                                            const std::string& flags = "") {
-  const CommandResult result = broken(ranks, program, name, "--json " + flags);
-  INFO(ranks << " ranks, " << name << "\n" << result.out << result.err);
-  REQUIRE(result.status == 0);
-  const std::vector<nlohmann::json> rows = result.rows();
-  REQUIRE(!rows.empty());
-  for (const nlohmann::json& row : rows) CHECK(row["break"] == name);
-  return rows;
-}
-
 // Checks the output shown in the READMEs, and returns it: it fills at most half a screen and
 // contains `line` and the verdict.
 inline std::string check_text(int ranks, const std::string& program, const std::string& name,
@@ -38,13 +25,6 @@ inline std::string check_text(int ranks, const std::string& program, const std::
   CHECK(result.says("verified: the symptom appeared"));
   CHECK(lines(result.out) <= 15);
   return result.out;
-}
-
-inline nlohmann::json symptom(int ranks, const std::string& program, const std::string& name) {
-  const std::vector<nlohmann::json> rows = symptoms(ranks, program, name);
-  REQUIRE(rows.size() == 1);
-  if (rows[0].contains("ranks")) CHECK(rows[0]["ranks"] == ranks);
-  return rows[0];
 }
 
 // Runs an experiment that hangs until the watch ends it.
