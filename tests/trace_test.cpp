@@ -73,9 +73,8 @@ std::ptrdiff_t count_events(const json& trace, const std::string& type,
 
 TEST_CASE("every program writes a trace, with and without --strict", "[trace]") {
   const TemporaryFolder folder;
-  for (const std::string program :
-       {"send_recv", "broadcast", "all_reduce --algorithm ring", "distributed_sampler",
-        "ddp_training --max-steps 3"}) {
+  for (const std::string program : {"send_recv", "broadcast", "all_reduce --algorithm ring",
+                                    "distributed_sampler", "ddp_training --max-steps 3"}) {
     for (const std::string strict : {"", " --strict"}) {
       const CommandResult result =
           mpirun(3, program, "--trace " + (folder / "t.json") + strict);
