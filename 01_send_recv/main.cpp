@@ -1,6 +1,6 @@
-// Lesson 1: a small tensor moves between ranks.
+// Lesson 1: a small tensor moves between ranks. Start at [1], in main.
 //
-//   mpirun -np 4 build/bin/send_recv         four numbers per rank, before and after
+//   mpirun -np 4 build/bin/send_recv         starts four processes, ranks 0 to 3, of this code
 //   mpirun -np 2 build/bin/send_recv_perf    what a message costs, by size
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/send_recv.hpp"
@@ -12,8 +12,8 @@
 
 using namespace dist;
 
-// [2] Passes a sum once around the ring 0 -> 1 -> ... -> size - 1 -> 0, with typed calls. If
-// rank 0 received first, as the others do, all would wait for a message that no rank has sent.
+// [2] Passes a sum once around the ring 0 -> 1 -> ... -> size - 1 -> 0. send and recv wrap the
+// calls of [1]. If rank 0 received first, as the others do, all would wait and none would send.
 static void pass_sum_around(const Communicator& comm, std::span<float> numbers) {
   if (comm.size() == 1) return;  // one rank's numbers are already the sum
   if (comm.rank() == 0) {
@@ -33,10 +33,10 @@ int main(int argc, char** argv) {
   program.declare_common();
   if (const auto exit = program.start(argc, argv)) return *exit;
   const Communicator& comm = program.comm;
-  program.console.line(describe_run(comm.size(), program.device));
+  program.console.line(describe_run(comm.size(), program.device));  // rank 0 prints
 
-  // [1] Every rank runs this code with numbers of its own. Data moves only in a message that
-  // one rank sends *and* another receives. (for_mpi shows MPI the tensor: a copy, if on a GPU.)
+  // [1] Every rank has numbers of its own: rank r has 1000 r + i. They move only in a message
+  // that one rank sends *and* another waits for. (for_mpi: by way of the host, if on a GPU.)
   Tensor tensor = four_numbers(program);
   for_mpi(program.stream, tensor, [&](std::span<float> numbers) {
     if (comm.rank() == 0 && comm.size() > 1) {
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
 
   tensor = four_numbers(program);
   on_host(program.stream, tensor, [&](auto numbers) { pass_sum_around(comm, numbers); });
-  const int added = comm.rank() == 0 ? comm.size() : comm.rank() + 1;  // ranks in the sum
+  const int added = comm.rank() == 0 ? comm.size() : comm.rank() + 1;  // 0 to added - 1
   correct &= show(program, "ring", "a sum goes around once, and every rank adds its numbers",
                   tensor, [&](int i) { return 1000 * added * (added - 1) / 2 + added * i; });
   return program.console.verdict(correct, "every number is what it must be, on every rank",

@@ -4,7 +4,8 @@
 //   mpirun -np 4 build/bin/distributed_sampler --size 10 --drop-last
 //   build/bin/distributed_sampler --size 60000 --num-replicas 8 --rank 5 --json
 //
-// Read distributed_sampler.cpp next.
+// It also shows what happens to a measured accuracy if 14 is no multiple of 4. Read
+// distributed_sampler.cpp next.
 #include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "04_distributed_sampler/show.hpp"
@@ -21,20 +22,21 @@ using namespace dist;
 int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
   Program program("distributed_sampler", "Lesson 4: each rank picks its own samples.");
-  Sampling asked(program);  // --size, --num-replicas, --rank, --epoch, ...
+  Sampling asked(program);  // --size, --num-replicas, --rank, --epoch, ... and their defaults
   program.declare_common();
   if (const auto exit = program.start(argc, argv)) return *exit;
   const Communicator& comm = program.comm;
 
   // Every rank computes its own samples, without a message. The same seed and epoch give all
-  // ranks the same order, of which each takes other entries.
+  // ranks the same order, of which rank r takes entries r, r + size, r + 2 size, ...
   DistributedSampler sampler(asked.size, asked.num_replicas, asked.rank, asked.options);
   sampler.set_epoch(asked.epoch);
   const std::vector<std::size_t> indices = sampler.indices();
   show_shard(program, asked, sampler);
   if (asked.one_rank) return indices.size() == sampler.num_samples() ? 0 : 1;
 
-  // Together, the ranks took every sample equally often, give or take one.
+  // Together, the ranks took every sample equally often, give or take one. To know that, they
+  // add up their counts with lesson 3's all-reduce.
   const Coverage coverage = count_coverage(comm, asked.size, indices);
   program.console.line(
       fmt::format("over all ranks: {} samples taken once, {} more than once, {} never",

@@ -100,8 +100,8 @@ bool show_policies(const Program& program, const Sampling& asked) {
   const std::size_t first_wrong = size - mistakes;
   const double truth = static_cast<double>(first_wrong) / static_cast<double>(size);
   program.console.line(fmt::format(
-      "accuracy of a model that misclassifies the last {} (truth: {}), by policy",
-      mistakes == 1 ? "sample" : fmt::format("{} samples", mistakes), percent(truth)));
+      "accuracy on unshuffled samples of a model that misclassifies the last {} (truth: {})",
+      mistakes, percent(truth)));
 
   Table table({"policy", "taken", "per rank", "once", "repeated", "never", "accuracy"});
   double weighted = 0, mean_of_means = 0;
