@@ -55,6 +55,7 @@ std::string python_with(const std::string& module) {
 std::string runnable(std::string command) {
   command = std::regex_replace(command, std::regex("build/bin/"), PROGRAM_DIR "/");
   command = std::regex_replace(command, std::regex("mpirun -"), MPIEXEC " -");
+  command = std::regex_replace(command, std::regex(" tools/"), " " SOURCE_DIR "/tools/");
   if (command.rfind("python3 ", 0) == 0) {
     const bool torch = command.find("import torch") != std::string::npos;
     static const std::string with_torch = python_with("torch");
