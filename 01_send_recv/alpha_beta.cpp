@@ -9,23 +9,19 @@
 namespace dist {
 namespace {
 
-double line_at(double alpha, double beta, std::size_t bytes) {
-  return alpha + beta * static_cast<double>(bytes);
-}
-
 // Returns the sum of |log(line / t)|. At every size, a line at twice the measured time counts
 // as much as a line at half of that time.
-double distance(const std::vector<CostPoint>& points, double alpha, double beta) {
+double distance(const std::vector<CostPoint>& points, const LinkCost& line) {
   double sum = 0;
   for (const CostPoint& p : points) {
-    sum += std::abs(std::log(line_at(alpha, beta, p.bytes) / p.seconds));
+    sum += std::abs(std::log(line.line_seconds(p.bytes) / p.seconds));
   }
   return sum;
 }
 
 // Returns the share of the variance of log(time) that the line explains. Without logarithms,
 // the largest size alone would decide, since the sizes span six orders of magnitude.
-double explained_share(const std::vector<CostPoint>& points, double alpha, double beta) {
+double explained_share(const std::vector<CostPoint>& points, const LinkCost& line) {
   double mean = 0;
   for (const CostPoint& p : points)
     mean += std::log(p.seconds) / static_cast<double>(points.size());
@@ -33,7 +29,7 @@ double explained_share(const std::vector<CostPoint>& points, double alpha, doubl
   double rest = 0;
   for (const CostPoint& p : points) {
     spread += std::pow(std::log(p.seconds) - mean, 2);
-    rest += std::pow(std::log(p.seconds) - std::log(line_at(alpha, beta, p.bytes)), 2);
+    rest += std::pow(std::log(p.seconds) - std::log(line.line_seconds(p.bytes)), 2);
   }
   return spread > 0 ? 1 - rest / spread : 1;
 }
@@ -56,7 +52,7 @@ double on_curve(const std::vector<CostPoint>& points, const LinkCost& cost, std:
 }  // namespace
 
 double LinkCost::line_seconds(std::size_t bytes) const {
-  return line_at(alpha_s, beta_s_per_byte, bytes);
+  return alpha_s + beta_s_per_byte * static_cast<double>(bytes);
 }
 
 double LinkCost::message_seconds(std::size_t bytes) const {
@@ -81,12 +77,12 @@ LinkCost fit_link_cost(std::vector<CostPoint> points) {
   LinkCost best;
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](double alpha, double beta) {
-    if (alpha < 0 || beta < 0 || line_at(alpha, beta, points.front().bytes) <= 0) return;
-    const double sum = distance(points, alpha, beta);
+    const LinkCost line{.alpha_s = alpha, .beta_s_per_byte = beta};
+    if (alpha < 0 || beta < 0 || line.line_seconds(points.front().bytes) <= 0) return;
+    const double sum = distance(points, line);
     if (sum >= least) return;
     least = sum;
-    best.alpha_s = alpha;
-    best.beta_s_per_byte = beta;
+    best = line;
   };
   for (std::size_t i = 0; i < points.size(); ++i) {
     consider(points[i].seconds, 0);
@@ -98,7 +94,7 @@ LinkCost fit_link_cost(std::vector<CostPoint> points) {
       consider(points[i].seconds - beta * static_cast<double>(points[i].bytes), beta);
     }
   }
-  best.r2 = explained_share(points, best.alpha_s, best.beta_s_per_byte);
+  best.r2 = explained_share(points, best);
   best.message = std::move(points);
   return best;
 }

@@ -49,13 +49,11 @@ double median_of_slowest(const Communicator& comm, int iterations, Prepare prepa
 // Returns the sizes of a sweep in bytes: `smallest`, then 4 times the previous size each time,
 // and `largest` at the end. The size after 0 is that of one float.
 inline std::vector<std::size_t> sweep(std::size_t smallest, std::size_t largest) {
-  std::vector<std::size_t> sizes;
-  for (std::size_t bytes = smallest; bytes <= largest;
-       bytes = bytes == 0 ? sizeof(float) : 4 * bytes) {
-    sizes.push_back(bytes);
-    if (bytes > largest / 4 && bytes != 0) break;
+  std::vector<std::size_t> sizes{smallest};
+  while (sizes.back() < largest) {
+    const std::size_t last = std::max<std::size_t>(sizes.back(), 1);
+    sizes.push_back(last < largest / 4 ? 4 * last : largest);
   }
-  if (sizes.empty() || sizes.back() != largest) sizes.push_back(largest);
   return sizes;
 }
 

@@ -1,12 +1,10 @@
 // Belief:  the program worked once, so it is correct.
 // Predict: ranks 0 and 1 both send, then both receive. Do they get each other's numbers?
-// You see: they do if each message is exactly as long as the eager limit, which the program
-//          measures and prints. With one more number, the ranks hang, and the report names the
-//          cycle 0 -> 1 -> 0. With --strict, they hang even at 4 bytes.
+// You see: they do if a message is exactly as long as the eager limit, which the program
+//          measures. With one more number, they hang, and the report names the cycle
+//          0 -> 1 -> 0. With --strict, they hang even at 4 bytes.
 // Why:     up to the eager limit, MPI copies the message and MPI_Send returns. Above it, the
-//          send waits for its receive, and neither rank reaches its receive. The program was
-//          wrong all along; MPI's buffers hid the mistake.
-// In the wild: open-mpi/ompi#1669; Mantevo/miniMD#8
+//          send waits for its receive, which neither rank reaches.
 #include "01_send_recv/perf/eager_limit.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/tracer_numbers.hpp"

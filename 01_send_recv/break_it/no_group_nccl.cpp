@@ -1,14 +1,11 @@
 // Belief:  NCCL's sends and receives pair up automatically.
 // Predict: every rank queues a send to the right, then a receive from the left, on one stream.
 //          The calls return at once. Does the stream ever finish?
-// You see: in a group, it does. Without a group, it never does: every rank's stream waits in
-//          its send. The emulated build hangs every time, because its sends wait for their
-//          receives at any size. Real NCCL may buffer some data, so the message here is large.
+// You see: in a group, it does. Without a group, every rank's stream waits in its send. Real
+//          NCCL may buffer some data, so the message is large; the emulated build buffers none.
 // Why:     a stream does its work in order. Every rank's receive is queued behind its send, and
-//          the send waits for the receive of the rank to the right. ncclGroupStart and
-//          ncclGroupEnd turn the two calls into one operation. This is the deadlock of
-//          head-to-head, but here the streams hang, although the host's calls have returned.
-// In the wild: NVIDIA/nccl#584; NVIDIA/nccl#1144, where the group is missing but nothing hangs
+//          the send waits for the receive of the rank to the right. A group turns the two calls
+//          into one operation.
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"

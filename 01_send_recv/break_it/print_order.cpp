@@ -1,16 +1,13 @@
 // Belief:  lines appear on the screen in the order in which they were printed.
 // Predict: the ranks pass a token around, and each holder prints the next line: 0, 1, 2, ...
 //          In what order do the lines arrive?
-// You see: in a file, the lines are sorted by rank, because each rank's buffer is written when
-//          the rank closes the file. If each line is flushed before the token moves on, the
-//          lines are in order. Lines on the screen pass through mpirun, which reads one pipe
-//          per rank, so they are in order in some runs but not in others. Run the experiment a
-//          few times. The program cannot see the screen, so its verdict ignores that part.
+// You see: in a file, the lines are sorted by rank, unless each line is flushed before the
+// token
+//          moves on. On the screen, the order varies from run to run. The program cannot see
+//          the screen, so its verdict ignores that part.
 // Why:     a printed line waits in its process's buffer, then in its rank's pipe, and mpirun
-//          reads from each pipe what it finds. Neither the buffers nor mpirun know about the
-//          token. In this course, rank 0 therefore prints for all ranks, and the others send
-//          their text to rank 0.
-// In the wild: mpi-forum/mpi-issues#296, kokkos/kokkos-tools#25
+//          reads from each pipe what it finds. In this course, rank 0 therefore prints for all
+//          ranks, and the others send their text to rank 0.
 #include "01_send_recv/send_recv.hpp"
 #include "common/join.hpp"
 #include "common/program.hpp"

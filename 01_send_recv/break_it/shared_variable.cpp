@@ -2,12 +2,9 @@
 // Predict: rank 0 sets a global variable to 42 before a barrier. Rank 1 reads it after the
 //          barrier. Is it 42?
 // You see: 42 on rank 0 and 0 on all other ranks. The addresses differ because Linux randomises
-//          them. With `setarch -R` before mpirun the addresses are equal, but the values still
-//          differ.
+//          them; with `setarch -R` before mpirun they are equal, but the values still differ.
 // Why:     ranks are processes, and each has its own address space. The barrier makes rank 1
 //          wait, but moves no data.
-// In the wild: an address (or a pointer in a struct) that is sent as a message means nothing to
-//          its receiver.
 #include "common/program.hpp"
 
 #include <fmt/core.h>

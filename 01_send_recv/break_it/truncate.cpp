@@ -1,14 +1,10 @@
 // Belief:  a receive takes as much as its buffer can hold.
 // Predict: rank 1 sends four numbers, and rank 0's buffer holds three. What does MPI_Recv
 //          return?
-// You see: MPI_ERR_TRUNCATE. The memory after the buffer does not change, but the contents of
-//          the buffer are undefined. Receiving three numbers in a buffer for four is not an
-//          error: only the status shows the length, and the fourth number keeps its old value.
-// Why:     a receive's count is the capacity of its buffer, not the length of the message. When
-//          a message is too long, MPI's default handler ends the program. MPI accepts a message
-//          that is too short, so our recv() checks the status and throws.
-// In the wild: CFT-HY/HILA#35, where a receive took the message meant for another receive. The
-//          result was this error or, if the lengths were equal, wrong numbers without an error.
+// You see: MPI_ERR_TRUNCATE. The memory after the buffer does not change. Receiving three
+//          numbers in a buffer for four is not an error: only the status shows the length.
+// Why:     a receive's count is the capacity of its buffer, not the length of the message. MPI
+//          accepts a message that is too short, so our recv() checks the status and throws.
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/join.hpp"

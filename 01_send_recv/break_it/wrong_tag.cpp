@@ -1,15 +1,11 @@
 // Belief:  a receive takes whatever arrives.
 // Predict: rank 0 sends with tag 8, and rank 1 receives with tag 7. Does rank 1 get the
 //          message?
-// You see: first, two messages are sent with tags 8 and 7 and received in the opposite order,
-//          and each receive gets the right one. Then only tag 8 is sent, but rank 1 waits for
-//          tag 7. The program hangs, and the report says "rank 1 waits for tag 7 from rank 0;
+// You see: two messages that are received in the opposite order are not confused. Then only tag
+//          8 is sent, rank 1 hangs, and the report says "rank 1 waits for tag 7 from rank 0;
 //          rank 0 has sent tag 8".
 // Why:     a receive takes the next message that matches its sender, communicator and tag. MPI
-//          keeps messages with other tags for other receives. If two ranks number their
-//          messages differently, they wait forever, although everything was sent.
-// In the wild: a probe that accepted any tag confused sizes with data on 64 ranks, but never on
-//          32 (4C-multiphysics/4C#2058)
+//          keeps messages with other tags for other receives.
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/program.hpp"

@@ -3,11 +3,9 @@
 // You see: no error. The same 16 bytes are read as a different type, and 1000.0F becomes
 //          1148846080.
 // Why:     a message carries bytes, its sender and its tag. The MPI standard requires matching
-//          types but leaves this duty to the program, and Open MPI does not check them. (If an
-//          MPI implementation checks the types, this experiment reports that the symptom did
-//          not appear.) Our send<float> and recv<float> keep type and pointer consistent on
-//          each side, but cannot compare the two sides.
-// In the wild: MPI_FLOAT stayed when the array's type became double (visit-dav/visit#2005)
+//          types but leaves this duty to the program, and Open MPI does not check them. Our
+//          send<float> and recv<float> keep type and pointer consistent on each side, but
+//          cannot compare the two sides.
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/join.hpp"

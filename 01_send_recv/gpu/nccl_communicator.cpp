@@ -114,6 +114,7 @@ NcclCommunicator::NcclCommunicator(const NcclId& bytes, int rank, int size, Devi
   ncclUniqueId id;
   std::memcpy(&id, bytes.data(), sizeof(id));
   const CurrentDevice current(device);  // NCCL uses the current GPU
+  const StartScope joining;
   NCCL_CHECK(*this, ncclCommInitRank(&comm_, size, id, rank));
   watchdog_ = std::make_shared<NcclWatchdog>(comm_, device, limit);
 }
@@ -143,11 +144,9 @@ NcclCommunicator::~NcclCommunicator() {
 void NcclCommunicator::begin_call() {
   if (watchdog_) watchdog_->begin_call();
   throw_if_failed();
-  starting_.emplace();
 }
 
 void NcclCommunicator::end_call() {
-  starting_.reset();
   if (watchdog_) watchdog_->end_call();
   throw_if_failed();
 }
@@ -216,9 +215,6 @@ NcclCommunicator::~NcclCommunicator() = default;
 void NcclCommunicator::synchronize(const Event& event) {
   event.synchronize();
 }
-void NcclCommunicator::begin_call() {}
-void NcclCommunicator::end_call() {}
-void NcclCommunicator::throw_if_failed() const {}
 std::shared_ptr<void> NcclCommunicator::allocate(std::size_t) {
   throw Error("built without NCCL");
 }
@@ -231,19 +227,6 @@ std::chrono::milliseconds NcclCommunicator::default_limit() {
   const double timeout_s = watch != nullptr ? watch->timeout_s() : 60;
   const std::chrono::duration<double> longest(timeout_s > 0 ? std::max(timeout_s, 30.0) : 0);
   return std::chrono::duration_cast<std::chrono::milliseconds>(2 * longest);
-}
-
-NcclCommunicator::NcclCommunicator(NcclCommunicator&& other) noexcept {
-  *this = std::move(other);
-}
-
-NcclCommunicator& NcclCommunicator::operator=(NcclCommunicator&& other) noexcept {
-  std::swap(comm_, other.comm_);
-  std::swap(watchdog_, other.watchdog_);
-  std::swap(rank_, other.rank_);
-  std::swap(size_, other.size_);
-  std::swap(device_, other.device_);
-  return *this;
 }
 
 }  // namespace dist

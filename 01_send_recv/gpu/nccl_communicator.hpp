@@ -85,6 +85,8 @@ class NcclWatchdog {
   std::condition_variable stopped_;
   bool stop_ = false;
   std::optional<std::chrono::steady_clock::time_point> in_call_since_;
+  // Exists during a call, which may connect GPUs for the first time. That can take seconds.
+  std::optional<StartScope> starting_;
   std::string failure_;
   std::thread thread_;  // declared last, because it uses all members above
 };
@@ -98,10 +100,7 @@ class NcclCommunicator {
   // longer than --timeout, so that the watch reports first: it can say which rank is missing.
   NcclCommunicator(const NcclId& id, int rank, int size, Device device,
                    std::chrono::milliseconds limit = default_limit());
-  NcclCommunicator(NcclCommunicator&& other) noexcept;
-  NcclCommunicator& operator=(NcclCommunicator&& other) noexcept;
-  NcclCommunicator(const NcclCommunicator&) = delete;
-  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+  NcclCommunicator(NcclCommunicator&&) = default;  // leaves the other without a watchdog
   ~NcclCommunicator();
 
   int rank() const { return rank_; }
@@ -133,14 +132,10 @@ class NcclCommunicator {
   void throw_if_failed() const;
 
   ncclComm* comm_ = nullptr;
-  // Exists while comm_ can deregister memory.
-  std::shared_ptr<NcclWatchdog> watchdog_;
+  std::shared_ptr<NcclWatchdog> watchdog_;  // exists while comm_ can deregister memory
   int rank_ = 0;
   int size_ = 1;
   Device device_;
-  // Exists during a call: any call may have to connect GPUs, which takes seconds on a large
-  // machine.
-  std::optional<StartScope> starting_;
 };
 
 #if DIST_WITH_NCCL

@@ -35,11 +35,13 @@ void NcclWatchdog::stop() {
 void NcclWatchdog::begin_call() {
   const std::lock_guard lock(mutex_);
   in_call_since_ = Clock::now();
+  if (failure_.empty()) starting_.emplace();
 }
 
 void NcclWatchdog::end_call() {
   const std::lock_guard lock(mutex_);
   in_call_since_.reset();
+  starting_.reset();
 }
 
 std::string NcclWatchdog::failure() const {

@@ -6,34 +6,23 @@
 #include <mpi.h>
 
 #include <array>
-#include <cstdint>
+#include <cstddef>
 
 namespace dist {
 namespace {
 
 constexpr int kTrialTag = 1;  // the message whose size is being tried
 constexpr int kTalkTag = 2;   // the two ranks' messages about the trial
-constexpr int kRounds = 2;
 
-void say(const Communicator& comm, int peer, std::int64_t word = 0) {
-  send<std::int64_t>(comm, std::span<const std::int64_t>(&word, 1), peer, kTalkTag);
-}
-
-std::int64_t hear(const Communicator& comm, int peer) {
-  std::int64_t word = 0;
-  recv<std::int64_t>(comm, std::span<std::int64_t>(&word, 1), peer, kTalkTag);
-  return word;
-}
-
-// [7] Returns whether MPI_Send, given a message of `bytes` bytes, would return before the
-// receive is called.
+// [7] Called on rank 0, which sends, and on the receiver. Returns, on both, whether MPI_Send,
+// given a message of `bytes` bytes, would return before the receive is called.
 //
-//   sender                              receiver
+//   rank 0                              receiver
 //   isend(trial) ------------- ... ...
-//   say ------------------------------> hear       twice: the receiver's MPI has made progress,
-//   hear <----------------------------- say        but no call has asked for the trial
-//   is the isend done?
-//   say ------------------------------> hear
+//   send(word) -----------------------> recv(word)    twice: the receiver's MPI has made
+//   recv(word) <----------------------- send(word)    progress, but no call has asked for the
+//   is the isend done?                                trial
+//   send(answer) ---------------------> recv(answer)
 //                         ... ... ----> recv(trial)
 //
 // By the time the answer to a *later* message arrives, everything that can happen to the trial
@@ -42,47 +31,41 @@ std::int64_t hear(const Communicator& comm, int peer) {
 // notices, such as "this piece of shared memory is free again", which may take a different
 // route from messages.)
 bool is_sent_eagerly(const Communicator& comm, int receiver, std::size_t bytes) {
-  const std::vector<char> trial(bytes, 'x');
-  say(comm, receiver, static_cast<std::int64_t>(bytes));
-  Request sending = isend<char>(comm, trial, receiver, kTrialTag);
-  for (int round = 0; round < kRounds; ++round) {
-    say(comm, receiver);
-    hear(comm, receiver);
-  }
-  const bool done = sending.is_done();
-  say(comm, receiver);
-  sending.wait();
-  return done;
-}
-
-constexpr std::int64_t kNoMore = -1;
-
-void receive_trials(const Communicator& comm) {
-  for (std::int64_t bytes = hear(comm, 0); bytes != kNoMore; bytes = hear(comm, 0)) {
+  constexpr int kRounds = 2;
+  std::vector<char> trial(bytes, 'x');
+  std::array<char, 1> word{};
+  if (comm.rank() == 0) {
+    Request sending = isend<char>(comm, trial, receiver, kTrialTag);
     for (int round = 0; round < kRounds; ++round) {
-      hear(comm, 0);
-      say(comm, 0);
+      send<char>(comm, word, receiver, kTalkTag);
+      recv<char>(comm, word, receiver, kTalkTag);
     }
-    hear(comm, 0);
-    std::vector<char> trial(static_cast<std::size_t>(bytes));
+    word[0] = sending.is_done() ? 1 : 0;
+    send<char>(comm, word, receiver, kTalkTag);
+    sending.wait();
+  } else {
+    for (int round = 0; round < kRounds; ++round) {
+      recv<char>(comm, word, 0, kTalkTag);
+      send<char>(comm, word, 0, kTalkTag);
+    }
+    recv<char>(comm, word, 0, kTalkTag);
     recv<char>(comm, trial, 0, kTrialTag);
   }
+  return word[0] != 0;
 }
 
-void send_trials(const Communicator& comm, EagerLimit& limit) {
-  std::size_t eager = 0;      // the largest size sent early so far
+// Called on rank 0 and on the receiver, which try the same sizes.
+void find_limit(const Communicator& comm, EagerLimit& limit) {
   std::size_t too_large = 1;  // doubled until a message is not sent early
   while (too_large <= kLargestEagerTrial && is_sent_eagerly(comm, limit.receiver, too_large)) {
-    eager = too_large;
+    limit.bytes = too_large;
     too_large *= 2;
   }
   limit.found = too_large <= kLargestEagerTrial;
-  while (limit.found && too_large - eager > 1) {
-    const std::size_t middle = eager + (too_large - eager) / 2;
-    (is_sent_eagerly(comm, limit.receiver, middle) ? eager : too_large) = middle;
+  while (limit.found && too_large - limit.bytes > 1) {
+    const std::size_t middle = limit.bytes + (too_large - limit.bytes) / 2;
+    (is_sent_eagerly(comm, limit.receiver, middle) ? limit.bytes : too_large) = middle;
   }
-  limit.bytes = eager;
-  say(comm, limit.receiver, kNoMore);
 }
 
 // Pairs rank 0 with the next rank on its host and with the first rank on a different host.
@@ -96,10 +79,8 @@ std::vector<EagerLimit> choose_pairs(const Communicator& comm) {
   if (comm.rank() > 0) first[host == host_0 ? 0 : 1] = comm.rank();
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, first.data(), 2, MPI_INT, MPI_MIN, comm.get()));
   std::vector<EagerLimit> pairs;
-  for (const bool same : {true, false}) {
-    const int peer = first[same ? 0 : 1];
-    if (peer < comm.size()) pairs.push_back({.receiver = peer, .same_host = same});
-  }
+  if (first[0] < comm.size()) pairs.push_back({.receiver = first[0], .same_host = true});
+  if (first[1] < comm.size()) pairs.push_back({.receiver = first[1], .same_host = false});
   return pairs;
 }
 
@@ -108,8 +89,7 @@ std::vector<EagerLimit> choose_pairs(const Communicator& comm) {
 std::vector<EagerLimit> find_eager_limits(const Communicator& comm) {
   std::vector<EagerLimit> limits = choose_pairs(comm);
   for (EagerLimit& limit : limits) {
-    if (comm.rank() == 0) send_trials(comm, limit);
-    if (comm.rank() == limit.receiver) receive_trials(comm);
+    if (comm.rank() == 0 || comm.rank() == limit.receiver) find_limit(comm, limit);
     MPI_CHECK(MPI_Bcast(&limit, sizeof limit, MPI_CHAR, 0, comm.get()));
   }
   return limits;

@@ -11,6 +11,8 @@
 
 namespace dist {
 
+constexpr std::size_t kLargestEagerTrial = std::size_t{16} << 20;
+
 struct EagerLimit {
   int receiver = 0;  // rank 0 sends
   bool same_host = true;
@@ -19,8 +21,6 @@ struct EagerLimit {
   std::size_t bytes = 0;
   bool found = false;  // false if even kLargestEagerTrial bytes were sent early
 };
-
-constexpr std::size_t kLargestEagerTrial = std::size_t{16} << 20;
 
 // Returns the limits for messages from rank 0 to the next rank on its host and to the first
 // rank on a different host, if these ranks exist. Shared memory and the network have different

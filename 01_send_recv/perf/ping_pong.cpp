@@ -1,7 +1,6 @@
 // What this file adds: what a message costs, by size, between two ranks and around a ring of
-// all ranks; the line fitted to the first; a file with both for the later lessons. Builds on:
-// send_recv, alpha_beta. Look at: time_one_way, which sends back the data that has just
-// arrived.
+// all ranks; the line fitted to the first; a file with both for the later lessons.
+// Look at: time_one_way, which sends back the data that has just arrived.
 #include "01_send_recv/alpha_beta.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/measure.hpp"
@@ -30,8 +29,7 @@ std::size_t repeats_of(const Tensor& tensor) {
   return std::clamp<std::size_t>((64U << 20) / (tensor.size_bytes() + 1), 9, 500);
 }
 
-// Fills the tensor with numbers that show this rank.
-void fill(const Program& program, const Tensor& tensor) {
+void fill_with_own(const Program& program, const Tensor& tensor) {
   on_host(program.stream, tensor,
           [&](std::span<float> data) { fill_tracer_numbers(data, program.comm.rank()); });
 }
@@ -64,7 +62,7 @@ double time_one_way(const Program& program, const Tensor& tensor, bool& correct)
       }
     });
   };
-  fill(program, tensor);
+  fill_with_own(program, tensor);
   std::vector<double> seconds;
   for (std::size_t i = 0; i < repeats_of(tensor) + 1; ++i) {
     const auto begin = std::chrono::steady_clock::now();
@@ -83,7 +81,6 @@ double time_ring_step(const Program& program, const Tensor& tensor, bool& correc
   constexpr int kSteps = 4;  // even, so that the last message ends up in the tensor
   const Communicator& comm = program.comm;
   const Tensor second(tensor.shape(), message_device(tensor.device()));
-  int steps_done = 0;
   const auto steps = [&] {
     for_mpi(program.stream, tensor, [&](std::span<float> data) {
       std::span<float> out = data;
@@ -92,19 +89,20 @@ double time_ring_step(const Program& program, const Tensor& tensor, bool& correc
         send_recv<float>(comm, out, comm.right(), in, comm.left());
       }
     });
-    steps_done += kSteps;
   };
-  fill(program, tensor);
+  fill_with_own(program, tensor);
   const auto rounds = static_cast<int>(std::max<std::size_t>(9, repeats_of(tensor) / kSteps));
-  const auto nothing = [] {};
-  const double seconds = median_of_slowest(comm, rounds, nothing, steps) / kSteps;
+  const double seconds = median_of_slowest(
+                             comm, rounds, [] {}, steps) /
+                         kSteps;
+  const int steps_done = (rounds + 1) * kSteps;  // with the warm-up
   const int sender = (comm.rank() - steps_done % comm.size() + comm.size()) % comm.size();
   correct = correct && is_from(sender, program, tensor);
   return seconds;
 }
 
-// A barrier for ranks that only wait. MPI's own barrier spins, so with fewer cores than ranks
-// it would take a core away from the two ranks being measured.
+// MPI's own barrier spins, so with fewer cores than ranks it would take a core away from the
+// two ranks being measured.
 void sleeping_barrier(const Communicator& comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_CHECK(MPI_Ibarrier(comm.get(), &request));
@@ -121,24 +119,6 @@ bool is_one_kind_of_link(const Communicator& comm) {
   const bool one_host = comm.local_size() == comm.size();
   const bool one_pair_host = comm.all_agree(comm.rank() != 1 || comm.local_rank() != 0);
   return one_host == one_pair_host;
-}
-
-// Called on rank 0. Prints the fit, and returns nullopt for fewer than three sizes.
-std::optional<LinkCost> fit(const Console& console, const std::vector<CostPoint>& message) {
-  if (message.size() < 3) {
-    console.line("no alpha and beta, since a fit needs at least three sizes");
-    console.row({{"act", "fit"},
-                 {"alpha_us", nullptr},
-                 {"beta_ns_per_byte", nullptr},
-                 {"r2", nullptr}});
-    return std::nullopt;
-  }
-  const LinkCost cost = fit_link_cost(message);
-  console.row({{"act", "fit"},
-               {"alpha_us", significant(1e6 * cost.alpha_s)},
-               {"beta_ns_per_byte", significant(1e9 * cost.beta_s_per_byte)},
-               {"r2", significant(cost.r2)}});
-  return cost;
 }
 
 }  // namespace
@@ -166,7 +146,18 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
   const bool is_saved = is_one_kind_of_link(comm);
   if (comm.rank() != 0) return comm.all_agree(correct);
 
-  std::optional<LinkCost> cost = fit(console, message);
+  std::optional<LinkCost> cost;
+  Json fit{
+      {"act", "fit"}, {"alpha_us", nullptr}, {"beta_ns_per_byte", nullptr}, {"r2", nullptr}};
+  if (message.size() < 3) {
+    console.line("no alpha and beta, since a fit needs at least three sizes");
+  } else {
+    cost = fit_link_cost(message);
+    fit["alpha_us"] = significant(1e6 * cost->alpha_s);
+    fit["beta_ns_per_byte"] = significant(1e9 * cost->beta_s_per_byte);
+    fit["r2"] = significant(cost->r2);
+  }
+  console.row(fit);
   Table table({"size", "one way", "GB/s", "fitted line", "all: ring"});
   for (std::size_t i = 0; i < message.size(); ++i) {
     const CostPoint& point = message[i];

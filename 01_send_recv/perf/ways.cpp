@@ -64,11 +64,9 @@ bool show_eager_limit(const Program& program, const SweepOptions&) {
                                      limit.receiver,
                                      limit.same_host ? "the same" : "a different"));
     program.console.row({{"act", "eager"},
-                         {"sender", 0},
                          {"receiver", limit.receiver},
                          {"same_host", limit.same_host},
-                         {"eager_limit_bytes", limit.found ? Json(limit.bytes) : Json()},
-                         {"tried_bytes", kLargestEagerTrial}});
+                         {"eager_limit_bytes", limit.found ? Json(limit.bytes) : Json()}});
   }
   return true;
 }
@@ -78,8 +76,8 @@ bool show_exchanges(const Program& program, const SweepOptions&) {
   Table table({"way", "call", "4 B", "64 KiB", "1 MiB", "if all send first"});
   bool correct = true;
   for (const WayToExchange& way : kWaysToExchange) {
-    std::string hazard = way.if_all_send_first;
-    if (hazard == kHangsAbove) hazard = fmt::format("{} {}", kHangsAbove, describe(limit));
+    const std::string hazard =
+        fmt::format(fmt::runtime(way.if_all_send_first), describe(limit));
     std::vector<std::string> cells{way.name, way.call};
     for (const std::size_t bytes : {4U, 64U << 10, 1U << 20}) {
       const auto [seconds, wrong] = time_way(program.comm, way, bytes);

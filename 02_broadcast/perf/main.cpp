@@ -188,7 +188,7 @@ int main(int argc, char** argv) {
   if (all && no_nccl.empty()) algorithms.push_back(kNccl);
   Run run{program, root, sweep.iterations, share_link_cost(comm, kept), std::nullopt};
   const Device device = program.device.device;
-  if (std::ranges::count(algorithms, kNccl) > 0) run.nccl = connect_nccl(comm, device);
+  if (std::ranges::count(algorithms, kNccl) > 0) run.nccl.emplace(connect_nccl(comm, device));
 
   const Console& console = program.console;
   console.line(describe_run(comm.size(), program.device) + describe_messages(device));

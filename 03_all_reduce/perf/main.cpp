@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
   std::string left_out;
   const std::vector<std::string> algorithms = algorithms_of(wanted, reducer, no_nccl, left_out);
   std::optional<NcclCommunicator> nccl;
-  if (algorithms.back() == "nccl") nccl = connect_nccl(comm, program.device.device);
+  if (algorithms.back() == "nccl") nccl.emplace(connect_nccl(comm, program.device.device));
   const Console& console = program.console;
   console.line(describe_run(comm.size(), program.device) + left_out);
 
