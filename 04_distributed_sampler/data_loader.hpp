@@ -1,6 +1,5 @@
-// What this file adds: a loader that makes batches on the device (torch.utils.data.DataLoader
-// with num_workers=0), on request, while the step waits.
-// Builds on: batch; the sampler chooses the samples and this file collects them.
+// What this file adds: a loader that makes batches on the device, on request, while the step
+// waits (torch.utils.data.DataLoader with num_workers=0).
 #pragma once
 
 #include "04_distributed_sampler/batch.hpp"
@@ -28,7 +27,7 @@ class DataLoader {
   std::size_t batches(std::size_t samples) const { return plan_.batches(samples); }
 
   // for (const Batch& batch : loader.over(sampler.indices())) ...
-  class Range;
+  struct Range;
   Range over(const std::vector<std::size_t>& indices);
   // Makes these batches instead (torch's batch_sampler). Throws Error if one has more than
   // `batch_size` samples.
@@ -64,34 +63,22 @@ class DataLoader {
   std::size_t next_ = 0, next_arrival_ = 0;
 };
 
-class DataLoader::Range {
- public:
-  class Iterator {
-   public:
-    Iterator(Range& range, std::size_t position) : range_(range), position_(position) {}
-    // Makes the batch, so dereference the iterator only once per step.
-    const Batch& operator*() const {
-      return range_.loader_.collate(range_.batches_[position_]);
-    }
-    Iterator& operator++() {
-      ++position_;
-      return *this;
-    }
-    bool operator==(const Iterator& other) const { return position_ == other.position_; }
+struct DataLoader::Range {
+  struct Iterator {
+    DataLoader& loader;
+    const BatchSamples* samples;
 
-   private:
-    Range& range_;
-    std::size_t position_;
+    // Makes the batch, so dereference the iterator only once per step.
+    const Batch& operator*() const { return loader.collate(*samples); }
+    void operator++() { ++samples; }
+    bool operator==(const Iterator& other) const { return samples == other.samples; }
   };
 
-  Range(DataLoader& loader, std::vector<BatchSamples> batches)
-      : loader_(loader), batches_(std::move(batches)) {}
-  Iterator begin() { return {*this, 0}; }
-  Iterator end() { return {*this, batches_.size()}; }
+  DataLoader& loader;
+  std::vector<BatchSamples> batches;
 
- private:
-  DataLoader& loader_;
-  std::vector<BatchSamples> batches_;
+  Iterator begin() const { return {loader, batches.data()}; }
+  Iterator end() const { return {loader, batches.data() + batches.size()}; }
 };
 
 }  // namespace dist

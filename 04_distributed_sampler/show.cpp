@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string>
 
@@ -110,9 +109,7 @@ bool show_policies(const Program& program, const Sampling& asked) {
     const auto right = static_cast<double>(
         std::ranges::count_if(mine, [&](std::size_t i) { return i < first_wrong; }));
     weighted = mean_over_samples(comm, right, mine.size());
-    std::array own{right / static_cast<double>(mine.size())};
-    all_reduce<double>(comm, own, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
-    mean_of_means = own[0];
+    mean_of_means = mean_over_samples(comm, right / static_cast<double>(mine.size()), 1);
     table.add({policy, std::to_string(seen.taken), per_rank(seen), std::to_string(seen.once),
                std::to_string(seen.again), std::to_string(seen.never),
                seen.taken == 0 ? "-" : percent(weighted)});

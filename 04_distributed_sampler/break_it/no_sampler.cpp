@@ -2,12 +2,10 @@
 // Predict: every rank shuffles the data with the same seed and loads batches of 8, without a
 //          sampler. How many different samples does a step on 4 ranks take, and how many
 //          different gradients does it compute?
-// You see: 8 samples instead of 32, and the same gradient on all ranks. The average of N equal
-//          gradients is that gradient, so a step learns no more than one rank alone would. An
-//          epoch takes every sample N times, so it has N times as many steps as with a sampler.
+// You see: 8 samples instead of 32, and the same gradient on all ranks, so a step learns no
+// more
+//          than one rank alone would. An epoch has N times as many steps as with a sampler.
 // Why:     DDP averages gradients and never sees the data. The sampler divides the work.
-// In the wild: Lightning-AI/pytorch-lightning#7813 (as many batches on 6 GPUs as on 1),
-//          Parskatt/RoMa#32, PatrickHua/SimSiam#16.
 #include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/break_it/distinct.hpp"
 #include "04_distributed_sampler/coverage.hpp"

@@ -1,11 +1,9 @@
 // Belief:  the sampler reshuffles automatically in every epoch, as DataLoader does with
 //          shuffle=True.
 // Predict: how many different orders do five epochs have without set_epoch?
-// You see: one. Each rank takes the same samples in the same order in every epoch. With
-//          set_epoch, there are five different orders.
+// You see: one. With set_epoch, there are five different orders.
 // Why:     the order is drawn from seed + epoch, and the epoch stays 0 until set_epoch changes
 //          it (distributed_sampler.cpp, indices).
-// In the wild: pytorch/examples#1074.
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "common/join.hpp"
 #include "common/program.hpp"

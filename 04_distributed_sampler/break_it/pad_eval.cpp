@@ -1,13 +1,11 @@
 // Belief:  no two ranks see the same sample, so the accuracy over all ranks is the accuracy on
 //          the data set.
 // Predict: a model gets 8 of 10 samples right. Does its evaluation on 4 ranks report 80 %?
-// You see: the evaluation counts 12 samples. It reports 83.33 % if the model gets the two
-//          repeated samples right, and 66.67 % if the model gets them wrong. Exact shards give
-//          80 % in both cases.
+// You see: it counts 12 samples. It reports 83.33 % if the model gets the two repeated samples
+//          right, and 66.67 % otherwise. Exact shards give 80 % in both cases.
 // Why:     the sampler pads until all ranks have the same number of samples. Equal counts keep
 //          training steps from hanging (uneven.cpp). An evaluation does not need them: sums and
 //          counts from uneven shards add up to the right totals.
-// In the wild: pytorch/pytorch#25162.
 #include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "04_distributed_sampler/weighted_mean.hpp"

@@ -1,14 +1,10 @@
 // Belief:  a different seed on each rank (seed + rank) shuffles better.
 // Predict: each rank takes 100 samples. What share of all samples do the ranks see in an epoch?
-// You see: about two thirds on 4 ranks. Some samples are taken by several ranks, and about
-//          0.75^4 = 32 % of all samples by no rank. With one common seed, each sample is taken
-//          once.
+// You see: about two thirds on 4 ranks. Some samples are taken by several ranks, and others by
+//          none. With one common seed, each sample is taken once.
 // Why:     the ranks should take the entries of one order in turn. A rank with an order of its
-//          own takes a random 1/N of the data, independently of the other ranks. The
-//          probability that all N ranks leave out a given sample is then (1 - 1/N)^N. Each
-//          rank's own list looks right; only counting over all ranks shows the mistake.
-// In the wild: mlcommons/training#625 (20 to 30 % overlap in a benchmark's reference),
-//          Lightning-AI/pytorch-lightning#17713.
+//          own takes a random 1/N of the data, so the probability that all N ranks leave out a
+//          given sample is (1 - 1/N)^N. Only counting over all ranks shows the mistake.
 #include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "common/program.hpp"

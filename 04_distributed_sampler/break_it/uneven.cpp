@@ -1,14 +1,11 @@
 // Belief:  a remainder is harmless: one rank has one more batch, and the others finish earlier.
 // Predict: every rank trains on its exact shard in batches of 2. One sample is left over, and
 //          rank 0 takes it. What does rank 0 do in its last step?
-// You see: rank 0 hangs forever, at the very end of the first epoch. The watch ends the job
-//          with status 86 and reports that rank 0 is in all_reduce #4, which the others never
+// You see: rank 0 hangs. The watch reports that it is in all_reduce #4, which the others never
 //          entered.
-// Why:     an all-reduce needs all ranks, but a rank without a batch does not call it. There
-//          are two remedies: padding or dropping samples until all ranks have the same number
-//          of batches (DistributedSampler), or letting finished ranks answer the other ranks'
-//          all-reduces (PyTorch's join).
-// In the wild: pytorch/pytorch#33148.
+// Why:     an all-reduce needs all ranks, but a rank without a batch does not call it. Either
+//          all ranks get the same number of batches (DistributedSampler), or finished ranks
+//          answer the others' all-reduces (PyTorch's join).
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/batch.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"

@@ -1,11 +1,7 @@
-// Digits that the program draws. They are the data set of all examples that must run without a
-// download.
-//
 // A glyph is a few control points. To draw a sample, the code moves these points, bends a curve
-// along them, inks the pixels near the curve and adds noise. All random numbers come from one
-// dist::Generator. Builds on 02_broadcast/random.hpp. This file is compiled
-// with -ffp-contract=off and uses only operations that IEEE 754 rounds correctly (+ - * /
-// sqrt). The bytes are therefore the same on every machine, and a test compares their hash.
+// along them, inks the pixels near the curve and adds noise. This file is compiled with
+// -ffp-contract=off and uses only operations that IEEE 754 rounds correctly (+ - * / sqrt). The
+// bytes are therefore the same on every machine, and a test compares their hash.
 // Look at kGlyphs, then at draw_digit.
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 
@@ -66,35 +62,35 @@ float uniform(float low, float high, Generator& generator) {
   return value;
 }
 
-// The mapping from grid to pixel coordinates that a sample applies to all of its points.
-class Pose {
- public:
-  explicit Pose(Generator& generator)
-      : width_(kGridToPixels * uniform(1 - kStretch, 1 + kStretch, generator)),
-        height_(kGridToPixels * uniform(1 - kStretch, 1 + kStretch, generator)),
-        shear_(uniform(-kShear, kShear, generator)),
-        tangent_(uniform(-kTanHalfAngle, kTanHalfAngle, generator)),
-        shift_x_(uniform(-kShift, kShift, generator)),
-        shift_y_(uniform(-kShift, kShift, generator)) {}
-
-  Point operator()(Point grid) const {
-    constexpr float kGridCenter = 4.5F;
-    constexpr float kImageCenter = (kSide - 1) * 0.5F;
-    const float y = (grid.y - kGridCenter) * height_;
-    const float x = (grid.x - kGridCenter) * width_ - shear_ * y;
-    // The cosine and sine are computed from the tangent of half the angle, because libm's
-    // results differ between machines.
-    const float norm = 1 + tangent_ * tangent_;
-    const float cosine = (1 - tangent_ * tangent_) / norm;
-    const float sine = 2 * tangent_ / norm;
-    return {cosine * x - sine * y + shift_x_ + kImageCenter,
-            sine * x + cosine * y + shift_y_ + kImageCenter};
-  }
-
- private:
-  // C++ initializes the members in this order, so the random numbers are drawn in this order.
-  float width_, height_, shear_, tangent_, shift_x_, shift_y_;
+// How a sample differs from its glyph. The members are drawn in this order.
+struct Pose {
+  float width, height, shear, tangent, shift_x, shift_y;
 };
+
+Pose random_pose(Generator& generator) {
+  // The expressions between braces are evaluated from left to right.
+  return {kGridToPixels * uniform(1 - kStretch, 1 + kStretch, generator),
+          kGridToPixels * uniform(1 - kStretch, 1 + kStretch, generator),
+          uniform(-kShear, kShear, generator),
+          uniform(-kTanHalfAngle, kTanHalfAngle, generator),
+          uniform(-kShift, kShift, generator),
+          uniform(-kShift, kShift, generator)};
+}
+
+// From grid to pixel coordinates.
+Point place(const Pose& pose, Point grid) {
+  constexpr float kGridCenter = 4.5F;
+  constexpr float kImageCenter = (kSide - 1) * 0.5F;
+  const float y = (grid.y - kGridCenter) * pose.height;
+  const float x = (grid.x - kGridCenter) * pose.width - pose.shear * y;
+  // The cosine and sine are computed from the tangent of half the angle, because libm's results
+  // differ between machines.
+  const float norm = 1 + pose.tangent * pose.tangent;
+  const float cosine = (1 - pose.tangent * pose.tangent) / norm;
+  const float sine = 2 * pose.tangent / norm;
+  return {cosine * x - sine * y + pose.shift_x + kImageCenter,
+          sine * x + cosine * y + pose.shift_y + kImageCenter};
+}
 
 // Holds, for each pixel, the squared distance from the pixel's centre to the nearest line drawn
 // so far. Storing distances instead of ink avoids blots where two lines meet.
@@ -168,7 +164,7 @@ void add_stroke(std::span<const Point> points, DistanceField& field) {
 
 // 7. Drawing a digit.
 void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& generator) {
-  const Pose pose(generator);
+  const Pose pose = random_pose(generator);
   const float pen = uniform(kThinnest, kThickest, generator);
   DistanceField field;
   std::vector<Point> stroke;
@@ -181,8 +177,8 @@ void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& gen
     }
     const float dx = uniform(-kJitter, kJitter, generator);
     const float dy = uniform(-kJitter, kJitter, generator);
-    stroke.push_back(
-        pose({static_cast<float>(rest[0] - '0') + dx, static_cast<float>(rest[1] - '0') + dy}));
+    stroke.push_back(place(pose, {static_cast<float>(rest[0] - '0') + dx,
+                                  static_cast<float>(rest[1] - '0') + dy}));
     if (rest.size() < kWord) break;
   }
   add_stroke(stroke, field);

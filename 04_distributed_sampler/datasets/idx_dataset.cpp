@@ -1,5 +1,3 @@
-// MNIST's file format. A file must have exactly the length that its header promises. Look at
-// read_idx.
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 
 #include "common/check.hpp"
@@ -100,13 +98,11 @@ IdxFile read_idx(const std::string& path, std::size_t dimensions) {
   constexpr std::size_t kBlock = 1 << 20;
   std::vector<std::uint8_t>& bytes = data.bytes;
   bytes.reserve(std::min<std::uintmax_t>(promised + 1, on_disk));
-  for (bool more = true; more;) {
+  for (std::size_t got = 1; got > 0 && bytes.size() <= promised;) {
     const std::size_t have = bytes.size();
-    const std::size_t wanted = std::min(kBlock, promised + 1 - have);
-    bytes.resize(have + wanted);
-    const std::size_t got = file.read(bytes.data() + have, wanted);
+    bytes.resize(have + std::min(kBlock, promised + 1 - have));
+    got = file.read(bytes.data() + have, bytes.size() - have);
     bytes.resize(have + got);
-    more = got == wanted && bytes.size() <= promised;
   }
   if (bytes.size() > promised) refuse("too long", "but more follow");
   if (bytes.size() < promised) {

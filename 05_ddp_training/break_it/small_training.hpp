@@ -63,7 +63,8 @@ struct SmallTraining {
       sampler.set_epoch(batch_ / steps_per_epoch());
       epoch_.emplace(loader.over(sampler.indices()));
     }
-    const Batch& batch = *DataLoader::Range::Iterator(*epoch_, batch_++ % steps_per_epoch());
+    const BatchSamples& samples = epoch_->batches[batch_++ % steps_per_epoch()];
+    const Batch& batch = *DataLoader::Range::Iterator{loader, &samples};
     loss.forward(model.forward(batch.inputs, stream), batch.targets, stream);
     return loss.grad();
   }
