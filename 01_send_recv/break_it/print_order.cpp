@@ -17,13 +17,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <span>
+#include <iterator>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -35,16 +35,14 @@ constexpr int kRounds = 2;
 
 // Calls print(number) for the numbers 0, 1, 2, ... on ranks 0, 1, ..., 0, 1, ... in turn. The
 // token is passed on between calls, so each call begins after the previous one has returned.
-void with_token(const Communicator& comm, int rounds,
-                const std::function<void(std::int64_t)>& print) {
-  std::int64_t number = 0;
-  const std::span<std::int64_t> token(&number, 1);
+template <class Print>
+void with_token(const Communicator& comm, int rounds, Print print) {
+  std::array<std::int32_t, 1> token{};  // the next number
   for (int round = 0; round < rounds; ++round) {
-    if (comm.rank() > 0 || round > 0) recv<std::int64_t>(comm, token, comm.left());
-    print(number);
-    ++number;
+    if (comm.rank() > 0 || round > 0) recv<std::int32_t>(comm, token, comm.left());
+    print(token[0]++);
     const bool last = round + 1 == rounds && comm.rank() + 1 == comm.size();
-    if (!last) send<std::int64_t>(comm, token, comm.right());
+    if (!last) send<std::int32_t>(comm, token, comm.right());
   }
 }
 
@@ -55,17 +53,16 @@ std::vector<int> print_into_file(const Communicator& comm, bool flush) {
   const std::string path =
       std::filesystem::temp_directory_path() / fmt::format("print-order-{}-{}", id, flush);
   // Append, as a shell's >> does, so that no rank overwrites another rank's lines.
-  std::FILE* const file = std::fopen(path.c_str(), "a");
-  if (file == nullptr) throw Error(path + ": cannot be written");
-  with_token(comm, kRounds, [&](std::int64_t number) {
-    fmt::print(file, "{}\n", number);
-    if (flush) std::fflush(file);
+  std::ofstream file(path, std::ios::app);
+  if (!file) throw Error(path + ": cannot be written");
+  with_token(comm, kRounds, [&](int number) {
+    file << number << '\n';
+    if (flush) file.flush();
   });
-  std::fclose(file);
+  file.close();
   comm.barrier();  // now all lines are in the file
-  std::vector<int> order;
   std::ifstream lines(path);
-  for (int number = 0; lines >> number;) order.push_back(number);
+  const std::vector<int> order{std::istream_iterator<int>(lines), {}};
   comm.barrier();  // now all ranks have read it
   std::filesystem::remove(path);
   return order;
@@ -76,7 +73,7 @@ std::vector<int> print_into_file(const Communicator& comm, bool flush) {
 bool break_print_order(const Program& program) {
   const Communicator& comm = program.comm;
   // This is the only place in the course where each rank prints directly, without the Console.
-  with_token(comm, 1, [&](std::int64_t number) {
+  with_token(comm, 1, [&](int number) {
     fmt::print("  line {} by rank {}, on its way through mpirun\n", number, comm.rank());
     std::fflush(stdout);
   });

@@ -20,54 +20,51 @@
 
 namespace dist {
 
-using FourNumbers = std::array<float, 4>;
-
-// Rank 0 receives a message of `sent` numbers into the first `room` of four, without our
-// recv()'s check. Returns the class of MPI's error.
-static int receive_raw(const Program& program, int sent, int room, FourNumbers& memory) {
-  memory.fill(-1.0F);
+// MPI_Recv without our recv()'s check. Returns what MPI reports.
+static std::string receive_raw(const Communicator& comm, std::span<float> room) {
   MPI_Status status{};
-  const int code =
-      MPI_Recv(memory.data(), room, MPI_FLOAT, 1, /*tag=*/0, program.comm.get(), &status);
+  const int code = MPI_Recv(room.data(), mpi_count(room.size()), MPI_FLOAT, 1, /*tag=*/0,
+                            comm.get(), &status);
   int error = 0;
   int count = 0;
   MPI_CHECK(MPI_Error_class(code, &error));
   MPI_CHECK(MPI_Get_count(&status, MPI_FLOAT, &count));
-  std::string result = "another error";
-  if (error == MPI_ERR_TRUNCATE) result = "MPI_ERR_TRUNCATE";
-  if (error == MPI_SUCCESS) result = fmt::format("MPI_SUCCESS; its status counts {}", count);
-  program.console.line(
-      fmt::format("  {} numbers, room for {}: MPI_Recv returns {}", sent, room, result));
-  return error;
+  if (error == MPI_ERR_TRUNCATE) return "MPI_ERR_TRUNCATE";
+  if (error != MPI_SUCCESS) return "another error";
+  return fmt::format("MPI_SUCCESS; its status counts {}", count);
 }
 
 bool break_truncate(const Program& program) {
   const Communicator& comm = program.comm;
+  std::array<float, 4> memory{-1, -1, -1, -1};
+  const std::span<float> all(memory);
   if (comm.rank() == 1) {
-    FourNumbers numbers{};
-    fill_tracer_numbers(numbers, 1);
-    const std::span<const float> all(numbers);
+    fill_tracer_numbers(all, 1);
     send<float>(comm, all, 0);
     send<float>(comm, all.first(3), 0);
     send<float>(comm, all.first(3), 0);
   }
   if (comm.rank() != 0) return true;
 
-  FourNumbers memory{};
-  const bool refused = receive_raw(program, 4, 3, memory) == MPI_ERR_TRUNCATE;
-  const bool untouched = memory[3] == -1.0F;
-  program.console.line(fmt::format("      memory after the buffer: {}",
-                                   untouched ? "unchanged" : "OVERWRITTEN"));
-  const bool accepted = receive_raw(program, 3, 4, memory) == MPI_SUCCESS;
-  program.console.line(fmt::format("      memory: {} (each was -1 before)", join(memory, " ")));
+  const std::string refused = receive_raw(comm, all.first(3));
+  const bool untouched = memory[3] == -1;
+  memory.fill(-1);
+  const std::string accepted = receive_raw(comm, all);
+  const Console& console = program.console;
+  console.line("  4 numbers, room for 3: MPI_Recv returns " + refused);
+  console.line(fmt::format("      memory after the buffer: {}",
+                           untouched ? "unchanged" : "OVERWRITTEN"));
+  console.line("  3 numbers, room for 4: MPI_Recv returns " + accepted);
+  console.line(fmt::format("      memory: {} (each was -1 before)", join(memory, " ")));
   std::string ours = "nothing";
   try {
-    recv<float>(comm, memory, 1);
+    recv<float>(comm, all, 1);
   } catch (const Error& error) {
     ours = error.what();
   }
-  program.console.line(fmt::format("  3 numbers, room for 4: recv() reports \"{}\"", ours));
-  return refused && untouched && accepted && ours != "nothing";
+  console.line(fmt::format("  3 numbers, room for 4: recv() reports \"{}\"", ours));
+  return refused == "MPI_ERR_TRUNCATE" && untouched && accepted.starts_with("MPI_SUCCESS") &&
+         ours != "nothing";
 }
 
 }  // namespace dist

@@ -7,48 +7,32 @@
 // Why:     a receive takes the next message that matches its sender, communicator and tag. MPI
 //          keeps messages with other tags for other receives.
 #include "01_send_recv/send_recv.hpp"
-#include "01_send_recv/tracer_numbers.hpp"
 #include "common/program.hpp"
 
 #include <fmt/core.h>
 
 #include <array>
+#include <cstdint>
 
 namespace dist {
-namespace {
 
-constexpr int kAsked = 7;
-constexpr int kOther = 8;
-using FourNumbers = std::array<float, 4>;
-
-FourNumbers numbers_of(int tag) {
-  FourNumbers numbers{};
-  fill_tracer_numbers(numbers, tag);  // so the thousands digit shows the tag
-  return numbers;
-}
-
-// Rank 0 sends tags 8 and 7; rank 1 receives tags 7 and 8. Returns true if each receive got the
-// message with its tag.
-bool receive_in_other_order(const Communicator& comm) {
+// Rank 0 sends tags 8 and 7; rank 1 receives tags 7 and 8. Each message holds its tag. Returns
+// true if each receive got the message with its tag.
+static bool receive_in_other_order(const Communicator& comm) {
+  std::array<std::int32_t, 1> seven{7}, eight{8};
   if (comm.rank() == 0) {
-    const FourNumbers other = numbers_of(kOther);
-    const FourNumbers asked = numbers_of(kAsked);
     // Start both sends before waiting, because rank 1 receives the second message first.
-    Request first = isend<float>(comm, other, 1, kOther);
-    Request second = isend<float>(comm, asked, 1, kAsked);
+    Request first = isend<std::int32_t>(comm, eight, 1, /*tag=*/8);
+    Request second = isend<std::int32_t>(comm, seven, 1, /*tag=*/7);
     first.wait();
     second.wait();
   } else if (comm.rank() == 1) {
-    FourNumbers asked{};
-    FourNumbers other{};
-    recv<float>(comm, asked, 0, kAsked);
-    recv<float>(comm, other, 0, kOther);
-    return asked == numbers_of(kAsked) && other == numbers_of(kOther);
+    seven = eight = {};
+    recv<std::int32_t>(comm, seven, 0, /*tag=*/7);
+    recv<std::int32_t>(comm, eight, 0, /*tag=*/8);
   }
-  return true;
+  return seven[0] == 7 && eight[0] == 8;
 }
-
-}  // namespace
 
 bool break_wrong_tag(const Program& program) {
   const Communicator& comm = program.comm;
@@ -57,9 +41,9 @@ bool break_wrong_tag(const Program& program) {
                                    selected ? "each receive got its own message" : "MIXED UP"));
   program.console.line(
       "  now rank 0 sends only tag 8, and rank 1 receives tag 7: this will hang");
-  FourNumbers numbers = numbers_of(kOther);
-  if (comm.rank() == 0) send<float>(comm, numbers, 1, kOther);
-  if (comm.rank() == 1) recv<float>(comm, numbers, 0, kAsked);
+  std::array<std::int32_t, 1> number{8};
+  if (comm.rank() == 0) send<std::int32_t>(comm, number, 1, /*tag=*/8);
+  if (comm.rank() == 1) recv<std::int32_t>(comm, number, 0, /*tag=*/7);
   // The other ranks go on to the verdict, where they wait for rank 1.
   return false;
 }

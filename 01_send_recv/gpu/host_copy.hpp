@@ -21,11 +21,6 @@ inline bool mpi_is_cuda_aware() {
   return !DIST_CUDA_EMULATED && query != nullptr && query() == 1;
 }
 
-// Returns where MPI's buffers for tensors on `device` must be: on that device or on the CPU.
-inline Device message_device(Device device) {
-  return device.is_cpu() || mpi_is_cuda_aware() ? device : Device{};
-}
-
 // Returns "; MPI is not CUDA-aware and gets pinned host copies" or the opposite statement, or
 // an empty string for tensors on the CPU.
 inline std::string describe_messages(Device device) {

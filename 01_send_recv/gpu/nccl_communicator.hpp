@@ -39,16 +39,12 @@ NcclId make_nccl_id();
 // Returns a sentence that says why the ranks of `comm` cannot use NCCL together; empty if they
 // can. Called on all ranks; the result is empty on all ranks or on none.
 //
-// Two ranks on one GPU are refused here, because NCCL would refuse them later, while it starts
-// ("Duplicate GPU detected"). NCCL 2.30 and newer allow them in an experimental mode, if the
-// environment contains NCCL_MULTI_RANK_GPU_ENABLE=1.
+// Two ranks on one GPU are refused here, because NCCL would refuse them while it starts. NCCL
+// 2.30 and newer allow them if the environment contains NCCL_MULTI_RANK_GPU_ENABLE=1.
 std::string why_no_nccl(const Communicator& comm, Device device);
 
 // A thread that watches one NCCL communicator, so that a wait for another rank always ends.
-//
-// NCCL's calls and the kernels that they queue wait for the other ranks, however long that
-// takes. Only a different thread can end such a wait. PyTorch has a watchdog for the same
-// purpose (ProcessGroupNCCL).
+// Only a different thread can end such a wait (PyTorch's ProcessGroupNCCL has one, too).
 //
 // ncclCommRevoke ends all waits, and leaves it to the thread that uses the communicator to free
 // it. NCCL has had it since 2.28.9. Before, there is only ncclCommAbort, which also frees the
@@ -108,18 +104,16 @@ class NcclCommunicator {
   Device device() const { return device_; }
   ncclComm* get() const { return comm_; }
 
-  // Returns memory from NCCL's own allocator, registered with this communicator. Where the
-  // hardware allows it, a collective on this memory needs no copy into NCCL's buffers (see
-  // "User Buffer Registration" in the NCCL User Guide). If one rank passes registered memory,
-  // all ranks must, at the same offset from its beginning. The memory may outlive the
-  // communicator. Called on one rank; the contents are undefined. Before NCCL 2.19, this is
-  // ordinary GPU memory.
+  // Returns memory from NCCL's own allocator, registered with this communicator (before NCCL
+  // 2.19: ordinary GPU memory). Where the hardware allows it, a collective on it needs no copy
+  // into NCCL's buffers ("User Buffer Registration" in the NCCL User Guide). If one rank passes
+  // registered memory, all ranks must, at the same offset. The memory may outlive the
+  // communicator. Called on one rank; the contents are undefined.
   std::shared_ptr<void> allocate(std::size_t bytes);
 
-  // Waits on the host until `stream` is done. Unlike Stream::synchronize, this does not wait
-  // forever for a rank that has died or makes a different call.
+  // Waits on the host until `stream` is done, or only for `event`. Unlike Stream::synchronize,
+  // this does not wait forever for a rank that has died or makes a different call.
   void synchronize(const Stream& stream) { synchronize(stream.record_event()); }
-  // Waits in the same way, but only for `event`.
   void synchronize(const Event& event);
 
   // NCCL_CHECK calls these before and after a call of NCCL. Both throw Error if the

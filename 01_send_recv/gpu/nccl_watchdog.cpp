@@ -6,22 +6,17 @@
 
 #if DIST_WITH_NCCL
 #define DIST_NCCL_CAN_REVOKE (NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 9))
-#else
-#define DIST_NCCL_CAN_REVOKE 0
-#endif
 
 namespace dist {
-
-bool NcclWatchdog::can_end_calls() {
-  return DIST_NCCL_CAN_REVOKE;
-}
-
-#if DIST_WITH_NCCL
 
 using Clock = std::chrono::steady_clock;
 
 NcclWatchdog::NcclWatchdog(ncclComm* comm, Device device, std::chrono::milliseconds limit)
     : comm_(comm), limit_(limit), thread_([this, device] { run(device); }) {}
+
+bool NcclWatchdog::can_end_calls() {
+  return DIST_NCCL_CAN_REVOKE;
+}
 
 void NcclWatchdog::stop() {
   {
@@ -90,5 +85,6 @@ void NcclWatchdog::run(Device device) {
   }
 }
 
-#endif
 }  // namespace dist
+
+#endif

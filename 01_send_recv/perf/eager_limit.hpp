@@ -1,11 +1,12 @@
 // What this file adds: the eager limit, the size up to which MPI_Send returns before the
 // receive is called. MPI does not report this limit, but a program can measure it without
 // hanging and without timing anything.
-// Look at: eager_limit.cpp, is_sent_eagerly.
+// Look at: is_sent_eagerly.
 #pragma once
 
-#include "common/communicator.hpp"
+#include "01_send_recv/send_recv.hpp"
 
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -22,9 +23,89 @@ struct EagerLimit {
   bool found = false;  // false if even kLargestEagerTrial bytes were sent early
 };
 
+inline constexpr int kTrialTag = 1;  // the message whose size is being tried
+inline constexpr int kTalkTag = 2;   // the two ranks' messages about the trial
+
+// [7] Called on rank 0, which sends, and on the receiver. Returns, on both, whether MPI_Send,
+// given a message of `bytes` bytes, would return before the receive is called.
+//
+//   rank 0                              receiver
+//   isend(trial) ------------- ... ...
+//   send(word) -----------------------> recv(word)    twice: the receiver's MPI has made
+//   recv(word) <----------------------- send(word)    progress, but no call has asked for the
+//   is the isend done?                                trial
+//   send(answer) ---------------------> recv(answer)
+//                         ... ... ----> recv(trial)
+//
+// By the time the answer to a *later* message arrives, everything that can happen to the trial
+// without a receive has happened. If the isend is still not done, it is waiting for the
+// receive, and MPI_Send would wait as well. (The second round allows for MPI's internal
+// notices, such as "this piece of shared memory is free again", which may take a different
+// route from messages.)
+inline bool is_sent_eagerly(const Communicator& comm, int receiver, std::size_t bytes) {
+  constexpr int kRounds = 2;
+  std::vector<char> trial(bytes, 'x');
+  std::array<char, 1> word{};
+  if (comm.rank() == 0) {
+    Request sending = isend<char>(comm, trial, receiver, kTrialTag);
+    for (int round = 0; round < kRounds; ++round) {
+      send<char>(comm, word, receiver, kTalkTag);
+      recv<char>(comm, word, receiver, kTalkTag);
+    }
+    word[0] = sending.is_done() ? 1 : 0;
+    send<char>(comm, word, receiver, kTalkTag);
+    sending.wait();
+  } else {
+    for (int round = 0; round < kRounds; ++round) {
+      recv<char>(comm, word, 0, kTalkTag);
+      send<char>(comm, word, 0, kTalkTag);
+    }
+    recv<char>(comm, word, 0, kTalkTag);
+    recv<char>(comm, trial, 0, kTrialTag);
+  }
+  return word[0] != 0;
+}
+
+// Called on rank 0 and on the receiver, which try the same sizes.
+inline void find_limit(const Communicator& comm, EagerLimit& limit) {
+  std::size_t too_large = 1;  // doubled until a message is not sent early
+  while (too_large <= kLargestEagerTrial && is_sent_eagerly(comm, limit.receiver, too_large)) {
+    limit.bytes = too_large;
+    too_large *= 2;
+  }
+  limit.found = too_large <= kLargestEagerTrial;
+  while (limit.found && too_large - limit.bytes > 1) {
+    const std::size_t middle = limit.bytes + (too_large - limit.bytes) / 2;
+    (is_sent_eagerly(comm, limit.receiver, middle) ? limit.bytes : too_large) = middle;
+  }
+}
+
+// Pairs rank 0 with the next rank on its host and with the first rank on a different host.
+inline std::vector<EagerLimit> choose_pairs(const Communicator& comm) {
+  std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
+  int length = 0;
+  MPI_CHECK(MPI_Get_processor_name(host.data(), &length));
+  std::array<char, MPI_MAX_PROCESSOR_NAME> host_0 = host;
+  MPI_CHECK(MPI_Bcast(host_0.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, 0, comm.get()));
+  std::array<int, 2> first{comm.size(), comm.size()};  // on rank 0's host, on another
+  if (comm.rank() > 0) first[host == host_0 ? 0 : 1] = comm.rank();
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, first.data(), 2, MPI_INT, MPI_MIN, comm.get()));
+  std::vector<EagerLimit> pairs;
+  if (first[0] < comm.size()) pairs.push_back({.receiver = first[0], .same_host = true});
+  if (first[1] < comm.size()) pairs.push_back({.receiver = first[1], .same_host = false});
+  return pairs;
+}
+
 // Returns the limits for messages from rank 0 to the next rank on its host and to the first
 // rank on a different host, if these ranks exist. Shared memory and the network have different
 // limits. Called on all ranks; all get the same result.
-std::vector<EagerLimit> find_eager_limits(const Communicator& comm);
+inline std::vector<EagerLimit> find_eager_limits(const Communicator& comm) {
+  std::vector<EagerLimit> limits = choose_pairs(comm);
+  for (EagerLimit& limit : limits) {
+    if (comm.rank() == 0 || comm.rank() == limit.receiver) find_limit(comm, limit);
+    MPI_CHECK(MPI_Bcast(&limit, sizeof limit, MPI_CHAR, 0, comm.get()));
+  }
+  return limits;
+}
 
 }  // namespace dist

@@ -12,7 +12,7 @@
 
 #include <array>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace dist {
 
@@ -27,18 +27,14 @@ namespace {
 
 using namespace dist;
 
-struct Act {
-  const char* name;
-  Show* show;
-  int fewest_ranks;
-};
-
-// --act all shows all but the last, which hangs.
-constexpr std::array kActs{
-    Act{"pingpong", show_ping_pong, 2}, Act{"eager", show_eager_limit, 2},
-    Act{"exchange", show_exchanges, 2}, Act{"nccl", show_nccl, 1},
-    Act{"deadlock", show_deadlock, 2},
-};
+// All but NCCL's need two ranks. --act all shows all but the last, which hangs.
+constexpr std::array<std::pair<const char*, Show*>, 5> kActs{{
+    {"pingpong", show_ping_pong},
+    {"eager", show_eager_limit},
+    {"exchange", show_exchanges},
+    {"nccl", show_nccl},
+    {"deadlock", show_deadlock},
+}};
 
 }  // namespace
 
@@ -49,19 +45,16 @@ int main(int argc, char** argv) {
 
   std::string wanted = "pingpong";
   SweepOptions sweep{.min_bytes = 4, .max_bytes = 4U << 20, .iterations = 0};
-  std::vector<std::string> names{"all"};
-  for (const Act& act : kActs) names.emplace_back(act.name);
-  program.flags.choice("--act", wanted, names, "what to measure");
+  program.flags.choice("--act", wanted,
+                       {"all", "pingpong", "eager", "exchange", "nccl", "deadlock"},
+                       "what to measure");
   sweep.declare(program.flags, /*smallest=*/sizeof(float));
   program.declare_common();
   std::string no_nccl;
   check_nccl_flag(program, "--act", wanted, no_nccl);
   program.flags.check([&] {
-    for (const Act& act : kActs) {
-      if (wanted == act.name && comm.size() < act.fewest_ranks) {
-        throw Error("--act: " + wanted + " needs two ranks");
-      }
-    }
+    if (comm.size() > 1 || wanted == "all" || wanted == "nccl") return;
+    throw Error("--act: " + wanted + " needs two ranks");
   });
   if (const auto exit = program.start(argc, argv)) return *exit;
 
@@ -69,14 +62,14 @@ int main(int argc, char** argv) {
   const Device device = program.device.device;
   console.line(describe_run(comm.size(), program.device) + describe_messages(device));
   bool correct = true;
-  for (const Act& act : kActs) {
-    if (wanted != act.name && (wanted != "all" || &act == &kActs.back())) continue;
-    if (comm.size() < act.fewest_ranks) {
-      console.line(std::string(act.name) + ": skipped, since it needs two ranks");
-    } else if (act.show == show_nccl && !no_nccl.empty()) {
+  for (const auto& [name, show] : kActs) {
+    if (wanted == "all" ? show == show_deadlock : wanted != name) continue;
+    if (show == show_nccl && !no_nccl.empty()) {
       console.line("nccl: skipped: " + no_nccl);
+    } else if (show != show_nccl && comm.size() < 2) {
+      console.line(std::string(name) + ": skipped, since it needs two ranks");
     } else {
-      correct &= act.show(program, sweep);
+      correct &= show(program, sweep);
     }
   }
   return console.verdict(correct, "every number is what it must be, on every rank",

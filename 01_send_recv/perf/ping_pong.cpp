@@ -80,7 +80,7 @@ double time_one_way(const Program& program, const Tensor& tensor, bool& correct)
 double time_ring_step(const Program& program, const Tensor& tensor, bool& correct) {
   constexpr int kSteps = 4;  // even, so that the last message ends up in the tensor
   const Communicator& comm = program.comm;
-  const Tensor second(tensor.shape(), message_device(tensor.device()));
+  const Tensor second(tensor.shape(), mpi_is_cuda_aware() ? tensor.device() : Device{});
   const auto steps = [&] {
     for_mpi(program.stream, tensor, [&](std::span<float> data) {
       std::span<float> out = data;

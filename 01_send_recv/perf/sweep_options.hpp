@@ -16,16 +16,18 @@ struct SweepOptions {
   std::size_t max_bytes;
   int iterations;
 
-  // Adds --min-bytes and --max-bytes (at least `smallest`), and checks that they are in order
-  // and hold whole floats. If only one flag is given, the other limit is adjusted to it where
-  // necessary.
+  // Adds --min-bytes and --max-bytes (at least `smallest`), which must be in order and hold
+  // whole floats. If only one is given, the other limit is adjusted to it where necessary.
   void declare(CommandLine& command_line, std::size_t smallest) {
     constexpr std::size_t kLargest = std::size_t{1} << 30;
     command_line.number("--min-bytes", min_bytes, smallest, kLargest, "smallest message");
     command_line.number("--max-bytes", max_bytes, smallest, kLargest, "largest message");
     command_line.check([&command_line, this] {
-      require_whole_floats("--min-bytes", min_bytes);
-      require_whole_floats("--max-bytes", max_bytes);
+      for (const std::string flag : {"--min-bytes", "--max-bytes"}) {
+        const std::size_t bytes = flag == "--min-bytes" ? min_bytes : max_bytes;
+        if (bytes % sizeof(float) == 0) continue;
+        throw Error(flag + ": " + std::to_string(bytes) + " is not a whole number of floats");
+      }
       if (!command_line.given("--max-bytes")) max_bytes = std::max(max_bytes, min_bytes);
       if (!command_line.given("--min-bytes")) min_bytes = std::min(min_bytes, max_bytes);
       if (min_bytes > max_bytes) throw Error("--min-bytes: larger than --max-bytes");
@@ -37,12 +39,6 @@ struct SweepOptions {
   }
 
   std::vector<std::size_t> sizes() const { return sweep(min_bytes, max_bytes); }
-
- private:
-  static void require_whole_floats(const std::string& flag, std::size_t bytes) {
-    if (bytes % sizeof(float) == 0) return;
-    throw Error(flag + ": " + std::to_string(bytes) + " is not a whole number of floats");
-  }
 };
 
 }  // namespace dist

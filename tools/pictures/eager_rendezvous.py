@@ -2,7 +2,7 @@
 import svg
 
 COMMAND = "mpirun -np 2 build/bin/send_recv_perf --act eager --trace eager.json"
-TRIAL = 1  # the tag of the messages that are tried (01_send_recv/perf/eager_limit.cpp)
+TRIAL = 1  # the tag of the messages that are tried (01_send_recv/perf/eager_limit.hpp)
 LEFT, RIGHT, TOP, PANEL, ROW, BAR = 130, 816, 84, 138, 42, 28
 
 
