@@ -1,8 +1,10 @@
 // What this file adds: a batch, and the division of an epoch into batches and steps.
 #pragma once
 
+#include "common/check.hpp"
 #include "common/tensor.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,12 +47,32 @@ struct BatchPlan {
   std::size_t accumulate;
 
   // Throws Error if a number is 0.
-  BatchPlan(std::size_t batch_size, bool drop, std::size_t batches_per_step = 1);
+  BatchPlan(std::size_t batch_size, bool drop, std::size_t batches_per_step = 1)
+      : size(batch_size), drop_last(drop), accumulate(batches_per_step) {
+    if (batch_size == 0) throw Error("DataLoader: the batch size is 0");
+    if (batches_per_step == 0) throw Error("DataLoader: a step has no batches");
+  }
   // The numbers of batches and of steps for `samples` samples.
-  std::size_t batches(std::size_t samples) const;
-  std::size_t steps(std::size_t samples) const;
+  std::size_t batches(std::size_t samples) const {
+    return drop_last ? samples / size : (samples + size - 1) / size;
+  }
+  std::size_t steps(std::size_t samples) const {
+    return (batches(samples) + accumulate - 1) / accumulate;
+  }
   // The batches, in order.
-  std::vector<BatchSamples> divide(std::span<const std::size_t> indices) const;
+  std::vector<BatchSamples> divide(std::span<const std::size_t> indices) const {
+    const std::size_t count = batches(indices.size());
+    std::vector<BatchSamples> all(count);
+    for (std::size_t b = 0; b < count; ++b) {
+      const std::size_t part = b % accumulate;
+      const std::size_t parts = std::min(accumulate, count - (b - part));
+      const auto rest = indices.subspan(b * size);
+      const auto mine = rest.first(std::min(size, rest.size()));
+      all[b].indices.assign(mine.begin(), mine.end());
+      all[b].place = {part, parts, /*accumulate=*/parts, /*ends_epoch=*/b + 1 == count};
+    }
+    return all;
+  }
 };
 
 }  // namespace dist

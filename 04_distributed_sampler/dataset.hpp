@@ -4,21 +4,25 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 namespace dist {
 
 class Dataset {
  public:
+  Dataset(std::size_t size, std::size_t features, std::size_t classes)
+      : size_(size), features_(features), classes_(classes) {}
   virtual ~Dataset() = default;
 
-  virtual std::size_t size() const = 0;      // samples
-  virtual std::size_t features() const = 0;  // numbers per sample
-  virtual std::size_t classes() const = 0;   // labels are 0 .. classes - 1
+  std::size_t size() const { return size_; }          // samples
+  std::size_t features() const { return features_; }  // numbers per sample
+  std::size_t classes() const { return classes_; }    // labels are 0 .. classes - 1
 
   // Writes sample `index` (less than size()) into `row` (features() elements) and returns its
   // label. May be called from any thread.
   virtual std::int32_t get(std::size_t index, std::span<float> row) const = 0;
+
+ private:
+  std::size_t size_, features_, classes_;
 };
 
 }  // namespace dist

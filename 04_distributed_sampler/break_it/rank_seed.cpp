@@ -11,7 +11,6 @@
 
 #include <fmt/core.h>
 
-#include <cmath>
 #include <string>
 
 namespace dist {
@@ -36,8 +35,6 @@ bool break_rank_seed(const Program& program) {
                fmt::format("{:.1f} %", 100 * never)});
   }
   table.print(program.console);
-  program.console.line(fmt::format("expected never: (1 - 1/{0})^{0} = {1:.1f} %", comm.size(),
-                                   100 * std::pow(1 - 1.0 / comm.size(), comm.size())));
   return own.taken == samples && own.again > 0 && own.never > 0 && common.once == samples;
 }
 

@@ -92,49 +92,42 @@ Point place(const Pose& pose, Point grid) {
           sine * x + cosine * y + pose.shift_y + kImageCenter};
 }
 
-// Holds, for each pixel, the squared distance from the pixel's centre to the nearest line drawn
-// so far. Storing distances instead of ink avoids blots where two lines meet.
-class DistanceField {
- public:
-  DistanceField() { squared_.fill(kFar); }
+// For each pixel, the squared distance from the pixel's centre to the nearest line drawn so
+// far. Storing distances instead of ink avoids blots where two lines meet.
+using Distances = std::array<float, kSide * kSide>;
 
-  // Returns the share of a pixel that a pen of half-width `pen` covers. The share falls from 1
-  // to 0 within one pixel around the pen's edge.
-  float ink(std::size_t pixel, float pen) const {
-    const float edge = pen + 0.5F;
-    const float covered = std::min(edge - std::sqrt(squared_[pixel]), 1.0F);
-    return squared_[pixel] >= edge * edge ? 0.0F : covered;
-  }
+// Returns the share of a pixel that a pen of half-width `pen` covers. The share falls from 1 to
+// 0 within one pixel around the pen's edge.
+float ink(float squared_distance, float pen) {
+  const float edge = pen + 0.5F;
+  const float covered = std::min(edge - std::sqrt(squared_distance), 1.0F);
+  return squared_distance >= edge * edge ? 0.0F : covered;
+}
 
-  void add_segment(Point a, Point b) {
-    // A pixel that is farther away stays black with any pen (see ink()).
-    constexpr float kReach = kThickest + 0.5F;
-    const auto pixel = [](float coordinate) {
-      return static_cast<std::size_t>(std::clamp(coordinate, 0.0F, kSide - 1.0F));
-    };
-    const float dx = b.x - a.x;
-    const float dy = b.y - a.y;
-    constexpr float kTiny = 1e-12F;  // avoids a division by zero for a segment of length 0
-    const float inverse = 1 / std::max(dx * dx + dy * dy, kTiny);
-    const std::size_t right = pixel(std::max(a.x, b.x) + kReach);
-    const std::size_t bottom = pixel(std::max(a.y, b.y) + kReach);
-    for (std::size_t row = pixel(std::min(a.y, b.y) - kReach); row <= bottom; ++row) {
-      for (std::size_t column = pixel(std::min(a.x, b.x) - kReach); column <= right; ++column) {
-        const float x = static_cast<float>(column) - a.x;
-        const float y = static_cast<float>(row) - a.y;
-        const float along = std::clamp((x * dx + y * dy) * inverse, 0.0F, 1.0F);
-        const float off_x = x - along * dx;
-        const float off_y = y - along * dy;
-        float& nearest = squared_[row * kSide + column];
-        nearest = std::min(nearest, off_x * off_x + off_y * off_y);
-      }
+void add_segment(Point a, Point b, Distances& distances) {
+  // A pixel that is farther away stays black with any pen (see ink()).
+  constexpr float kReach = kThickest + 0.5F;
+  const auto pixel = [](float coordinate) {
+    return static_cast<std::size_t>(std::clamp(coordinate, 0.0F, kSide - 1.0F));
+  };
+  const float dx = b.x - a.x;
+  const float dy = b.y - a.y;
+  constexpr float kTiny = 1e-12F;  // avoids a division by zero for a segment of length 0
+  const float inverse = 1 / std::max(dx * dx + dy * dy, kTiny);
+  const std::size_t right = pixel(std::max(a.x, b.x) + kReach);
+  const std::size_t bottom = pixel(std::max(a.y, b.y) + kReach);
+  for (std::size_t row = pixel(std::min(a.y, b.y) - kReach); row <= bottom; ++row) {
+    for (std::size_t column = pixel(std::min(a.x, b.x) - kReach); column <= right; ++column) {
+      const float x = static_cast<float>(column) - a.x;
+      const float y = static_cast<float>(row) - a.y;
+      const float along = std::clamp((x * dx + y * dy) * inverse, 0.0F, 1.0F);
+      const float off_x = x - along * dx;
+      const float off_y = y - along * dy;
+      float& nearest = distances[row * kSide + column];
+      nearest = std::min(nearest, off_x * off_x + off_y * off_y);
     }
   }
-
- private:
-  static constexpr float kFar = kSide * kSide;
-  std::array<float, kSide * kSide> squared_;
-};
+}
 
 // One stroke is the quadratic B-spline of its control points. Point i bends one piece, which
 // runs from the midpoint between the point and its left neighbour to the midpoint between the
@@ -144,7 +137,7 @@ class DistanceField {
 //
 // Neighbouring pieces share a midpoint and have the same direction there, so the stroke has no
 // kink.
-void add_stroke(std::span<const Point> points, DistanceField& field) {
+void add_stroke(std::span<const Point> points, Distances& distances) {
   constexpr int kSegments = 4;  // per piece; within a quarter of a pixel of the true curve
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Point control = points[i];
@@ -156,7 +149,7 @@ void add_stroke(std::span<const Point> points, DistanceField& field) {
       const float u = 1 - t;
       const Point to{u * u * begin.x + 2 * u * t * control.x + t * t * end.x,
                      u * u * begin.y + 2 * u * t * control.y + t * t * end.y};
-      field.add_segment(from, to);
+      add_segment(from, to, distances);
       from = to;
     }
   }
@@ -166,12 +159,13 @@ void add_stroke(std::span<const Point> points, DistanceField& field) {
 void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& generator) {
   const Pose pose = random_pose(generator);
   const float pen = uniform(kThinnest, kThickest, generator);
-  DistanceField field;
+  Distances distances;
+  distances.fill(kSide * kSide);  // far away
   std::vector<Point> stroke;
   constexpr std::size_t kWord = 3;  // two characters and a space
   for (std::string_view rest = kGlyphs[digit];; rest.remove_prefix(kWord)) {
     if (rest.starts_with("--")) {
-      add_stroke(stroke, field);
+      add_stroke(stroke, distances);
       stroke.clear();
       continue;
     }
@@ -181,7 +175,7 @@ void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& gen
                                   static_cast<float>(rest[1] - '0') + dy}));
     if (rest.size() < kWord) break;
   }
-  add_stroke(stroke, field);
+  add_stroke(stroke, distances);
 
   constexpr float kWhite = 255.0F;
   constexpr float kMeanByte = 127.5F;
@@ -197,7 +191,7 @@ void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& gen
   std::array<std::uint8_t, kSide * kSide> greys;
   for (std::size_t pixel = 0; pixel < noises.size(); ++pixel) {  // no branch, so it vectorizes
     const float noise = (static_cast<float>(noises[pixel]) - kMeanByte) * (kNoise / kMeanByte);
-    const float grey = kWhite * field.ink(pixel, pen) + noise;
+    const float grey = kWhite * ink(distances[pixel], pen) + noise;
     greys[pixel] = static_cast<std::uint8_t>(std::min(std::max(grey, 0.0F), kWhite) + 0.5F);
   }
   std::ranges::copy(greys, image.begin());

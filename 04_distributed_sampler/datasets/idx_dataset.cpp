@@ -123,13 +123,12 @@ IdxDataset read_idx_dataset(const std::string& images_path, const std::string& l
 
 IdxDataset::IdxDataset(std::size_t features, std::vector<std::uint8_t> pixels,
                        std::vector<std::uint8_t> labels)
-    : features_(features),
+    : Dataset(labels.size(), features, std::size_t{*std::ranges::max_element(labels)} + 1),
       pixels_(std::move(pixels)),
-      labels_(std::move(labels)),
-      classes_(std::size_t{*std::ranges::max_element(labels_)} + 1) {}
+      labels_(std::move(labels)) {}
 
 std::int32_t IdxDataset::get(std::size_t index, std::span<float> row) const {
-  const auto pixels = std::span(pixels_).subspan(index * features_, features_);
+  const auto pixels = std::span(pixels_).subspan(index * features(), features());
   // Dividing by 255 gives the same floats as torchvision's ToTensor; multiplying by 1/255 does
   // not.
   std::ranges::transform(pixels, row.begin(),

@@ -36,17 +36,11 @@ class IdxDataset : public Dataset {
   // labels.size() images, of which there is at least one.
   IdxDataset(std::size_t features, std::vector<std::uint8_t> pixels,
              std::vector<std::uint8_t> labels);
-
-  std::size_t size() const override { return labels_.size(); }
-  std::size_t features() const override { return features_; }
-  std::size_t classes() const override { return classes_; }
   std::int32_t get(std::size_t index, std::span<float> row) const override;
 
  private:
-  std::size_t features_;
   std::vector<std::uint8_t> pixels_;
   std::vector<std::uint8_t> labels_;
-  std::size_t classes_;
 };
 
 // Throws Error as read_idx does, and if the numbers of images and labels differ.

@@ -15,25 +15,19 @@ class TensorDataset : public Dataset {
  public:
   TensorDataset(std::vector<float> inputs, std::vector<std::int32_t> labels,
                 std::size_t features, std::size_t classes)
-      : inputs_(std::move(inputs)),
-        labels_(std::move(labels)),
-        features_(features),
-        classes_(classes) {}
+      : Dataset(labels.size(), features, classes),
+        inputs_(std::move(inputs)),
+        labels_(std::move(labels)) {}
 
-  std::size_t size() const override { return labels_.size(); }
-  std::size_t features() const override { return features_; }
-  std::size_t classes() const override { return classes_; }
   std::int32_t get(std::size_t index, std::span<float> row) const override {
     const std::span<const float> all(inputs_);
-    std::ranges::copy(all.subspan(index * features_, features_), row.begin());
+    std::ranges::copy(all.subspan(index * features(), features()), row.begin());
     return labels_[index];
   }
 
  private:
   std::vector<float> inputs_;
   std::vector<std::int32_t> labels_;
-  std::size_t features_;
-  std::size_t classes_;
 };
 
 // `size` samples of noise with random labels, drawn from `generator` as in these lines of
@@ -55,11 +49,8 @@ inline TensorDataset synthetic_dataset(std::size_t size, std::size_t features,
 class Subset : public Dataset {
  public:
   Subset(const Dataset& whole, std::size_t begin, std::size_t size)
-      : whole_(whole), begin_(begin), size_(size) {}
+      : Dataset(size, whole.features(), whole.classes()), whole_(whole), begin_(begin) {}
 
-  std::size_t size() const override { return size_; }
-  std::size_t features() const override { return whole_.features(); }
-  std::size_t classes() const override { return whole_.classes(); }
   std::int32_t get(std::size_t index, std::span<float> row) const override {
     return whole_.get(begin_ + index, row);
   }
@@ -67,7 +58,6 @@ class Subset : public Dataset {
  private:
   const Dataset& whole_;
   std::size_t begin_;
-  std::size_t size_;
 };
 
 }  // namespace dist

@@ -11,23 +11,19 @@
 
 namespace dist::test {
 
-class Recorder : public Dataset {
+class Recorder : public TensorDataset {
  public:
   explicit Recorder(std::size_t size, std::size_t broken = SIZE_MAX)
-      : data_(numbered(size, 3)), broken_(broken) {}
+      : TensorDataset(numbered(size, 3)), broken_(broken) {}
 
-  std::size_t size() const override { return data_.size(); }
-  std::size_t features() const override { return data_.features(); }
-  std::size_t classes() const override { return data_.classes(); }
   std::int32_t get(std::size_t index, std::span<float> row) const override {
     if (index == broken_) throw Error("sample " + std::to_string(index) + " is broken");
     reads_.push_back(index);
-    return data_.get(index, row);
+    return TensorDataset::get(index, row);
   }
   const Indices& reads() const { return reads_; }
 
  private:
-  TensorDataset data_;
   std::size_t broken_;
   mutable Indices reads_;
 };
