@@ -34,24 +34,20 @@ NcclId make_nccl_id() {
 namespace {
 
 // Identifies a GPU by host and bus, as NCCL does. The index is not enough, since it depends on
-// CUDA_VISIBLE_DEVICES. Nor is the host's name, since two hosts may have the same one. The size
-// is fixed, so that ranks can gather the names.
-struct GpuName {
-  char host[65] = {};
-  char boot[37] = {};  // a UUID that Linux draws when the host starts
-  char bus[20] = {};
-
-  bool operator==(const GpuName& other) const {
-    return std::memcmp(this, &other, sizeof other) == 0;
-  }
-};
+// CUDA_VISIBLE_DEVICES. Nor is the host's name, since two hosts may have the same one. Empty
+// without a GPU. The size is fixed, so that ranks can gather the names.
+using GpuName = std::array<char, 128>;
 
 GpuName name_of(Device device) {
-  GpuName name;
+  GpuName name{};
   if (device.is_cpu()) return name;
-  ::gethostname(name.host, sizeof(name.host) - 1);
-  std::ifstream("/proc/sys/kernel/random/boot_id").read(name.boot, sizeof(name.boot) - 1);
-  CUDA_CHECK(cudaDeviceGetPCIBusId(name.bus, sizeof(name.bus), device.index));
+  char host[65] = {};
+  char bus[20] = {};
+  std::string boot;  // a UUID that Linux draws when the host starts
+  ::gethostname(host, sizeof(host) - 1);
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  CUDA_CHECK(cudaDeviceGetPCIBusId(bus, sizeof(bus), device.index));
+  fmt::format_to_n(name.data(), name.size(), "{} {} {}", boot, bus, host);
   return name;
 }
 
@@ -59,16 +55,15 @@ GpuName name_of(Device device) {
 std::string why_no_shared_gpu(const std::string& sharers) {
   int version = 0;
   ncclGetVersion(&version);
-  const char* asked = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  const bool is_asked = asked != nullptr && std::strcmp(asked, "1") == 0;
   constexpr int kFirstToAllow = 23000;
-  if (version >= kFirstToAllow) {
-    if (is_asked) return "";
-    return sharers +
-           ", which NCCL allows only with NCCL_MULTI_RANK_GPU_ENABLE=1 in the environment";
+  if (version < kFirstToAllow) {
+    return fmt::format("{}, which NCCL {}.{} does not allow (2.30 does)", sharers,
+                       version / 10000, version % 10000 / 100);
   }
-  return fmt::format("{}, which NCCL {}.{} does not allow (2.30 does)", sharers,
-                     version / 10000, version % 10000 / 100);
+  const char* asked = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  if (asked != nullptr && asked == std::string("1")) return "";
+  return sharers +
+         ", which NCCL allows only with NCCL_MULTI_RANK_GPU_ENABLE=1 in the environment";
 }
 
 }  // namespace
@@ -88,7 +83,7 @@ std::string why_no_nccl(const Communicator& comm, Device device) {
   }
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     for (std::size_t other = 0; other < rank; ++other) {
-      if (!(all[rank] == all[other])) continue;
+      if (all[rank] != all[other]) continue;
       return why_no_shared_gpu(fmt::format("ranks {} and {} share one GPU", other, rank));
     }
   }

@@ -56,8 +56,7 @@ struct SmallTraining {
   explicit SmallTraining(const Program& program, const SmallJob& job = {})
       : SmallTraining(program, job, program.comm) {}
 
-  // Runs the model and the loss on the next batch, and returns the gradient with which backward
-  // starts. A new epoch starts when one ends.
+  // Runs the model and the loss on the next batch. Returns the gradient that backward takes.
   const Tensor& forward() {
     if (batch_ % steps_per_epoch() == 0) {
       sampler.set_epoch(batch_ / steps_per_epoch());
