@@ -6,36 +6,21 @@
 #include "02_broadcast/pipelined_chain.hpp"
 #include "02_broadcast/scatter_all_gather.hpp"
 
-#include <array>
+#include <map>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace dist {
 
 enum class BroadcastAlgorithm { flat, tree, pipeline, scatter_all_gather, mpi };
 
-// The names that --algorithm accepts, in the order in which the lesson introduces them.
-inline constexpr std::array kBroadcastAlgorithms{
-    std::pair{"flat", BroadcastAlgorithm::flat}, std::pair{"tree", BroadcastAlgorithm::tree},
-    std::pair{"pipeline", BroadcastAlgorithm::pipeline},
-    std::pair{"scatter-all-gather", BroadcastAlgorithm::scatter_all_gather},
-    std::pair{"mpi", BroadcastAlgorithm::mpi}};
-
-inline std::vector<std::string> broadcast_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, algorithm] : kBroadcastAlgorithms) names.emplace_back(name);
-  return names;
-}
-
-// Throws Error for an unknown name.
-inline BroadcastAlgorithm broadcast_algorithm(const std::string& name) {
-  for (const auto& [known, algorithm] : kBroadcastAlgorithms) {
-    if (name == known) return algorithm;
-  }
-  throw Error("unknown broadcast algorithm: " + name);
-}
+// The names that --algorithm accepts.
+inline const std::map<std::string, BroadcastAlgorithm> kBroadcastAlgorithms{
+    {"flat", BroadcastAlgorithm::flat},
+    {"tree", BroadcastAlgorithm::tree},
+    {"pipeline", BroadcastAlgorithm::pipeline},
+    {"scatter-all-gather", BroadcastAlgorithm::scatter_all_gather},
+    {"mpi", BroadcastAlgorithm::mpi}};
 
 // MPI's own broadcast, which chooses an algorithm by message size and number of ranks.
 template <MpiScalar T>

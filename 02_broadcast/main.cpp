@@ -22,9 +22,10 @@ int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
   Program program("broadcast", "Lesson 2: one rank's tensor is copied to all ranks.");
   const Communicator& comm = program.comm;
+  const std::vector<std::string> names{"flat", "tree", "pipeline", "scatter-all-gather", "mpi"};
   std::string wanted = "flat, then tree";
   int root = 0;
-  program.flags.choice("--algorithm", wanted, broadcast_names(), "the broadcast algorithm");
+  program.flags.choice("--algorithm", wanted, names, "the broadcast algorithm");
   program.flags.number("--root", root, 0, comm.size() - 1, "the rank that broadcasts");
   program.declare_common();
   if (const auto exit = program.start(argc, argv)) return *exit;
@@ -41,7 +42,7 @@ int main(int argc, char** argv) {
       } else if (algorithm == "tree") {
         broadcast_tree(comm, numbers, root);
       } else {
-        broadcast(comm, numbers, root, broadcast_algorithm(algorithm));
+        broadcast(comm, numbers, root, kBroadcastAlgorithms.at(algorithm));
       }
     });
     const std::string title = "rank " + std::to_string(root) + " broadcasts its four numbers";

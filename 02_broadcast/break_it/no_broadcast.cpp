@@ -10,8 +10,6 @@
 //          update. Equal updates leave the differences between replicas as they are. The
 //          gradients steer the mean of the replicas to the solution, while each replica keeps
 //          its initial distance from that mean.
-// In the wild: pytorch/torchtitan#166: N unequal models with equal gradients, and a loss that
-//          falls but stays too high
 #include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/random.hpp"
 #include "common/program.hpp"
@@ -55,8 +53,7 @@ Run train(const Program& program, bool broadcast_first, Table& table) {
   Generator generator(program.common.seed + static_cast<std::uint64_t>(comm.rank()));
   std::array<float, 1> weight;
   fill_uniform(weight, -1, 1, generator);
-  std::array<float, 32>
-      samples;  // different on each rank; the targets are true weight x sample
+  std::array<float, 32> samples;  // different on each rank; a target is true weight x sample
   fill_normal(samples, generator);
   if (broadcast_first) broadcast_tree<float>(comm, weight, /*root=*/0);
 

@@ -9,8 +9,6 @@
 // Why:     a broadcast does not compare roots; each rank sends and receives according to its
 //          own root. A message that was not received waits for the next receive from its
 //          sender.
-// In the wild: dash-project/dash#61: a broadcast of 16 bytes fails because the 280 bytes of a
-//          different one arrive
 #include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/flat.hpp"
 #include "common/program.hpp"
