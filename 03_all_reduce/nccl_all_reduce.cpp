@@ -20,6 +20,7 @@ ncclRedOp_t name_of(ReduceOp op) {
 }
 
 void average_nccl(NcclCommunicator& nccl, std::span<double> numbers, const Stream& stream) {
+  if (numbers.empty()) return;
   NCCL_CHECK(nccl, ncclAllReduce(numbers.data(), numbers.data(), numbers.size(), ncclDouble,
                                  ncclAvg, nccl.get(), stream.get()));
 }
@@ -32,22 +33,16 @@ bool divides_equally(const NcclCommunicator& nccl, const Tensor& tensor) {
 }  // namespace
 
 void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
-                     const Stream& stream) {
-  const ncclRedOp_t nccl_op = name_of(op);
-  NCCL_CHECK(nccl, ncclAllReduce(tensor.data(), tensor.data(), tensor.numel(), ncclFloat,
-                                 nccl_op, nccl.get(), stream.get()));
-}
-
-void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
-                     std::span<double> numbers, const Stream& stream) {
+                     const Stream& stream, std::span<double> numbers) {
   NCCL_CHECK(nccl, ncclGroupStart());
-  all_reduce_nccl(nccl, tensor, op, stream);
+  NCCL_CHECK(nccl, ncclAllReduce(tensor.data(), tensor.data(), tensor.numel(), ncclFloat,
+                                 name_of(op), nccl.get(), stream.get()));
   average_nccl(nccl, numbers, stream);
   NCCL_CHECK(nccl, ncclGroupEnd());
 }
 
 void reduce_scatter_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
-                         std::span<double> numbers, const Stream& stream) {
+                         const Stream& stream, std::span<double> numbers) {
   const auto chunk = [&](int rank) { return chunk_range(tensor.numel(), nccl.size(), rank); };
   NCCL_CHECK(nccl, ncclGroupStart());
   if (divides_equally(nccl, tensor)) {
@@ -61,7 +56,7 @@ void reduce_scatter_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp 
                                   nccl.get(), stream.get()));
     }
   }
-  if (!numbers.empty()) average_nccl(nccl, numbers, stream);
+  average_nccl(nccl, numbers, stream);
   NCCL_CHECK(nccl, ncclGroupEnd());
 }
 
@@ -82,15 +77,12 @@ void all_gather_nccl(NcclCommunicator& nccl, const Tensor& tensor, const Stream&
   NCCL_CHECK(nccl, ncclGroupEnd());
 }
 #else
-void all_reduce_nccl(NcclCommunicator&, const Tensor&, ReduceOp, const Stream&) {
+void all_reduce_nccl(NcclCommunicator&, const Tensor&, ReduceOp, const Stream&,
+                     std::span<double>) {
   throw Error("built without NCCL");
 }
-void all_reduce_nccl(NcclCommunicator&, const Tensor&, ReduceOp, std::span<double>,
-                     const Stream&) {
-  throw Error("built without NCCL");
-}
-void reduce_scatter_nccl(NcclCommunicator&, const Tensor&, ReduceOp, std::span<double>,
-                         const Stream&) {
+void reduce_scatter_nccl(NcclCommunicator&, const Tensor&, ReduceOp, const Stream&,
+                         std::span<double>) {
   throw Error("built without NCCL");
 }
 void all_gather_nccl(NcclCommunicator&, const Tensor&, const Stream&) {

@@ -9,20 +9,16 @@
 
 namespace dist {
 
-// Replaces `tensor` by its reduction over all ranks. Called on all ranks with the same length
-// and op. The work is queued on `stream`, behind the work that is already there.
+// Replaces `tensor` by its reduction over all ranks, and `numbers` by their means. Called on
+// all ranks with the same lengths and op. Both are one piece of work, which is queued on
+// `stream`, behind the work that is already there.
 void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
-                     const Stream& stream);
-
-// The same, and `numbers` are replaced by their means over all ranks. Both all-reduces are one
-// piece of work.
-void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
-                     std::span<double> numbers, const Stream& stream);
+                     const Stream& stream, std::span<double> numbers = {});
 
 // The two halves, in place: reduce_scatter_nccl leaves the reduction of chunk r (chunk_range)
-// on rank r, and all_gather_nccl copies chunk r of rank r to all ranks. `numbers` may be empty.
+// on rank r, and all_gather_nccl copies chunk r of rank r to all ranks.
 void reduce_scatter_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
-                         std::span<double> numbers, const Stream& stream);
+                         const Stream& stream, std::span<double> numbers = {});
 void all_gather_nccl(NcclCommunicator& nccl, const Tensor& tensor, const Stream& stream);
 
 // Returns a tensor in registered memory (NcclCommunicator::allocate), which peers can access

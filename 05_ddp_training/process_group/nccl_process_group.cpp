@@ -37,12 +37,11 @@ class NcclProcessGroup : public ProcessGroup {
     switch (kind) {
       case Collective::Kind::all_reduce: {
         const CallScope scope("all_reduce", name);
-        return numbers.empty() ? all_reduce_nccl(nccl_, tensor, op, stream_)
-                               : all_reduce_nccl(nccl_, tensor, op, numbers, stream_);
+        return all_reduce_nccl(nccl_, tensor, op, stream_, numbers);
       }
       case Collective::Kind::reduce_scatter: {
         const CallScope scope("reduce_scatter", name);
-        return reduce_scatter_nccl(nccl_, tensor, op, numbers, stream_);
+        return reduce_scatter_nccl(nccl_, tensor, op, stream_, numbers);
       }
       case Collective::Kind::all_gather: {
         const CallScope scope("all_gather", name);
