@@ -19,12 +19,10 @@ int main(int argc, char** argv) {
   const Communicator& comm = program.comm;
   std::string algorithm = "both";
   std::string op_name = "sum";
-  bool picture = false;
   program.flags.choice("--algorithm", algorithm, shown_algorithms(), "both: naive, then ring");
   program.flags.choice("--op", op_name, {"sum", "avg", "max"}, "the operation");
-  program.flags.flag("--picture", picture, "draw the ring for up to 16 ranks");
   program.declare_common();
-  program.flags.check([&] { check_shown(comm, algorithm, picture); });
+  program.flags.check([&] { check_shown(comm, algorithm); });
   if (const auto exit = program.start(argc, argv)) return *exit;
   program.console.line(describe_run(comm.size(), program.device));
 
@@ -49,7 +47,7 @@ int main(int argc, char** argv) {
   if (algorithm == "both" || algorithm == "ring") {
     run("ring", "every rank passes chunks on to the right",
         [&](std::span<float> data) { all_reduce_ring(comm, data, op); });
-    draw_ring(program, picture);
+    draw_ring(program);
   } else if (algorithm != "naive") {
     run(algorithm, "the " + op_name + " of all ranks' numbers",
         [&](std::span<float> data) { all_reduce_by_name(comm, algorithm, data, op); });

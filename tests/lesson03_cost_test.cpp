@@ -1,6 +1,5 @@
-// Lesson 3: the predicted cost of an all-reduce, which algorithm `auto` is, and the picture.
+// Lesson 3: the predicted cost of an all-reduce, and which algorithm `auto` is.
 #include "03_all_reduce/choice/all_reducer.hpp"
-#include "03_all_reduce/show.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <bit>
@@ -18,9 +17,16 @@ constexpr double kAlpha = 3e-6;
 constexpr double kBeta = 2e-10;
 constexpr double kGamma = 5e-11;
 
+StepCosts line_costs() {
+  StepCosts costs;
+  costs.link.alpha_s = kAlpha;
+  costs.link.beta_s_per_byte = kBeta;
+  costs.gamma_s_per_byte = kGamma;
+  return costs;
+}
+
 double predicted(AllReduceAlgorithm algorithm, double bytes, int ranks) {
-  return *predict_all_reduce(algorithm, bytes, ranks,
-                             straight_line_costs(kAlpha, kBeta, kGamma));
+  return *predict_all_reduce(algorithm, bytes, ranks, line_costs());
 }
 
 bool close(double a, double b) {
@@ -50,12 +56,12 @@ TEST_CASE("with straight-line costs, the model gives the textbook formulas") {
 
 TEST_CASE("on one host, auto is shared memory at every size") {
   for (const double bytes : {0.0, 4.0, 1e3, 1e6, 1e9}) {
-    CHECK(auto_choice(bytes, 8, typical_costs(1), true) == AllReduceAlgorithm::shared_memory);
+    CHECK(auto_choice(bytes, 8, step_costs({}, 1), true) == AllReduceAlgorithm::shared_memory);
   }
 }
 
 TEST_CASE("without shared memory, auto is the model's fastest algorithm") {
-  const StepCosts costs = straight_line_costs(kAlpha, kBeta, kGamma);
+  const StepCosts costs = line_costs();
   CHECK(auto_choice(0, 8, costs, false) == AllReduceAlgorithm::recursive_doubling);
   CHECK(auto_choice(64, 8, costs, false) == AllReduceAlgorithm::recursive_doubling);
   CHECK(auto_choice(256 << 20, 8, costs, false) == AllReduceAlgorithm::rabenseifner);
@@ -65,28 +71,9 @@ TEST_CASE("without shared memory, auto is the model's fastest algorithm") {
 TEST_CASE("between hosts, auto is hierarchical if the hosts have several ranks") {
   for (const auto& [hosts, each] : {std::pair{2, 2}, {3, 2}, {8, 8}, {16, 8}}) {
     INFO(hosts << " hosts with " << each << " ranks each");
-    CHECK(auto_choice(24 << 20, hosts * each, typical_costs(hosts), true) ==
+    CHECK(auto_choice(24 << 20, hosts * each, step_costs({}, hosts), true) ==
           AllReduceAlgorithm::hierarchical);
   }
-  CHECK(auto_choice(1 << 24, 2, typical_costs(2), true) != AllReduceAlgorithm::hierarchical);
-  CHECK(auto_choice(1 << 24, 4, typical_costs(2), false) != AllReduceAlgorithm::hierarchical);
-}
-
-TEST_CASE("the picture shows each chunk collecting one share per step") {
-  if (world().size() == 1) return;
-  const std::vector<std::string> lines = ring_picture(world());
-  if (world().rank() != 0) {
-    CHECK(lines.empty());
-    return;
-  }
-  REQUIRE(lines.size() == 2 + static_cast<std::size_t>(world().size()));
-  if (world().size() != 4) return;
-  CHECK(lines[2] == "  rank 0    2:ad     1:acd    0:abcd |   3:abcd   2:abcd   1:abcd");
-  CHECK(lines[5] == "  rank 3    1:cd     0:bcd    3:abcd |   2:abcd   1:abcd   0:abcd");
-}
-
-TEST_CASE("a share that is counted twice appears twice in the picture") {
-  CHECK(shares(0) == "");
-  CHECK(shares(0x1011) == "abd");
-  CHECK(shares(0x0201) == "acc");
+  CHECK(auto_choice(1 << 24, 2, step_costs({}, 2), true) != AllReduceAlgorithm::hierarchical);
+  CHECK(auto_choice(1 << 24, 4, step_costs({}, 2), false) != AllReduceAlgorithm::hierarchical);
 }

@@ -13,8 +13,6 @@
 //          add the same two numbers. On 2 ranks every algorithm computes a + b, so nothing
 //          differs. On 3 ranks, recursive doubling adds in the same order as the naive
 //          algorithm.
-// In the wild: NVIDIA/nccl#855 asks whether all GPUs get the same sum. In pmodels/mpich#6538,
-//          an algorithm of MPICH gave the ranks different sums.
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
 #include "03_all_reduce/all_reduce.hpp"

@@ -7,8 +7,6 @@
 // Why:     before the first step every chunk holds one share, so with ones all chunks are
 //          equal and a wrong chunk does no harm. Only data that differ in every position and
 //          on every rank reveal the mistake.
-// In the wild: the ring of PyTorch's tutorial sent buffers of zeros for years
-//          (pytorch/pytorch#31572). The test of baidu-allreduce uses 1.0 everywhere.
 #include "01_send_recv/tracer_numbers.hpp"
 #include "03_all_reduce/ring.hpp"
 #include "common/program.hpp"

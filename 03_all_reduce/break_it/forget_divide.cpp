@@ -9,7 +9,6 @@
 //          long).
 // Why:     sum = N * average, so the effective learning rate is N * lr. A rate tuned for one
 //          number of ranks is wrong for every other.
-// In the wild: pytorch/pytorch#37359, #67253.
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/program.hpp"
 

@@ -7,7 +7,6 @@
 // Why:     a rank in an all-reduce waits for a message from its neighbour. A late neighbour
 //          looks like a missing one; only the watch, which sees all ranks, can distinguish
 //          them.
-// In the wild: NVIDIA/nccl#1260, pytorch/pytorch#118369.
 #include "01_send_recv/tracer_numbers.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/program.hpp"

@@ -8,8 +8,6 @@
 // Why:     collectives match by call order, not by name. A message has a length but does not
 //          say what it is for. Ranks that share memory can compare their calls first. Between
 //          hosts our ring would notice the wrong length on arrival, while NCCL may hang.
-// In the wild: NVIDIA/nccl#296 (a different order on one rank), #1417 (different sizes: some
-//          hang, some give wrong numbers).
 #include "01_send_recv/tracer_numbers.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
 #include "common/program.hpp"

@@ -7,8 +7,6 @@
 //          In most steps of most runs no rank is late, so the wrong program reads the right
 //          numbers. Here the last rank calls the all-reduce only after the others have read, so
 //          they cannot read the sum. This result was checked in the emulated build.
-// In the wild: PaddlePaddle/Paddle#51454: all-reduce on one stream, synchronize on a different
-//          one; passes on an A100, fails three times out of four on an H100.
 #include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"

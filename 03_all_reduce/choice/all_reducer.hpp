@@ -1,11 +1,11 @@
 // What this file adds: an object that a program keeps for all its all-reduces. For one
 // communicator, it owns the shared memory that some algorithms need, and a plan that says for
 // each size which algorithm `auto` is.
-// Builds on: all algorithms of this lesson, and auto_choice.
+// Builds on: all algorithms of this lesson, and the cost model.
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
-#include "03_all_reduce/choice/auto_choice.hpp"
+#include "03_all_reduce/choice/cost_model.hpp"
 #include "03_all_reduce/one_host/shared_memory.hpp"
 #include "03_all_reduce/several_hosts/hierarchical.hpp"
 #include "common/tensor.hpp"

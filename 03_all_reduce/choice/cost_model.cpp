@@ -64,27 +64,26 @@ double hierarchical(double n, const StepCosts& costs) {
 
 }  // namespace
 
-StepCosts straight_line_costs(double alpha_s, double beta_s_per_byte, double gamma_s_per_byte) {
-  const auto line = [=](double bytes) { return alpha_s + bytes * beta_s_per_byte; };
-  return {.message = line, .exchange = line, .gamma_s_per_byte = gamma_s_per_byte};
+// Without curves, the line: unlike LinkCost's functions, it also takes fractions of a byte,
+// which keep the formulas smooth.
+double StepCosts::message(double bytes) const {
+  return link.message.empty() ? link.alpha_s + bytes * link.beta_s_per_byte
+                              : link.message_seconds(static_cast<std::size_t>(bytes));
 }
-
-StepCosts typical_costs(int hosts) {
-  StepCosts costs = hosts == 1 ? straight_line_costs(1e-6, 1e-10, 5e-11)
-                               : straight_line_costs(20e-6, 8e-10, 5e-11);
-  costs.hosts = hosts;
-  return costs;
+double StepCosts::exchange(double bytes) const {
+  return link.exchange.empty() ? link.alpha_s + bytes * link.beta_s_per_byte
+                               : link.exchange_seconds(static_cast<std::size_t>(bytes));
 }
 
 StepCosts step_costs(const std::optional<LinkCost>& measured, int hosts) {
-  StepCosts costs = typical_costs(hosts);
-  if (!measured) return costs;
-  costs.message = [link = *measured](double bytes) {
-    return link.message_seconds(static_cast<std::size_t>(bytes));
-  };
-  costs.exchange = [link = *measured](double bytes) {
-    return link.exchange_seconds(static_cast<std::size_t>(bytes));
-  };
+  StepCosts costs;
+  costs.hosts = hosts;
+  if (measured) {
+    costs.link = *measured;
+  } else if (hosts > 1) {
+    costs.link.alpha_s = 20e-6;
+    costs.link.beta_s_per_byte = 8e-10;
+  }
   return costs;
 }
 
@@ -104,6 +103,20 @@ std::optional<double> predict_all_reduce(AllReduceAlgorithm algorithm, double by
     case AllReduceAlgorithm::automatic: return std::nullopt;
   }
   return std::nullopt;
+}
+
+AllReduceAlgorithm auto_choice(double bytes, int ranks, const StepCosts& costs,
+                               bool host_memory) {
+  if (host_memory && costs.hosts == 1) return AllReduceAlgorithm::shared_memory;
+  AllReduceAlgorithm best = AllReduceAlgorithm::recursive_doubling;
+  for (const AllReduceAlgorithm other :
+       {AllReduceAlgorithm::hierarchical, AllReduceAlgorithm::rabenseifner,
+        AllReduceAlgorithm::ring_pipelined, AllReduceAlgorithm::ring}) {
+    if (other == AllReduceAlgorithm::hierarchical && !host_memory) continue;
+    const auto seconds = predict_all_reduce(other, bytes, ranks, costs);
+    if (seconds && *seconds < *predict_all_reduce(best, bytes, ranks, costs)) best = other;
+  }
+  return best;
 }
 
 }  // namespace dist

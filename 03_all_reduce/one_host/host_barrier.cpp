@@ -72,14 +72,15 @@ HostBarrier::Bed& HostBarrier::bed() const {
   return *reinterpret_cast<Bed*>(memory_.of(0) + sizeof(Seat));
 }
 
+bool HostBarrier::has_arrived(int rank) const {
+  const std::uint32_t arrived = Shared(seat(rank).arrived).load();
+  // Test the sign of the difference, because the counts wrap around after 2^32 rounds.
+  return static_cast<std::int32_t>(arrived - round_) >= 0;
+}
+
 bool HostBarrier::all_arrived() {
-  while (seen_ < size_) {
-    const std::uint32_t arrived = Shared(seat(seen_).arrived).load();
-    // Test the sign of the difference, because the counts wrap around after 2^32 rounds.
-    if (static_cast<std::int32_t>(arrived - round_) < 0) return false;
-    ++seen_;
-  }
-  return true;
+  while (seen_ < size_ && has_arrived(seen_)) ++seen_;
+  return seen_ == size_;
 }
 
 void HostBarrier::wait() {
@@ -143,9 +144,7 @@ void HostBarrier::wake_sleepers() const {
 void HostBarrier::give_up() const {
   std::vector<int> missing;
   for (int rank = 0; rank < size_; ++rank) {
-    const std::uint32_t arrived = Shared(seat(rank).arrived).load();
-    if (static_cast<std::int32_t>(arrived - round_) < 0)
-      missing.push_back(world_rank(comm_, rank));
+    if (!has_arrived(rank)) missing.push_back(world_rank(comm_, rank));
   }
   throw Error(fmt::format(
       "the shared-memory all-reduce waited {} ms for rank{} {}, which did not arrive",

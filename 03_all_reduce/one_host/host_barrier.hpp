@@ -54,6 +54,7 @@ class HostBarrier {
 
   Seat& seat(int rank) const;
   Bed& bed() const;
+  bool has_arrived(int rank) const;
   bool all_arrived();
   bool all_arrive_soon();
   void wake_sleepers() const;

@@ -37,11 +37,4 @@ SharedMemoryAllReduce::Place SharedMemoryAllReduce::find(const void* data, std::
   return {owner, offset};
 }
 
-SharedMemoryAllReduce::Place SharedMemoryAllReduce::find_registered(const void* data,
-                                                                    std::size_t bytes) {
-  Place place = find(data, bytes);
-  if (!place.owner) throw Error("shared-memory: the two halves need memory from allocate()");
-  return place;
-}
-
 }  // namespace dist

@@ -12,7 +12,6 @@
 #include "03_all_reduce/one_host/host_barrier.hpp"
 #include "03_all_reduce/one_host/host_memory.hpp"
 #include "03_all_reduce/one_host/shared_memory_kernels.hpp"
-#include "03_all_reduce/one_host/store_choice.hpp"
 
 #include <algorithm>
 #include <concepts>
@@ -68,10 +67,9 @@ class SharedMemoryAllReduce {
   struct Place {
     std::shared_ptr<Registered> owner;
     std::size_t offset = 0;
+    std::byte* at(int rank) const { return owner->memory.of(rank) + offset; }
   };
   Place find(const void* data, std::size_t bytes);
-  // The same for registered memory only. Throws Error for other memory.
-  Place find_registered(const void* data, std::size_t bytes);
 
   template <MpiScalar T>
   static HostBarrier::Call describe(std::span<T> data, const Place& place, std::uint32_t op) {
@@ -145,7 +143,7 @@ void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t coun
   const ChunkRange mine = shared_memory::slice<T>(count, size_, rank_);
   for (int rank = 0; rank < size_; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    targets_[r] = place.owner->memory.of(rank) + place.offset + mine.begin * sizeof(T);
+    targets_[r] = place.at(rank) + mine.begin * sizeof(T);
     sources_[r] = targets_[r];
   }
   barrier_.meet(call);  // all numbers have been written
@@ -159,12 +157,11 @@ void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t coun
 template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_scatter(std::span<T> data, ReduceOp op, int parts) {
   check_op<T>(op);
-  const Place place = find_registered(data.data(), data.size_bytes());
+  const Place place = find(data.data(), data.size_bytes());
   const ChunkRange mine =
       rank_ < parts ? chunk_range(data.size(), parts, rank_) : ChunkRange{0, 0};
   for (int rank = 0; rank < size_; ++rank) {
-    sources_[static_cast<std::size_t>(rank)] =
-        place.owner->memory.of(rank) + place.offset + mine.begin * sizeof(T);
+    sources_[static_cast<std::size_t>(rank)] = place.at(rank) + mine.begin * sizeof(T);
   }
   targets_[0] = reinterpret_cast<std::byte*>(data.data() + mine.begin);
   barrier_.meet(describe(data, place, kReduceScatter + static_cast<std::uint32_t>(op)));
@@ -175,13 +172,12 @@ void SharedMemoryAllReduce::reduce_scatter(std::span<T> data, ReduceOp op, int p
 
 template <MpiScalar T>
 void SharedMemoryAllReduce::all_gather(std::span<T> data, int parts) {
-  const Place place = find_registered(data.data(), data.size_bytes());
+  const Place place = find(data.data(), data.size_bytes());
   barrier_.meet(describe(data, place, kAllGather));
   for (int rank = 0; rank < parts; ++rank) {
     if (rank == rank_) continue;
     const ChunkRange theirs = chunk_range(data.size(), parts, rank);
-    std::memcpy(data.data() + theirs.begin,
-                place.owner->memory.of(rank) + place.offset + theirs.begin * sizeof(T),
+    std::memcpy(data.data() + theirs.begin, place.at(rank) + theirs.begin * sizeof(T),
                 theirs.count * sizeof(T));
   }
   barrier_.wait();  // all ranks have read my chunk

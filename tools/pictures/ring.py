@@ -3,7 +3,7 @@ import re
 
 import svg
 
-COMMAND = "mpirun -np 4 build/bin/all_reduce --algorithm ring --picture"
+COMMAND = "mpirun -np 4 build/bin/all_reduce --algorithm ring"
 SLOT, HEIGHT, GAP = 29, 34, 44  # of a share, of a chunk, between two ranks
 CELL = 4 * SLOT + 8
 PITCH = CELL + GAP

@@ -23,9 +23,11 @@ struct Link {
 constexpr Link kNoAdding{3e-6, 2e-10, 0};
 
 double seconds(AllReduceAlgorithm algorithm, double bytes, int ranks, const Link& link) {
-  return *predict_all_reduce(
-      algorithm, bytes, ranks,
-      straight_line_costs(link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte));
+  StepCosts costs;
+  costs.link.alpha_s = link.alpha_s;
+  costs.link.beta_s_per_byte = link.beta_s_per_byte;
+  costs.gamma_s_per_byte = link.gamma_s_per_byte;
+  return *predict_all_reduce(algorithm, bytes, ranks, costs);
 }
 
 // The ring's time minus recursive doubling's: negative if the ring is faster, and linear in
