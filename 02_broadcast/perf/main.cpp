@@ -33,14 +33,12 @@ using namespace dist;
 
 namespace {
 
-const std::string kNccl = "nccl";
-
 struct Run {
   const Program& program;
   int root;
   int iterations;
   std::optional<LinkCost> link;          // lesson 1's measurement, the same on all ranks
-  std::optional<NcclCommunicator> nccl;  // set if one of the algorithms is kNccl
+  std::optional<NcclCommunicator> nccl;  // set if one of the algorithms is nccl
 };
 
 // Unknown values are nullopt: MPI and NCCL do not reveal their algorithms.
@@ -52,25 +50,11 @@ struct Measurement {
   std::optional<double> predicted;      // seconds
 };
 
-// `algorithm` is the name of one of kBroadcastAlgorithms, or kNccl.
-void run_broadcast(Run& run, const std::string& algorithm, const Tensor& tensor) {
-  const Stream& stream = run.program.stream;
-  if (algorithm == kNccl) {
-    broadcast_nccl(*run.nccl, tensor, run.root, stream);
-    run.nccl->synchronize(stream);
-    return;
-  }
-  // Our broadcasts only pass the memory on to MPI; they do not read it.
-  for_mpi(stream, tensor, [&](std::span<float> data) {
-    broadcast(run.program.comm, data, run.root, kBroadcastAlgorithms.at(algorithm),
-              run.link.value_or(LinkCost{}));
-  });
-}
-
 Measurement measure(Run& run, const std::string& algorithm, std::size_t bytes) {
   const Communicator& comm = run.program.comm;
   const Stream& stream = run.program.stream;
   const Tensor tensor({bytes / sizeof(float)}, stream.device());
+  const LinkCost link = run.link.value_or(LinkCost{});
   // The root has its tracer numbers, and the others have NaN, which never equals a right
   // answer.
   const auto fill = [&] {
@@ -79,15 +63,24 @@ Measurement measure(Run& run, const std::string& algorithm, std::size_t bytes) {
       if (comm.rank() == run.root) fill_tracer_numbers(data, run.root);
     });
   };
-  const auto operation = [&] { run_broadcast(run, algorithm, tensor); };
+  const auto operation = [&] {
+    if (algorithm == "nccl") {
+      broadcast_nccl(*run.nccl, tensor, run.root, stream);
+      return run.nccl->synchronize(stream);
+    }
+    // Our broadcasts only pass the memory on to MPI; they do not read it.
+    for_mpi(stream, tensor, [&](std::span<float> data) {
+      broadcast(comm, data, run.root, kBroadcastAlgorithms.at(algorithm), link);
+    });
+  };
   Measurement result;
   result.seconds = median_of_slowest(comm, run.iterations, fill, operation);
   result.wrong = count_wrong(to_host(stream, tensor),
                              [&](std::size_t i) { return tracer_number(run.root, i); });
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &result.wrong, 1, MPI_UINT64_T, MPI_SUM, comm.get()));
-  if (algorithm == kNccl) return result;
-  const auto cost = predict_broadcast(kBroadcastAlgorithms.at(algorithm), bytes, comm.size(),
-                                      run.link.value_or(LinkCost{}));
+  if (algorithm == "nccl") return result;
+  const auto cost =
+      predict_broadcast(kBroadcastAlgorithms.at(algorithm), bytes, comm.size(), link);
   if (!cost) return result;
   result.formula_rounds = cost->rounds;
   if (const auto traffic = count_traffic(comm, operation)) result.rounds = traffic->rounds;
@@ -168,7 +161,7 @@ int main(int argc, char** argv) {
   int root = 0;
   SweepOptions sweep{.min_bytes = 1024, .max_bytes = 4U << 20, .iterations = 20};
   std::vector<std::string> names = algorithms;
-  names.insert(names.end(), {kNccl, "all"});
+  names.insert(names.end(), {"nccl", "all"});
   program.flags.choice("--algorithm", wanted, names, "the broadcast algorithm");
   program.flags.number("--root", root, 0, comm.size() - 1, "the rank that broadcasts");
   sweep.declare(program.flags, /*smallest=*/sizeof(float));
@@ -185,10 +178,10 @@ int main(int argc, char** argv) {
 
   const bool all = wanted == "all";
   if (!all) algorithms = {wanted};
-  if (all && no_nccl.empty()) algorithms.push_back(kNccl);
+  if (all && no_nccl.empty()) algorithms.emplace_back("nccl");
   Run run{program, root, sweep.iterations, share_link_cost(comm, kept), std::nullopt};
   const Device device = program.device.device;
-  if (std::ranges::count(algorithms, kNccl) > 0) run.nccl.emplace(connect_nccl(comm, device));
+  if (algorithms.back() == "nccl") run.nccl.emplace(connect_nccl(comm, device));
 
   const Console& console = program.console;
   console.line(describe_run(comm.size(), program.device) + describe_messages(device));

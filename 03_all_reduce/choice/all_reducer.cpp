@@ -89,8 +89,4 @@ SharedMemoryAllReduce* AllReducer::carrier_of_halves(AllReduceAlgorithm algorith
   }
 }
 
-bool AllReducer::is_registered(const void* data, std::size_t bytes) {
-  return shared_ && shared_->is_registered(data, bytes);
-}
-
 }  // namespace dist

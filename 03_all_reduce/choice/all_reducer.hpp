@@ -53,7 +53,9 @@ class AllReducer {
   // The algorithm that runs when `algorithm` is requested. All ranks get the same answer.
   AllReduceAlgorithm chosen(AllReduceAlgorithm algorithm, std::size_t bytes) const;
   // Whether all ranks on this host can access this memory directly.
-  bool is_registered(const void* data, std::size_t bytes);
+  bool is_registered(const void* data, std::size_t bytes) {
+    return shared_ && shared_->is_registered(data, bytes);
+  }
   // The reason why shared-memory is unavailable, as a sentence; empty if it is available.
   const std::string& why_no_shared_memory() const { return why_no_shared_memory_; }
   // Whether there are several hosts, and the ranks of each share memory.

@@ -61,8 +61,10 @@ HostBarrier::HostBarrier(const Communicator& comm, std::chrono::milliseconds lim
       rank_(comm.rank()),
       size_(comm.size()),
       limit_(limit),
-      crowded_(more_ranks_than_cores(comm)),
-      memory_(comm, sizeof(Seat) + sizeof(Bed)) {}
+      memory_(comm, sizeof(Seat) + sizeof(Bed)) {
+  MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &seat(rank_).world_rank));
+  crowded_ = more_ranks_than_cores(comm);  // this waits until all seats have their numbers
+}
 
 HostBarrier::Seat& HostBarrier::seat(int rank) const {
   return *reinterpret_cast<Seat*>(memory_.of(rank));
@@ -144,7 +146,7 @@ void HostBarrier::wake_sleepers() const {
 void HostBarrier::give_up() const {
   std::vector<int> missing;
   for (int rank = 0; rank < size_; ++rank) {
-    if (!has_arrived(rank)) missing.push_back(world_rank(comm_, rank));
+    if (!has_arrived(rank)) missing.push_back(seat(rank).world_rank);
   }
   throw Error(fmt::format(
       "the shared-memory all-reduce waited {} ms for rank{} {}, which did not arrive",
@@ -163,8 +165,8 @@ void HostBarrier::meet(const Call& call) {
                              : other.op != call.op       ? "with a different operation"
                                                          : "with a different element type";
     throw Error(fmt::format("rank {} called the all-reduce {} than rank {}: {} bytes and {}",
-                            world_rank(comm_, rank), what, world_rank(comm_, rank_),
-                            other.bytes, call.bytes));
+                            seat(rank).world_rank, what, seat(rank_).world_rank, other.bytes,
+                            call.bytes));
   }
 }
 

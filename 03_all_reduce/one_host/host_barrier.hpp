@@ -41,6 +41,7 @@ class HostBarrier {
   // another rank writes.
   struct alignas(64) Seat {
     std::uint32_t arrived;
+    int world_rank;  // the number by which mpirun and all error messages call this rank
     // The two elements are used alternately: a fast rank may already write its next call while
     // a slow rank still reads the current one. No rank can be two calls ahead, because the next
     // call waits for the slow rank.
@@ -65,8 +66,8 @@ class HostBarrier {
   int rank_;
   int size_;
   std::chrono::milliseconds limit_;
-  bool crowded_;  // more ranks than cores: a polling rank may keep another from running
   HostMemory memory_;
+  bool crowded_ = false;  // more ranks than cores: a polling rank may keep another from running
   std::uint32_t round_ = 0;
   std::uint64_t calls_ = 0;
   int seen_ = 0;  // ranks 0 .. seen_ - 1 have arrived in this round

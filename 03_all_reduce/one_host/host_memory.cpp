@@ -46,16 +46,21 @@ class File {
 };
 
 // Called on all ranks. If `problem` (an errno) is nonzero on any rank, throws the same Error on
-// all ranks.
+// all ranks. It names the rank by its number in the world, as mpirun does.
 void throw_together(const Communicator& comm, int problem, const std::string& what) {
-  std::vector<int> problems(static_cast<std::size_t>(comm.size()));
-  MPI_CHECK(MPI_Allgather(&problem, 1, MPI_INT, problems.data(), 1, MPI_INT, comm.get()));
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    const int error = problems[static_cast<std::size_t>(rank)];
-    if (error != 0) {
-      throw Error(fmt::format("rank {} cannot {}: {}", world_rank(comm, rank), what,
-                              std::strerror(error)));
-    }
+  struct Report {
+    int problem;
+    int world_rank;
+  };
+  Report mine{problem, 0};
+  MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &mine.world_rank));
+  std::vector<Report> all(static_cast<std::size_t>(comm.size()));
+  MPI_CHECK(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE,
+                          comm.get()));
+  for (const Report& report : all) {
+    if (report.problem == 0) continue;
+    throw Error(fmt::format("rank {} cannot {}: {}", report.world_rank, what,
+                            std::strerror(report.problem)));
   }
 }
 
@@ -70,18 +75,6 @@ std::uint64_t available_bytes() {
 }
 
 }  // namespace
-
-int world_rank(const Communicator& comm, int rank) {
-  MPI_Group group = MPI_GROUP_NULL;
-  MPI_Group world = MPI_GROUP_NULL;
-  int found = rank;
-  MPI_CHECK(MPI_Comm_group(comm.get(), &group));
-  MPI_CHECK(MPI_Comm_group(MPI_COMM_WORLD, &world));
-  MPI_CHECK(MPI_Group_translate_ranks(group, 1, &rank, world, &found));
-  MPI_CHECK(MPI_Group_free(&group));
-  MPI_CHECK(MPI_Group_free(&world));
-  return found;
-}
 
 std::string why_no_host_memory(const Communicator& comm) {
   // If any rank shares its host with all the others, all ranks are on that host.

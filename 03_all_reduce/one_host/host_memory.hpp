@@ -23,10 +23,6 @@ std::string why_no_host_memory(const Communicator& comm);
 // and the reason.
 void require_host_memory(const std::string& flag, const Communicator& comm);
 
-// The number in MPI_COMM_WORLD of `comm`'s rank `rank`: the number by which mpirun and all
-// error messages call it. Sends no messages.
-int world_rank(const Communicator& comm, int rank);
-
 // The destructor unmaps the memory. Each rank may destroy its object at any time; the memory
 // itself exists until the last rank has unmapped it.
 class HostMemory {

@@ -79,18 +79,6 @@ std::vector<std::string> algorithms_of(const std::string& wanted, const AllReduc
   return all;
 }
 
-void run(Bench& bench, const std::string& algorithm, const Tensor& tensor) {
-  const Stream& stream = bench.program.stream;
-  if (algorithm == "nccl") {
-    all_reduce_nccl(*bench.nccl, tensor, bench.op, stream);
-    bench.nccl->synchronize(stream);
-    return;
-  }
-  on_host(stream, tensor, [&](std::span<float> data) {
-    bench.reducer.all_reduce(data, bench.op, kAllReduceAlgorithms.at(algorithm));
-  });
-}
-
 // The value that element `index` must have, computed without an all-reduce.
 double expected(ReduceOp op, int ranks, std::size_t index) {
   if (op == ReduceOp::max) return tracer_number(ranks - 1, index);
@@ -115,7 +103,15 @@ Result measure(Bench& bench, const std::string& algorithm, const Tensor& tensor)
     on_host(stream, tensor,
             [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); });
   };
-  const auto operation = [&] { run(bench, algorithm, tensor); };
+  const auto operation = [&] {
+    if (algorithm == "nccl") {
+      all_reduce_nccl(*bench.nccl, tensor, bench.op, stream);
+      return bench.nccl->synchronize(stream);
+    }
+    on_host(stream, tensor, [&](std::span<float> data) {
+      bench.reducer.all_reduce(data, bench.op, kAllReduceAlgorithms.at(algorithm));
+    });
+  };
   result.seconds = median_of_slowest(comm, bench.iterations, fill, operation);
 
   // Whole numbers below 2^24 are summed exactly. A larger sum or an average may be rounded in
