@@ -5,13 +5,19 @@
 
 #include "01_send_recv/send_recv.hpp"
 
+#include <bit>
 #include <span>
 
 namespace dist {
 
+// ceil(log2 size).
+inline int tree_rounds(int size) {
+  return size < 2 ? 0 : std::bit_width(static_cast<unsigned>(size - 1));
+}
+
 // [2] Sends the root's `data` to all ranks. Called on all ranks with the same root and length.
-// Cost: ceil(log2 size) rounds, because the number of ranks that have the data doubles in each
-// round.
+// Cost: tree_rounds(size) rounds, because the number of ranks that have the data doubles in
+// each round.
 //
 // Seats (also called relative ranks) are counted from the root: seat 0 is the root, seat 1 the
 // rank after it, and so on. In the round with distance d, seats 0 to d - 1 have the data, and

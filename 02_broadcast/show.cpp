@@ -1,14 +1,19 @@
 #include "02_broadcast/show.hpp"
 
 #include "01_send_recv/gpu/host_copy.hpp"
+#include "02_broadcast/broadcast.hpp"
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
 
 #include <fmt/core.h>
 
-#include <vector>
-
 namespace dist {
+
+std::vector<std::string> shown_broadcasts() {
+  std::vector<std::string> names{"both"};
+  for (const auto& [name, algorithm] : kBroadcastAlgorithms) names.push_back(name);
+  return names;
+}
 
 Tensor draw_model(const Program& program, int rank) {
   constexpr std::size_t kInputs = 8;

@@ -4,7 +4,13 @@
 #include "common/program.hpp"
 #include "common/tensor.hpp"
 
+#include <string>
+#include <vector>
+
 namespace dist {
+
+// The values of the program's --algorithm: "both", and all algorithms but NCCL's.
+std::vector<std::string> shown_broadcasts();
 
 // Returns, on the program's device, the 36 parameters of a linear layer as `rank` initialises
 // them: with the seed + rank.

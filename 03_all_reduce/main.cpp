@@ -1,4 +1,5 @@
-// Lesson 3: all ranks' tensors are added up, and every rank gets the sum.
+// Lesson 3: all ranks' tensors are added up, and every rank gets the sum. Training averages the
+// ranks' gradients with it. Read naive.hpp and ring.hpp next.
 //
 //   mpirun -np 4 build/bin/all_reduce        naive, then the ring, step by step
 //   mpirun -np 7 build/bin/all_reduce --algorithm recursive-doubling --op avg
@@ -10,6 +11,9 @@
 #include "03_all_reduce/show.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/program.hpp"
+
+#include <span>
+#include <string>
 
 using namespace dist;
 
@@ -28,10 +32,9 @@ int main(int argc, char** argv) {
 
   // Number i of rank r is 1000 r + i. Afterwards, all ranks must hold the same four numbers.
   const ReduceOp op = kReduceOps.at(op_name);
-  const int last = comm.size() - 1;
   const auto expected = [&](int i) {
-    const double average = 500.0 * last + i;
-    if (op == ReduceOp::max) return 1000.0 * last + i;
+    const double average = 500.0 * (comm.size() - 1) + i;
+    if (op == ReduceOp::max) return 1000.0 * (comm.size() - 1) + i;
     return op == ReduceOp::avg ? average : comm.size() * average;
   };
   bool correct = true;
@@ -41,13 +44,13 @@ int main(int argc, char** argv) {
     correct &= show(program, name, title, tensor, expected, /*tolerance=*/0x1p-20);
   };
   if (algorithm == "both" || algorithm == "naive") {
-    run("naive", "rank 0 adds up all numbers and sends the " + op_name + " to the others",
+    run("naive", "rank 0 receives all numbers and sends the " + op_name + " to the others",
         [&](std::span<float> data) { all_reduce_naive(comm, data, op); });
   }
   if (algorithm == "both" || algorithm == "ring") {
-    run("ring", "every rank passes chunks on to the right",
+    run("ring", "every rank passes chunks on to the right, until all have the " + op_name,
         [&](std::span<float> data) { all_reduce_ring(comm, data, op); });
-    draw_ring(program);
+    draw_ring(program);  // runs it once more, with a chunk per rank, to see each step
   } else if (algorithm != "naive") {
     run(algorithm, "the " + op_name + " of all ranks' numbers",
         [&](std::span<float> data) { all_reduce_by_name(comm, algorithm, data, op); });

@@ -7,16 +7,10 @@
 #include "02_broadcast/broadcast.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <optional>
 
 namespace dist {
-
-// ceil(log2 size).
-inline int tree_rounds(int size) {
-  return size < 2 ? 0 : std::bit_width(static_cast<unsigned>(size - 1));
-}
 
 struct BroadcastCost {
   int rounds;  // the number of messages on the longest path
