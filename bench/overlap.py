@@ -23,7 +23,6 @@ WAYS = {
     "--no-overlap": ["--no-overlap", "--algorithm", "auto"],
     "--overlap": ["--overlap", "--algorithm", "auto"],
     "--backend mpi --overlap": ["--backend", "mpi", "--overlap"],
-    "--data-parallel naive": ["--data-parallel", "naive", "--no-overlap", "--algorithm", "auto"],
 }
 
 

@@ -53,7 +53,7 @@ TEST_CASE("the five programs give correct results on two hosts", "[hosts]") {
           "all_reduce_perf --max-bytes 262144 --iterations 2",
           "all_reduce_perf --max-bytes 65536 --iterations 2 --op max --strict",
           "distributed_sampler", "ddp_training --epochs 1",
-          "ddp_training --epochs 1 --data-parallel naive --backend mpi"}) {
+          "ddp_training --epochs 1 --backend mpi"}) {
       const CommandResult result = on_two_hosts(ranks_per_host, program, "");
       INFO(ranks_per_host << " " << program << "\n" << result.out << result.err);
       CHECK(result.status == 0);

@@ -195,6 +195,7 @@ TEST_CASE("a different run's file is refused; a change that only affects roundin
       {{"--lr", "1"}, {"--timeout", "3"}, {"training data", "abc"}, {"test data", "x"}}, "cpu",
       4, 64);
   CHECK(kept == RunSettings{{"--lr", "1"},
+                            {"--data-parallel", "ddp"},
                             {"--device", "cpu"},
                             {"training data", "abc"},
                             {"ranks", "4"},

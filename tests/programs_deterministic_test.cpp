@@ -187,8 +187,6 @@ TEST_CASE("--deterministic is refused if it is impossible", "[lesson05]") {
       {2, "--bucket-cap-mb 4",
        "--deterministic: adds all gradients at once in its own fixed tree and cannot use "
        "--bucket-cap-mb"},
-      {2, "--data-parallel naive",
-       "--deterministic: cannot be combined with --data-parallel naive"},
       {2, "--overlap",
        "--deterministic: sends only after backward, so it cannot use --overlap"},
       {2, "--accumulate 2", "--deterministic: cannot be combined with --accumulate above 1"},
@@ -201,8 +199,8 @@ TEST_CASE("--deterministic is refused if it is impossible", "[lesson05]") {
     check_refused("ddp_training", "--json --deterministic " + flags, message, ranks);
   }
   // The default values are accepted when given explicitly.
-  for (const std::string flags : {"--backend ours", "--backend auto", "--no-overlap",
-                                  "--accumulate 1", "--data-parallel ddp", "--threads 1"}) {
+  for (const std::string flags :
+       {"--backend ours", "--backend auto", "--no-overlap", "--accumulate 1", "--threads 1"}) {
     INFO(flags);
     CHECK(mpirun(2, "ddp_training",
                  kJob + "--json --deterministic --global-batch 40 --max-steps 2 " + flags)

@@ -166,6 +166,5 @@ TEST_CASE("--shard refuses what it cannot divide", "[sharding]") {
   CHECK(refusal("--deterministic")
             .find("error: --shard: cannot be combined with "
                   "--deterministic") == 0);
-  CHECK(refusal("--data-parallel naive").find("error: --shard: ") == 0);
   CHECK(refusal("--algorithm rabenseifner").find("error: --shard: needs the two halves") == 0);
 }

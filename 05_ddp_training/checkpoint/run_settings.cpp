@@ -52,6 +52,8 @@ RunSettings run_settings(const std::vector<CommandLine::Value>& values,
   if (value_in(settings, "--accumulate") == "1" && (backend == "auto" || backend == "ours")) {
     settings.erase("--shard");
   }
+  // A flag of release 1.0.0, which compares its own value with the one in the checkpoint.
+  settings["--data-parallel"] = "ddp";
   settings["--device"] = device;
   settings[kRanks] = std::to_string(ranks);
   settings[kSamplesPerStep] = std::to_string(samples_per_step);

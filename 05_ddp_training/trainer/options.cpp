@@ -52,7 +52,6 @@ void settle_deterministic(const CommandLine& flags, Options& options) {
     reject_if(flags.given(flag),
               "adds all gradients at once in its own fixed tree and cannot use " + flag);
   }
-  reject_if(options.data_parallel != "ddp", "cannot be combined with --data-parallel naive");
   reject_if(options.overlap.value_or(false),
             "sends only after backward, so it cannot use --overlap");
   reject_if(options.accumulate > 1, "cannot be combined with --accumulate above 1");
@@ -145,8 +144,6 @@ void Options::declare_parallel(CommandLine& flags, int ranks) {
                {"auto", "naive", "recursive-doubling", "ring", "ring-pipelined", "rabenseifner",
                 "shared-memory", "hierarchical", "mpi"},
                "all-reduce algorithm of --backend ours");
-  flags.choice("--data-parallel", data_parallel, {"ddp", "naive"},
-               "buckets, or one all-reduce for each gradient");
   flags.flag("--scale-lr", scale_lr,
              "multiply the learning rate by the number of ranks, after a warm-up");
   flags.number("--bucket-cap-mb", bucket_cap_mb, 0.0, 1024.0,
@@ -170,8 +167,6 @@ void Options::declare_parallel(CommandLine& flags, int ranks) {
                 "--algorithm: needs --backend ours, not {}", backend);
     if (shard != "none") {
       check_usage(!deterministic, "--shard: cannot be combined with --deterministic");
-      check_usage(data_parallel == "ddp",
-                  "--shard: cannot be combined with --data-parallel naive");
       const bool halves =
           algorithm == "ring" || algorithm == "shared-memory" || algorithm == "auto";
       check_usage(!ours || halves,

@@ -52,7 +52,6 @@ struct Options {
   std::size_t global_batch = 0;  // 0: use --batch-size
   std::size_t accumulate = 1;
   std::string backend = "auto", algorithm = "ring";
-  std::string data_parallel = "ddp";
   bool scale_lr = false;
   double bucket_cap_mb = 1.0, first_bucket_mb = 1.0;
   bool bucket_cap_given = false;

@@ -168,10 +168,8 @@ std::unique_ptr<DataParallel> Setup::make_data_parallel(Mlp& model, ProcessGroup
     chosen_->sharded_optimizer->connect(carrier);
     return std::make_unique<ShardedDataParallel>(model, carrier, stream(), *chosen_->shard, op);
   }
-  const bool one_by_one = options.data_parallel == "naive";  // every gradient is a bucket
-  return std::make_unique<DistributedDataParallel>(
-      model, carrier, stream(), one_by_one ? BucketCaps{0, 0} : bucket_caps(options, backend),
-      op);
+  return std::make_unique<DistributedDataParallel>(model, carrier, stream(),
+                                                   bucket_caps(options, backend), op);
 }
 
 BatchPlan Setup::batches() const {

@@ -169,7 +169,6 @@ TEST_CASE("ddp_training refuses invalid flags in one sentence and writes nothing
        {"--accumulate 0", "--accumulate: 0 is not between"},
        {"--backend gloo", "--backend: 'gloo' is not one of"},
        {"--algorithm tree", "--algorithm: 'tree' is not one of"},
-       {"--data-parallel zero", "--data-parallel: 'zero' is not one of"},
        {"--bucket-cap-mb -1", "--bucket-cap-mb: -1 is not between"},
        {"--first-bucket-mb nan", "--first-bucket-mb: 'nan' is not a number"},
        {"--check-replicas -1", "--check-replicas: -1 is not between"},
