@@ -69,7 +69,6 @@ Trajectory train(const Communicator& comm, bool deterministic, const Job& job, D
 
   const BatchPlan plan(job.global_batch / static_cast<std::size_t>(ranks.count()),
                        job.loader_drop_last);
-  VirtualSampler sampler(job.samples, ranks, plan, job.sampler);
   DataLoader loader(dataset, plan, stream);
   const StepNumbers numbers(device);
   CrossEntropyLoss loss(numbers);
@@ -77,8 +76,8 @@ Trajectory train(const Communicator& comm, bool deterministic, const Job& job, D
   Trajectory run;
   std::size_t samples = 0;
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
-    sampler.set_epoch(epoch);
-    for (const Batch& part : loader.over(sampler.indices_after(0))) {
+    for (const Batch& part :
+         loader.over(batches_in_turn(job.samples, ranks, plan, job.sampler, epoch, 0))) {
       const Tensor logits = ddp->forward(part.inputs, stream);
       loss.forward(logits, part, stream);
       samples += part.rows();

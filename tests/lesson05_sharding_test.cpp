@@ -79,7 +79,8 @@ TEST_CASE("reduce_scatter leaves each rank its chunk of the sum, and all_gather 
           for (std::size_t i = 0; i < count; ++i) sums[i] += theirs[i];
         }
         copy_bytes(stream, tensor.data(), mine.data(), tensor.size_bytes());
-        route.group->reduce_scatter(tensor, ReduceOp::sum, stream)->wait(stream);
+        route.group->start({Collective::Kind::reduce_scatter, tensor, ReduceOp::sum}, stream)
+            ->wait(stream);
         const ChunkRange chunk = chunk_range(count, world().size(), world().rank());
         const Floats scattered = to_host(stream, tensor);
         double error = 0;

@@ -40,8 +40,7 @@ TEST_CASE("virtual ranks are assigned so that neighbours form pairs of the tree"
   }
 }
 
-TEST_CASE("in turn, the virtual sampler gives the batches of eight samplers",
-          "[deterministic]") {
+TEST_CASE("the ranks that a process plays take their batches in turn", "[deterministic]") {
   for (const std::size_t size : {8U, 9U, 15U, 100U, 203U}) {
     for (const bool drop_last : {false, true}) {
       for (const std::size_t batch : {1U, 3U, 5U, 30U}) {
@@ -52,18 +51,18 @@ TEST_CASE("in turn, the virtual sampler gives the batches of eight samplers",
               const SamplerOptions options{.shuffle = true, .seed = 3, .drop_last = drop_last};
               const VirtualRanks ranks(kRanks, processes, process);
               const BatchPlan plan(batch, drop_last, accumulate);
-              VirtualSampler sampler(size, ranks, plan, options);
-              sampler.set_epoch(7);
               // Also if a run resumes in mid-epoch, after any step.
+              const std::size_t total =
+                  DistributedSampler(size, kRanks, 0, options).total_size();
               const std::size_t step = batch * accumulate * kRanks;
-              for (std::size_t taken = 0; taken <= sampler.total_size(); taken += step) {
+              for (std::size_t taken = 0; taken <= total; taken += step) {
                 std::vector<std::vector<BatchSamples>> of_rank;
                 for (const int rank : ranks.local()) {
                   DistributedSampler alone(size, kRanks, rank, options);
                   alone.set_epoch(7);
                   of_rank.push_back(plan.divide(alone.indices_after(taken)));
                 }
-                const auto batches = sampler.indices_after(taken);
+                const auto batches = batches_in_turn(size, ranks, plan, options, 7, taken);
                 bool as_dealt = batches.size() == of_rank[0].size() * of_rank.size();
                 std::size_t part = 0;
                 for (std::size_t i = 0; as_dealt && i < batches.size(); ++i) {
@@ -86,23 +85,21 @@ TEST_CASE("in turn, the virtual sampler gives the batches of eight samplers",
   }
 }
 
-TEST_CASE("without virtual ranks the virtual sampler equals the distributed sampler",
+TEST_CASE("without virtual ranks, the batches in turn are those of the distributed sampler",
           "[deterministic]") {
   for (const bool drop_last : {false, true}) {
     const SamplerOptions options{.shuffle = true, .seed = 5, .drop_last = drop_last};
-    VirtualSampler sampler(101, VirtualRanks(world()), {101, false}, options);
     DistributedSampler plain(101, world().size(), world().rank(), options);
-    CHECK(sampler.num_samples() == plain.num_samples());
-    CHECK(sampler.total_size() == plain.total_size());
+    const auto in_turn = [&](std::uint64_t epoch, std::size_t taken) {
+      return batches_in_turn(101, VirtualRanks(world()), {101, false}, options, epoch, taken);
+    };
     for (const std::uint64_t epoch : {0U, 1U, 2U}) {
-      sampler.set_epoch(epoch);
       plain.set_epoch(epoch);
       for (const std::size_t taken : {0U, 12U, 50U}) {
-        const auto batches = sampler.indices_after(taken);
-        REQUIRE(batches.size() == 1);
-        CHECK(batches[0].indices == plain.indices_after(taken));
+        REQUIRE(in_turn(epoch, taken).size() == 1);
+        CHECK(in_turn(epoch, taken)[0].indices == plain.indices_after(taken));
       }
-      CHECK(sampler.indices_after(plain.total_size()).empty());
+      CHECK(in_turn(epoch, plain.total_size()).empty());
     }
   }
 }

@@ -42,7 +42,7 @@ bool break_skip_parameter(const Program& program) {
   SmallTraining job(program, kQuickJob), right(program, kQuickJob);
   const std::span<Parameter> all = job.model.parameters();
   const std::span<Parameter> averaged = all.first(all.size() - 1);
-  job.reducer.emplace(averaged, *job.group, BucketCaps{});
+  job.reducer.emplace(averaged, plan_buckets(averaged, {}), *job.group);
   for (std::size_t step = 0; step < kSmallSteps; ++step) {
     job.backward();
     for (std::size_t i = averaged.size(); i-- > 0;) job.reducer->mark_ready(i, job.stream);

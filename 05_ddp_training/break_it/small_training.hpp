@@ -51,7 +51,7 @@ struct SmallTraining {
     if (comm.size() == 1) return;
     group = make_process_group(choose_backend("auto", comm, job.device).backend, comm,
                                job.device, AllReduceAlgorithm::ring);
-    reducer.emplace(model.parameters(), *group, BucketCaps{});
+    reducer.emplace(model.parameters(), plan_buckets(model.parameters(), {}), *group);
   }
   explicit SmallTraining(const Program& program, const SmallJob& job = {})
       : SmallTraining(program, job, program.comm) {}

@@ -18,8 +18,7 @@ constexpr std::array<std::string_view, 19> kFree{
     "--init",    "--checkpoint",     "--checkpoint-every", "--resume", "--evaluate",
     "--metrics", "--check-replicas", "--overlap",          "--json",   "--trace",
     "--strict",  "--timeout",        "--explain",          "test data"};
-// These flags change how products are rounded or in which order numbers are added, and
-// therefore the last digits of the results.
+// These flags change how products and sums are rounded: the last digits of the results.
 constexpr std::array<std::string_view, 10> kRounding{
     "--device",        "--threads",         "--backend", "--algorithm", "--data-parallel",
     "--bucket-cap-mb", "--first-bucket-mb", "--graph",   "--precision", "--shard"};
@@ -52,8 +51,7 @@ RunSettings run_settings(const std::vector<CommandLine::Value>& values,
   if (value_in(settings, "--accumulate") == "1" && (backend == "auto" || backend == "ours")) {
     settings.erase("--shard");
   }
-  // A flag of release 1.0.0, which compares its own value with the one in the checkpoint.
-  settings["--data-parallel"] = "ddp";
+  settings["--data-parallel"] = "ddp";  // a flag of release 1.0.0, which compares its value
   settings["--device"] = device;
   settings[kRanks] = std::to_string(ranks);
   settings[kSamplesPerStep] = std::to_string(samples_per_step);

@@ -1,5 +1,7 @@
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"
 
+#include "common/join.hpp"
+
 #include <fmt/core.h>
 
 #include <utility>
@@ -33,15 +35,15 @@ std::vector<BucketPlan> plan_buckets(std::span<const Parameter> parameters, Buck
   std::vector<BucketPlan> plans;
   for (const auto& bucket : plan_buckets(bytes, caps.first_bytes, caps.bytes)) {
     BucketPlan plan;
-    plan.name = fmt::format("bucket {}:", plans.size());
     for (const std::size_t i : bucket) {
-      plan.name += (plan.parameters.empty() ? " " : ", ") + parameters[last - i].name;
+      plan.names.push_back(parameters[last - i].name);
       plan.parameters.push_back(last - i);
       const std::size_t count = parameters[last - i].value.numel();
       const std::size_t multiple = aligned && count >= kAligned ? kAligned : 1;
       plan.begins.push_back((plan.count + multiple - 1) / multiple * multiple);
       plan.count = plan.begins.back() + count;
     }
+    plan.name = fmt::format("bucket {}: {}", plans.size(), join(plan.names, ", "));
     plans.push_back(std::move(plan));
   }
   return plans;

@@ -28,6 +28,7 @@ std::vector<std::vector<std::size_t>> plan_buckets(std::span<const std::size_t> 
 // A bucket of a model's gradients, as one message.
 struct BucketPlan {
   std::string name;                     // "bucket 2: 2.bias, 2.weight"
+  std::vector<std::string> names;       // "2.bias", "2.weight"
   std::vector<std::size_t> parameters;  // in the order of their numbers in the message
   std::vector<std::size_t> begins;      // where each one's numbers begin
   std::size_t count = 0;                // numbers of the message

@@ -16,29 +16,26 @@ namespace dist {
 
 // All times are in milliseconds since a common starting point. Bucket i is full at full[i]. Its
 // all-reduce starts then, or when the previous one ends if that is later, and takes took[i].
-// Backward ends at `computed`, and communication after that moment is exposed:
+// Backward ends when the last bucket is full, and communication after that moment is exposed:
 //
-//   backward       |   |full[0]   |full[1]   |full[2] = computed
+//   backward       |   |full[0]   |full[1]   |full[2]
 //   all-reduces        [ took[0] ][ took[1] ][ took[2] ]
-//                                            ^ exposed: when the last bucket is full, no
-//                                              computation is left to hide it
+//                                            ^ exposed: no computation is left to hide it
 //
 // Returns how much of the communication time is not exposed, because backward hides it. This is
 // an upper bound: the all-reduces may start late.
-inline double hideable_ms(std::span<const double> full, std::span<const double> took,
-                          double computed) {
+inline double hideable_ms(std::span<const double> full, std::span<const double> took) {
   double total = 0;
   double end = 0;
   for (std::size_t i = 0; i < full.size(); ++i) {
-    end = (i == 0 ? full[i] : std::max(end, full[i])) + took[i];
+    end = std::max(end, full[i]) + took[i];
     total += took[i];
   }
-  return total - std::max(0.0, end - computed);
+  return total - (end - full.back());
 }
 
-// In milliseconds.
 struct CommunicationTimes {
-  double total = 0;     // summed over the step's collectives
+  double total = 0;     // in milliseconds, summed over the step's collectives
   double exposed = 0;   // the part of `total` during which nothing was computed
   double hideable = 0;  // the part that backward could have hidden
 };
@@ -48,7 +45,6 @@ struct Communication {
   bool overlaps = false;  // whether the collectives ran during backward
   std::vector<std::shared_ptr<Work>> works;
   std::vector<Event> full;  // when each of them could start; empty: only after backward
-  Event computed;           // the end of backward's own work
   Event averaged;           // the end of the wait for all works
 
   // Call it when the step is done.
@@ -56,18 +52,17 @@ struct Communication {
     CommunicationTimes times;
     std::vector<double> took;
     for (const auto& work : works) times.total += took.emplace_back(work->elapsed_ms());
-    // Communication without its own thread or stream runs within backward and lengthens it.
-    times.exposed = overlaps ? elapsed_ms(computed, averaged) : times.total;
+    // Without its own thread or stream, communication runs within backward and lengthens it.
+    times.exposed = overlaps ? elapsed_ms(full.back(), averaged) : times.total;
     if (full.empty()) return times;
-    // Measure times from the moment when the first bucket was full. Subtract the time of
-    // all-reduces that delay backward, to find out how long backward alone would have taken.
+    // As if no all-reduce had delayed backward.
     std::vector<double> since;
     double held_up = 0;
     for (std::size_t i = 0; i < full.size(); ++i) {
       since.push_back(elapsed_ms(full.front(), full[i]) - held_up);
       if (!overlaps) held_up += took[i];
     }
-    times.hideable = hideable_ms(since, took, elapsed_ms(full.front(), computed) - held_up);
+    times.hideable = hideable_ms(since, took);
     return times;
   }
 };

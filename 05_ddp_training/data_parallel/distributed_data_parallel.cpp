@@ -5,29 +5,31 @@
 
 namespace dist {
 
-void broadcast_parameters(Mlp& module, ProcessGroup& group, const Stream& stream) {
+DataParallel::DataParallel(Mlp& module, ProcessGroup& group, const Stream& stream)
+    : module_(module) {
   for (const Parameter& parameter : module.parameters()) {
-    group.broadcast(parameter.value, 0, stream)->wait(stream);
+    group.broadcast(parameter.value, /*root=*/0, stream)->wait(stream);
   }
+}
+
+Tensor DataParallel::forward(const Tensor& input, const Stream& stream) {
+  const CallScope scope("forward");  // a row of the trace
+  return module_.forward(input, stream);
 }
 
 DistributedDataParallel::DistributedDataParallel(Mlp& module, ProcessGroup& group,
                                                  const Stream& stream, BucketCaps caps,
                                                  ReduceOp op)
-    : module_(module), reducer_(module.parameters(), group, caps, op) {
-  broadcast_parameters(module, group, stream);
-}
-
-Tensor DistributedDataParallel::forward(const Tensor& input, const Stream& stream) {
-  const CallScope scope("forward");  // a row of the trace
-  return module_.forward(input, stream);
-}
+    : DataParallel(module, group, stream),
+      reducer_(module.parameters(), plan_buckets(module.parameters(), caps), group, op) {}
 
 void DistributedDataParallel::backward(const Tensor& grad_logits, const Stream& stream,
                                        const Batch::Place& place, std::span<double> numbers) {
   // The later parts of a step add to the gradients of the first one.
   const Accumulate accumulate = place.part == 0 ? Accumulate::no : Accumulate::yes;
-  if (!place.ends_step()) return module_.backward(grad_logits, stream, accumulate);
+  if (!place.ends_step()) {  // no_sync
+    return module_.backward(grad_logits, stream, accumulate);
+  }
   reducer_.carry(numbers);
   {
     const CallScope scope("backward");
@@ -35,7 +37,7 @@ void DistributedDataParallel::backward(const Tensor& grad_logits, const Stream& 
                      [&](std::size_t parameter) { reducer_.mark_ready(parameter, stream); });
   }
   const CallScope scope("wait for all-reduces");
-  reducer_.finalize(stream);
+  sent_ = reducer_.finalize(stream);
 }
 
 }  // namespace dist

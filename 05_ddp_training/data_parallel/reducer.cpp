@@ -1,4 +1,7 @@
 // Look at: start_full_buckets, whose loop starts the buckets in order.
+//
+// With ReduceOp::avg, 03's finish (reduce_op.hpp) divides the sum by the number of ranks; with
+// sum, as for NCCL, the loss has been divided already (CrossEntropyLoss).
 #include "05_ddp_training/data_parallel/reducer.hpp"
 
 #include "common/check.hpp"
@@ -8,25 +11,29 @@
 
 namespace dist {
 
-Reducer::Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCaps caps,
-                 ReduceOp op)
+Tensor allocate_bucket(ProcessGroup& group, const BucketPlan& plan, std::size_t index,
+                       std::span<const Tensor> slots) {
+  if (slots.empty()) return group.allocate({plan.count});
+  return slots[index % slots.size()].narrow(0, plan.count);
+}
+
+Reducer::Reducer(std::span<Parameter> parameters, std::vector<BucketPlan> plans,
+                 ProcessGroup& group, ReduceOp op, Collective::Kind collective,
+                 std::span<const Tensor> slots)
     : parameters_(parameters),
+      plans_(std::move(plans)),
       group_(group),
       op_(op),
-      bucket_of_(parameters.size()),
+      collective_(collective),
       ready_(parameters.size(), false) {
-  for (const BucketPlan& plan : plan_buckets(parameters, caps)) {
-    // Free these gradients before allocating their bucket, so that a rank never holds two
-    // copies.
-    for (const std::size_t index : plan.parameters) parameters[index].grad = Tensor();
-    const Tensor message = group.allocate({plan.count});
-    for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
-      Parameter& parameter = parameters[plan.parameters[i]];
-      parameter.grad =
-          message.narrow(plan.begins[i], parameter.value.numel()).view(parameter.value.shape());
-      bucket_of_[plan.parameters[i]] = buckets_.size();
+  // Free the gradients before allocating the buckets, so that a rank never holds two copies.
+  for (Parameter& parameter : parameters) parameter.grad = Tensor();
+  for (std::size_t b = 0; b < plans_.size(); ++b) {
+    messages_.push_back(allocate_bucket(group, plans_[b], b, slots));
+    for (std::size_t i = 0; i < plans_[b].parameters.size(); ++i) {
+      Parameter& parameter = parameters[plans_[b].parameters[i]];
+      parameter.grad = plans_[b].view(messages_[b], i, parameter.value.shape());
     }
-    buckets_.push_back({plan, message, plan.parameters.size()});
   }
 }
 
@@ -35,44 +42,41 @@ void Reducer::mark_ready(std::size_t index, const Stream& compute) {
     throw Error("the gradient of " + parameters_[index].name + " was marked ready twice");
   }
   ready_[index] = true;
-  --buckets_[bucket_of_[index]].missing;
   start_full_buckets(compute);
 }
 
 void Reducer::start_full_buckets(const Stream& compute) {
-  for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) {
-    const Bucket& bucket = buckets_[next_];
-    if (next_ == 0) step_.emplace();
-    step_->full.push_back(compute.record_event());
-    step_->works.push_back(group_.all_reduce(bucket.message, op_, compute, bucket.plan.name,
-                                             std::exchange(numbers_, {})));
+  const auto is_ready = [this](std::size_t parameter) { return ready_[parameter]; };
+  for (std::size_t next = sent_.works.size(); next < plans_.size(); ++next) {
+    const BucketPlan& bucket = plans_[next];
+    if (!std::ranges::all_of(bucket.parameters, is_ready)) return;
+    sent_.full.push_back(compute.record_event());
+    sent_.works.push_back(group_.start({.kind = collective_,
+                                        .tensor = messages_[next],
+                                        .op = op_,
+                                        .name = bucket.name,
+                                        .numbers = std::exchange(numbers_, {})},
+                                       compute));
   }
 }
 
-void Reducer::finalize(const Stream& compute) {
+void Reducer::wait(std::size_t buckets, const Stream& compute) {
+  for (; waited_ < buckets; ++waited_) sent_.works[waited_]->wait(compute);
+}
+
+Communication Reducer::finalize(const Stream& compute) {
   const auto never = std::ranges::find(ready_, false);
   if (never != ready_.end()) {
     throw Error("the gradient of " +
                 parameters_[static_cast<std::size_t>(never - ready_.begin())].name +
                 " never became ready: its bucket and all later ones were never sent");
   }
-  step_->overlaps = group_.overlaps();
-  step_->computed = compute.record_event();
-  for (const auto& work : step_->works) work->wait(compute);
-  step_->averaged = compute.record_event();
-  for (Bucket& bucket : buckets_) bucket.missing = bucket.plan.parameters.size();
+  wait(plans_.size(), compute);
+  sent_.overlaps = group_.overlaps();
+  sent_.averaged = compute.record_event();
   ready_.assign(ready_.size(), false);
-  next_ = 0;
-}
-
-std::vector<std::vector<std::string>> Reducer::names() const {
-  std::vector<std::vector<std::string>> all;
-  for (const Bucket& bucket : buckets_) {
-    auto& names = all.emplace_back();
-    for (const std::size_t index : bucket.plan.parameters)
-      names.push_back(parameters_[index].name);
-  }
-  return all;
+  waited_ = 0;
+  return std::exchange(sent_, {});
 }
 
 }  // namespace dist

@@ -17,61 +17,60 @@
 
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"
 #include "05_ddp_training/data_parallel/communication_times.hpp"
-#include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 
 #include <cstddef>
-#include <optional>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace dist {
+
+// A tensor for bucket `index`: its own or, if there are `slots`, one of these, which the
+// buckets take in turn.
+Tensor allocate_bucket(ProcessGroup& group, const BucketPlan& plan, std::size_t index,
+                       std::span<const Tensor> slots = {});
 
 class Reducer {
  public:
   // Called on all ranks. Replaces the grad of every parameter with a view of its bucket, so
   // that backward writes directly into the message, and no copying is needed. `op` is avg, or
   // sum if the gradients are already divided by the number of ranks. `parameters` and `group`
-  // must outlive the reducer.
-  Reducer(std::span<Parameter> parameters, ProcessGroup& group, BucketCaps caps,
-          ReduceOp op = ReduceOp::avg);
+  // must outlive the reducer. (sharding/ uses the other collective and fewer slots.)
+  Reducer(std::span<Parameter> parameters, std::vector<BucketPlan> plans, ProcessGroup& group,
+          ReduceOp op = ReduceOp::avg,
+          Collective::Kind collective = Collective::Kind::all_reduce,
+          std::span<const Tensor> slots = {});
 
-  // The next step's first bucket takes these numbers along (ProcessGroup::all_reduce).
+  // The next step's first bucket takes these numbers along (Collective::numbers).
   void carry(std::span<double> numbers) { numbers_ = numbers; }
   // Call this when the gradient of parameters[index] has been queued on `compute`, once per
   // parameter and backward pass. Throws Error naming a parameter that is marked twice.
   void mark_ready(std::size_t index, const Stream& compute);
   // Call this after backward. Work queued on `compute` after this call sees every gradient as
-  // the mean over the ranks. Throws Error naming a parameter that never became ready.
-  void finalize(const Stream& compute);
+  // the mean over the ranks. Returns what was sent. Throws Error naming a parameter that never
+  // became ready.
+  Communication finalize(const Stream& compute);
+  // The same for the first `buckets` buckets, during backward.
+  void wait(std::size_t buckets, const Stream& compute);
 
-  std::size_t buckets() const { return buckets_.size(); }
-  // The parameters' names in each bucket, in the order of their all-reduces.
-  std::vector<std::vector<std::string>> names() const;
-  // The last step's all-reduces; nullopt if there are none, or if they were already taken.
-  std::optional<Communication> take_communication() {
-    return std::exchange(step_, std::nullopt);
-  }
+  const std::vector<BucketPlan>& plans() const { return plans_; }
+  const Tensor& message(std::size_t bucket) const { return messages_[bucket]; }
 
  private:
-  struct Bucket {
-    BucketPlan plan;
-    Tensor message;
-    std::size_t missing;  // gradients that backward has not finished
-  };
   void start_full_buckets(const Stream& compute);
 
   std::span<Parameter> parameters_;
+  std::vector<BucketPlan> plans_;
   ProcessGroup& group_;
   ReduceOp op_;
-  std::vector<Bucket> buckets_;
-  std::span<double> numbers_;
-  std::vector<std::size_t> bucket_of_;  // for each parameter
-  std::vector<bool> ready_;             // for each parameter
-  std::size_t next_ = 0;                // the next bucket to start
-  std::optional<Communication> step_;
+  Collective::Kind collective_;
+  std::vector<Tensor> messages_;  // one for each bucket
+  std::span<double> numbers_;     // to take along
+  // Of the current backward pass: which gradients are ready, what was sent, and how many
+  // buckets were waited for.
+  std::vector<bool> ready_;
+  Communication sent_;
+  std::size_t waited_ = 0;
 };
 
 }  // namespace dist

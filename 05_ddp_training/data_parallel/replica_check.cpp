@@ -1,4 +1,4 @@
-// Look at: how one all-reduce with max finds out whether all hashes are equal.
+// Look at: how one all-reduce with max gives every rank the hashes of all ranks.
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 
 #include "02_broadcast/fingerprint.hpp"
@@ -16,22 +16,6 @@ namespace dist {
 namespace {
 
 using Hashes = std::vector<std::uint64_t>;
-
-// Called on all ranks, each with its own hash. Returns the ranks that disagree with the
-// majority, or all ranks if no hash has a majority.
-std::vector<int> dissenters(const Communicator& comm, std::uint64_t hash) {
-  // Each rank fills in its own element and leaves zeros elsewhere, so the maximum is the
-  // complete list.
-  Hashes hashes(static_cast<std::size_t>(comm.size()), 0);
-  hashes[static_cast<std::size_t>(comm.rank())] = hash;
-  all_reduce<std::uint64_t>(comm, hashes, ReduceOp::max);
-  std::vector<int> ranks;
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    const auto equal = std::ranges::count(hashes, hashes[static_cast<std::size_t>(rank)]);
-    if (2 * equal <= comm.size()) ranks.push_back(rank);
-  }
-  return ranks;
-}
 
 // A hash of each parameter. A GPU hashes its own memory and writes the results to the host's,
 // so that the host waits once and copies nothing.
@@ -63,17 +47,23 @@ Hashes hashes_of(std::span<const Parameter> parameters, const Stream& stream) {
 
 std::string first_difference(const Communicator& comm, std::span<const Parameter> parameters,
                              const Stream& stream) {
-  // The hashes are equal if and only if the largest is also the smallest. The smallest is the
-  // complement of the largest complement, so one all-reduce with max finds both.
+  // A row for each parameter. Each rank fills in its own column and leaves zeros elsewhere, so
+  // the maximum is the complete table.
   const Hashes mine = hashes_of(parameters, stream);
-  Hashes largest = mine;
-  for (const std::uint64_t hash : mine) largest.push_back(~hash);
-  all_reduce<std::uint64_t>(comm, largest, ReduceOp::max);
-  for (std::size_t i = 0; i < mine.size(); ++i) {
-    if (largest[i] == ~largest[mine.size() + i]) continue;
-    const std::vector<int> ranks = dissenters(comm, mine[i]);
-    return fmt::format("{} of rank{} {}", parameters[i].name, ranks.size() == 1 ? "" : "s",
-                       join(ranks, ", "));
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  Hashes table(mine.size() * ranks, 0);
+  for (std::size_t p = 0; p < mine.size(); ++p) table[p * ranks + rank] = mine[p];
+  all_reduce<std::uint64_t>(comm, table, ReduceOp::max);
+  for (std::size_t p = 0; p < mine.size(); ++p) {
+    const auto row = std::span(table).subspan(p * ranks, ranks);
+    if (std::ranges::count(row, row[0]) == comm.size()) continue;
+    std::vector<std::size_t> minority;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      if (2 * std::ranges::count(row, row[r]) <= comm.size()) minority.push_back(r);
+    }
+    return fmt::format("{} of rank{} {}", parameters[p].name, minority.size() == 1 ? "" : "s",
+                       join(minority, ", "));
   }
   return "";
 }

@@ -26,9 +26,7 @@ std::size_t gradient_count(const Mlp& model) {
 DeterministicDataParallel::DeterministicDataParallel(Mlp& module, ProcessGroup& group,
                                                      const Stream& stream,
                                                      const VirtualRanks& ranks)
-    : module_(module), group_(group), ranks_here_(ranks.per_process()) {
-  broadcast_parameters(module, group, stream);
-  check_pairs(group.comm());
+    : DataParallel(module, group, stream), group_(group), ranks_here_(ranks.per_process()) {
   for (std::size_t slot = 0; slot < slots_for(ranks_here_); ++slot) {
     slots_.emplace_back(Shape{gradient_count(module)}, stream.device());
   }
@@ -44,11 +42,6 @@ void DeterministicDataParallel::point_gradients_at(std::size_t slot) {
   }
 }
 
-Tensor DeterministicDataParallel::forward(const Tensor& input, const Stream& stream) {
-  const CallScope scope("forward");
-  return module_.forward(input, stream);
-}
-
 void DeterministicDataParallel::backward(const CrossEntropyLoss& loss, const Stream& stream) {
   backward(loss.grad(), stream, loss.place());
   if (loss.place().ends_step()) average(loss.means(), loss.numbers(), stream);
@@ -58,25 +51,19 @@ void DeterministicDataParallel::backward(const CrossEntropyLoss& loss, const Str
 // parallelism would add to the gradients; here, each part is a separate leaf of the tree.
 void DeterministicDataParallel::backward(const Tensor& grad_logits, const Stream& stream,
                                          const Batch::Place& place) {
-  if (place.part == 0) next_ = 0;
-  if (next_ == ranks_here_) {
-    throw Error(fmt::format("a step has {} batches on this process, but one more arrived",
-                            ranks_here_));
+  if (place.parts != ranks_here_) {
+    throw Error(
+        fmt::format("a step has {} batches on this process, not {}", ranks_here_, place.parts));
   }
-  const std::size_t leaf = next_++;
-  point_gradients_at(slot_of(leaf));
+  point_gradients_at(slot_of(place.part));
   module_.backward(grad_logits, stream, Accumulate::no);
-  add_complete_pairs(leaf, [&](std::size_t into, std::size_t from) {
+  add_complete_pairs(place.part, [&](std::size_t into, std::size_t from) {
     add_to(stream, slots_[into].numel(), slots_[from].data(), slots_[into].data());
   });
   if (place.ends_step()) average_gradients(stream);
 }
 
 void DeterministicDataParallel::average_gradients(const Stream& stream) {
-  if (next_ != ranks_here_) {
-    throw Error(fmt::format("a step has {} batches on this process, but only {} arrived",
-                            ranks_here_, next_));
-  }
   point_gradients_at(0);
   stream.synchronize();  // otherwise, the measured time would include the backward pass
   Event begin = stream.record_event();
@@ -86,7 +73,7 @@ void DeterministicDataParallel::average_gradients(const Stream& stream) {
     on_host(stream, slots_[0],
             [&](std::span<float> sum) { tree_sum_over_processes<float>(comm, sum); });
   }
-  step_.emplace().works.push_back(
+  sent_.emplace().works.push_back(
       std::make_shared<Work>(std::move(begin), stream.record_event()));
   const auto ranks = ranks_here_ * static_cast<std::size_t>(comm.size());
   scale(stream, slots_[0].numel(), 1.0F / static_cast<float>(ranks), slots_[0].data());

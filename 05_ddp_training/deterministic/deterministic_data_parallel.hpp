@@ -4,20 +4,18 @@
 // Look at: the price, which is that there are no large matrix products, and no all-reduce that
 // overlaps the backward pass.
 //
-// Two things make the bits of an average depend on the number of ranks: the number of rows in a
-// matrix product, because libraries add up the rows in blocks, and the order in which the
-// ranks' gradients are added. Here every virtual rank has its own backward pass, always over
-// the same few rows, and the gradients are added in one fixed tree.
+// The bits of an average depend on the number of rows in a matrix product, because libraries
+// add up the rows in blocks, and on the order in which the ranks' gradients are added. Here
+// every virtual rank has its own backward pass, always over the same few rows, and the
+// gradients are added in one fixed tree.
 #pragma once
 
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/deterministic/virtual_ranks.hpp"
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace dist {
@@ -27,19 +25,15 @@ namespace dist {
 // only once, after all additions, avoids rounding each rank's small gradients separately.
 class DeterministicDataParallel : public DataParallel {
  public:
-  // Called on all ranks of `group`, whose size must be a power of two. Replaces the grad of
-  // every parameter of `module`.
+  // Called on all ranks of `group`. Replaces the grad of every parameter of `module`.
   DeterministicDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                             const VirtualRanks& ranks);
 
-  Tensor forward(const Tensor& input, const Stream& stream) override;
   void backward(const CrossEntropyLoss& loss, const Stream& stream) override;
-  // The same for the gradient of any function of the logits.
+  // The same for the gradient of any function of the logits. Throws Error if a step does not
+  // have one batch of each rank.
   void backward(const Tensor& grad_logits, const Stream& stream,
                 const Batch::Place& place = {});
-  std::optional<Communication> take_communication() override {
-    return std::exchange(step_, std::nullopt);
-  }
 
   // Called on all ranks. Sets numbers[0] to the mean of all processes' `means`, added in the
   // tree's order, and numbers[1] to that of their numbers[1]. All are on the device.
@@ -49,12 +43,9 @@ class DeterministicDataParallel : public DataParallel {
   void point_gradients_at(std::size_t slot);
   void average_gradients(const Stream& stream);
 
-  Mlp& module_;
   ProcessGroup& group_;
   std::size_t ranks_here_;
   std::vector<Tensor> slots_;  // as many as tree_sum needs; each holds all gradients
-  std::size_t next_ = 0;       // the index of this process's next virtual rank
-  std::optional<Communication> step_;
 };
 
 // Returns one line of output on the cost of determinism. `batch_size` is that of one virtual

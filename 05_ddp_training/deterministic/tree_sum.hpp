@@ -1,21 +1,18 @@
 // What this file adds: a sum over virtual ranks that rounds the same way on any number of
 // processes.
 // Builds on: 01, send_recv; virtual_ranks.
-// Look at: the picture. Lesson 3's recursive doubling is the same tree upside down: it adds
-// neighbours first, so the pairs that it adds on 2 processes differ from those on 4.
 //
 // Float addition is not associative: (a + b) + c and a + (b + c) can differ in the last bit.
-// The ranks' numbers therefore determine which pairs are added: first ranks at distance 4, then
-// the results at distance 2, then those at distance 1.
+// The ranks' numbers therefore determine which pairs are added (lesson 3's recursive doubling
+// adds neighbours first, so its pairs on 2 processes differ from those on 4):
 //
 //   rank        0   4   2   6   1   5   3   7
 //               +---+   +---+   +---+   +---+      distance 4
 //                 +-------+       +-------+        distance 2
 //                     +---------------+            distance 1
 //
-// In this order, which is also the order of VirtualRanks::local, each of 1, 2, 4 or 8 processes
-// holds neighbours that form a whole subtree. A process adds up its subtree without messages;
-// only the levels above it need messages.
+// In this order (VirtualRanks::local), each of 1, 2, 4 or 8 processes holds neighbours that
+// form a whole subtree. It adds up its subtree without messages; the levels above need them.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -24,7 +21,6 @@
 #include <bit>
 #include <cstddef>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace dist {
@@ -51,21 +47,12 @@ void add_complete_pairs(std::size_t leaf, Add add) {
   for (std::size_t slot = slot_of(leaf); leaf % 2 == 1; leaf /= 2, --slot) add(slot - 1, slot);
 }
 
-// Throws Error unless the number of ranks of `comm` is a power of two.
-inline void check_pairs(const Communicator& comm) {
-  if (std::has_single_bit(static_cast<unsigned>(comm.size()))) return;
-  throw Error("cannot build a tree of pairs over " + std::to_string(comm.size()) +
-              " processes");
-}
-
 // Called on all ranks of `comm`; their number must be a power of two. Each rank passes the sum
 // of its subtree in `data`. Afterwards, `data` is the sum over all ranks, bitwise equal on all
 // of them.
 template <MpiScalar T>
 void tree_sum_over_processes(const Communicator& comm, std::span<T> data) {
-  check_pairs(comm);
-  // Each piece goes up the whole tree before the next one starts. The data that arrives is then
-  // still in the cache when it is added, and needs only a small buffer.
+  // Each piece goes up the whole tree before the next one starts, so it stays in the cache.
   constexpr std::size_t kPiece = 1 << 16;
   std::vector<T> arrived(std::min(data.size(), kPiece));
   for (; !data.empty(); data = data.subspan(std::min(kPiece, data.size()))) {

@@ -40,9 +40,8 @@ class VirtualRanks {
           fmt::format("process {} of {} cannot simulate an equal share of {} virtual ranks",
                       process, processes, count));
     }
-    // Double the list repeatedly by appending a copy to which `distance` is added.
-    //
-    //   0  ->  0 4  ->  0 4 2 6  ->  0 4 2 6 1 5 3 7
+    // Double the list repeatedly by appending a copy to which `distance` is added:
+    // 0, then 0 4, then 0 4 2 6, then 0 4 2 6 1 5 3 7.
     local_.push_back(process);
     for (int distance = count / 2; distance >= processes; distance /= 2) {
       const std::size_t known = local_.size();
@@ -51,9 +50,8 @@ class VirtualRanks {
   }
 
   int count() const { return count_; }
-  // The ranks of this process, in the order in which it plays them. Ranks whose numbers differ
-  // by count / 2 are next to each other, so neighbours in this list are neighbours in the tree
-  // of tree_sum. With 8 ranks:
+  // The ranks of this process, in the order in which it plays them. Neighbours in this list are
+  // neighbours in the tree of tree_sum. With 8 ranks:
   //
   //   1 process    0 4 2 6 1 5 3 7
   //   2            0 4 2 6 | 1 5 3 7
@@ -67,57 +65,37 @@ class VirtualRanks {
   std::vector<int> local_;
 };
 
-// The batches of all ranks that this process plays, in the order in which it learns from them.
-// In turn, the ranks take one batch each, and a step ends when each rank has taken its batches
-// of that step. For example, a process plays ranks a and b, with 5 samples each in batches of
-// 2:
+// The batches of all ranks that this process plays, in the order in which it learns from them,
+// without the first `taken` samples of all ranks. `plan` is that of one rank. In turn, the
+// ranks take one batch each, and a step ends when each rank has taken its batches of that step.
+// For example, a process plays ranks a and b, with 5 samples each in batches of 2:
 //
 //   a a | b b | a a | b b | a | b
 //   step 0      step 1      step 2
-class VirtualSampler {
- public:
-  // `plan` is that of one rank.
-  VirtualSampler(std::size_t dataset_size, const VirtualRanks& ranks, const BatchPlan& plan,
-                 SamplerOptions options = {})
-      : plan_(plan) {
-    for (const int r : ranks.local()) {
-      samplers_.emplace_back(dataset_size, ranks.count(), r, options);
+//
+// A step takes the same samples on any number of processes, so a run can continue where another
+// run stopped, even on a different number of them.
+inline std::vector<BatchSamples> batches_in_turn(std::size_t dataset_size,
+                                                 const VirtualRanks& ranks,
+                                                 const BatchPlan& plan, SamplerOptions options,
+                                                 std::uint64_t epoch, std::size_t taken) {
+  std::vector<std::vector<BatchSamples>> of_rank;  // equally many, and of equal sizes
+  for (const int rank : ranks.local()) {
+    DistributedSampler sampler(dataset_size, ranks.count(), rank, options);
+    sampler.set_epoch(epoch);
+    of_rank.push_back(plan.divide(sampler.indices_after(taken)));
+  }
+  const std::size_t played = of_rank.size();
+  std::vector<BatchSamples> in_turn;
+  for (std::size_t b = 0; b < of_rank[0].size(); ++b) {
+    for (std::size_t r = 0; r < played; ++r) {
+      BatchSamples& batch = in_turn.emplace_back(std::move(of_rank[r][b]));
+      batch.place.part = batch.place.part * played + r;
+      batch.place.parts *= played;
+      batch.place.ends_epoch = batch.place.ends_epoch && r + 1 == played;
     }
   }
-
-  void set_epoch(std::uint64_t epoch) {
-    for (DistributedSampler& sampler : samplers_) sampler.set_epoch(epoch);
-  }
-  // Of this process; equal on all processes.
-  std::size_t num_samples() const { return samplers_.size() * samplers_[0].num_samples(); }
-  std::size_t total_size() const { return samplers_[0].total_size(); }  // of all processes
-
-  // Like DistributedSampler's, but with the indices batch by batch. `taken` counts samples in
-  // the common order of all ranks: after k steps, it is k times the number of samples that all
-  // ranks take in a step. A run can therefore continue where another run stopped, even on a
-  // different number of processes.
-  std::vector<BatchSamples> indices_after(std::size_t taken) const {
-    // Equally many for each rank, and the batches with the same number have the same size.
-    std::vector<std::vector<BatchSamples>> of_rank;
-    for (const DistributedSampler& sampler : samplers_) {
-      of_rank.push_back(plan_.divide(sampler.indices_after(taken)));
-    }
-    const std::size_t played = of_rank.size();
-    std::vector<BatchSamples> in_turn;
-    for (std::size_t b = 0; b < of_rank[0].size(); ++b) {
-      for (std::size_t r = 0; r < played; ++r) {
-        BatchSamples& batch = in_turn.emplace_back(std::move(of_rank[r][b]));
-        batch.place.part = batch.place.part * played + r;
-        batch.place.parts *= played;
-        batch.place.ends_epoch = batch.place.ends_epoch && r + 1 == played;
-      }
-    }
-    return in_turn;
-  }
-
- private:
-  BatchPlan plan_;
-  std::vector<DistributedSampler> samplers_;  // in the order of VirtualRanks::local
-};
+  return in_turn;
+}
 
 }  // namespace dist

@@ -172,7 +172,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
   console.line(fmt::format("  mean over the ranks {:.6f}", mean[0]));
 
   console.line("4. backward: each rank's own gradients, in the order they became ready");
-  const std::vector<std::vector<std::string>> buckets = ddp.reducer().names();
+  const std::vector<BucketPlan>& buckets = ddp.buckets();
   NamedNumbers own;
   std::string lines;
   model.backward(process.loss.grad(), stream, Accumulate::no, [&](std::size_t index) {
@@ -182,7 +182,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
                          text_of(own[name]));
     for (std::size_t i = 0; i < buckets.size(); ++i) {
       // A bucket is full, and DDP starts its all-reduce, when its last gradient is ready.
-      if (buckets[i].back() != name) continue;
+      if (buckets[i].names.back() != name) continue;
       lines += fmt::format("  -> bucket {} is full; its all-reduce starts", i);
     }
   });
@@ -194,11 +194,11 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
   const NamedNumbers averaged = copies(model, &Parameter::grad, stream);
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     Numbers before, after;  // its gradients, one after the other
-    for (const std::string& name : buckets[i]) {
+    for (const std::string& name : buckets[i].names) {
       std::ranges::copy(own.at(name), std::back_inserter(before));
       std::ranges::copy(averaged.at(name), std::back_inserter(after));
     }
-    console.line(fmt::format("  bucket {}: {}, {} bytes", i, join(buckets[i], ", "),
+    console.line(fmt::format("  bucket {}: {}, {} bytes", i, join(buckets[i].names, ", "),
                              before.size() * sizeof(float)));
     say(fmt::format("    rank {}  {} -> {}", rank, text_of(before, before.size()),
                     text_of(after, after.size())));

@@ -1,9 +1,6 @@
 // What this file adds: a separate thread for collectives, so that they run during the
-// computation, as in PyTorch's ProcessGroupMPI.
-//
-// Why a thread and not MPI_Iallreduce? Open MPI advances a non-blocking collective only while
-// the program is inside an MPI call, and the backward pass makes none (break_it/iallreduce). A
-// blocking call on a second thread advances independently.
+// computation, as in PyTorch's ProcessGroupMPI. Open MPI advances MPI_Iallreduce only while the
+// program is inside an MPI call, and the backward pass makes none (break_it/iallreduce).
 #pragma once
 
 #include "05_ddp_training/process_group/patient_wait.hpp"
@@ -49,9 +46,7 @@ class CommunicationThread {
   void run(Device device) {
     const CurrentDevice current(device);
     name_this_thread("all-reduces");
-    // Busy waiting would compete with the backward pass for cores and delay each message so
-    // much that almost nothing would be hidden.
-    wait_patiently(true);
+    wait_patiently(true);  // polling would take cores from backward and delay each message
     wake_promptly();
     for (;;) {
       std::unique_lock lock(mutex_);
@@ -64,12 +59,11 @@ class CommunicationThread {
     }
   }
 
-  // This thread runs often, but only briefly each time.
+  // This thread runs often, but only briefly each time. By default Linux lengthens each pause
+  // by up to 50 us. From Linux 6.12 on, a thread that asks for short time slices may preempt
+  // one with longer slices; older kernels ignore this.
   static void wake_promptly() {
-    // By default Linux lengthens each pause by up to 50 us, to wake several threads at once.
     ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-    // From Linux 6.12 on, a thread that asks for short time slices may preempt one with longer
-    // slices. On older kernels this has no effect.
     struct {  // struct sched_attr, which glibc declares only from version 2.41 on
       std::uint32_t size, policy;
       std::uint64_t flags;

@@ -71,14 +71,12 @@ class HostProcessGroup : public ProcessGroup {
   }
 
   std::unique_ptr<Work> start(const Collective& collective, const Stream& producer) override {
-    // The copy to the host starts once the tensor has been computed; this call does not wait.
-    // The job queues that wait, not this call: otherwise an earlier job's copy, which may not
-    // have been queued yet, would wait for this tensor, too.
+    // The job, not this call, queues the wait for the tensor: otherwise an earlier job's copy,
+    // which may not have been queued yet, would wait for this tensor, too.
     CommunicationThread::Job job(
         [this, asked = collective, computed = producer.record_event()]() mutable {
-          // The job releases the tensor when it returns, before it counts as done. Otherwise
-          // this thread could be the tensor's last owner and free its GPU memory with cudaFree,
-          // which waits until all streams are idle.
+          // The job releases the tensor before it counts as done. Otherwise this thread could
+          // be the tensor's last owner and free GPU memory, which waits for all streams.
           const Collective mine = std::move(asked);
           stream_.wait(computed);
           return run(mine);
@@ -96,8 +94,7 @@ class HostProcessGroup : public ProcessGroup {
   void synchronize(const Event& event) override { event.synchronize(); }
 
  private:
-  // Runs a whole collective, once the stream has been told to wait for its tensor. Returns its
-  // milliseconds.
+  // Runs a whole collective. Returns its milliseconds.
   double run(const Collective& collective) {
     using Clock = std::chrono::steady_clock;
     auto begin = Clock::now();
@@ -110,41 +107,33 @@ class HostProcessGroup : public ProcessGroup {
   }
 
   // The part that only needs the host's copy of the tensor.
-  void run(const Collective& collective, std::span<float> data) {
-    const auto& [kind, tensor, op, name, numbers, root] = collective;
-    switch (kind) {
-      case Collective::Kind::all_reduce: {
-        const CallScope scope("all_reduce", name);
-        return reducer_ ? reducer_->all_reduce(data, op, algorithm_)
-                        : all_reduce_mpi(messages_, data, op);
-      }
-      case Collective::Kind::reduce_scatter: {
-        const CallScope scope("reduce_scatter", name);
-        return reducer_ ? reducer_->reduce_scatter(data, op, algorithm_)
-                        : reduce_scatter_mpi(messages_, data, op);
-      }
-      case Collective::Kind::all_gather: {
-        const CallScope scope("all_gather", name);
-        return reducer_ ? reducer_->all_gather(data, algorithm_)
-                        : all_gather_mpi(messages_, data);
-      }
-      case Collective::Kind::broadcast:
-        return dist::broadcast(messages_, data, root,
-                               reducer_ ? BroadcastAlgorithm::tree : BroadcastAlgorithm::mpi);
+  void run(const Collective& asked, std::span<float> data) {
+    using Kind = Collective::Kind;
+    if (asked.kind == Kind::broadcast) {
+      return dist::broadcast(messages_, data, asked.root,
+                             reducer_ ? BroadcastAlgorithm::tree : BroadcastAlgorithm::mpi);
+    }
+    const CallScope scope(asked.call(), asked.name);
+    if (asked.kind == Kind::all_reduce) {
+      reducer_ ? reducer_->all_reduce(data, asked.op, algorithm_)
+               : all_reduce_mpi(messages_, data, asked.op);
+    } else if (asked.kind == Kind::reduce_scatter) {
+      reducer_ ? reducer_->reduce_scatter(data, asked.op, algorithm_)
+               : reduce_scatter_mpi(messages_, data, asked.op);
+    } else {
+      reducer_ ? reducer_->all_gather(data, algorithm_) : all_gather_mpi(messages_, data);
     }
   }
 
   // Averages numbers in the device's memory.
   void average(std::span<double> numbers) {
     const CallScope scope("mean of the loss");
-    std::span<double> data = numbers;
-    if (!device_.is_cpu()) {
-      data = {static_cast<double*>(stream_.staging(numbers.size_bytes())), numbers.size()};
-      copy_bytes(stream_, data.data(), numbers.data(), numbers.size_bytes());
-      stream_.synchronize();
-    }
+    if (device_.is_cpu()) return dist::all_reduce<double>(messages_, numbers, ReduceOp::avg);
+    const std::span data(static_cast<double*>(stream_.staging(numbers.size_bytes())),
+                         numbers.size());
+    copy_bytes(stream_, data.data(), numbers.data(), numbers.size_bytes());
+    stream_.synchronize();
     dist::all_reduce<double>(messages_, data, ReduceOp::avg);
-    if (device_.is_cpu()) return;
     copy_bytes(stream_, numbers.data(), data.data(), numbers.size_bytes());
     stream_.synchronize();
   }
@@ -159,10 +148,10 @@ class HostProcessGroup : public ProcessGroup {
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> make_host_process_group(Backend backend, const Communicator& comm,
-                                                      Device device,
-                                                      AllReduceAlgorithm algorithm,
-                                                      bool overlap) {
+std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
+                                                 Device device, AllReduceAlgorithm algorithm,
+                                                 bool overlap) {
+  if (backend == Backend::nccl) return make_nccl_process_group(comm, device);
   return std::make_unique<HostProcessGroup>(backend, comm, device, algorithm, overlap);
 }
 

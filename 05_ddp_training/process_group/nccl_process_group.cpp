@@ -34,21 +34,15 @@ class NcclProcessGroup : public ProcessGroup {
  private:
   void queue(const Collective& collective) {
     const auto& [kind, tensor, op, name, numbers, root] = collective;
-    switch (kind) {
-      case Collective::Kind::all_reduce: {
-        const CallScope scope("all_reduce", name);
-        return all_reduce_nccl(nccl_, tensor, op, stream_, numbers);
-      }
-      case Collective::Kind::reduce_scatter: {
-        const CallScope scope("reduce_scatter", name);
-        return reduce_scatter_nccl(nccl_, tensor, op, stream_, numbers);
-      }
-      case Collective::Kind::all_gather: {
-        const CallScope scope("all_gather", name);
-        return all_gather_nccl(nccl_, tensor, stream_);
-      }
-      case Collective::Kind::broadcast: return broadcast_nccl(nccl_, tensor, root, stream_);
+    if (kind == Collective::Kind::broadcast) {
+      return broadcast_nccl(nccl_, tensor, root, stream_);
     }
+    const CallScope scope(collective.call(), name);
+    if (kind == Collective::Kind::all_gather) return all_gather_nccl(nccl_, tensor, stream_);
+    if (kind == Collective::Kind::reduce_scatter) {
+      return reduce_scatter_nccl(nccl_, tensor, op, stream_, numbers);
+    }
+    all_reduce_nccl(nccl_, tensor, op, stream_, numbers);
   }
 
   Stream stream_;

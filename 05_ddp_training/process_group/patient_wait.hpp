@@ -1,9 +1,6 @@
-// What this file adds: waits for messages that leave the core to threads that compute. Skip
-// this file on a first reading.
-//
-// MPI waits by polling, which competes with the computation if no core is free. Yielding does
-// not help: the kernel lets the other threads run for a few milliseconds, and every message is
-// delayed by that time. A sleeping thread gets the core as soon as it wakes up.
+// What this file adds: waits for messages that leave the core to threads that compute. MPI
+// polls, which competes with them. Yielding lets the others run for a few milliseconds, which
+// delays every message. A sleeping thread gets the core as soon as it wakes up.
 #pragma once
 
 namespace dist {

@@ -1,4 +1,4 @@
-// The choice of a process group.
+// The choices that a run's flags leave open.
 #include "05_ddp_training/process_group/process_group.hpp"
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
@@ -43,13 +43,6 @@ OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
   if (comm.all_agree(is_free)) return {true, "on its own thread"};
   return {false, fmt::format("no core is free for it: {} ranks on {} cores", comm.local_size(),
                              cores < all ? cores * comm.local_size() : all)};
-}
-
-std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
-                                                 Device device, AllReduceAlgorithm algorithm,
-                                                 bool overlap) {
-  if (backend == Backend::nccl) return make_nccl_process_group(comm, device);
-  return make_host_process_group(backend, comm, device, algorithm, overlap);
 }
 
 }  // namespace dist

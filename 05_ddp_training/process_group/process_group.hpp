@@ -1,22 +1,24 @@
 // What this file adds: a common interface to every backend's collectives on tensors (like
-// ProcessGroup and Work in torch.distributed).
-//
-// Two streams define the order of work on a GPU: the collective starts after the work queued on
-// `producer`, which computes the tensor, and work queued on `consumer`, which uses the result,
-// starts after the collective. On the CPU, neither has any effect. Collectives are matched by
-// the order of the calls, so all ranks must make the same calls in the same order.
+// ProcessGroup and Work in torch.distributed). Two streams define the order of work on a GPU:
+// the collective starts after the work queued on `producer`, which computes the tensor, and
+// work queued on `consumer`, which uses the result, starts after the collective. On the CPU,
+// neither has any effect. Collectives are matched by the order of the calls, so all ranks must
+// make the same calls in the same order.
 #pragma once
 
 #include "03_all_reduce/reduce_op.hpp"
 #include "common/communicator.hpp"
 #include "common/tensor.hpp"
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace dist {
@@ -42,28 +44,40 @@ class Work {
 
   // Work queued on `consumer` after this call sees the result. The host waits only for a
   // collective on the host, and an exception in it is rethrown here.
-  void wait(const Stream& consumer) const { done_.valid() ? rethrow() : consumer.wait(end_); }
+  void wait(const Stream& consumer) const {
+    if (!done_.valid()) return consumer.wait(end_);
+    done_.get();
+  }
   // Milliseconds from start to end. Call it after the collective has finished.
   double elapsed_ms() const {
     return done_.valid() ? done_.get() : dist::elapsed_ms(begin_, end_);
   }
 
  private:
-  void rethrow() const { done_.get(); }
-
   std::shared_future<double> done_;
   Event begin_, end_;
 };
 
 // What a process group is asked to do, in place. Fields that the kind does not need are unused.
 struct Collective {
+  // An all-reduce consists of two halves. reduce_scatter leaves the reduction of chunk r
+  // (02_broadcast/chunks.hpp) on rank r, where it has the same bits as all_reduce would give
+  // it, if `ours` uses the ring; the rank's other chunks then hold anything. all_gather copies
+  // chunk r of rank r to all ranks.
   enum class Kind { all_reduce, reduce_scatter, all_gather, broadcast };
   Kind kind;
   Tensor tensor;
-  ReduceOp op = ReduceOp::sum;
+  ReduceOp op = ReduceOp::sum;  // with avg, the division happens in 03's finish()
   std::string name{};           // for the trace and for hang reports
-  std::span<double> numbers{};  // in the same device's memory
-  int root = 0;
+  // These travel with a reduction, in the same device's memory, and are averaged in double
+  // precision.
+  std::span<double> numbers{};
+  int root = 0;  // of a broadcast
+
+  std::string_view call() const {
+    constexpr std::array kCalls{"all_reduce", "reduce_scatter", "all_gather", "broadcast"};
+    return kCalls.at(static_cast<std::size_t>(kind));
+  }
 };
 
 class ProcessGroup {
@@ -74,37 +88,24 @@ class ProcessGroup {
   // Called on all ranks, with the same shapes in the same order, while no collective is in
   // progress. Each rank may free its tensor independently.
   virtual Tensor allocate(Shape shape) = 0;
-  // Starts a collective.
+  // Starts a collective. After a reduction, all ranks have bitwise equal results.
   [[nodiscard]] virtual std::unique_ptr<Work> start(const Collective& collective,
                                                     const Stream& producer) = 0;
   // Makes the host wait for `event`. Throws Error if a collective queued before it failed, or
   // if a rank that the collective needs did not arrive in time.
   virtual void synchronize(const Event& event) = 0;
 
-  // Reduces over all ranks; all ranks get bitwise equal results. `numbers` travel along and are
-  // averaged in double precision.
   [[nodiscard]] std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
                                                  const Stream& producer,
                                                  const std::string& name = {},
                                                  std::span<double> numbers = {}) {
     return start({Collective::Kind::all_reduce, tensor, op, name, numbers}, producer);
   }
-  // The two halves of an all-reduce. reduce_scatter leaves the reduction of chunk r
-  // (02_broadcast/chunks.hpp) on rank r, where it has the same bits as all_reduce would give
-  // it, if `ours` uses the ring; the rank's other chunks then hold anything. all_gather copies
-  // chunk r of rank r to all ranks.
-  [[nodiscard]] std::unique_ptr<Work> reduce_scatter(const Tensor& tensor, ReduceOp op,
-                                                     const Stream& producer,
-                                                     const std::string& name = {},
-                                                     std::span<double> numbers = {}) {
-    return start({Collective::Kind::reduce_scatter, tensor, op, name, numbers}, producer);
-  }
   [[nodiscard]] std::unique_ptr<Work> all_gather(const Tensor& tensor, const Stream& producer,
                                                  const std::string& name = {}) {
     return start({.kind = Collective::Kind::all_gather, .tensor = tensor, .name = name},
                  producer);
   }
-  // Copies the numbers of rank `root` to all ranks.
   [[nodiscard]] std::unique_ptr<Work> broadcast(const Tensor& tensor, int root,
                                                 const Stream& producer) {
     return start({.kind = Collective::Kind::broadcast, .tensor = tensor, .root = root},
@@ -130,8 +131,7 @@ class ProcessGroup {
 enum class Backend { ours, mpi, nccl };
 std::string to_string(Backend backend);
 
-// Both choices are called on all ranks; all get the same result. The reason is for display,
-// such as "no core is free for it: 2 ranks on 2 cores".
+// Both choices are called on all ranks; all get the same result. The reason is for display.
 struct BackendChoice {
   Backend backend = Backend::ours;
   std::string reason;
@@ -154,15 +154,11 @@ OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
 
 // Called on all ranks. Only `ours` uses `algorithm`; only `ours` and `mpi` use `overlap`, and
 // stage tensors on a GPU through pinned host memory. Without overlap, their collectives have
-// finished when the call returns. `comm` must outlive the group.
+// finished when the call returns. NCCL needs a GPU for each rank. `comm` must outlive the
+// group.
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
                                                  Device device, AllReduceAlgorithm algorithm,
                                                  bool overlap = false);
-// The two kinds of groups. NCCL needs a GPU for each rank.
-std::unique_ptr<ProcessGroup> make_host_process_group(Backend backend, const Communicator& comm,
-                                                      Device device,
-                                                      AllReduceAlgorithm algorithm,
-                                                      bool overlap);
 std::unique_ptr<ProcessGroup> make_nccl_process_group(const Communicator& comm, Device device);
 
 }  // namespace dist

@@ -34,15 +34,12 @@ Shard::Shard(ShardLevel level, std::span<Parameter> parameters, BucketCaps caps,
     : level_(level),
       parameters_(parameters),
       comm_(comm),
+      plans_(plan_buckets(parameters, caps)),
       ranges_(norm_ranges(parameters, caps, comm.size())) {
-  for (BucketPlan& plan : plan_buckets(parameters, caps)) {
-    const ChunkRange mine = chunk_range(plan.count, comm.size(), comm.rank());
-    buckets_.push_back({std::move(plan), mine});
-  }
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const auto [begin, count] = mine(p);
     const Tensor value = count > 0 ? parameters[p].value.narrow(begin, count) : Tensor();
-    parts_.push_back({parameters[p].name, value, value});
+    parts_.push_back({parameters[p].name, value, {}});
   }
 }
 

@@ -38,30 +38,21 @@ class Shard {
   Shard(ShardLevel level, std::span<Parameter> parameters, BucketCaps caps,
         const Communicator& comm);
 
-  struct Bucket {
-    BucketPlan plan;
-    ChunkRange mine;  // this rank's
-    // Set by ShardedDataParallel: the whole bucket, if it is to be gathered after an update.
-    Tensor values{};
-
-    // This rank's numbers of a whole bucket.
-    Tensor chunk_of(const Tensor& bucket) const {
-      return bucket.narrow(mine.begin, mine.count);
-    }
-  };
-  ShardLevel level() const { return level_; }
-  std::vector<Bucket>& buckets() { return buckets_; }
+  bool divides(ShardLevel level) const { return level_ >= level; }
+  const std::vector<BucketPlan>& plans() const { return plans_; }
+  // This rank's chunk of a bucket, and which of a parameter's numbers are in it.
+  ChunkRange chunk(std::size_t bucket) const {
+    return chunk_range(plans_[bucket].count, comm_.size(), comm_.rank());
+  }
+  ChunkRange mine(std::size_t parameter) const;
   // This rank's part of each parameter. ShardedDataParallel decides where their values and
   // gradients are.
   std::span<Parameter> parts() { return parts_; }
   std::span<const Parameter> parts() const { return parts_; }
-  // Which of a parameter's numbers are this rank's.
-  ChunkRange mine(std::size_t parameter) const;
-
-  // The size of the memory that whole buckets take in turn.
-  std::size_t slot_bytes() const { return slot_bytes_; }
-  void add_slot_bytes(std::size_t bytes) { slot_bytes_ += bytes; }
-
+  // Set by ShardedDataParallel: the buckets of values to be gathered after an update, if any,
+  // and the size of the memory that whole buckets take in turn.
+  std::vector<Tensor> gathered{};
+  std::size_t slot_bytes = 0;
   // The norm of all gradients, if the ranks average the squares of their parts.
   GradientNorm norm(const Stream& stream) const;
 
@@ -77,10 +68,9 @@ class Shard {
   ShardLevel level_;
   std::span<Parameter> parameters_;
   const Communicator& comm_;
+  std::vector<BucketPlan> plans_;
   std::vector<GradientNorm::Range> ranges_;
-  std::vector<Bucket> buckets_;
   std::vector<Parameter> parts_;
-  std::size_t slot_bytes_ = 0;
 };
 
 }  // namespace dist

@@ -33,12 +33,13 @@ class ShardedOptimizer : public Optimizer {
         ->wait(stream);
     decide(stream);
     std::vector<std::unique_ptr<Work>> works;
-    for (const auto& [plan, mine, values] : shard_.buckets()) {
+    for (std::size_t b = 0; b < shard_.plans().size(); ++b) {
+      const BucketPlan& plan = shard_.plans()[b];
       // The numbers of a bucket's parameters are consecutive, and fall.
       update(plan.parameters.back(), plan.parameters.size(), stream);
-      if (values.numel() == 0) continue;
+      if (shard_.divides(ShardLevel::parameters)) continue;  // gathered when they are needed
       // This bucket travels while the next one is updated.
-      works.push_back(group_->all_gather(values, stream, plan.name));
+      works.push_back(group_->all_gather(shard_.gathered[b], stream, plan.name));
     }
     for (const auto& work : works) work->wait(stream);
   }

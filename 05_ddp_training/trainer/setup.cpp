@@ -184,9 +184,8 @@ std::size_t Setup::steps_after(std::size_t taken) const {
 
 std::vector<BatchSamples> Setup::batches_of_played_ranks(std::size_t epoch,
                                                          std::size_t taken) const {
-  VirtualSampler sampler(train().size(), chosen_->ranks, batches(), options.sampler);
-  sampler.set_epoch(epoch);
-  return sampler.indices_after(taken);
+  return batches_in_turn(train().size(), chosen_->ranks, batches(), options.sampler, epoch,
+                         taken);
 }
 
 LrSchedule Setup::schedule() const {
@@ -244,7 +243,8 @@ std::vector<TensorSource> Setup::tensors(const Mlp& model, const Optimizer& opti
 void Setup::introduce(const Mlp& model) const {
   const int size = comm_.size();
   const BatchPlan plan = batches();
-  const VirtualSampler sampler(data.size(), chosen_->ranks, plan, options.sampler);
+  const DistributedSampler sampler(data.size(), chosen_->ranks.count(), /*rank=*/0,
+                                   options.sampler);
   console_->line(fmt::format("{} rank{}, model {} on {} ({}){}", size, size == 1 ? "" : "s",
                              join(options.layers, "-"), to_string(device()), device_.reason,
                              precision() == Precision::bf16 ? ", products in bf16" : ""));
@@ -253,10 +253,11 @@ void Setup::introduce(const Mlp& model) const {
   if (options.deterministic) gradients = cost_of_determinism(chosen_->ranks, plan.size, model);
   if (chosen_->shard) gradients += "; each rank keeps a part (--shard " + options.shard + ")";
   if (flags_ == Flags::all) console_->line(gradients);
-  console_->line(fmt::format(
-      "{}: {} samples, {} per rank{}, in batches of {} x {} = {}", options.dataset, data.size(),
-      sampler.num_samples(), sampler.total_size() > data.size() ? " (padded)" : "", size,
-      options.batch_size, static_cast<std::size_t>(size) * options.batch_size));
+  console_->line(
+      fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}", options.dataset,
+                  data.size(), sampler.num_samples() * chosen_->ranks.per_process(),
+                  sampler.total_size() > data.size() ? " (padded)" : "", size,
+                  options.batch_size, static_cast<std::size_t>(size) * options.batch_size));
   for (const std::string& note : notes_) console_->line(note);
 }
 
@@ -284,11 +285,11 @@ TrainingMemory Setup::memory(const Mlp& model, const Optimizer& optimizer) const
   const Shard* const shard = chosen_->shard ? &*chosen_->shard : nullptr;
   // What is divided from this level on: this rank's parts, or whole parameters.
   const auto held = [&](ShardLevel level) {
-    return shard != nullptr && shard->level() >= level ? shard->parts() : model.parameters();
+    return shard != nullptr && shard->divides(level) ? shard->parts() : model.parameters();
   };
   TrainingMemory memory =
       count_memory(model, optimizer, held(ShardLevel::parameters), held(ShardLevel::gradients));
-  if (shard != nullptr) memory.buckets = shard->slot_bytes();
+  if (shard != nullptr) memory.buckets = shard->slot_bytes;
   memory.before = memory_before_;
   memory.peak = memory_use(comm_.local_size()).peak;
   return memory;
