@@ -77,7 +77,9 @@ LinkCost fit_link_cost(std::vector<CostPoint> points) {
   LinkCost best;
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](double alpha, double beta) {
-    const LinkCost line{.alpha_s = alpha, .beta_s_per_byte = beta};
+    LinkCost line;
+    line.alpha_s = alpha;
+    line.beta_s_per_byte = beta;
     if (alpha < 0 || beta < 0 || line.line_seconds(points.front().bytes) <= 0) return;
     const double sum = distance(points, line);
     if (sum >= least) return;
