@@ -125,10 +125,12 @@ bool show_policies(const Program& program, const Sampling& asked) {
   const Coverage drop = add("drop", sampled(true));
   const Coverage exact = add("exact", exact_shard(size, comm.size(), comm.rank()));
   table.print(program.console);
-  program.console.line(
-      fmt::format("on exact shards, the mean of the ranks' means is {}, "
-                  "or {} if weighted by their counts",
-                  percent(mean_of_means), percent(weighted)));
+  if (exact.fewest > 0) {  // a rank without samples has no mean
+    program.console.line(
+        fmt::format("on exact shards, the mean of the ranks' means is {}, "
+                    "or {} if weighted by their counts",
+                    percent(mean_of_means), percent(weighted)));
+  }
   // The accuracies must agree to the last bit, because sums of whole numbers are exact.
   return comm.all_agree(pad.even && pad.never == 0 && drop.even && drop.again == 0 &&
                         exact.once == size && weighted == truth);

@@ -2,9 +2,8 @@
 // Predict: the ranks pass a token around, and each holder prints the next line: 0, 1, 2, ...
 //          In what order do the lines arrive?
 // You see: in a file, the lines are sorted by rank, unless each line is flushed before the
-// token
-//          moves on. On the screen, the order varies from run to run. The program cannot see
-//          the screen, so its verdict ignores that part.
+//          token moves on. On the screen, the order varies from run to run. The program cannot
+//          see the screen, so its verdict ignores that part.
 // Why:     a printed line waits in its process's buffer, then in its rank's pipe, and mpirun
 //          reads from each pipe what it finds. In this course, rank 0 therefore prints for all
 //          ranks, and the others send their text to rank 0.
