@@ -1,0 +1,69 @@
+"""Starts the programs as a reader does. The folder of the build is in $DIST_BUILD."""
+import collections
+import json
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("DIST_BUILD", ROOT / "build")).resolve()
+CACHE = (BUILD / "CMakeCache.txt").read_text()
+EMULATED = "DIST_CUDA:STRING=EMULATED" in CACHE
+SANITIZED = "DIST_SANITIZE:STRING=\n" not in CACHE and "DIST_SANITIZE:STRING=" in CACHE
+
+# Environments for runs: about the CPU; and in which all ranks end together with a non-zero status
+# (without it, Open MPI 4 waits a second or two for other ranks, although none are left).
+HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "EMULATED_GPUS": "0"}
+NO_GRACE = {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
+
+Result = collections.namedtuple("Result", "status out err rows")  # rows: the lines of JSON
+
+
+def command(words, folder=None, limit=120, **environment):
+    """Runs a shell command for at most `limit` seconds; $BIN holds the programs."""
+    done = subprocess.run(["timeout", "-k", "10", str(limit), "bash", "-c", words], cwd=folder,
+                          text=True, errors="replace", capture_output=True, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "BIN": str(BUILD / "bin"), **environment})
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return Result(done.returncode, done.stdout, done.stderr, rows)
+
+
+def mpirun(ranks, program, folder=None, **environment):
+    """Runs "PROGRAM FLAGS" of the build's bin/ on so many ranks, with any exit status."""
+    return command(f"exec mpirun -np {ranks} $BIN/{program}", folder, **environment)
+
+
+def runs(ranks, program, folder=None, status=0, **environment):
+    """Like mpirun, and checks the exit status."""
+    result = mpirun(ranks, program, folder, **environment)
+    assert result.status == status, result.out + result.err
+    return result
+
+
+def refused(program, error, ranks=3, folder=None, **environment):
+    """All ranks refuse together: status 2, one sentence that begins with `error`, no output."""
+    result = runs(ranks, program, folder, status=2, **{**NO_GRACE, **environment})
+    errors = [line for line in result.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and errors[0].startswith("error: " + error), result.err
+    assert not result.out
+
+
+def says(result, *texts):
+    for text in texts:
+        assert text in result.out + result.err
+
+
+def hang(ranks, program, *texts, timeout=2):
+    """Nothing moves until the watch ends the run with a report that says `texts`."""
+    result = runs(ranks, f"{program} --timeout {timeout}", status=86, **NO_GRACE)
+    says(result, f"hang: nothing has moved on this host for {timeout} s (--timeout)", *texts)
+    return result
+
+
+def gpus():
+    """How many GPUs the programs find, emulated ones included."""
+    if EMULATED:
+        return int(os.environ.get("EMULATED_GPUS", 4))
+    if "DIST_CUDA:STRING=OFF" in CACHE or os.environ.get("CUDA_VISIBLE_DEVICES") == "":
+        return 0
+    return command("nvidia-smi -L").out.count("GPU ")
