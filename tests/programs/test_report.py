@@ -1,0 +1,203 @@
+"""./learn report makes a page of a real run that holds the files' numbers, needs no network, keeps
+text as text, and renders in a browser."""
+import html.parser
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from programs import ROOT, command, runs
+
+EVIL = "<script>document.title='hacked'</script><img src=https://example.com/x onerror=1>\u2028&\""
+
+
+class Page(html.parser.HTMLParser):
+    """What a page holds: exact numbers, texts, tags and attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.numbers, self.tags, self.attributes, self.text = set(), set(), [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.attributes += attributes
+        if tag == "data":
+            self.numbers.add(float(dict(attributes)["value"]))
+
+    def handle_data(self, data):
+        self.text += data + "\n"
+
+
+def report(*words, **environment):
+    return subprocess.run([ROOT / "learn", "report", *map(str, words)], text=True,
+                          capture_output=True, **environment)
+
+
+def page_of(*words):
+    """The page that ./learn report says it wrote."""
+    done = report(*words)
+    assert done.returncode == 0, done.stderr
+    return Page(pathlib.Path(done.stdout.split(" ", 1)[1].strip()).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder with a run's run.jsonl and its trace.json, and the run's rows."""
+    folder = tmp_path_factory.mktemp("report")
+    result = runs(3, "ddp_training --json --batch-size 32 --layers 784,40,30,10 --max-steps 5 --accumulate 2"
+                  " --bucket-cap-mb 0.01 --no-overlap --device cpu --trace trace.json", folder)
+    (folder / "run.jsonl").write_text(result.out)
+    return folder, result.rows
+
+
+def test_the_page_holds_the_numbers_of_the_files(run):
+    folder, (*steps, final) = run
+    page = page_of(folder / "run.jsonl", "--trace", folder / "trace.json")
+    wanted = [x for key, x in final.items() if type(x) in (int, float) and key != "hideable_comm_ms"]
+    wanted += [p["l2"] for p in final["parameters"].values()] + [steps[-1]["loss"]]
+    assert not {float(x) for x in wanted} - page.numbers
+    for step in steps:
+        assert f"step {step['step']}, epoch {step['epoch']}: loss {step['loss']!r}" in page.text
+    for name, p in final["parameters"].items():
+        assert name in page.text and p["sha256"] in page.text
+    for rank in range(3):
+        for name in ("forward", "backward", "MPI_", "all_reduce"):
+            assert re.search(f"^rank {rank}: {name}.* ms, from ", page.text, re.M)
+    for said in ("Loss", "Where a step", "Two steps", "Who sent", "Memory per rank", "Settings", "Parameters",
+                 "Steps of typical length. Point at a block to see what it is. A step has 2 forward passes."):
+        assert f"\n{said}" in page.text
+
+
+def test_the_messages_are_those_of_the_trace(run):
+    folder, (*_, final) = run
+    page, pairs, gradients = page_of(folder / "run.jsonl", "--trace", folder / "trace.json"), {}, {}
+    for e in json.loads((folder / "trace.json").read_text())["traceEvents"]:
+        args = e.get("args", {})
+        if e["name"] in ("MPI_Send", "MPI_Isend", "MPI_Sendrecv"):
+            messages, total = pairs.get((e["pid"], args["to"]), (0, 0))
+            pairs[e["pid"], args["to"]] = messages + 1, total + args.get("bytes", 0)
+            if "tensor" in args:
+                gradients[e["pid"]] = gradients.get(e["pid"], 0) + args["bytes"]
+    assert max(gradients.values()) == final["bytes_sent_per_step"] * final["steps"]
+    for (source, to), (messages, total) in pairs.items():
+        assert f"rank {source} to rank {to}\n{messages:,}\n" in page.text and float(total) in page.numbers
+
+
+def test_the_default_device(tmp_path):
+    """On a GPU, most of these steps are replayed as one graph, whose parts are not timed."""
+    result = runs(1, "ddp_training --json --max-steps 9 --trace trace.json", tmp_path)
+    (tmp_path / "run.jsonl").write_text(result.out)
+    page = page_of(tmp_path / "run.jsonl", "--trace", tmp_path / "trace.json")
+    assert "\nWhere a step" in page.text and result.rows[-1]["step_ms"] in page.numbers
+
+
+def test_missing_data_is_reported(tmp_path):
+    metrics = tmp_path / "m.jsonl"
+    metrics.write_text('{"step":7,"epoch":1,"loss":0.5}\n{"step":8,"epoch":1,"loss":null}\n'
+                       '{"step":9,"epoch":1,"loss":0.25}\n{"step":10,"ep')
+    page = page_of(metrics)
+    assert (tmp_path / "m.html").exists() and {0.25, 0.375} <= page.numbers
+    for said in ("has no final line", "No trace was given", "incomplete and was left out",
+                 "Steps without a finite loss: 1"):
+        assert said in page.text
+
+
+@pytest.mark.parametrize("odd", [-1, 5e-324, 1e300])
+def test_odd_times_are_left_out_or_shown(tmp_path, odd):
+    keys = ("step_ms", "compute_ms", "exposed_comm_ms", "optimizer_ms", "data_ms")
+    final = {"final": True, "ranks": 3, "comm_ms": 1, **dict.fromkeys(keys, odd),
+             "memory": {f"{key}_bytes": odd for key in ("parameters", "gradients", "optimizer", "activations")}}
+    (tmp_path / "m.jsonl").write_text('{"step":7,"epoch":1,"loss":5e-324}\n' + json.dumps(final))
+    assert not re.search(r"\b(inf|nan)\b|-1", page_of(tmp_path / "m.jsonl").text)
+
+
+def test_hostile_strings_stay_text(run, tmp_path):
+    folder, _ = run
+    final = {"final": True, "ranks": 7, "device": EVIL, EVIL: EVIL, "odd_number": 10**400, "memory": [EVIL],
+             "parameters": {EVIL: {"l2": 1, "sha256": EVIL}, "1": 5}, "test_accuracy": EVIL, "step_ms": True}
+    steps = [{"step": i, "epoch": EVIL, "loss": loss} for i, loss in enumerate([1e400, "x", 3, None])]
+    path = tmp_path / "<b onclick=x>&.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in [*steps, final]), encoding="utf-8")
+    trace = json.loads((folder / "trace.json").read_text())
+    for e in trace["traceEvents"]:
+        e["name"] = e["name"].replace("all_reduce", EVIL)
+        e.get("args", {}).update({"tensor": EVIL} if e["ph"] == "X" else {})
+    trace["otherData"]["droppedEvents"] = {EVIL: EVIL}
+    (tmp_path / "evil.json").write_text(json.dumps(trace), encoding="utf-8")
+    page = page_of(path, "--trace", tmp_path / "evil.json")
+    assert not page.tags & {"script", "link", "img", "iframe", "object", "embed", "base", "form", "a", "b onclick=x"}
+    assert not [key for key, _ in page.attributes if key.startswith("on") or key in ("src", "href", "srcset")]
+    assert page.text.count("<script>document.title") > 3 and "but the run had 7" in page.text
+
+
+STEP = '{"step":0,"epoch":0,"loss":1.5}\n'
+
+
+@pytest.mark.parametrize("content, error", [
+    (None, "bad: No such file"), ("hello\n", "bad: line 1 is not a JSON object"),
+    ("[" * 100000, "bad: line 1 is not a JSON object"), (STEP + "[1]\n", "bad: line 2 is not a JSON object"),
+    (b"\xff\xfe\n", "bad: is not UTF-8 text"), ("", "bad: has no training step"),
+    ('{"final":true,"steps":3}\n', "bad: has no training step"), ('{"step":"a"}\n', "bad: has no training step")])
+def test_bad_runs_are_refused(tmp_path, content, error):
+    if content is not None:
+        (tmp_path / "bad").write_bytes(content if isinstance(content, bytes) else content.encode())
+    refused([tmp_path / "bad", "-o", tmp_path / "page"], error, tmp_path)
+
+
+@pytest.mark.parametrize("words, error", [
+    ("good --trace none", "none: No such file"), ("good --trace good", "good: is not a trace"),
+    ("good --trace empty", "empty: is not a trace"), ("good -o no/such.html", "such.html: cannot be written"),
+    ("good -o folder", "folder: is not a file"), ("good -o good", "is the input"), ("", "RUN.jsonl"),
+    ("good --tracks good", "--tracks")])
+def test_bad_usage_is_refused(tmp_path, words, error):
+    (tmp_path / "good").write_text(STEP)
+    (tmp_path / "empty").write_text('{"traceEvents":[{"ph":"X"},3]}')
+    (tmp_path / "folder").mkdir()
+    refused(words.split(), error, tmp_path)
+
+
+def refused(words, error, folder):
+    """Status 2, one line that names the file, and nothing written."""
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    done = report(*words, cwd=folder)
+    assert done.returncode == 2 and re.fullmatch(r"error: [^\n]*\n", done.stderr) and error in done.stderr
+    assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+def test_a_full_disk_leaves_the_old_page(run):
+    folder, _ = run
+    (folder / "old.html").write_text("old")
+    done = command(f"ulimit -f 1; {ROOT}/learn report run.jsonl -o old.html", folder)
+    assert done.status == 2 and "old.html: cannot be written: File too large" in done.err
+    assert (folder / "old.html").read_text() == "old" and not list(folder.glob("*.part"))
+
+
+@pytest.mark.parametrize("theme", ["0", "1"])  # dark, light
+def test_a_browser_shows_it(run, theme):
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if not browser:
+        pytest.skip("Chromium is not installed")
+    folder, rows = run
+    page_of(folder / "run.jsonl", "--trace", folder / "trace.json", "-o", folder / "page.html")
+    source = (folder / "page.html").read_text(encoding="utf-8")
+    probe = """<script>document.documentElement.dataset.seen = JSON.stringify({
+      fits: document.documentElement.scrollWidth <= innerWidth,
+      page: getComputedStyle(document.body).backgroundColor,
+      drawn: [...document.querySelectorAll('svg')].map(s => s.querySelectorAll('rect, path, circle').length)})</script>"""
+    (folder / "probe.html").write_text(re.sub("<meta http-equiv[^>]*>", "", source) + probe)
+    (folder / "blocked.html").write_text(source + probe)  # the page's own rule forbids scripts
+
+    def dom(name):
+        done = command(f"{browser} --headless --no-sandbox --disable-gpu --enable-logging=stderr --v=0 "
+                       f"--user-data-dir=profile --blink-settings=preferredColorScheme={theme} "
+                       f"--window-size=500,900 --dump-dom file://{folder}/{name}", folder, limit=300)
+        return done.out, "CONSOLE" in done.err
+
+    text, complains = dom("probe.html")
+    seen = json.loads(dict(Page(text).attributes)["data-seen"])
+    assert not complains and seen["fits"] and len(seen["drawn"]) == 2 and min(seen["drawn"]) > len(rows)
+    assert seen["page"] == ("rgb(20, 23, 27)" if theme == "0" else "rgb(246, 245, 241)")
+    assert "data-seen=" not in dom("blocked.html")[0]
