@@ -1,4 +1,4 @@
-"""Compares what a program prints with what a page shows. CONTRIBUTING.md, "READMEs", has the rules."""
+"""Compares what a program prints with what a page shows (CONTRIBUTING.md, "READMEs")."""
 import re
 
 # Text that differs between machines and builds: reasons, limits of the transport, measured memory.
@@ -57,12 +57,12 @@ def without_mpirun(output):
 
 
 def difference(shown, printed, loose=None):
-    """The first difference between lines, or None. "..." stands for any lines; "hang: " lines may come
-    in any order. `loose` is the text of the mark "output"."""
+    """The first difference between lines, or None. "..." stands for any lines; "hang: " lines may
+    come in any order. `loose` is the text of the mark "output"."""
     # On a busy machine any rank may be the slow one.
     printed = [line for line in printed if "the others waited for rank " not in line]
-    hangs = [sorted(line for line in side if line.startswith("hang: ")) for side in (shown, printed)]
-    if hangs[0] != hangs[1]:
+    hangs = [[line for line in side if line.startswith("hang: ")] for side in (shown, printed)]
+    if sorted(hangs[0]) != sorted(hangs[1]):
         return "shown:   {}\nprinted: {}".format(*("\n         ".join(side) for side in hangs))
     expected = [each for each in measured_lines(shown) if not each[0].startswith("hang: ")]
     actual = [line for line in printed if not line.startswith("hang: ")]

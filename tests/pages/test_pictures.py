@@ -1,5 +1,5 @@
-"""The READMEs' pictures show what the programs do: they are drawn again from the recorded runs, to the same
-bytes, and new runs agree with the recorded ones in all that does not depend on clocks.
+"""The READMEs' pictures show what the programs do: they are drawn again from the recorded runs, to
+the same bytes, and new runs agree with the recorded ones in all that does not depend on clocks.
 """
 import pathlib
 import re
@@ -22,7 +22,8 @@ LARGEST = 40_000  # bytes of an SVG file
 
 @pytest.mark.quick
 def test_the_pictures_are_those_that_draw_draws(tmp_path):
-    subprocess.run([sys.executable, "-B", ROOT / "tools/pictures/draw.py", "-o", tmp_path], check=True)
+    draws = [sys.executable, "-B", ROOT / "tools/pictures/draw.py"]
+    subprocess.run([*draws, "-o", tmp_path], check=True)
     drawn = {path.name: path.read_bytes() for path in pathlib.Path(tmp_path).iterdir()}
     assert sorted(drawn) == sorted(COMMITTED)
     assert [name for name in drawn if drawn[name] != COMMITTED[name]] == []
@@ -52,7 +53,8 @@ def test_a_new_run_gives_the_recorded_data(name, programs):
 
 @pytest.mark.parametrize("which", ["recorded", "new"])
 def test_only_a_send_above_the_limit_waits_for_its_receive(which, programs):
-    run = runs.load("eager_rendezvous") if which == "recorded" else eager_rendezvous.record(programs)
+    recorded = which == "recorded"
+    run = runs.load("eager_rendezvous") if recorded else eager_rendezvous.record(programs)
     early = {kind: eager_rendezvous.complete(run[kind]) < run[kind]["receive"][0]
              for kind in ("eager", "rendezvous")}
     assert early == {"eager": True, "rendezvous": False}

@@ -9,7 +9,7 @@ from repository import FILES, PAGES, PROGRAMS, text
 
 pytestmark = pytest.mark.quick
 
-# "// FILE, FUNCTION" or "// FILE, FUNCTION: words", where FILE is relative to the repository's root.
+# "// FILE, FUNCTION" or "// FILE, FUNCTION: words"; FILE is a path from the repository's root.
 ORIGIN = r"\s*// ([\w/.]+\.[ch]pp), ([\w:~]+?)(: .*)?"
 
 
@@ -18,7 +18,7 @@ def stripped(lines):
 
 
 def quotes_of(block):
-    """(origin, lines) of each quote in a block; a line "// ..." stands for lines that are left out."""
+    """(origin, lines) of each quote in a block."""
     origins = [i for i, line in enumerate(block.lines) if re.fullmatch(ORIGIN, line)]
     for first, end in zip([0, *origins[1:]], [*origins[1:], len(block.lines)]):
         yield block.lines[first], stripped(block.lines[first + 1:end])
@@ -32,8 +32,8 @@ DIFFS = [pytest.param(page, block, id=block.place) for page in PAGES for block i
 
 
 def definitions(file, name):
-    """The lines of each definition of `name` in a file that clang-format has formatted: from the line
-    with the name to the closing brace, which is in the column where that line begins."""
+    """The lines of each definition of `name` in a file that clang-format has formatted: from the
+    line with the name to the closing brace, which is in the column where that line begins."""
     source = text(file).splitlines()
     for first, line in enumerate(source):
         indent = line[:len(line) - len(line.lstrip())]
@@ -62,6 +62,7 @@ def contains(body, pieces):
 def test_quoted_code_is_in_the_function_that_the_quote_names(origin, lines):
     named = re.fullmatch(ORIGIN, origin)
     assert named, "a quote begins with // FILE, FUNCTION"
+    # A line "// ..." stands for lines that are left out.
     pieces = [stripped(piece.splitlines()) for piece in "\n".join(lines).split("// ...")]
     assert any(contains(body, pieces) for body in definitions(named[1], named[2]))
 

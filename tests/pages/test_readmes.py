@@ -1,6 +1,6 @@
-"""The commands that a page shows run, and print what the page shows. CONTRIBUTING.md, "READMEs", has the
-rules and the marks. A case is named after its page and line. The commands of a page run one after
-the other in a folder that looks like the root of the repository, on the CPU.
+"""The commands that a page shows run, and print what the page shows. CONTRIBUTING.md, "READMEs",
+has the rules and the marks. A case is named after its page and line. The commands of a page run one
+after the other in a folder that looks like the root of the repository, on the CPU.
 """
 import collections
 import re

@@ -1,8 +1,9 @@
-"""The repository's own rules: who includes whom, one list of packages and of MPI's variables, and the files
-with which the course meets its users: container, conda, release, workflow, launcher.
+"""The repository's own rules: who includes whom, one list of packages and one of variables, and the
+files with which the course meets its users: container, conda, release, workflow, launcher.
 """
 import json
 import re
+import shlex
 import shutil
 
 import pytest
@@ -55,7 +56,8 @@ def test_the_docs_list_our_packages():
     created = re.search(r"conda create [^\n]*\n(.*)", running)[1].split()
     modules = {"cmake", "cxx-compiler", "openmpi"}
     assert {*created, *modules} == CONDA
-    assert {*re.findall(r"^  - ([\w-]+)", text("environment.yml"), re.M)} == {*CONDA, "conda-forge", "python"}
+    listed = re.findall(r"^  - ([\w-]+)", text("environment.yml"), re.M)
+    assert {*listed} == {*CONDA, "conda-forge", "python"}
 
 
 def test_the_docs_export_our_variables():
@@ -67,9 +69,9 @@ def test_the_dockerfile_reads_our_packages_and_variables():
     packages = re.search(r"\$\((awk .*?) (\S+)/packages\.txt\)", DOCKERFILE)[1]
     assert {*command(f"{packages} {ROOT}/tools/learn/packages.txt").out.split()} == DEBIAN
     setting = re.search(r"echo '(.*)' >>~/\.bashrc", DOCKERFILE)[1]
-    printed = command(f"{setting.replace('~/course', str(ROOT))}; exec env -u _ env")
-    assert MPI_ENVIRONMENT.items() <= dict(line.split("=", 1) for line in printed.out.splitlines()
-                                           if "=" in line).items()
+    here = setting.replace("~/course", str(ROOT))
+    printed = command(f"env -i bash -c {shlex.quote(here + '; env')}").out.splitlines()
+    assert {"=".join(each) for each in MPI_ENVIRONMENT.items()} <= {*printed}
 
 
 def test_the_container_is_for_a_user_who_is_not_root():
@@ -117,4 +119,5 @@ def test_without_packages_and_root_learn_prints_the_line_to_type(installed, line
     result = command("./learn 1", ROOT, CONDA_PREFIX=str(tmp_path / "active"), CXX="false",
                      PATH=f"{tmp_path}:/usr/bin:/bin")
     assert result.status == 2
-    assert f"Type this:  {line}\n".replace("ROOT", str(ROOT)).replace("FOLDER", str(tmp_path)) in result.err
+    line = line.replace("ROOT", str(ROOT)).replace("FOLDER", str(tmp_path))
+    assert f"Type this:  {line}\n" in result.err

@@ -1,8 +1,8 @@
 """The compiler has vectorized the hot loops of ddp_training.
 
 Compilers vectorize a loop or not without a word, results are the same bits either way, and only a
-clock sees the difference. What counts as a loop is the code between a conditional jump backwards and
-its target.
+clock sees the difference. What counts as a loop is the code between a conditional jump backwards
+and its target.
 """
 import collections
 import platform
