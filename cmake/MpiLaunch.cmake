@@ -1,18 +1,9 @@
 # How tests start ranks.
 #
-# DIST_MPI_ENVIRONMENT gives CTest the settings of the box "Before you type mpirun" in
-# docs/running.md: they allow root in a container and more ranks than cores, make waiting ranks
-# yield their core, and silence Open MPI 5's complaints about network interfaces that a single host
-# does not need.
-set(DIST_MPI_ENVIRONMENT
-  OMPI_ALLOW_RUN_AS_ROOT=1
-  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  OMPI_MCA_rmaps_base_oversubscribe=1
-  OMPI_MCA_mpi_yield_when_idle=1
-  OMPI_MCA_hwloc_base_binding_policy=none
-  OMPI_MCA_reachable=weighted
-  PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
-  PRTE_MCA_hwloc_default_binding_policy=none)
+# DIST_MPI_ENVIRONMENT gives CTest the settings of tools/learn/mpi.env.
+file(STRINGS ${CMAKE_SOURCE_DIR}/tools/learn/mpi.env DIST_MPI_ENVIRONMENT REGEX "^[A-Z]")
+set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+  tools/learn/mpi.env)
 if(DIST_SANITIZE)
   list(APPEND DIST_MPI_ENVIRONMENT
     # Sanitizers are slow, so tests get more time. Sanitizers cannot see the barriers between

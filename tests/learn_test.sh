@@ -68,11 +68,4 @@ else
 fi
 exec 3<&-
 rm -f "$fifo"
-
-# docs/running.md, ./learn and CTest must set the same variables.
-for variable in $(grep -oE '(OMPI|PRTE)_[A-Za-z_]+=[^ )]+' "$root/cmake/MpiLaunch.cmake"); do
-  name=${variable%%=*}; value=${variable#*=}
-  grep -q "^export $name=$value" "$root/docs/running.md" || { echo "FAILED: docs/running.md lacks export $variable"; failed=1; }
-  grep -qF "export $name=\${$name:-$value}" "$learn" || { echo "FAILED: learn lacks $variable"; failed=1; }
-done
 exit $failed

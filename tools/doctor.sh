@@ -17,7 +17,7 @@ examine_packages() {
   local missing
   mapfile -t missing < <(missing_packages "$tests")
   if [ ${#missing[@]} -eq 0 ]; then
-    ok "packages: all ${#packages[@]} are installed"
+    ok "packages: all $(packages "$tests" | wc -l) are installed"
   else
     problem "missing packages: ${missing[*]}" "$(install_line "${missing[@]}")"
   fi

@@ -11,21 +11,30 @@ CACHE = (BUILD / "CMakeCache.txt").read_text()
 EMULATED = "DIST_CUDA:STRING=EMULATED" in CACHE
 SANITIZED = "DIST_SANITIZE:STRING=\n" not in CACHE and "DIST_SANITIZE:STRING=" in CACHE
 
+# How the course starts ranks; variables that are already set take precedence.
+MPI_ENVIRONMENT = dict(line.split("=", 1) for line
+                       in (ROOT / "tools/learn/mpi.env").read_text().splitlines() if line[0] != "#")
+
 # Environments for runs: about the CPU; and in which all ranks end together with a non-zero status
 # (without it, Open MPI 4 waits a second or two for other ranks, although none are left).
 HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "EMULATED_GPUS": "0"}
 NO_GRACE = {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
 
-Result = collections.namedtuple("Result", "status out err rows")  # rows: the lines of JSON
+
+class Result(collections.namedtuple("Result", "status out err")):
+    @property
+    def rows(self):
+        """The lines of JSON."""
+        return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
 
 
 def command(words, folder=None, limit=120, **environment):
     """Runs a shell command for at most `limit` seconds; $BIN holds the programs."""
     done = subprocess.run(["timeout", "-k", "10", str(limit), "bash", "-c", words], cwd=folder,
                           text=True, errors="replace", capture_output=True, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "BIN": str(BUILD / "bin"), **environment})
-    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return Result(done.returncode, done.stdout, done.stderr, rows)
+                          env={**MPI_ENVIRONMENT, **os.environ, "BIN": str(BUILD / "bin"),
+                               **environment})
+    return Result(done.returncode, done.stdout, done.stderr)
 
 
 def mpirun(ranks, program, folder=None, **environment):

@@ -1,18 +1,17 @@
-#!/usr/bin/env python3
-"""vectors_test PROGRAM...: disassembles programs or object files, and fails if the compiler has
-left a hot loop in scalar arithmetic.
+"""The compiler has vectorized the hot loops of ddp_training.
 
 Compilers vectorize a loop or not without a word, results are the same bits either way, and only a
-clock sees the difference. What counts as a loop is the code between a conditional jump backwards and
-its target.
+clock sees the difference. What counts as a loop is the code between a conditional jump backwards
+and its target.
 """
-
 import collections
 import platform
 import re
 import shutil
-import subprocess
-import sys
+
+import pytest
+
+from programs import BUILD, CACHE, EMULATED, SANITIZED, command
 
 # A function, and an instruction on vectors that one of its loops must contain. Most of the names
 # are those of parallel_for's bodies, each of which has a function of its own.
@@ -46,10 +45,8 @@ ARITHMETIC = r"v?((add|sub|mul|sqrt)ss|fn?m(add|sub)(132|213|231)ss)$"
 def functions_of(path):
     """name -> [(address, instruction, operands)]"""
     functions = collections.defaultdict(list)
-    listing = subprocess.run(["objdump", "-d", "-C", "--no-show-raw-insn", path], check=True,
-                             stdout=subprocess.PIPE, text=True).stdout
     name = None
-    for line in listing.splitlines():
+    for line in command(f"objdump -d -C --no-show-raw-insn {path}").out.splitlines():
         title = re.match(r"[0-9a-f]+ <(.*)>:$", line)
         code = re.match(r"\s+([0-9a-f]+):\s+(\w+)\s*(.*)", line)
         if title:
@@ -73,38 +70,33 @@ def innermost_loops(code):
             if not any(begin <= b and e <= end and (b, e) != (begin, end) for b, e in loops)]
 
 
-def main():
-    if platform.machine() != "x86_64" or not shutil.which("objdump"):
-        print("skipped: reads x86-64 instructions with objdump")
-        return 0
-    seen = collections.Counter()
-    wrong = []
-    for path in sys.argv[1:]:
-        for name, code in functions_of(path).items():
-            loops = innermost_loops(code)
-            calls = " ".join(operands for _, each, operands in code if each.startswith("call"))
-            def has(instruction):
-                return any(re.match(f"v?{instruction}", each) for loop in loops for each in loop)
-            # Without an instruction for std::fma, vectors cannot help; parallel_for.hpp has
-            # versions of the loop for other processors.
-            if "<fmaf" in calls:
-                continue
-            for function, instruction in HOT.items():
-                passes_on = re.search("launch<|for_each_index<", name) or re.search(function, calls)
-                if loops and re.search(function, name) and not passes_on:
-                    seen[function] += has(instruction)
-                    if not has(instruction):
-                        wrong.append(f"no {instruction} in a loop of {name}")
-            scalar = any(re.match(ARITHMETIC, each) for loop in loops for each in loop)
-            if scalar and not has(r"\w+p[sd]$"):
-                if not any(re.search(function, name) for function in SCALAR):
-                    wrong.append(f"float32 arithmetic without vectors in a loop of {name}")
-    wrong += [f"no loop found: {function}" for function in HOT if not seen[function]]
-    for each in wrong:
-        print(f"FAILED: {each.replace('(anonymous namespace)::', '').replace('dist::', '')}")
-    print(f"{sum(seen.values())} loops of {len(HOT)} kinds use vectors")
-    return bool(wrong)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+# Debug builds use no vectors, and nobody waits for an emulated GPU.
+@pytest.mark.quick
+@pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("objdump"),
+                    reason="reads x86-64 instructions with objdump")
+@pytest.mark.skipif("CMAKE_BUILD_TYPE:STRING=Release" not in CACHE or SANITIZED or EMULATED,
+                    reason="the build is not for normal use")
+def test_hot_loops_use_vectors():
+    vectorized, wrong = set(), []
+    for name, code in functions_of(BUILD / "bin/ddp_training").items():
+        loops = innermost_loops(code)
+        calls = " ".join(operands for _, each, operands in code if each.startswith("call"))
+        def has(instruction):
+            return any(re.match(f"v?{instruction}", each) for loop in loops for each in loop)
+        # Without an instruction for std::fma, vectors cannot help; parallel_for.hpp has
+        # versions of the loop for other processors.
+        if "<fmaf" in calls:
+            continue
+        for function, instruction in HOT.items():
+            passes_on = re.search("launch<|for_each_index<", name) or re.search(function, calls)
+            if loops and re.search(function, name) and not passes_on:
+                if has(instruction):
+                    vectorized.add(function)
+                else:
+                    wrong.append(f"no {instruction} in a loop of {name}")
+        scalar = any(re.match(ARITHMETIC, each) for loop in loops for each in loop)
+        if scalar and not has(r"\w+p[sd]$"):
+            if not any(re.search(function, name) for function in SCALAR):
+                wrong.append(f"float32 arithmetic without vectors in a loop of {name}")
+    wrong += [f"no loop found: {function}" for function in HOT if function not in vectorized]
+    assert wrong == []

@@ -1,0 +1,125 @@
+"""What pages quote and link to exists: code, differences of files, headings, flags, statuses."""
+import re
+
+import pytest
+
+from page import blocks_of
+from programs import ROOT, command
+from repository import FILES, PAGES, PROGRAMS, text
+
+pytestmark = pytest.mark.quick
+
+# "// FILE, FUNCTION" or "// FILE, FUNCTION: words"; FILE is a path from the repository's root.
+ORIGIN = r"\s*// ([\w/.]+\.[ch]pp), ([\w:~]+?)(: .*)?"
+
+
+def stripped(lines):
+    return [line.strip() for line in lines if line.strip()]
+
+
+def quotes_of(block):
+    """(origin, lines) of each quote in a block."""
+    origins = [i for i, line in enumerate(block.lines) if re.fullmatch(ORIGIN, line)]
+    for first, end in zip([0, *origins[1:]], [*origins[1:], len(block.lines)]):
+        yield block.lines[first], stripped(block.lines[first + 1:end])
+
+
+QUOTES = [pytest.param(origin, lines, id=f"{block.place}: {origin}") for page in PAGES
+          for block in blocks_of(page) if block.language == "cpp"
+          for origin, lines in quotes_of(block)]
+DIFFS = [pytest.param(page, block, id=block.place) for page in PAGES for block in blocks_of(page)
+         if block.language == "diff"]
+
+
+def definitions(file, name):
+    """The lines of each definition of `name` in a file that clang-format has formatted: from the
+    line with the name to the closing brace, which is in the column where that line begins."""
+    source = text(file).splitlines()
+    for first, line in enumerate(source):
+        indent = line[:len(line) - len(line.lstrip())]
+        if not re.match(rf"(.*[^\w:.>])?{name}(<.*>)?\(", line) or line.strip().startswith("//"):
+            continue
+        last = next(i for i in range(first, len(source)) if source[i].endswith(("{", ";", "}")))
+        if source[last].endswith(";"):
+            continue  # a declaration or a call
+        if source[last].endswith("{"):
+            last = next(i for i in range(last, len(source)) if source[i].startswith(indent + "}"))
+        yield stripped(source[first:last + 1])
+
+
+def contains(body, pieces):
+    """Whether the body has all pieces in this order, each as a run of consecutive lines."""
+    start = 0
+    for piece in pieces:
+        found = [i for i in range(start, len(body)) if body[i:i + len(piece)] == piece]
+        if not piece or not found:
+            return False
+        start = found[0] + len(piece)
+    return True
+
+
+@pytest.mark.parametrize("origin, lines", QUOTES)
+def test_quoted_code_is_in_the_function_that_the_quote_names(origin, lines):
+    named = re.fullmatch(ORIGIN, origin)
+    assert named, "a quote begins with // FILE, FUNCTION"
+    # A line "// ..." stands for lines that are left out.
+    pieces = [stripped(piece.splitlines()) for piece in "\n".join(lines).split("// ...")]
+    assert any(contains(body, pieces) for body in definitions(named[1], named[2]))
+
+
+@pytest.mark.parametrize("page, block", DIFFS)
+def test_a_quoted_difference_is_one_of_the_files(page, block):
+    """The page names `diff ONE OTHER`. Lines with - are only in ONE, lines with + only in OTHER."""
+    names = re.search(r"`diff ([\w/.]+) ([\w/.]+)`", text(page)).groups()
+    for line in block.lines:
+        held = [line[1:].strip() in text(name) for name in names]
+        assert held == {"-": [True, False], "+": [False, True]}[line[0]], line
+    assert len(block.lines) > 10
+
+
+def test_pages_quote_code():
+    assert len(QUOTES) >= 10 and DIFFS
+
+
+def anchors(name):
+    """GitHub's anchors of headings: lower case, hyphens for spaces, no punctuation."""
+    headings = re.findall("^#+ (.*)$", text(name), re.M)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
+@pytest.mark.parametrize("page", [name for name in FILES if name.endswith(".md")])
+def test_links_lead_to_what_they_name(page):
+    prose = re.sub(r"```.*?```", "", text(page), flags=re.S)
+    # [words](path#heading), optionally followed by: , `function`
+    links = re.findall(r"\[([^\]\[]*)\]\(([^)\s]+)\)(?:, `(\[?\w+\]?)`)?", prose)
+    for words, target, function in links:
+        path, _, heading = target.partition("#")
+        if "://" in target:
+            continue
+        file = ((ROOT / page).parent / path if path else ROOT / page).resolve()
+        assert file.exists(), target
+        assert not heading or heading in anchors(file.relative_to(ROOT)), target
+        assert not words.endswith("pp") or path.endswith(words), f"{words} leads to {path}"
+        assert function in (text(file.relative_to(ROOT)) if function else ""), f"{path}, {function}"
+    assert len(links) >= 5 or not page.endswith("README.md")
+
+
+def test_the_cheat_sheet_names_flags_that_exist():
+    # An item of a list: the programs before the colon and the flags after it.
+    item = r"^- (Every program|`(\w+)`)[^:]*:([^\n]*(?:\n  [^\n]*)*)"
+    flags = [(each, flag, value)
+             for _, program, listed in re.findall(item, text("docs/cheat_sheet.md"), re.M)
+             for each in ([program] if program else PROGRAMS)
+             for flag, value in re.findall(r"`(--[a-z-]+)(?: ([a-z]+)`)?", listed)]
+    printed = {each: command(f"$BIN/{each} --help-all").out for each in {row[0] for row in flags}}
+    for program, flag, value in flags:
+        line = re.search(rf"[ ,]{flag}[ ={{,\n].*", printed[program])
+        assert line and value in line[0], f"{program} {flag} {value}"
+    assert len(flags) > 60
+
+
+@pytest.mark.parametrize("file, constant, row", [
+    ("tools/watch/watch_thread.hpp", "kHangStatus = 86;", "| 86 | a hang "),
+    ("05_ddp_training/trainer/guards.hpp", "kStoppedOnRequest = 75;", "| 75 | stopped on request")])
+def test_the_cheat_sheet_names_our_exit_statuses(file, constant, row):
+    assert constant in text(file) and row in text("docs/cheat_sheet.md")

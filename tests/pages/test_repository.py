@@ -1,0 +1,123 @@
+"""The repository's own rules: who includes whom, one list of packages and one of variables, and the
+files with which the course meets its users: container, conda, release, workflow, launcher.
+"""
+import json
+import re
+import shlex
+import shutil
+
+import pytest
+
+from programs import MPI_ENVIRONMENT, ROOT, command
+from repository import CODE, LESSONS, is_workshop, layer, project_includes, text
+
+pytestmark = pytest.mark.quick
+
+
+def objection(name, included):
+    """Why `name` must not include `included`, or None. Paths start at the repository's root."""
+    stairs = ["common", *LESSONS]
+    room, other = name.split("/")[0], included.split("/")[0]
+    if "/advanced/" in included and "/advanced/" not in name and room != "tests":
+        return "is in an advanced/"
+    tools = {"break_it": "tools/broken/", "exercise": "tools/exercises/"}.get(name.split("/")[1])
+    if room not in stairs or tools and included.startswith(tools):
+        return None
+    if other not in stairs:
+        return "is neither in common/ nor in a lesson"
+    if stairs.index(other) > stairs.index(room):
+        return "is in a later lesson"
+    if not (ROOT / included).is_file():
+        return "does not exist"
+    if is_workshop(included) and not is_workshop(name):
+        return "is what readers do"
+    if None not in (layer(name), layer(included)) and layer(included) > layer(name):
+        return "is in a later layer"
+    return None
+
+
+def test_lessons_include_only_common_and_earlier_lessons_and_layers():
+    pairs = [(name, included) for name in CODE for included in project_includes(name)]
+    assert [f"{name} includes {included}, which {why}" for name, included in pairs
+            if (why := objection(name, included))] == []
+    assert len(pairs) > 1000
+
+
+PACKAGES = [line.split() for line in text("tools/learn/packages.txt").splitlines()
+            if line[0] in "123456"]
+DEBIAN = {debian for _, debian, _, _ in PACKAGES}
+CONDA = {conda for _, _, _, conda in PACKAGES}
+DOCKERFILE = text("docker/Dockerfile")
+
+
+def test_the_docs_list_our_packages():
+    running = text("docs/running.md")
+    assert set(re.search("`(cmake ninja-build [^`]*)`", running)[1].split()) == DEBIAN
+    created = re.search(r"conda create [^\n]*\n(.*)", running)[1].split()
+    modules = {"cmake", "cxx-compiler", "openmpi"}
+    assert {*created, *modules} == CONDA
+    listed = re.findall(r"^  - ([\w-]+)", text("environment.yml"), re.M)
+    assert {*listed} == {*CONDA, "conda-forge", "python"}
+
+
+def test_the_docs_export_our_variables():
+    exports = re.findall(r"^export (\w+)=(\S+)$", text("docs/running.md"), re.M)
+    assert dict(exports) == MPI_ENVIRONMENT
+
+
+def test_the_dockerfile_reads_our_packages_and_variables():
+    packages = re.search(r"\$\((awk .*?) (\S+)/packages\.txt\)", DOCKERFILE)[1]
+    assert {*command(f"{packages} {ROOT}/tools/learn/packages.txt").out.split()} == DEBIAN
+    setting = re.search(r"echo '(.*)' >>~/\.bashrc", DOCKERFILE)[1]
+    here = setting.replace("~/course", str(ROOT))
+    printed = command(f"env -i bash -c {shlex.quote(here + '; env')}").out.splitlines()
+    assert {"=".join(each) for each in MPI_ENVIRONMENT.items()} <= {*printed}
+
+
+def test_the_container_is_for_a_user_who_is_not_root():
+    assert re.findall(r"^USER (.*)", DOCKERFILE, re.M)[-1] == "reader"
+    build = json.loads(text(".devcontainer/devcontainer.json"))["build"]
+    assert build == {"dockerfile": "../docker/Dockerfile", "context": ".."}
+
+
+def test_the_release_notes_are_of_this_version():
+    version = re.search(r"^project\(mpi_to_ddp VERSION ([\d.]*)", text("CMakeLists.txt"), re.M)[1]
+    assert text("docs/release_notes.md").startswith(f"# Release {version}\n")
+
+
+def test_the_workflow_runs_our_checks():
+    assert "run: .ci/run" in text(".github/workflows/ci.yml")
+
+
+def test_yaml_can_be_read():
+    yaml = pytest.importorskip("yaml")
+    for name in ("environment.yml", "CITATION.cff", ".github/workflows/ci.yml",
+                 ".github/ISSUE_TEMPLATE/gpu_numbers.yml"):
+        assert yaml.safe_load(text(name)), name
+
+
+def test_shellcheck_accepts_the_scripts():
+    if not shutil.which("shellcheck"):
+        pytest.skip("shellcheck is not installed")
+    result = command("shellcheck -S warning -x learn .ci/run $(git ls-files 'tests/*.sh')", ROOT)
+    assert result.status == 0, result.out
+
+
+@pytest.mark.parametrize("installed, line", [
+    ([], "conda env create --file ROOT/environment.yml && conda activate mpi-to-ddp"),
+    (["micromamba"],
+     "micromamba env create --file ROOT/environment.yml && micromamba activate mpi-to-ddp"),
+    (["micromamba", "active/bin/mpicxx"],
+     "micromamba env update --prefix FOLDER/active --file ROOT/environment.yml")])
+def test_without_packages_and_root_learn_prints_the_line_to_type(installed, line, tmp_path):
+    scripts = {"dpkg-query": "exit 1", "sudo": "exit 1", "id": "echo 1000",
+               **dict.fromkeys(installed, "exit 0")}
+    (tmp_path / "active/bin").mkdir(parents=True)
+    for name, script in scripts.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    result = command("./learn 1", ROOT, CONDA_PREFIX=str(tmp_path / "active"), CXX="false",
+                     PATH=f"{tmp_path}:/usr/bin:/bin")
+    assert result.status == 2
+    line = line.replace("ROOT", str(ROOT)).replace("FOLDER", str(tmp_path))
+    assert f"Type this:  {line}\n" in result.err
