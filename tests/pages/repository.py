@@ -43,6 +43,11 @@ def project_includes(name):
     return re.findall(r'^#include "([^"]+)"', text(name), flags=re.M)
 
 
+def experiments_of(lesson):
+    listed = text(f"{lesson}/break_it/experiments.cpp")
+    return re.findall(r'^ +(?:Experiment)?\{"([a-z0-9-]+)"', listed, re.M)
+
+
 def is_workshop(name):
     """What a reader does, not what a reader reads."""
     return "/exercise/" in name or "/break_it/" in name

@@ -12,7 +12,7 @@ import tempfile
 import pytest
 
 from programs import BUILD, HIDE_GPUS, ROOT, command
-from repository import LESSONS, text
+from repository import LESSONS, experiments_of, text
 
 SHORTEST_REASON = 40  # characters
 PROOF = re.compile(r"^<!-- *(.*?) *-->$", re.M | re.S)
@@ -30,16 +30,33 @@ def visible(page):
     return " ".join(PROOF.sub("", page).split())
 
 
+def numbers_in(regex):
+    """Those that every match contains, not those in classes, quantifiers and escapes."""
+    bare = re.sub(r"\[[^\]]*\]|\{[^}]*\}", " ", regex)
+    return re.findall(r"\d+(?:\.\d+)?", re.sub(r"\\[^.]", " ", bare).replace(r"\.", "."))
+
+
+def place_of(number, prose):
+    prose = re.sub(r"(\d),(?=\d{3})", r"\1", prose)  # 20,000 is 20000
+    found = re.search(rf"(?<!\d){re.escape(number)}(?!\d)", prose)
+    return found.start() if found else None
+
+
 def numbers_not_said(shown, prose):
     """The numbers that the commands must print, but that the text does not say."""
-    prose = re.sub(r"(\d),(?=\d{3})", r"\1", prose)  # 20,000 is 20000
-    for _, regex in shown:
-        # without classes, quantifiers and escapes, whose numbers need not be printed
-        bare = re.sub(r"\[[^\]]*\]|\{[^}]*\}", " ", regex)
-        bare = re.sub(r"\\[^.]", " ", bare).replace(r"\.", ".")
-        for number in re.findall(r"\d+(?:\.\d+)?", bare):
-            if not re.search(rf"(?<!\d){re.escape(number)}(?!\d)", prose):
-                yield number
+    return [number for _, regex in shown for number in numbers_in(regex)
+            if place_of(number, prose) is None]
+
+
+def in_order(shown, prose):
+    """Whether the text says what distinguishes the commands' outputs in the order of the commands,
+    which is that of their comments if the text abbreviates one."""
+    if all(command in prose for command, _ in shown):
+        shown = sorted(shown, key=lambda each: prose.index(each.command))
+    numbers = [set(numbers_in(regex)) for _, regex in shown]
+    own = [each - set().union(*numbers[:i], *numbers[i + 1:]) for i, each in enumerate(numbers)]
+    places = [min(place_of(number, prose) for number in each) for each in own if each]
+    return places == sorted(places)
 
 
 def quiz_of(lesson):
@@ -85,7 +102,8 @@ def test_a_question_has_three_options_and_an_answer_with_reasons_and_proofs(less
     proved = [shown.command for shown in SHOWN[lesson]]
     for code in typed:
         assert code in proved or code.startswith("./learn break "), f"is not 'shown by' {code}"
-    assert list(numbers_not_said(shown_in(proofs), visible(answer))) == []
+    assert numbers_not_said(shown_in(proofs), visible(answer)) == []
+    assert in_order(shown_in(proofs), visible(answer)), "numbers of another command"
 
 
 @pytest.mark.quick
@@ -104,7 +122,7 @@ def test_a_quiz_is_complete(lesson):
 def test_beyond_says_the_numbers_that_its_commands_print():
     page = text("docs/beyond.md")
     assert len(SHOWN["docs/beyond.md"]) == page.count("<!-- shown by: ") >= 10
-    assert list(numbers_not_said(SHOWN["docs/beyond.md"], visible(page))) == []
+    assert numbers_not_said(SHOWN["docs/beyond.md"], visible(page)) == []
 
 
 @pytest.mark.quick
@@ -114,7 +132,7 @@ def test_experiments_that_answers_name_exist(page):
     named = re.findall(r"\./learn break ([1-5]) ([a-z0-9-]+)", visible(page))
     assert len(named) >= 2
     for lesson, experiment in named:
-        assert f'"{experiment}"' in text(f"{LESSONS[int(lesson) - 1]}/break_it/experiments.cpp")
+        assert experiment in experiments_of(LESSONS[int(lesson) - 1])
 
 
 @functools.lru_cache(maxsize=None)

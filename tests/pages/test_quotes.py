@@ -1,11 +1,12 @@
 """What pages quote and link to exists: code, differences of files, headings, flags, statuses."""
+import functools
 import re
 
 import pytest
 
 from page import blocks_of
 from programs import ROOT, command
-from repository import FILES, PAGES, PROGRAMS, text
+from repository import FILES, LESSONS, PAGES, PROGRAMS, experiments_of, text
 
 pytestmark = pytest.mark.quick
 
@@ -104,6 +105,23 @@ def test_links_lead_to_what_they_name(page):
     assert len(links) >= 5 or not page.endswith("README.md")
 
 
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_page_lists_the_experiments_of_its_lesson(lesson):
+    section = re.search("^## Break it\n(.*?)^## ", text(f"{lesson}/README.md"), re.S | re.M)[1]
+    listed = re.findall(r"^- (?:\*\*)?`([a-z0-9-]+)`(?:\*\*)?:", section, re.M)
+    assert listed == experiments_of(lesson) != []
+
+
+@functools.lru_cache(maxsize=None)
+def help_of(program):
+    return command(f"$BIN/{program} --help-all").out
+
+
+def has_flag(program, flag, value=""):
+    line = re.search(rf"[ ,]{flag}[ ={{,\n].*", help_of(program))
+    return line and value in line[0]
+
+
 def test_the_cheat_sheet_names_flags_that_exist():
     # An item of a list: the programs before the colon and the flags after it.
     item = r"^- (Every program|`(\w+)`)[^:]*:([^\n]*(?:\n  [^\n]*)*)"
@@ -111,11 +129,17 @@ def test_the_cheat_sheet_names_flags_that_exist():
              for _, program, listed in re.findall(item, text("docs/cheat_sheet.md"), re.M)
              for each in ([program] if program else PROGRAMS)
              for flag, value in re.findall(r"`(--[a-z-]+)(?: ([a-z]+)`)?", listed)]
-    printed = {each: command(f"$BIN/{each} --help-all").out for each in {row[0] for row in flags}}
-    for program, flag, value in flags:
-        line = re.search(rf"[ ,]{flag}[ ={{,\n].*", printed[program])
-        assert line and value in line[0], f"{program} {flag} {value}"
+    assert [each for each in flags if not has_flag(*each)] == []
     assert len(flags) > 60
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_have_flags_that_exist(page):
+    """Those that cannot run here, too."""
+    lines = re.sub(r"\\\n *", "", text(page)).splitlines()
+    commands = [words for line in lines for words in re.findall(r"build/bin/(\w+ [^`;|>]*)", line)]
+    assert [(words, flag) for words in commands for flag in re.findall("--[a-z-]+", words)
+            if not has_flag(words.split()[0], flag)] == []
 
 
 @pytest.mark.parametrize("file, constant, row", [

@@ -53,11 +53,18 @@ def runs_of(page):
 RUNS = [run for page in PAGES for run in runs_of(page)]
 
 
+def words_said(run):
+    """What the output must contain, since the text around the block quotes it."""
+    return [mark[6:] for mark in run.block.marks if mark.startswith("says: ")]
+
+
 @pytest.mark.quick
 def test_a_block_is_a_command_or_its_output_or_a_mark_says_what_it_is():
     assert [run.block.place for run in RUNS if run.commands is None] == []
     assert [f"{block.place}: {mark}" for page in PAGES for block in blocks_of(page)
             for mark in block.marks if not re.fullmatch(MARKS, mark)] == []
+    assert [f"{run.block.place}: {words}" for run in RUNS for words in words_said(run)
+            if f"`{words}`" not in text(run.page)] == []
     assert len(RUNS) >= 50
 
 
@@ -94,10 +101,7 @@ def test_commands_print_what_the_page_shows(run, folder):
     if result.status == 77 and result.out.startswith("skipped: "):
         pytest.skip(result.out)
     assert result.status == status_of(run), result.out
-    for mark in run.block.marks:
-        if mark.startswith("says: "):
-            assert mark[6:] in result.out
-            assert f"`{mark[6:]}`" in text(run.page)
+    assert [words for words in words_said(run) if words not in result.out] == [], result.out
     if run.output:
         found = difference(run.output.lines, without_mpirun(result.out), run.output.mark("output"))
         assert found is None, f"{run.output.place}: {found}\n{result.out}"
