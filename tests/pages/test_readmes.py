@@ -10,7 +10,7 @@ import pytest
 
 from page import blocks_of
 from programs import BUILD, EMULATED, HIDE_GPUS, ROOT, SANITIZED, command
-from repository import PAGES, text
+from repository import LESSONS, PAGES, text
 from same_output import difference, without_mpirun
 
 MARKS = (r"picture|not run: .+|run if: .+|exit: [0-9]+|says: .+|output of: .+|output of each|"
@@ -53,6 +53,10 @@ def runs_of(page):
 RUNS = [run for page in PAGES for run in runs_of(page)]
 
 
+# What each page of lessons 1 to 4 shows first is in the quick tier.
+FIRST = [next(run for run in RUNS if run.page == f"{lesson}/README.md") for lesson in LESSONS[:4]]
+
+
 def words_said(run):
     """What the output must contain, since the text around the block quotes it."""
     return [mark[6:] for mark in run.block.marks if mark.startswith("says: ")]
@@ -90,7 +94,9 @@ def status_of(run):
 
 
 @pytest.mark.skipif(EMULATED or SANITIZED, reason="the pages show programs built for normal use")
-@pytest.mark.parametrize("run", [pytest.param(run, id=run.block.place) for run in RUNS])
+@pytest.mark.parametrize("run", [
+    pytest.param(run, id=run.block.place, marks=[pytest.mark.quick] if run in FIRST else [])
+    for run in RUNS])
 def test_commands_print_what_the_page_shows(run, folder):
     needed = run.block.mark("run if")
     if needed and command(needed, folder).status != 0:
