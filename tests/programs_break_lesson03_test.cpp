@@ -15,7 +15,7 @@ const std::string kAllReduce = "all_reduce";
 
 TEST_CASE("all_reduce lists its experiments", "[break]") {
   check_list(kAllReduce, {"forget-divide", "chunk-off-by-one", "full-tensor-ring", "swap-order",
-                          "one-skips", "association", "wrong-stream"});
+                          "one-skips", "association"});
   check_refused("broken/" + kAllReduce, "nothing", "NAME: 'nothing' is not one of");
   check_refused("broken/" + kAllReduce, "full-tensor-ring",
                 "NAME: full-tensor-ring needs 3 ranks", 2);
@@ -55,11 +55,4 @@ TEST_CASE("one-skips hangs, and the report names the rank that is missing", "[br
       four.says("ranks 0, 1, 3 are in all_reduce #7 (gradients); rank 2 never entered it, "
                 "last seen in #6"));
   CHECK(four.says("rank 2 leaves out all_reduce #7"));
-}
-
-TEST_CASE("wrong-stream reads stale values until it waits for the event", "[break][gpu]") {
-  for (const int ranks : {2, 4}) {
-    if (!can_run(ranks, kAllReduce, "wrong-stream")) return;
-    check_text(ranks, kAllReduce, "wrong-stream", "without the event: 3 on rank 0, stale");
-  }
 }

@@ -15,8 +15,7 @@ const std::string kSampler = "distributed_sampler";
 }  // namespace
 
 TEST_CASE("distributed_sampler lists its experiments", "[break]") {
-  check_list(kSampler, {"no-sampler", "no-set-epoch", "rank-seed", "pad-eval", "uneven",
-                        "mean-of-means"});
+  check_list(kSampler, {"no-sampler", "no-set-epoch", "rank-seed", "uneven"});
   check_refused("broken/" + kSampler, "nothing", "NAME: 'nothing' is not one of");
   check_refused("broken/" + kSampler, "uneven", "NAME: uneven needs 2 ranks", 1);
 }
@@ -26,21 +25,14 @@ TEST_CASE("the sampler's experiments show what the README says", "[break]") {
            {"no-sampler",
             "no sampler                32          8          1               16"},
            {"no-set-epoch", "different orders: 1 without set_epoch, 5 with it"},
-           {"rank-seed", "seed + rank    400   159       108    133            33.2 %"},
-           {"pad-eval", "8 and 9  80.00 %  83.33 %       80.00 %"},
-           {"pad-eval", "0 and 1  80.00 %  66.67 %       80.00 %"},
-           {"mean-of-means",
-            "one rank has 4, the others 3   92.31 %        93.75 %          +1.44"},
-           {"mean-of-means",
-            "one rank has 1, the others 100   99.67 %        75.00 %         -24.67"}}) {
+           {"rank-seed", "seed + rank    400   159       108    133            33.2 %"}}) {
     check_text(4, kSampler, name, line);
   }
 }
 
 TEST_CASE("the sampler's symptoms appear on other numbers of ranks, too", "[break]") {
   for (const int ranks : {2, 3, 7}) {
-    for (const char* name :
-         {"no-sampler", "no-set-epoch", "rank-seed", "pad-eval", "mean-of-means"}) {
+    for (const char* name : {"no-sampler", "no-set-epoch", "rank-seed"}) {
       check_text(ranks, kSampler, name);
     }
   }

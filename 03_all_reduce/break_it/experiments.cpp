@@ -1,6 +1,5 @@
 // The experiments of lesson 3: build/bin/broken/all_reduce NAME. Each is in the file of its
 // name.
-#include "01_send_recv/perf/nccl_flag.hpp"
 #include "common/watch.hpp"
 #include "tools/broken/experiment.hpp"
 
@@ -10,7 +9,7 @@ namespace dist {
 
 using Show = bool(const Program&);
 Show break_forget_divide, break_chunk_off_by_one, break_full_tensor_ring, break_swap_order,
-    break_one_skips, break_association, break_wrong_stream;
+    break_one_skips, break_association;
 
 namespace {
 
@@ -28,8 +27,6 @@ constexpr std::array kExperiments{
     Experiment{"swap-order", "collectives may be called in any order", break_swap_order},
     Experiment{"one-skips", "if a rank skips a call, the others time out", break_one_skips},
     Experiment{"association", "equivalent algorithms give equal bits", break_association, 3},
-    Experiment{"wrong-stream", "queued work is finished work", break_wrong_stream, 2,
-               why_no_nccl_here},
 };
 
 }  // namespace

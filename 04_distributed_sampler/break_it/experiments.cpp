@@ -7,8 +7,7 @@
 namespace dist {
 
 using Show = bool(const Program&);
-Show break_no_sampler, break_no_set_epoch, break_rank_seed, break_pad_eval, break_uneven,
-    break_mean_of_means;
+Show break_no_sampler, break_no_set_epoch, break_rank_seed, break_uneven;
 
 namespace {
 
@@ -16,9 +15,7 @@ constexpr std::array kExperiments{
     Experiment{"no-sampler", "DDP splits the data", break_no_sampler},
     Experiment{"no-set-epoch", "the sampler reshuffles automatically", break_no_set_epoch},
     Experiment{"rank-seed", "a different seed on each rank shuffles better", break_rank_seed},
-    Experiment{"pad-eval", "each rank sees unique samples", break_pad_eval},
     Experiment{"uneven", "a remainder is harmless", break_uneven},
-    Experiment{"mean-of-means", "averaging is always exact", break_mean_of_means},
 };
 
 }  // namespace
