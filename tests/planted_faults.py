@@ -388,6 +388,9 @@ def caught_by(number, builds):
 
 
 def run(numbers, builds, log):
+    for build in builds:
+        if f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" not in (build / "CMakeCache.txt").read_text():
+            sys.exit(f"{build}: does not build {ROOT}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # as Ctrl-C does: undo first
     lines = []
     for number in numbers:
