@@ -3,14 +3,17 @@
 
 planted_faults.py list                what is wrong in each
 planted_faults.py check               whether every edit applies exactly once
-planted_faults.py plant N             edits the files (undo with git checkout)
-planted_faults.py run [N...] --build DIR --log FILE
+planted_faults.py plant N             edits the file, which must have no changes
+planted_faults.py undo                restores every file that a fault edits
+planted_faults.py run [N...] --build DIR [--emulated DIR] --log FILE
                                       plants each, builds and runs the quick tier until a test
-                                      fails; then everything else, if none failed
+                                      fails; then everything else, if none failed; then the same
+                                      in the emulated build, where the faults of GPUs show
 """
 import argparse
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -106,11 +109,11 @@ FAULTS = [
      "Generator generator(options_.seed + epoch_);",
      "Generator generator(options_.seed);"),
     ("a run that resumes in an epoch on other ranks skips samples",
-     "Resume to the bit", "lesson0[45]",
+     None, "lesson0[45]",
      "04_distributed_sampler/distributed_sampler.cpp",
      "order[(taken + rank_ + k * num_replicas_) % dataset_size_]",
      "order[(taken + 1 + rank_ + k * num_replicas_) % dataset_size_]"),
-    ("the mean over no samples is -nan on some machines and nan on others",
+    ("the mean over no samples is 0, not NaN, and every other mean is a little too small",
      "Mend a mean of ranks without samples, a broken comment and the time that compiling takes", "lesson04",
      "04_distributed_sampler/weighted_mean.hpp",
      "return both[0] / both[1];",
@@ -121,7 +124,7 @@ FAULTS = [
      "->disable_flag_override();",
      "->disable_flag_override(false);"),
     # Lesson 5
-    ("Adam's second bias correction is missing",
+    ("Adam's second bias correction is that of the next step",
      None, "lesson05",
      "05_ddp_training/optimizer/adam.hpp",
      "std::sqrt(1.0 - std::pow(beta2, t))",
@@ -166,7 +169,7 @@ FAULTS = [
      "05_ddp_training/data_parallel/bucket_plan.cpp",
      "if (size < (buckets.empty() ? first_cap : cap)) continue;",
      "if (size + bytes[i] < (buckets.empty() ? first_cap : cap)) continue;"),
-    ("buckets start in the order in which they fill, which may differ from rank to rank",
+    ("a bucket is sent once one of its gradients is ready, before backward has computed the others",
      None, "lesson05",
      "05_ddp_training/data_parallel/reducer.cpp",
      "if (!std::ranges::all_of(bucket.parameters, is_ready)) return;",
@@ -211,7 +214,7 @@ FAULTS = [
      "05_ddp_training/trainer/data.cpp",
      "check_usage(!no_images && !pair.labels.empty(),",
      "check_usage(!no_images || !pair.labels.empty(),"),
-    ("an epoch at whose end a checkpoint is due has the next one's number",
+    ("the line about an epoch has the next one's number",
      "Time plain steps and replayed ones apart, and number epochs by the one that ran", "lesson05",
      "05_ddp_training/trainer/run.cpp",
      "report_.epoch(epoch_);",
@@ -225,14 +228,14 @@ FAULTS = [
     ("a deadlock's report names no cycle",
      None, "watch|diagnostics|break",
      "tools/watch/hang_report.cpp",
-     "if (on_path != path_.end()) {",
-     "if (on_path != path_.end() && path_.size() > 9) {"),
-    ("a launcher that deadlocks after a hang report stays",
+     "    cycles();\n    collectives();\n",
+     "    collectives();\n"),
+    ("a launcher that deadlocks after a hang report stays for minutes",
      "End a launcher that deadlocks after a hang report; reword what readers found unclear", "watch|diagnostics|hosts",
      "tools/watch/watch_thread.cpp",
-     "  end_launcher_after(other_hosts_ ? kLauncherEnds : kLauncherEndsAlone);\n",
-     ""),
-    ("--timeout counts wall time, so a job whose mpirun was stopped is called a hang",
+     "kLauncherEnds : kLauncherEndsAlone",
+     "100 * kLauncherEnds : 100 * kLauncherEndsAlone"),
+    ("a job whose mpirun was stopped is called a hang",
      "Write a trace before the last line, and blame no rank while mpirun is stopped", "watch|diagnostics|faults",
      "tools/watch/watch_thread.cpp",
      "process_state(::getppid()) == 'T'",
@@ -301,8 +304,8 @@ FAULTS = [
     ("an experiment on a page has another name than the program's",
      None, "quiz|page|readme",
      "04_distributed_sampler/README.md",
-     "- `pad-eval`:",
-     "- `pad-evaluation`:"),
+     "- `rank-seed`:",
+     "- `rank-seeds`:"),
     ("the picture of the tree was drawn from another run",
      None, "picture",
      "docs/pictures/runs/tree.json",
@@ -343,14 +346,25 @@ def check():
     return bad
 
 
+def git(*words):
+    return subprocess.run(["git", "-C", ROOT, *words], check=True, text=True,
+                          capture_output=True).stdout
+
+
+def undo():
+    git("checkout", "-q", "--", *{fault[3] for fault in FAULTS})
+
+
 def plant(number):
     path, text, old, new = texts(FAULTS[number - 1])
-    assert text.count(old) == 1, f"{number}: does not apply"
+    if git("status", "--porcelain", "--", *{fault[3] for fault in FAULTS}):
+        sys.exit("a file that a fault edits has changes: commit them, or undo")
+    if text.count(old) != 1:
+        sys.exit(f"{number}: does not apply")
     path.write_text(text.replace(old, new), encoding="utf-8")
-    return path
 
 
-def tests(build, *flags):
+def first_failure(build, *flags):
     """The first test that fails, or None."""
     done = subprocess.run(["ctest", "--stop-on-failure", "--no-tests=ignore", *flags], cwd=build,
                           text=True, capture_output=True)
@@ -358,46 +372,62 @@ def tests(build, *flags):
     return failed[1] if failed else None if done.returncode == 0 else "?"
 
 
-def caught_by(number, build):
+def caught_by(number, builds):
+    """What catches the planted fault: the quick tier, if it can, or else the rest."""
     hint = FAULTS[number - 1][2]
-    for tier, target in ((["-L", "quick"], "quick_tests"), (["-LE", "quick"], "all")):
-        made = subprocess.run(["cmake", "--build", build, "--target", target], capture_output=True)
-        if made.returncode != 0:
-            return tier[0] + ": does not compile"
-        first = tests(build, *tier, "-R", hint) or tests(build, *tier, "-E", hint)
-        if first:
-            return " ".join(tier) + ": " + first
+    for build in builds:
+        for tier, target, flag in (("quick", "quick_tests", "-L"), ("rest", "all", "-LE")):
+            made = subprocess.run(["cmake", "--build", build, "--target", target],
+                                  capture_output=True)
+            if made.returncode != 0:
+                return f"does not compile ({build.name})"
+            for order in ("-R", "-E"):
+                if first := first_failure(build, flag, "quick", order, hint):
+                    return f"{tier}: {first}" + ("" if build == builds[0] else ", emulated")
     return "missed"
 
 
-def run(numbers, build, log):
+def run(numbers, builds, log):
+    for build in builds:
+        if f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" not in (build / "CMakeCache.txt").read_text():
+            sys.exit(f"{build}: does not build {ROOT}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # as Ctrl-C does: undo first
+    lines = []
     for number in numbers:
-        path = plant(number)
+        plant(number)
         try:
-            line = f"{number}\t{caught_by(number, build)}\t{FAULTS[number - 1][0]}"
+            caught = caught_by(number, builds)
         finally:
-            subprocess.run(["git", "-C", ROOT, "checkout", "-q", path], check=True)
-        print(line, flush=True)
+            undo()
+        lines.append(f"{number:2}  {caught:40}  {FAULTS[number - 1][0]}")
+        print(lines[-1], flush=True)
         with open(log, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.write(lines[-1] + "\n")
+    for kind in ("quick", "rest", "missed", "does not compile"):
+        print(f"{sum(line[4:].startswith(kind) for line in lines):3}  {kind}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["list", "check", "plant", "run"])
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["list", "check", "plant", "undo", "run"])
     parser.add_argument("numbers", nargs="*", type=int)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--emulated", type=pathlib.Path)
     parser.add_argument("--log", default="planted.log")
     asked = parser.parse_args()
     if asked.what == "list":
-        for number, fault in enumerate(FAULTS, 1):
-            print(f"{number:2}  {fault[3]}: {fault[0]}" + (f" (mended: {fault[1]})" if fault[1] else ""))
+        for number, (wrong, mended, _, file, *_) in enumerate(FAULTS, 1):
+            print(f"{number:2}  {file}: {wrong}" + (f" (mended: {mended})" if mended else ""))
     elif asked.what == "check":
         return check()
     elif asked.what == "plant":
-        plant(asked.numbers[0])
+        plant(*asked.numbers)
+    elif asked.what == "undo":
+        undo()
     else:
-        run(asked.numbers or range(1, len(FAULTS) + 1), asked.build, asked.log)
+        run(asked.numbers or range(1, len(FAULTS) + 1),
+            [build for build in (asked.build, asked.emulated) if build], asked.log)
     return 0
 
 
