@@ -8,9 +8,10 @@ solutions.py reference LESSON EXERCISE: prints the reference as a reader's NN_x/
 LESSON is a folder such as 01_send_recv. Each row of LESSON/solutions.txt is a solution: exercise,
 name, the check that it fails (or done), words of the hint, and what is wrong with it. Solution
 EXERCISE/SOME-NAME is the function EXERCISE_SOME_NAME below "// == EXERCISE/SOME-NAME" in
-LESSON/solutions.hpp. If indented lines follow the row, it is an edited copy, in its own namespace:
-"OLD => NEW" replaces the only occurrence of OLD. It is a copy of EXERCISE/reference, or of
-EXERCISE/NAME after a line "of NAME", which also counts for the exercise's next copies.
+LESSON/solutions.hpp or LESSON/*_solutions.hpp. If indented lines follow the row, it is an edited
+copy, in its own namespace: "OLD => NEW" replaces the only occurrence of OLD. It is a copy of
+EXERCISE/reference, or of EXERCISE/NAME after a line "of NAME", which also counts for the exercise's
+next copies.
 """
 import argparse
 import collections
@@ -43,7 +44,7 @@ def read_rows(lesson):
 
 def read_sections(lesson):
     """The text below each "// == TITLE", up to the next one, a preprocessor line or the end."""
-    text = (HERE / lesson / "solutions.hpp").read_text()
+    text = "".join(file.read_text() for file in (HERE / lesson).glob("*solutions.hpp"))
     pieces = re.split(r"^(?:// == |#|\}  // namespace)(.*)\n", text, flags=re.M)
     return dict(zip(pieces[1::2], pieces[2::2]))
 
@@ -67,9 +68,12 @@ def write(lesson, output, nccl):
             copies += f"namespace {solution} {{\n{text}}}\n"
             solution += "::" + function(row.exercise, row.base)
         table += f'{{"{row.exercise}", "{row.name}", checks_of_{row.exercise}({solution})}},\n'
+    includes = "\n".join(f'#include "tests/exercises/{lesson}/{file.name}"'
+                         for file in sorted((HERE / lesson).glob("*solutions.hpp"))
+                         if nccl or not file.name.startswith("nccl"))
     pathlib.Path(output).write_text(f"""// Written by tests/exercises/solutions.py.
 #include "tests/exercises/{lesson}/checks.hpp"
-#include "tests/exercises/{lesson}/solutions.hpp"
+{includes}
 namespace dist::exercise {{
 {copies}}}  // namespace dist::exercise
 int main(int argc, char** argv) {{

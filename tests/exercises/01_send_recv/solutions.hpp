@@ -64,30 +64,6 @@ inline void ring_shift_by_lesson(const Communicator& comm, std::span<const float
   send_recv<float>(comm, out, comm.right(), in, comm.left());
 }
 
-// == ring_shift/to-everybody
-// Every rank receives from every rank and keeps what its left neighbour sent.
-inline void ring_shift_to_everybody(const Communicator& comm, std::span<const float> out,
-                                    std::span<float> in) {
-  std::vector<float> other(in.size());
-  for (int step = 0; step < comm.size(); ++step) {
-    const int dest = (comm.rank() + step) % comm.size();
-    const int source = (comm.rank() - step + comm.size()) % comm.size();
-    send_recv<float>(comm, out, dest, other, source);
-    if (source == comm.left()) std::ranges::copy(other, in.begin());
-  }
-}
-
-// == ring_shift/mpi
-inline void ring_shift_mpi(const Communicator& comm, std::span<const float> out,
-                           std::span<float> in) {
-  const int count = mpi_count(out.size());
-  std::vector<float> all(out.size() * static_cast<std::size_t>(comm.size()));
-  MPI_CHECK(
-      MPI_Allgather(out.data(), count, MPI_FLOAT, all.data(), count, MPI_FLOAT, comm.get()));
-  std::copy_n(all.begin() + comm.left() * static_cast<std::ptrdiff_t>(out.size()), in.size(),
-              in.begin());
-}
-
 // == ping_pong/reference
 // Times the whole exchange with one clock.
 inline double ping_pong_reference(const Communicator& comm, std::size_t bytes, int repeats) {

@@ -65,20 +65,7 @@ inline void tree_broadcast_by_lowest_bit(const Communicator& comm, std::span<flo
   }
 }
 
-// == tree_broadcast/nearest-first
-// The same tree, but each rank sends to the nearest seat first, so the farthest, which has the
-// most to pass on, gets the data last.
-inline void tree_broadcast_nearest_first(const Communicator& comm, std::span<float> data,
-                                         int root) {
-  const Seats seats(comm, root);
-  int lowest = 1;
-  while (lowest < seats.size && (seats.mine & lowest) == 0) lowest *= 2;
-  if (seats.mine != 0) recv<float>(comm, data, seats.rank_of(seats.mine - lowest));
-  for (int bit = 1; bit < lowest && seats.mine + bit < seats.size; bit *= 2) {
-    send<float>(comm, data, seats.rank_of(seats.mine + bit));
-  }
-}
-
+// == helpers
 // Right: a rank that has the data for a range of seats sends it to the first seat of the upper
 // half.
 inline void halve(const Communicator& comm, std::span<float> data, const Seats& seats,
@@ -115,18 +102,6 @@ inline void tree_broadcast_nonblocking(const Communicator& comm, std::span<float
     }
   }
   for (Request& request : sends) request.wait();
-}
-
-// == tree_broadcast/to-everybody
-inline void tree_broadcast_to_everybody(const Communicator& comm, std::span<float> data,
-                                        int root) {
-  // First the root sends to every rank; then every rank sends its copy to all others.
-  broadcast_flat<float>(comm, data, root);
-  std::vector<float> other(data.size());
-  for (int step = 1; step < comm.size(); ++step) {
-    send_recv<float>(comm, data, (comm.rank() + step) % comm.size(), other,
-                     (comm.rank() - step + comm.size()) % comm.size());
-  }
 }
 
 // == tree_reduce/reference
@@ -213,43 +188,6 @@ inline void tree_reduce_by_halves(const Communicator& comm, std::span<const floa
                                   std::span<float> sum, int root) {
   std::ranges::copy(data, sum.begin());
   collect(comm, sum, root, 0, comm.size());
-}
-
-// == tree_reduce/flat
-inline void tree_reduce_flat(const Communicator& comm, std::span<const float> data,
-                             std::span<float> sum, int root) {
-  if (comm.rank() != root) return send<float>(comm, data, root);
-  std::ranges::copy(data, sum.begin());
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    if (rank != root) receive_and_add(comm, sum, rank);
-  }
-}
-
-// == tree_reduce/chain
-inline void tree_reduce_chain(const Communicator& comm, std::span<const float> data,
-                              std::span<float> sum, int root) {
-  const int seat = (comm.rank() - root + comm.size()) % comm.size();
-  std::ranges::copy(data, sum.begin());
-  if (seat + 1 < comm.size()) receive_and_add(comm, sum, comm.right());
-  if (seat > 0) send<float>(comm, sum, comm.left());
-}
-
-// == tree_reduce/gives-back
-// Leaves the sum on every rank, which the exercise does not ask for.
-inline void tree_reduce_gives_back(const Communicator& comm, std::span<const float> data,
-                                   std::span<float> sum, int root) {
-  tree_reduce_reference(comm, data, sum, root);
-  if (comm.rank() != root) return recv<float>(comm, sum, root);
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    if (rank != root) send<float>(comm, sum, rank);
-  }
-}
-
-// == tree_reduce/mpi
-inline void tree_reduce_mpi(const Communicator& comm, std::span<const float> data,
-                            std::span<float> sum, int root) {
-  MPI_CHECK(MPI_Reduce(data.data(), sum.data(), mpi_count(data.size()), MPI_FLOAT, MPI_SUM,
-                       root, comm.get()));
 }
 
 // == scatter_all_gather/reference

@@ -13,11 +13,6 @@
 #include <span>
 #include <vector>
 
-#if DIST_WITH_NCCL
-#include "01_send_recv/gpu/nccl_communicator.hpp"
-#include "01_send_recv/nccl_send_recv.hpp"
-#endif
-
 namespace dist::exercise {
 
 // == ring_reduce_scatter/reference
@@ -219,107 +214,5 @@ inline AllReduceAlgorithm choose_all_reduce_by_crossover(double n, int ranks, do
   return n * per_byte > messages * alpha ? AllReduceAlgorithm::ring
                                          : AllReduceAlgorithm::recursive_doubling;
 }
-
-#if DIST_WITH_NCCL
-
-// == nccl_ring_shift/reference
-// Lesson 1's send and receive, in one group.
-inline void nccl_ring_shift_reference(NcclCommunicator& nccl, const Tensor& out,
-                                      const Tensor& in, const Stream& stream) {
-  const int right = (nccl.rank() + 1) % nccl.size();
-  const int left = (nccl.rank() + nccl.size() - 1) % nccl.size();
-  send_recv_nccl(nccl, out, right, in, left, stream);
-}
-
-// == helpers
-inline int right_of(const NcclCommunicator& nccl) {
-  return (nccl.rank() + 1) % nccl.size();
-}
-
-inline int left_of(const NcclCommunicator& nccl) {
-  return (nccl.rank() + nccl.size() - 1) % nccl.size();
-}
-
-// == nccl_ring_shift/receives-first
-// Right: calls the receive first. Within a group, the order does not matter.
-inline void nccl_ring_shift_receives_first(NcclCommunicator& nccl, const Tensor& out,
-                                           const Tensor& in, const Stream& stream) {
-  NCCL_CHECK(nccl, ncclGroupStart());
-  NCCL_CHECK(nccl, ncclRecv(in.data(), in.numel(), ncclFloat, left_of(nccl), nccl.get(),
-                            stream.get()));
-  NCCL_CHECK(nccl, ncclSend(out.data(), out.numel(), ncclFloat, right_of(nccl), nccl.get(),
-                            stream.get()));
-  NCCL_CHECK(nccl, ncclGroupEnd());
-}
-
-// == nccl_ring_shift/no-group
-inline void nccl_ring_shift_no_group(NcclCommunicator& nccl, const Tensor& out,
-                                     const Tensor& in, const Stream& stream) {
-  NCCL_CHECK(nccl, ncclSend(out.data(), out.numel(), ncclFloat, right_of(nccl), nccl.get(),
-                            stream.get()));
-  NCCL_CHECK(nccl, ncclRecv(in.data(), in.numel(), ncclFloat, left_of(nccl), nccl.get(),
-                            stream.get()));
-}
-
-// == nccl_ring_shift/a-group-each
-inline void nccl_ring_shift_a_group_each(NcclCommunicator& nccl, const Tensor& out,
-                                         const Tensor& in, const Stream& stream) {
-  NCCL_CHECK(nccl, ncclGroupStart());
-  NCCL_CHECK(nccl, ncclSend(out.data(), out.numel(), ncclFloat, right_of(nccl), nccl.get(),
-                            stream.get()));
-  NCCL_CHECK(nccl, ncclGroupEnd());
-  NCCL_CHECK(nccl, ncclGroupStart());
-  NCCL_CHECK(nccl, ncclRecv(in.data(), in.numel(), ncclFloat, left_of(nccl), nccl.get(),
-                            stream.get()));
-  NCCL_CHECK(nccl, ncclGroupEnd());
-}
-
-// == nccl_ring_shift/to-the-left
-inline void nccl_ring_shift_to_the_left(NcclCommunicator& nccl, const Tensor& out,
-                                        const Tensor& in, const Stream& stream) {
-  send_recv_nccl(nccl, out, left_of(nccl), in, right_of(nccl), stream);
-}
-
-// == nccl_ring_shift/waits-before
-inline void nccl_ring_shift_waits_before(NcclCommunicator& nccl, const Tensor& out,
-                                         const Tensor& in, const Stream& stream) {
-  stream.synchronize();
-  nccl_ring_shift_reference(nccl, out, in, stream);
-}
-
-// == nccl_ring_shift/waits-after
-inline void nccl_ring_shift_waits_after(NcclCommunicator& nccl, const Tensor& out,
-                                        const Tensor& in, const Stream& stream) {
-  nccl_ring_shift_reference(nccl, out, in, stream);
-  nccl.synchronize(stream);
-}
-
-// == nccl_ring_shift/default-stream
-inline void nccl_ring_shift_default_stream(NcclCommunicator& nccl, const Tensor& out,
-                                           const Tensor& in, const Stream&) {
-  NCCL_CHECK(nccl, ncclGroupStart());
-  NCCL_CHECK(nccl,
-             ncclSend(out.data(), out.numel(), ncclFloat, right_of(nccl), nccl.get(), nullptr));
-  NCCL_CHECK(nccl,
-             ncclRecv(in.data(), in.numel(), ncclFloat, left_of(nccl), nccl.get(), nullptr));
-  NCCL_CHECK(nccl, ncclGroupEnd());
-}
-
-// == nccl_ring_shift/own-stream
-inline void nccl_ring_shift_own_stream(NcclCommunicator& nccl, const Tensor& out,
-                                       const Tensor& in, const Stream& stream) {
-  const Stream own(stream.device());
-  nccl_ring_shift_reference(nccl, out, in, own);
-  stream.wait(own.record_event());
-}
-
-// == nccl_ring_shift/through-out
-inline void nccl_ring_shift_through_out(NcclCommunicator& nccl, const Tensor& out,
-                                        const Tensor& in, const Stream& stream) {
-  nccl_ring_shift_reference(nccl, out, out, stream);
-  copy(stream, in, out);
-}
-
-#endif
 
 }  // namespace dist::exercise

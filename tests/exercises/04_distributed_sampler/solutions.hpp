@@ -122,25 +122,6 @@ inline std::vector<std::size_t> indices_after_deals(std::span<const std::size_t>
   return mine;
 }
 
-// == indices_after/skips-too-many
-// Skips `taken` entries of this rank's own list, although `taken` counts the entries of all
-// ranks.
-inline std::vector<std::size_t> indices_after_skips_too_many(std::span<const std::size_t> order,
-                                                             std::size_t taken,
-                                                             int num_replicas, int rank,
-                                                             Policy policy) {
-  return without_first(my_indices_reference(order, num_replicas, rank, policy), taken);
-}
-
-// == indices_after/own-list
-// Right if the number of ranks divides `taken`.
-inline std::vector<std::size_t> indices_after_own_list(std::span<const std::size_t> order,
-                                                       std::size_t taken, int num_replicas,
-                                                       int rank, Policy policy) {
-  return without_first(my_indices_reference(order, num_replicas, rank, policy),
-                       taken / static_cast<std::size_t>(num_replicas));
-}
-
 // == weighted_mean/reference
 inline double weighted_mean_reference(const Communicator& comm, double sum,
                                       std::uint64_t count) {

@@ -1,0 +1,192 @@
+// Solutions to lesson 5's exercise checkpoint, except edited copies of others (see
+// solutions.txt).
+#pragma once
+
+#include "02_broadcast/broadcast.hpp"
+#include "05_ddp_training/exercise/training_state.hpp"
+#include "common/atomic_file.hpp"
+#include "common/check.hpp"
+#include "common/communicator.hpp"
+#include "tests/exercises/05_ddp_training/scratch_folder.hpp"
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dist::exercise {
+
+// == checkpoint/reference
+// A file of four numbers, followed by the values. The lesson's own checkpoint
+// (05_ddp_training/checkpoint/checkpoint.hpp) is a safetensors file, so PyTorch can read it,
+// and has a checksum.
+class StateFile : public CheckpointFile {
+ public:
+  StateFile(const Communicator& comm, std::string path) : comm_(comm), path_(std::move(path)) {}
+
+  void save(const TrainingState& state) override {
+    const bool written = comm_.rank() != 0 || write(state);
+    if (!comm_.all_agree(written)) throw Error(path_ + " cannot be written");
+  }
+
+  TrainingState load() override {
+    TrainingState state;
+    const bool whole = comm_.rank() != 0 || read(state);
+    if (!comm_.all_agree(whole)) throw Error(path_ + " is not a complete checkpoint");
+    Numbers numbers = numbers_of(state);
+    broadcast<std::uint64_t>(comm_, numbers, 0);
+    state.parameters.resize(numbers[1]);
+    state.momentum.resize(numbers[2]);
+    state.step = numbers[3];
+    broadcast<float>(comm_, state.parameters, 0);
+    broadcast<float>(comm_, state.momentum, 0);
+    return state;
+  }
+
+ private:
+  using Numbers = std::array<std::uint64_t, 4>;  // a mark, two lengths and the step
+  static constexpr std::uint64_t kMark = 0x31304354504b4344;
+
+  static Numbers numbers_of(const TrainingState& state) {
+    return {kMark, state.parameters.size(), state.momentum.size(), state.step};
+  }
+  bool write(const TrainingState& state) const {
+    const std::string part = path_ + ".part";
+    const Numbers numbers = numbers_of(state);
+    {
+      std::ofstream file(part, std::ios::binary);
+      file.write(reinterpret_cast<const char*>(numbers.data()), sizeof(numbers));
+      for (const auto* values : {&state.parameters, &state.momentum}) {
+        file.write(reinterpret_cast<const char*>(values->data()),
+                   static_cast<std::streamsize>(values->size() * sizeof(float)));
+      }
+      file.close();
+      if (!file) return false;
+    }
+    std::error_code problem;
+    std::filesystem::rename(part, path_, problem);
+    return !problem;
+  }
+  bool read(TrainingState& state) const {
+    std::ifstream file(path_, std::ios::binary);
+    Numbers numbers{};
+    file.read(reinterpret_cast<char*>(numbers.data()), sizeof(numbers));
+    if (!file || numbers[0] != kMark) return false;
+    const std::uint64_t rest = std::filesystem::file_size(path_) - sizeof(numbers);
+    // If neither length exceeds `most`, their sum cannot overflow.
+    const std::uint64_t most = rest / sizeof(float);
+    if (numbers[1] > most || numbers[2] > most) return false;
+    if ((numbers[1] + numbers[2]) * sizeof(float) != rest) return false;
+    state.parameters.resize(numbers[1]);
+    state.momentum.resize(numbers[2]);
+    state.step = numbers[3];
+    for (auto* values : {&state.parameters, &state.momentum}) {
+      file.read(reinterpret_cast<char*>(values->data()),
+                static_cast<std::streamsize>(values->size() * sizeof(float)));
+    }
+    return static_cast<bool>(file);
+  }
+
+  const Communicator& comm_;
+  std::string path_;
+};
+
+inline std::unique_ptr<CheckpointFile> checkpoint_reference(const Communicator& comm,
+                                                            const std::string& path) {
+  return std::make_unique<StateFile>(comm, path);
+}
+
+// == checkpoint/bytes
+// Right, but written differently. The wrong solutions are edited copies of this file.
+using Numbers = std::array<std::uint64_t, 4>;
+constexpr std::uint64_t kMark = 20240117;
+
+// Broadcasts the file's bytes. Every rank parses them, so all ranks find the same mistakes.
+class BytesFile : public CheckpointFile {
+ public:
+  BytesFile(const Communicator& comm, std::string path) : comm_(comm), path_(std::move(path)) {}
+
+  void save(const TrainingState& state) override {
+    bool written = true;
+    if (comm_.rank() == 0) {
+      try {
+        write(packed(state));
+      } catch (const Error&) {
+        written = false;
+      }
+    }
+    if (!comm_.all_agree(written)) throw Error(path_ + " cannot be written");
+  }
+  TrainingState load() override { return unpacked(fetch()); }
+
+ private:
+  void write(const std::string& bytes) { write_file_at_once(path_, bytes); }
+
+  std::string packed(const TrainingState& state) const {
+    const Numbers numbers{kMark, state.parameters.size(), state.momentum.size(), state.step};
+    std::string bytes(reinterpret_cast<const char*>(numbers.data()), sizeof(numbers));
+    for (const auto* values : {&state.parameters, &state.momentum}) {
+      bytes.append(reinterpret_cast<const char*>(values->data()),
+                   values->size() * sizeof(float));
+    }
+    return bytes;
+  }
+  TrainingState unpacked(const std::string& bytes) const {
+    const Numbers numbers = numbers_of(bytes);
+    if (numbers[0] != kMark) throw Error(path_ + " is not one of our files");
+    const std::uint64_t most = bytes.size();
+    if (numbers[1] > most || numbers[2] > most ||
+        sizeof(numbers) + (numbers[1] + numbers[2]) * sizeof(float) != bytes.size()) {
+      throw Error(path_ + " is torn");
+    }
+    return state_of(numbers, bytes);
+  }
+
+  Numbers numbers_of(const std::string& bytes) const {
+    Numbers numbers{};
+    if (bytes.size() < sizeof(numbers)) throw Error(path_ + " is not a checkpoint");
+    std::memcpy(numbers.data(), bytes.data(), sizeof(numbers));
+    return numbers;
+  }
+  // Values that are not in `bytes` stay 0.
+  static TrainingState state_of(const Numbers& numbers, const std::string& bytes) {
+    TrainingState state;
+    state.parameters.resize(numbers[1]);
+    state.momentum.resize(numbers[2]);
+    state.step = numbers[3];
+    std::size_t from = sizeof(numbers);
+    for (auto* values : {&state.parameters, &state.momentum}) {
+      const std::size_t want = values->size() * sizeof(float);
+      const std::size_t have = std::min(want, bytes.size() - std::min(from, bytes.size()));
+      if (have > 0) std::memcpy(values->data(), bytes.data() + from, have);
+      from += want;
+    }
+    return state;
+  }
+  // On all ranks, returns the bytes that rank 0 reads; empty if rank 0 cannot read any.
+  std::string fetch() const {
+    std::string bytes = comm_.rank() == 0 ? bytes_of_file(path_) : "";
+    std::array<std::uint64_t, 1> length{bytes.size()};
+    broadcast<std::uint64_t>(comm_, length, 0);
+    bytes.resize(length[0]);
+    std::vector<std::uint8_t> message(bytes.begin(), bytes.end());
+    MPI_CHECK(MPI_Bcast(message.data(), mpi_count(message.size()), MPI_BYTE, 0, comm_.get()));
+    return {message.begin(), message.end()};
+  }
+
+  const Communicator& comm_;
+  std::string path_;
+};
+
+inline std::unique_ptr<CheckpointFile> checkpoint_bytes(const Communicator& comm,
+                                                        const std::string& path) {
+  return std::make_unique<BytesFile>(comm, path);
+}
+
+}  // namespace dist::exercise
