@@ -17,7 +17,8 @@ use() {
   rm -rf "$tree"
   for part in "$@"; do
     mkdir -p "$tree/${lessons[$part]}/exercise"
-    cp "$source/tests/exercises/${lessons[$part]}/reference/$part.hpp" "$tree/${lessons[$part]}/exercise/"
+    "$source/tests/exercises/solutions.py" reference "${lessons[$part]}" "$part" \
+      >"$tree/${lessons[$part]}/exercise/$part.hpp"
   done
 }
 

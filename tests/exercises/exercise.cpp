@@ -1,6 +1,5 @@
 #include "tests/exercises/exercise.hpp"
 
-#include "01_send_recv/tracer_numbers.hpp"
 #include "common/check.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
@@ -20,14 +19,11 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <unistd.h>
 
 namespace dist::exercise {
-
-float Trial::value(int rank, std::size_t index) const {
-  return ones_ ? 1.0F : tracer_number(rank, index);
-}
 
 void Trial::wrong(const std::string& what) {
   if (mistake_.empty()) mistake_ = what;  // an empty `what` means no mistake
@@ -96,7 +92,7 @@ std::string left_over(const Communicator& comm) {
 }
 
 // Called on all ranks. Returns true, on all ranks, if the check passed on all ranks.
-bool passes(const Check& check, const Communicator& world, bool ones, const Verdict& verdict) {
+bool passes(const Check& check, const Communicator& world, const Verdict& verdict) {
   const bool root = world.rank() == 0;
   if (root) {
     const std::string& hint =
@@ -104,7 +100,7 @@ bool passes(const Check& check, const Communicator& world, bool ones, const Verd
     verdict.write(verdict.wrong(check, "it did not finish", hint));
   }
   const Communicator comm = world.split(0, world.rank());
-  Trial trial(comm, ones);
+  Trial trial(comm);
   try {
     const Confined confined("this solution", [&](const std::string& what) {
       verdict.end_job(
@@ -139,15 +135,13 @@ bool passes(const Check& check, const Communicator& world, bool ones, const Verd
   return world.all_agree(trial.mistake().empty());
 }
 
-// Prints each exercise's checks, one per line: exercise, name, must, hint and hint_if_it_hangs,
-// separated by tabs.
+// Prints each exercise's checks, one per line, as "EXERCISE/CHECK: what a right solution does".
 void list_checks(const std::vector<Solution>& solutions) {
   std::set<std::string> listed;
   for (const Solution& solution : solutions) {
     if (!listed.insert(solution.exercise).second) continue;
     for (const Check& check : solution.checks) {
-      fmt::print("{}\t{}\t{}\t{}\t{}\n", solution.exercise, check.name, check.must, check.hint,
-                 check.hint_if_it_hangs);
+      fmt::print("{}/{}: {}\n", solution.exercise, check.name, check.must);
     }
   }
 }
@@ -161,18 +155,19 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
   }
   MpiEnvironment mpi(argc, argv);
   const Communicator world = Communicator::world();
-  std::vector<std::string> names;
-  for (const Solution& solution : solutions) {
-    names.push_back(solution.exercise + "/" + solution.name);
-  }
-  std::string wanted = names.front();
-  std::string data = "tracers";
+  std::string names = solutions.front().exercise + "/" + solutions.front().name;
   std::string file;
-  CommandLine command_line("exercise", "Judges a solution to an exercise.");
-  command_line.choice("--solution", wanted, names, "the solution to judge");
-  command_line.choice("--data", data, {"tracers", "ones"}, "ones: data that hides mistakes");
+  std::vector<const Solution*> wanted;
+  CommandLine command_line("exercise", "Judges solutions to exercises.");
+  command_line.text("--solution", names, "solutions to judge, as EXERCISE/NAME[,...]");
   command_line.text("--verdict", file, "file for the verdict (default: standard output)");
-  command_line.check([] {
+  command_line.check([&] {
+    std::istringstream list(names);
+    for (std::string name; std::getline(list, name, ',');) {
+      const auto found = std::ranges::find(solutions, name, &Solution::full_name);
+      if (found == solutions.end()) throw Error("--solution: there is no " + name);
+      wanted.push_back(&*found);
+    }
     if (watch_table() != nullptr) return;
     throw Error("the checks use the watch to count messages: configure with -DDIST_WATCH=ON");
   });
@@ -180,11 +175,10 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
 
   limit_memory(std::size_t{1} << 29);
   const Verdict verdict(file, world);
-  const auto index = static_cast<std::size_t>(std::ranges::find(names, wanted) - names.begin());
-  for (const Check& check : solutions[index].checks) {
-    // All-ones data serves only to show which mistakes a test of values would miss.
-    if (data == "ones" && check.name != "values") continue;
-    if (!passes(check, world, data == "ones", verdict)) return kWrong;
+  for (const Solution* const solution : wanted) {
+    for (const Check& check : solution->checks) {
+      if (!passes(check, world, verdict)) return kWrong;
+    }
   }
   if (world.rank() == 0) verdict.write("done\n");
   return 0;

@@ -10,6 +10,7 @@
 // this folder) reads it from there.
 #pragma once
 
+#include "01_send_recv/tracer_numbers.hpp"
 #include "common/communicator.hpp"
 
 #include <cstddef>
@@ -22,17 +23,16 @@ namespace dist::exercise {
 // What a check works with on this rank.
 class Trial {
  public:
-  Trial(const Communicator& comm, bool ones) : comm_(comm), ones_(ones) {}
+  explicit Trial(const Communicator& comm) : comm_(comm) {}
 
   // Made for this check alone, so no message of an earlier check can arrive on it.
   const Communicator& comm() const { return comm_; }
   int rank() const { return comm_.rank(); }
   int size() const { return comm_.size(); }
 
-  // Element `index` of rank `rank`'s data: a number that tells where it came from
-  // (01_send_recv/tracer_numbers.hpp). With --data ones the number is always 1, which
-  // hides mistakes.
-  float value(int rank, std::size_t index) const;
+  // Element `index` of rank `rank`'s data: a number that tells where it came from. If all
+  // numbers were equal, more than half of the wrong solutions would pass a test of values.
+  float value(int rank, std::size_t index) const { return tracer_number(rank, index); }
 
   // Reports a mistake on this rank; only the first one counts. The check continues, because the
   // other ranks would otherwise wait for this one.
@@ -44,7 +44,6 @@ class Trial {
 
  private:
   const Communicator& comm_;
-  bool ones_;
   std::string mistake_;
 };
 
@@ -60,12 +59,14 @@ struct Solution {
   std::string exercise;
   std::string name;  // "yours", "reference", or what is wrong with it
   std::vector<Check> checks;
+
+  std::string full_name() const { return exercise + "/" + name; }
 };
 
-// The main() of a program that holds `solutions`: runs the checks of one solution (--solution
-// EXERCISE/NAME, by default the first) on all ranks. Exit status 0: right so far, on this
-// number of ranks; 1: wrong; 3: not started; any other: it hung or crashed. With --list alone,
-// it prints all checks instead.
+// The main() of a program that holds `solutions`: runs the checks of the solutions named by
+// --solution EXERCISE/NAME[,...] (by default, the first) on all ranks. Exit status 0: right so
+// far, on this number of ranks; 1: wrong; 3: not started; any other: it hung or crashed. With
+// --list alone, it prints all checks instead.
 int run(int argc, char** argv, const std::vector<Solution>& solutions);
 
 }  // namespace dist::exercise
