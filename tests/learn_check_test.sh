@@ -12,7 +12,7 @@ failed=0
 
 mkdir -p "$tree"/{tests/exercises,tools,build/bin,path}
 cp "$source/learn" "$tree/"
-cp "$source"/tools/*.sh "$tree/tools/"
+cp -r "$source"/tools/*.sh "$source/tools/learn" "$tree/tools/"
 cp "$source/tests/exercises/judge" "$tree/tests/exercises/"
 cp -r "$source"/0[1-5]_* "$tree/"
 for stub in 01_send_recv/ring_shift 02_broadcast/tree_broadcast 04_distributed_sampler/my_indices \
