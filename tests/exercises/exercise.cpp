@@ -29,8 +29,11 @@ void Trial::wrong(const std::string& what) {
   if (mistake_.empty()) mistake_ = what;  // an empty `what` means no mistake
 }
 
-void Trial::expect(bool ok, const std::function<std::string()>& what) {
-  if (!ok) wrong(what());
+std::vector<Check> with_hang_hint(std::vector<Check> checks, const std::string& hint) {
+  for (Check& check : checks) {
+    if (check.hint_if_it_hangs.empty()) check.hint_if_it_hangs = hint;
+  }
+  return checks;
 }
 
 namespace {

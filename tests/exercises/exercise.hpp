@@ -13,9 +13,12 @@
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/communicator.hpp"
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dist::exercise {
@@ -37,8 +40,11 @@ class Trial {
   // Reports a mistake on this rank; only the first one counts. The check continues, because the
   // other ranks would otherwise wait for this one.
   void wrong(const std::string& what);
-  // Calls wrong(what()) unless `ok`.
-  void expect(bool ok, const std::function<std::string()>& what);
+  // Reports a mistake, formatted with fmt, unless `ok`.
+  template <class... Args>
+  void expect(bool ok, fmt::format_string<Args...> what, Args&&... args) {
+    if (!ok) wrong(fmt::format(what, std::forward<Args>(args)...));
+  }
 
   const std::string& mistake() const { return mistake_; }
 
@@ -52,8 +58,11 @@ struct Check {
   std::string must;  // what a right solution does: a sentence without a full stop
   std::string hint;  // addresses the most likely mistake; no final full stop
   std::function<void(Trial&)> run;  // called on all ranks
-  std::string hint_if_it_hangs;     // if empty, `hint` is used
+  std::string hint_if_it_hangs{};   // if empty, `hint` is used
 };
+
+// Gives `hint` to the checks that have no hint of their own for a hang.
+std::vector<Check> with_hang_hint(std::vector<Check> checks, const std::string& hint);
 
 struct Solution {
   std::string exercise;

@@ -19,8 +19,8 @@ using RingShift =
 using PingPong = std::function<double(const Communicator&, std::size_t, int)>;
 using FitAlphaBeta = std::function<LinkCost(std::span<const CostPoint>)>;
 
-std::vector<Check> checks_of_exchange(const Exchange& solution);     // exchange_checks.cpp
-std::vector<Check> checks_of_ring_shift(const RingShift& solution);  // ring_shift_checks.cpp
+std::vector<Check> checks_of_exchange(const Exchange& solution);     // shift_checks.cpp
+std::vector<Check> checks_of_ring_shift(const RingShift& solution);  // shift_checks.cpp
 std::vector<Check> checks_of_ping_pong(const PingPong& solution);    // ping_pong_checks.cpp
 std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution);  // fit_checks.cpp
 

@@ -62,8 +62,7 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
          }
          expect_line(trial, solution, {{8, 3e-6}, {1000008, 1.03e-4}, {2000008, 2.03e-4}},
                      {3e-6 - 8e-10, 1e-10}, 1e-6, "three points: ");
-       },
-       ""},
+       }},
       {"any-order", "points may come in any order, and sizes may repeat",
        "do not assume that the first point is the smallest. Two points of the same size do not "
        "determine a line, so skip such pairs. Sizes are unsigned: 4 - 16 is a huge number, so "
@@ -77,8 +76,7 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
          points.push_back({0, kTypical.at(0)});
          expect_line(trial, solution, points, kTypical, 1e-6,
                      "two sizes repeated, and 0 bytes: ");
-       },
-       ""},
+       }},
       {"every-size-alike", "every size counts equally",
        "4 MiB takes two hundred times as long as 4 bytes, so an error of 1 % in the large time "
        "outweighs the whole small time, and alpha is lost. Compare ratios instead: log(line / "
@@ -91,8 +89,7 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
            }
            expect_line(trial, solution, points, kTypical, 0.25, "all times off by 10 %: ");
          }
-       },
-       ""},
+       }},
       {"outlier", "one bad time does not change the line much",
        "with squared errors, a single point far from the line dominates, and a line drawn "
        "through that point is wrong. Try the line through each pair of points, and keep the "
@@ -110,8 +107,7 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
              points[i].seconds = right;
            }
          }
-       },
-       ""},
+       }},
   };
 }
 

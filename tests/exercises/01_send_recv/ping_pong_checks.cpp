@@ -2,7 +2,7 @@
 // with a measurement from outside.
 #include "common/check.hpp"
 #include "tests/exercises/01_send_recv/checks.hpp"
-#include "tests/support/counted.hpp"
+#include "tests/exercises/message_checks.hpp"
 
 #include <mpi.h>
 
@@ -15,8 +15,6 @@
 
 namespace dist::exercise {
 namespace {
-
-constexpr std::size_t kLarge = (1 << 20) * sizeof(float);
 
 struct Game {
   std::size_t bytes;
@@ -43,11 +41,10 @@ void expect_turns(Trial& trial, const PingPong& solution, const Game& game) {
   if (trial.rank() > 1 || traffic.messages == 0) return;
   const std::uint64_t must = trial.rank() == 0 ? 1 : 0;
   const std::uint64_t ahead = traffic.most_ahead[rank];
-  trial.expect(ahead <= must, [&] {
-    return fmt::format(
-        "{} repeats: this rank had sent {} more messages than it had received, expected {}",
-        game.repeats, ahead, must);
-  });
+  trial.expect(
+      ahead <= must,
+      "{} repeats: this rank had sent {} more messages than it had received, expected {}",
+      game.repeats, ahead, must);
 }
 
 // Makes rank 1 so late that rank 0's first message has been waiting for a while. A fixed delay
@@ -86,12 +83,11 @@ Check too_long(const PingPong& solution, const std::string& name, const std::str
             if (trial.size() < 2) return;
             for (int attempt = 0; attempt < 3; ++attempt) {
               const double share = share_of_time(trial, solution, kRepeats);
-              trial.expect(share <= most, [&] {
-                return fmt::format(
-                    "at your time per message, {} round trips take {:.4g} times as long as the "
-                    "call",
-                    kRepeats, share);
-              });
+              trial.expect(
+                  share <= most,
+                  "at your time per message, {} round trips take {:.4g} times as long as the "
+                  "call",
+                  kRepeats, share);
             }
           },
           kHangHint};
@@ -114,11 +110,10 @@ Check too_short(const PingPong& solution) {
           most =
               std::max(most, share_of_time(trial, solution, 1, std::chrono::milliseconds(80)));
         }
-        trial.expect(most >= 0.6, [&] {
-          return fmt::format(
-              "at your time per message, the round trip takes {:.2g} times as long as the call",
-              most);
-        });
+        trial.expect(
+            most >= 0.6,
+            "at your time per message, the round trip takes {:.2g} times as long as the call",
+            most);
       },
       kHangHint};
 }
@@ -126,7 +121,7 @@ Check too_short(const PingPong& solution) {
 }  // namespace
 
 std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
-  return {
+  const std::vector<Check> checks{
       {"two-ranks", "only ranks 0 and 1 play, and only rank 0 returns a time",
        "if rank 0 is alone, and on ranks above 1, return 0 before the first message. Rank 1 "
        "answers, and also returns 0",
@@ -135,15 +130,11 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
          const Traffic traffic =
              counted(trial.comm(), [&] { result = solution(trial.comm(), 100, 2); });
          const bool times = trial.rank() == 0 && trial.size() > 1;
-         trial.expect(times ? result > 0 : result == 0, [&] {
-           return fmt::format("returned {}, expected {}", result,
-                              times ? "a number above 0" : "0");
-         });
-         trial.expect(traffic.peers.size() <= (trial.size() > 1 ? 1U : 0U), [&] {
-           return fmt::format("rank 0 sent to {} ranks", traffic.peers.size());
-         });
-       },
-       kHangHint},
+         trial.expect(times ? result > 0 : result == 0, "returned {}, expected {}", result,
+                      times ? "a number above 0" : "0");
+         trial.expect(traffic.peers.size() <= (trial.size() > 1 ? 1U : 0U),
+                      "rank 0 sent to {} ranks", traffic.peers.size());
+       }},
       {"messages", "`repeats` messages are sent in each direction",
        "send exactly `repeats` messages and answer each one: no warm-up message and no "
        "barrier. Ranks above 1 send nothing",
@@ -151,15 +142,12 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
          for (const Game& game : kGames) {
            const Traffic traffic = traffic_of(trial, solution, game);
            const auto each = static_cast<std::uint64_t>(trial.size() > 1 ? game.repeats : 0);
-           trial.expect(traffic.messages == 2 * each && traffic.messages_per_rank == each, [&] {
-             return fmt::format("{} repeats: {} messages, expected {} in each direction",
-                                game.repeats, traffic.messages, each);
-           });
-           trial.expect(traffic.collectives == 0,
-                        [] { return "an MPI collective was called"; });
+           trial.expect(traffic.messages == 2 * each && traffic.messages_per_rank == each,
+                        "{} repeats: {} messages, expected {} in each direction", game.repeats,
+                        traffic.messages, each);
+           trial.expect(traffic.collectives == 0, "an MPI collective was called");
          }
-       },
-       kHangHint},
+       }},
       {"bytes", "every message has `bytes` bytes",
        "`bytes` is a size in bytes: send this many chars, not this many floats",
        [=](Trial& trial) {
@@ -167,13 +155,11 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
            const Traffic traffic = traffic_of(trial, solution, game);
            const std::uint64_t must =
                trial.size() > 1 ? static_cast<std::uint64_t>(game.repeats) * game.bytes : 0;
-           trial.expect(traffic.bytes_per_rank == must, [&] {
-             return fmt::format("{} messages of {} bytes: a rank sent {} bytes, expected {}",
-                                game.repeats, game.bytes, traffic.bytes_per_rank, must);
-           });
+           trial.expect(traffic.bytes_per_rank == must,
+                        "{} messages of {} bytes: a rank sent {} bytes, expected {}",
+                        game.repeats, game.bytes, traffic.bytes_per_rank, must);
          }
-       },
-       kHangHint},
+       }},
       {"there-and-back", "the answer is sent after the message has arrived",
        "only one message may be under way at a time: rank 0 sends and then receives, and rank "
        "1 receives and then sends. Do not let messages follow or cross each other",
@@ -181,18 +167,15 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
          for (const Game& game : kGames) {
            expect_turns(trial, solution, game);
          }
-       },
-       kHangHint},
+       }},
       {"waits", "no send or receive is still in progress when the call returns",
        "the clock must not stop before MPI_Wait has returned, for sends and for receives",
        [=](Trial& trial) {
          const Traffic traffic = traffic_of(trial, solution, {100, 2});
-         trial.expect(traffic.unfinished == 0, [&] {
-           return fmt::format("{} sends or receives were started but not waited for",
-                              traffic.unfinished);
-         });
-       },
-       kHangHint},
+         trial.expect(traffic.unfinished == 0,
+                      "{} sends or receives were started but not waited for",
+                      traffic.unfinished);
+       }},
       too_long(solution, "seconds", "the time is in seconds",
                "return seconds, not microseconds or milliseconds: "
                "std::chrono::duration<double>(end - begin).count()",
@@ -205,8 +188,9 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
       too_short(solution),
       {"large", "it works for messages too large for MPI to buffer",
        "the buffer must hold `bytes` bytes on both ranks",
-       [=](Trial& trial) { solution(trial.comm(), kLarge, 1); }, kHangHint},
+       [=](Trial& trial) { solution(trial.comm(), kLarge * sizeof(float), 1); }},
   };
+  return with_hang_hint(checks, kHangHint);
 }
 
 }  // namespace dist::exercise

@@ -1,30 +1,21 @@
-// Helpers shared by the checks of lesson 2's two broadcasts and its reduction.
+// Shared by the checks of lesson 2's two broadcasts and its reduction.
 #pragma once
 
 #include "tests/exercises/02_broadcast/checks.hpp"
-#include "tests/exercises/expectations.hpp"
-#include "tests/support/counted.hpp"
-
-#include <fmt/format.h>
+#include "tests/exercises/message_checks.hpp"
 
 #include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 namespace dist::exercise {
 
-inline constexpr std::size_t kLarge = 1 << 20;
-
-// MPI can buffer messages of all these sizes, so only the check "large" depends on buffering.
-inline std::vector<std::size_t> sizes(const Trial& trial) {
+// Calls visit(count, root) for every root and for lengths that MPI can buffer, so only the
+// check "large" depends on buffering.
+template <class Visit>
+void for_every_root(const Trial& trial, const Visit& visit) {
   const auto n = static_cast<std::size_t>(trial.size());
-  return {n, 0, 1, n - 1, n + 1, 97};
-}
-
-inline std::uint64_t ceil_log2(int n) {
-  return static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(n - 1)));
+  for (int root = 0; root < trial.size(); ++root) {
+    for (const std::size_t count : {n, 0UL, 1UL, n - 1, n + 1, 97UL}) visit(count, root);
+  }
 }
 
 inline std::string from_root(int root) {
@@ -40,40 +31,90 @@ inline void check_broadcast(Trial& trial, const Broadcast& solution, std::size_t
                 [&](std::size_t i) { return trial.value(root, i); });
 }
 
+inline Check values_check(const Broadcast& solution, const std::string& hint,
+                          const std::string& hang_hint = "") {
+  return {"values", "the root's numbers reach all ranks, for every root and length", hint,
+          [=](Trial& trial) {
+            for_every_root(trial, [&](std::size_t count, int root) {
+              check_broadcast(trial, solution, count, root);
+            });
+          },
+          hang_hint};
+}
+
 // The memory after the root's data does not hold the guard zones' mark. If it did, a solution
 // that sends and receives too much would overwrite the mark with the same value.
-inline Check guard_check(const Broadcast& solution, const std::string& hint,
-                         const std::string& hang_hint) {
-  return {"guard-zones", "nothing is written outside the data", hint,
-          [=](Trial& trial) {
-            const int root = trial.size() - 1;
-            for (const std::size_t count : sizes(trial)) {
+inline Check guard_check(const Broadcast& solution, const std::string& hint) {
+  return {"guard-zones", "nothing is written outside the data", hint, [=](Trial& trial) {
+            for_every_root(trial, [&](std::size_t count, int root) {
               Guarded more = tracers(trial, trial.rank(), count + 1000);
               Guarded data = tracers(trial, trial.rank(), count);
               const bool gives = trial.rank() == root;
               solution(trial.comm(), gives ? more.span().first(count) : data.span(), root);
               expect_intact(trial, data, from_root(root));
-            }
-          },
-          hang_hint};
+            });
+          }};
 }
 
-inline void expect_no_collective(Trial& trial, const Traffic& traffic) {
-  trial.expect(traffic.collectives == 0, [] { return "an MPI collective was called"; });
+// Runs a solution on this rank's `data`. The result is not checked.
+using Run = std::function<void(const Communicator&, std::span<float> data, int root)>;
+
+inline constexpr std::size_t kChunk = 100;  // elements of each rank's chunk
+
+// Runs a solution on N chunks, for every root, and expects the traffic must(root).
+inline void expect_traffic_of(Trial& trial, const Run& run,
+                              const std::function<MustSend(int root)>& must) {
+  std::vector<float> data(static_cast<std::size_t>(trial.size()) * kChunk, 1.0F);
+  for (int root = 0; root < trial.size(); ++root) {
+    expect_traffic(trial, from_root(root), must(root), [&] { run(trial.comm(), data, root); });
+  }
 }
 
-inline void expect_finished(Trial& trial, const Traffic& traffic) {
-  trial.expect(traffic.unfinished == 0, [&] {
-    return fmt::format("{} sends or receives were started but not waited for",
-                       traffic.unfinished);
-  });
+inline std::uint64_t others(const Trial& trial) {
+  return static_cast<std::uint64_t>(trial.size() - 1);
 }
 
-inline const std::string kCollectiveHint =
-    "use only single messages: MPI's own collectives would do the exercise for you";
+inline Check messages_check(const Run& run, const std::string& hint) {
+  return {"messages", "N - 1 messages are sent in total", hint, [=](Trial& trial) {
+            expect_traffic_of(trial, run,
+                              [&](int) { return MustSend{.messages = others(trial)}; });
+          }};
+}
 
-inline const std::string kWaitsHint =
-    "isend and irecv only start an operation: wait() for each before you return, because the "
-    "caller continues to use the data";
+inline Check rounds_check(const Run& run, const std::string& hint) {
+  return {"rounds", "it takes ceil(log2 N) rounds", hint, [=](Trial& trial) {
+            expect_traffic_of(trial, run, [&](int) {
+              return MustSend{.rounds = std::bit_width(others(trial))};
+            });
+          }};
+}
+
+inline Check collective_check(const Run& run) {
+  return {"no-collective", "it uses single messages, not collectives",
+          "use only single messages: MPI's own collectives would do the exercise for you",
+          [=](Trial& trial) { expect_traffic_of(trial, run, [](int) { return MustSend{}; }); }};
+}
+
+inline Check waits_check(const Run& run) {
+  return {"waits", "no send or receive is still in progress when the call returns",
+          "isend and irecv only start an operation: wait() for each before you return, because "
+          "the caller continues to use the data",
+          [=](Trial& trial) {
+            std::vector<float> data(200, 1.0F);
+            expect_finished(trial, [&] { run(trial.comm(), data, 0); });
+          }};
+}
+
+inline const std::string kLargeMust = "it works for messages too large for MPI to buffer";
+inline const std::string kSeatsHint =
+    "count seats from the root: seat = (rank - root + size) % size decides who sends and "
+    "receives, and (seat + root) % size is the rank in that seat";
+inline const std::string kSeatsHangHint =
+    "do not confuse seats and ranks: seat = (rank - root + size) % size decides what a rank "
+    "does, and (seat + root) % size is the rank to pass to send and recv. The report says who "
+    "waits for whom";
+inline const std::string kLargeHangHint =
+    "send may wait until the receiver is ready: if two ranks both start by sending to each "
+    "other, both wait forever";
 
 }  // namespace dist::exercise

@@ -54,13 +54,12 @@ void expect_faster(Trial& trial, const Choice& solution, double bytes, int ranks
       ring_loses_by < 0 ? AllReduceAlgorithm::ring : AllReduceAlgorithm::recursive_doubling;
   const AllReduceAlgorithm chosen =
       solution(bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte);
-  trial.expect(chosen == must, [&] {
-    return fmt::format(
-        "{:.0f} bytes on {} ranks, alpha {:g} s, beta {:g} and gamma {:g} s per byte: the ring "
-        "takes {:.4g} us, recursive doubling {:.4g} us, but {} was chosen",
-        bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte, 1e6 * of,
-        1e6 * (of - ring_loses_by), to_string(chosen));
-  });
+  trial.expect(
+      chosen == must,
+      "{:.0f} bytes on {} ranks, alpha {:g} s, beta {:g} and gamma {:g} s per byte: the ring "
+      "takes {:.4g} us, recursive doubling {:.4g} us, but {} was chosen",
+      bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte, 1e6 * of,
+      1e6 * (of - ring_loses_by), to_string(chosen));
 }
 
 // Tests sizes 1 % on either side of the crossover, and sizes far from it.
@@ -87,9 +86,8 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
          const AllReduceAlgorithm chosen = solution(1000, 1, 1e-6, 1e-10, 1e-11);
          trial.expect(chosen == AllReduceAlgorithm::ring ||
                           chosen == AllReduceAlgorithm::recursive_doubling,
-                      [&] { return to_string(chosen) + " was chosen"; });
-       },
-       ""},
+                      "{}", to_string(chosen) + " was chosen");
+       }},
       {"nothing-to-send", "for 0 bytes, the algorithm with fewer messages is chosen",
        "for 0 bytes, only alpha counts: the ring sends 2 (N - 1) messages, and recursive "
        "doubling sends log2 N, which is always fewer",
@@ -97,8 +95,7 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
          for (const int ranks : kPowersOfTwo) {
            expect_faster(trial, solution, 0, ranks, kNoAdding);
          }
-       },
-       ""},
+       }},
       {"no-latency", "without latency, the algorithm that sends fewer bytes is chosen",
        "the ring sends 2 (N - 1) chunks of n / N bytes, less than 2 n in total. Recursive "
        "doubling sends the whole tensor log2 N times. In C++, (N - 1) / N is 0 for "
@@ -107,8 +104,7 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
          for (const int ranks : {4, 8, 64, 1024}) {
            expect_faster(trial, solution, 1e6, ranks, {0, 2e-10, 0});
          }
-       },
-       ""},
+       }},
       {"crossover", "the choice changes at the size where the two formulas are equal",
        "set 2 (N - 1) alpha + 2 (N - 1) / N n beta equal to log2 N (alpha + n beta) and solve "
        "for n: at that size the choice must change. The size depends on N, alpha and beta, and "
@@ -117,8 +113,7 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
          for (const Link& link : {kNoAdding, Link{1e-6, 1e-10, 0}, Link{5e-5, 1e-8, 0}}) {
            expect_right_around_the_crossover(trial, solution, kPowersOfTwo, link);
          }
-       },
-       ""},
+       }},
       {"adding", "the time for adding is included",
        "adding costs gamma per byte: recursive doubling adds the whole tensor log2 N times, "
        "and the ring adds one chunk in each of the first N - 1 steps, which is (N - 1) / N of "
@@ -128,8 +123,7 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
               {Link{3e-6, 2e-10, 2e-9}, Link{3e-6, 2e-10, 5e-11}, Link{1e-6, 0, 1e-10}}) {
            expect_right_around_the_crossover(trial, solution, kPowersOfTwo, link);
          }
-       },
-       ""},
+       }},
       {"surplus-ranks", "the choice is right if the number of ranks is not a power of two",
        "recursive doubling runs on std::bit_floor(N) ranks, the largest power of two up to N. "
        "The other ranks send their tensor first and receive the result at the end, which adds "
@@ -139,8 +133,7 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
            expect_right_around_the_crossover(
                trial, solution, std::array{3, 5, 6, 7, 9, 31, 33, 100, 1000}, link);
          }
-       },
-       ""},
+       }},
   };
 }
 

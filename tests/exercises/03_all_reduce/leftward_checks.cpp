@@ -29,55 +29,29 @@ void fill_so_that_the_own_share_must_come_last(const Trial& trial, std::span<flo
 }  // namespace
 
 std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
-  return {
-      {"shares", "the sum contains every rank's share exactly once",
-       "follow one chunk: chunk c starts at rank c - 1; then ranks c - 2, c - 3, ... and "
-       "finally rank c add their shares. In step s, rank r sends chunk r + 1 + s and receives "
-       "chunk r + 2 + s; in the second half, it sends chunk r + s",
-       [=](Trial& trial) {
-         const auto n = static_cast<std::size_t>(trial.size());
-         for (const std::size_t count : {n, 2 * n}) {
-           Guarded data(count, share_of(trial.rank()));
-           solution(trial.comm(), data.span());
-           expect_shares(trial, data.span(), {0, count}, 1.0F);
-         }
-       },
-       kSendRecvHint},
-      {"values", "every element is the sum over all ranks, for every length",
-       "in step s, chunk r + 2 + s arrives from the right, so add it to your chunk r + 2 + s. "
-       "The receive buffer needs that chunk's length, not the length of the chunk that you "
-       "send: call chunk_range for each chunk",
-       [=](Trial& trial) {
-         for (const std::size_t count : sizes(trial)) {
-           Guarded data = tracers(trial, count);
-           solution(trial.comm(), data.span());
-           expect_values(trial, data.span(), {0, count},
-                         [&](std::size_t i) { return sum_over_ranks(trial, i); });
-         }
-       },
-       kSendRecvHint},
+  const Ring ring{.solution = solution, .halves = 2, .leftward = true};
+  const std::vector<Check> checks{
+      shares_check(
+          solution, "the sum contains every rank's share exactly once",
+          "follow one chunk: chunk c starts at rank c - 1; then ranks c - 2, c - 3, ... and "
+          "finally rank c add their shares. In step s, rank r sends chunk r + 1 + s and "
+          "receives chunk r + 2 + s; in the second half, it sends chunk r + s",
+          Part::everything, undivided),
+      values_check(
+          solution, "every element is the sum over all ranks, for every length",
+          "in step s, chunk r + 2 + s arrives from the right, so add it to your chunk r + 2 + "
+          "s. The receive buffer needs that chunk's length, not the length of the chunk that "
+          "you send: call chunk_range for each chunk",
+          Part::everything, undivided),
       guard_check(solution),
-      {"messages", "every rank sends 2 (N - 1) messages, all to its left",
-       "send N - 1 messages in each half, all to comm.left(), and receive from comm.right()",
-       [=](Trial& trial) {
-         expect_traffic(trial, solution, whole_of(trial), false, Side::left);
-       },
-       kSendRecvHint},
-      {"bytes", "every message is exactly one chunk",
-       "each rank must send 2 (N - 1) / N of the tensor: one chunk per message",
-       [=](Trial& trial) {
-         expect_traffic(trial, solution, whole_of(trial), true, Side::left);
-       },
-       kSendRecvHint},
-      {"same-bits", "all ranks get the same bits",
-       "one rank must finish each chunk, and the others must copy it: if every rank adds for "
-       "itself, the results may be rounded differently",
-       [=](Trial& trial) {
-         std::vector<float> data = inexact_numbers(trial, 997);
-         solution(trial.comm(), data);
-         expect_same_bits(trial, data);
-       },
-       kSendRecvHint},
+      ring.messages_check("every rank sends 2 (N - 1) messages, all to its left",
+                          "send N - 1 messages in each half, all to comm.left(), and receive "
+                          "from comm.right()"),
+      ring.bytes_check(
+          "each rank must send 2 (N - 1) / N of the tensor: one chunk per message"),
+      same_bits_check(solution,
+                      "one rank must finish each chunk, and the others must copy it: if "
+                      "every rank adds for itself, the results may be rounded differently"),
       {"finished-at-home", "rank r finishes chunk r by adding its own share last",
        "the sums are right, but the chunks end one rank too early or too late. Chunk c must "
        "start at rank c - 1, so that it has visited all other ranks when it reaches rank c. "
@@ -90,16 +64,14 @@ std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
          solution(trial.comm(), data);
          for (int c = 0; c < trial.size(); ++c) {
            const ChunkRange chunk = chunk_of(trial, data.size(), c);
-           trial.expect(data[chunk.begin] == 1, [&] {
-             return fmt::format(
-                 "chunk {} is {}; it would be 1 if rank {}'s share had been added last", c,
-                 data[chunk.begin], c);
-           });
+           trial.expect(data[chunk.begin] == 1,
+                        "chunk {} is {}; it would be 1 if rank {}'s share had been added last",
+                        c, data[chunk.begin], c);
          }
-       },
-       kSendRecvHint},
+       }},
       large_check(solution),
   };
+  return with_hang_hint(checks, kSendRecvHint);
 }
 
 }  // namespace dist::exercise

@@ -33,11 +33,9 @@ void expect_mean(Trial& trial, const WeightedMean& solution, const CountOf& coun
   }
   const double got = solution(trial.comm(), mine, count_of(trial.rank()));
   const double must = sum / static_cast<double>(all);
-  trial.expect(std::abs(got - must) <= 1e-12 * must, [&] {
-    return fmt::format(
-        "{} of {} samples are on this rank: the mean is {:.12g}, expected {:.12g}",
-        count_of(trial.rank()), all, got, must);
-  });
+  trial.expect(std::abs(got - must) <= 1e-12 * must,
+               "{} of {} samples are on this rank: the mean is {:.12g}, expected {:.12g}",
+               count_of(trial.rank()), all, got, must);
 }
 
 const std::string kEveryRankHint =
@@ -47,15 +45,14 @@ const std::string kEveryRankHint =
 }  // namespace
 
 std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
-  return {
+  const std::vector<Check> checks{
       {"even", "the result is the sum of all samples divided by their number",
        "add up the sums of all ranks, add up their counts, and divide the total sum by the "
        "total count, as doubles. Divide by the number of samples, not by the number of ranks",
        [=](Trial& trial) {
          expect_mean(trial, solution, [](int) { return 4; });
          expect_mean(trial, solution, [](int) { return 1; });
-       },
-       kEveryRankHint},
+       }},
       {"uneven", "every sample has the same weight, however many samples its rank has",
        "the mean of the ranks' means gives samples on small shards more weight. If 3 of 4 "
        "and 3 of 3 are right, the mean is 6 / 7 = 0.857, not (0.75 + 1) / 2. Exchange the sum "
@@ -65,15 +62,13 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
                      [](int rank) { return static_cast<std::uint64_t>(3 * rank + 1); });
          expect_mean(trial, solution,
                      [](int rank) { return static_cast<std::uint64_t>(rank == 0 ? 30 : 2); });
-       },
-       kEveryRankHint},
+       }},
       {"values", "the result is the mean over all samples",
        "add up the sums and the counts over all ranks, then divide",
        [=](Trial& trial) {
          expect_mean(trial, solution,
                      [](int rank) { return static_cast<std::uint64_t>(7 + 5 * rank); });
-       },
-       kEveryRankHint},
+       }},
       {"empty-rank", "a rank without samples gets the mean and does not affect it",
        "divide only once, after the exchange. On a rank without samples, sum / count is 0 / 0 "
        "= NaN, and a sum that includes NaN is NaN",
@@ -83,16 +78,14 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
          expect_mean(trial, solution, [](int rank) { return rank == 0 ? 0 : 3; });
          expect_mean(trial, solution,
                      [=](int rank) { return rank == size - 1 ? 5 : std::uint64_t{0}; });
-       },
-       kEveryRankHint},
+       }},
       {"no-samples", "without any samples, the result is NaN on all ranks",
        "0 / 0 in double already gives NaN, which is the right answer: 0 would look like a "
        "result",
        [=](Trial& trial) {
          const double got = solution(trial.comm(), 0, 0);
-         trial.expect(std::isnan(got), [&] { return fmt::format("the result is {}", got); });
-       },
-       kEveryRankHint},
+         trial.expect(std::isnan(got), "the result is {}", got);
+       }},
       {"large-counts", "counts and sums of whole numbers are exact up to 2^53",
        "float is exact only up to 2^24 = 16,777,216: exchange the sum and the count as doubles",
        [=](Trial& trial) {
@@ -104,16 +97,12 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
          const double must =
              (static_cast<double>(many) + others) / (static_cast<double>(many) + 3 * others);
          const double got = solution(trial.comm(), sum, count);
-         trial.expect(got == must, [&] {
-           return fmt::format("the mean is {:.17g}, expected {:.17g}", got, must);
-         });
+         trial.expect(got == must, "the mean is {:.17g}, expected {:.17g}", got, must);
          const double small = solution(trial.comm(), trial.rank() == 0 ? 1 : 0, count);
          const double want = 1 / (static_cast<double>(many) + 3 * others);
-         trial.expect(small == want, [&] {
-           return fmt::format("1 / (all samples) is {:.17g}, expected {:.17g}", small, want);
-         });
-       },
-       kEveryRankHint},
+         trial.expect(small == want, "1 / (all samples) is {:.17g}, expected {:.17g}", small,
+                      want);
+       }},
       {"same-bits", "all ranks get the same bits",
        "all_reduce gives all ranks the same bits. If each rank adds up the numbers in its "
        "own order, the sums are rounded differently, and the ranks may disagree about which "
@@ -124,12 +113,10 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
            const double got = solution(trial.comm(), sum, 3);
            std::array<double, 1> of_rank_0{got};
            MPI_CHECK(MPI_Bcast(of_rank_0.data(), 1, MPI_DOUBLE, 0, trial.comm().get()));
-           trial.expect(got == of_rank_0[0], [&] {
-             return fmt::format("{:.17g} here, but {:.17g} on rank 0", got, of_rank_0[0]);
-           });
+           trial.expect(got == of_rank_0[0], "{:.17g} here, but {:.17g} on rank 0", got,
+                        of_rank_0[0]);
          }
-       },
-       kEveryRankHint},
+       }},
       {"messages", "the exchange is one all_reduce of two numbers",
        "the sum and the count fit into one message: call all_reduce once, with an array of two "
        "doubles. A second call would cost one more alpha per round (lesson 1) for eight bytes",
@@ -139,14 +126,13 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
            all_reduce<double>(trial.comm(), both, ReduceOp::sum);
          });
          const Traffic yours = counted(trial.comm(), [&] { solution(trial.comm(), 1.0, 2); });
-         trial.expect(yours.messages_per_rank <= one.messages_per_rank, [&] {
-           return fmt::format("{} messages per rank, expected {}", yours.messages_per_rank,
-                              one.messages_per_rank);
-         });
-         trial.expect(yours.collectives == 0, [] { return "an MPI collective was called"; });
-       },
-       kEveryRankHint},
+         trial.expect(yours.messages_per_rank <= one.messages_per_rank,
+                      "{} messages per rank, expected {}", yours.messages_per_rank,
+                      one.messages_per_rank);
+         trial.expect(yours.collectives == 0, "an MPI collective was called");
+       }},
   };
+  return with_hang_hint(checks, kEveryRankHint);
 }
 
 }  // namespace dist::exercise

@@ -33,8 +33,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
              expect_rest(trial, solution, order, turns * n, ranks, Policy::pad);
            }
          }
-       },
-       ""},
+       }},
       {"other-ranks", "on a different number of ranks, no entry is lost or repeated",
        "the old lists do not fit a new number of ranks. Continue at place `taken` of the order "
        "itself: rank r takes places taken + r, taken + r + N, ...",
@@ -47,8 +46,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
              expect_rest(trial, solution, order, taken, ranks, Policy::pad);
            }
          }
-       },
-       ""},
+       }},
       {"policies", "the policy applies to the entries that are left",
        "count only the entries that are left, order.size() - taken: every rank takes "
        "ceil(left / N) or floor(left / N). Padding starts with the order's first entry, "
@@ -63,8 +61,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
              }
            }
          }
-       },
-       ""},
+       }},
       {"nothing-left", "if all entries have been taken, no rank gets any",
        "because of padding, `taken` may be larger than order.size(). Their difference is then "
        "very large instead of negative, so compare before you subtract",
@@ -78,8 +75,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
              }
            }
          }
-       },
-       ""},
+       }},
       {"few-samples", "the function also works if fewer entries are left than there are ranks",
        "if 1 entry of 3 is left for 8 ranks, it is padded to 8 places, so the order wraps "
        "around more than once: use p % n, not p - n",
@@ -93,8 +89,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
              }
            }
          }
-       },
-       ""},
+       }},
       {"values", "each rank takes its own entries of what is left",
        "rank r takes places taken + r, taken + r + N, ... of the order",
        [=](Trial& trial) {
@@ -106,8 +101,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
            expect_rest(trial, solution, order, 42, 4, policy);
            expect_rest(trial, solution, order, 40, 3, policy);
          }
-       },
-       ""},
+       }},
   };
 }
 

@@ -56,10 +56,9 @@ void expect_pytorch(Trial& trial, const MyIndices& solution) {
               ? got == entry.at("indices").at(r).get<Indices>()
               : test::hash_of(std::vector<std::int64_t>(got.begin(), got.end())) ==
                     entry.at("sha256_i64").at(r).get<std::string>();
-      trial.expect(same, [&] {
-        return which(n, ranks, rank, policy) +
-               ": these are not PyTorch's indices: " + show(got);
-      });
+      trial.expect(
+          same, "{}",
+          which(n, ranks, rank, policy) + ": these are not PyTorch's indices: " + show(got));
     }
   }
 }
@@ -75,32 +74,26 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          const std::vector<std::size_t> order = shuffled(12);
          for (int rank = 0; rank < 4; ++rank) {
            for (const std::size_t sample : solution(order, 4, rank, Policy::pad)) {
-             trial.expect(std::ranges::find(order, sample) != order.end(), [&] {
-               return fmt::format("{}: {} is not in the order {}",
-                                  which(12, 4, rank, Policy::pad), sample, show(order));
-             });
+             trial.expect(std::ranges::find(order, sample) != order.end(),
+                          "{}: {} is not in the order {}", which(12, 4, rank, Policy::pad),
+                          sample, show(order));
            }
          }
-       },
-       ""},
+       }},
       {"once", "if the samples divide evenly, every sample is taken once",
        "all ranks must take entries of the same order in turn. If each rank shuffles on its "
-       "own, for "
-       "example with seed + rank, several ranks take some of the samples, and other samples "
-       "are never taken",
+       "own, for example with seed + rank, several ranks take some of the samples, and other "
+       "samples are never taken",
        [=](Trial& trial) {
          for (const int ranks : {4, 1, 2, 3, 7}) {
            const std::vector<std::size_t> order =
                shuffled(10 * static_cast<std::size_t>(ranks));
            for (const auto& [sample, times] : times_taken(solution, order, ranks)) {
-             trial.expect(times == 1, [&] {
-               return fmt::format("{} samples on {} ranks: sample {} is taken {} times",
-                                  order.size(), ranks, sample, times);
-             });
+             trial.expect(times == 1, "{} samples on {} ranks: sample {} is taken {} times",
+                          order.size(), ranks, sample, times);
            }
          }
-       },
-       ""},
+       }},
       {"turns", "the ranks take the order's entries in turn",
        "rank r takes places r, r + N, r + 2 N, ...: the ranks take turns instead of taking one "
        "block each. Together, the k-th batches of all ranks are then block k of the order, as "
@@ -110,8 +103,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
            expect_shard(trial, solution, shuffled(3 * static_cast<std::size_t>(ranks)), ranks,
                         Policy::pad);
          }
-       },
-       ""},
+       }},
       {"pad", "padding repeats the order from its beginning",
        "after its last entry, the order begins again: place p holds order[p % n]. Every rank "
        "takes ceil(n / N) entries, so the last turn is filled up from the beginning of the "
@@ -122,8 +114,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
              expect_shard(trial, solution, shuffled(n), ranks, Policy::pad);
            }
          }
-       },
-       ""},
+       }},
       {"drop", "dropping leaves out only the last, incomplete turn",
        "every rank takes floor(n / N) entries, and integer division already rounds down. If "
        "the samples divide evenly, nothing is dropped",
@@ -133,8 +124,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
              expect_shard(trial, solution, shuffled(n), ranks, Policy::drop);
            }
          }
-       },
-       ""},
+       }},
       {"exact", "Policy::exact gives every sample to exactly one rank",
        "Policy::exact neither pads nor drops: rank r takes the places r, r + N, ... that are "
        "less than n. Some ranks may get one sample fewer than others",
@@ -144,8 +134,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
              expect_shard(trial, solution, shuffled(n), ranks, Policy::exact);
            }
          }
-       },
-       ""},
+       }},
       {"few-samples", "the function also works with fewer samples than ranks, and with none",
        "3 samples on 8 ranks are padded to 8 places, so the order wraps around more than once: "
        "use p % n, not p - n. If there are no samples, every rank gets none, and you must "
@@ -158,8 +147,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
              }
            }
          }
-       },
-       ""},
+       }},
       {"values", "each rank takes its own samples",
        "rank r takes the entries at places r, r + N, r + 2 N, ... of the order",
        [=](Trial& trial) {
@@ -172,16 +160,14 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
              expect_shard(trial, solution, order, ranks, policy);
            }
          }
-       },
-       ""},
+       }},
       {"pytorch", "the indices are PyTorch's",
        "Policy::pad and Policy::drop are DistributedSampler's drop_last=False and "
        "drop_last=True. Your indices must match PyTorch's for all ranks in the 27 cases of "
        "tests/golden/sampler.json",
        [=](Trial& trial) {
          if (trial.rank() == 0) expect_pytorch(trial, solution);
-       },
-       ""},
+       }},
   };
 }
 

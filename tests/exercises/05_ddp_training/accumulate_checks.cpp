@@ -2,7 +2,6 @@
 // message is sent.
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
-#include "tests/support/counted.hpp"
 
 namespace dist::exercise {
 namespace {
@@ -54,7 +53,7 @@ const std::string kMessagesHint =
 }  // namespace
 
 std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
-  return {
+  const std::vector<Check> checks{
       {"backward-calls", "backward runs once for every micro-batch, in order",
        "call backward(k) for k = 0 to parts - 1, and use what it leaves in the gradients "
        "before the next call",
@@ -63,17 +62,13 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
            GradientSet gradients({3, 1});
            const std::vector<std::size_t> calls =
                step(trial, solution, parts, gradients, [](auto...) { return 1.0F; });
-           trial.expect(calls.size() == parts, [&] {
-             return fmt::format("{} micro-batches, but {} calls", parts, calls.size());
-           });
+           trial.expect(calls.size() == parts, "{} micro-batches, but {} calls", parts,
+                        calls.size());
            for (std::size_t k = 0; k < std::min(parts, calls.size()); ++k) {
-             trial.expect(calls[k] == k, [&] {
-               return fmt::format("call {} was for micro-batch {}", k, calls[k]);
-             });
+             trial.expect(calls[k] == k, "call {} was for micro-batch {}", k, calls[k]);
            }
          }
-       },
-       kHangHint},
+       }},
       {"adds-up", "every micro-batch contributes to the gradients",
        "backward overwrites the result of the previous micro-batch: after each call, add the "
        "gradients to your own sums, and copy the result back at the end",
@@ -82,14 +77,12 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
            GradientSet gradients({3, 1});
            step(trial, solution, 3, gradients,
                 [&](std::size_t k, auto...) { return k == only ? 600.0F : 0.0F; });
-           trial.expect(gradients.at(0)[0] != 0, [&] {
-             return fmt::format(
-                 "micro-batch {} of 3 is lost: only it had a gradient, but the result is 0",
-                 only);
-           });
+           trial.expect(
+               gradients.at(0)[0] != 0,
+               "micro-batch {} of 3 is lost: only it had a gradient, but the result is 0",
+               only);
          }
-       },
-       kHangHint},
+       }},
       {"mean", "if all gradients are 1, their mean is 1",
        "start with sums of 0, and divide once by K and once by N: ReduceOp::avg divides by N. "
        "Alternatively, multiply each micro-batch by 1 / K when you add it",
@@ -99,8 +92,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
            step(trial, solution, parts, gradients, [](auto...) { return 1.0F; });
            gradients.expect(trial, [](auto...) { return 1.0; });
          }
-       },
-       kHangHint},
+       }},
       {"values", "every micro-batch of every rank has the same weight",
        "first add up all K micro-batches, including the last, with the same weight; then "
        "average over the ranks. Anything added after the message counts on this rank only",
@@ -112,40 +104,28 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
              expect_mean(trial, solution, parts, lengths);
            }
          }
-       },
-       kHangHint},
+       }},
       {"messages", "every rank sends 2 (N - 1) messages, for any number of parts",
        kMessagesHint,
        [=](Trial& trial) {
          const auto n = static_cast<std::uint64_t>(trial.size());
          for (const std::size_t parts : {4, 1}) {
            GradientSet gradients({12, 3, 6});
-           const Traffic traffic = counted(trial.comm(), [&] {
-             step(trial, solution, parts, gradients, [](auto...) { return 1.0F; });
-           });
-           trial.expect(traffic.messages_per_rank == 2 * (n - 1), [&] {
-             return fmt::format("{} parts, 3 gradients: {} messages, expected {}", parts,
-                                traffic.messages_per_rank, 2 * (n - 1));
-           });
-           trial.expect(traffic.collectives == 0,
-                        [] { return "an MPI collective was called"; });
+           expect_traffic(
+               trial, fmt::format("{} parts, 3 gradients: ", parts),
+               {.messages_per_rank = 2 * (n - 1)},
+               [&] { step(trial, solution, parts, gradients, [](auto...) { return 1.0F; }); });
          }
-       },
-       kHangHint},
+       }},
       {"bytes", "every rank sends 2 (N - 1) / N times as many elements as there are",
        "send one number per element (the sum), not one per micro-batch",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
          GradientSet gradients({10 * n, n});
-         const Traffic traffic = counted(trial.comm(), [&] {
+         expect_traffic(trial, "", {.bytes_per_rank = 2 * (n - 1) * 11 * sizeof(float)}, [&] {
            step(trial, solution, 3, gradients, [](auto...) { return 1.0F; });
          });
-         const std::uint64_t must = 2 * (n - 1) * 11 * sizeof(float);
-         trial.expect(traffic.bytes_per_rank == must, [&] {
-           return fmt::format("{} bytes sent, expected {}", traffic.bytes_per_rank, must);
-         });
-       },
-       kHangHint},
+       }},
       {"same-bits", "all ranks get the same bits",
        "all_reduce gives all ranks the same bits: copy its result back unchanged, or process "
        "it the same way on every rank",
@@ -156,9 +136,9 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
                   0.1F * static_cast<float>(i + g + k);  // no sum of these numbers is exact
          });
          gradients.expect_same_bits(trial);
-       },
-       kHangHint},
+       }},
   };
+  return with_hang_hint(checks, kHangHint);
 }
 
 }  // namespace dist::exercise

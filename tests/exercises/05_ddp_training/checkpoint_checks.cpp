@@ -31,8 +31,7 @@ void expect_all_wait(Trial& trial, const Checkpoints& solution) {
     MPI_CHECK(MPI_Iprobe(MPI_ANY_SOURCE, 0, own.get(), &early, MPI_STATUS_IGNORE));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  trial.expect(early == 0,
-               [] { return "another rank returned from save before rank 0 had started"; });
+  trial.expect(early == 0, "another rank returned from save before rank 0 had started");
   host.save(state);
   for (int rank = 1; rank < trial.size(); ++rank) {
     MPI_CHECK(MPI_Recv(nullptr, 0, MPI_BYTE, rank, 0, own.get(), MPI_STATUS_IGNORE));
@@ -61,7 +60,7 @@ const std::string kLoadHangHint =
 }  // namespace
 
 std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
-  return {
+  const std::vector<Check> checks{
       {"rank-0-alone", "only rank 0 writes the file",
        "all ranks hold the same bits, so one writer is enough, and several writers would "
        "corrupt the file: if (comm.rank() == 0) ...",
@@ -69,9 +68,8 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          Host host(trial, solution);
          host.save(state_of(trial, 10, 1));
          const bool there = std::filesystem::exists(host.path());
-         trial.expect(there == (trial.rank() == 0), [&] {
-           return there ? "this rank also wrote a file" : "no file exists after save";
-         });
+         trial.expect(there == (trial.rank() == 0), "{}",
+                      there ? "this rank also wrote a file" : "no file exists after save");
        },
        kSaveHangHint},
       {"everywhere", "all ranks load the checkpoint from rank 0's host",
@@ -82,12 +80,9 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          Host host(trial, solution);
          const TrainingState saved = state_of(trial, 10, 3);
          const TrainingState loaded = host.there_and_back(saved);
-         trial.expect(loaded.parameters.size() == 10, [&] {
-           return fmt::format("{} parameters were loaded, but 10 were saved",
-                              loaded.parameters.size());
-         });
-       },
-       kLoadHangHint},
+         trial.expect(loaded.parameters.size() == 10,
+                      "{} parameters were loaded, but 10 were saved", loaded.parameters.size());
+       }},
       {"values", "the loaded parameters are the saved ones, bit for bit",
        "write the raw bytes, in binary: reinterpret_cast<const char*>(values.data()) and "
        "size() * sizeof(float). Printed numbers are rounded to six digits",
@@ -100,8 +95,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          }
          expect_equal(trial, "parameters", host.there_and_back(strange_state()).parameters,
                       strange_state().parameters);
-       },
-       kLoadHangHint},
+       }},
       {"momentum", "the loaded momentum is the saved one, bit for bit, on all ranks",
        "the next step also depends on the optimizer's memory: save it and broadcast it. "
        "Without that memory, the run continues with different numbers",
@@ -111,8 +105,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          expect_equal(trial, "momentum", host.there_and_back(saved).momentum, saved.momentum);
          expect_equal(trial, "momentum", host.there_and_back(strange_state()).momentum,
                       strange_state().momentum);
-       },
-       kLoadHangHint},
+       }},
       {"step", "all ranks load the step that was saved",
        "learning rates and the order of samples depend on the step, so the step is part of the "
        "state. Save its 8 bytes and broadcast them",
@@ -120,12 +113,10 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          Host host(trial, solution);
          for (const std::uint64_t step : {std::uint64_t{41}, strange_state().step}) {
            const TrainingState loaded = host.there_and_back(state_of(trial, 3, step));
-           trial.expect(loaded.step == step, [&] {
-             return fmt::format("the step is {}, but {} was saved", loaded.step, step);
-           });
+           trial.expect(loaded.step == step, "the step is {}, but {} was saved", loaded.step,
+                        step);
          }
-       },
-       kLoadHangHint},
+       }},
       {"at-once", "the old file stays complete until the new one replaces it",
        "write to a temporary file in the same folder, and rename it to the path when it is "
        "complete. If you write to the path itself, there is no complete checkpoint for a while",
@@ -141,7 +132,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          host.save(state_of(trial, 60, 2));
          if (trial.rank() == 0) {
            trial.expect(bytes_of_file(host.folder().file("old")) == before,
-                        [] { return "something was written into the old file"; });
+                        "something was written into the old file");
          }
        },
        kSaveHangHint},
@@ -153,10 +144,8 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          host.save(state_of(trial, 5, 1));
          host.save(state_of(trial, 5, 2));
          if (trial.rank() == 0) {
-           trial.expect(host.folder().names() == std::vector<std::string>{"state.ckpt"}, [&] {
-             return fmt::format("the folder contains: {}",
-                                fmt::join(host.folder().names(), ", "));
-           });
+           trial.expect(host.folder().names() == std::vector<std::string>{"state.ckpt"},
+                        "the folder contains: {}", fmt::join(host.folder().names(), ", "));
          }
        },
        kSaveHangHint},
@@ -182,8 +171,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        [=](Trial& trial) {
          Host host(trial, solution);
          host.expect_error("no file", [&] { host.load(); });
-       },
-       kLoadHangHint},
+       }},
       {"torn", "a file that is shorter or longer than what was written is refused",
        "store at the beginning of the file how many numbers follow, and compare that with the "
        "file's size (std::filesystem::file_size) before you read or resize anything",
@@ -200,8 +188,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          host.expect_refused("one byte short", whole.substr(0, whole.size() - (size[0] > 0)));
          host.expect_refused("one byte too many", whole + "x");
          host.expect_refused("four bytes too many", whole + std::string(4, '\0'));
-       },
-       kLoadHangHint},
+       }},
       {"foreign", "a file from a different program is refused",
        "start your file with a number of your choice (not 0), and refuse a file that starts "
        "differently: its first bytes are not lengths, and using them as sizes may use up all "
@@ -215,8 +202,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
            }
          }
          host.expect_refused("a text file", "3 parameters: 1 2 3\nstep 5\n");
-       },
-       kLoadHangHint},
+       }},
       {"resume", "a resumed run takes exactly the steps that an uninterrupted run takes",
        "compare parameters, momentum and step before save and after load, bit by bit: one of "
        "them differs",
@@ -230,9 +216,9 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
            cut = host.there_and_back(cut);
          }
          expect_equal(trial, "parameters after 9 steps", cut.parameters, whole.parameters);
-       },
-       kLoadHangHint},
+       }},
   };
+  return with_hang_hint(checks, kLoadHangHint);
 }
 
 }  // namespace dist::exercise

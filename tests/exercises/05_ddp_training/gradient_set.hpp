@@ -1,21 +1,7 @@
 // A model's gradients, for the checks: several spans, each with its own guard zones.
 #pragma once
 
-#include "common/check.hpp"
-#include "common/communicator.hpp"
-#include "tests/exercises/exercise.hpp"
-#include "tests/exercises/guarded.hpp"
-
-#include <mpi.h>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <span>
-#include <string>
-#include <vector>
+#include "tests/exercises/message_checks.hpp"
 
 namespace dist::exercise {
 
@@ -55,22 +41,13 @@ class GradientSet {
   }
   void expect_guards(Trial& trial) {
     for (std::size_t g = 0; g < count(); ++g) {
-      trial.expect(gradients_[g].intact(),
-                   [&] { return name(g) + ": something was written out of bounds"; });
+      trial.expect(gradients_[g].intact(), "{}: something was written out of bounds", name(g));
     }
   }
   // Expects all ranks to hold the same bits as rank 0.
   void expect_same_bits(Trial& trial) {
     for (std::size_t g = 0; g < count(); ++g) {
-      std::vector<float> of_rank_0(at(g).begin(), at(g).end());
-      MPI_CHECK(MPI_Bcast(of_rank_0.data(), static_cast<int>(of_rank_0.size()), MPI_FLOAT, 0,
-                          trial.comm().get()));
-      for (std::size_t i = 0; i < of_rank_0.size(); ++i) {
-        trial.expect(at(g)[i] == of_rank_0[i], [&] {
-          return fmt::format("{}: element {} is {:.9g} here, but {:.9g} on rank 0", name(g), i,
-                             at(g)[i], of_rank_0[i]);
-        });
-      }
+      exercise::expect_same_bits(trial, at(g), name(g) + ": ");
     }
   }
 

@@ -134,21 +134,15 @@ void expect_host_goes_on(Trial& trial, const NcclAverages& solution, bool hold_c
   bench.compute_gradients();
   bench.call();
   const bool in_time = gate.open();
-  trial.expect(in_time, [&] {
-    return fmt::format("the call did not return while the {} stream was held up",
-                       hold_compute ? "compute" : "communication");
-  });
+  trial.expect(in_time, "the call did not return while the {} stream was held up",
+               hold_compute ? "compute" : "communication");
   bench.finish();
 }
-
-const std::string kHangHint =
-    "every rank must call ncclAllReduce once, and no stream may wait for an event that is "
-    "queued behind the wait";
 
 }  // namespace
 
 std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
-  return {
+  const std::vector<Check> checks{
       {"values", "the tensor becomes the average over the ranks",
        "ncclAvg divides by the number of ranks; after ncclSum, the tensor holds N times the "
        "average",
@@ -163,8 +157,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
            bench.finish();
            bench.expect_average(*seen, "the result is");
          }
-       },
-       kHangHint},
+       }},
       {"host-goes-on", "the host queues the work and does not wait",
        "synchronize() keeps the host waiting, so it cannot queue the next layer's backward. "
        "The results are still right, but the overlap is lost. With an event, one stream waits "
@@ -172,8 +165,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
        [=](Trial& trial) {
          expect_host_goes_on(trial, solution, true);
          expect_host_goes_on(trial, solution, false);
-       },
-       kHangHint},
+       }},
       {"after-compute", "the all-reduce waits for the work queued on compute",
        "another stream may still be computing the tensor when ncclAllReduce runs: call "
        "communication.wait(compute.record_event()) first",
@@ -189,8 +181,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
          const auto seen = bench.read_gradients();
          bench.finish();
          bench.expect_average(*seen, "backward was slow, and the result is");
-       },
-       kHangHint},
+       }},
       {"before-compute", "work queued on compute after the call waits for the all-reduce",
        "the optimizer's kernels are queued on compute and may run before the all-reduce is "
        "done: call compute.wait(communication.record_event()) after ncclAllReduce",
@@ -206,8 +197,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
          gate.open();
          bench.finish();
          bench.expect_average(*seen, "the all-reduce was slow, and the optimizer saw");
-       },
-       kHangHint},
+       }},
       {"communication-stream", "the all-reduce runs on the communication stream",
        "the last argument of ncclAllReduce is its stream: pass communication.get(). On the "
        "compute stream the order is right without any waits, but nothing can be computed at "
@@ -222,13 +212,16 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
          const bool early = bench.finishes_early(bench.compute());
          gate.open();
          bench.finish();
-         trial.expect(!early, [] {
-           return "the all-reduce ran on the compute stream while the communication stream was "
-                  "held up";
-         });
-       },
-       kHangHint},
+         trial.expect(
+             !early,
+             "the all-reduce ran on the compute stream while the communication stream was "
+             "held up");
+       }},
   };
+  return with_hang_hint(
+      checks,
+      "every rank must call ncclAllReduce once, and no stream may wait for an event that is "
+      "queued behind the wait");
 }
 
 }  // namespace dist::exercise

@@ -62,12 +62,11 @@ class Bench {
   void expect_started(const Order& order, const Order& started) {
     for (std::size_t call = 0; call < order.size(); ++call) {
       sync_->mark_ready(order[call]);
-      trial_.expect(group_.sizes().size() == started[call], [&] {
-        return fmt::format(
-            "with {} ready, {} of the buckets [4.weight 2.bias] [2.weight 0.bias] [0.weight] "
-            "have started, expected {}",
-            ready(order, call), group_.sizes().size(), started[call]);
-      });
+      trial_.expect(
+          group_.sizes().size() == started[call],
+          "with {} ready, {} of the buckets [4.weight 2.bias] [2.weight 0.bias] [0.weight] "
+          "have started, expected {}",
+          ready(order, call), group_.sizes().size(), started[call]);
     }
   }
   static std::string ready(const Order& order, std::size_t last) {
@@ -130,7 +129,7 @@ const std::string kHangHint =
 }  // namespace
 
 std::vector<Check> checks_of_overlap(const Overlaps& solution) {
-  return {
+  const std::vector<Check> checks{
       {"one-per-bucket", "a step makes one all-reduce per bucket, of all its elements",
        "a bucket's gradients share one message: allocate it in the constructor, long enough "
        "for all of them",
@@ -140,45 +139,37 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          bench.sync().finalize();
          Order sizes = bench.group().sizes();
          std::ranges::sort(sizes);
-         trial.expect(sizes == kSizes, [&] {
-           return fmt::format("all-reduces of {} elements, expected 4, 6 and 7",
-                              fmt::join(sizes, ", "));
-         });
-       },
-       kHangHint},
+         trial.expect(sizes == kSizes, "all-reduces of {} elements, expected 4, 6 and 7",
+                      fmt::join(sizes, ", "));
+       }},
       {"complete", "no bucket starts before its last gradient is ready",
        "count for each bucket how many gradients are missing, and start the bucket when that "
        "number is 0. Anything written into its message later is not sent",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          bench.sync().mark_ready(4);
-         trial.expect(bench.group().sizes().empty(), [] {
-           return "only 4.weight is ready, but its bucket, which also contains 2.bias, has "
-                  "started";
-         });
-       },
-       kHangHint},
+         trial.expect(bench.group().sizes().empty(),
+                      "only 4.weight is ready, but its bucket, which also contains 2.bias, has "
+                      "started");
+       }},
       {"in-backward", "a bucket starts in the call that completes it",
        "start the all-reduce in mark_ready. When finalize runs, backward is over and can no "
        "longer hide the all-reduce: the result is right, but the overlap is lost",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          bench.expect_started(kBackward, {0, 1, 1, 2, 3});
-       },
-       kHangHint},
+       }},
       {"goes-on", "mark_ready does not wait for the all-reduces that it starts",
        "all_reduce returns a Work at once: keep it, and return to backward. If you wait here, "
        "there is no overlap, only smaller messages",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
-         trial.expect(bench.group().not_waited_for() == 3, [&] {
-           return fmt::format("{} of 3 buckets were waited for before finalize",
-                              3 - bench.group().not_waited_for());
-         });
+         trial.expect(bench.group().not_waited_for() == 3,
+                      "{} of 3 buckets were waited for before finalize",
+                      3 - bench.group().not_waited_for());
          bench.sync().finalize();
-       },
-       kHangHint},
+       }},
       {"in-order", "buckets start strictly in order, whichever is full first",
        "a full bucket waits for the buckets before it: keep the index of the next bucket to "
        "start, and start no other. Gradients may become ready in a different order on another "
@@ -192,22 +183,17 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
              const Order sizes = bench.group().sizes();
              trial.expect(std::ranges::equal(sizes, std::span(kSizes).first(
                                                         std::min(sizes.size(), kSizes.size()))),
-                          [&] {
-                            return fmt::format(
-                                "when {} became ready, buckets of {} elements had started, in "
-                                "this order; the buckets have 4, 6 and 7 elements",
-                                kNames[index], fmt::join(sizes, ", "));
-                          });
+                          "when {} became ready, buckets of {} elements had started, in "
+                          "this order; the buckets have 4, 6 and 7 elements",
+                          kNames[index], fmt::join(sizes, ", "));
            }
          }
-       },
-       kHangHint},
+       }},
       {"catches-up",
        "when a bucket becomes full, the full buckets that waited for it also start",
-       "one call may allow several buckets to start, so use a loop: as long as the next bucket "
-       "is full, start it. With `if` instead of `while`, the later buckets wait for a call "
-       "that "
-       "may never come",
+       "one call may allow several buckets to start, so use a loop: as long as the next "
+       "bucket is full, start it. With `if` instead of `while`, the later buckets wait for a "
+       "call that may never come",
        [=](Trial& trial) {
          {
            Bench bench(trial, solution);
@@ -215,8 +201,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          }
          Bench bench(trial, solution);
          bench.expect_started({2, 1, 4, 3, 0}, {0, 0, 0, 2, 3});
-       },
-       kHangHint},
+       }},
       {"waited-for", "finalize waits for every bucket",
        "keep the Work of every bucket, and in finalize call wait(compute) for each before you "
        "read its message. Otherwise the optimizer uses buckets that have not been averaged yet",
@@ -224,12 +209,9 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          Bench bench(trial, solution);
          for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
          bench.sync().finalize();
-         trial.expect(bench.group().not_waited_for() == 0, [&] {
-           return fmt::format("{} of 3 buckets were not waited for",
-                              bench.group().not_waited_for());
-         });
-       },
-       kHangHint},
+         trial.expect(bench.group().not_waited_for() == 0,
+                      "{} of 3 buckets were not waited for", bench.group().not_waited_for());
+       }},
       {"values", "every gradient becomes the average over the ranks",
        "copy the gradients into the bucket's message before its all-reduce starts, and back "
        "into the gradients after the wait, each at its own offset; ReduceOp::avg divides",
@@ -245,8 +227,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
            bench.sync().finalize();
            bench.expect_averages(0);
          }
-       },
-       kHangHint},
+       }},
       {"next-step", "the next step starts like the first",
        "finalize must reset everything: which gradients are ready, how many each bucket is "
        "missing, and that bucket 0 is the next to start",
@@ -259,8 +240,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
            bench.sync().finalize();
            bench.expect_averages(step);
          }
-       },
-       kHangHint},
+       }},
       {"missing", "an Error names the gradient that never became ready",
        "remember for each gradient whether it was marked. If one was not, its bucket and all "
        "later buckets were never sent, and the model would train without them: throw an Error "
@@ -269,25 +249,19 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          for (std::size_t missing = 0; missing < kNames.size(); ++missing) {
            Bench bench(trial, solution);
            const auto text = complaint(bench, missing);
-           trial.expect(text.has_value(), [&] {
-             return fmt::format(
-                 "{} was never marked ready, but finalize returned without an error",
-                 kNames[missing]);
-           });
-           trial.expect(!text || text->find(kNames[missing]) != std::string::npos, [&] {
-             return fmt::format("{} is missing, but finalize threw: {}", kNames[missing],
-                                *text);
-           });
-           trial.expect(!text || text->find("not a dist::Error") == std::string::npos,
-                        [&] { return *text; });
+           if (!text) trial.wrong(kNames[missing] + " is missing, but finalize did not throw");
+           const bool named = !text || text->find(kNames[missing]) != std::string::npos;
+           trial.expect(named, "{} is missing, but finalize threw: {}", kNames[missing],
+                        text.value_or(""));
+           if (text && text->find("not a dist::Error") != std::string::npos) trial.wrong(*text);
          }
-       },
-       kHangHint},
+       }},
       {"real-group", "it works with a process group that runs in its own thread",
        "from the start of an all-reduce to the end of its wait, the message belongs to the "
        "group: do not touch it. Gradients may be empty, and buckets may have any length",
-       [=](Trial& trial) { expect_real(trial, solution); }, kHangHint},
+       [=](Trial& trial) { expect_real(trial, solution); }},
   };
+  return with_hang_hint(checks, kHangHint);
 }
 
 }  // namespace dist::exercise

@@ -4,7 +4,6 @@
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
 #include "tests/exercises/provenance.hpp"
-#include "tests/support/counted.hpp"
 
 namespace dist::exercise {
 namespace {
@@ -37,9 +36,11 @@ double average(const Trial& trial, std::size_t g, std::size_t i) {
   return sum / trial.size();
 }
 
-Traffic traffic_of(Trial& trial, const SyncGradients& solution, const Lengths& lengths) {
+void expect_traffic_of(Trial& trial, const SyncGradients& solution, const Lengths& lengths,
+                       const MustSend& must) {
   GradientSet gradients(lengths);
-  return counted(trial.comm(), [&] { solution(trial.comm(), gradients.spans()); });
+  expect_traffic(trial, fmt::format("{} gradients: ", lengths.size()), must,
+                 [&] { solution(trial.comm(), gradients.spans()); });
 }
 
 // Every element on rank r holds that rank's share (8^r). Expects the mean of all shares in the
@@ -53,7 +54,7 @@ void expect_shares(Trial& trial, const SyncGradients& solution, std::size_t firs
     for (const float value : gradients.at(g)) {
       const std::string off =
           what_is_off(std::round(value * static_cast<float>(trial.size())), trial.size());
-      trial.expect(off.empty(), [&] { return gradients.name(g) + ": " + off; });
+      trial.expect(off.empty(), "{}: {}", gradients.name(g), off);
     }
   }
 }
@@ -66,7 +67,7 @@ void expect_change(Trial& trial, const SyncGradients& solution, bool last) {
   for (std::size_t g = last ? 1 : 0; g < (last ? gradients.count() : 1); ++g) {
     for (const float value : gradients.at(g)) {
       trial.expect(trial.size() == 1 || value != share_of(trial.rank()),
-                   [&] { return gradients.name(g) + " still holds this rank's own numbers"; });
+                   "{} still holds this rank's own numbers", gradients.name(g));
     }
   }
 }
@@ -78,19 +79,19 @@ const std::string kHangHint =
 }  // namespace
 
 std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
-  return {
+  const std::vector<Check> checks{
       {"copied-back", "the gradients receive the averages",
        "the all-reduce changed only the flat message, but the optimizer reads the gradients: "
        "copy the averages back into them",
-       [=](Trial& trial) { expect_change(trial, solution, false); }, kHangHint},
+       [=](Trial& trial) { expect_change(trial, solution, false); }},
       {"every-gradient", "no gradient is left out",
        "the message must contain all gradients, from the first to the last. If a single bias "
        "is not averaged, the replicas diverge, although every loss still falls",
-       [=](Trial& trial) { expect_change(trial, solution, true); }, kHangHint},
+       [=](Trial& trial) { expect_change(trial, solution, true); }},
       {"shares", "every element is the average of all ranks' shares, each counted once",
        "a sum is N times the average, as if the learning rate were N times as large. "
        "ReduceOp::avg already divides: do not divide again",
-       [=](Trial& trial) { expect_shares(trial, solution, 0, 4); }, kHangHint},
+       [=](Trial& trial) { expect_shares(trial, solution, 0, 4); }},
       {"values", "every gradient gets its own averages back, for all lengths",
        "in the message, gradient k starts where gradient k - 1 ends, both when you pack and "
        "when you unpack: loop over the gradients twice in the same order, with one offset",
@@ -102,8 +103,7 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
            gradients.expect(trial,
                             [&](std::size_t g, std::size_t i) { return average(trial, g, i); });
          }
-       },
-       kHangHint},
+       }},
       {"guard-zones", "nothing is written outside the gradients",
        "copy exactly gradients[k].size() elements back into gradient k; its size may be 0",
        [=](Trial& trial) {
@@ -113,40 +113,27 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
            solution(trial.comm(), gradients.spans());
            gradients.expect_guards(trial);
          }
-       },
-       kHangHint},
+       }},
       {"messages", "every rank sends 2 (N - 1) messages, all to its right",
        "one all-reduce per gradient costs 2 (N - 1) messages per gradient: copy all gradients "
        "one after the other into one vector, and reduce that with AllReduceAlgorithm::ring",
        [=](Trial& trial) {
          const auto n = static_cast<std::uint64_t>(trial.size());
+         MustSend must{.messages_per_rank = 2 * (n - 1)};
+         must.peers_of_rank_0 = std::vector<int>(n > 1 ? 1 : 0, 1);
          for (const Lengths& lengths :
               {Lengths{12, 3, 6, 2}, Lengths{40}, Lengths{0, 5, 0, 0, 7, 0}}) {
-           const Traffic traffic = traffic_of(trial, solution, lengths);
-           trial.expect(traffic.messages_per_rank == 2 * (n - 1), [&] {
-             return fmt::format("{} gradients: {} messages, expected {}", lengths.size(),
-                                traffic.messages_per_rank, 2 * (n - 1));
-           });
-           trial.expect(traffic.collectives == 0,
-                        [] { return "an MPI collective was called"; });
-           trial.expect(traffic.peers == (n == 1 ? std::vector<int>{} : std::vector<int>{1}),
-                        [] { return "rank 0 sends to a rank other than its right neighbour"; });
+           expect_traffic_of(trial, solution, lengths, must);
          }
-       },
-       kHangHint},
+       }},
       {"bytes", "every rank sends 2 (N - 1) / N times as many elements as there are",
        "the message must hold each element once and nothing else: do not pad a gradient to the "
        "length of another",
        [=](Trial& trial) {
          const auto n = static_cast<std::size_t>(trial.size());
-         const Traffic traffic = traffic_of(trial, solution, {10 * n, n, 3 * n, 0});
-         const std::uint64_t must = 2 * (n - 1) * 14 * sizeof(float);
-         trial.expect(traffic.bytes_per_rank == must, [&] {
-           return fmt::format("{} elements: {} bytes sent, expected {}", 14 * n,
-                              traffic.bytes_per_rank, must);
-         });
-       },
-       kHangHint},
+         expect_traffic_of(trial, solution, {10 * n, n, 3 * n, 0},
+                           {.bytes_per_rank = 2 * (n - 1) * 14 * sizeof(float)});
+       }},
       {"same-bits", "all ranks get the same bits",
        "all_reduce gives all ranks the same bits: copy its result back unchanged",
        [=](Trial& trial) {
@@ -154,8 +141,7 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
          fill_inexact(trial, gradients);
          solution(trial.comm(), gradients.spans());
          gradients.expect_same_bits(trial);
-       },
-       kHangHint},
+       }},
       {"order", "the message holds the gradients in the given order",
        "put gradient 0 first in the message, then gradient 1, and so on, and use "
        "ReduceOp::avg. The place of an element in the message, and the point at which the sum "
@@ -173,14 +159,11 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
          for (std::size_t g = 0; g < gradients.count(); ++g) {
            for (const float value : gradients.at(g)) {
              const float must = *expected++;
-             trial.expect(value == must, [&] {
-               return fmt::format("{}: {:.9g}, expected {:.9g}", gradients.name(g), value,
-                                  must);
-             });
+             trial.expect(value == must, "{}: {:.9g}, expected {:.9g}", gradients.name(g),
+                          value, must);
            }
          }
-       },
-       kHangHint},
+       }},
       {"large", "it works for a model of a million parameters",
        "the copies must be as long as the gradients, and the message as long as all of them "
        "together",
@@ -191,9 +174,9 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
          gradients.expect(trial,
                           [&](std::size_t g, std::size_t i) { return average(trial, g, i); });
          gradients.expect_guards(trial);
-       },
-       kHangHint},
+       }},
   };
+  return with_hang_hint(checks, kHangHint);
 }
 
 }  // namespace dist::exercise
