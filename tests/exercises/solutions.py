@@ -85,7 +85,8 @@ int main(int argc, char** argv) {{
 
 
 def reference(lesson, exercise):
-    text = (HERE / lesson / "solutions.hpp").read_text()
+    texts = [file.read_text() for file in (HERE / lesson).glob("*solutions.hpp")]
+    text = next(text for text in texts if f"// == {exercise}/reference\n" in text)
     includes = re.findall(r'^#include ["<].*\n', text, re.M)
     text = read_sections(lesson)[exercise + "/reference"].replace(exercise + "_reference", exercise)
     return f"{''.join(includes)}namespace dist::exercise {{\n{text}}}\n"
