@@ -2,8 +2,8 @@
 """The known solutions of the exercises, right and wrong, which test the checks.
 
 solutions.py write LESSON OUTPUT.cpp [--nccl]: writes a program with all solutions of a lesson
-solutions.py judge LESSON PROGRAM [--jobs N] [--only REGEX]: judges them; REGEX begins EXERCISE/NAME
-solutions.py reference LESSON EXERCISE: prints the reference as a reader's NN_x/exercise/EXERCISE.hpp
+solutions.py judge LESSON PROGRAM [--jobs N] [--only REGEX]: judges them (those like REGEX)
+solutions.py reference LESSON EXERCISE: prints the reference as a reader's EXERCISE.hpp
 
 LESSON is a folder such as 01_send_recv. Each row of LESSON/solutions.txt is a solution: exercise,
 name, the check that it fails (or done), words of the hint, and what is wrong with it. Solution
@@ -64,7 +64,7 @@ def write(lesson, output, nccl):
             text = sections[f"{row.exercise}/{row.base}"]
             for old, new in row.edits:
                 if text.count(old) != 1:
-                    sys.exit(f"error: {row.exercise}/{row.name}: '{old}' is not in the original once")
+                    sys.exit(f"error: {row.exercise}/{row.name}: '{old}' must occur once")
                 text = text.replace(old, new)
             copies += f"namespace {solution} {{\n{text}}}\n"
             solution += "::" + function(row.exercise, row.base)
@@ -85,13 +85,15 @@ int main(int argc, char** argv) {{
 
 
 def reference(lesson, exercise):
-    includes = re.findall(r'^#include ["<].*\n', (HERE / lesson / "solutions.hpp").read_text(), re.M)
+    texts = [file.read_text() for file in (HERE / lesson).glob("*solutions.hpp")]
+    text = next(text for text in texts if f"// == {exercise}/reference\n" in text)
+    includes = re.findall(r'^#include ["<].*\n', text, re.M)
     text = read_sections(lesson)[exercise + "/reference"].replace(exercise + "_reference", exercise)
     return f"{''.join(includes)}namespace dist::exercise {{\n{text}}}\n"
 
 
 def problem(row, status, answer):
-    """What the judge's answer to this solution should have been; empty if it is as it should be."""
+    """What is wrong with the judge's answer to this solution; empty if nothing is."""
     if row.verdict == "done":
         return "" if status == 0 else "it should be done"
     if status != 1 or not re.search(rf"^wrong: .*\[{row.verdict}\]", answer, re.M):
@@ -117,8 +119,8 @@ def judge(lesson, program, jobs, only):
         command = [str(HERE / "judge"), program, "--solution", names]
         # On a busy machine, nothing may move for seconds; a right solution can wait for that.
         patience = {"EXERCISE_TIMEOUT": "20"} if group[0].verdict == "done" else {}
-        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                errors="replace", stdin=subprocess.DEVNULL,
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True, errors="replace", stdin=subprocess.DEVNULL,
                                 env={**os.environ, **patience})
         wrong = problem(group[0], result.returncode, result.stdout)
         if wrong and len(group) > 1:
@@ -138,10 +140,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, words in {"write": ["output"], "judge": ["program"], "reference": ["exercise"]}.items():
+    for name, argument in [("write", "output"), ("judge", "program"), ("reference", "exercise")]:
         command = commands.add_parser(name)
-        for word in ["lesson", *words]:
-            command.add_argument(word)
+        command.add_argument("lesson")
+        command.add_argument(argument)
     commands.choices["write"].add_argument("--nccl", action="store_true")
     commands.choices["judge"].add_argument("--jobs", type=int, default=2)
     commands.choices["judge"].add_argument("--only", default="")
