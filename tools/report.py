@@ -160,8 +160,10 @@ def ms(x):
 
 
 def in_bytes(x):
-    unit, power = next(((u, p) for u, p in (("GiB", 30), ("MiB", 20), ("KiB", 10)) if x >= 1 << p), ("bytes", 0))
-    return f"{x / (1 << power):.4g} {unit}"
+    for unit, bits in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if x >= 1 << bits:
+            return f"{x / (1 << bits):.4g} {unit}"
+    return f"{x:g} bytes"
 
 
 def percent(share):
@@ -215,7 +217,8 @@ def header(run, trace, name):
             f"{len(run.steps):,} training steps. "]
     if (ranks or 1) > 1 and type(run.final.get("replicas_identical")) is bool:
         said.append("All replicas ended with the same parameters, bit for bit."
-                    if run.final["replicas_identical"] else "<b>The replicas ended with different parameters.</b>")
+                    if run.final["replicas_identical"] else
+                    "<b>The replicas ended with different parameters.</b>")
     if not run.final:
         said.append("<p>The file has no final line: it comes from <code>--metrics</code>, or the run was "
                     "stopped. Accuracy, the time of a step, memory and settings are missing.</p>")
@@ -232,8 +235,10 @@ def header(run, trace, name):
     losses = [row["loss"] for row in run.steps if row["loss"] is not None]
     tiles = [(losses[-1] if losses else None, "loss of the last step", digits),
              (run.get("test_accuracy"), "test accuracy", lambda x: f"{100 * x:.2f} %"),
-             (step, "for one step (median)", ms), (run.get("samples_per_second"), "samples per second", digits),
-             (exposed if plain else None, "of a step is spent waiting for messages", lambda x: percent(x / plain)),
+             (step, "for one step (median)", ms),
+             (run.get("samples_per_second"), "samples per second", digits),
+             (exposed if plain else None, "of a step is spent waiting for messages",
+              lambda x: percent(x / plain)),
              (run.get("bytes_sent_per_step"), "sent per rank and step", in_bytes)]
     shown = "".join(f"<li><b>{value(x, write)}</b>{what}</li>" for x, what, write in tiles if x is not None)
     return f'<h1>{text(name)}</h1><p>{"".join(said)}</p><ul class="tiles">{shown}</ul>'
@@ -248,7 +253,8 @@ def loss_section(run):
         return 60 + 880 * (row["step"] - first) / (last - first), 240 - 220 * row["loss"] / high
 
     parts = [text_at(60, 262, f"step {first}"), text_at(940, 262, f"step {last}", "end"),
-             text_at(54, 24, digits(high), "end"), text_at(54, 244, "0", "end"), block(60, 240, 880, 1, "lane")]
+             text_at(54, 24, digits(high), "end"), text_at(54, 244, "0", "end"),
+             block(60, 240, 880, 1, "lane")]
     path, pen = "", "M"  # where there is no number, the curve has a gap
     for row in run.steps:
         path += "" if row["loss"] is None else "{}{:.1f} {:.1f}".format(pen, *at(row))
@@ -256,7 +262,8 @@ def loss_section(run):
     parts.append(f'<path class="curve" d="{path}"/>')
     for row in known[::1 + len(known) // 500]:  # what appears where the reader points
         parts.append('<circle class="point" cx="{:.1f}" cy="{:.1f}" r="5">'.format(*at(row)) +
-                     f'<title>step {row["step"]}, epoch {text(row.get("epoch"))}: loss {row["loss"]!r}</title></circle>')
+                     f'<title>step {row["step"]}, epoch {text(row.get("epoch"))}: loss '
+                     f'{row["loss"]!r}</title></circle>')
     epochs = {}
     for row in known:
         epochs.setdefault(text(row.get("epoch")), []).append(row["loss"])
@@ -264,7 +271,8 @@ def loss_section(run):
     return section("Loss", ("epoch", "steps", "mean loss", "loss of its last step"),
                    [(epoch, value(len(losses)), value(sum(losses) / len(losses)), value(losses[-1]))
                     for epoch, losses in epochs.items()],
-                   "<p>The mean over all ranks, before each update.</p>", drawing(270, "Loss of each step", parts),
+                   "<p>The mean over all ranks, before each update.</p>",
+                   drawing(270, "Loss of each step", parts),
                    f"<p>Steps without a finite loss: {gaps}. The curve has gaps there.</p>" if gaps else "")
 
 

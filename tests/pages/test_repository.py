@@ -68,10 +68,12 @@ def test_the_docs_export_our_variables():
 def test_the_dockerfile_reads_our_packages_and_variables():
     packages = re.search(r"\$\((awk .*?) (\S+)/packages\.txt\)", DOCKERFILE)[1]
     assert {*command(f"{packages} {ROOT}/tools/learn/packages.txt").out.split()} == DEBIAN
-    setting = re.search(r"echo '(.*)' >>~/\.bashrc", DOCKERFILE)[1]
-    here = setting.replace("~/course", str(ROOT))
-    printed = command(f"env -i bash -c {shlex.quote(here + '; env')}").out.splitlines()
-    assert {"=".join(each) for each in MPI_ENVIRONMENT.items()} <= {*printed}
+    shell = re.search(r"echo '(.*)' >>~/\.bashrc", DOCKERFILE)[1]
+    entry = json.loads(re.search(r"^ENTRYPOINT (.*)", DOCKERFILE, re.M)[1])
+    for words in (["bash", "-c", shell + "; env"], [*entry, "env"]):
+        here = shlex.join(words).replace("~/course", str(ROOT))
+        printed = command(f"env -i PATH=$PATH {here}").out.splitlines()
+        assert {"=".join(each) for each in MPI_ENVIRONMENT.items()} <= {*printed}
 
 
 def test_the_container_is_for_a_user_who_is_not_root():

@@ -106,10 +106,12 @@ def test_missing_data_is_reported(tmp_path):
 
 
 @pytest.mark.parametrize("odd", [-1, 5e-324, 1e300])
-def test_odd_times_are_left_out_or_shown(tmp_path, odd):
-    keys = ("step_ms", "compute_ms", "exposed_comm_ms", "optimizer_ms", "data_ms")
-    final = {"final": True, "ranks": 3, "comm_ms": 1, **dict.fromkeys(keys, odd),
-             "memory": {f"{key}_bytes": odd for key in ("parameters", "gradients", "optimizer", "activations")}}
+@pytest.mark.parametrize("only", [None, "step_ms", "comm_ms"])
+def test_odd_times_are_left_out_or_shown(tmp_path, odd, only):
+    keys = ("step_ms", "comm_ms", "compute_ms", "exposed_comm_ms", "optimizer_ms", "data_ms")
+    parts = ("parameters", "gradients", "optimizer", "activations")
+    final = {"final": True, "ranks": 3, "memory": {f"{key}_bytes": odd for key in parts},
+             **{key: odd if only in (None, key) else 1 for key in keys}}
     (tmp_path / "m.jsonl").write_text('{"step":7,"epoch":1,"loss":5e-324}\n' + json.dumps(final))
     assert not re.search(r"\b(inf|nan)\b|-1", page_of(tmp_path / "m.jsonl").text)
 
@@ -128,7 +130,7 @@ def test_hostile_strings_stay_text(run, tmp_path):
     trace["otherData"]["droppedEvents"] = {EVIL: EVIL}
     (tmp_path / "evil.json").write_text(json.dumps(trace), encoding="utf-8")
     page = page_of(path, "--trace", tmp_path / "evil.json")
-    assert not page.tags & {"script", "link", "img", "iframe", "object", "embed", "base", "form", "a", "b onclick=x"}
+    assert not page.tags & {"script", "link", "img", "iframe", "object", "embed", "base", "form", "a"}
     assert not [key for key, _ in page.attributes if key.startswith("on") or key in ("src", "href", "srcset")]
     assert page.text.count("<script>document.title") > 3 and "but the run had 7" in page.text
 
@@ -140,7 +142,8 @@ STEP = '{"step":0,"epoch":0,"loss":1.5}\n'
     (None, "bad: No such file"), ("hello\n", "bad: line 1 is not a JSON object"),
     ("[" * 100000, "bad: line 1 is not a JSON object"), (STEP + "[1]\n", "bad: line 2 is not a JSON object"),
     (b"\xff\xfe\n", "bad: is not UTF-8 text"), ("", "bad: has no training step"),
-    ('{"final":true,"steps":3}\n', "bad: has no training step"), ('{"step":"a"}\n', "bad: has no training step")])
+    ('{"final":true,"steps":3}\n', "bad: has no training step"),
+    ('{"step":"a"}\n', "bad: has no training step")])
 def test_bad_runs_are_refused(tmp_path, content, error):
     if content is not None:
         (tmp_path / "bad").write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -186,7 +189,8 @@ def test_a_browser_shows_it(run, theme):
     probe = """<script>document.documentElement.dataset.seen = JSON.stringify({
       fits: document.documentElement.scrollWidth <= innerWidth,
       page: getComputedStyle(document.body).backgroundColor,
-      drawn: [...document.querySelectorAll('svg')].map(s => s.querySelectorAll('rect, path, circle').length)})</script>"""
+      drawn: [...document.querySelectorAll('svg')].map(
+        s => s.querySelectorAll('rect, path, circle').length)})</script>"""
     (folder / "probe.html").write_text(re.sub("<meta http-equiv[^>]*>", "", source) + probe)
     (folder / "blocked.html").write_text(source + probe)  # the page's own rule forbids scripts
 
