@@ -262,7 +262,7 @@ FAULTS = [
      "elif [ ! -e \"$source\" ]; then"),
     ("./learn check exits with 0 although an exercise is wrong",
      None, "learn",
-     "tools/exercises.sh",
+     "tools/learn/check.sh",
      "        worst=1 ;;",
      "        ;;"),
     ("the report page divides by a number so small that the quotient is infinite",

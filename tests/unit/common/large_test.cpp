@@ -1,5 +1,5 @@
 // What differs for tensors as large as real layers: gemm chooses between two oneDNN products,
-// and memory comes in huge pages. common_tensor_test.cpp covers small and odd shapes.
+// and memory comes in huge pages. tensor_test.cpp covers small and odd shapes.
 #include "05_ddp_training/model/gemm.hpp"
 #include "common/buffer.hpp"
 #include "common/stream.hpp"
