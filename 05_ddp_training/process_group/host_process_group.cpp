@@ -8,10 +8,13 @@
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "common/watch.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -51,13 +54,17 @@ void all_gather_mpi(const Communicator& comm, std::span<float> data) {
 class HostProcessGroup : public ProcessGroup {
  public:
   HostProcessGroup(Backend backend, const Communicator& comm, Device device,
-                   AllReduceAlgorithm algorithm, bool overlap)
-      : ProcessGroup(comm, overlap,
-                     (backend == Backend::mpi ? "mpi" : "ours (" + to_string(algorithm) + ")") +
-                         (device.is_cpu() ? "" : ", staged through pinned host memory")),
+                   AllReduceAlgorithm algorithm, bool overlap, double pretend_link)
+      : ProcessGroup(
+            comm, overlap,
+            (backend == Backend::mpi ? "mpi" : "ours (" + to_string(algorithm) + ")") +
+                (device.is_cpu() ? "" : ", staged through pinned host memory") +
+                (pretend_link > 0 ? fmt::format(", as on a link of {} Gbit/s", pretend_link)
+                                  : "")),
         messages_(comm.split(0, comm.rank())),
         device_(device),
         algorithm_(algorithm),
+        pretend_link_(pretend_link),
         stream_(device) {
     if (backend == Backend::ours) reducer_.emplace(messages_);
     if (overlap) thread_.emplace(device);
@@ -101,9 +108,24 @@ class HostProcessGroup : public ProcessGroup {
     on_host(stream_, collective.tensor, [&](std::span<float> data) {
       begin = Clock::now();  // until now, backward was computing the tensor
       if (!data.empty()) run(collective, data);
+      if (pretend_link_ > 0) std::this_thread::sleep_for(time_on_link(collective));
     });
     if (!collective.numbers.empty()) average(collective.numbers);
     return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  }
+
+  // How long the pretended link takes for the bytes that each rank must send. Of a tensor's
+  // N chunks, a rank sends N - 1 in a reduce-scatter or an all-gather, and an all-reduce is
+  // both.
+  std::chrono::duration<double> time_on_link(const Collective& asked) const {
+    using Kind = Collective::Kind;
+    const double others = comm().size() - 1;
+    const double tensors =
+        asked.kind == Kind::broadcast
+            ? std::min(others, 1.0)
+            : (asked.kind == Kind::all_reduce ? 2 : 1) * others / comm().size();
+    const double bits = tensors * 8 * static_cast<double>(asked.tensor.size_bytes());
+    return std::chrono::duration<double>(bits / (pretend_link_ * 1e9));
   }
 
   // The part that only needs the host's copy of the tensor.
@@ -141,6 +163,7 @@ class HostProcessGroup : public ProcessGroup {
   Communicator messages_;  // carries only this group's messages
   Device device_;
   AllReduceAlgorithm algorithm_;
+  double pretend_link_;                // Gbit/s; 0: none
   std::optional<AllReducer> reducer_;  // for the backend `ours`
   Stream stream_;                      // for the copies to and from the host
   std::optional<CommunicationThread> thread_;
@@ -150,9 +173,10 @@ class HostProcessGroup : public ProcessGroup {
 
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
                                                  Device device, AllReduceAlgorithm algorithm,
-                                                 bool overlap) {
+                                                 bool overlap, double pretend_link) {
   if (backend == Backend::nccl) return make_nccl_process_group(comm, device);
-  return std::make_unique<HostProcessGroup>(backend, comm, device, algorithm, overlap);
+  return std::make_unique<HostProcessGroup>(backend, comm, device, algorithm, overlap,
+                                            pretend_link);
 }
 
 }  // namespace dist

@@ -155,10 +155,12 @@ OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
 // Called on all ranks. Only `ours` uses `algorithm`; only `ours` and `mpi` use `overlap`, and
 // stage tensors on a GPU through pinned host memory. Without overlap, their collectives have
 // finished when the call returns. NCCL needs a GPU for each rank. `comm` must outlive the
-// group.
+// group. With `pretend_link` above 0, collectives of `ours` and `mpi` take as long as on a link
+// of this many Gbit/s, where each rank sends only the bytes that it must: after each
+// collective, the thread that ran it sleeps. So overlap can be seen without several hosts.
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
                                                  Device device, AllReduceAlgorithm algorithm,
-                                                 bool overlap = false);
+                                                 bool overlap = false, double pretend_link = 0);
 std::unique_ptr<ProcessGroup> make_nccl_process_group(const Communicator& comm, Device device);
 
 }  // namespace dist

@@ -54,6 +54,8 @@ void settle_deterministic(const CommandLine& flags, Options& options) {
   }
   reject_if(options.overlap.value_or(false),
             "sends only after backward, so it cannot use --overlap");
+  reject_if(options.pretend_link > 0,
+            "adds gradients in its own fixed tree, which --pretend-link does not slow down");
   reject_if(options.accumulate > 1, "cannot be combined with --accumulate above 1");
   reject_if(options.common.threads > 1,
             "needs --threads 1, because several threads would change the order of the sums in "
@@ -152,6 +154,9 @@ void Options::declare_parallel(CommandLine& flags, int ranks) {
                "--bucket-cap-mb for the first bucket, which is ready early");
   flags.flag("--overlap,!--no-overlap", overlap_flag,
              "run all-reduces on a separate thread; default: if a core is free");
+  flags.number(
+      "--pretend-link", pretend_link, 0.0, 1e6,
+      "ours, mpi: communication takes as long as on a link of this many Gbit/s; 0: off");
   flags.choice("--shard", shard, {"none", "optimizer", "gradients", "parameters"},
                "what each rank keeps only a part of; each name includes those before");
   flags.flag("--deterministic", deterministic,
@@ -175,6 +180,8 @@ void Options::declare_parallel(CommandLine& flags, int ranks) {
                   algorithm);
     }
     if (flags.given("--overlap")) overlap = overlap_flag;
+    // Pretending costs no core, so the thread that pretends need not wait for a free one.
+    if (pretend_link > 0 && !overlap) overlap = true;
     bucket_cap_given = flags.given("--bucket-cap-mb");
     if (global_batch > 0) {
       check_usage(!scale_lr,

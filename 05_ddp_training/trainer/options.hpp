@@ -57,6 +57,7 @@ struct Options {
   bool bucket_cap_given = false;
   std::optional<bool> overlap;  // unset: overlap if a core is free for it
   bool overlap_flag = true;     // its value if it is given
+  double pretend_link = 0;      // Gbit/s; 0: as fast as messages are here
   std::string shard = "none";
   bool deterministic = false;
   std::size_t check_replicas = 100;  // 0: never

@@ -192,7 +192,10 @@ void Report::print(const StepTimes& typical, const StepTimes& plain) const {
                             100 * std::min(1.0, hidden * total / hideable));
       }
     }
-    console_.line(fmt::format("{} ({})", text, run.overlap));
+    const std::string link = run.pretend_link > 0
+                                 ? fmt::format(", as on a link of {} Gbit/s", run.pretend_link)
+                                 : "";
+    console_.line(fmt::format("{} ({}{})", text, run.overlap, link));
   }
   if (least_bytes > 0) {
     // Communication without messages, for example through shared memory, cannot be counted.
@@ -272,6 +275,7 @@ bool Report::finish(const std::vector<TensorSource>& parameters, const Stream& s
        {"backend", text_or_null(run.backend)},
        {"algorithm", text_or_null(run.algorithm)},
        {"shard", text_or_null(run.shard)},
+       {"pretend_link_gbits", run.pretend_link > 0 ? Json(run.pretend_link) : Json()},
        {"precision", run.precision},
        {"ranks", run.ranks}});
   return finite;

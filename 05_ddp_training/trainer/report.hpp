@@ -172,7 +172,8 @@ struct RunDescription {
   std::string device, precision;
   int ranks = 1;
   std::string backend, algorithm, shard;
-  std::string overlap;  // why communication is hidden or not
+  double pretend_link = 0;  // Gbit/s; 0: none
+  std::string overlap;      // why communication is hidden or not
 };
 
 class Report {

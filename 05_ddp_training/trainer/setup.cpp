@@ -88,6 +88,8 @@ std::optional<int> Setup::read(int argc, char** argv, const std::function<void()
   command_line.check_together([&] {
     require_agreement(comm_, values);
     chosen_->backend = choose_backend(options.backend, comm_, device());
+    check_usage(options.pretend_link == 0 || chosen_->backend.backend != Backend::nccl,
+                "--pretend-link: needs --backend ours or mpi, not nccl");
   });
   if (const auto exit = parse(command_line, comm_, argc, argv)) return exit;
 
@@ -143,9 +145,9 @@ std::unique_ptr<Optimizer> Setup::make_optimizer(Mlp& model) {
 }
 
 std::unique_ptr<ProcessGroup> Setup::make_group() {
-  auto made =
-      make_process_group(chosen_->backend.backend, comm_, device(),
-                         kAllReduceAlgorithms.at(options.algorithm), chosen_->overlap.overlap);
+  auto made = make_process_group(chosen_->backend.backend, comm_, device(),
+                                 kAllReduceAlgorithms.at(options.algorithm),
+                                 chosen_->overlap.overlap, options.pretend_link);
   group = made.get();
   return made;
 }
@@ -277,6 +279,7 @@ RunDescription Setup::description() const {
                        : backend == Backend::ours ? options.algorithm
                                                   : "",
           .shard = options.shard,
+          .pretend_link = options.pretend_link,
           .overlap = options.deterministic ? "the gradients are added after backward"
                                            : chosen_->overlap.reason};
 }
