@@ -84,7 +84,25 @@ check_exercise() {
   return $status
 }
 
+# watch_check LESSON [EXERCISE]: judges again after every save, until Ctrl-C.
+watch_check() {
+  local saved files=("$root/${folders[$1]}"/exercise/*.hpp)
+  while true; do
+    saved=$(stat -c %y "${files[@]}")
+    (run_check "$@") || [ $? -ne 2 ] || exit 2
+    echo "judged at $(date +%T); save a file in ${folders[$1]}/exercise to judge again, Ctrl-C to end"
+    # An editor may replace a file, which is then missing for a moment.
+    while [ "$saved" = "$(stat -c %y "${files[@]}" 2>/dev/null || echo "$saved")" ]; do sleep 0.3; done
+  done
+}
+
 run_check() {
+  local word words=() watch=false
+  for word; do
+    if [ "$word" = --watch ]; then watch=true; else words+=("$word"); fi
+  done
+  set -- "${words[@]}"
+  if $watch && [[ ${1:-} =~ ^[1-5]$ ]]; then watch_check "$@"; fi
   local lesson=${1:-} wanted=${2:-} name kind what answer status worst=0 found=false
   [[ $lesson =~ ^[1-5]$ ]] || fail "check: needs a lesson from 1 to 5"
   local number
@@ -99,7 +117,8 @@ run_check() {
     case $status in
       0) remember "done $number/$name"
         printf '%-22s %-9s %sdone%s\n' "$name" "$kind" "$green" "$plain"
-        solution_of "$lesson" "$name" ;;
+        solution_of "$lesson" "$name"
+        echo "  $(count_parts) of 5 parts of the trainer are yours (./learn mine)" ;;
       3) forget "done $number/$name"
         printf '%-22s %-9s %snot started%s  %s/exercise/%s.hpp\n' "$name" "$kind" "$yellow" "$plain" \
           "${folders[$lesson]}" "$name"
