@@ -2,7 +2,8 @@
 import re
 
 # Text that differs between machines and builds: reasons, limits of the transport, measured memory.
-HOST = [(r" on cpu \([^)]*\)", " on cpu"),
+HOST = [(r" at 0x[0-9a-f]+", " at an address"),
+        (r" on cpu \([^)]*\)", " on cpu"),
         (r"no nccl: .*", "no nccl"),
         (r"^(mpirun .* )/\S*(build/bin/)", r"\1\2"),  # ./learn was a link
         (r"^(gradients by \w+ \(ring\)): .*", r"\1"),

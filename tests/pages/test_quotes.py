@@ -106,10 +106,13 @@ def test_links_lead_to_what_they_name(page):
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_a_page_lists_the_experiments_of_its_lesson(lesson):
-    section = re.search("^## Break it\n(.*?)^## ", text(f"{lesson}/README.md"), re.S | re.M)[1]
-    listed = re.findall(r"^- (?:\*\*)?`([a-z0-9-]+)`(?:\*\*)?:", section, re.M)
-    assert listed == experiments_of(lesson) != []
+def test_pages_list_the_experiments_of_their_lesson(lesson):
+    """Two are in the README, and the others on the lesson's second page."""
+    sections = [re.search("^## (?:Break it|More experiments)\n(.*?)^## ", text(f"{lesson}/{page}"),
+                          re.S | re.M)[1] for page in ("README.md", "further.md")]
+    listed = [re.findall(r"^- `([a-z0-9-]+)`:", section, re.M) for section in sections]
+    assert len(listed[0]) == 2
+    assert sorted(sum(listed, [])) == sorted(experiments_of(lesson)) != []
 
 
 @functools.lru_cache(maxsize=None)
