@@ -33,7 +33,8 @@ def test_each_feature_learns_on_a_gpu_what_it_learns_on_a_cpu(feature):
 
 
 def test_a_deterministic_run_has_the_same_bits_on_any_number_of_ranks():
-    one, two, four = (train(ranks, ODD + "--deterministic --global-batch 56") for ranks in (1, 2, 4))
+    job = ODD + "--deterministic --global-batch 56"
+    one, two, four = (train(ranks, job) for ranks in (1, 2, 4))
     assert one.parameters == two.parameters == four.parameters
 
 

@@ -40,9 +40,10 @@ def test_a_run_holds_and_sends_what_the_formulas_say(ranks, level):
         return numbers / ranks <= held / 4 <= numbers / ranks + 2 * BUCKETS
 
     assert is_part(memory["optimizer_bytes"], 2 * PARAMETERS)
-    for kind, divided in (("gradients", level != "optimizer"), ("parameters", level == "parameters")):
+    divided = {"gradients": level != "optimizer", "parameters": level == "parameters"}
+    for kind in divided:
         held = memory[f"{kind}_bytes"]
-        assert is_part(held, PARAMETERS) if divided else held == 4 * PARAMETERS
+        assert is_part(held, PARAMETERS) if divided[kind] else held == 4 * PARAMETERS
     passes = 3 if level == "parameters" else 2
     least = 4 * passes * PARAMETERS * (ranks - 1) / ranks
     assert final["least_bytes_per_step"] == near(least, 1e-6)
