@@ -59,16 +59,16 @@ def test_the_page_shows_what_the_flag_is_for():
     processor. After 31 steps of Adam, those bits can change the loss by a thousandth."""
     page = (ROOT / "05_ddp_training/advanced/determinism.md").read_text()
     flags = re.search(r"mpirun -np \$n build/bin/ddp_training --json (.*) \|", page)[1]
-    shown = re.findall(r"^\| (\d) \| ([\d.]+) \| ([\d.]+) \|$", page, re.M)
-    assert [ranks for ranks, _, _ in shown] == ["1", "2", "4", "8"]
-    assert len({fixed for _, _, fixed in shown}) == 1
+    rows = re.findall(r"^\| (\d) \| ([\d.]+) \| ([\d.]+) \|$", page, re.M)
+    shown = {int(ranks): (float(usual), float(fixed)) for ranks, usual, fixed in rows}
+    assert [*shown] == [1, 2, 4, 8] and len({fixed for _, fixed in shown.values()}) == 1
     alone = on(1, f"{flags} --deterministic")
-    for ranks, usual, fixed in shown:
+    for ranks, (usual, fixed) in shown.items():
         assert on(ranks, f"{flags} --deterministic") == alone
         without = on(ranks, flags)
         assert without != alone  # which shows that the line before can fail
-        assert without[0][31]["loss"] == near(float(usual), 5e-3)
-        assert alone[0][31]["loss"] == near(float(fixed), 5e-3)
+        assert without[0][31]["loss"] == near(usual, 5e-3)
+        assert alone[0][31]["loss"] == near(fixed, 5e-3)
 
 
 def test_the_results_are_those_of_data_parallelism_on_8_ranks():
