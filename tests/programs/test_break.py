@@ -89,7 +89,8 @@ HANGS = [
      r"rank 0 is in all_reduce #7 \(gradients\); rank 1 never entered it, last seen in #6$"),
     ("all_reduce", "one-skips", [4],
      "rank 2 leaves out all_reduce #7",
-     r"ranks 0, 1, 3 are in all_reduce #7 \(gradients\); rank 2 never entered it, last seen in #6$"),
+     r"ranks 0, 1, 3 are in all_reduce #7 \(gradients\); rank 2 never entered it, "
+     "last seen in #6$"),
     ("distributed_sampler", "uneven", [2],
      r"rank 0 is in all_reduce #4 \(the gradients of step 4\); rank 1 never entered it, "
      "last seen in #3$"),
