@@ -43,7 +43,8 @@ def test_an_exception_on_one_rank_ends_all(tmp_path):
     folder = tmp_path / "gone"
     folder.mkdir()
     result = disturbed(tmp_path, 3, f"{LONG} --checkpoint-every 1 --checkpoint gone/x",
-                       lambda *_: (folder / "x").exists(), lambda *_: folder.rename(tmp_path / "away"))
+                       lambda *_: (folder / "x").exists(),
+                       lambda *_: folder.rename(tmp_path / "away"))
     assert result.status == 1
     says(result, "[rank 0] fatal: gone/x")
 
@@ -67,8 +68,8 @@ def test_the_slow_rank_is_named(tmp_path):
         except (FileNotFoundError, ProcessLookupError):
             pass  # the run has ended
 
-    slow = disturbed(tmp_path, 2, f"--json --device cpu --batch-size 512 --max-steps 11 {METRICS}", 1,
-                     slow_down)
+    flags = f"--json --device cpu --batch-size 512 --max-steps 11 {METRICS}"
+    slow = disturbed(tmp_path, 2, flags, 1, slow_down)
     assert slow.status == 0, slow.err
     assert slow.rows[-1]["slowest_rank"] == 1 and slow.rows[-1]["slowest_ratio"] >= 1.75, slow.out
 

@@ -25,7 +25,8 @@ def test_a_run_killed_at_random_moments_loses_at_most_one_interval(tmp_path):
         killed = disturbed(tmp_path, 2, f"{flags} {files('cut')} {resume}", had, kill_the_first)
         assert killed.status == 137, killed.err
         saved = saved_step(tmp_path / "cut.st")
-        assert saved + 4 > lines(tmp_path / "cut.jsonl")  # the log may lag by one step, the file by three
+        # The log may lag by one step, the file by three.
+        assert saved + 4 > lines(tmp_path / "cut.jsonl")
         had, resume = saved + 5, "--resume"
     check_that_it_goes_on(tmp_path, 2, flags)
     assert not list(tmp_path.iterdir())  # no unfinished files are left

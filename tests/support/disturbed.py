@@ -55,8 +55,9 @@ def disturbed(folder, ranks, flags, event, action):
         return bool(mpirun := children(process.pid)) and event(mpirun[0], children(mpirun[0]))
 
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        process = subprocess.Popen([*words, *shlex.split(flags)], cwd=folder, stdout=out, stderr=err,
-                                   stdin=subprocess.DEVNULL, env={**MPI_ENVIRONMENT, **os.environ})
+        process = subprocess.Popen([*words, *shlex.split(flags)], cwd=folder,
+                                   stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                   env={**MPI_ENVIRONMENT, **os.environ})
         try:
             wait_until(happened, process)
             if process.poll() is None:
