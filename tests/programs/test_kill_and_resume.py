@@ -81,7 +81,8 @@ def test_a_request_to_stop_may_come_early_and_often(tmp_path, layers):
         assert stopped.status == 75, stopped.err
         # The next steps equal those of a run that was never stopped.
         steps = lines(tmp_path / "cut.jsonl") + 2
-        runs(4, f"{job} --max-steps {steps} {files('cut')} --resume", tmp_path)
+        resumed = runs(4, f"{job} --max-steps {steps} {files('cut')} --resume --json", tmp_path)
+        assert len(resumed.rows) == 3  # two steps and the summary
         runs(4, f"{job} --max-steps {steps} --metrics whole.jsonl", tmp_path)
         assert (tmp_path / "cut.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
         for path in tmp_path.iterdir():
