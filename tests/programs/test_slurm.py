@@ -1,0 +1,195 @@
+"""The batch script of docs/running.md, under a Slurm of its own whose two nodes are this host."""
+import os
+import pathlib
+import random
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+
+from programs import BUILD, ROOT
+
+pytestmark = [
+    pytest.mark.skipif(os.getuid() != 0, reason="only root can start Slurm's daemons"),
+    pytest.mark.skipif(not shutil.which("slurmctld"),
+                       reason="Slurm is not installed (package slurm-wlm)")]
+
+
+def wait_for(what, condition, seconds=240):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)  # Slurm tells nobody what has happened
+
+
+def free_ports(count):
+    """Ports lower than those that the kernel chooses for others."""
+    first, found = random.randrange(20000, 30000), []
+    while len(found) < count:
+        first += 1
+        with socket.socket() as free:
+            if free.connect_ex(("127.0.0.1", first)) != 0:
+                found.append(first)
+    return found
+
+
+class Slurm:
+    """Daemons, their folder, and the commands of a user."""
+
+    def __init__(self, folder):
+        self.folder, self.daemons = folder, []
+        self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+
+    def says(self, *words):
+        return subprocess.run(words, cwd=self.folder, env=self.environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+
+    def start(self):
+        host = socket.gethostname().split(".")[0]
+        controller, *nodes = free_ports(3)
+        # Open MPI names its shared memory after the job's number, so two tests must not both have
+        # job 1. A requeued job waits for cred_expire's 5 s.
+        (self.folder / "slurm.conf").write_text(f"""
+FirstJobId={controller}
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmUser=root
+MailProg=/bin/true
+AuthType=auth/none
+CredType=cred/none
+AuthInfo=cred_expire=5
+SchedulerType=sched/builtin
+SchedulerParameters=sched_interval=1
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+TaskPlugin=task/none
+ProctrackType=proctrack/linuxproc
+SlurmctldLogFile={self.folder}/slurmctld.log
+SlurmdLogFile={self.folder}/%n.log
+SlurmctldPidFile={self.folder}/slurmctld.pid
+SlurmdPidFile={self.folder}/%n.pid
+StateSaveLocation={self.folder}/state
+SlurmdSpoolDir={self.folder}/%n
+TmpFS={self.folder}/%n
+NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={nodes[0]} CPUs=2
+NodeName=node2 NodeHostname={host} NodeAddr=127.0.0.1 Port={nodes[1]} CPUs=2
+PartitionName=all Nodes=ALL Default=YES
+""")
+        for name in ("state", "node1", "node2"):
+            (self.folder / name).mkdir()
+        for words in ("slurmctld", "slurmd -N node1", "slurmd -N node2"):
+            with (self.folder / "daemons.out").open("a") as out:
+                self.daemons.append(subprocess.Popen([*words.split(), "-D"], cwd=self.folder,
+                                                     env=self.environment, stdout=out, stderr=out))
+        def idle():
+            return self.says("sinfo", "--noheader", "--Node", "--format=%T").split()
+        wait_for("two idle nodes", lambda: idle() == ["idle", "idle"])
+
+    def processes(self):
+        """Those that run in this folder: daemons, batch scripts and ranks."""
+        found = []
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if os.readlink(process / "cwd").startswith(str(self.folder)):
+                    found.append(int(process.name))
+            except OSError:
+                pass  # it has ended
+        return found
+
+    def stop(self):
+        self.says("scancel", "--user=root")
+        try:
+            wait_for("no jobs", lambda: not self.says("squeue", "--noheader").strip(), 30)
+            for daemon in self.daemons:
+                daemon.terminate()
+            for daemon in self.daemons:
+                daemon.wait(30)
+            wait_for("no processes", lambda: not self.processes(), 30)
+        finally:
+            for process in self.processes():
+                os.kill(process, 9)
+
+    def submit(self, nodes, *flags, options=()):
+        return self.says("sbatch", "--parsable", f"--nodes={nodes}", "--ntasks-per-node=1",
+                         *options, "train.sh", "--layers", "784,64,10", "--epochs", *flags).strip()
+
+    def shows(self, job, pattern):
+        return re.search(pattern, self.says("scontrol", "show", "job", job))
+
+    def wait(self, job, pattern):
+        wait_for(f"job {job}: {pattern}", lambda: self.shows(job, pattern))
+
+    def wait_until_trains(self, job):
+        metrics = self.folder / f"train-{job}.jsonl"
+        wait_for(f"job {job} trains",
+                 lambda: metrics.exists() and '"step":100,' in metrics.read_text())
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    slurm = Slurm(tmp_path_factory.mktemp("slurm"))
+    try:
+        slurm.start()
+        if not re.search(r"\bpmix\b", slurm.says("srun", "--mpi=list")):
+            pytest.skip("this Slurm has no PMIx")
+        (slurm.folder / "build").symlink_to(BUILD)
+        page = (ROOT / "docs/running.md").read_text()
+        script = re.search(r"<!--[^\n]*test_slurm.*?```\n(.*?)```", page, re.S)[1]
+        (slurm.folder / "train.sh").write_text(script)
+        yield slurm
+    finally:
+        slurm.stop()
+
+
+def test_srun_starts_one_run_of_two_ranks(slurm):
+    assert slurm.says("srun", "--nodes=1", "--ntasks=2", "--mpi=pmix", "build/bin/send_recv"
+                      ).startswith("2 ranks")
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
+def test_shellcheck_accepts_the_script(slurm):
+    assert slurm.says("shellcheck", "train.sh") == ""
+
+
+def test_a_wrong_flag_is_not_tried_again(slurm):
+    wrong = slurm.submit(1, "none")
+    slurm.wait(wrong, "JobState=FAILED")
+    assert slurm.shows(wrong, "Restarts=0 .*ExitCode=2:0")
+
+
+def test_a_cancelled_job_ends_for_good_and_leaves_a_checkpoint(slurm):
+    cancelled = slurm.submit(1, "1000000")
+    slurm.wait_until_trains(cancelled)
+    slurm.says("scancel", cancelled)
+    slurm.wait(cancelled, "JobState=CANCELLED")
+    wait_for("a checkpoint", (slurm.folder / f"train-{cancelled}.safetensors").exists)
+
+
+def test_a_job_that_is_stopped_is_requeued_and_continues_as_if_nothing_had_happened(slurm):
+    whole = slurm.submit(2, "100")
+    slurm.wait(whole, "JobState=COMPLETED")
+    cut = slurm.submit(2, "100")
+    slurm.wait_until_trains(cut)
+    slurm.says("scancel", "--signal=TERM", cut)
+    slurm.wait(cut, "Restarts=1")
+    slurm.wait(cut, "JobState=COMPLETED")
+    assert slurm.shows(cut, "Restarts=1 .*ExitCode=0:0")
+    log = (slurm.folder / f"train-{cut}.log").read_text()
+    assert "Exited with exit code 75" in log
+    assert f"\ncontinues train-{cut}" in log
+    for kind in ("jsonl", "safetensors"):
+        assert ((slurm.folder / f"train-{whole}.{kind}").read_bytes()
+                == (slurm.folder / f"train-{cut}.{kind}").read_bytes())
+
+
+def test_a_job_is_stopped_before_its_time_limit_and_requeued(slurm):
+    limited = slurm.submit(1, "1000000", options=["--time=2"])
+    slurm.wait(limited, "Restarts=[1-9]")
+    log = (slurm.folder / f"train-{limited}.log").read_text()
+    assert "\nstopped after step" in log
+    assert "TIME LIMIT" not in log
