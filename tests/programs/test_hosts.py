@@ -92,7 +92,7 @@ def test_the_eager_limit_is_that_of_the_link(on_two_hosts):
 
 
 def test_the_cost_of_a_message_between_hosts_is_kept_for_two_hosts(on_two_hosts, tmp_path):
-    sizes = "--min-bytes 4 --max-bytes 65536"
+    sizes = "--min-bytes 4 --max-bytes 64"  # few, as each takes seconds
     says(on_two_hosts(2, f"send_recv_perf {sizes}"),
          "not saved, because ranks 0 and 1 share a host")
     assert not (tmp_path / ".learn").exists()
