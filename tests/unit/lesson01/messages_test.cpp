@@ -168,14 +168,3 @@ TEST_CASE("more elements than MPI can count are refused before any byte is read"
   CHECK_THROWS_AS(irecv<char>(world(), huge, world().left()), Error);
   CHECK_THROWS_AS(send_recv<char>(world(), out, world().right(), huge, world().left()), Error);
 }
-
-TEST_CASE("rank 1 fails on purpose", "[.rank-1-fails]") {
-  CHECK(world().rank() != 1);
-  REQUIRE(all_ranks(true));
-}
-
-TEST_CASE("all but rank 0 wait forever on purpose", "[.hangs]") {
-  std::vector<float> numbers(1);
-  if (world().rank() != 0) recv<float>(world(), numbers, 0, /*tag=*/77);
-  world().barrier();
-}
