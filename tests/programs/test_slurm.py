@@ -1,6 +1,5 @@
 """The batch script of docs/running.md, under a Slurm of its own whose two nodes are this host."""
 import os
-import pathlib
 import random
 import re
 import shutil
@@ -11,6 +10,8 @@ import time
 import pytest
 
 from programs import BUILD, ROOT
+
+NODES = ["node1", "node2"]
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="only root can start Slurm's daemons"),
@@ -36,83 +37,42 @@ def free_ports(count):
     return found
 
 
+# {at}: the folder. Open MPI names its shared memory after the job's number, so two tests must not
+# both have job 1. A requeued job waits for cred_expire's 5 s.
+SETTINGS = """
+    FirstJobId={ports[0]} ClusterName=test SlurmctldHost={host}(127.0.0.1) SlurmctldPort={ports[0]}
+    SlurmUser=root MailProg=/bin/true AuthType=auth/none CredType=cred/none AuthInfo=cred_expire=5
+    SchedulerType=sched/builtin SchedulerParameters=sched_interval=1 SelectType=select/cons_tres
+    SelectTypeParameters=CR_CPU SlurmdParameters=config_overrides TaskPlugin=task/none
+    ProctrackType=proctrack/linuxproc SlurmctldLogFile={at}/slurmctld.log SlurmdLogFile={at}/%n.log
+    SlurmctldPidFile={at}/slurmctld.pid SlurmdPidFile={at}/%n.pid StateSaveLocation={at}/state
+    SlurmdSpoolDir={at}/%n TmpFS={at}/%n"""
+NODE = "NodeName={} NodeHostname={} NodeAddr=127.0.0.1 Port={} CPUs=2"
+# The kernel ends all that the daemons have started when the first process of their tree ends.
+TREE = "unshare --pid --fork --kill-child=KILL --mount-proc".split()
+
+
 class Slurm:
-    """Daemons, their folder, and the commands of a user."""
+    """The folder of the daemons and of the jobs, and the commands of a user."""
 
     def __init__(self, folder):
-        self.folder, self.daemons = folder, []
+        self.folder = folder
         self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+        host, ports = socket.gethostname().split(".")[0], free_ports(3)
+        settings = SETTINGS.format(at=folder, host=host, ports=ports).split()
+        settings += [NODE.format(name, host, port) for name, port in zip(NODES, ports[1:])]
+        settings += ["PartitionName=all Nodes=ALL Default=YES"]
+        (folder / "slurm.conf").write_text("\n".join(settings) + "\n")
+        for name in ("state", *NODES):
+            (folder / name).mkdir()
+        with (folder / "daemons.out").open("w") as out:
+            self.daemons = subprocess.Popen(
+                [*TREE, "sh", "-c", "slurmctld -D & slurmd -D -N node1 & slurmd -D -N node2 & wait"],
+                cwd=folder, env=self.environment, stdout=out, stderr=out)
 
     def says(self, *words):
         return subprocess.run(words, cwd=self.folder, env=self.environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
-
-    def start(self):
-        host = socket.gethostname().split(".")[0]
-        controller, *nodes = free_ports(3)
-        # Open MPI names its shared memory after the job's number, so two tests must not both have
-        # job 1. A requeued job waits for cred_expire's 5 s.
-        (self.folder / "slurm.conf").write_text(f"""
-FirstJobId={controller}
-ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={controller}
-SlurmUser=root
-MailProg=/bin/true
-AuthType=auth/none
-CredType=cred/none
-AuthInfo=cred_expire=5
-SchedulerType=sched/builtin
-SchedulerParameters=sched_interval=1
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-SlurmdParameters=config_overrides
-TaskPlugin=task/none
-ProctrackType=proctrack/linuxproc
-SlurmctldLogFile={self.folder}/slurmctld.log
-SlurmdLogFile={self.folder}/%n.log
-SlurmctldPidFile={self.folder}/slurmctld.pid
-SlurmdPidFile={self.folder}/%n.pid
-StateSaveLocation={self.folder}/state
-SlurmdSpoolDir={self.folder}/%n
-TmpFS={self.folder}/%n
-NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={nodes[0]} CPUs=2
-NodeName=node2 NodeHostname={host} NodeAddr=127.0.0.1 Port={nodes[1]} CPUs=2
-PartitionName=all Nodes=ALL Default=YES
-""")
-        for name in ("state", "node1", "node2"):
-            (self.folder / name).mkdir()
-        for words in ("slurmctld", "slurmd -N node1", "slurmd -N node2"):
-            with (self.folder / "daemons.out").open("a") as out:
-                self.daemons.append(subprocess.Popen([*words.split(), "-D"], cwd=self.folder,
-                                                     env=self.environment, stdout=out, stderr=out))
-        def idle():
-            return self.says("sinfo", "--noheader", "--Node", "--format=%T").split()
-        wait_for("two idle nodes", lambda: idle() == ["idle", "idle"])
-
-    def processes(self):
-        """Those that run in this folder: daemons, batch scripts and ranks."""
-        found = []
-        for process in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                if os.readlink(process / "cwd").startswith(str(self.folder)):
-                    found.append(int(process.name))
-            except OSError:
-                pass  # it has ended
-        return found
-
-    def stop(self):
-        self.says("scancel", "--user=root")
-        try:
-            wait_for("no jobs", lambda: not self.says("squeue", "--noheader").strip(), 30)
-            for daemon in self.daemons:
-                daemon.terminate()
-            for daemon in self.daemons:
-                daemon.wait(30)
-            wait_for("no processes", lambda: not self.processes(), 30)
-        finally:
-            for process in self.processes():
-                os.kill(process, 9)
 
     def submit(self, nodes, *flags, options=()):
         return self.says("sbatch", "--parsable", f"--nodes={nodes}", "--ntasks-per-node=1",
@@ -132,9 +92,12 @@ PartitionName=all Nodes=ALL Default=YES
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory):
+    if subprocess.run([*TREE, "true"]).returncode != 0:
+        pytest.skip("a process tree of its own is not allowed here")
     slurm = Slurm(tmp_path_factory.mktemp("slurm"))
     try:
-        slurm.start()
+        wait_for("two idle nodes", lambda: slurm.says(
+            "sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle", "idle"])
         if not re.search(r"\bpmix\b", slurm.says("srun", "--mpi=list")):
             pytest.skip("this Slurm has no PMIx")
         (slurm.folder / "build").symlink_to(BUILD)
@@ -143,7 +106,8 @@ def slurm(tmp_path_factory):
         (slurm.folder / "train.sh").write_text(script)
         yield slurm
     finally:
-        slurm.stop()
+        slurm.daemons.kill()
+        slurm.daemons.wait()
 
 
 def test_srun_starts_one_run_of_two_ranks(slurm):

@@ -1,4 +1,4 @@
-"""--trace FILE writes a trace that Perfetto can read, of runs that succeed and of runs that hang."""
+"""--trace FILE writes a trace of every run, whether it succeeds or hangs."""
 import json
 
 import pytest
