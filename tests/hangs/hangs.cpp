@@ -1,4 +1,4 @@
-// Programs that hang or only seem to, one for each --case (tests/hang_test.cpp).
+// Programs that hang or only seem to, one for each --case (tests/programs/test_hangs.py).
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
