@@ -1,9 +1,9 @@
-// Lesson 5: rounding to bfloat16, products of rounded matrices, and a model that uses them. On
-// a CPU without such instructions, gemm's plain loop multiplies the rounded numbers.
+// Lesson 5: rounding to bfloat16, and a model with products of rounded matrices.
+// linear_test.cpp tests the products themselves.
 #include "05_ddp_training/model/bf16.hpp"
+
 #include "tests/support/lesson05.hpp"
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -33,15 +33,6 @@ std::uint16_t nearest(float value) {
 
 Tensor random_matrix(const Stream& stream, const Shape& shape, std::uint64_t seed) {
   return upload(stream, noise(numel(shape), seed), shape);
-}
-
-// The numbers that a factor's product reads.
-Numbers rounded(const Stream& stream, const Tensor& matrix) {
-  Numbers numbers;
-  for (const float value : to_host(stream, matrix)) {
-    numbers.push_back(double{to_float(to_bf16(value))});
-  }
-  return numbers;
 }
 
 Mlp make_model(Precision precision, const Stream& stream) {
@@ -92,52 +83,6 @@ TEST_CASE("every float32 is rounded to the nearest bfloat16, ties to even", "[gp
   CHECK(to_float(to_bf16(-infinity)) == -infinity);
   for (const std::uint32_t bits : {0x7f800001U, 0x7fc00000U, 0x7fffffffU, 0xffffffffU}) {
     CHECK(std::isnan(to_float(to_bf16(std::bit_cast<float>(bits)))));
-  }
-}
-
-TEST_CASE("a product of rounded matrices is exact up to its sums", "[gpu]") {
-  constexpr std::array<Transpose, 2> kBoth{Transpose::no, Transpose::yes};
-  const std::vector<std::array<std::size_t, 3>> sizes{{1, 1, 1},    {3, 5, 7}, {17, 33, 65},
-                                                      {64, 48, 32}, {1, 9, 4}, {9, 1, 4}};
-  for (const auto& [m, n, k] : sizes) {
-    for (const Transpose ta : kBoth) {
-      for (const Transpose tb : kBoth) {
-        const bool flip_a = ta == Transpose::yes;
-        const bool flip_b = tb == Transpose::yes;
-        for (const Device device : devices()) {
-          CAPTURE(m, n, k, flip_a, flip_b, to_string(device));
-          const Stream stream(device);
-          const Tensor a = random_matrix(stream, flip_a ? Shape{k, m} : Shape{m, k}, 1);
-          const Tensor b = random_matrix(stream, flip_b ? Shape{n, k} : Shape{k, n}, 2);
-          const Numbers in_a = rounded(stream, a);
-          const Numbers in_b = rounded(stream, b);
-          Factors factors(Precision::bf16);
-          const Factor factor_a = factors.of(stream, 0, a);
-          const Factor factor_b = factors.of(stream, 1, b);
-          for (const float beta : {0.0F, 1.0F}) {
-            // A gradient in a bucket may begin at any multiple of 4 bytes.
-            const Tensor c = upload(stream, noise(m * n + 1, 3)).narrow(1, m * n).view({m, n});
-            Numbers want = in_double(to_host(stream, c));
-            for (std::size_t i = 0; i < m * n; ++i) {
-              want[i] *= beta;
-              for (std::size_t l = 0; l < k; ++l) {
-                want[i] += in_a[flip_a ? l * m + i / n : i / n * k + l] *
-                           in_b[flip_b ? i % n * k + l : l * n + i % n];
-              }
-            }
-            gemm(stream, ta, tb, 1.0F, factor_a, factor_b, beta, c);
-            CHECK(largest_error(to_host(stream, c), want) < 1e-5);
-          }
-          if (k > 1) {  // the same product of the matrices as they are
-            const Tensor c({m, n}, device);
-            gemm(stream, ta, tb, 1.0F, a, factor_b, 0.0F, c);
-            const Tensor other({m, n}, device);
-            gemm(stream, ta, tb, 1.0F, factor_a, factor_b, 0.0F, other);
-            CHECK(largest_error(to_host(stream, other), to_host(stream, c)) > 1e-4);
-          }
-        }
-      }
-    }
   }
 }
 

@@ -1,5 +1,5 @@
 // Lesson 5, --deterministic: the order of additions does not depend on the number of processes.
-// For whole runs see programs_deterministic_test.cpp.
+// The tests of programs compare whole runs.
 #include "02_broadcast/fingerprint.hpp"
 #include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/deterministic/tree_sum.hpp"
@@ -91,51 +91,6 @@ TEST_CASE("leaves that arrive one by one are added in pairs", "[deterministic]")
   CHECK(slots_for(1) == 1);
 }
 
-TEST_CASE("the tree over processes continues where the tree within them ends",
-          "[deterministic]") {
-  bool ok = true;
-  for (const std::size_t count : {std::size_t{1}, std::size_t{997}, std::size_t{140'003}}) {
-    const Floats wanted = sum_of_leaves(count);
-    Floats in_order(count);
-    for (int rank = 0; rank < kRanks; ++rank) {
-      const Floats more = leaf(rank, count);
-      for (std::size_t i = 0; i < count; ++i) in_order[i] += more[i];
-    }
-    if (count > 1) CHECK_FALSE(same_bits(in_order, wanted));  // the order matters
-    for (const int size : group_sizes()) {
-      in_groups_of(size, [&](const Communicator& group) {
-        const VirtualRanks ranks = played_by(group);
-        std::vector<Floats> slots(slots_for(ranks.per_process()));
-        for (std::size_t i = 0; i < ranks.per_process(); ++i) {
-          slots[slot_of(i)] = leaf(ranks.local()[i], count);
-          add_complete_pairs(i, [&](std::size_t into, std::size_t from) {
-            for (std::size_t k = 0; k < count; ++k) slots[into][k] += slots[from][k];
-          });
-        }
-        tree_sum_over_processes<float>(group, slots[0]);
-        ok = ok && same_bits(slots[0], wanted);
-      });
-    }
-  }
-  CHECK(ok);
-
-  // The mean of doubles uses the same tree.
-  const std::array losses{1.0, 1e16, 3.0, -1e16, 6.0, 7e15, 12.0, 13.0};
-  const double neighbours_first = ((losses[0] + losses[1]) + (losses[2] + losses[3])) +
-                                  ((losses[4] + losses[5]) + (losses[6] + losses[7]));
-  CHECK(neighbours_first != sum_of_eight(losses));  // the order matters
-  for (const int size : group_sizes()) {
-    in_groups_of(size, [&](const Communicator& group) {
-      std::vector<double> mine;
-      const VirtualRanks ranks = played_by(group);
-      for (const int rank : ranks.local()) {
-        mine.push_back(losses[static_cast<std::size_t>(rank)]);
-      }
-      CHECK(tree_mean(group, mine) == sum_of_eight(losses) / 8);
-    });
-  }
-}
-
 namespace {
 
 // One Linear(1, count). With a batch of one row, its bias gets exactly the gradient that is
@@ -175,7 +130,7 @@ struct Funnel {
 
 TEST_CASE("gradients are the tree's sum, divided once, even if they are subnormal",
           "[deterministic][gpu]") {
-  constexpr std::size_t kCount = 70'001;
+  constexpr std::size_t kCount = 70'001;  // more than one piece of tree_sum_over_processes
   constexpr float kSubnormal = 40 * std::numeric_limits<float>::denorm_min();
   for (const float magnitude : {1.0F, kSubnormal}) {
     Funnel funnel{.wanted = sum_of_leaves(kCount, magnitude),
@@ -231,16 +186,4 @@ TEST_CASE("the gradients' tree also averages the loss, and stop requests reach a
       CHECK(numbers[1] > 0);
     });
   }
-}
-
-TEST_CASE("the cost of determinism is printed on one line", "[deterministic]") {
-  const Stream stream(Device{});
-  Generator generator(1);
-  const Mlp model({1023, 1024}, generator, stream);  // 1 Mi numbers
-  CHECK(cost_of_determinism({8, 1, 0}, 3, model) ==
-        "deterministic: 8 virtual ranks, 8 on each process; matrix products of 3 rows instead "
-        "of 24; 3 more gradient buffers, 12.0 MiB");
-  CHECK(cost_of_determinism({8, 4, 1}, 5, model) ==
-        "deterministic: 8 virtual ranks, 2 on each process; matrix products of 5 rows instead "
-        "of 10; 1 more gradient buffer, 4.0 MiB");
 }
