@@ -2,7 +2,6 @@
 // the flag.
 #include "common/command_line.hpp"
 
-#include "common/check.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <cstddef>
@@ -52,16 +51,14 @@ struct Flags {
 
 TEST_CASE("valid flags are read, and absent flags keep their defaults") {
   Flags flags;
-  REQUIRE_FALSE(flags.parse({"--number", "-5", "--size=010", "--rate", "1e-3", "--kind", "tree",
-                             "--loud", "--hidden", "5", "--hidden", "3,1,4"}));
+  REQUIRE_FALSE(flags.parse({"--number", "-5", "--size=010", "--rate", "1e-3", "--loud",
+                             "--hidden", "5", "--hidden", "3,1,4"}));
   CHECK(flags.number == -5);
   CHECK(flags.size == 10);  // not octal
   CHECK(flags.rate == 1e-3);
-  CHECK(flags.kind == "tree");
+  CHECK(flags.kind == "ring");
   CHECK(flags.loud);
   CHECK(flags.hidden == std::vector<std::size_t>{3, 1, 4});  // the last one wins
-  CHECK(flags.file == "none");
-  CHECK(flags.rare == 1);
   CHECK(flags.command_line.given("--size"));
   CHECK_FALSE(flags.command_line.given("--file"));
 }
@@ -116,21 +113,4 @@ TEST_CASE("--help names the usual flags, and --help-all names all of them") {
     }
     CHECK((exit->text.find("--rare") != std::string::npos) == (word == "--help-all"));
   }
-}
-
-TEST_CASE("checks run after all flags are read, and a failed check counts as bad usage") {
-  Flags flags;
-  int runs = 0;
-  flags.command_line.check([&] {
-    ++runs;
-    if (flags.size > 100 && flags.loud) throw Error("--size: too much for --loud");
-  });
-  CHECK_FALSE(flags.parse({"--size", "200"}));
-  CHECK(runs == 1);
-  const auto exit = flags.parse({"--size", "200", "--loud"});
-  REQUIRE(exit.has_value());
-  CHECK(exit->status == 2);
-  CHECK(exit->text == "error: --size: too much for --loud\n");
-  CHECK(flags.parse({"--size", "200", "--loud", "--help"}).value().status == 0);
-  CHECK(runs == 2);
 }

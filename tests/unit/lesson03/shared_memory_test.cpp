@@ -24,44 +24,7 @@ bool reduces(AllReducer& reducer, const Tensor& tensor) {
   return count_wrong(tensor.span(), sum_of_all) == 0;
 }
 
-// A clock that only the test moves.
-struct TestClock {
-  using duration = std::chrono::nanoseconds;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = std::chrono::time_point<TestClock>;
-  static inline time_point time{};
-  static time_point now() { return time; }
-};
-
 }  // namespace
-
-TEST_CASE("large results are stored in the way that was faster, for each size") {
-  using namespace std::chrono_literals;
-  StoreChoice<TestClock> stores;
-  bool last_was_streaming = false;
-  int streamed = 0;
-  const auto store = [&](std::size_t bytes) {
-    stores.run(bytes, [&](bool past_caches) {
-      // Ordinary stores are faster up to 16 MiB, but only after an ordinary store.
-      const bool gain = bytes <= (16U << 20) && !past_caches && !last_was_streaming;
-      TestClock::time += gain ? 1us : past_caches ? 2us : 3us;
-      last_was_streaming = past_caches;
-      streamed += past_caches ? 1 : 0;
-    });
-  };
-  const auto streams = [&](std::size_t bytes) {
-    const int before = streamed;
-    for (int call = 0; call < 10; ++call) store(bytes);
-    return streamed - before;
-  };
-  for (const std::size_t bytes : {1U << 10, 16U << 20, 64U << 20}) {
-    for (int call = 0; call < 12; ++call) store(bytes);
-  }
-  CHECK(streams(1U << 10) == 0);
-  CHECK(streams(16U << 20) == 0);
-  CHECK(streams(64U << 20) == 10);
-}
 
 TEST_CASE("if a rank cannot share its memory, all ranks get an error that names the rank") {
   const std::string error =

@@ -36,18 +36,6 @@ TEST_CASE("a sample has the same weight on every rank, however few samples the r
   CHECK(mean_over_samples(world(), many - 1, kMany) == (many - 1) / many);
 }
 
-TEST_CASE("a subset returns rows and labels of its data set") {
-  const TensorDataset whole = numbered(10, 2);
-  const Subset part(whole, 4, 3);
-  CHECK(part.size() == 3);
-  CHECK(part.features() == 2);
-  CHECK(part.classes() == 7);
-  const Subset inner(part, 1, 1);
-  std::vector<float> row(2);
-  CHECK(inner.get(0, row) == 15 % 7);
-  CHECK(row == std::vector<float>{500, 501});
-}
-
 TEST_CASE("synthetic data, drawn after the model's weights, match PyTorch's") {
   const auto file = golden("training.json");
   for (const auto& run : file.at("runs")) {

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -73,19 +72,6 @@ Delivered expected(const Dataset& data, const Indices& wanted, std::size_t batch
   }
   return all;
 }
-
-// A data set of 23 samples of which one cannot be read.
-class Broken : public TensorDataset {
- public:
-  explicit Broken(std::size_t broken) : TensorDataset(numbered(23, 3)), broken_(broken) {}
-  std::int32_t get(std::size_t index, std::span<float> row) const override {
-    if (index == broken_) throw Error("sample " + std::to_string(index) + " is broken");
-    return TensorDataset::get(index, row);
-  }
-
- private:
-  std::size_t broken_;
-};
 
 }  // namespace
 
@@ -154,17 +140,4 @@ TEST_CASE("a loader makes the batches that it is given, up to its batch size") {
   CHECK(error_of([&] { plain.over(batches); }) ==
         "DataLoader: a batch is larger than the batch size");
   CHECK_THROWS_AS(DataLoader(data, 0, false, stream), Error);
-}
-
-TEST_CASE("an exception is thrown at the batch that it concerns") {
-  for (const Device device : devices()) {
-    const Stream stream(device);
-    const Broken data(some(23)[9]);  // in batch 2
-    DataLoader plain(data, 4, false, stream);
-    std::size_t steps = 0;
-    CHECK(error_of([&] {
-            for (const Batch& batch : plain.over(some(23))) steps += batch.rows();
-          }) == "sample " + std::to_string(some(23)[9]) + " is broken");
-    CHECK(steps == 8);
-  }
 }

@@ -69,16 +69,3 @@ TEST_CASE("a data set of which one file is missing is refused, and the error nam
     std::filesystem::rename(folder / "aside", folder / name);
   }
 }
-
-TEST_CASE("flags that are not given get values that fit the data") {
-  const TemporaryFolder folder;
-  write_idx_pair(folder / "digits");
-  Program program;
-  CHECK(program.answer({"--dataset", "idx", "--data", folder / "", "--batch-size", "16"}, 4)
-            .empty());
-  CHECK(program.options.layers == Shape{6, 512, 512, 512, 4});
-  CHECK(program.options.optimizer.lr == 1e-3);
-  CHECK(program.data.train().size() == 16);  // a fifth is held back for testing
-  REQUIRE(all_ranks(program.data.test() != nullptr));
-  CHECK(program.data.test()->size() == 4);
-}

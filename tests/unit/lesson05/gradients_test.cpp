@@ -5,7 +5,6 @@
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "tests/support/error_of.hpp"
 #include "tests/support/lesson05.hpp"
 
 #include <mpi.h>
@@ -112,47 +111,6 @@ TEST_CASE("every rank starts from rank 0's parameters and gets the mean of the g
         // The sum of two numbers does not depend on their order, but the sum of three does.
         CHECK(largest_error(in_bucket, one_by_one) <= (ranks() <= 2 ? 0.0 : 1e-6));
       }
-    }
-  }
-}
-
-TEST_CASE("all ranks choose the same backend, and the backend nccl is refused on a CPU") {
-  CHECK(choose_backend("auto", world(), Device{}).backend == Backend::ours);
-  CHECK(choose_backend("ours", world(), Device{}).backend == Backend::ours);
-  CHECK(choose_backend("mpi", world(), Device{}).backend == Backend::mpi);
-  CHECK(error_of([] {
-          choose_backend("nccl", world(), Device{});
-        }).starts_with("--backend: nccl"));
-  const auto description = [](Backend backend, AllReduceAlgorithm algorithm) {
-    return make_process_group(backend, world(), Device{}, algorithm)->description();
-  };
-  CHECK(description(Backend::ours, AllReduceAlgorithm::ring) == "ours (ring)");
-  CHECK(description(Backend::mpi, AllReduceAlgorithm::ring) == "mpi");
-}
-
-TEST_CASE("a process group reduces and broadcasts a tensor in place", "[gpu]") {
-  for (const Device device : devices()) {
-    const Stream stream(device);
-    for (const Carrier& carrier : carriers(device)) {
-      CAPTURE(to_string(device), carrier.name);
-      const auto mine = static_cast<float>(rank() + 1);
-      const auto last = static_cast<float>(ranks());
-      const Floats numbers{mine, -mine, 10 * mine};
-      const Tensor tensor = carrier.group->allocate({3});
-      const auto run = [&](auto operation) {
-        copy_bytes(stream, tensor.data(), numbers.data(), tensor.size_bytes());
-        const std::unique_ptr<Work> work = operation();
-        work->wait(stream);
-        stream.synchronize();
-        return to_host(stream, tensor);
-      };
-      const float sum = last * (last + 1) / 2;
-      CHECK(run([&] { return carrier.group->all_reduce(tensor, ReduceOp::sum, stream); }) ==
-            Floats{sum, -sum, 10 * sum});
-      CHECK(run([&] { return carrier.group->all_reduce(tensor, ReduceOp::max, stream); }) ==
-            Floats{last, -1, 10 * last});
-      CHECK(run([&] { return carrier.group->broadcast(tensor, world().size() - 1, stream); }) ==
-            Floats{last, -last, 10 * last});
     }
   }
 }

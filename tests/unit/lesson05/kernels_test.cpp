@@ -13,27 +13,6 @@
 using namespace dist;
 using namespace dist::test;
 
-TEST_CASE("column sums are right for widths near that of a block of columns", "[gpu]") {
-  for (const std::size_t rows : {1U, 7U}) {
-    for (const std::size_t columns : {1U, 15U, 16U, 17U, 100U}) {
-      CAPTURE(rows, columns);
-      const Floats x = noise(rows * columns, columns);
-      const float untouched = -12345.0F;  // the number after the sums
-      const Floats got = everywhere([&](const Stream& stream) {
-        const Tensor sums = upload(stream, Floats(columns + 1, untouched));
-        column_sums(stream, rows, columns, upload(stream, x).data(), sums.data());
-        return to_host(stream, sums);
-      });
-      Numbers want(columns);
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        want[i % columns] += static_cast<double>(x[i]);
-      }
-      want.push_back(static_cast<double>(untouched));
-      CHECK(largest_error(got, want) < 1e-6);
-    }
-  }
-}
-
 TEST_CASE("a non-finite number is found in any element of any of many tensors", "[gpu]") {
   // More tensors than one kernel can handle, and sizes around those of the CPU's blocks.
   std::vector<std::size_t> sizes{1, 7, 4095, 4096, 4097, 300'001};

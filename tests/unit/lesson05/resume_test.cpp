@@ -17,95 +17,19 @@
 #include <string>
 #include <vector>
 
-namespace {
-
 using namespace dist;
-using dist::test::contains;
-using dist::test::content_of;
-using dist::test::devices;
-using dist::test::error_of;
-using dist::test::Floats;
-using dist::test::noise;
-using dist::test::TemporaryFolder;
+using namespace dist::test;
+
+namespace {
 
 const std::vector<std::size_t> kSmallWidths{5, 7, 3};
 
 Mlp make_small_model(std::uint64_t seed, const Stream& stream) {
-  Generator generator(dist::test::seed_of_this_rank(seed));
+  Generator generator(seed_of_this_rank(seed));
   return {kSmallWidths, generator, stream};
 }
 
-void step_with_noise(Mlp& model, Optimizer& optimizer, std::uint64_t seed,
-                     const Stream& stream) {
-  for (const Parameter& parameter : model.parameters()) {
-    const Floats numbers = noise(parameter.grad.numel(), seed++);
-    copy_bytes(stream, parameter.grad.data(), numbers.data(), parameter.grad.size_bytes());
-    stream.synchronize();
-  }
-  optimizer.step(0.01, stream);
-}
-
-// All the data that the next step depends on.
-std::vector<Floats> numbers_of(const Mlp& model, const Optimizer& optimizer,
-                               const Stream& stream) {
-  std::vector<Floats> all;
-  for (const Parameter& parameter : model.parameters()) {
-    all.push_back(to_host(stream, parameter.value));
-  }
-  for (const Optimizer::State& state : optimizer.state()) {
-    all.push_back(to_host(stream, state.value));
-  }
-  return all;
-}
-
 }  // namespace
-
-TEST_CASE("a run that continues from its checkpoint takes the same steps, bit for bit") {
-  for (const Device device : devices()) {
-    const Stream stream(device);
-    for (const OptimizerOptions& options :
-         std::vector<OptimizerOptions>{{.name = "sgd"},
-                                       {.name = "sgd", .momentum = 0.9},
-                                       {.name = "adam"},
-                                       {.name = "adamw"}}) {
-      CAPTURE(to_string(device), options.name, options.momentum);
-      const TemporaryFolder folder;
-      const std::string path = folder / "run.safetensors";
-      Mlp model = make_small_model(1, stream);
-      const auto optimizer = make_optimizer(options, model.parameters(), stream);
-      for (std::uint64_t step = 0; step < 3; ++step) {
-        step_with_noise(model, *optimizer, 100 * step, stream);
-      }
-      const Position position{.step = 4, .epoch = 1, .taken = 96};  // one step was skipped
-      save_checkpoint(path, checkpoint_tensors(model.parameters(), *optimizer), *optimizer,
-                      position, {{"--lr", "0.01"}}, stream);
-
-      Mlp other = make_small_model(2, stream);
-      const auto other_optimizer = make_optimizer(options, other.parameters(), stream);
-      step_with_noise(other, *other_optimizer, 7,
-                      stream);  // loading must overwrite all of this
-      const Checkpoint checkpoint(path);
-      checkpoint.require_parameters(kSmallWidths);
-      checkpoint.restore(other.parameters(), stream);
-      other_optimizer->set_steps(checkpoint.optimizer_steps(), stream);
-      for (const auto& [name, value] : other_optimizer->state()) {
-        copy(stream, value, checkpoint.state(name, value.shape()));
-      }
-      CHECK(checkpoint.position(128).step == 4);
-      CHECK(checkpoint.position(128).epoch == 1);
-      CHECK(checkpoint.position(128).taken == 96);
-      CHECK(checkpoint.settings() == RunSettings{{"--lr", "0.01"}});
-      CHECK(other_optimizer->steps(stream) == 3);
-      for (std::uint64_t step = 3; step < 6; ++step) {
-        step_with_noise(model, *optimizer, 100 * step, stream);
-        step_with_noise(other, *other_optimizer, 100 * step, stream);
-        const bool same = numbers_of(model, *optimizer, stream) ==
-                          numbers_of(other, *other_optimizer, stream);
-        CHECK(same);
-      }
-    }
-  }
-}
 
 TEST_CASE("a file from a different model, or not from a run, is refused; the error names it") {
   const Stream stream(Device{});
