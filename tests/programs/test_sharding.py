@@ -71,23 +71,23 @@ def test_training_runs_of_pytorch_are_reproduced(level, golden):
 
 def test_a_checkpoint_is_that_of_ddp_and_any_run_can_go_on_with_it(tmp_path):
     def trained(ranks, file, flags=""):
-        return train(ranks, f"{JOB} --checkpoint {file} {flags}", tmp_path).hashes
+        return train(ranks, f"{JOB} --checkpoint {file} {flags}", tmp_path)
 
     def same_files(file, other):
         return (tmp_path / file).read_bytes() == (tmp_path / other).read_bytes()
 
-    trained(3, "half", "--max-steps 11")
-    whole = trained(3, "whole")
+    half, whole = trained(3, "half", "--max-steps 11"), trained(3, "whole")
     for level, other in zip(LEVELS, [*LEVELS[1:], LEVELS[0]]):
         trained(3, level, f"--max-steps 11 --checkpoint-every 4 --shard {level}")
         assert same_files(level, "half")
-        assert trained(3, level, f"--resume --shard {other}") == whole
+        rest = trained(3, level, f"--resume --shard {other}")
+        assert half.steps + rest.steps == whole.steps and rest.hashes == whole.hashes
         assert same_files(level, "whole")
     # On a different number of ranks, the batches differ.
     (tmp_path / "again").write_bytes((tmp_path / "half").read_bytes())
     ddp = trained(2, "half", "--resume")
-    assert ddp != whole
-    assert trained(2, "again", "--resume --shard parameters") == ddp
+    assert ddp.hashes != whole.hashes
+    assert trained(2, "again", "--resume --shard parameters").hashes == ddp.hashes
 
 
 def test_all_ranks_skip_the_same_steps():
