@@ -43,21 +43,6 @@ void all_reduce_once(const Communicator& comm) {
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &one, 1, MPI_INT, MPI_SUM, comm.get()));
 }
 
-void head_to_head(const Communicator& comm) {
-  if (comm.rank() > 1) return comm.barrier();
-  std::vector<char> data(1 << 20);
-  MPI_CHECK(MPI_Ssend(data.data(), 1 << 20, MPI_CHAR, 1 - comm.rank(), 3, comm.get()));
-  MPI_CHECK(MPI_Recv(data.data(), 1 << 20, MPI_CHAR, 1 - comm.rank(), 3, comm.get(),
-                     MPI_STATUS_IGNORE));
-}
-
-// Works only while MPI buffers such small messages, which it does not do with --strict.
-void ring_of_sends(const Communicator& comm) {
-  std::vector<float> data(4);
-  send<float>(comm, data, comm.right());
-  recv<float>(comm, data, comm.left());
-}
-
 void wrong_tag(const Communicator& comm) {
   std::vector<float> data(4);
   if (comm.rank() == 0) send<float>(comm, data, 1, /*tag=*/8);
@@ -101,16 +86,6 @@ void stopped_in_finalize(const Communicator& comm) {
   MPI_CHECK(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr));
 }
 
-void spinning(const Communicator& comm) {
-  std::vector<float> data(4);
-  if (comm.rank() == kSkips) {
-    send<float>(comm, data, 3);
-    spin();
-  }
-  if (comm.rank() == 3) recv<float>(comm, data, kSkips);
-  all_reduce_once(comm);
-}
-
 void waiting_for_requests(const Communicator& comm) {
   std::vector<float> data(4);
   std::vector<float> more(8);
@@ -119,16 +94,6 @@ void waiting_for_requests(const Communicator& comm) {
     MPI_CHECK(MPI_Irecv(data.data(), 4, MPI_FLOAT, 1, 5, comm.get(), &requests[0]));
     MPI_CHECK(MPI_Irecv(more.data(), 8, MPI_FLOAT, 2, 6, comm.get(), &requests[1]));
     MPI_CHECK(MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE));
-  }
-  comm.barrier();
-}
-
-void polling(const Communicator& comm) {
-  std::vector<float> data(4);
-  if (comm.rank() == 0) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_CHECK(MPI_Irecv(data.data(), 4, MPI_FLOAT, 1, 5, comm.get(), &request));
-    for (int done = 0; done == 0;) MPI_CHECK(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
   }
   comm.barrier();
 }
@@ -262,8 +227,6 @@ int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
   const Communicator comm = Communicator::world();
   const std::map<std::string, std::function<void(const Communicator&)>> cases{
-      {"head-to-head", head_to_head},
-      {"ring-of-sends", ring_of_sends},
       {"wrong-tag", wrong_tag},
       {"skipped-collective", skipped_collective},
       {"other-collective", other_collective},
@@ -275,9 +238,7 @@ int main(int argc, char** argv) {
       {"skipped-all-reduce", skipped_all_reduce},
       {"skipped-shared-memory", skipped_shared_memory},
       {"blocking-ring", blocking_ring},
-      {"spinning", spinning},
       {"requests", waiting_for_requests},
-      {"polling", polling},
       {"chain", chain_without_cycle},
       {"named", named},
       {"named-patiently", [](auto& all) { wait_patiently(true), named(all); }},

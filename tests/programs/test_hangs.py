@@ -8,14 +8,7 @@ from programs import NO_GRACE, command, hang, runs
 
 # case and flags, ranks, the report: each line after "hang: ", without seconds. "...": other lines.
 HANGS = [
-    # Cycles, of any length, and who waits for them
-    ("head-to-head", 3,
-     ["rank 0 in MPI_Ssend to 1 (1 MiB, tag 3); rank 1 in MPI_Ssend to 0 (1 MiB, tag 3): "
-      "cycle 0 -> 1 -> 0",
-      "rank 2 is in MPI_Barrier #1; ranks 0, 1 never entered it"]),
-    ("ring-of-sends --strict", 3,
-     ["rank 0 in MPI_Send to 1 (16 B, tag 0); rank 1 in MPI_Send to 2 (16 B, tag 0); "
-      "rank 2 in MPI_Send to 0 (16 B, tag 0): cycle 0 -> 1 -> 2 -> 0"]),
+    # Cycles, and who waits for them
     ("blocking-ring", 4,
      ["rank 0 in MPI_Send to 1 (1 MiB, tag 0); rank 1 in MPI_Send to 2 (1 MiB, tag 0); "
       "rank 2 in MPI_Send to 3 (1 MiB, tag 0); rank 3 in MPI_Send to 0 (1 MiB, tag 0): "
@@ -63,17 +56,10 @@ HANGS = [
     ("first-stopped", 4,
      ["ranks 1, 2, 3 are in MPI_Allreduce #1 (4 B); rank 0 never entered it",
       "rank 0 is stopped (SIGSTOP) outside MPI calls, and none before"]),
-    ("spinning", 4,
-     ["ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 never entered it",
-      "rank 2 has made no MPI call for some time, last call MPI_Send to 3"]),
     # What requests are for
     ("requests", 4,
      ["rank 0 in MPI_Waitall for MPI_Irecv from 1 (16 B, tag 5) and MPI_Irecv from 2 (32 B, "
       "tag 6); rank 1 in MPI_Barrier #1: cycle 0 -> 1 -> 0",
-      "ranks 1, 2, 3 are in MPI_Barrier #1; rank 0 never entered it"]),
-    ("polling", 4,
-     ["rank 0 asking MPI_Test for MPI_Irecv from 1 (16 B, tag 5); rank 1 in MPI_Barrier #1: "
-      "cycle 0 -> 1 -> 0",
       "ranks 1, 2, 3 are in MPI_Barrier #1; rank 0 never entered it"]),
     # Our own operations, which are named and numbered like MPI's
     ("named --strict", 4,
@@ -129,7 +115,6 @@ def test_a_rank_that_never_starts_mpi_is_reported_by_the_others():
 
 
 @pytest.mark.parametrize("flags", [
-    "slow --timeout 1.5", "slow-waits --timeout 1.5", "slow-disk --timeout 1.5", "slow --timeout 0",
-    "ring-of-sends --timeout 1"])
+    "slow --timeout 1.5", "slow-waits --timeout 1.5", "slow-disk --timeout 1.5", "slow --timeout 0"])
 def test_a_slow_run_is_not_a_hang(flags):
     assert "hang:" not in runs(3, f"../tests/hangs --case {flags}").err

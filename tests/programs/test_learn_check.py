@@ -2,6 +2,7 @@
 course. Known solutions replace the reader's. Nothing is compiled: a fake cmake says whether it
 would have succeeded."""
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -112,10 +113,12 @@ def test_two_at_once_build_in_turn(course):
     course.program("path/cmake", "echo >started; cat go")
     first = course.start("1 -n 1")
     (course.folder / "started").read_text()
+    course.program("path/cmake", "exit 0")  # for the second
     second = course.start("1 -n 1")
-    said = second.stdout.readline()
-    assert said == "waiting for another ./learn, which builds send_recv\n"
-    course.program("path/cmake", "exit 0")
+    assert second.stdout.readline() == "waiting for another ./learn, which builds send_recv\n"
+    lock = (course.folder / ".learn/lock").stat().st_ino
+    while not re.search(f"-> FLOCK .*:{lock} ", pathlib.Path("/proc/locks").read_text()):
+        assert second.poll() is None, "it does not wait"
     (course.folder / "go").write_text("")
     for job in (first, second):
         assert "\nit runs\n" in job.communicate(timeout=120)[0]

@@ -19,7 +19,7 @@ pytestmark = [
                        reason="Slurm is not installed (package slurm-wlm)")]
 
 
-def wait_for(what, condition, seconds=240):
+def wait_for(what, condition, seconds=600):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what
