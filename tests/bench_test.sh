@@ -55,29 +55,24 @@ bench training --ranks 1 2 --models 16-8-4:4 20-12-10:2 --rounds 1 --seconds 0.0
 has training.md '^## One step at 1 rank on '
 has training.md "^\\| 16-8-4 \\| 4 \\| 172 $cell"
 has training.md '^## One step at 2 ranks on '
-has training.md '^\| layers \| data \| compute \|.*\| Adam \| check \|$'
-has training.md '^\| 20-12-10( \| [0-9.e-]+ / [0-9.e-]+ = [0-9.]+){8} \|$'
-has training.md "^\\| 16-8-4 \\| 2 $cell${cell}\\| [+-][0-9.]+ %"
+has training.md '^\| layers \| data \| compute \| exposed \| optimizer \|$'
+has training.md '^\| 20-12-10( \| [0-9.e-]+ / [0-9.e-]+ = [0-9.]+){4} \|$'
+has training.md '^\| layers \| on \| off \| on / off \|$'
+has training.md "^\\| 16-8-4 $cell$cell\\| [0-9.]+ \\([0-9.]+ to [0-9.]+\\) \\|$"
 has training.md '^\| ours \| [0-9]+\.[0-9]+ \|$'
-# The last column is a difference, which may be negative for such a small model.
-has training.md "^\\| 20-12-10 \\| 2 $cell$cell$cell\\| *-?[0-9]"
+has training.md "^\\| 20-12-10 $cell$cell$cell$cell\\| - \\|$"
 precisions=1  # and bf16, if this machine has it
 if mpirun -np 1 "$LEARN_BUILD_DIR/bin/ddp_training" --precision bf16 --device cpu --max-steps 1 \
   >/dev/null 2>&1; then precisions=2; fi
-json training.json "len(d['floors']) == 4 * $precisions"
-json training.json '2 * len(d["steps"]) == 3 * len(d["floors"]) and len(d["memory"]) == 2'
-json training.json 'all(r["step_ms"] > 0 for s in d["steps"] for r in s["rounds"])'
-# `ours` and `mpi` are not compared, because such a small job can end between two samples.
-json training.json 'all(m["ours"] > 0 and m["mpi"] > 0 for m in d["memory"])'
+json training.json "len(d['steps']) == 10 * $precisions"
+json training.json 'all(r.get("step_ms", r.get("products_ms")) > 0 for s in d["steps"] for r in s["rounds"])'
 
 bench buckets --ranks 2 --values 0 1 --layers 16,8,4 --batch-size 2 --rounds 1 --seconds 0.01
 has buckets.md "^\\| 0 \\| 4 $cell$cell"
 has buckets.md "^\\| 1 \\| 1 $cell$cell"
-has buckets.md '^ +0 MiB \|[Cxod ]+\| .* 4 messages$'
 
 bench batch --ranks 2 --values 1 8 --layers 16,8,4 --rounds 1 --seconds 0.01
 has batch.md "^\\| 8 \\| 16 $cell$cell"
-has batch.md '^ +8 \|#+ *\| [0-9]+ samples/s'
 
 if "$root/tests/support/two_hosts.sh" --rate 1gbit true >/dev/null 2>&1; then
   bench overlap --jobs 16-8-4:2 --steps 2 --rounds 1
@@ -97,12 +92,11 @@ else  # this needs root and namespaces
 fi
 
 # On GPUs, real or emulated.
-gpu=$("$learn" bench gpu --ranks 1 --models 16-8-4:4 --rounds 1 --steps 20 --max-bytes 4096 \
+gpu=$("$learn" bench gpu --ranks 1 --models 16-8-4:4 --rounds 1 --steps 20 \
   --output "$results" </dev/null 2>&1)
 if ! grep -q '^skipped: ' <<<"$gpu"; then
   has gpu.md '^## One step, ranks: 1, microseconds$'
-  has gpu.md "^\\| 16-8-4 \\| 4 $cell$cell\\| - \\| - \\| - \\| - $cell\\| 0 \\| 0 \\|$"
-  has gpu.md "^\\| 1 \\| 4096 $cell\\| - "
+  has gpu.md "^\\| 16-8-4 \\| 4 $cell$cell(\\| - ){6}$cell\\| 0 \\| 0 \\|$"
   json gpu.json 'all(r["step_ms"] > 0 for s in d["steps"] for r in s["rounds"])'
 elif ! grep -qE 'no CUDA|no GPU|driver|without CUDA' <<<"$gpu"; then
   echo "FAILED: bench gpu says: $gpu"; failed=1
