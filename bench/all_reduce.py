@@ -2,7 +2,7 @@
 import os
 import statistics
 
-from harness import CORES, HERE, Word, at_least, ratio, rows_of, table
+from harness import CORES, GLOO, HERE, Word, at_least, ratio, rows_of, table
 
 
 def forced(algorithm, *settings):
@@ -17,7 +17,7 @@ for kib in (64, 256, 1024):
     segments = f"OMPI_MCA_coll_tuned_allreduce_algorithm_segmentsize={kib * 1024}"
     TUNED[f"segmented ring, {kib} KiB"] = forced(5, segments)
     TUNED[f"segmented ring, {kib} KiB, single copy off"] = forced(5, segments, NO_SINGLE_COPY)
-# ./learn sets these variables so that the programs run on any machine. Measurements use MPI's defaults.
+# ./learn sets these so that the programs run on any machine. Measurements use MPI's defaults.
 BOX = ("OMPI_MCA_mpi_yield_when_idle", "OMPI_MCA_hwloc_base_binding_policy",
        "PRTE_MCA_hwloc_default_binding_policy")
 # A column that is a ratio -> the two times.
@@ -42,7 +42,7 @@ class AllReduce(Word):
     targets = "all_reduce_bench"
     quick = "--rounds 1 --samples 5 --ranks 2 --max-bytes 4194304"
     rounds = 5
-    needs = "torch.distributed.is_gloo_available()"
+    needs = GLOO
 
     @classmethod
     def add_flags(cls, add):
@@ -53,8 +53,9 @@ class AllReduce(Word):
 
     def candidates(self, ranks):
         options = self.options
-        ours = self.mpirun(ranks, "all_reduce_bench", "--min-bytes", options.min_bytes, "--max-bytes",
-                           options.max_bytes, "--iterations", options.samples, "--only")
+        ours = self.mpirun(ranks, "all_reduce_bench", "--min-bytes", options.min_bytes,
+                           "--max-bytes", options.max_bytes, "--iterations", options.samples,
+                           "--only")
         commands = {"ours": ours + ["all"]}
         for name, settings in TUNED.items():
             commands[name] = ["env", *settings, *ours, "mpi"]
@@ -62,8 +63,9 @@ class AllReduce(Word):
             sizes = [options.min_bytes]  # as sweep() in 01_send_recv/measure.hpp
             while sizes[-1] < options.max_bytes:
                 sizes.append(min(4 * sizes[-1], options.max_bytes))
-            commands["gloo"] = [self.python, HERE / "peers" / "gloo_all_reduce.py", "--ranks", ranks,
-                                "--samples", max(3, options.samples // 3), "--sizes", *sizes]
+            commands["gloo"] = [self.python, HERE / "peers" / "gloo_all_reduce.py",
+                                "--ranks", ranks, "--samples", max(3, options.samples // 3),
+                                "--sizes", *sizes]
         return commands
 
     def tables(self):

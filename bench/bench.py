@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""./learn bench: our code beside the libraries that a reader would use instead, and beside the least
-time that the machine needs.
+"""./learn bench: our code beside what a reader would use instead, and beside the machine's limits.
 
   bench.py [--bin FOLDER] [--quick] [WORD] [FLAGS]    measure, and write WORD.md to bench/results
   bench.py --targets [--quick] [WORD] [FLAGS]         check the flags, and print what must be built
@@ -50,7 +49,8 @@ def main():
         word = WORDS[name]
         options = word.parser(name).parse_args(word.quick.split() * quick + flags + extra)
         options.bin = binaries
-        options.output = options.output or (binaries.parent / "bench" if quick else HERE / "results")
+        folder = binaries.parent / "bench" if quick else HERE / "results"
+        options.output = options.output or folder
         jobs.append((name, options))
     for name, options in jobs:
         if targets:

@@ -2,10 +2,11 @@
 import subprocess
 import sys
 
-from harness import PYTORCH_DDP, Model, Word, at_least, first_line, last_row, number, say, table
+from harness import PYTORCH_DDP, Word, at_least, first_line, last_row, number, say, table
 
 MODELS = ["64-128-10:32", "784-512-512-512-10:64", "784-2048-2048-10:128", "784-4096-4096-10:256"]
-MODES = {"PyTorch": [], "PyTorch compiled": ["--compile"], "PyTorch graph": ["--graph"]}
+OURS = {"ours": [], "ours, no graph": ["--no-graph"]}
+THEIRS = {"PyTorch": [], "PyTorch compiled": ["--compile"], "PyTorch graph": ["--graph"]}
 
 
 def row_if_possible(command):
@@ -13,7 +14,7 @@ def row_if_possible(command):
     try:
         return last_row(command)
     except SystemExit as problem:
-        if str(PYTORCH_DDP) not in map(str, command):
+        if PYTORCH_DDP not in command:
             raise
         say(f"left out: {problem}")
         return {}
@@ -22,8 +23,7 @@ def row_if_possible(command):
 class Gpu(Word):
     """Our training step on GPUs, with and without its CUDA graph, beside PyTorch DDP's.
 
-PyTorch runs eagerly, compiled, and as a captured graph. For the comparison, --python needs a PyTorch
-that finds the GPU."""
+PyTorch runs eagerly, compiled, and as a captured graph, if --python finds one that sees the GPU."""
 
     title = "The GPU step, measured"
     targets = "ddp_training"
@@ -34,47 +34,48 @@ that finds the GPU."""
     @classmethod
     def add_flags(cls, add):
         add("--ranks", type=at_least(1, "rank"), nargs="+", default=[1], help="one GPU for each")
-        add("--models", type=Model, nargs="+", metavar="WIDTHS:BATCH", default=list(map(Model, MODELS)),
-            help="widths and batch per rank; default " + " ".join(MODELS))
+        cls.add_models(add, MODELS)
         add("--steps", type=at_least(1, "step"), default=2000, help="steps per run")
 
     def candidates(self, model, ranks):
         # The GPU is idle for a moment at the end of an epoch, so an epoch has 64 batches.
         job = model.job(ranks, self.options.steps, "cuda", batches=64)
-        ours = self.mpirun(ranks, "ddp_training", *job)
-        commands = {"ours": ours, "ours, no graph": [*ours, "--no-graph"]}
-        for mode, flags in MODES.items() if self.python else ():
-            commands[mode] = self.mpirun(ranks, PYTORCH_DDP, *job, *flags)
+        commands = {who: self.mpirun(ranks, "ddp_training", *job, *flags)
+                    for who, flags in OURS.items()}
+        if self.python:
+            commands |= {who: self.mpirun(ranks, PYTORCH_DDP, *job, *flags)
+                         for who, flags in THEIRS.items()}
         return commands
 
     def tables(self):
+        options = self.options
         trial = self.mpirun(1, "ddp_training", "--device", "cuda", "--max-steps", 1)
         done = subprocess.run(list(map(str, trial)), capture_output=True, text=True)
         if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["the trainer failed"]
-            print(f"skipped: {said[0]}")
+            print("skipped:", ((done.stderr or done.stdout).splitlines() or ["no GPU"])[0])
             sys.exit()
-        gpu = "emulated, so all times are meaningless" if " emulated GPU" in done.stdout else first_line(
-            "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
-        runs = self.turns("step", [(model, ranks) for ranks in self.options.ranks
-                                   for model in self.options.models], self.candidates, row_if_possible)
-        self.data["steps"] = runs.json("layers", "ranks", "who")
-        lines = [f"GPU: {gpu}. Adam, float32. A step's time is that from its start on the GPU to the start "
-                 "of the next. Ours includes the copy of the batch from the host and the mean loss over "
-                 "the ranks; PyTorch's batches are in GPU memory."]
-        for ranks in self.options.ranks:
+        gpu = ("emulated, so all times are meaningless" if "emulated GPU" in done.stdout else
+               first_line("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"))
+        runs = self.turns("step", [(model, ranks) for ranks in options.ranks
+                                   for model in options.models], self.candidates, row_if_possible)
+        self.data["steps"] = runs.json("model", "ranks", "who")
+        lines = [f"GPU: {gpu}. Adam, float32. A step's "
+                 "time is that from its start on the GPU to the start of the next. Ours includes "
+                 "the copy of the batch from the host and the mean loss over the ranks; PyTorch's "
+                 "batches are in GPU memory."]
+        for ranks in options.ranks:
             rows = []
-            for model in self.options.models:
-                key = lambda who: (model, ranks, who)
-                times = [runs.median(key(who)) for who in ("ours", "ours, no graph", *MODES)]
-                rows.append([model.name, model.batch]
-                            + [number(1e3 * time) if time else "-" for time in times]
-                            + [runs.ratio(key(mode), key("ours")) for mode in MODES]
-                            + [f"{runs.median(key('ours'), field):.0f}" for field in
-                               ("graph_nodes", "host_waits_per_step", "allocations_per_step")])
+            for model in options.models:
+                ours = (model, ranks, "ours")
+                times = [runs.median((model, ranks, who)) for who in (*OURS, *THEIRS)]
+                rows.append([model.name, model.batch,
+                             *(number(1e3 * time) if time else "-" for time in times),
+                             *(runs.ratio((model, ranks, who), ours) for who in THEIRS),
+                             *(f"{runs.median(ours, field):.0f}" for field in (
+                                 "graph_nodes", "host_waits_per_step", "allocations_per_step"))])
             lines += [f"## One step, ranks: {ranks}, microseconds", "",
-                      table(["layers", "batch", "ours", "ours, no graph", *MODES,
-                             *(f"{mode} / ours" for mode in MODES), "nodes", "waits", "allocations"],
-                            rows), ""]
-        return lines + ["Nodes are those of our graph; waits and allocations are those of the host in the "
-                        "median step."]
+                      table(["layers", "batch", *OURS, *THEIRS,
+                             *(f"{who} / ours" for who in THEIRS), "nodes", "waits",
+                             "allocations"], rows), ""]
+        return lines + ["Nodes are those of our graph; waits and allocations are those of the host "
+                        "in the median step."]

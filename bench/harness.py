@@ -1,4 +1,5 @@
-"""What the words of ./learn bench share: the loop of rounds, statistics, tables, facts about the machine.
+"""What the words of ./learn bench share: the loop of rounds, statistics, tables, and facts about
+the machine.
 
 A word is a class derived from Word. It says which programs are compared (`turns`) and which tables
 show the result (`tables`). Needs only Python's standard library.
@@ -8,6 +9,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import shlex
 import statistics
 import subprocess
@@ -16,6 +18,7 @@ import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTORCH_DDP = HERE / "peers" / "pytorch_ddp.py"
+GLOO = "torch.distributed.is_gloo_available()"
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -56,7 +59,8 @@ def last_row(command):
 def first_line(*command):
     """The first line that a command prints; empty if it fails or does not exist."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")[0]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return done.stdout.partition("\n")[0]
     except (OSError, subprocess.CalledProcessError):
         return ""
 
@@ -71,7 +75,8 @@ def shown(command):
 def at_least(smallest, unit):
     def parse(text):
         if not text.isdigit() or int(text) < smallest:
-            raise argparse.ArgumentTypeError(f"must be whole numbers, and at least {smallest} {unit}")
+            raise argparse.ArgumentTypeError(
+                f"must be whole numbers, and at least {smallest} {unit}")
         return int(text)
     return parse
 
@@ -151,12 +156,11 @@ def table(head, rows):
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def ticks():
-    """What all cores have spent so far: (all time, other processes' time, stolen time)."""
-    with open("/proc/stat", encoding="utf-8") as file:
-        user, nice, system, idle, wait, irq, soft, stolen = map(int, file.readline().split()[1:9])
-    others = user + nice + system + irq + soft - sum(os.times()[:4]) * os.sysconf("SC_CLK_TCK")
-    return user + nice + system + idle + wait + irq + soft + stolen, others, stolen
+def wrapped(line):
+    """Wraps prose to the width of a screen; tables stay as they are."""
+    return line if line.startswith("|") else textwrap.fill(
+        line, 118, subsequent_indent="  " if line.startswith("- ") else "",
+        break_long_words=False, break_on_hyphens=False)
 
 
 class Word:
@@ -177,7 +181,7 @@ class Word:
             if version:
                 self.python, self.torch = python, version
                 break
-            say(f"left out: {python} has no PyTorch that can do this (choose others with --python)")
+            say(f"left out: {python} has no PyTorch for this (choose others with --python)")
 
     @classmethod
     def parser(cls, name):
@@ -191,14 +195,15 @@ class Word:
         parser.add_argument("--output", type=pathlib.Path, help="folder for the table")
         return parser
 
-    @classmethod
-    def add_flags(cls, add):
-        """Declares the word's own flags."""
+    @staticmethod
+    def add_models(add, models, flag="--models"):
+        add(flag, type=Model, nargs="+", metavar="WIDTHS:BATCH", default=list(map(Model, models)),
+            help="layer widths and samples per rank; default " + " ".join(models))
 
     def mpirun(self, ranks, program, *flags):
         """The command that starts one of our programs, or of PyTorch's."""
-        program = [self.python, program] if str(program).endswith(".py") else [self.options.bin / program]
-        return ["mpirun", "-np", ranks, *program, *flags]
+        start = [self.python, program] if program == PYTORCH_DDP else [self.options.bin / program]
+        return ["mpirun", "-np", ranks, *start, *flags]
 
     def turns(self, what, cases, candidates, measure=last_row, rounds=None):
         """Measures the candidates of all cases in turn, so that whatever else this machine does
@@ -216,30 +221,24 @@ class Word:
     def write(self, name):
         """Measures, and writes NAME.md into the folder of results and to standard output, and every
         round's values to build/bench/NAME.json."""
-        begin, load = ticks(), os.getloadavg()[0]
+        load = os.getloadavg()[0]
         lines = self.tables()
-        everything, others, stolen = (now - then for now, then in zip(ticks(), begin))
-        share = lambda part: f"{100 * max(0, part) / max(1, everything):.0f} %"
         with open("/proc/cpuinfo", encoding="utf-8") as file:
-            models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+            cpu = re.search(r"model name\s*: (.*)", file.read())
         git = first_line("git", "-C", HERE, "describe", "--always", "--dirty", "--exclude=*")
         facts = {
             "date": datetime.date.today().isoformat(),
             "commit": git or "unknown",
-            "processor": f"{(models or ['unknown'])[0]}, {CORES} cores",
+            "processor": f"{cpu[1] if cpu else 'unknown'}, {CORES} cores",
             "MPI": first_line("mpirun", "--version"),
             **({"PyTorch": self.torch or "not installed"} if self.needs else {}),
-            "load": f"{load:.1f} before the run; other processes used {share(others)} of the cores' "
-                    f"time, and the hypervisor {share(stolen)}",
+            "load": f"{load:.1f} before the run",
             "commands": "; ".join(f"`{shown(command)}`" for command in self.commands.values())}
-        text = [f"# {self.title}", "", f"Generated by `./learn bench {name}`; do not edit. {lines[0]} "
-                f"Medians of {plural(self.options.rounds, 'round')}, with the runs of all candidates "
-                "interleaved.", "", *(f"- {key}: {value}" for key, value in facts.items()), "",
-                *lines[1:], ""]
-        text = "\n".join(line if line.startswith("|") else
-                         textwrap.fill(line, 118, break_long_words=False, break_on_hyphens=False,
-                                       subsequent_indent="  " if line.startswith("- ") else "")
-                         for line in text)
+        text = "\n".join(wrapped(line) for line in [
+            f"# {self.title}", "", f"Generated by `./learn bench {name}`; do not edit. {lines[0]} "
+            f"Medians of {plural(self.options.rounds, 'round')}, with the runs of all candidates "
+            "interleaved.", "", *(f"- {key}: {value}" for key, value in facts.items()), "",
+            *lines[1:], ""])
         data = json.dumps({"facts": facts, **self.data}, indent=1, default=str) + "\n"
         file = name.replace("-", "_")
         for path, content in ((self.options.output / f"{file}.md", text),

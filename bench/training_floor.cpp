@@ -1,8 +1,7 @@
 // The least time that each phase of a training step can take on this machine, for
-// bench/training.py: the matrix products alone, with the trainer's library and shapes; everything
-// that only moves numbers, at memcpy's rate; square roots, divisions and exponentials in a loop
-// that does nothing else; and MPI's all-reduce of all gradients at once. All ranks work at the
-// same time, as in training.
+// bench/training.py: the matrix products alone, with the trainer's library and shapes; Adam, at
+// memcpy's rate or as its square roots and divisions alone; and MPI's all-reduce of all
+// gradients at once. All ranks work at the same time, as in training.
 #include "01_send_recv/measure.hpp"
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/model/bf16.hpp"
@@ -60,15 +59,6 @@ void roots_and_divisions(std::size_t count, float correction, std::span<float> b
   }
 }
 
-// The exponentials and logarithms of a softmax.
-void exponentials(const Tensor& logits, const Tensor& into, std::size_t classes) {
-  for (std::size_t i = 0; i < logits.numel(); ++i) {
-    const float x = logits.data()[i];
-    into.data()[i] = std::exp(x) + std::exp(-x);
-    if (i % classes == 0) into.data()[i] = std::log(into.data()[i]);
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -91,17 +81,15 @@ int main(int argc, char** argv) {
   });
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
 
-  const auto milliseconds = [&](auto prepare, auto operation) {
-    return 1e3 * median_of_slowest(comm, iterations, prepare, operation);
+  const auto milliseconds = [&](auto operation) {
+    return 1e3 * median_of_slowest(comm, iterations, [] {}, operation);
   };
-  const auto nothing = [] {};
   const Stream stream(Device{}, /*threads=*/1);
   Generator generator(0);
   Factors factors(precision == "bf16" ? Precision::bf16 : Precision::fp32);
   std::vector<Layer> layers;
   double flops = 0;
   std::size_t parameters = 0;
-  std::size_t outputs = 0;
   for (std::size_t l = 0; l + 1 < widths.size(); ++l) {
     const std::size_t in = widths[l];
     const std::size_t out = widths[l + 1];
@@ -116,15 +104,8 @@ int main(int argc, char** argv) {
                       .input_grad = random_tensor({rows, in}, generator)});
     flops += (l == 0 ? 4.0 : 6.0) * static_cast<double>(rows * in * out);
     parameters += in * out + out;
-    outputs += rows * out;
   }
-  const double products_ms = milliseconds(nothing, [&] { multiply(layers, stream); });
-  const Tensor copy({outputs}, Device{});
-  const double copy_outputs_ms = milliseconds(nothing, [&] {
-    for (const Layer& l : layers) {
-      std::memcpy(copy.data(), l.output.data(), l.output.size_bytes());
-    }
-  });
+  const double products_ms = milliseconds([&] { multiply(layers, stream); });
   layers.clear();
 
   // As much memory as Adam uses: gradients, parameters and two states.
@@ -132,36 +113,18 @@ int main(int argc, char** argv) {
   const Tensor p = random_tensor({parameters}, generator);
   const Tensor m = random_tensor({parameters}, generator);
   const Tensor v = random_tensor({parameters}, generator);
-  const auto move_all = [&] {
+  const double copy_ms = milliseconds([&] {
     std::memcpy(m.data(), g.data(), g.size_bytes());
     std::memcpy(v.data(), p.data(), p.size_bytes());
-  };
-  const double copy_ms = milliseconds(nothing, move_all);
-  const double all_reduce_ms = milliseconds(nothing, [&] {
+  });
+  const double all_reduce_ms = milliseconds([&] {
     MPI_Allreduce(g.data(), m.data(), mpi_count(parameters), MPI_FLOAT, MPI_SUM, comm.get());
   });
   std::vector<float> block(std::min<std::size_t>(parameters, 4096), 1.0F);
   const double roots_ms =
-      milliseconds(nothing, [&] { roots_and_divisions(parameters, 0.9F, block); });
-  const std::size_t classes = widths.back();
-  const Tensor logits = random_tensor({rows, classes}, generator);
-  const Tensor gradient = random_tensor({rows, classes}, generator);
-  const double loss_ms = milliseconds(nothing, [&] { exponentials(logits, gradient, classes); });
-
-  // Between two batches, a step has filled the caches with its own numbers.
-  const std::size_t in = widths.front();
-  const Tensor data = random_tensor({4 * rows, in}, generator);
-  const Tensor batch = random_tensor({rows, in}, generator);
-  const double gather_ms = milliseconds(move_all, [&] {
-    for (std::size_t r = 0; r < rows; ++r) {
-      const std::size_t from = (r * 2'654'435'761U) % (4 * rows);
-      std::memcpy(batch.data() + r * in, data.data() + from * in, in * sizeof(float));
-    }
-  });
-
-  constexpr double kCopied = 4.0;  // numbers that move_all reads and writes, per parameter
+      milliseconds([&] { roots_and_divisions(parameters, 0.9F, block); });
+  constexpr double kCopied = 4.0;  // numbers that the copies read and write, per parameter
   constexpr double kAdam = 7.0;    // and that Adam does; the check for finite gradients reads 1
-  constexpr double kOutputs = 5.0;  // and that bias, ReLU and column sums do, per output
   const Console console(/*json=*/true, comm.rank() == 0);
   console.row({{"ranks", comm.size()},
                {"parameters", parameters},
@@ -170,9 +133,6 @@ int main(int argc, char** argv) {
                {"gbs", significant(1e-6 * kCopied * static_cast<double>(g.size_bytes()) / copy_ms)},
                {"adam_ms", significant(std::max(kAdam / kCopied * copy_ms, roots_ms))},
                {"check_ms", significant(copy_ms / kCopied)},
-               {"outputs_ms", significant(kOutputs / 2 * copy_outputs_ms)},
-               {"loss_ms", significant(loss_ms)},
-               {"all_reduce_ms", significant(all_reduce_ms)},
-               {"gather_ms", significant(gather_ms)}});
+               {"all_reduce_ms", significant(all_reduce_ms)}});
   return 0;
 }

@@ -20,7 +20,6 @@ import hashlib
 import inspect
 import json
 import os
-import resource
 import statistics
 import sys
 import time
@@ -165,7 +164,8 @@ class Step:
     def __init__(self, model, device):
         self.device = device
         known = inspect.signature(DistributedDataParallel).parameters
-        newer = {"batched_grad_copy": True} if "batched_grad_copy" in known and device.type == "cuda" else {}
+        on_gpu = device.type == "cuda"
+        newer = {"batched_grad_copy": True} if on_gpu and "batched_grad_copy" in known else {}
         self.ddp = DistributedDataParallel(model, bucket_cap_mb=flags.bucket_cap_mb,
                                            gradient_as_bucket_view=True, static_graph=True, **newer)
         self.forward = torch.compile(self.ddp) if flags.compile else self.ddp
@@ -282,7 +282,6 @@ def main():
         "steps": len(rows),
         "parameters": {name: describe(p) for name, p in model.named_parameters()},
         "step_ms": significant(statistics.median(times[left_out:])) if times else None,
-        "memory": {"peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss},
         "device": str(device),
         "backend": backend,
         "ranks": ranks,
