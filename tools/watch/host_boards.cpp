@@ -80,9 +80,9 @@ Place place_of_this_process() {
 HostBoards::HostBoards(const Place& place, bool trace) {
   const auto ranks = static_cast<std::size_t>(place.local_size);
   const std::size_t events =
-      trace ? std::min(kMostEvents, kTraceBytesPerHost / sizeof(TraceEvent) / ranks) : 0;
+      trace ? std::min(kMostEvents, kTraceBytesPerHost / sizeof(RecordedEvent) / ranks) : 0;
   const std::size_t board_bytes =
-      (sizeof(RankBoard) + events * sizeof(TraceEvent) + kLine - 1) / kLine * kLine;
+      (sizeof(RankBoard) + events * sizeof(RecordedEvent) + kLine - 1) / kLine * kLine;
   const auto local_rank = static_cast<std::size_t>(place.local_rank);
   bytes_ = kLine + ranks * board_bytes;
   if (ranks > 1 && local_rank == 0) remove_leftovers();
