@@ -1,7 +1,5 @@
 // The watch starts before MPI and ends after it: its flags, MPI's own start and end, and the
 // table of functions that programs call (common/watch.hpp).
-#include "tools/watch/session.hpp"
-
 #include "common/atomic_file.hpp"
 #include "common/watch.hpp"
 #include "tools/watch/call_hooks.hpp"
@@ -18,7 +16,6 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <string_view>
@@ -81,6 +78,13 @@ struct Session {
 
 Session* session = nullptr;  // also nullptr if neither the watch nor the trace is switched on
 
+// Called in a job that is about to end without MPI_Finalize. Writes the trace of this host and
+// returns the name of its file, or "" if no trace is recorded.
+std::string keep_trace() {
+  if (session == nullptr || session->flags.trace.empty()) return "";
+  return write_trace_of_host(session->flags.trace, session->boards.all());
+}
+
 // Called before MPI starts. Sends no message.
 void begin_session(int argc, char** argv) {
   Flags flags = read_flags(argc, argv);
@@ -95,8 +99,8 @@ void begin_session(int argc, char** argv) {
   mode |= session->flags.trace.empty() ? kBoard : kBoard | kTrace;
   my_thread()->name = intern("main");  // also makes this thread the first one of the trace
   if (timeout_s > 0) {
-    session->thread =
-        std::make_unique<WatchThread>(session->boards, timeout_s, session->other_hosts);
+    session->thread = std::make_unique<WatchThread>(session->boards, timeout_s,
+                                                    session->other_hosts, keep_trace);
   }
 }
 
@@ -170,11 +174,6 @@ int start_mpi(const int* argc, char*** argv, Forward forward) {
 }
 
 }  // namespace
-
-std::string keep_trace() {
-  if (session == nullptr || session->flags.trace.empty()) return "";
-  return write_trace_of_host(session->flags.trace, session->boards.all());
-}
 
 }  // namespace dist::watch
 
