@@ -16,11 +16,11 @@ namespace {
 
 constexpr std::uint32_t kComm = 1;
 
-OperationView operation(OperationKind kind, Call call, int peer, int tag = 0) {
+Operation operation(OperationKind kind, Call call, int peer, int tag = 0) {
   return {kind, call, peer, tag, kComm, 1, 4096};
 }
 
-RankView in_call(int rank, Call call, std::vector<OperationView> operations,
+RankView in_call(int rank, Call call, std::vector<Operation> operations,
                  std::vector<ChannelView> channels = {}) {
   RankView view;
   view.rank = rank;

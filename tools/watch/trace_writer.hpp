@@ -1,7 +1,7 @@
 // Writes the trace file in Chrome's trace-event format, which Perfetto (ui.perfetto.dev) opens.
 #pragma once
 
-#include "tools/watch/board.hpp"
+#include "tools/watch/rank_board.hpp"
 
 #include <string>
 #include <vector>
@@ -16,5 +16,8 @@ void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine);
 // Writes the host's part to `file`, or to "file.rankR" on a host without rank 0. Returns the
 // name of the file.
 std::string write_trace_of_host(const std::string& file, const std::vector<RankBoard*>& boards);
+
+// Called on all ranks. Returns what this rank must add to now_ns() to get rank 0's time.
+std::int64_t clock_offset_to_rank_0();
 
 }  // namespace dist::watch

@@ -1,3 +1,4 @@
+// Copies what a report needs from a board, so that the rest of the report reads plain values.
 #include "tools/watch/hang_report.hpp"
 
 namespace dist::watch {
@@ -7,21 +8,11 @@ CallView view_of(const RankBoard& board, const ThreadRecord& thread) {
   CallView view;
   view.call = thread.call;
   view.polling = thread.polling && !thread.inside;
-  for (std::size_t i = 0; i < thread.operation_count; ++i) {
-    if (i == ThreadRecord::kOperations) {
-      view.more = thread.operation_count - i;
-      break;
-    }
-    const OperationFields& fields = thread.operations[i];
-    view.operations.push_back({fields.kind, fields.call, fields.peer, fields.tag, fields.comm,
-                               fields.number, fields.bytes});
-  }
-  const auto label = [&](std::uint32_t number) {
-    return number < RankBoard::kLabels ? board.labels[number].get() : std::string();
-  };
-  view.wait = label(thread.wait_label);
-  view.scope = label(thread.scope);
-  view.subject = label(thread.subject);
+  view.operations = thread.operations();
+  view.more = thread.operation_count - view.operations.size();
+  view.wait = board.label(thread.wait_label);
+  view.scope = board.label(thread.scope);
+  view.subject = board.label(thread.subject);
   view.scope_number = thread.scope_number;
   return view;
 }
