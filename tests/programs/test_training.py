@@ -5,11 +5,11 @@ import json
 import os
 import re
 import signal
-import subprocess
 
 import pytest
 
-from programs import BUILD, CACHE, MPI_ENVIRONMENT, NO_GRACE, ROOT, command, runs
+from disturbed import LONG, check_that_it_goes_on, disturbed, files
+from programs import CACHE, NO_GRACE, ROOT, command, runs
 from training import GOLDEN, golden_id, near, repeat, train
 
 SMALL = "--dataset synthetic --samples 64 --layers 6,5,3 --classes 3 --batch-size 4 "
@@ -88,55 +88,32 @@ def test_training_runs_of_pytorch_are_reproduced(golden):
     repeat(golden, "--device cpu")
 
 
-# Two uneven batches per step.
-LONG = "--dataset synthetic --samples 3001 --layers 64,96,32,10 --batch-size 13 --accumulate 2 "
-
-
-def files(name):
-    return f"--checkpoint {name}.safetensors --metrics {name}.jsonl"
-
-
-def kill_after(steps, flags, folder):
-    """Starts a run on four ranks, and kills the last one after so many steps."""
-    run = subprocess.Popen(
-        ["mpirun", "-np", "4", BUILD / "bin/ddp_training", "--json", *flags.split()], cwd=folder,
-        stdout=subprocess.PIPE, env={**MPI_ENVIRONMENT, **os.environ})
-    with run:
-        for _ in range(steps):
-            assert run.stdout.readline()
-        ranks = open(f"/proc/{run.pid}/task/{run.pid}/children").read().split()
-        os.kill(int(ranks[3]), signal.SIGKILL)
-    assert run.returncode == 128 + signal.SIGKILL
+def kill_the_last(_, ranks):
+    os.kill(ranks[-1], signal.SIGKILL)
 
 
 @pytest.mark.quick
 @pytest.mark.parametrize("optimizer", ["adam", "sgd --momentum 0.9"])
 def test_a_run_that_is_killed_and_resumed_ends_with_the_same_bits(optimizer, tmp_path):
-    job = f"{LONG} --optimizer {optimizer} --checkpoint-every 7 "
-    kill_after(40, f"{job} {files('cut')} --max-steps 1000000", tmp_path)
-    done = len((tmp_path / "cut.jsonl").read_text().splitlines())
-    until = f"{job} --max-steps {done + 40} "
-    resumed = train(4, f"{until} {files('cut')} --resume", tmp_path)
-    whole = train(4, until + files("whole"), tmp_path)
-    assert resumed.final["steps"] == done + 40 and len(resumed.steps) < len(whole.steps)
-    assert resumed.parameters == whole.parameters
-    for kind in ("safetensors", "jsonl"):  # parameters and optimizer; the log
-        assert (tmp_path / f"cut.{kind}").read_bytes() == (tmp_path / f"whole.{kind}").read_bytes()
+    flags = f"{LONG} --optimizer {optimizer} --checkpoint-every 7"
+    killed = disturbed(tmp_path, 4, f"{flags} {files('cut')}", 20, kill_the_last)
+    assert killed.status == 128 + signal.SIGKILL, killed.err
+    check_that_it_goes_on(tmp_path, 4, flags, more_steps=20)
 
 
 def test_a_finished_run_is_not_trained_further_when_it_is_resumed(tmp_path):
     flags = f"--max-steps 12 {files('run')}"
     run = train(2, flags, tmp_path)
-    before = (tmp_path / "run.safetensors").read_bytes()
+    before = (tmp_path / "run.st").read_bytes()
     again = train(2, f"--resume {flags}", tmp_path)
     assert again.steps == [] and again.final["steps"] == 12
     assert again.parameters == run.parameters
     assert again.final["test_accuracy"] == run.final["test_accuracy"]
-    assert (tmp_path / "run.safetensors").read_bytes() == before
+    assert (tmp_path / "run.st").read_bytes() == before
     assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 12
     # The same parameters are evaluated with other numbers of ranks.
     for ranks in (1, 3):
-        evaluate = "ddp_training --json --evaluate --init run.safetensors"
+        evaluate = "ddp_training --json --evaluate --init run.st"
         tested, = runs(ranks, evaluate, tmp_path).rows
         assert tested["test_accuracy"] == run.final["test_accuracy"]
 
@@ -192,9 +169,9 @@ def test_training_on_mnists_own_files_reaches_94_percent_in_10_epochs():
 
 def test_checkpoint_and_metrics_are_written_by_rank_0_alone(tmp_path):
     runs(4, f"ddp_training {SMALL} --epochs 2 --checkpoint-every 3 {files('run')}", tmp_path)
-    assert {each.name for each in tmp_path.iterdir()} == {"run.jsonl", "run.safetensors"}
+    assert {each.name for each in tmp_path.iterdir()} == {"run.jsonl", "run.st"}
     assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 8
-    content = (tmp_path / "run.safetensors").read_bytes()
+    content = (tmp_path / "run.st").read_bytes()
     assert b'"0.weight"' in content and b'"step":"8"' in content
 
 
