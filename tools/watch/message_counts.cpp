@@ -18,14 +18,9 @@
 namespace dist::watch {
 namespace {
 
-struct LogEntry {
-  enum class Type : std::uint32_t { send, receive, finish, collective };
-  Type type;
-  std::uint32_t comm;
-  std::int32_t peer;  // in MPI_COMM_WORLD
-  std::int32_t tag;
-  std::uint64_t bytes;
-  std::uint64_t id;  // of the operation that starts or finishes
+// The start of a send, receive or collective, or the end of a send or receive.
+struct LogEntry : Operation {
+  bool finish = false;
 };
 using Log = std::vector<LogEntry>;
 
@@ -41,14 +36,13 @@ LogOfThisRank& the_log() {
   return *log;
 }
 
-std::uint64_t append(LogEntry::Type type, const Operation& operation) {
+std::uint64_t append(const Operation& operation, bool finish) {
   LogOfThisRank& log = the_log();
   const std::lock_guard lock(log.mutex);
   if (!log.on) return 0;
-  const std::uint64_t id = operation.count_id != 0 ? operation.count_id : ++log.last_id;
-  log.entries.push_back(
-      {type, operation.comm, operation.peer, operation.tag, operation.bytes, id});
-  return id;
+  LogEntry& entry = log.entries.emplace_back(LogEntry{operation, finish});
+  if (entry.count_id == 0) entry.count_id = ++log.last_id;
+  return entry.count_id;
 }
 
 // Counts rounds (common/watch.hpp). Every message takes one round of its sender's sending side
@@ -101,11 +95,13 @@ class Replay {
   static void resolve_wildcards(Log& log) {
     std::unordered_map<std::uint64_t, LogEntry*> receives;
     for (LogEntry& entry : log) {
-      if (entry.type == LogEntry::Type::receive) receives[entry.id] = &entry;
-      const auto receive = receives.find(entry.id);
-      if (entry.type != LogEntry::Type::finish || receive == receives.end()) continue;
-      receive->second->peer = entry.peer;
-      receive->second->tag = entry.tag;
+      if (entry.kind != OperationKind::receive) continue;
+      if (!entry.finish) {
+        receives[entry.count_id] = &entry;
+      } else if (const auto start = receives.find(entry.count_id); start != receives.end()) {
+        start->second->peer = entry.peer;
+        start->second->tag = entry.tag;
+      }
     }
   }
 
@@ -113,21 +109,16 @@ class Replay {
   bool step(int index) {
     Rank& rank = ranks_[static_cast<std::size_t>(index)];
     const LogEntry& entry = logs_[static_cast<std::size_t>(index)][rank.next];
-    switch (entry.type) {
-      case LogEntry::Type::send:
-        rank.sends_until = std::max(rank.clock, rank.sends_until) + 1;
-        rank.started[entry.id] = {&entry, rank.sends_until, 0};
-        arrivals_[{index, entry.peer, entry.tag, entry.comm}].push_back(rank.sends_until);
-        break;
-      case LogEntry::Type::receive:
-        rank.started[entry.id] = {&entry, rank.clock,
-                                  posted_[{entry.peer, index, entry.tag, entry.comm}]++};
-        break;
-      case LogEntry::Type::finish:
-        if (!finish(index, rank, entry.id)) return false;
-        break;
-      case LogEntry::Type::collective: break;  // its messages are internal to MPI
-    }
+    if (entry.finish) {
+      if (!finish(index, rank, entry.count_id)) return false;
+    } else if (entry.kind == OperationKind::send) {
+      rank.sends_until = std::max(rank.clock, rank.sends_until) + 1;
+      rank.started[entry.count_id] = {&entry, rank.sends_until, 0};
+      arrivals_[{index, entry.peer, entry.tag, entry.comm}].push_back(rank.sends_until);
+    } else if (entry.kind == OperationKind::receive) {
+      rank.started[entry.count_id] = {&entry, rank.clock,
+                                      posted_[{entry.peer, index, entry.tag, entry.comm}]++};
+    }  // a collective's messages are internal to MPI
     ++rank.next;
     return true;
   }
@@ -137,7 +128,7 @@ class Replay {
     if (found == rank.started.end()) return true;  // started before the count
     const auto [entry, at, message] = found->second;
     std::uint64_t done = at;
-    if (entry->type == LogEntry::Type::receive) {
+    if (entry->kind == OperationKind::receive) {
       const auto& arrived = arrivals_[{entry->peer, index, entry->tag, entry->comm}];
       if (message >= arrived.size()) return false;
       done = std::max(std::max(rank.receives_until, at) + 1, arrived[message]);
@@ -161,22 +152,18 @@ void add(const Log& log, Traffic& traffic) {
   std::uint64_t collectives = 0;
   std::int64_t ahead = 0;  // messages sent minus messages received
   std::int64_t most_ahead = 0;
-  std::map<std::uint64_t, LogEntry::Type> open;
+  std::set<std::uint64_t> open;  // sends and receives
   for (const LogEntry& entry : log) {
-    switch (entry.type) {
-      case LogEntry::Type::send:
-        ++messages;
-        bytes += entry.bytes;
-        most_ahead = std::max(most_ahead, ++ahead);
-        open[entry.id] = entry.type;
-        break;
-      case LogEntry::Type::receive: open[entry.id] = entry.type; break;
-      case LogEntry::Type::finish:
-        if (const auto done = open.extract(entry.id)) {
-          if (done.mapped() == LogEntry::Type::receive) --ahead;
-        }
-        break;
-      case LogEntry::Type::collective: ++collectives; break;
+    if (entry.finish) {
+      if (open.erase(entry.count_id) > 0 && entry.kind == OperationKind::receive) --ahead;
+    } else if (entry.kind == OperationKind::collective) {
+      ++collectives;
+    } else {
+      open.insert(entry.count_id);
+      if (entry.kind != OperationKind::send) continue;
+      ++messages;
+      bytes += entry.bytes;
+      most_ahead = std::max(most_ahead, ++ahead);
     }
   }
   traffic.messages += messages;
@@ -193,7 +180,7 @@ Traffic summary_of(std::vector<Log> logs) {
   if (traffic.messages == 0) traffic.most_ahead.clear();
   std::set<int> peers;
   for (const LogEntry& entry : logs[0]) {
-    if (entry.type == LogEntry::Type::send) peers.insert(entry.peer);
+    if (entry.kind == OperationKind::send && !entry.finish) peers.insert(entry.peer);
   }
   traffic.peers.assign(peers.begin(), peers.end());
   traffic.rounds = Replay(std::move(logs)).run();
@@ -258,15 +245,11 @@ int end_count(MPI_Comm comm, Traffic* traffic) {
 
 std::uint64_t count_start(const Operation& operation) {
   if (!is_on(kTraffic) || !is_counted()) return 0;
-  const LogEntry::Type type = operation.kind == OperationKind::send ? LogEntry::Type::send
-                              : operation.kind == OperationKind::receive
-                                  ? LogEntry::Type::receive
-                                  : LogEntry::Type::collective;
-  return append(type, operation);
+  return append(operation, /*finish=*/false);
 }
 
 void count_finish(const Operation& operation) {
-  if (operation.count_id != 0 && is_on(kTraffic)) append(LogEntry::Type::finish, operation);
+  if (operation.count_id != 0 && is_on(kTraffic)) append(operation, /*finish=*/true);
 }
 
 }  // namespace dist::watch
