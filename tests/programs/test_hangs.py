@@ -1,5 +1,5 @@
 """The watch's report names what each rank of a job that hangs waits for, and nothing is reported
-about a job that is only slow. The cases are in tests/hangs/hangs.cpp."""
+about a job that is only slow. The cases are in tests/programs/hangs.cpp."""
 import re
 
 import pytest

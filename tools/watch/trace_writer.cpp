@@ -72,17 +72,12 @@ class TraceWriter {
   }
 
   std::string write() {
-    Object dropped;
-    Object offsets;
+    Object dropped, offsets;
     text_ = "{\"traceEvents\":[";
     for (const auto& [board, events] : traces_) {
       name_rows(board);
       for (const Event& event : events) {
-        if (event.type == Event::Type::slice) {
-          slice(board, event);
-        } else {
-          end_of_arrow(board, event);
-        }
+        event.type == Event::Type::slice ? slice(board, event) : end_of_arrow(board, event);
       }
       const std::string rank = concat("rank ", std::int32_t{board.rank});
       if (dropped_events(board) > 0) dropped.add(rank, dropped_events(board));
@@ -108,8 +103,7 @@ class TraceWriter {
   using Message = std::tuple<int, int, int, std::uint32_t, std::uint32_t>;
   struct Arrow {
     std::size_t id = 0;
-    bool leaves = false;
-    bool arrives = false;
+    bool leaves = false, arrives = false;
   };
 
   static std::vector<Event> events_of(const RankBoard& board) {
@@ -223,8 +217,7 @@ class TraceWriter {
 }  // namespace
 
 void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine) {
-  int rank = 0;
-  int size = 0;
+  int rank = 0, size = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
   if (rank != 0) {
@@ -273,8 +266,7 @@ std::string write_trace_of_host(const std::string& file,
 std::int64_t clock_offset_to_rank_0() {
   constexpr int kQuestions = 16;
   MPI_Comm host = MPI_COMM_NULL;
-  int rank = 0;
-  int local_rank = 0;
+  int rank = 0, local_rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host);
   PMPI_Comm_rank(host, &local_rank);
