@@ -45,7 +45,7 @@ def programs(monkeypatch):
     return draw.Programs(str(BUILD))
 
 
-@pytest.mark.parametrize("name", ["ring", "tree", "sampler"])
+@pytest.mark.parametrize("name", ["ring", "tree", "sampler", "buckets"])
 def test_a_new_run_gives_the_recorded_data(name, programs):
     assert draw.PICTURES[name].record(programs) == draw.recorded(name)
 

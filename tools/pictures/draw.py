@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 
+import buckets
 import eager_rendezvous
 import message_cost
 import overlap
@@ -26,7 +27,8 @@ import tree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "pictures"
 PICTURES = {module.__name__: module
-            for module in (ring, tree, eager_rendezvous, message_cost, sampler, overlap)}
+            for module in (ring, tree, eager_rendezvous, message_cost, sampler,
+                             buckets, overlap)}
 
 
 class Programs:
