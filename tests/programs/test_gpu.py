@@ -47,6 +47,11 @@ def test_a_gpu_serves_several_ranks_with_staging(ranks, backend):
     assert run.losses == near(train(ranks, f"{job} --device cpu").losses, 1e-4)
 
 
+def test_nccl_has_no_pretended_link():
+    refused(f"ddp_training --backend nccl --pretend-link 1 {JOB}",
+            "--pretend-link: needs --backend ours or mpi, not nccl", ranks=1, **ONE_GPU)
+
+
 def test_two_ranks_with_nccl_are_refused_on_one_gpu():
     refused(f"ddp_training --backend nccl {JOB}", "--backend: nccl: ranks 0 and 1 share one GPU",
             ranks=2, **ONE_GPU)

@@ -165,6 +165,8 @@ TABLE = {
          "and cannot use --bucket-cap-mb"),
         ("--overlap", "--deterministic: sends only after backward, so it cannot use --overlap"),
         ("--accumulate 2", "--deterministic: cannot be combined with --accumulate above 1"),
+        ("--pretend-link 1", "--deterministic: adds gradients in its own fixed tree, which "
+                             "--pretend-link does not slow down"),
         ("--threads 2", "--deterministic: needs --threads 1"),
         ("--dataset synthetic --samples 7 --batch-size 4",
          "--dataset: 7 samples are too few for 8 virtual ranks"),

@@ -185,3 +185,22 @@ def test_the_traffic_of_a_step_is_counted_and_shown_next_to_the_minimum(flags, s
     run = train(3, f"{job} --max-steps 2 {flags}")
     assert run.final["bytes_sent_per_step"] == sent
     assert run.final["least_bytes_per_step"] == 592
+
+
+@pytest.mark.parametrize("ranks, backend", [(2, "ours"), (3, "ours"), (2, "mpi")])
+def test_a_pretended_link_takes_its_time_and_changes_no_number(ranks, backend):
+    layers, gbits = (64, 64, 10), 0.02
+    flags = (f"--device cpu --dataset synthetic --layers {','.join(map(str, layers))} "
+             f"--max-steps 8 --backend {backend}")
+    sent = 4 * sum(a * b + b for a, b in zip(layers, layers[1:])) * 2 * (ranks - 1) / ranks
+    plain = train(ranks, flags)
+    hidden, exposed = (train(ranks, f"{flags} --pretend-link {gbits} {overlap}")
+                       for overlap in ("", "--no-overlap"))
+    assert plain.final["pretend_link_gbits"] is None
+    for run in (hidden, exposed):
+        assert run.final["pretend_link_gbits"] == gbits
+        assert run.final["comm_ms"] >= sent * 8 / (gbits * 1e6)
+        assert run.hashes == plain.hashes
+    assert exposed.final["exposed_comm_ms"] >= sent * 8 / (gbits * 1e6)
+    said = runs(ranks, f"ddp_training {flags} --pretend-link {gbits}").out
+    assert said.count(f"as on a link of {gbits} Gbit/s") == 2
