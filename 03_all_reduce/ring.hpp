@@ -16,7 +16,7 @@
 
 namespace dist {
 
-// 2. Reduce-scatter: afterwards rank r holds the finished result of chunk r, while its other
+// [2] Reduce-scatter: afterwards rank r holds the finished result of chunk r, while its other
 // chunks hold partial sums. Called on all ranks with the same length and op.
 //
 // Follow a chunk, not a rank. Chunk c leaves rank c + 1, moves one rank to the right per step
@@ -48,7 +48,7 @@ void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp o
   finish(op, window(data, chunk(comm.rank())), comm.size());
 }
 
-// 3. All-gather: before the call, rank r has chunk r; afterwards, every rank has all chunks.
+// [3] All-gather: before the call, rank r has chunk r; afterwards, every rank has all chunks.
 // Finished chunks move on to the right, and nothing is added.
 //
 // Seen from rank r: the same chunks as in the reduce-scatter, but s begins at 0. The chunk that
