@@ -1,5 +1,5 @@
 // What this file adds: a count of how often all ranks together took each sample. The count
-// proves that the shards cover the data set, and shows what padding and dropping cost.
+// shows what padding repeats, and what dropping leaves out.
 // Builds on: 03, all_reduce.
 #pragma once
 
@@ -22,7 +22,7 @@ struct Coverage {
   bool even = false;
 };
 
-// 3. The proof. Called on all ranks; `mine` holds this rank's samples of a data set with `size`
+// 3. The count. Called on all ranks; `mine` holds this rank's samples of a data set with `size`
 // samples. Every rank counts its samples in a table that is initially zero, and an all-reduce
 // adds up the tables.
 inline Coverage count_coverage(const Communicator& comm, std::size_t size,

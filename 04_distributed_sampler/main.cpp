@@ -1,10 +1,10 @@
 // Lesson 4: each rank picks its own samples, and together the ranks cover the data set.
 //
-//   mpirun -np 4 build/bin/distributed_sampler                     14 samples on 4 ranks
+//   mpirun -np 4 build/bin/distributed_sampler                     10 samples on 4 ranks
 //   mpirun -np 4 build/bin/distributed_sampler --size 10 --drop-last
 //   build/bin/distributed_sampler --size 60000 --num-replicas 8 --rank 5 --json
 //
-// It also shows what happens to a measured accuracy if 14 is no multiple of 4. Read
+// It also shows what happens to a measured accuracy if 4 does not divide 10. Read
 // distributed_sampler.cpp next.
 #include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"

@@ -40,9 +40,9 @@ std::string per_rank(const Coverage& coverage) {
 
 }  // namespace
 
-// The default is two samples fewer than four per rank, so that the run shows padding.
+// The default is two samples fewer than three per rank, so that the run shows padding.
 Sampling::Sampling(Program& program)
-    : size(static_cast<std::size_t>(std::max(1, 4 * program.comm.size() - 2))),
+    : size(static_cast<std::size_t>(std::max(1, 3 * program.comm.size() - 2))),
       num_replicas(program.comm.size()),
       rank(program.comm.rank()) {
   CommandLine& flags = program.flags;

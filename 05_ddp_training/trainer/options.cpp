@@ -52,10 +52,10 @@ void settle_deterministic(const CommandLine& flags, Options& options) {
     reject_if(flags.given(flag),
               "adds all gradients at once in its own fixed tree and cannot use " + flag);
   }
-  reject_if(options.overlap.value_or(false),
-            "sends only after backward, so it cannot use --overlap");
   reject_if(options.pretend_link > 0,
             "adds gradients in its own fixed tree, which --pretend-link does not slow down");
+  reject_if(options.overlap.value_or(false),
+            "sends only after backward, so it cannot use --overlap");
   reject_if(options.accumulate > 1, "cannot be combined with --accumulate above 1");
   reject_if(options.common.threads > 1,
             "needs --threads 1, because several threads would change the order of the sums in "

@@ -7,19 +7,24 @@ Takes ddp_training's flags and prints its JSON rows, so that you can compare the
   mpirun -np 4 python3 bench/peers/pytorch_ddp.py                   --json
   torchrun --nproc-per-node 4 bench/peers/pytorch_ddp.py            --json
 
-step_ms covers only forward, backward with its all-reduce, and the optimizer. Batches are rows of a
-tensor in memory, without a DataLoader, and the all-reduce of the mean loss is not timed. The
-settings are the fastest that this PyTorch has: a fused optimizer, gradients as views of buckets, a
-static graph. --compile adds torch.compile, which is faster for some models.
+Batches are rows of a tensor in memory, without a DataLoader. On a CPU, step_ms covers only forward,
+backward with its all-reduce, and the optimizer; the all-reduce of the mean loss is not timed. On a
+GPU, it is the time from the start of a step to the start of the next, the host never waits for a
+step, and the losses are printed at the end. The settings are the fastest that this PyTorch has: a
+fused optimizer, gradients as views of buckets, a static graph. --compile adds torch.compile, and
+--graph replays the step as one CUDA graph: each is faster for some models.
 """
 import argparse
+import contextlib
 import hashlib
+import inspect
 import json
 import os
 import statistics
 import sys
 import time
 import zlib
+
 
 def numbers(kind):
     return lambda text: [kind(part) for part in text.split(",")]
@@ -47,6 +52,7 @@ def parse_flags():
     add("--clip-norm", type=float, default=0.0, help="0: no limit")
     add("--precision", choices=["fp32", "bf16"], default="fp32", help="bf16: autocast")
     add("--compile", action="store_true", help="compile the model")
+    add("--graph", action="store_true", help="capture the step as a CUDA graph; prints no losses")
     add("--scale-lr", action="store_true")
     add("--warmup-steps", type=int, default=0)
     add("--no-shuffle", action="store_true")
@@ -74,6 +80,8 @@ from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 from torch.utils.data.distributed import DistributedSampler  # noqa: E402
 
+WARM_UP = 25  # DDP must have run at least 11 steps before its step is captured
+
 
 def launched_as():
     """(rank, ranks, local rank) from torchrun or Open MPI's mpirun; (0, 1, 0) if started alone."""
@@ -97,12 +105,14 @@ def connect(backend, rank, ranks):
     job = os.environ.get("PMIX_NAMESPACE", str(os.getpid()))
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", str(20000 + zlib.crc32(job.encode()) % 12000))
+    if flags.graph:  # the thread that looks for errors would query events during the capture
+        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
     dist.init_process_group(backend, init_method="env://", rank=rank, world_size=ranks)
 
 
-def make_model(widths):
+def make_model():
     layers = []
-    for width_in, width_out in zip(widths, widths[1:]):
+    for width_in, width_out in zip(flags.layers, flags.layers[1:]):
         layers += [nn.Linear(width_in, width_out), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -115,12 +125,13 @@ def make_optimizer(parameters):
     else:
         kind = torch.optim.AdamW if flags.optimizer == "adamw" else torch.optim.Adam
         settings.update(betas=tuple(flags.betas), eps=flags.eps)
-    lr = (0.01 if flags.optimizer == "sgd" else 1e-3) if flags.lr is None else flags.lr
-    parameters = list(parameters)
+        if flags.graph:
+            settings.update(capturable=True)
+    settings["lr"] = (0.01 if flags.optimizer == "sgd" else 1e-3) if flags.lr is None else flags.lr
     try:
-        return kind(parameters, lr=lr, fused=True, **settings)
+        return kind(parameters, fused=True, **settings)
     except (TypeError, RuntimeError):  # older versions fuse only on GPUs, or not at all
-        return kind(parameters, lr=lr, **settings)
+        return kind(parameters, **settings)
 
 
 def learning_rate(lr, ranks, step):
@@ -129,6 +140,58 @@ def learning_rate(lr, ranks, step):
     if step >= flags.warmup_steps:
         return end
     return start + (end - start) * step / flags.warmup_steps
+
+
+def batches_of(ranks, sampler, device):
+    """(epoch, the indices of a batch) for every step."""
+    size = flags.global_batch // ranks if flags.global_batch else flags.batch_size
+    steps = 0
+    # If only the number of steps is limited, train for as many epochs as needed.
+    for epoch in range(flags.epochs or flags.max_steps or 5):
+        sampler.set_epoch(epoch)
+        order = torch.tensor(list(sampler), dtype=torch.int64, device=device)
+        for batch in order.split(size):
+            if steps == flags.max_steps > 0:
+                return
+            if len(batch) == size or not flags.loader_drop_last:
+                yield epoch, batch
+                steps += 1
+
+
+class Step:
+    """Forward, backward and optimizer. Returns the loss."""
+
+    def __init__(self, model, device):
+        self.device = device
+        known = inspect.signature(DistributedDataParallel).parameters
+        on_gpu = device.type == "cuda"
+        newer = {"batched_grad_copy": True} if on_gpu and "batched_grad_copy" in known else {}
+        self.ddp = DistributedDataParallel(model, bucket_cap_mb=flags.bucket_cap_mb,
+                                           gradient_as_bucket_view=True, static_graph=True, **newer)
+        self.forward = torch.compile(self.ddp) if flags.compile else self.ddp
+        self.optimizer = make_optimizer(list(model.parameters()))
+        self.loss_function = nn.CrossEntropyLoss()
+        self.graph = None
+
+    def __call__(self, x, y):
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=flags.precision == "bf16"):
+            loss = self.loss_function(self.forward(x), y)
+        loss.backward()
+        if flags.clip_norm:
+            nn.utils.clip_grad_norm_(self.ddp.parameters(), flags.clip_norm)
+        self.optimizer.step()
+        return loss.detach()
+
+    def replay(self, x, y, stream):
+        """The same as one CUDA graph, which is captured on first use."""
+        if self.graph is None:
+            self.x, self.y, self.graph = x.clone(), y.clone(), torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"):
+                self(self.x, self.y)
+        self.x.copy_(x)
+        self.y.copy_(y)
+        self.graph.replay()
 
 
 def significant(value):
@@ -146,6 +209,10 @@ def describe(tensor):
 
 def main():
     rank, ranks, local_rank = launched_as()
+    if flags.global_batch % ranks:
+        sys.exit(f"error: --global-batch: {flags.global_batch} is not divisible by {ranks} ranks")
+    if flags.layers[-1] != flags.classes:
+        sys.exit(f"error: --layers: the output width is {flags.layers[-1]}, not {flags.classes}")
     on_gpu = flags.device == "cuda" or (flags.device == "auto" and torch.cuda.is_available())
     device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
     if on_gpu:
@@ -154,87 +221,67 @@ def main():
     torch.set_num_threads(flags.threads)
     connect(backend, rank, ranks)
 
-    batch_size = flags.global_batch // ranks if flags.global_batch else flags.batch_size
-    if flags.global_batch % ranks:
-        sys.exit(f"error: --global-batch: {flags.global_batch} is not divisible by {ranks} ranks")
-    if flags.layers[-1] != flags.classes:
-        sys.exit(f"error: --layers: the output width is {flags.layers[-1]}, not {flags.classes}")
-
     # The random numbers depend on this order, because a single generator draws them all.
     torch.manual_seed(flags.seed)
-    model = make_model(flags.layers)
+    model = make_model()
     inputs = torch.randn(flags.samples, flags.layers[0])
     targets = torch.randint(0, flags.layers[-1], (flags.samples,))
-
     model, inputs, targets = model.to(device), inputs.to(device), targets.to(device)
-    ddp = DistributedDataParallel(
-        model, bucket_cap_mb=flags.bucket_cap_mb, gradient_as_bucket_view=True, static_graph=True
-    )
-    forward = torch.compile(ddp) if flags.compile else ddp
-    optimizer = make_optimizer(model.parameters())
-    base_lr = optimizer.param_groups[0]["lr"]
-    loss_function = nn.CrossEntropyLoss()
-    sampler = DistributedSampler(
-        range(flags.samples),
-        num_replicas=ranks,
-        rank=rank,
-        shuffle=not flags.no_shuffle,
-        seed=flags.sampler_seed,
-        drop_last=flags.drop_last,
-    )
-    # If only the number of steps is limited, train for as many epochs as needed.
-    epochs = flags.epochs or flags.max_steps or 5
-    steps = 0
-    step_ms = []
+    sampler = DistributedSampler(range(flags.samples), num_replicas=ranks, rank=rank,
+                                 shuffle=not flags.no_shuffle, seed=flags.sampler_seed,
+                                 drop_last=flags.drop_last)
 
     def say(row):
         if rank == 0 and flags.json:
             print(json.dumps(row, separators=(",", ":")), flush=True)
 
-    for epoch in range(epochs):
-        sampler.set_epoch(epoch)
-        order = torch.tensor(list(sampler), dtype=torch.int64, device=device)
-        batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
-        if flags.loader_drop_last:
-            batches = [batch for batch in batches if len(batch) == batch_size]
-        for batch in batches:
-            if flags.max_steps and steps == flags.max_steps:
-                break
-            lr = learning_rate(base_lr, ranks, steps)
-            for group in optimizer.param_groups:
-                group["lr"] = lr
-            if on_gpu:
-                torch.cuda.synchronize()
-            start = time.perf_counter()
-            optimizer.zero_grad(set_to_none=True)
-            with torch.autocast(device.type, torch.bfloat16, enabled=flags.precision == "bf16"):
-                loss = loss_function(forward(inputs[batch]), targets[batch])
-            loss.backward()
-            if flags.clip_norm:
-                nn.utils.clip_grad_norm_(ddp.parameters(), flags.clip_norm)
-            optimizer.step()
-            if on_gpu:
-                torch.cuda.synchronize()
-            step_ms.append(1e3 * (time.perf_counter() - start))
-            mean_loss = loss.detach().double()
-            if ranks > 1:
-                dist.all_reduce(mean_loss)
-            say(
-                {
-                    "step": steps,
-                    "epoch": epoch,
-                    "loss": significant(mean_loss.item() / ranks),
-                    "lr": significant(lr),
-                }
-            )
-            steps += 1
+    def report(row, loss):
+        mean = loss.double()
+        if ranks > 1:
+            dist.all_reduce(mean)
+        row["loss"] = significant(mean.item() / ranks)
+        say(row)
 
-    left_out = min(5, steps // 2)  # the first steps allocate memory and rebuild the buckets
+    rows, times = [], []
+    losses, starts = [], []  # on a GPU: tensors, and events
+    stream = torch.cuda.Stream() if on_gpu else None
+    # DDP must be created on the stream on which it is captured.
+    with torch.cuda.stream(stream) if on_gpu else contextlib.nullcontext():
+        step = Step(model, device)
+        base_lr = step.optimizer.param_groups[0]["lr"]
+        if on_gpu:
+            torch.cuda.synchronize()
+        for epoch, batch in batches_of(ranks, sampler, device):
+            lr = learning_rate(base_lr, ranks, len(rows))
+            for group in step.optimizer.param_groups:
+                group["lr"] = lr
+            rows.append({"step": len(rows), "epoch": epoch, "loss": None, "lr": significant(lr)})
+            if on_gpu:
+                starts.append(torch.cuda.Event(enable_timing=True))
+                starts[-1].record()
+            start = time.perf_counter()
+            if flags.graph and len(rows) > WARM_UP:
+                step.replay(inputs[batch], targets[batch], stream)
+                continue
+            loss = step(inputs[batch], targets[batch])
+            times.append(1e3 * (time.perf_counter() - start))
+            if on_gpu:
+                losses.append(loss)
+            else:
+                report(rows[-1], loss)
+    if on_gpu:
+        torch.cuda.synchronize()
+        times = [begin.elapsed_time(end) for begin, end in zip(starts, starts[1:])]
+        for row, loss in zip(rows, [] if flags.graph else losses):
+            report(row, loss)
+
+    # The first steps allocate memory, rebuild the buckets and capture the graph.
+    left_out = min(WARM_UP + 5 if flags.graph else 5, len(times) // 2)
     final = {
         "final": True,
-        "steps": steps,
+        "steps": len(rows),
         "parameters": {name: describe(p) for name, p in model.named_parameters()},
-        "step_ms": significant(statistics.median(step_ms[left_out:])) if step_ms else None,
+        "step_ms": significant(statistics.median(times[left_out:])) if times else None,
         "device": str(device),
         "backend": backend,
         "ranks": ranks,
@@ -242,10 +289,8 @@ def main():
     }
     say(final)
     if rank == 0 and not flags.json:
-        print(
-            f"PyTorch {final['torch']}, {ranks} ranks over {backend} on {device}: {steps} steps, "
-            f"loss {mean_loss.item() / ranks:.6f}, one step {final['step_ms']:.3f} ms"
-        )
+        print(f"PyTorch {final['torch']}, {ranks} ranks over {backend} on {device}: {len(rows)} "
+              f"steps, loss {rows[-1]['loss']}, one step {final['step_ms']} ms")
     dist.destroy_process_group()
 
 

@@ -29,14 +29,6 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return result();
 }
 
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  const auto& capture = resolve(stream)->point.capture;
-  *status = !capture         ? cudaStreamCaptureStatusNone
-            : capture->valid ? cudaStreamCaptureStatusActive
-                             : cudaStreamCaptureStatusInvalidated;
-  return result();
-}
-
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* number) {
   const std::size_t all = graph->nodes.size();
   if (nodes != nullptr) {

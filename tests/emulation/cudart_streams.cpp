@@ -81,13 +81,6 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return result();
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-  ++counters.waits;
-  if (event->point.capture) return result(cudaErrorCapturedEvent);
-  if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);
-  return result(!event->latest || event->latest->is_done() ? cudaSuccess : cudaErrorNotReady);
-}
-
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   ++counters.waits;
   if (event->point.capture) return result(cudaErrorCapturedEvent);

@@ -3,11 +3,11 @@
 // solutions, right and wrong, all run the same checks.
 //
 // Whatever a solution does, the reader gets an answer. A check reports a wrong number. Guard
-// zones (guarded.hpp) find writes out of bounds. An exception is shown with its text. Messages
-// that nobody received are reported after the check. A deadlock is reported by the watch. A
-// crash is reported with the check in which it happened. Deadlocks and crashes end the process,
-// so the verdict for them is written to the --verdict file before each check, and `judge` (in
-// this folder) reads it from there.
+// zones (message_checks.hpp) find writes out of bounds. An exception is shown with its text.
+// Messages that nobody received are reported after the check. A deadlock is reported by the
+// watch. A crash is reported with the check in which it happened. Deadlocks and crashes end the
+// process, so the verdict for them is written to the --verdict file before each check, and
+// `judge` (in this folder) reads it from there.
 #pragma once
 
 #include "01_send_recv/tracer_numbers.hpp"
@@ -32,10 +32,14 @@ class Trial {
   const Communicator& comm() const { return comm_; }
   int rank() const { return comm_.rank(); }
   int size() const { return comm_.size(); }
+  std::size_t n() const { return static_cast<std::size_t>(size()); }  // for numbers of elements
 
   // Element `index` of rank `rank`'s data: a number that tells where it came from. If all
   // numbers were equal, more than half of the wrong solutions would pass a test of values.
   float value(int rank, std::size_t index) const { return tracer_number(rank, index); }
+  // The sum of element `index` over all ranks, which is exact, and its mean.
+  double sum(std::size_t index) const;
+  double mean(std::size_t index) const { return sum(index) / size(); }
 
   // Reports a mistake on this rank; only the first one counts. The check continues, because the
   // other ranks would otherwise wait for this one.

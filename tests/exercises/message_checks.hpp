@@ -1,8 +1,8 @@
-// Shared by most checks of messages: data that tells where it came from, traffic, and sums.
+// Shared by most checks: data that tells where it came from, memory with guard zones, sums of
+// the ranks' shares, and traffic.
 #pragma once
 
 #include "tests/exercises/exercise.hpp"
-#include "tests/exercises/guarded.hpp"
 #include "tests/support/counted.hpp"
 
 #include <mpi.h>
@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -22,18 +23,44 @@
 namespace dist::exercise {
 
 inline constexpr std::size_t kLarge = 1 << 20;  // elements: more than MPI buffers
+inline const std::string kLargeMust = "it works for messages too large for MPI to buffer";
+inline const std::string kWaitsMust =
+    "no send or receive is still in progress when the call returns";
+inline const std::string kSameBitsMust = "all ranks get the same bits";
+
+// `count` floats between two zones filled with a number that no solution computes, so that a
+// write out of bounds is reported instead of causing a crash elsewhere. That number is not NaN:
+// NaN plus anything is NaN, so an addition would go unnoticed.
+class Guarded {
+ public:
+  explicit Guarded(std::size_t count, float fill = 0.0F)
+      : memory_(count + 2 * kZone, kMark), count_(count) {
+    std::ranges::fill(span(), fill);
+  }
+
+  std::span<float> span() { return std::span(memory_).subspan(kZone, count_); }
+  std::span<const float> span() const { return std::span(memory_).subspan(kZone, count_); }
+
+  // True if both zones are unchanged.
+  bool intact() const {
+    const auto untouched = [](float value) { return value == kMark; };
+    const std::span<const float> all(memory_);
+    return std::ranges::all_of(all.first(kZone), untouched) &&
+           std::ranges::all_of(all.last(kZone), untouched);
+  }
+
+ private:
+  static constexpr std::size_t kZone = 64;
+  static constexpr float kMark = -77777.25F;
+  std::vector<float> memory_;
+  std::size_t count_;
+};
 
 // The `count` elements of data that `rank` starts with.
 inline Guarded tracers(const Trial& trial, int rank, std::size_t count) {
   Guarded data(count);
   for (std::size_t i = 0; i < count; ++i) data.span()[i] = trial.value(rank, i);
   return data;
-}
-
-inline double sum_over_ranks(const Trial& trial, std::size_t index) {
-  double sum = 0;
-  for (int rank = 0; rank < trial.size(); ++rank) sum += trial.value(rank, index);
-  return sum;
 }
 
 // Checks that every element of `data` equals expected(index), within the relative `tolerance`.
@@ -65,6 +92,28 @@ inline void expect_same_bits(Trial& trial, std::span<const float> data,
   }
 }
 
+// A rank's share of a sum that shows which shares it contains, and how often: in base 8, the
+// sum has one digit per rank. A float holds the sum exactly for up to 7 ranks, even if each
+// share is counted up to seven times.
+inline float share_of(int rank) {
+  return static_cast<float>(1U << (3U * static_cast<unsigned>(rank)));
+}
+
+// Returns, for example, "rank 2's share is missing, rank 0's share is counted 2 times"; empty
+// if every share is counted exactly once. Tolerates that the sum was divided and multiplied.
+inline std::string what_is_off(float sum, int ranks) {
+  if (!(sum >= 0 && sum < 2 * share_of(7))) return "this is not a sum of the ranks' shares";
+  std::vector<std::string> off;
+  auto rest = static_cast<std::uint32_t>(std::round(sum));
+  for (int rank = 0; rank < ranks; ++rank, rest >>= 3U) {
+    const std::uint32_t times = rest & 7U;
+    if (times == 0) off.push_back(fmt::format("rank {}'s share is missing", rank));
+    if (times > 1)
+      off.push_back(fmt::format("rank {}'s share is counted {} times", rank, times));
+  }
+  return fmt::format("{}", fmt::join(off, ", "));
+}
+
 // What `run`, which is called on all ranks, may send. Fields that are not set are not checked.
 struct MustSend {
   std::optional<std::uint64_t> messages{}, messages_per_rank{}, bytes_per_rank{}, rounds{};
@@ -91,8 +140,9 @@ inline void expect_traffic(Trial& trial, const std::string& where, const MustSen
 }
 
 inline void expect_finished(Trial& trial, const std::function<void()>& run) {
-  trial.expect(counted(trial.comm(), run).unfinished == 0,
-               "sends or receives were started but not waited for");
+  const std::uint64_t unfinished = counted(trial.comm(), run).unfinished;
+  trial.expect(unfinished == 0, "{} sends or receives were started but not waited for",
+               unfinished);
 }
 
 }  // namespace dist::exercise

@@ -11,7 +11,7 @@ EXERCISE/SOME-NAME is the function EXERCISE_SOME_NAME below "// == EXERCISE/SOME
 LESSON/solutions.hpp or LESSON/*_solutions.hpp. If indented lines follow the row, it is an edited
 copy, in its own namespace: "OLD => NEW" replaces the only occurrence of OLD. It is a copy of
 EXERCISE/reference, or of EXERCISE/NAME after a line "of NAME", which also counts for the exercise's
-next copies.
+next copies. "= BODY" replaces the reference's whole body.
 """
 import argparse
 import collections
@@ -23,7 +23,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-Row = collections.namedtuple("Row", "exercise name verdict hint mistake base edits")
+Row = collections.namedtuple("Row", "exercise name verdict hint mistake base edits body")
 
 
 def read_rows(lesson):
@@ -33,10 +33,12 @@ def read_rows(lesson):
             cells = [cell.strip() for cell in line.split("|")]
             if not rows or cells[0] != rows[-1].exercise:
                 base = "reference"
-            rows.append(Row(*cells, base, []))
+            rows.append(Row(*cells, base, [], []))
         elif line.startswith("  of "):
             base = line[len("  of "):]
             rows[-1] = rows[-1]._replace(base=base)
+        elif line.startswith("  = "):
+            rows[-1].body.append(line[len("  = "):])
         elif line.startswith(" "):
             old, new = re.fullmatch(r"\s+(\S.*?) =>(.*)", line).groups()
             rows[-1].edits.append((old, new.strip()))
@@ -60,14 +62,17 @@ def write(lesson, output, nccl):
         if row.exercise.startswith("nccl") and not nccl:
             continue
         solution = function(row.exercise, row.name)
-        if row.edits:
-            text = sections[f"{row.exercise}/{row.base}"]
+        if row.edits or row.body:
+            base = "reference" if row.body else row.base
+            text = sections[f"{row.exercise}/{base}"]
+            if row.body:
+                text = "\n".join([text[:text.index("{\n") + 1], *row.body, "}\n"])
             for old, new in row.edits:
                 if text.count(old) != 1:
                     sys.exit(f"error: {row.exercise}/{row.name}: '{old}' must occur once")
                 text = text.replace(old, new)
             copies += f"namespace {solution} {{\n{text}}}\n"
-            solution += "::" + function(row.exercise, row.base)
+            solution += "::" + function(row.exercise, base)
         table += f'{{"{row.exercise}", "{row.name}", checks_of_{row.exercise}({solution})}},\n'
     includes = "\n".join(f'#include "tests/exercises/{lesson}/{file.name}"'
                          for file in sorted((HERE / lesson).glob("*solutions.hpp"))

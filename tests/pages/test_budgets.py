@@ -12,7 +12,7 @@ from repository import CODE, FILES, LESSONS, is_workshop, output_of, project_inc
 
 # Words of prose outside folded sections, without code and tables.
 WORDS = {"README.md": 700, "01_send_recv/README.md": 900, "02_broadcast/README.md": 1400,
-         "03_all_reduce/README.md": 900, "04_distributed_sampler/README.md": 1400,
+         "03_all_reduce/README.md": 900, "04_distributed_sampler/README.md": 900,
          "05_ddp_training/README.md": 2000}
 ALL_WORDS = 15000  # of these six together, without code
 

@@ -14,7 +14,6 @@ sys.path.insert(0, str(ROOT / "tools" / "pictures"))
 import draw
 import eager_rendezvous
 import overlap
-import runs
 
 COMMITTED = {path.name: path.read_bytes() for path in (ROOT / "docs/pictures").glob("*.svg")}
 LARGEST = 40_000  # bytes of an SVG file
@@ -43,18 +42,18 @@ def test_a_picture_fits_a_page(name):
 def programs(monkeypatch):
     for name, value in HIDE_GPUS.items():
         monkeypatch.setenv(name, value)
-    return runs.Programs(str(BUILD))
+    return draw.Programs(str(BUILD))
 
 
-@pytest.mark.parametrize("name", ["ring", "tree", "sampler"])
+@pytest.mark.parametrize("name", ["ring", "tree", "sampler", "buckets"])
 def test_a_new_run_gives_the_recorded_data(name, programs):
-    assert draw.PICTURES[name].record(programs) == runs.load(name)
+    assert draw.PICTURES[name].record(programs) == draw.recorded(name)
 
 
 @pytest.mark.parametrize("which", ["recorded", "new"])
 def test_only_a_send_above_the_limit_waits_for_its_receive(which, programs):
     recorded = which == "recorded"
-    run = runs.load("eager_rendezvous") if recorded else eager_rendezvous.record(programs)
+    run = draw.recorded("eager_rendezvous") if recorded else eager_rendezvous.record(programs)
     early = {kind: eager_rendezvous.complete(run[kind]) < run[kind]["receive"][0]
              for kind in ("eager", "rendezvous")}
     assert early == {"eager": True, "rendezvous": False}
@@ -64,5 +63,5 @@ def test_only_a_send_above_the_limit_waits_for_its_receive(which, programs):
 @pytest.mark.parametrize("way, flag", overlap.WAYS.items())
 def test_a_new_step_has_the_recorded_phases(way, flag, programs):
     command = f"mpirun -np 2 build/bin/ddp_training {flag} --max-steps 3 --trace trace.json"
-    recorded, new = runs.load("overlap")[way], next(overlap.steps_of(programs.trace(command)))
+    recorded, new = draw.recorded("overlap")[way], next(overlap.steps_of(programs.trace(command)))
     assert sorted(name for name, _, _ in new) == sorted(name for name, _, _ in recorded)

@@ -1,7 +1,5 @@
-// Runs a command as a reader would, and keeps its output.
+// Runs a command and keeps its output; folders and files for tests.
 #pragma once
-
-#include <nlohmann/json.hpp>
 
 #include <csignal>
 #include <cstdio>
@@ -13,12 +11,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <vector>
 
 namespace dist::test {
-
-// A program for mpirun() that hangs on request (tests/hangs/).
-inline constexpr const char* kHangs = "../tests/hangs";
 
 // A folder that belongs to this process alone, and is removed with the object.
 class TemporaryFolder {
@@ -71,15 +65,6 @@ struct CommandResult {
   std::string out;
   std::string err;
 
-  // Standard output as JSON, one object per line; throws if a line is not JSON.
-  std::vector<nlohmann::json> rows() const {
-    std::vector<nlohmann::json> parsed;
-    std::istringstream lines(out);
-    for (std::string line; std::getline(lines, line);) {
-      parsed.push_back(nlohmann::json::parse(line));
-    }
-    return parsed;
-  }
   bool says(const std::string& text) const {
     return (out + err).find(text) != std::string::npos;
   }
@@ -96,26 +81,5 @@ inline CommandResult run_command(const std::string& command) {
   result.err = content_of(folder / "err");
   return result;
 }
-
-// Runs "BEFORE mpirun -np RANKS PROGRAM FLAGS" for at most two minutes.
-inline CommandResult mpirun(int ranks, const std::string& program, const std::string& flags,
-                            const std::string& before = "") {
-  return run_command(before + "timeout -k 10 120 " MPIEXEC " -np " + std::to_string(ranks) +
-                     " " PROGRAM_DIR "/" + program + " " + flags);
-}
-
-// Like mpirun(), but runs in `folder`, where programs keep .learn/.
-inline CommandResult mpirun_in(const TemporaryFolder& folder, int ranks,
-                               const std::string& program, const std::string& flags,
-                               const std::string& before = "") {
-  return mpirun(ranks, program, flags, "cd " + folder.path().string() + " && " + before);
-}
-
-// A value of `before` for runs that are about the CPU.
-inline const std::string kHideGpus = "CUDA_VISIBLE_DEVICES= EMULATED_GPUS=0 ";
-
-// A value of `before` for runs in which all ranks end together with a non-zero status. Without
-// it, Open MPI 4 waits a second or two for other ranks, although none are left.
-inline const std::string kNoGrace = "OMPI_MCA_odls_base_sigkill_timeout=0 ";
 
 }  // namespace dist::test

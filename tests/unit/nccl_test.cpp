@@ -4,7 +4,6 @@
 // and events must order the operations, or else the numbers are wrong.
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "01_send_recv/nccl_send_recv.hpp"
-#include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/nccl_all_reduce.hpp"
@@ -12,31 +11,24 @@
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
-#include "tests/support/mpi_test.hpp"
+#include "tests/support/error_of.hpp"
+#include "tests/support/tracer_data.hpp"
 
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 using namespace dist;
-using dist::test::tricky_sizes;
-using dist::test::world;
+using namespace dist::test;
 
 namespace {
 
 Device my_gpu() {
   return choose_device("cuda", world().local_rank()).device;
-}
-
-std::vector<float> my_numbers(std::size_t count) {
-  std::vector<float> numbers(count);
-  fill_tracer_numbers(numbers, world().rank());
-  return numbers;
 }
 
 // The numbers that are on their way to a GPU. The copies may not be done before result() has
@@ -57,12 +49,6 @@ std::vector<float> result(NcclCommunicator& nccl, const Stream& stream, const Te
   return to_host(stream, tensor);
 }
 
-double sum_of_all(std::size_t index) {
-  double sum = 0;
-  for (int rank = 0; rank < world().size(); ++rank) sum += tracer_number(rank, index);
-  return sum;
-}
-
 }  // namespace
 
 TEST_CASE("a group of one send and one receive moves every tensor to the next rank",
@@ -75,10 +61,8 @@ TEST_CASE("a group of one send and one receive moves every tensor to the next ra
     upload(stream, out, my_numbers(count));
     send_recv_nccl(nccl, out, world().right(), in, world().left(), stream);
     INFO(count << " elements");
-    CHECK(count_wrong(result(nccl, stream, in),
-                      [](std::size_t i) { return tracer_number(world().left(), i); }) == 0);
-    CHECK(count_wrong(to_host(stream, out),
-                      [](std::size_t i) { return tracer_number(world().rank(), i); }) == 0);
+    CHECK(all_from(result(nccl, stream, in), world().left()));
+    CHECK(all_from(to_host(stream, out), world().rank()));
   }
 }
 
@@ -91,8 +75,7 @@ TEST_CASE("every root's numbers reach every rank", "[nccl][gpu]") {
       upload(stream, tensor, my_numbers(count));
       broadcast_nccl(nccl, tensor, root, stream);
       INFO("root " << root << ", " << count << " elements");
-      CHECK(count_wrong(result(nccl, stream, tensor),
-                        [&](std::size_t i) { return tracer_number(root, i); }) == 0);
+      CHECK(all_from(result(nccl, stream, tensor), root));
     }
   }
 }
@@ -195,58 +178,43 @@ TEST_CASE("an event that cannot be created is not used by the next call", "[nccl
 
 TEST_CASE("a rank that never joins is reported within the time limit, on every rank",
           "[nccl][gpu]") {
-  if (world().size() == 1 || !NcclWatchdog::can_end_calls()) return;
-  NcclId id{};
-  if (world().rank() == 0) id = make_nccl_id();
-  broadcast_tree<char>(world(), id, 0);
+  if (world().size() == 1) return;
   const Stream stream(my_gpu());
-  NcclCommunicator nccl(id, world().rank(), world().size(), my_gpu(),
-                        std::chrono::milliseconds(500));
   const Tensor tensor({10}, my_gpu());
-  const auto report_of_all_reduce = [&] {
-    try {
+  // `late` ranks join after the others have given up, and find no other rank.
+  const auto report_of = [&](bool is_late, bool connected, auto wait) {
+    NcclId id{};
+    if (world().rank() == 0) id = make_nccl_id();
+    broadcast_tree<char>(world(), id, 0);
+    NcclCommunicator nccl(id, world().rank(), world().size(), my_gpu(),
+                          std::chrono::milliseconds(500));
+    if (connected) {
       all_reduce_nccl(nccl, tensor, ReduceOp::sum, stream);
       nccl.synchronize(stream);
-    } catch (const Error& error) {
-      return std::string(error.what());
     }
-    return std::string("no error");
+    if (is_late) world().barrier();
+    const std::string report = error_of([&] {
+      all_reduce_nccl(nccl, tensor, ReduceOp::sum, stream);
+      wait();
+      nccl.synchronize(stream);
+    });
+    if (!is_late) world().barrier();
+    return report;
   };
-  // The last rank joins after the others have given up, and finds no other rank.
+  // An ordinary wait behind a collective ends, too.
+  const std::string connected =
+      report_of(world().rank() == 0, true, [&] { to_host(stream, tensor); });
+  CHECK(connected != "nothing thrown");
+  if (!NcclWatchdog::can_end_calls()) return;
   const bool late = world().rank() == world().size() - 1;
-  std::string report;
-  if (!late) report = report_of_all_reduce();
-  world().barrier();
-  if (late) report = report_of_all_reduce();
+  const std::string report = report_of(late, false, [] {});
   INFO(report);
   // A rank may find the connections of a rank that has given up before it.
   const bool is_first = world().size() == 2 && !late;
-  const auto says = [&](const char* text) { return report.find(text) != std::string::npos; };
-  CHECK(((says("NCCL on rank ") && says("nothing moved for 0.5 s")) ||
-         (!is_first && (says("remote process exited") || says("unhandled system error") ||
-                        says("internal error")))));
-}
-
-TEST_CASE("an ordinary wait behind a collective also ends if a rank never joins",
-          "[nccl][gpu]") {
-  if (world().size() == 1) return;
-  NcclId id{};
-  if (world().rank() == 0) id = make_nccl_id();
-  broadcast_tree<char>(world(), id, 0);
-  const Stream stream(my_gpu());
-  NcclCommunicator nccl(id, world().rank(), world().size(), my_gpu(),
-                        std::chrono::milliseconds(500));
-  const Tensor tensor({10}, my_gpu());
-  all_reduce_nccl(nccl, tensor, ReduceOp::sum, stream);  // connects the ranks
-  nccl.synchronize(stream);
-  const auto reduce_alone = [&] {
-    all_reduce_nccl(nccl, tensor, ReduceOp::sum, stream);
-    to_host(stream, tensor);
-    CHECK_THROWS_AS(nccl.synchronize(stream), Error);
-  };
-  if (world().rank() > 0) reduce_alone();
-  world().barrier();
-  if (world().rank() == 0) reduce_alone();  // the others have given up
+  CHECK(((contains(report, "NCCL on rank ") && contains(report, "nothing moved for 0.5 s")) ||
+         (!is_first &&
+          (contains(report, "remote process exited") ||
+           contains(report, "unhandled system error") || contains(report, "internal error")))));
 }
 
 TEST_CASE("ranks that would share a GPU get an error before NCCL starts", "[nccl][gpu]") {

@@ -1,7 +1,7 @@
 // Lesson 1's part.
 #define exercise exercise_1
 #include "chosen_1.hpp"
-#include "tools/mine/run_part.hpp"
+#include "tools/mine/parts.hpp"
 
 namespace dist::mine {
 

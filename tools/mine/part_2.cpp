@@ -1,7 +1,7 @@
 // Lesson 2's part.
 #define exercise exercise_2
 #include "chosen_2.hpp"
-#include "tools/mine/run_part.hpp"
+#include "tools/mine/parts.hpp"
 
 namespace dist::mine {
 

@@ -23,7 +23,6 @@ void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::
 }  // namespace dist::exercise
 
 #include "chosen_3.hpp"
-#include "tools/mine/run_part.hpp"
 
 namespace dist::mine {
 

@@ -1,7 +1,7 @@
 // Lesson 4's part.
 #define exercise exercise_4
 #include "chosen_4.hpp"
-#include "tools/mine/run_part.hpp"
+#include "tools/mine/parts.hpp"
 
 namespace dist::mine {
 

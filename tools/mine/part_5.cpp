@@ -23,7 +23,6 @@ void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,
 }  // namespace dist::exercise
 
 #include "chosen_5.hpp"
-#include "tools/mine/run_part.hpp"
 
 namespace dist::mine {
 

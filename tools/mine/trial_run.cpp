@@ -1,13 +1,11 @@
-#include "tools/mine/trial_run.hpp"
-
+// Runs each part once on a little data.
 #include "01_send_recv/tracer_numbers.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
+#include "tools/mine/parts.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
-#include <utility>
 
 namespace dist::mine {
 namespace {

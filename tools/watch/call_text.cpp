@@ -1,5 +1,4 @@
-#include "tools/watch/call_text.hpp"
-
+#include "tools/watch/hang_report.hpp"
 #include "tools/watch/text.hpp"
 
 #include <array>
@@ -25,12 +24,12 @@ std::string text_of_bytes(std::uint64_t bytes) {
   return concat(bytes, kUnits[unit]);
 }
 
-std::string direction(const OperationView& operation) {
+std::string direction(const Operation& operation) {
   return concat(operation.kind == OperationKind::send ? "to " : "from ",
                 peer_text(operation.peer));
 }
 
-std::string details_of(const OperationView& operation) {
+std::string details_of(const Operation& operation) {
   const std::string tag =
       operation.tag == kAnyTag ? std::string("any tag") : concat("tag ", operation.tag);
   switch (operation.kind) {
@@ -49,7 +48,7 @@ std::string details_of(const OperationView& operation) {
 }
 
 // Describes an operation by the call that started it.
-std::string text_of(const OperationView& operation, bool details) {
+std::string text_of(const Operation& operation, bool details) {
   std::string text = name_of(operation.call);
   if (operation.kind == OperationKind::collective) {
     text += concat(" #", operation.number);
@@ -60,8 +59,8 @@ std::string text_of(const OperationView& operation, bool details) {
 }
 
 std::string text_of_sendrecv(const CallView& call, bool details) {
-  const OperationView& send = call.operations[0];
-  const OperationView& receive = call.operations[1];
+  const Operation& send = call.operations[0];
+  const Operation& receive = call.operations[1];
   const bool alike = send.bytes == receive.bytes && send.tag == receive.tag;
   const std::string middle = details && !alike ? details_of(send) : "";
   return concat(name_of(call.call), " ", direction(send), middle, " and ", direction(receive),
@@ -84,11 +83,16 @@ std::string text_of(const CallView& call, bool details) {
     return text_of(call.operations[0], details);
   }
   std::vector<std::string> waited;
-  for (const OperationView& operation : call.operations) {
+  for (const Operation& operation : call.operations) {
     waited.push_back(text_of(operation, details));
   }
   if (call.more > 0) waited.push_back(concat(call.more, " more"));
   return concat(name_of(call.call), " for ", join(waited, " and "));
+}
+
+std::string text_of_scope(const CallView& call) {
+  const std::string subject = call.subject.empty() ? "" : concat(" (", call.subject, ")");
+  return concat(call.scope, " #", call.scope_number, subject);
 }
 
 std::string text_of_ranks(const std::vector<int>& ranks) {
@@ -102,10 +106,7 @@ std::string sentence_of(const RankView& rank) {
       return concat("rank ", rank.rank, " has already finished (MPI_Finalize)");
     }
     std::string text = (call.polling ? "asking " : "in ") + text_of(call);
-    if (!call.scope.empty()) {
-      text += concat(" of ", call.scope, " #", call.scope_number);
-      if (!call.subject.empty()) text += concat(" (", call.subject, ")");
-    }
+    if (!call.scope.empty()) text += " of " + text_of_scope(call);
     calls.push_back(text);
   }
   const std::string stopped = rank.stopped ? "is stopped (SIGSTOP) " : "";

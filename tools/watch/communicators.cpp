@@ -1,9 +1,7 @@
 #include "tools/watch/communicators.hpp"
 
-#include "tools/watch/board.hpp"
-#include "tools/watch/observation.hpp"
+#include "tools/watch/call_hooks.hpp"
 
-#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -11,6 +9,8 @@
 
 namespace dist::watch {
 namespace {
+
+constexpr std::uint32_t kWorldId = 1;
 
 struct Registry {
   std::mutex mutex;
@@ -40,28 +40,17 @@ std::vector<int> world_ranks_of(MPI_Comm comm) {
   return world_ranks;
 }
 
-// FNV-1a over whole numbers.
-std::uint32_t hash(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
-  std::uint32_t h = 2166136261U;
-  for (const std::uint32_t word : {a, b, c}) {
-    for (int shift = 0; shift < 32; shift += 8) h = (h ^ ((word >> shift) & 0xff)) * 16777619U;
-  }
-  return h;
-}
-
-constexpr std::uint32_t kWorldId = 1;
-
 // Called with the lock held.
 CommunicatorInfo& insert(MPI_Comm comm, std::uint32_t parent, std::uint32_t child) {
   auto info = std::make_unique<CommunicatorInfo>();
   info->world_ranks = world_ranks_of(comm);
   const int first = info->world_ranks.empty() ? 0 : info->world_ranks.front();
-  info->id = comm == MPI_COMM_WORLD
-                 ? kWorldId
-                 : hash(parent, child, static_cast<std::uint32_t>(first)) | 0x80000000U;
+  const std::uint64_t hash =
+      mix(mix((std::uint64_t{parent} << 32) + child) + static_cast<std::uint32_t>(first));
+  info->id = comm == MPI_COMM_WORLD ? kWorldId : static_cast<std::uint32_t>(hash) | 0x80000000U;
   // A report must name every rank missing from a collective, even a rank that has never entered
   // one.
-  if (RankBoard* const board = my_board()) find_communicator(*board, info->id);
+  if (RankBoard* const board = my_board()) board->communicator(info->id);
   return *(registry().infos[comm] = std::move(info));
 }
 
@@ -73,12 +62,8 @@ int CommunicatorInfo::world_rank(int rank) const {
   return world_ranks[static_cast<std::size_t>(rank)];
 }
 
-int CommunicatorInfo::rank_of(int world_rank) const {
-  const auto found = std::find(world_ranks.begin(), world_ranks.end(), world_rank);
-  return found == world_ranks.end() ? -1 : static_cast<int>(found - world_ranks.begin());
-}
-
 CommunicatorInfo& info_of(MPI_Comm comm) {
+  // Most calls use the communicator of the call before.
   thread_local MPI_Comm last = MPI_COMM_NULL;
   thread_local CommunicatorInfo* info = nullptr;
   thread_local std::uint64_t generation = 0;
@@ -119,7 +104,7 @@ void forget(MPI_Comm comm) {
 void note_communicators() {
   info_of(MPI_COMM_WORLD);
   const std::lock_guard lock(registry().mutex);
-  for (const auto& [comm, info] : registry().infos) find_communicator(*my_board(), info->id);
+  for (const auto& [comm, info] : registry().infos) my_board()->communicator(info->id);
 }
 
 }  // namespace dist::watch

@@ -17,8 +17,7 @@ struct CommunicatorInfo {
   std::vector<int> world_ranks;  // by rank
   std::atomic<std::uint32_t> children{0};
 
-  int world_rank(int rank) const;     // kAnyone and kNobody for MPI's special ranks
-  int rank_of(int world_rank) const;  // -1: not in it
+  int world_rank(int rank) const;  // kAnyone and kNobody for MPI's special ranks
 };
 
 // The reference is valid until the communicator is freed.

@@ -4,7 +4,6 @@
 #include "tools/watch/hang_report.hpp"
 
 #include "common/slowest.hpp"
-#include "tools/watch/call_text.hpp"
 #include "tools/watch/text.hpp"
 
 #include <algorithm>
@@ -29,9 +28,9 @@ const ChannelView* channel(const RankView& rank, int peer, int tag, std::uint32_
   return nullptr;
 }
 
-bool accepts_from_anyone(const RankView& rank, const OperationView& send) {
+bool accepts_from_anyone(const RankView& rank, const Operation& send) {
   for (const CallView& call : rank.inside) {
-    for (const OperationView& other : call.operations) {
+    for (const Operation& other : call.operations) {
       if (other.kind == OperationKind::receive && other.comm == send.comm &&
           (other.peer == kAnyone || other.tag == kAnyTag) &&
           (other.tag == kAnyTag || other.tag == send.tag)) {
@@ -44,7 +43,7 @@ bool accepts_from_anyone(const RankView& rank, const OperationView& send) {
 
 // Whether `peer` has done its half of what `rank` waits for: whether it has started the
 // matching send or posted the matching receive. A stopped rank's half never counts as done.
-bool is_met(const RankView& rank, const OperationView& waits, const RankView& peer) {
+bool is_met(const RankView& rank, const Operation& waits, const RankView& peer) {
   if (peer.stopped) return false;
   // The board had no room to count this operation, so do not accuse anyone.
   const bool counted = waits.kind != OperationKind::shared_memory && waits.tag != kAnyTag;
@@ -81,7 +80,7 @@ bool is_met(const RankView& rank, const OperationView& waits, const RankView& pe
 std::vector<int> waits_for(const Ranks& ranks, const RankView& rank) {
   std::set<int> found;
   for (const CallView& call : rank.inside) {
-    for (const OperationView& waits : call.operations) {
+    for (const Operation& waits : call.operations) {
       if (waits.kind == OperationKind::collective || waits.peer == kEverybody) {
         for (const RankView& peer : ranks) {
           if (peer.rank != rank.rank && !is_met(rank, waits, peer)) found.insert(peer.rank);
@@ -111,9 +110,9 @@ class CycleFinder {
     const auto on_path = std::find(path_.begin(), path_.end(), rank);
     if (on_path != path_.end()) {
       std::vector<int> cycle(on_path, path_.end());
-      const bool overlaps = std::any_of(cycle.begin(), cycle.end(),
-                                        [this](int r) { return in_cycle_.count(r) > 0; });
-      if (overlaps) return;
+      for (const int member : cycle) {
+        if (in_cycle_.count(member) > 0) return;
+      }
       in_cycle_.insert(cycle.begin(), cycle.end());
       std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
       cycles_.push_back(std::move(cycle));
@@ -148,6 +147,8 @@ class Report {
   }
 
  private:
+  using Groups = std::map<std::string, std::vector<int>>;  // what ranks do, and which do it
+
   void line(const std::string& text) { text_ += "hang: " + text + "\n"; }
 
   void cycles() {
@@ -163,85 +164,76 @@ class Report {
     }
   }
 
+  // "ranks 0, 1 are in MPI_Bcast #1; rank 2 is in MPI_Barrier #1; rank 3 never entered it"
+  void meeting(const Groups& present, const Groups& absent) {
+    std::vector<std::string> parts;
+    for (const auto& [call, ranks] : present) {
+      const char* const verb = ranks.size() == 1 ? " is in " : " are in ";
+      parts.push_back(concat(text_of_ranks(ranks), verb, call));
+    }
+    for (const auto& [text, ranks] : absent) {
+      parts.push_back(concat(text_of_ranks(ranks), " ", text));
+    }
+    line(join(parts, "; "));
+  }
+
   void collectives() {
-    // Group by communicator and number, then by call, because ranks may have entered different
-    // collectives.
-    using Place = std::pair<std::uint32_t, std::uint32_t>;
-    std::map<Place, std::map<std::string, std::vector<int>>> places;
+    // Ranks may have entered different collectives with the same number.
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Groups> places;
     for (const RankView& rank : ranks_) {
       for (const CallView& call : rank.inside) {
         if (call.operations.empty()) continue;
-        const OperationView& first = call.operations.front();
+        const Operation& first = call.operations.front();
         if (first.kind != OperationKind::collective) continue;
         places[{first.comm, first.number}][text_of(call)].push_back(rank.rank);
       }
     }
-    for (const auto& [place, calls] : places) {
-      std::vector<std::string> parts;
+    for (const auto& [place, present] : places) {
+      const auto [comm, number] = place;
       std::set<int> here;
-      for (const auto& [call, members] : calls) {
-        parts.push_back(
-            concat(text_of_ranks(members), members.size() == 1 ? " is in " : " are in ", call));
-        here.insert(members.begin(), members.end());
-      }
-      std::map<std::string, std::vector<int>> absent;
+      for (const auto& [call, ranks] : present) here.insert(ranks.begin(), ranks.end());
+      Groups absent;
       for (const RankView& rank : ranks_) {
-        const auto member = rank.communicators.find(place.first);
+        const auto member = rank.communicators.find(comm);
         if (member == rank.communicators.end() || here.count(rank.rank) > 0) continue;
         const auto& [entered, last] = member->second;
-        std::string text = "never entered it";
-        if (entered >= place.second) {
-          text = "already left it";
-        } else if (entered > 0) {
+        std::string text = entered >= number ? "already left it" : "never entered it";
+        if (entered > 0 && entered < number) {
           text += concat(", last seen in #", entered, " (", name_of(last), ")");
         }
         absent[text].push_back(rank.rank);
       }
-      add_absent(parts, absent);
-      line(join(parts, "; "));
+      meeting(present, absent);
       for (const int rank : here) {
         if (!find(ranks_, rank)->stopped) told_.insert(rank);
       }
     }
   }
 
-  static void add_absent(std::vector<std::string>& parts,
-                         const std::map<std::string, std::vector<int>>& absent) {
-    for (const auto& [text, ranks] : absent) {
-      parts.push_back(concat(text_of_ranks(ranks), " ", text));
-    }
-  }
-
   // Like collectives(), but for our own collectives, which consist of messages and are named by
   // CallScope.
   void scopes() {
-    std::map<std::pair<std::string, std::uint32_t>, std::vector<int>> places;
-    std::map<std::pair<std::string, std::uint32_t>, std::string> subjects;
+    std::map<std::pair<std::string, std::uint32_t>, std::pair<std::string, std::vector<int>>>
+        places;  // with the description and the ranks that are there
     for (const RankView& rank : ranks_) {
       for (const CallView& call : rank.inside) {
         if (call.scope.empty()) continue;
-        places[{call.scope, call.scope_number}].push_back(rank.rank);
-        subjects[{call.scope, call.scope_number}] = call.subject;
+        auto& [text, ranks] = places[{call.scope, call.scope_number}];
+        text = text_of_scope(call);
+        ranks.push_back(rank.rank);
       }
     }
-    for (const auto& [place, members] : places) {
-      std::map<std::string, std::vector<int>> absent;
+    for (const auto& [place, present] : places) {
+      const auto& [scope, number] = place;
+      Groups absent;
       for (const RankView& rank : ranks_) {
-        const auto entered = rank.scopes.find(place.first);
-        const std::uint32_t count = entered == rank.scopes.end() ? 0 : entered->second;
-        if (count >= place.second) continue;
-        std::string text = "never entered it";
-        if (count > 0) text += concat(", last seen in #", count);
-        absent[text].push_back(rank.rank);
+        const auto found = rank.scopes.find(scope);
+        const std::uint32_t entered = found == rank.scopes.end() ? 0 : found->second;
+        if (entered >= number) continue;
+        const std::string last = entered == 0 ? "" : concat(", last seen in #", entered);
+        absent["never entered it" + last].push_back(rank.rank);
       }
-      if (absent.empty()) continue;
-      std::vector<std::string> missing;
-      add_absent(missing, absent);
-      const std::string& subject = subjects[place];
-      line(concat(text_of_ranks(members), members.size() == 1 ? " is in " : " are in ",
-                  place.first, " #", place.second,
-                  subject.empty() ? "" : concat(" (", subject, ")"), "; ",
-                  join(missing, "; ")));
+      if (!absent.empty()) meeting({present}, absent);
     }
   }
 
@@ -249,7 +241,7 @@ class Report {
   void mismatches() {
     for (const RankView& rank : ranks_) {
       for (const CallView& call : rank.inside) {
-        for (const OperationView& waits : call.operations) {
+        for (const Operation& waits : call.operations) {
           if (waits.kind != OperationKind::receive && waits.kind != OperationKind::probe) {
             continue;
           }
@@ -261,7 +253,7 @@ class Report {
     }
   }
 
-  void mismatch(const RankView& rank, const OperationView& waits, const RankView& peer,
+  void mismatch(const RankView& rank, const Operation& waits, const RankView& peer,
                 const ChannelView& sent) {
     if (sent.peer != rank.rank) return;
     const ChannelView* const got = channel(rank, peer.rank, sent.tag, sent.comm);

@@ -2,29 +2,18 @@
 // them in sentences.
 #pragma once
 
-#include "tools/watch/board.hpp"
+#include "tools/watch/rank_board.hpp"
 
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace dist::watch {
 
-struct OperationView {
-  OperationKind kind;
-  Call call;
-  std::int32_t peer;
-  std::int32_t tag;
-  std::uint32_t comm;
-  std::uint32_t number;
-  std::uint64_t bytes;
-};
-
 struct CallView {
   Call call = Call::none;
   bool polling = false;
-  std::vector<OperationView> operations;
+  std::vector<Operation> operations;
   std::size_t more = 0;  // operations that did not fit on the board
   std::string wait;      // what a WaitScope waits for
   std::string scope;     // the name of the CallScope around the call
@@ -57,7 +46,20 @@ struct RankView {
   std::map<std::string, std::uint32_t> scopes;              // how often each was entered
 };
 
-RankView view_of(const RankBoard& board);
+RankView view_of(const RankBoard& board);  // rank_view.cpp
+
+// call_text.cpp describes calls and ranks in words.
+//
+// "MPI_Send to 1 (4 MiB, tag 0)", "MPI_Wait for MPI_Irecv from 2 (16 B, tag 0)",
+// "MPI_Allreduce #7 (16 B)". Without details, the text in parentheses is left out.
+std::string text_of(const CallView& call, bool details = true);
+// "all_reduce #7 (bucket 2: 2.weight)": the CallScope around the call.
+std::string text_of_scope(const CallView& call);
+// "rank 3", "ranks 0, 1, 3".
+std::string text_of_ranks(const std::vector<int>& ranks);
+// "rank 0 in MPI_Send to 1 (4 MiB, tag 0)", "rank 2 has made no MPI call for 3 s, last call
+// MPI_Send to 3", "rank 1 has already finished (MPI_Finalize)".
+std::string sentence_of(const RankView& rank);
 
 // `ranks` are the ranks of one host, in ascending order. Writes one line "hang: ..." per
 // finding: first cycles, then collectives that some ranks did not enter, then every other rank,

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <functional>
 #include <new>
-#include <string_view>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
@@ -24,14 +23,13 @@ constexpr std::size_t kLine = 64;
 constexpr std::uint64_t kMark = 0x6863746177747364;  // marks our segments: "dstwatch"
 void* const kNowhere = reinterpret_cast<void*>(-1);  // what shmat returns on failure
 
-std::string_view variable(const char* name) {
+std::string variable(const char* name, const char* otherwise = "") {
   const char* const value = std::getenv(name);
-  return value == nullptr ? std::string_view() : std::string_view(value);
+  return value == nullptr ? otherwise : value;
 }
 
-int number_in(const char* name, int otherwise) {
-  const std::string_view text = variable(name);
-  return text.empty() ? otherwise : std::atoi(text.data());
+int number_in(const char* name) {
+  return std::atoi(variable(name, "-1").c_str());
 }
 
 // A segment that no process has attached belongs to a job that was killed before all its ranks
@@ -58,18 +56,18 @@ void remove_leftovers() {
 
 Place place_of_this_process() {
   Place place;
-  const int local_size = number_in("OMPI_COMM_WORLD_LOCAL_SIZE", 0);
-  const int local_rank = number_in("OMPI_COMM_WORLD_LOCAL_RANK", -1);
+  const int local_size = number_in("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const int local_rank = number_in("OMPI_COMM_WORLD_LOCAL_RANK");
   if (local_rank < 0 || local_rank >= local_size) return place;
-  place.rank = number_in("OMPI_COMM_WORLD_RANK", 0);
-  place.size = number_in("OMPI_COMM_WORLD_SIZE", local_size);
+  place.rank = std::max(number_in("OMPI_COMM_WORLD_RANK"), 0);
+  place.size = std::max(number_in("OMPI_COMM_WORLD_SIZE"), local_size);
   place.local_rank = local_rank;
   place.local_size = local_size;
   // Use the job's name and the address of the daemon that started the job's ranks on this host,
   // because two "hosts" may be containers that share memory.
   for (const char* const part :
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMIX_SERVER_URI41", "PMIX_SERVER_URI2"}) {
-    place.job += concat(variable(part), " ");
+    place.job += variable(part) + " ";
   }
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
@@ -78,33 +76,34 @@ Place place_of_this_process() {
 }
 
 HostBoards::HostBoards(const Place& place, bool trace) {
-  const auto ranks = static_cast<std::size_t>(place.local_size);
+  auto ranks = static_cast<std::size_t>(place.local_size);
+  auto local_rank = static_cast<std::size_t>(place.local_rank);
   const std::size_t events =
-      trace ? std::min(kMostEvents, kTraceBytesPerHost / sizeof(TraceEvent) / ranks) : 0;
+      trace ? std::min(kMostEvents, kTraceBytesPerHost / sizeof(RecordedEvent) / ranks) : 0;
   const std::size_t board_bytes =
-      (sizeof(RankBoard) + events * sizeof(TraceEvent) + kLine - 1) / kLine * kLine;
-  const auto local_rank = static_cast<std::size_t>(place.local_rank);
+      (sizeof(RankBoard) + events * sizeof(RecordedEvent) + kLine - 1) / kLine * kLine;
   bytes_ = kLine + ranks * board_bytes;
   if (ranks > 1 && local_rank == 0) remove_leftovers();
   // A rank whose flags need a different layout gets its own segment.
-  const bool shared = ranks > 1 && map_shared(concat(place.job, " ", ranks, " ", events));
-  if (!shared) {
+  if (ranks == 1 || !attach_shared(concat(place.job, " ", ranks, " ", events))) {
+    ranks = 1;
+    local_rank = 0;
     bytes_ = kLine + board_bytes;
-    map_private();
+    memory_ =
+        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED) throw std::bad_alloc();
   }
-  auto* const begin = static_cast<std::byte*>(memory_);
-  host_ = reinterpret_cast<HostRecord*>(begin);
-  for (std::size_t r = 0; r < (shared ? ranks : 1); ++r) {
-    all_.push_back(reinterpret_cast<RankBoard*>(begin + kLine + r * board_bytes));
+  for (std::size_t r = 0; r < ranks; ++r) {
+    std::byte* const board = static_cast<std::byte*>(memory_) + kLine + r * board_bytes;
+    all_.push_back(reinterpret_cast<RankBoard*>(board));
   }
-  // Zeroed memory is an empty board, so no rank has to wait for its initialization.
-  mine_ = all_[shared ? local_rank : 0];
+  mine_ = all_[local_rank];
   mine_->rank = place.rank;
   ::gethostname(mine_->host_name.data(), mine_->host_name.size() - 1);
   mine_->event_capacity = events;
   mine_->pid = static_cast<std::int32_t>(::getpid());
-  host_->mark = kMark;
-  if (host_->present.fetch_add(1) + 1 == place.local_size) remove_name();
+  host().mark = kMark;
+  if (host().present.fetch_add(1) + 1 == place.local_size) remove_name();
 }
 
 HostBoards::~HostBoards() {
@@ -113,17 +112,12 @@ HostBoards::~HostBoards() {
 }
 
 // Returns false if this host provides no shared memory.
-bool HostBoards::map_shared(const std::string& layout) {
-  const auto key = static_cast<key_t>(std::hash<std::string>()(layout) | 1);  // 0: not shared
+bool HostBoards::attach_shared(const std::string& name) {
+  const auto key = static_cast<key_t>(std::hash<std::string>()(name) | 1);  // 0: not shared
   segment_ = ::shmget(key, bytes_, IPC_CREAT | S_IRUSR | S_IWUSR);
   if (segment_ < 0) return false;
   memory_ = ::shmat(segment_, nullptr, 0);
   return memory_ != kNowhere;
-}
-
-void HostBoards::map_private() {
-  memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory_ == MAP_FAILED) throw std::bad_alloc();
 }
 
 void HostBoards::remove_name() {

@@ -8,7 +8,7 @@
 // which may be tiny in a container.
 #pragma once
 
-#include "tools/watch/board.hpp"
+#include "tools/watch/rank_board.hpp"
 
 #include <cstddef>
 #include <string>
@@ -45,20 +45,18 @@ class HostBoards {
   // Indexed by local rank. The pid is 0 for a rank that has not started yet.
   const std::vector<RankBoard*>& all() const { return all_; }
   RankBoard& mine() const { return *mine_; }
-  HostRecord& host() const { return *host_; }
+  HostRecord& host() const { return *static_cast<HostRecord*>(memory_); }
   // After this, no process can attach the segment; its memory exists until the last rank exits.
   void remove_name();
 
  private:
-  bool map_shared(const std::string& layout);
-  void map_private();
+  bool attach_shared(const std::string& name);
 
   int segment_ = -1;
   std::size_t bytes_ = 0;
   void* memory_ = nullptr;
   std::vector<RankBoard*> all_;
   RankBoard* mine_ = nullptr;
-  HostRecord* host_ = nullptr;
 };
 
 }  // namespace dist::watch

@@ -1,4 +1,4 @@
-// What this file adds: it ends a launcher that cannot end on its own.
+// Ends a launcher that cannot end on its own.
 //
 // When the link between two hosts is lost, hanging ranks exit with a report. However, mpirun
 // then waits for its daemon on the other side until TCP gives up, so the job seems to run for
@@ -11,10 +11,9 @@
 namespace dist::watch {
 
 // Starts a process that outlives this one. If the Open MPI launcher or daemon that started this
-// process still runs after `patience`, the new process kills it (a daemon gets SIGTERM first).
-// It leaves any other parent alone, such as a debugger or a batch system. The new process
-// allocates no memory, so any thread may call this, whatever locks other threads hold. Returns
-// at once.
+// process still runs after `patience`, the new process kills it. It leaves any other parent
+// alone, such as a debugger or a batch system. Returns at once and allocates no memory, so any
+// thread may call this, whatever locks other threads hold.
 void end_launcher_after(std::chrono::milliseconds patience);
 
 }  // namespace dist::watch

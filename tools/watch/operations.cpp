@@ -1,30 +1,17 @@
-#include "tools/watch/operations.hpp"
-
+// Numbers the messages of each channel and the collectives of each communicator. The same
+// message has the same number on both of its ends, so that a report can match them.
+#include "tools/watch/call_hooks.hpp"
 #include "tools/watch/communicators.hpp"
-#include "tools/watch/observation.hpp"
-#include "tools/watch/scopes.hpp"
-#include "tools/watch/traffic_log.hpp"
-
-#include <algorithm>
-#include <mutex>
-#include <unordered_map>
+#include "tools/watch/message_counts.hpp"
 
 namespace dist::watch {
 namespace {
 
-struct Requests {
-  std::mutex mutex;
-  // Several operations may have the same request (keep_request).
-  std::unordered_multimap<MPI_Request, Operation> operations;
-};
-
-Requests& requests() {
-  static auto* const the_requests = new Requests;
-  return *the_requests;
-}
-
-std::uint64_t log_if_on(const LogEntry& entry) {
-  return is_on(kTraffic) && is_counted() ? append_to_log(entry) : 0;
+// Returns nullptr if the channel is not known yet, or there is no room for it.
+Channel* channel_of(const Operation& message) {
+  RankBoard* const board = my_board();
+  if (board == nullptr || message.peer < 0 || message.tag == kAnyTag) return nullptr;
+  return board->channel(message.peer, message.tag, message.comm);
 }
 
 }  // namespace
@@ -38,20 +25,12 @@ std::uint64_t bytes_of_message(int count, MPI_Datatype type) {
 Operation start_send(Call call, int dest, int tag, int count, MPI_Datatype type,
                      MPI_Comm comm) {
   const CommunicatorInfo& info = info_of(comm);
-  Operation send{.kind = OperationKind::send,
-                 .call = call,
-                 .peer = info.world_rank(dest),
-                 .tag = tag,
-                 .comm = info.id,
-                 .number = 0,
-                 .bytes = bytes_of_message(count, type),
-                 .log_id = 0};
+  Operation send{OperationKind::send, call, info.world_rank(dest), tag, info.id};
+  send.bytes = bytes_of_message(count, type);
   if (send.peer == kNobody) return send;
-  send.log_id = log_if_on({LogEntry::Type::send, info.id, send.peer, tag, send.bytes, 0});
-  if (RankBoard* const board = my_board()) {
-    if (Channel* const channel = find_channel(*board, send.peer, tag, info.id)) {
-      send.number = channel->sends.fetch_add(1) + 1;
-    }
+  send.count_id = count_start(send);
+  if (Channel* const channel = channel_of(send)) {
+    send.number = channel->sends.fetch_add(1) + 1;
   }
   return send;
 }
@@ -62,57 +41,36 @@ Operation start_receive(Call call, int source, int tag, int count, MPI_Datatype 
   receive.kind = OperationKind::receive;
   receive.bytes = bytes_of_message(count, type);
   if (receive.peer == kNobody) return receive;
-  receive.number = 0;
-  receive.log_id =
-      log_if_on({LogEntry::Type::receive, receive.comm, receive.peer, tag, receive.bytes, 0});
-  if (receive.peer == kAnyone || receive.tag == kAnyTag) return receive;  // counted by finish()
-  if (RankBoard* const board = my_board()) {
-    if (Channel* const channel = find_channel(*board, receive.peer, tag, receive.comm)) {
-      receive.number = channel->receives.fetch_add(1) + 1;
-    }
+  receive.count_id = count_start(receive);
+  // A receive from any rank or of any tag is numbered when it finishes.
+  if (Channel* const channel = channel_of(receive)) {
+    receive.number = channel->receives.fetch_add(1) + 1;
   }
   return receive;
 }
 
 Operation probe(Call call, int source, int tag, MPI_Comm comm) {
   const CommunicatorInfo& info = info_of(comm);
-  Operation probe{.kind = OperationKind::probe,
-                  .call = call,
-                  .peer = info.world_rank(source),
-                  .tag = tag == MPI_ANY_TAG ? kAnyTag : tag,
-                  .comm = info.id,
-                  .number = 0,
-                  .bytes = 0,
-                  .log_id = 0};
-  if (probe.peer >= 0 && probe.tag != kAnyTag) {
-    if (RankBoard* const board = my_board()) {
-      if (Channel* const channel = find_channel(*board, probe.peer, tag, info.id)) {
-        probe.number = channel->receives + 1;  // the message that it waits for
-      }
-    }
-  }
+  Operation probe{OperationKind::probe, call, info.world_rank(source), tag, info.id};
+  if (tag == MPI_ANY_TAG) probe.tag = kAnyTag;
+  // The number of the message that it waits for.
+  if (const Channel* const channel = channel_of(probe)) probe.number = channel->receives + 1;
   return probe;
 }
 
 Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int root) {
   const CommunicatorInfo& info = info_of(comm);
-  return start_collective(call, info.id, bytes, root < 0 ? kEverybody : info.world_rank(root));
+  Operation collective = start_collective(call, info.id, bytes);
+  if (root != kNoRoot) collective.peer = info.world_rank(root);
+  return collective;
 }
 
-Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
-                           std::int32_t root_in_world) {
-  Operation collective{.kind = OperationKind::collective,
-                       .call = call,
-                       .peer = root_in_world,
-                       .tag = 0,
-                       .comm = comm,
-                       .number = 0,
-                       .bytes = bytes,
-                       .log_id = 0};
-  collective.log_id =
-      log_if_on({LogEntry::Type::collective, comm, collective.peer, 0, bytes, 0});
+Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes) {
+  Operation collective{OperationKind::collective, call, kEverybody, 0, comm};
+  collective.bytes = bytes;
+  collective.count_id = count_start(collective);
   if (RankBoard* const board = my_board()) {
-    if (CommunicatorRecord* const record = find_communicator(*board, comm)) {
+    if (CommunicatorRecord* const record = board->communicator(comm)) {
       collective.number = record->collectives.fetch_add(1) + 1;
       record->last = call;
     }
@@ -123,43 +81,28 @@ Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
 void finish(const Operation& operation, const MPI_Status& status) {
   Operation done = operation;
   if (done.kind == OperationKind::receive && done.peer != kNobody) {
-    const bool resolved = done.peer != kAnyone && done.tag != kAnyTag;
+    const bool known = done.peer != kAnyone && done.tag != kAnyTag;
     if (done.peer == kAnyone) done.peer = world_rank_in(done.comm, status.MPI_SOURCE);
     done.tag = status.MPI_TAG;
-    if (!resolved && my_board() != nullptr) {
-      if (Channel* const channel = find_channel(*my_board(), done.peer, done.tag, done.comm)) {
-        done.number = channel->receives.fetch_add(1) + 1;
-      }
+    if (Channel* const channel = known ? nullptr : channel_of(done)) {
+      done.number = channel->receives.fetch_add(1) + 1;
     }
-    if (is_on(kTrace)) trace_arrow(TraceEvent::Type::arrival, now_ns(), done);
+    trace_end_of_arrow(Event::Type::arrival, now_ns(), done);
   }
-  if (done.log_id != 0 && is_on(kTraffic)) {
-    append_to_log(
-        {LogEntry::Type::finish, done.comm, done.peer, done.tag, done.bytes, done.log_id});
-  }
+  count_finish(done);
 }
 
-void keep_request(MPI_Request request, const Operation& operation) {
-  if (request == MPI_REQUEST_NULL) return;
-  const std::lock_guard lock(requests().mutex);
-  requests().operations.emplace(request, operation);
-}
-
-std::optional<Operation> find_request(MPI_Request request, std::size_t skip) {
-  if (request == MPI_REQUEST_NULL) return std::nullopt;
-  const std::lock_guard lock(requests().mutex);
-  auto [found, end] = requests().operations.equal_range(request);
-  for (; found != end && skip > 0; --skip) ++found;
-  if (found == end) return std::nullopt;
-  return found->second;
-}
-
-void forget_request(MPI_Request request, const Operation& operation) {
-  const std::lock_guard lock(requests().mutex);
-  const auto [begin, end] = requests().operations.equal_range(request);
-  const auto found =
-      std::find_if(begin, end, [&](const auto& each) { return each.second == operation; });
-  if (found != end) requests().operations.erase(found);
+void trace_end_of_arrow(Event::Type type, std::int64_t at_ns, const Operation& message) {
+  const ThreadRecord* const record = is_on(kTrace) ? my_thread() : nullptr;
+  if (record == nullptr || message.number == 0) return;
+  my_board()->record({.begin_ns = at_ns,
+                      .end_ns = at_ns,
+                      .number = message.number,
+                      .comm = message.comm,
+                      .peer = message.peer,
+                      .tag = message.tag,
+                      .type = type},
+                     *record);
 }
 
 }  // namespace dist::watch

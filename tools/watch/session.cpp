@@ -1,25 +1,68 @@
-#include "tools/watch/session.hpp"
-
+// The watch starts before MPI and ends after it: its flags, MPI's own start and end, and the
+// table of functions that programs call (common/watch.hpp).
+#include "common/atomic_file.hpp"
 #include "common/watch.hpp"
-#include "tools/watch/clock_offset.hpp"
+#include "tools/watch/call_hooks.hpp"
 #include "tools/watch/communicators.hpp"
-#include "tools/watch/flags.hpp"
 #include "tools/watch/host_boards.hpp"
-#include "tools/watch/observation.hpp"
-#include "tools/watch/trace.hpp"
+#include "tools/watch/message_counts.hpp"
+#include "tools/watch/trace_writer.hpp"
 #include "tools/watch/watch_thread.hpp"
 
 #include <mpi.h>
 
+#include <array>
 #include <atomic>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 namespace dist::watch {
 namespace {
+
+constexpr WatchFlag kTraceFlag{WatchFlag::Kind::output_file, "--trace",
+                               "write a Chrome trace (JSON) of this run"};
+constexpr WatchFlag kStrictFlag{WatchFlag::Kind::yes_or_no, "--strict",
+                                "send synchronously, so that MPI buffers no message"};
+constexpr WatchFlag kTimeoutFlag{
+    WatchFlag::Kind::seconds, "--timeout",
+    "report a hang after this many seconds without progress; 0: never", /*initial=*/60,
+    /*largest=*/1e6};
+constexpr std::array kFlags{kTraceFlag, kStrictFlag, kTimeoutFlag};
+
+struct Flags {
+  std::string trace;  // file; empty: none
+  bool strict = false;
+  double timeout_s = kTimeoutFlag.initial;  // 0: never
+};
+
+// Reads "--flag value" and "--flag=value"; the last value wins. Malformed values are ignored,
+// because the program's own command-line parser reports them later.
+Flags read_flags(int argc, char** argv) {
+  Flags flags;
+  for (int i = 1; i < argc && argv[i] != nullptr; ++i) {
+    const std::string_view argument = argv[i];
+    const auto value_of = [&](std::string_view flag) -> std::string_view {
+      if (!argument.starts_with(flag)) return {};
+      if (argument.size() == flag.size()) return i + 1 < argc ? argv[i + 1] : "";
+      return argument[flag.size()] == '=' ? argument.substr(flag.size() + 1) : "";
+    };
+    if (argument == kStrictFlag.name) flags.strict = true;
+    if (const auto file = value_of(kTraceFlag.name); !file.empty()) flags.trace = file;
+    if (const auto text = value_of(kTimeoutFlag.name); !text.empty()) {
+      double seconds = 0;
+      const char* const end = text.data() + text.size();
+      const auto [stop, problem] = std::from_chars(text.data(), end, seconds);
+      const bool number = problem == std::errc{} && stop == end;
+      if (number && seconds >= 0 && seconds <= kTimeoutFlag.largest) flags.timeout_s = seconds;
+    }
+  }
+  return flags;
+}
 
 struct Session {
   Session(Flags its_flags, const Place& place)
@@ -33,32 +76,36 @@ struct Session {
   std::unique_ptr<WatchThread> thread;
 };
 
-Session* session = nullptr;
+Session* session = nullptr;  // also nullptr if neither the watch nor the trace is switched on
 
-// Cleans up after a program that exits without MPI_Finalize.
-void remove_name_at_exit() {
-  if (session != nullptr) session->boards.remove_name();
+// Called in a job that is about to end without MPI_Finalize. Writes the trace of this host and
+// returns the name of its file, or "" if no trace is recorded.
+std::string keep_trace() {
+  if (session == nullptr || session->flags.trace.empty()) return "";
+  return write_trace_of_host(session->flags.trace, session->boards.all());
 }
 
-}  // namespace
-
+// Called before MPI starts. Sends no message.
 void begin_session(int argc, char** argv) {
   Flags flags = read_flags(argc, argv);
   if (flags.strict) mode |= kStrict;
   const double timeout_s = flags.timeout_s;
   if (timeout_s == 0 && flags.trace.empty()) return;
   session = new Session(std::move(flags), place_of_this_process());
-  std::atexit(remove_name_at_exit);
+  std::atexit([] {  // for a program that exits without MPI_Finalize
+    if (session != nullptr) session->boards.remove_name();
+  });
   set_my_board(&session->boards.mine());
   mode |= session->flags.trace.empty() ? kBoard : kBoard | kTrace;
   my_thread()->name = intern("main");  // also makes this thread the first one of the trace
   if (timeout_s > 0) {
-    session->thread =
-        std::make_unique<WatchThread>(session->boards, timeout_s, session->other_hosts);
+    session->thread = std::make_unique<WatchThread>(session->boards, timeout_s,
+                                                    session->other_hosts, keep_trace);
   }
 }
 
-void session_started() {
+// Called when MPI_Init has returned; collective if a trace is recorded on several hosts.
+void mpi_has_started() {
   if (session == nullptr) return;
   note_communicators();
   RankBoard& mine = session->boards.mine();
@@ -71,6 +118,7 @@ void session_started() {
   mine.working = true;
 }
 
+// Called on all ranks before MPI_Finalize. Gathers and writes the trace.
 void finish_recording() {
   if (session == nullptr) return;
   int traced = session->flags.trace.empty() ? 0 : 1;
@@ -91,18 +139,6 @@ void finish_recording() {
   }
 }
 
-void finish_trace() {
-  if (session != nullptr && !session->flags.trace.empty()) finish_recording();
-}
-
-void end_session() {
-  if (session == nullptr) return;
-  session->thread.reset();
-  set_my_board(nullptr);
-  delete session;
-  session = nullptr;
-}
-
 void set_starting(bool on) {
   static std::atomic<int> scopes = 0;
   scopes += on ? 1 : -1;
@@ -110,10 +146,6 @@ void set_starting(bool on) {
   RankBoard& mine = session->boards.mine();
   mine.working = scopes == 0;
   if (!on) mine.other_moves.fetch_add(1);
-}
-
-double timeout_s() {
-  return session != nullptr ? session->flags.timeout_s : 0;
 }
 
 void flags_are_read(bool accepted) {
@@ -128,9 +160,81 @@ void flags_are_read(bool accepted) {
   }
 }
 
-std::string keep_trace() {
-  if (session == nullptr || session->flags.trace.empty()) return "";
-  return write_trace_of_host(session->flags.trace, session->boards.all());
+template <class Forward>
+int start_mpi(const int* argc, char*** argv, Forward forward) {
+  const bool given = argc != nullptr && argv != nullptr;  // MPI does not require them
+  begin_session(given ? *argc : 0, given ? *argv : nullptr);
+  int result = MPI_SUCCESS;
+  {
+    const Observation starting(Call::MPI_Init, std::span<const Operation>());
+    result = forward();
+  }
+  if (result == MPI_SUCCESS) mpi_has_started();
+  return result;
 }
 
+}  // namespace
+
 }  // namespace dist::watch
+
+using namespace dist::watch;
+
+extern "C" {
+
+int MPI_Init(int* argc, char*** argv) {
+  return start_mpi(argc, argv, [=] { return PMPI_Init(argc, argv); });
+}
+
+int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  return start_mpi(argc, argv,
+                   [=] { return PMPI_Init_thread(argc, argv, required, provided); });
+}
+
+int MPI_Finalize() {
+  finish_recording();
+  const int result = PMPI_Finalize();
+  if (session != nullptr) {
+    session->thread.reset();
+    set_my_board(nullptr);
+    delete std::exchange(session, nullptr);
+  }
+  return result;
+}
+
+extern "C" [[gnu::visibility("default")]] const dist::WatchTable dist_watch_table;
+const dist::WatchTable dist_watch_table{
+    .flags = kFlags,
+    .begin_call = begin_call_scope,
+    .end_call = end_call_scope,
+    .begin_wait = begin_wait_scope,
+    .end_wait = end_wait_scope,
+    .set_starting = set_starting,
+    .timeout_s = [] { return session != nullptr ? session->flags.timeout_s : 0; },
+    .name_thread =
+        [](std::string_view name) {
+          if (ThreadRecord* const record = my_thread()) record->name = intern(name);
+        },
+    .start_count = start_count,
+    .end_count = end_count,
+    .flags_are_read = flags_are_read,
+    .require_writable =
+        [](const std::string& flag, const std::string& file) {
+          require_writable(std::array{dist::OutputFile{flag, file}});
+        },
+    .finish_trace =
+        [] {
+          if (session != nullptr && !session->flags.trace.empty()) finish_recording();
+        },
+    .keep_trace =
+        [] {
+          try {
+            keep_trace();
+          } catch (const std::exception&) {  // report only the failure that ends the program
+          }
+        },
+    .set_strict = [](bool on) { on ? mode |= kStrict : mode &= ~unsigned{kStrict}; },
+    .is_observing = observing,
+    .id_of = [](MPI_Comm comm) { return info_of(comm).id; },
+};
+
+}  // extern "C"

@@ -2,14 +2,13 @@
 
 #include "tools/watch/hang_report.hpp"
 #include "tools/watch/launcher.hpp"
-#include "tools/watch/session.hpp"
 #include "tools/watch/text.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <exception>
+#include <fstream>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -41,11 +40,9 @@ constexpr double kDisk_s = 30;
 // The process's state in Linux's notation: D if it waits for a disk, T if stopped, t if held by
 // a debugger, 0 if it cannot be read.
 char process_state(int pid) {
-  std::FILE* const file = std::fopen(concat("/proc/", pid, "/stat").c_str(), "r");
-  if (file == nullptr) return 0;
-  std::string text(512, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file));
-  std::fclose(file);
+  std::ifstream file(concat("/proc/", pid, "/stat"));
+  std::string text;
+  std::getline(file, text, '\0');  // all of it
   // The text is "pid (name) S ...", and the name may contain anything, even a parenthesis.
   const std::size_t end = text.rfind(')');
   return end == std::string::npos || end + 2 >= text.size() ? '\0' : text[end + 2];
@@ -62,10 +59,12 @@ void write_to_standard_error(const std::string& text) {
 
 }  // namespace
 
-WatchThread::WatchThread(HostBoards& boards, double timeout_s, bool other_hosts)
+WatchThread::WatchThread(HostBoards& boards, double timeout_s, bool other_hosts,
+                         std::function<std::string()> keep_trace)
     : boards_(boards),
       timeout_s_(timeout_s),
       other_hosts_(other_hosts),
+      keep_trace_(std::move(keep_trace)),
       tick_s_(std::clamp(timeout_s / 20, 0.005, 0.05)),
       seen_(boards.all().size()) {
   pthread_getcpuclockid(pthread_self(), &main_clock_);
@@ -193,7 +192,7 @@ void WatchThread::report(double limit_s) {
                                          : " s, at the start or end of MPI or NCCL\n");
     if (other_hosts_) text += "hang: the other hosts report about their own ranks\n";
     write_to_standard_error(text);
-    const std::string trace = keep_trace();
+    const std::string trace = keep_trace_();
     if (!trace.empty()) write_to_standard_error("hang: the trace is in " + trace + "\n");
   } catch (const std::exception& error) {
     write_to_standard_error(concat("hang: ", error.what(), "\n"));

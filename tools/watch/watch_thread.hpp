@@ -5,7 +5,9 @@
 
 #include <condition_variable>
 #include <ctime>
+#include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,7 +28,9 @@ constexpr int kHangStatus = 86;
 class WatchThread {
  public:
   // `boards` must outlive the watch. `other_hosts`: the job also has ranks on other hosts.
-  WatchThread(HostBoards& boards, double timeout_s, bool other_hosts);
+  // `keep_trace` writes the trace of this host and returns the file's name, or "".
+  WatchThread(HostBoards& boards, double timeout_s, bool other_hosts,
+              std::function<std::string()> keep_trace);
   ~WatchThread();
   WatchThread(const WatchThread&) = delete;
   WatchThread& operator=(const WatchThread&) = delete;
@@ -51,6 +55,7 @@ class WatchThread {
   HostBoards& boards_;
   double timeout_s_;
   bool other_hosts_;
+  std::function<std::string()> keep_trace_;
   double tick_s_;
   std::vector<Seen> seen_;
   clockid_t main_clock_{};  // processor time of the thread that makes the watch

@@ -1,7 +1,7 @@
 // MPI's messages, observed and forwarded. The profiling interface (MPI standard, chapter "Tool
 // Support") gives every MPI_X a second name, PMPI_X, so that we may define MPI_X ourselves.
 // Look at: what --strict uses instead of a send.
-#include "tools/watch/observation.hpp"
+#include "tools/watch/call_hooks.hpp"
 
 #include <array>
 
@@ -52,60 +52,63 @@ int synchronous_sendrecv(const void* out, int out_count, MPI_Datatype out_type, 
   return statuses[1].MPI_ERROR != MPI_SUCCESS ? statuses[1].MPI_ERROR : statuses[0].MPI_ERROR;
 }
 
+// `forward` takes the status, which the watch needs even if the caller ignores it.
+template <class Forward>
+int observed_receive(const Operation& receive, MPI_Status* status, Forward forward) {
+  MPI_Status own;
+  if (status == MPI_STATUS_IGNORE) status = &own;
+  const Observation observation(receive.call, receive);
+  const int result = forward(status);
+  if (result == MPI_SUCCESS) finish(receive, *status);
+  return result;
+}
+
+template <class Forward>
+int observed_exchange(const Operation& send, const Operation& receive, MPI_Status* status,
+                      Forward forward) {
+  MPI_Status own;
+  if (status == MPI_STATUS_IGNORE) status = &own;
+  const Observation observation(send.call, std::array{send, receive});
+  const int result = forward(status);
+  if (result == MPI_SUCCESS) {
+    finish(send, {});
+    finish(receive, *status);
+  }
+  return result;
+}
+
 }  // namespace
 
 extern "C" {
 
-int MPI_Send(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
-  return observed_send(Call::MPI_Send, strict() ? PMPI_Ssend : PMPI_Send, data, count, type,
-                       dest, tag, comm);
-}
-
-int MPI_Ssend(const void* data, int count, MPI_Datatype type, int dest, int tag,
-              MPI_Comm comm) {
-  return observed_send(Call::MPI_Ssend, PMPI_Ssend, data, count, type, dest, tag, comm);
-}
-
-// This send is buffered on purpose, in the program's own memory, so strict mode does not change
-// it.
-int MPI_Bsend(const void* data, int count, MPI_Datatype type, int dest, int tag,
-              MPI_Comm comm) {
-  return observed_send(Call::MPI_Bsend, PMPI_Bsend, data, count, type, dest, tag, comm);
-}
-
-int MPI_Rsend(const void* data, int count, MPI_Datatype type, int dest, int tag,
-              MPI_Comm comm) {
-  return observed_send(Call::MPI_Rsend, PMPI_Rsend, data, count, type, dest, tag, comm);
-}
-
-int MPI_Isend(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
-              MPI_Request* request) {
-  return observed_isend(Call::MPI_Isend, strict() ? PMPI_Issend : PMPI_Isend, data, count, type,
-                        dest, tag, comm, request);
-}
-
-int MPI_Issend(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
-               MPI_Request* request) {
-  return observed_isend(Call::MPI_Issend, PMPI_Issend, data, count, type, dest, tag, comm,
-                        request);
-}
-
-int MPI_Ibsend(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
-               MPI_Request* request) {
-  return observed_isend(Call::MPI_Ibsend, PMPI_Ibsend, data, count, type, dest, tag, comm,
-                        request);
-}
+// clang-format off
+#define SEND(NAME, FORWARD)                                                                       \
+  int NAME(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {    \
+    return observed_send(Call::NAME, FORWARD, data, count, type, dest, tag, comm);                \
+  }
+#define START_OF_SEND(NAME, FORWARD)                                                              \
+  int NAME(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,      \
+           MPI_Request* request) {                                                                \
+    return observed_isend(Call::NAME, FORWARD, data, count, type, dest, tag, comm, request);      \
+  }
+// clang-format on
+SEND(MPI_Send, strict() ? PMPI_Ssend : PMPI_Send)
+SEND(MPI_Ssend, PMPI_Ssend)
+SEND(MPI_Rsend, PMPI_Rsend)
+START_OF_SEND(MPI_Isend, strict() ? PMPI_Issend : PMPI_Isend)
+START_OF_SEND(MPI_Issend, PMPI_Issend)
+// These are buffered on purpose, in the program's own memory, so strict mode does not change
+// them.
+SEND(MPI_Bsend, PMPI_Bsend)
+START_OF_SEND(MPI_Ibsend, PMPI_Ibsend)
 
 int MPI_Recv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
              MPI_Status* status) {
   if (!observing()) return PMPI_Recv(data, count, type, source, tag, comm, status);
-  MPI_Status own;
-  if (status == MPI_STATUS_IGNORE) status = &own;
-  const Operation receive = start_receive(Call::MPI_Recv, source, tag, count, type, comm);
-  const Observation observation(Call::MPI_Recv, receive);
-  const int result = PMPI_Recv(data, count, type, source, tag, comm, status);
-  if (result == MPI_SUCCESS) finish(receive, *status);
-  return result;
+  return observed_receive(start_receive(Call::MPI_Recv, source, tag, count, type, comm), status,
+                          [=](MPI_Status* known) {
+                            return PMPI_Recv(data, count, type, source, tag, comm, known);
+                          });
 }
 
 int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
@@ -121,45 +124,28 @@ int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI
 int MPI_Sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest, int out_tag,
                  void* in, int in_count, MPI_Datatype in_type, int source, int in_tag,
                  MPI_Comm comm, MPI_Status* status) {
-  const auto forward = strict() ? synchronous_sendrecv : PMPI_Sendrecv;
-  if (!observing()) {
-    return forward(out, out_count, out_type, dest, out_tag, in, in_count, in_type, source,
-                   in_tag, comm, status);
-  }
-  MPI_Status own;
-  if (status == MPI_STATUS_IGNORE) status = &own;
+  const auto forward = [=, send_and_receive = strict() ? synchronous_sendrecv
+                                                       : PMPI_Sendrecv](MPI_Status* known) {
+    return send_and_receive(out, out_count, out_type, dest, out_tag, in, in_count, in_type,
+                            source, in_tag, comm, known);
+  };
+  if (!observing()) return forward(status);
   constexpr Call kCall = Call::MPI_Sendrecv;
-  const std::array operations{start_send(kCall, dest, out_tag, out_count, out_type, comm),
-                              start_receive(kCall, source, in_tag, in_count, in_type, comm)};
-  const Observation observation(kCall, operations);
-  const int result = forward(out, out_count, out_type, dest, out_tag, in, in_count, in_type,
-                             source, in_tag, comm, status);
-  if (result == MPI_SUCCESS) {
-    finish(operations[0], {});
-    finish(operations[1], *status);
-  }
-  return result;
+  return observed_exchange(start_send(kCall, dest, out_tag, out_count, out_type, comm),
+                           start_receive(kCall, source, in_tag, in_count, in_type, comm),
+                           status, forward);
 }
 
 int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int dest, int out_tag,
                          int source, int in_tag, MPI_Comm comm, MPI_Status* status) {
-  if (!observing()) {
-    return PMPI_Sendrecv_replace(data, count, type, dest, out_tag, source, in_tag, comm,
-                                 status);
-  }
-  MPI_Status own;
-  if (status == MPI_STATUS_IGNORE) status = &own;
+  const auto forward = [=](MPI_Status* known) {
+    return PMPI_Sendrecv_replace(data, count, type, dest, out_tag, source, in_tag, comm, known);
+  };
+  if (!observing()) return forward(status);
   constexpr Call kCall = Call::MPI_Sendrecv_replace;
-  const std::array operations{start_send(kCall, dest, out_tag, count, type, comm),
-                              start_receive(kCall, source, in_tag, count, type, comm)};
-  const Observation observation(kCall, operations);
-  const int result =
-      PMPI_Sendrecv_replace(data, count, type, dest, out_tag, source, in_tag, comm, status);
-  if (result == MPI_SUCCESS) {
-    finish(operations[0], {});
-    finish(operations[1], *status);
-  }
-  return result;
+  return observed_exchange(start_send(kCall, dest, out_tag, count, type, comm),
+                           start_receive(kCall, source, in_tag, count, type, comm), status,
+                           forward);
 }
 
 int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status* status) {
@@ -183,30 +169,23 @@ int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status
 // A matched probe takes the message, so it counts as received from here on.
 int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
   if (!observing()) return PMPI_Mprobe(source, tag, comm, message, status);
-  MPI_Status own;
-  if (status == MPI_STATUS_IGNORE) status = &own;
-  const Operation receive = start_receive(Call::MPI_Mprobe, source, tag, 0, MPI_BYTE, comm);
-  const Observation observation(Call::MPI_Mprobe, receive);
-  const int result = PMPI_Mprobe(source, tag, comm, message, status);
-  if (result == MPI_SUCCESS) finish(receive, *status);
-  return result;
+  return observed_receive(
+      start_receive(Call::MPI_Mprobe, source, tag, 0, MPI_BYTE, comm), status,
+      [=](MPI_Status* known) { return PMPI_Mprobe(source, tag, comm, message, known); });
 }
 
 int MPI_Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
                 MPI_Status* status) {
-  if (!observing()) return PMPI_Improbe(source, tag, comm, flag, message, status);
-  MPI_Status own;
+  MPI_Status own{};
   if (status == MPI_STATUS_IGNORE) status = &own;
   const int result = PMPI_Improbe(source, tag, comm, flag, message, status);
-  if (result != MPI_SUCCESS) return result;
+  if (!observing() || result != MPI_SUCCESS) return result;
   if (*flag != 0) {
-    const Operation receive = start_receive(Call::MPI_Improbe, source, tag, 0, MPI_BYTE, comm);
-    const Observation observation(Call::MPI_Improbe, receive);
-    finish(receive, *status);
-  } else {
-    const Operation asked = probe(Call::MPI_Improbe, source, tag, comm);
-    note_polling(Call::MPI_Improbe, {&asked, 1});
+    return observed_receive(start_receive(Call::MPI_Improbe, source, tag, 0, MPI_BYTE, comm),
+                            status, [](MPI_Status*) { return MPI_SUCCESS; });
   }
+  const Operation asked = probe(Call::MPI_Improbe, source, tag, comm);
+  note_polling(Call::MPI_Improbe, {&asked, 1});
   return result;
 }
 
@@ -218,3 +197,6 @@ int MPI_Mrecv(void* data, int count, MPI_Datatype type, MPI_Message* message,
 }
 
 }  // extern "C"
+
+#undef SEND
+#undef START_OF_SEND

@@ -2,13 +2,9 @@
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"
-#include "tests/exercises/exercise.hpp"
+#include "tests/exercises/message_checks.hpp"
 
-#include <cstddef>
-#include <functional>
-#include <span>
 #include <unistd.h>
-#include <vector>
 
 namespace dist::exercise {
 
@@ -19,9 +15,9 @@ using RingShift =
 using PingPong = std::function<double(const Communicator&, std::size_t, int)>;
 using FitAlphaBeta = std::function<LinkCost(std::span<const CostPoint>)>;
 
-std::vector<Check> checks_of_exchange(const Exchange& solution);     // shift_checks.cpp
-std::vector<Check> checks_of_ring_shift(const RingShift& solution);  // shift_checks.cpp
-std::vector<Check> checks_of_ping_pong(const PingPong& solution);    // ping_pong_checks.cpp
-std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution);  // fit_checks.cpp
+std::vector<Check> checks_of_exchange(const Exchange& solution);
+std::vector<Check> checks_of_ring_shift(const RingShift& solution);
+std::vector<Check> checks_of_ping_pong(const PingPong& solution);
+std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution);
 
 }  // namespace dist::exercise

@@ -2,48 +2,42 @@
 // one bad time.
 #include "tests/exercises/01_send_recv/checks.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-
 namespace dist::exercise {
 namespace {
 
-struct Line {
-  double alpha;
-  double beta;
-  double at(std::size_t bytes) const { return alpha + beta * static_cast<double>(bytes); }
-};
+LinkCost line(double alpha, double beta) {
+  LinkCost cost;
+  cost.alpha_s = alpha;
+  cost.beta_s_per_byte = beta;
+  return cost;
+}
 
 // A latency of two microseconds and a bandwidth of ten gigabytes per second.
-constexpr Line kTypical{2e-6, 1e-10};
+const LinkCost kTypical = line(2e-6, 1e-10);
 
 // Eleven sizes from 4 B to 4 MiB.
-std::vector<CostPoint> points_on(const Line& line) {
+std::vector<CostPoint> points_on(const LinkCost& line) {
   std::vector<CostPoint> points;
   for (std::size_t bytes = 4; bytes <= 4U << 20; bytes *= 4) {
-    points.push_back({bytes, line.at(bytes)});
+    points.push_back({bytes, line.line_seconds(bytes)});
   }
   return points;
 }
 
 // At each point, the fitted line must equal `line` within the relative `tolerance`.
 void expect_line(Trial& trial, const FitAlphaBeta& solution,
-                 const std::vector<CostPoint>& points, const Line& line, double tolerance,
+                 const std::vector<CostPoint>& points, const LinkCost& line, double tolerance,
                  const std::string& where) {
-  const LinkCost fit = solution(points);
-  const Line got{fit.alpha_s, fit.beta_s_per_byte};
-  for (const CostPoint& point : points) {
-    const double must = line.at(point.bytes);
+  const LinkCost got = solution(points);
+  for (const auto& [bytes, measured] : points) {
+    const double must = line.line_seconds(bytes);
     // The comparison is written so that NaN fails.
-    if (std::abs(got.at(point.bytes) / must - 1) <= tolerance) continue;
+    if (std::abs(got.line_seconds(bytes) / must - 1) <= tolerance) continue;
     return trial.wrong(fmt::format(
         "{}alpha {:.4g} s and beta {:.4g} s per byte predict {:.4g} s for {} bytes; expected "
         "alpha {:.4g} and beta {:.4g}, which predict {:.4g} s",
-        where, got.alpha, got.beta, got.at(point.bytes), point.bytes, line.alpha, line.beta,
-        must));
+        where, got.alpha_s, got.beta_s_per_byte, got.line_seconds(bytes), bytes, line.alpha_s,
+        line.beta_s_per_byte, must));
   }
 }
 
@@ -56,12 +50,12 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
        "difference of their sizes, and alpha is what remains of a time after you subtract beta "
        "times its size. The units are seconds, and seconds per byte",
        [=](Trial& trial) {
-         for (const Line& line :
-              {kTypical, Line{5e-7, 1e-9}, Line{1e-4, 2e-11}, Line{0, 3e-10}, Line{7e-6, 0}}) {
-           expect_line(trial, solution, points_on(line), line, 1e-6, "");
+         for (const LinkCost& cost :
+              {kTypical, line(5e-7, 1e-9), line(1e-4, 2e-11), line(0, 3e-10), line(7e-6, 0)}) {
+           expect_line(trial, solution, points_on(cost), cost, 1e-6, "");
          }
          expect_line(trial, solution, {{8, 3e-6}, {1000008, 1.03e-4}, {2000008, 2.03e-4}},
-                     {3e-6 - 8e-10, 1e-10}, 1e-6, "three points: ");
+                     line(3e-6 - 8e-10, 1e-10), 1e-6, "three points: ");
        }},
       {"any-order", "points may come in any order, and sizes may repeat",
        "do not assume that the first point is the smallest. Two points of the same size do not "
@@ -73,7 +67,7 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
          expect_line(trial, solution, points, kTypical, 1e-6, "descending: ");
          points.insert(points.begin() + 3, points.back());
          points.push_back(points.front());
-         points.push_back({0, kTypical.at(0)});
+         points.push_back({0, kTypical.alpha_s});
          expect_line(trial, solution, points, kTypical, 1e-6,
                      "two sizes repeated, and 0 bytes: ");
        }},

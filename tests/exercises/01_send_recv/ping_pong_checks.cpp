@@ -1,16 +1,8 @@
 // Checks of the ping-pong: messages, bytes, who answers when, and the returned time, compared
 // with a measurement from outside.
-#include "common/check.hpp"
 #include "tests/exercises/01_send_recv/checks.hpp"
-#include "tests/exercises/message_checks.hpp"
 
-#include <mpi.h>
-
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <thread>
 
 namespace dist::exercise {
@@ -23,11 +15,6 @@ struct Game {
 
 const std::vector<Game> kGames{{4, 1}, {0, 2}, {1001, 5}};
 
-const std::string kHangHint =
-    "the report says where each rank waits. Rank 1 must receive first and then answer; rank 0 "
-    "must send first and then receive. Both ranks must use the same tag and play the same "
-    "number of rounds";
-
 Traffic traffic_of(const Trial& trial, const PingPong& solution, const Game& game) {
   return counted(trial.comm(), [&] { solution(trial.comm(), game.bytes, game.repeats); });
 }
@@ -37,10 +24,9 @@ Traffic traffic_of(const Trial& trial, const PingPong& solution, const Game& gam
 // and then all answers takes the same number of rounds.
 void expect_turns(Trial& trial, const PingPong& solution, const Game& game) {
   const Traffic traffic = traffic_of(trial, solution, game);
-  const auto rank = static_cast<std::size_t>(trial.rank());
   if (trial.rank() > 1 || traffic.messages == 0) return;
   const std::uint64_t must = trial.rank() == 0 ? 1 : 0;
-  const std::uint64_t ahead = traffic.most_ahead[rank];
+  const std::uint64_t ahead = traffic.most_ahead[static_cast<std::size_t>(trial.rank())];
   trial.expect(
       ahead <= must,
       "{} repeats: this rank had sent {} more messages than it had received, expected {}",
@@ -78,8 +64,7 @@ constexpr int kRepeats = 100;
 // tries, in case a pause within the call, but outside the exchange, hides the mistake.
 Check too_long(const PingPong& solution, const std::string& name, const std::string& must,
                const std::string& hint, double most) {
-  return {name, must, hint,
-          [=](Trial& trial) {
+  return {name, must, hint, [=](Trial& trial) {
             if (trial.size() < 2) return;
             for (int attempt = 0; attempt < 3; ++attempt) {
               const double share = share_of_time(trial, solution, kRepeats);
@@ -89,8 +74,7 @@ Check too_long(const PingPong& solution, const std::string& name, const std::str
                   "call",
                   kRepeats, share);
             }
-          },
-          kHangHint};
+          }};
 }
 
 // A busy machine may pause between our clock reading and the solution's, but such a pause
@@ -105,17 +89,16 @@ Check too_short(const PingPong& solution) {
       "once",
       [=](Trial& trial) {
         if (trial.size() < 2) return;
+        const auto late = std::chrono::milliseconds(80);
         double most = 0;
         for (int attempt = 0; attempt < 3; ++attempt) {
-          most =
-              std::max(most, share_of_time(trial, solution, 1, std::chrono::milliseconds(80)));
+          most = std::max(most, share_of_time(trial, solution, 1, late));
         }
         trial.expect(
             most >= 0.6,
             "at your time per message, the round trip takes {:.2g} times as long as the call",
             most);
-      },
-      kHangHint};
+      }};
 }
 
 }  // namespace
@@ -164,18 +147,11 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
        "only one message may be under way at a time: rank 0 sends and then receives, and rank "
        "1 receives and then sends. Do not let messages follow or cross each other",
        [=](Trial& trial) {
-         for (const Game& game : kGames) {
-           expect_turns(trial, solution, game);
-         }
+         for (const Game& game : kGames) expect_turns(trial, solution, game);
        }},
-      {"waits", "no send or receive is still in progress when the call returns",
+      {"waits", kWaitsMust,
        "the clock must not stop before MPI_Wait has returned, for sends and for receives",
-       [=](Trial& trial) {
-         const Traffic traffic = traffic_of(trial, solution, {100, 2});
-         trial.expect(traffic.unfinished == 0,
-                      "{} sends or receives were started but not waited for",
-                      traffic.unfinished);
-       }},
+       [=](Trial& trial) { expect_finished(trial, [&] { solution(trial.comm(), 100, 2); }); }},
       too_long(solution, "seconds", "the time is in seconds",
                "return seconds, not microseconds or milliseconds: "
                "std::chrono::duration<double>(end - begin).count()",
@@ -186,11 +162,15 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
       too_long(solution, "one-way", "the time is for one way, not for a round trip",
                "a round trip is two messages: divide by 2 * repeats, not by repeats", 1.25),
       too_short(solution),
-      {"large", "it works for messages too large for MPI to buffer",
-       "the buffer must hold `bytes` bytes on both ranks",
+      {"large", kLargeMust, "the buffer must hold `bytes` bytes on both ranks",
        [=](Trial& trial) { solution(trial.comm(), kLarge * sizeof(float), 1); }},
   };
-  return with_hang_hint(checks, kHangHint);
+  return with_hang_hint(
+      checks,
+      "the report says where each rank waits. Rank 1 must receive first and then answer; rank "
+      "0 "
+      "must send first and then receive. Both ranks must use the same tag and play the same "
+      "number of rounds");
 }
 
 }  // namespace dist::exercise

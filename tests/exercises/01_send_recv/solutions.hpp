@@ -29,15 +29,7 @@ inline void exchange_reference(const Communicator& comm, int peer, std::span<con
                          MPI_STATUS_IGNORE));
 }
 
-// == exchange/by-lesson
-// Right: calls the lesson's own function.
-inline void exchange_by_lesson(const Communicator& comm, int peer, std::span<const float> out,
-                               std::span<float> in) {
-  send_recv<float>(comm, out, peer, in, peer);
-}
-
 // == exchange/nonblocking
-// Right: starts both operations, then waits for both.
 inline void exchange_nonblocking(const Communicator& comm, int peer, std::span<const float> out,
                                  std::span<float> in) {
   const int tag = 7;
@@ -55,13 +47,6 @@ inline void ring_shift_reference(const Communicator& comm, std::span<const float
   MPI_CHECK(MPI_Sendrecv(out.data(), mpi_count(out.size()), MPI_FLOAT, comm.right(), 0,
                          in.data(), mpi_count(in.size()), MPI_FLOAT, comm.left(), 0, comm.get(),
                          MPI_STATUS_IGNORE));
-}
-
-// == ring_shift/by-lesson
-// Right: calls the lesson's own function.
-inline void ring_shift_by_lesson(const Communicator& comm, std::span<const float> out,
-                                 std::span<float> in) {
-  send_recv<float>(comm, out, comm.right(), in, comm.left());
 }
 
 // == ping_pong/reference
@@ -101,7 +86,6 @@ inline void there_and_back(const Communicator& comm, std::span<char> data, int p
 }
 
 // == ping_pong/sum-of-trips
-// Right: times every round trip with MPI's clock and adds up the times.
 inline double ping_pong_sum_of_trips(const Communicator& comm, std::size_t bytes, int repeats) {
   if (!plays(comm)) return 0;
   std::vector<char> data(bytes);
@@ -115,7 +99,6 @@ inline double ping_pong_sum_of_trips(const Communicator& comm, std::size_t bytes
 }
 
 // == ping_pong/nonblocking
-// Right: uses non-blocking calls, and rank 0 posts the receive for the answer before it sends.
 inline double ping_pong_nonblocking(const Communicator& comm, std::size_t bytes, int repeats) {
   if (!plays(comm)) return 0;
   std::vector<char> out(bytes);
@@ -193,12 +176,8 @@ inline LinkCost fit_alpha_beta_median_of_slopes(std::span<const CostPoint> point
 
 // The closed form of the line with the least sum of weight * (line - seconds)^2.
 inline LinkCost weighted_squares(std::span<const CostPoint> points,
-                                 const std::function<double(const CostPoint&)>& weight) {
-  double w = 0;
-  double wn = 0;
-  double wt = 0;
-  double wnn = 0;
-  double wnt = 0;
+                                 double (*weight)(const CostPoint&)) {
+  double w = 0, wn = 0, wt = 0, wnn = 0, wnt = 0;
   for (const CostPoint& p : points) {
     const double each = weight(p);
     w += each;
@@ -211,26 +190,18 @@ inline LinkCost weighted_squares(std::span<const CostPoint> points,
   return line((wt - beta * wn) / w, beta);
 }
 
-// == fit_alpha_beta/least-squares
-inline LinkCost fit_alpha_beta_least_squares(std::span<const CostPoint> points) {
-  return weighted_squares(points, [](const CostPoint&) { return 1.0; });
-}
-
-// == fit_alpha_beta/squares-of-ratios
-inline LinkCost fit_alpha_beta_squares_of_ratios(std::span<const CostPoint> points) {
-  return weighted_squares(points,
-                          [](const CostPoint& p) { return 1 / (p.seconds * p.seconds); });
+inline double of_ratios(const CostPoint& point) {
+  return 1 / (point.seconds * point.seconds);
 }
 
 // == fit_alpha_beta/leaves-one-out
-// Right: least squares of the relative errors, without the one point whose omission helps most.
 inline LinkCost fit_alpha_beta_leaves_one_out(std::span<const CostPoint> points) {
   LinkCost best;
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t left_out = 0; left_out < points.size(); ++left_out) {
     std::vector<CostPoint> rest(points.begin(), points.end());
     if (rest.size() > 3) rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(left_out));
-    const LinkCost cost = fit_alpha_beta_squares_of_ratios(rest);
+    const LinkCost cost = weighted_squares(rest, of_ratios);
     double sum = 0;
     for (const CostPoint& p : rest) {
       sum += std::abs(std::log(cost.line_seconds(p.bytes) / p.seconds));
@@ -240,29 +211,6 @@ inline LinkCost fit_alpha_beta_leaves_one_out(std::span<const CostPoint> points)
     best = cost;
   }
   return best;
-}
-
-// == fit_alpha_beta/smallest-and-largest
-inline LinkCost fit_alpha_beta_smallest_and_largest(std::span<const CostPoint> points) {
-  const auto by_bytes = [](const CostPoint& p, const CostPoint& q) {
-    return p.bytes < q.bytes;
-  };
-  const auto [low, high] = std::minmax_element(points.begin(), points.end(), by_bytes);
-  return through(*low, *high);
-}
-
-// == fit_alpha_beta/bandwidth-of-largest
-// Takes the largest message's time per byte as beta; only alpha comes from another point.
-inline LinkCost fit_alpha_beta_bandwidth_of_largest(std::span<const CostPoint> points) {
-  const auto largest = std::ranges::max_element(points, {}, &CostPoint::bytes);
-  const auto least = std::ranges::min_element(points, {}, &CostPoint::seconds);
-  return line(least->seconds, largest->seconds / n_of(*largest));
-}
-
-// == fit_alpha_beta/lessons-own
-// The lesson's own function, which requires ascending sizes.
-inline LinkCost fit_alpha_beta_lessons_own(std::span<const CostPoint> points) {
-  return fit_link_cost({points.begin(), points.end()});
 }
 
 // == fit_alpha_beta/slopes-of-neighbours

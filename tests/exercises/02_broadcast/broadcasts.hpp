@@ -2,7 +2,6 @@
 #pragma once
 
 #include "tests/exercises/02_broadcast/checks.hpp"
-#include "tests/exercises/message_checks.hpp"
 
 #include <bit>
 
@@ -12,7 +11,7 @@ namespace dist::exercise {
 // check "large" depends on buffering.
 template <class Visit>
 void for_every_root(const Trial& trial, const Visit& visit) {
-  const auto n = static_cast<std::size_t>(trial.size());
+  const std::size_t n = trial.n();
   for (int root = 0; root < trial.size(); ++root) {
     for (const std::size_t count : {n, 0UL, 1UL, n - 1, n + 1, 97UL}) visit(count, root);
   }
@@ -64,27 +63,23 @@ inline constexpr std::size_t kChunk = 100;  // elements of each rank's chunk
 // Runs a solution on N chunks, for every root, and expects the traffic must(root).
 inline void expect_traffic_of(Trial& trial, const Run& run,
                               const std::function<MustSend(int root)>& must) {
-  std::vector<float> data(static_cast<std::size_t>(trial.size()) * kChunk, 1.0F);
+  std::vector<float> data(trial.n() * kChunk, 1.0F);
   for (int root = 0; root < trial.size(); ++root) {
     expect_traffic(trial, from_root(root), must(root), [&] { run(trial.comm(), data, root); });
   }
 }
 
-inline std::uint64_t others(const Trial& trial) {
-  return static_cast<std::uint64_t>(trial.size() - 1);
-}
-
 inline Check messages_check(const Run& run, const std::string& hint) {
   return {"messages", "N - 1 messages are sent in total", hint, [=](Trial& trial) {
             expect_traffic_of(trial, run,
-                              [&](int) { return MustSend{.messages = others(trial)}; });
+                              [&](int) { return MustSend{.messages = trial.n() - 1}; });
           }};
 }
 
 inline Check rounds_check(const Run& run, const std::string& hint) {
   return {"rounds", "it takes ceil(log2 N) rounds", hint, [=](Trial& trial) {
             expect_traffic_of(trial, run, [&](int) {
-              return MustSend{.rounds = std::bit_width(others(trial))};
+              return MustSend{.rounds = std::bit_width(trial.n() - 1)};
             });
           }};
 }
@@ -96,7 +91,7 @@ inline Check collective_check(const Run& run) {
 }
 
 inline Check waits_check(const Run& run) {
-  return {"waits", "no send or receive is still in progress when the call returns",
+  return {"waits", kWaitsMust,
           "isend and irecv only start an operation: wait() for each before you return, because "
           "the caller continues to use the data",
           [=](Trial& trial) {
@@ -105,7 +100,6 @@ inline Check waits_check(const Run& run) {
           }};
 }
 
-inline const std::string kLargeMust = "it works for messages too large for MPI to buffer";
 inline const std::string kSeatsHint =
     "count seats from the root: seat = (rank - root + size) % size decides who sends and "
     "receives, and (seat + root) % size is the rank in that seat";

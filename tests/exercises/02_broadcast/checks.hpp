@@ -1,11 +1,7 @@
 // The checks of lesson 2's exercises.
 #pragma once
 
-#include "tests/exercises/exercise.hpp"
-
-#include <functional>
-#include <span>
-#include <vector>
+#include "tests/exercises/message_checks.hpp"
 
 namespace dist::exercise {
 
@@ -13,7 +9,6 @@ using Broadcast = std::function<void(const Communicator&, std::span<float>, int 
 using Reduce = std::function<void(const Communicator&, std::span<const float>, std::span<float>,
                                   int root)>;
 
-// tree_broadcast_checks.cpp, tree_reduce_checks.cpp, scatter_all_gather_checks.cpp
 std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution);
 std::vector<Check> checks_of_tree_reduce(const Reduce& solution);
 std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution);

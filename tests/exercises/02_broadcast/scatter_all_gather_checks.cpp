@@ -11,9 +11,7 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
        "after the scatter, rank r has chunk r. In step s = 0, 1, ... it sends chunk r + s to "
        "the left (after step 0, the chunk that it received in the previous step) and receives "
        "chunk r + 1 + s from the right",
-       [=](Trial& trial) {
-         check_broadcast(trial, solution, static_cast<std::size_t>(trial.size()), 0);
-       }},
+       [=](Trial& trial) { check_broadcast(trial, solution, trial.n(), 0); }},
       guard_check(
           solution,
           "if N does not divide the number of elements, chunks differ in length by one, and "
@@ -28,8 +26,7 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
        "the root sends N - 1 messages in the scatter. In the ring, every rank sends one "
        "message per step, for N - 1 steps, after which every rank has every chunk",
        [=](Trial& trial) {
-         const std::uint64_t each =
-             others(trial);  // of the root in the scatter, of all in the ring
+         const std::uint64_t each = trial.n() - 1;  // of the root in the scatter, then of all
          expect_traffic_of(trial, solution, [&](int) {
            return MustSend{.messages = each + each * (each + 1), .messages_per_rank = 2 * each};
          });
@@ -40,7 +37,7 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
        // Examines rank 0, which takes every place in the ring as the root changes.
        [=](Trial& trial) {
          if (trial.size() == 1) return;
-         std::vector<int> all(static_cast<std::size_t>(trial.size() - 1));
+         std::vector<int> all(trial.n() - 1);
          std::iota(all.begin(), all.end(), 1);
          expect_traffic_of(trial, solution, [&](int root) {
            return MustSend{.peers_of_rank_0 =
@@ -53,7 +50,7 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
        "the chunk that has just arrived, not everything that you have",
        [=](Trial& trial) {
          expect_traffic_of(trial, solution, [&](int) {
-           return MustSend{.bytes_per_rank = 2 * others(trial) * kChunk * sizeof(float)};
+           return MustSend{.bytes_per_rank = 2 * (trial.n() - 1) * kChunk * sizeof(float)};
          });
        }},
       waits_check(solution),

@@ -31,13 +31,6 @@ inline void tree_broadcast_reference(const Communicator& comm, std::span<float> 
   }
 }
 
-// == tree_broadcast/by-lesson
-// Right: calls the lesson's own function.
-inline void tree_broadcast_by_lesson(const Communicator& comm, std::span<float> data,
-                                     int root) {
-  broadcast_tree<float>(comm, data, root);
-}
-
 // == helpers
 // Seats: the ranks, counted from the root.
 struct Seats {
@@ -74,22 +67,11 @@ inline void halve(const Communicator& comm, std::span<float> data, const Seats& 
   const int middle = begin + (end - begin + 1) / 2;
   if (seats.mine == begin) send<float>(comm, data, seats.rank_of(middle));
   if (seats.mine == middle) recv<float>(comm, data, seats.rank_of(begin));
-  if (seats.mine < middle) {
-    halve(comm, data, seats, begin, middle);
-  } else {
-    halve(comm, data, seats, middle, end);
-  }
-}
-
-// == tree_broadcast/by-halves
-inline void tree_broadcast_by_halves(const Communicator& comm, std::span<float> data,
-                                     int root) {
-  const Seats seats(comm, root);
-  halve(comm, data, seats, 0, seats.size);
+  const bool low = seats.mine < middle;
+  halve(comm, data, seats, low ? begin : middle, low ? middle : end);
 }
 
 // == tree_broadcast/nonblocking
-// Right: starts its sends round by round, and waits for all of them at the end.
 inline void tree_broadcast_nonblocking(const Communicator& comm, std::span<float> data,
                                        int root) {
   const Seats seats(comm, root);
@@ -126,24 +108,6 @@ inline void tree_reduce_reference(const Communicator& comm, std::span<const floa
   }
 }
 
-// == tree_reduce/nearest-first
-// Right: seats that are multiples of 2d receive from the seat at distance d, for d = 1, 2, 4,
-// ...
-inline void tree_reduce_nearest_first(const Communicator& comm, std::span<const float> data,
-                                      std::span<float> sum, int root) {
-  const int size = comm.size();
-  const int seat = (comm.rank() - root + size) % size;
-  const auto rank_of = [&](int s) { return (s + root) % size; };
-  std::ranges::copy(data, sum.begin());
-  std::vector<float> coming(sum.size());
-  for (int d = 1; d < size; d *= 2) {
-    if (seat % (2 * d) == d) return send<float>(comm, sum, rank_of(seat - d));
-    if (seat + d >= size) continue;
-    recv<float>(comm, coming, rank_of(seat + d));
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += coming[i];
-  }
-}
-
 // == helpers
 inline void receive_and_add(const Communicator& comm, std::span<float> sum, int source) {
   std::vector<float> coming(sum.size());
@@ -156,38 +120,27 @@ inline void receive_and_add(const Communicator& comm, std::span<float> sum, int 
 // longest, so the others have to wait for it.
 inline void tree_reduce_farthest_first(const Communicator& comm, std::span<const float> data,
                                        std::span<float> sum, int root) {
-  const int size = comm.size();
-  const int seat = (comm.rank() - root + size) % size;
+  const Seats seats(comm, root);
   std::ranges::copy(data, sum.begin());
-  int lowest = 1;
-  while (lowest < size && (seat & lowest) == 0) lowest *= 2;
-  for (int bit = lowest / 2; bit > 0; bit /= 2) {
-    if (seat + bit < size) receive_and_add(comm, sum, (seat + bit + root) % size);
+  int bit = 1;
+  while (bit < seats.size && (seats.mine & bit) == 0) bit *= 2;
+  const int receiver = seats.rank_of(seats.mine - bit);
+  for (bit /= 2; bit > 0; bit /= 2) {
+    if (seats.mine + bit >= seats.size) continue;
+    receive_and_add(comm, sum, seats.rank_of(seats.mine + bit));
   }
-  if (seat > 0) send<float>(comm, sum, (seat - lowest + root) % size);
+  if (seats.mine > 0) send<float>(comm, sum, receiver);
 }
 
 // Right: collects the sum over the seats `begin` to `end` - 1 on seat `begin`.
-inline void collect(const Communicator& comm, std::span<float> sum, int root, int begin,
-                    int end) {
+inline void collect(const Communicator& comm, std::span<float> sum, const Seats& seats,
+                    int begin, int end) {
   if (end - begin < 2) return;
-  const int size = comm.size();
-  const int seat = (comm.rank() - root + size) % size;
   const int middle = begin + (end - begin + 1) / 2;
-  if (seat < middle) {
-    collect(comm, sum, root, begin, middle);
-  } else {
-    collect(comm, sum, root, middle, end);
-  }
-  if (seat == begin) receive_and_add(comm, sum, (middle + root) % size);
-  if (seat == middle) send<float>(comm, sum, (begin + root) % size);
-}
-
-// == tree_reduce/by-halves
-inline void tree_reduce_by_halves(const Communicator& comm, std::span<const float> data,
-                                  std::span<float> sum, int root) {
-  std::ranges::copy(data, sum.begin());
-  collect(comm, sum, root, 0, comm.size());
+  const bool low = seats.mine < middle;
+  collect(comm, sum, seats, low ? begin : middle, low ? middle : end);
+  if (seats.mine == begin) receive_and_add(comm, sum, seats.rank_of(middle));
+  if (seats.mine == middle) send<float>(comm, sum, seats.rank_of(begin));
 }
 
 // == scatter_all_gather/reference
@@ -214,16 +167,7 @@ inline std::span<float> chunk(const Communicator& comm, std::span<float> data, i
   return window(data, chunk_range(data.size(), comm.size(), index));
 }
 
-// The leftward ring; each rank first sends chunk rank + first. It is right if `first` is 0.
-inline void gather_from(const Communicator& comm, std::span<float> data, int first, int steps) {
-  for (int step = 0; step < steps; ++step) {
-    send_recv<float>(comm, chunk(comm, data, comm.rank() + first + step), comm.left(),
-                     chunk(comm, data, comm.rank() + first + step + 1), comm.right());
-  }
-}
-
 // == scatter_all_gather/nonblocking
-// Right: uses non-blocking calls and does not send empty chunks.
 inline void scatter_all_gather_nonblocking(const Communicator& comm, std::span<float> data,
                                            int root) {
   std::vector<Request> sends;
@@ -245,23 +189,17 @@ inline void scatter_all_gather_nonblocking(const Communicator& comm, std::span<f
 }
 
 // == scatter_all_gather/by-seats
-// Right: seat s, counted from the root, gets chunk s.
 inline void scatter_all_gather_by_seats(const Communicator& comm, std::span<float> data,
                                         int root) {
-  const int size = comm.size();
-  const int seat = (comm.rank() - root + size) % size;
-  if (seat > 0) recv<float>(comm, chunk(comm, data, seat), root);
-  for (int other = 1; seat == 0 && other < size; ++other) {
-    send<float>(comm, chunk(comm, data, other), (root + other) % size);
+  const Seats seats(comm, root);
+  if (seats.mine > 0) recv<float>(comm, chunk(comm, data, seats.mine), root);
+  for (int seat = 1; seats.mine == 0 && seat < seats.size; ++seat) {
+    send<float>(comm, chunk(comm, data, seat), seats.rank_of(seat));
   }
-  gather_from(comm, data, seat - comm.rank(), size - 1);
-}
-
-// == scatter_all_gather/lessons-own
-// The lesson's own function: a tree, followed by a ring to the right.
-inline void scatter_all_gather_lessons_own(const Communicator& comm, std::span<float> data,
-                                           int root) {
-  broadcast_scatter_all_gather<float>(comm, data, root);
+  for (int step = 0, mine = seats.mine; step < seats.size - 1; ++step, ++mine) {
+    send_recv<float>(comm, chunk(comm, data, mine), comm.left(), chunk(comm, data, mine + 1),
+                     comm.right());
+  }
 }
 
 // == scatter_all_gather/everything-from-root

@@ -3,13 +3,11 @@
 
 #include "02_broadcast/chunks.hpp"
 #include "tests/exercises/03_all_reduce/checks.hpp"
-#include "tests/exercises/message_checks.hpp"
-#include "tests/exercises/provenance.hpp"
 
 namespace dist::exercise {
 
 inline std::vector<std::size_t> sizes(const Trial& trial) {
-  const auto n = static_cast<std::size_t>(trial.size());
+  const std::size_t n = trial.n();
   return {n, 0, 1, n - 1, n + 1, 3 * n + 1, 997};
 }
 
@@ -24,21 +22,17 @@ inline ChunkRange range_of(const Trial& trial, std::size_t count, Part part) {
   return part == Part::everything ? ChunkRange{0, count} : chunk_of(trial, count, trial.rank());
 }
 
-// Expects every rank's share exactly once in each element of the part. The solution divides the
-// sum by `divisor`.
+// Expects every rank's share exactly once in each element of the part.
 inline Check shares_check(const OnSpan& solution, const std::string& must,
-                          const std::string& hint, Part part,
-                          const std::function<int(const Trial&)>& divisor) {
+                          const std::string& hint, Part part, bool average = false) {
   return {"shares", must, hint, [=](Trial& trial) {
-            const auto n = static_cast<std::size_t>(trial.size());
-            for (const std::size_t count : {n, 2 * n}) {
+            for (const std::size_t count : {trial.n(), 2 * trial.n()}) {
               Guarded data(count, share_of(trial.rank()));
               solution(trial.comm(), data.span());
-              const auto factor = static_cast<float>(divisor(trial));
+              const auto factor = static_cast<float>(average ? trial.size() : 1);
               const ChunkRange range = range_of(trial, count, part);
               for (std::size_t i = range.begin; i < range.begin + range.count; ++i) {
-                const float sum = std::round(data.span()[i] * factor);
-                const std::string off = what_is_off(sum, trial.size());
+                const std::string off = what_is_off(data.span()[i] * factor, trial.size());
                 trial.expect(off.empty(), "{} elements: in element {}, {}", count, i, off);
               }
             }
@@ -46,31 +40,21 @@ inline Check shares_check(const OnSpan& solution, const std::string& must,
 }
 
 inline Check values_check(const OnSpan& solution, const std::string& must,
-                          const std::string& hint, Part part,
-                          const std::function<int(const Trial&)>& divisor) {
+                          const std::string& hint, Part part, bool average = false) {
   return {"values", must, hint, [=](Trial& trial) {
             for (const std::size_t count : sizes(trial)) {
               Guarded data = tracers(trial, trial.rank(), count);
               solution(trial.comm(), data.span());
               const ChunkRange range = range_of(trial, count, part);
-              const int by = divisor(trial);
               expect_values(
                   trial, data.span(), "",
                   [&](std::size_t i) {
-                    const bool inside = i - range.begin < range.count;
-                    return inside ? sum_over_ranks(trial, i) / by : data.span()[i];
+                    if (i - range.begin >= range.count) return double{data.span()[i]};
+                    return average ? trial.mean(i) : trial.sum(i);
                   },
-                  by == 1 ? 0 : 1e-6);
+                  average ? 1e-6 : 0);
             }
           }};
-}
-
-inline int undivided(const Trial&) {
-  return 1;
-}
-
-inline int number_of_ranks(const Trial& trial) {
-  return trial.size();
 }
 
 inline const std::string kSendRecvHint =
@@ -95,7 +79,7 @@ inline Check guard_check(const OnSpan& solution) {
 }
 
 inline Check large_check(const OnSpan& solution) {
-  return {"large", "it works for messages too large for MPI to buffer", kSendRecvHint,
+  return {"large", kLargeMust, kSendRecvHint,
           [=](Trial& trial) { expect_guards(trial, solution, kLarge); }};
 }
 
@@ -109,7 +93,7 @@ inline std::vector<float> inexact_numbers(const Trial& trial, std::size_t count)
 }
 
 inline Check same_bits_check(const OnSpan& solution, const std::string& hint) {
-  return {"same-bits", "all ranks get the same bits", hint, [=](Trial& trial) {
+  return {"same-bits", kSameBitsMust, hint, [=](Trial& trial) {
             std::vector<float> data = inexact_numbers(trial, 997);
             solution(trial.comm(), data);
             expect_same_bits(trial, data);
@@ -123,7 +107,7 @@ struct Ring {
   bool leftward = false;
 
   void expect(Trial& trial, bool bytes) const {
-    const auto n = static_cast<std::uint64_t>(trial.size());
+    const std::uint64_t n = trial.n();
     for (const std::uint64_t chunk : {1, 5, 1000}) {
       std::vector<float> data(n * chunk, 1.0F);
       const std::uint64_t messages = halves * (n - 1);

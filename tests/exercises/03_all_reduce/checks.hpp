@@ -5,31 +5,22 @@
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
-#include "tests/exercises/exercise.hpp"
-
-#include <functional>
-#include <span>
-#include <vector>
+#include "tests/exercises/message_checks.hpp"
 
 namespace dist::exercise {
 
 using OnSpan = std::function<void(const Communicator&, std::span<float>)>;
+// The arguments are bytes, ranks, alpha, beta, gamma.
+using Choice = std::function<AllReduceAlgorithm(double, int, double, double, double)>;
+// The tensors are `out` and `in`.
+using NcclShift =
+    std::function<void(NcclCommunicator&, const Tensor&, const Tensor&, const Stream&)>;
 
-// ring_checks.cpp
 std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution);
 std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution);
 std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution);
-
-// leftward_checks.cpp
 std::vector<Check> checks_of_leftward_ring(const OnSpan& solution);
-
-// choice_checks.cpp. The arguments are bytes, ranks, alpha, beta, gamma.
-using Choice = std::function<AllReduceAlgorithm(double, int, double, double, double)>;
 std::vector<Check> checks_of_choose_all_reduce(const Choice& solution);
-
-// nccl_checks.cpp, in the emulated build only. The tensors are `out` and `in`.
-using NcclShift =
-    std::function<void(NcclCommunicator&, const Tensor&, const Tensor&, const Stream&)>;
-std::vector<Check> checks_of_nccl_ring_shift(const NcclShift& solution);
+std::vector<Check> checks_of_nccl_ring_shift(const NcclShift& solution);  // if emulated
 
 }  // namespace dist::exercise

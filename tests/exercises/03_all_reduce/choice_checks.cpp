@@ -3,13 +3,7 @@
 #include "03_all_reduce/choice/cost_model.hpp"
 #include "tests/exercises/03_all_reduce/checks.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
-#include <cmath>
-#include <optional>
-#include <span>
-#include <string>
 
 namespace dist::exercise {
 namespace {
@@ -74,10 +68,19 @@ void expect_right_around_the_crossover(Trial& trial, const Choice& solution,
 }
 
 constexpr std::array kPowersOfTwo{2, 4, 8, 64, 1024};
+constexpr std::array kOtherNumbers{3, 5, 6, 7, 9, 31, 33, 100, 1000};
 
 }  // namespace
 
 std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
+  // Around the crossover of each of these links.
+  const auto around = [=](std::vector<Link> links, std::span<const int> ranks) {
+    return [=](Trial& trial) {
+      for (const Link& link : links) {
+        expect_right_around_the_crossover(trial, solution, ranks, link);
+      }
+    };
+  };
   return {
       {"one-rank", "a single rank gets one of the two algorithms",
        "a single rank sends nothing, so both formulas give 0. Either of the two algorithms "
@@ -86,15 +89,14 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
          const AllReduceAlgorithm chosen = solution(1000, 1, 1e-6, 1e-10, 1e-11);
          trial.expect(chosen == AllReduceAlgorithm::ring ||
                           chosen == AllReduceAlgorithm::recursive_doubling,
-                      "{}", to_string(chosen) + " was chosen");
+                      "{} was chosen", to_string(chosen));
        }},
       {"nothing-to-send", "for 0 bytes, the algorithm with fewer messages is chosen",
        "for 0 bytes, only alpha counts: the ring sends 2 (N - 1) messages, and recursive "
        "doubling sends log2 N, which is always fewer",
        [=](Trial& trial) {
-         for (const int ranks : kPowersOfTwo) {
+         for (const int ranks : kPowersOfTwo)
            expect_faster(trial, solution, 0, ranks, kNoAdding);
-         }
        }},
       {"no-latency", "without latency, the algorithm that sends fewer bytes is chosen",
        "the ring sends 2 (N - 1) chunks of n / N bytes, less than 2 n in total. Recursive "
@@ -109,31 +111,17 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
        "set 2 (N - 1) alpha + 2 (N - 1) / N n beta equal to log2 N (alpha + n beta) and solve "
        "for n: at that size the choice must change. The size depends on N, alpha and beta, and "
        "n is in bytes. In C++, (N - 1) / N is 0 for integers",
-       [=](Trial& trial) {
-         for (const Link& link : {kNoAdding, Link{1e-6, 1e-10, 0}, Link{5e-5, 1e-8, 0}}) {
-           expect_right_around_the_crossover(trial, solution, kPowersOfTwo, link);
-         }
-       }},
+       around({kNoAdding, {1e-6, 1e-10, 0}, {5e-5, 1e-8, 0}}, kPowersOfTwo)},
       {"adding", "the time for adding is included",
        "adding costs gamma per byte: recursive doubling adds the whole tensor log2 N times, "
        "and the ring adds one chunk in each of the first N - 1 steps, which is (N - 1) / N of "
        "the tensor in total",
-       [=](Trial& trial) {
-         for (const Link& link :
-              {Link{3e-6, 2e-10, 2e-9}, Link{3e-6, 2e-10, 5e-11}, Link{1e-6, 0, 1e-10}}) {
-           expect_right_around_the_crossover(trial, solution, kPowersOfTwo, link);
-         }
-       }},
+       around({{3e-6, 2e-10, 2e-9}, {3e-6, 2e-10, 5e-11}, {1e-6, 0, 1e-10}}, kPowersOfTwo)},
       {"surplus-ranks", "the choice is right if the number of ranks is not a power of two",
        "recursive doubling runs on std::bit_floor(N) ranks, the largest power of two up to N. "
        "The other ranks send their tensor first and receive the result at the end, which adds "
        "2 (alpha + n beta) + n gamma for any such N",
-       [=](Trial& trial) {
-         for (const Link& link : {kNoAdding, Link{3e-6, 2e-10, 2e-9}}) {
-           expect_right_around_the_crossover(
-               trial, solution, std::array{3, 5, 6, 7, 9, 31, 33, 100, 1000}, link);
-         }
-       }},
+       around({kNoAdding, {3e-6, 2e-10, 2e-9}}, kOtherNumbers)},
   };
 }
 

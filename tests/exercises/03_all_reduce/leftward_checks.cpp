@@ -2,8 +2,6 @@
 // check that shows where a chunk was finished.
 #include "tests/exercises/03_all_reduce/all_reduce_checks.hpp"
 
-#include <cstddef>
-
 namespace dist::exercise {
 namespace {
 
@@ -36,13 +34,13 @@ std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
           "follow one chunk: chunk c starts at rank c - 1; then ranks c - 2, c - 3, ... and "
           "finally rank c add their shares. In step s, rank r sends chunk r + 1 + s and "
           "receives chunk r + 2 + s; in the second half, it sends chunk r + s",
-          Part::everything, undivided),
+          Part::everything),
       values_check(
           solution, "every element is the sum over all ranks, for every length",
           "in step s, chunk r + 2 + s arrives from the right, so add it to your chunk r + 2 + "
           "s. The receive buffer needs that chunk's length, not the length of the chunk that "
           "you send: call chunk_range for each chunk",
-          Part::everything, undivided),
+          Part::everything),
       guard_check(solution),
       ring.messages_check("every rank sends 2 (N - 1) messages, all to its left",
                           "send N - 1 messages in each half, all to comm.left(), and receive "
@@ -59,7 +57,7 @@ std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
        "unless it is added last",
        [=](Trial& trial) {
          if (trial.size() < 3) return;  // because a + b is b + a
-         std::vector<float> data(3 * static_cast<std::size_t>(trial.size()));
+         std::vector<float> data(3 * trial.n());
          fill_so_that_the_own_share_must_come_last(trial, data);
          solution(trial.comm(), data);
          for (int c = 0; c < trial.size(); ++c) {

@@ -13,13 +13,13 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
           "and it ends at rank c. If it has only two shares, what arrived was not added or not "
           "passed on. If it has a share twice, there was one step too many. If the sum is in a "
           "neighbour's chunk, the chunks start at the wrong rank",
-          Part::own_chunk, undivided),
+          Part::own_chunk),
       guard_check(solution),
       values_check(
           solution, "chunk r on rank r is the sum, for every length",
           "if N does not divide the number of elements, chunks differ in length by one: call "
           "chunk_range for each chunk instead of computing with length / N",
-          Part::own_chunk, undivided),
+          Part::own_chunk),
       ring.messages_check(
           "every rank sends N - 1 messages, all to its right",
           "use one send_recv per step, for N - 1 steps; a rank's finished chunk is not sent "
@@ -73,11 +73,11 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
           solution, "the average contains every rank's share exactly once",
           "every rank must add its share to what has just arrived and pass on the result. Each "
           "chunk is divided by the number of ranks once, after its last share has been added",
-          Part::everything, number_of_ranks),
+          Part::everything, /*average=*/true),
       guard_check(solution),
       values_check(solution, "every element is the average over all ranks, for every length",
                    "sum first, then multiply by 1.0F / comm.size(), once", Part::everything,
-                   number_of_ranks),
+                   /*average=*/true),
       ring.messages_check("every rank sends 2 (N - 1) messages, all to its right",
                           "send N - 1 messages in the reduce-scatter and N - 1 in the "
                           "all-gather"),

@@ -30,12 +30,6 @@ inline void ring_reduce_scatter_reference(const Communicator& comm, std::span<fl
   }
 }
 
-// == ring_reduce_scatter/by-lesson
-// Right: calls the lesson's own function.
-inline void ring_reduce_scatter_by_lesson(const Communicator& comm, std::span<float> data) {
-  dist::ring_reduce_scatter<float>(comm, data, ReduceOp::sum);
-}
-
 // == ring_reduce_scatter/by-arrival
 inline void ring_reduce_scatter_by_arrival(const Communicator& comm, std::span<float> data) {
   const int n = comm.size();
@@ -67,12 +61,6 @@ inline void ring_all_gather_reference(const Communicator& comm, std::span<float>
   }
 }
 
-// == ring_all_gather/by-lesson
-// Right: calls the lesson's own function.
-inline void ring_all_gather_by_lesson(const Communicator& comm, std::span<float> data) {
-  dist::ring_all_gather<float>(comm, data);
-}
-
 // == ring_all_reduce/reference
 inline void ring_all_reduce_reference(const Communicator& comm, std::span<float> data) {
   const int size = comm.size();
@@ -92,12 +80,6 @@ inline void ring_all_reduce_reference(const Communicator& comm, std::span<float>
     const std::span<float> in = chunk(comm.rank() - 1 - step);
     send_recv<float>(comm, out, comm.right(), in, comm.left());
   }
-}
-
-// == ring_all_reduce/by-lesson
-// Right: calls the lesson's own function.
-inline void ring_all_reduce_by_lesson(const Communicator& comm, std::span<float> data) {
-  all_reduce_ring<float>(comm, data, ReduceOp::avg);
 }
 
 // == ring_all_reduce/whole-tensor
@@ -149,31 +131,23 @@ inline void leftward_ring_by_arrival(const Communicator& comm, std::span<float> 
   }
 }
 
-// == leftward_ring/growing-messages
-// The second half passes on everything that has arrived so far, so its messages grow.
-inline void leftward_ring_growing_messages(const Communicator& comm, std::span<float> data) {
+// == helpers
+// Passes on everything that has arrived in the second half so far, so the messages grow.
+inline void pass_on_all(const Communicator& comm, std::span<float> data, int step) {
   const auto chunk = [&](int index) {
     return window(data, chunk_range(data.size(), comm.size(), index));
   };
-  for (int step = 0; step < comm.size() - 1; ++step) {
-    const std::span<float> in = chunk(comm.rank() + 2 + step);
-    std::vector<float> spare(in.size());
-    send_recv<float>(comm, chunk(comm.rank() + 1 + step), comm.left(), spare, comm.right());
-    for (std::size_t i = 0; i < in.size(); ++i) in[i] += spare[i];
+  std::vector<float> all;
+  std::vector<float> arrived;
+  for (int k = 0; k <= step; ++k) {
+    const std::span<float> mine = chunk(comm.rank() + k);
+    all.insert(all.end(), mine.begin(), mine.end());
+    arrived.resize(arrived.size() + chunk(comm.rank() + 1 + k).size());
   }
-  for (int step = 0; step < comm.size() - 1; ++step) {
-    std::vector<float> all;
-    std::vector<float> arrived;
-    for (int k = 0; k <= step; ++k) {
-      const std::span<float> mine = chunk(comm.rank() + k);
-      all.insert(all.end(), mine.begin(), mine.end());
-      arrived.resize(arrived.size() + chunk(comm.rank() + 1 + k).size());
-    }
-    send_recv<float>(comm, all, comm.left(), arrived, comm.right());
-    auto from = arrived.begin();
-    for (int k = 0; k <= step; ++k) {
-      for (float& value : chunk(comm.rank() + 1 + k)) value = *from++;
-    }
+  send_recv<float>(comm, all, comm.left(), arrived, comm.right());
+  auto from = arrived.begin();
+  for (int k = 0; k <= step; ++k) {
+    for (float& value : chunk(comm.rank() + 1 + k)) value = *from++;
   }
 }
 

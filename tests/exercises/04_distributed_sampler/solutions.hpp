@@ -34,7 +34,6 @@ inline std::vector<std::size_t> my_indices_reference(std::span<const std::size_t
 }
 
 // == my_indices/by-lesson
-// Right: calls the lesson's own function.
 inline std::vector<std::size_t> my_indices_by_lesson(std::span<const std::size_t> order,
                                                      int num_replicas, int rank,
                                                      Policy policy) {
@@ -102,8 +101,6 @@ inline std::vector<std::size_t> without_first(const std::vector<std::size_t>& li
 }
 
 // == indices_after/deals
-// Right, but written differently: pads or shortens the remaining order and deals it out like
-// cards.
 inline std::vector<std::size_t> indices_after_deals(std::span<const std::size_t> order,
                                                     std::size_t taken, int num_replicas,
                                                     int rank, Policy policy) {
@@ -128,13 +125,6 @@ inline double weighted_mean_reference(const Communicator& comm, double sum,
   std::array both{sum, static_cast<double>(count)};
   all_reduce<double>(comm, both, ReduceOp::sum);
   return both[0] / both[1];
-}
-
-// == weighted_mean/by-lesson
-// Right: calls the lesson's own function.
-inline double weighted_mean_by_lesson(const Communicator& comm, double sum,
-                                      std::uint64_t count) {
-  return mean_over_samples(comm, sum, count);
 }
 
 }  // namespace dist::exercise

@@ -6,8 +6,6 @@
 namespace dist::exercise {
 namespace {
 
-using Lengths = std::vector<std::size_t>;
-
 // Calls the solution with a `backward` that overwrites all gradients with value(k, g, i), and
 // returns the parts in the order in which `backward` was called for them. Before the call, the
 // gradients hold leftovers from an earlier step.
@@ -23,32 +21,22 @@ std::vector<std::size_t> step(Trial& trial, const Accumulates& solution, std::si
   return calls;
 }
 
-float tracer(const Trial& trial, int rank, std::size_t k, std::size_t g, std::size_t i) {
-  return trial.value(rank, 300 * k + 100 * g + i);
-}
-
 void expect_mean(Trial& trial, const Accumulates& solution, std::size_t parts,
                  const Lengths& lengths) {
   GradientSet gradients(lengths);
+  const auto index = [](std::size_t k, std::size_t g, std::size_t i) {
+    return 300 * k + 100 * g + i;
+  };
   step(trial, solution, parts, gradients, [&](std::size_t k, std::size_t g, std::size_t i) {
-    return tracer(trial, trial.rank(), k, g, i);
+    return trial.value(trial.rank(), index(k, g, i));
   });
   gradients.expect(trial, [&](std::size_t g, std::size_t i) {
     double sum = 0;
-    for (int rank = 0; rank < trial.size(); ++rank) {
-      for (std::size_t k = 0; k < parts; ++k) sum += tracer(trial, rank, k, g, i);
-    }
-    return sum / static_cast<double>(parts) / trial.size();
+    for (std::size_t k = 0; k < parts; ++k) sum += trial.mean(index(k, g, i));
+    return sum / static_cast<double>(parts);
   });
   gradients.expect_guards(trial);
 }
-
-const std::string kHangHint =
-    "all ranks must call the same all-reduces, in the same order and with the same lengths";
-
-const std::string kMessagesHint =
-    "the first K - 1 backward passes must end without a message (no_sync in PyTorch): add up "
-    "on this rank, and average over the ranks once, after the last pass";
 
 }  // namespace
 
@@ -97,7 +85,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
        "first add up all K micro-batches, including the last, with the same weight; then "
        "average over the ranks. Anything added after the message counts on this rank only",
        [=](Trial& trial) {
-         const auto n = static_cast<std::size_t>(trial.size());
+         const std::size_t n = trial.n();
          for (const std::size_t parts : {3, 1, 4}) {
            for (const Lengths& lengths :
                 {Lengths{4, 2}, Lengths{0, n + 1, 97}, Lengths{0}, Lengths{}}) {
@@ -106,27 +94,28 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
          }
        }},
       {"messages", "every rank sends 2 (N - 1) messages, for any number of parts",
-       kMessagesHint,
+       "the first K - 1 backward passes must end without a message (no_sync in PyTorch): add "
+       "up "
+       "on this rank, and average over the ranks once, after the last pass",
        [=](Trial& trial) {
-         const auto n = static_cast<std::uint64_t>(trial.size());
          for (const std::size_t parts : {4, 1}) {
            GradientSet gradients({12, 3, 6});
            expect_traffic(
                trial, fmt::format("{} parts, 3 gradients: ", parts),
-               {.messages_per_rank = 2 * (n - 1)},
+               {.messages_per_rank = 2 * (trial.n() - 1)},
                [&] { step(trial, solution, parts, gradients, [](auto...) { return 1.0F; }); });
          }
        }},
       {"bytes", "every rank sends 2 (N - 1) / N times as many elements as there are",
        "send one number per element (the sum), not one per micro-batch",
        [=](Trial& trial) {
-         const auto n = static_cast<std::size_t>(trial.size());
+         const std::size_t n = trial.n();
          GradientSet gradients({10 * n, n});
          expect_traffic(trial, "", {.bytes_per_rank = 2 * (n - 1) * 11 * sizeof(float)}, [&] {
            step(trial, solution, 3, gradients, [](auto...) { return 1.0F; });
          });
        }},
-      {"same-bits", "all ranks get the same bits",
+      {"same-bits", kSameBitsMust,
        "all_reduce gives all ranks the same bits: copy its result back unchanged, or process "
        "it the same way on every rank",
        [=](Trial& trial) {
@@ -138,7 +127,9 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
          gradients.expect_same_bits(trial);
        }},
   };
-  return with_hang_hint(checks, kHangHint);
+  return with_hang_hint(
+      checks,
+      "all ranks must call the same all-reduces, in the same order and with the same lengths");
 }
 
 }  // namespace dist::exercise

@@ -6,14 +6,9 @@
 #include "05_ddp_training/exercise/training_state.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
-#include "tests/exercises/exercise.hpp"
+#include "tests/exercises/message_checks.hpp"
 
-#include <cstddef>
-#include <functional>
 #include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace dist::exercise {
 
@@ -29,15 +24,10 @@ using NcclAverages =
 using Checkpoints = std::function<std::unique_ptr<CheckpointFile>(const Communicator&,
                                                                   const std::string& path)>;
 
-// sync_checks.cpp
 std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution);
-// accumulate_checks.cpp
 std::vector<Check> checks_of_accumulate(const Accumulates& solution);
-// overlap_checks.cpp
 std::vector<Check> checks_of_overlap(const Overlaps& solution);
-// checkpoint_checks.cpp
 std::vector<Check> checks_of_checkpoint(const Checkpoints& solution);
-// nccl_checks.cpp, in the emulated build only
-std::vector<Check> checks_of_nccl_average(const NcclAverages& solution);
+std::vector<Check> checks_of_nccl_average(const NcclAverages& solution);  // if emulated
 
 }  // namespace dist::exercise

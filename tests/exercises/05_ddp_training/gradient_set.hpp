@@ -5,11 +5,11 @@
 
 namespace dist::exercise {
 
+using Lengths = std::vector<std::size_t>;
+
 class GradientSet {
  public:
-  explicit GradientSet(const std::vector<std::size_t>& lengths) {
-    for (const std::size_t length : lengths) gradients_.emplace_back(length);
-  }
+  explicit GradientSet(const Lengths& lengths) : gradients_(lengths.begin(), lengths.end()) {}
 
   std::size_t count() const { return gradients_.size(); }
   std::span<float> at(std::size_t gradient) { return gradients_[gradient].span(); }
@@ -26,36 +26,47 @@ class GradientSet {
       for (std::size_t i = 0; i < at(g).size(); ++i) at(g)[i] = value(g, i);
     }
   }
+  // With this rank's tracers, which `salt` makes different in each step.
+  void fill_tracers(const Trial& trial, std::size_t salt = 0) {
+    fill([&](std::size_t g, std::size_t i) {
+      return trial.value(trial.rank(), salt + 100 * g + i);
+    });
+  }
+  // With numbers no sum of which is exact.
+  void fill_inexact(const Trial& trial, std::size_t salt = 0) {
+    const float scale = trial.rank() % 2 == 0 ? 0.001F : 7.0F;
+    fill([&](std::size_t g, std::size_t i) {
+      return scale / static_cast<float>(3 * trial.rank() + 7) +
+             scale * 0.1F * static_cast<float>(i + g + salt);
+    });
+  }
 
   // Expects element i of gradient g to equal expected(g, i), within rounding.
   template <class Expected>
-  void expect(Trial& trial, const Expected& expected, double tolerance = 1e-6) {
+  void expect(Trial& trial, const Expected& expected) {
     for (std::size_t g = 0; g < count(); ++g) {
-      for (std::size_t i = 0; i < at(g).size(); ++i) {
-        const double want = expected(g, i);
-        if (std::abs(at(g)[i] - want) <= tolerance * std::abs(want)) continue;
-        return trial.wrong(
-            fmt::format("{}: element {} is {}, expected {}", name(g), i, at(g)[i], want));
-      }
+      expect_values(
+          trial, at(g), name(g), [&](std::size_t i) { return expected(g, i); }, 1e-6);
     }
   }
+  // Expects the means of all ranks' tracers, and nothing written outside the gradients.
+  void expect_means(Trial& trial, std::size_t salt = 0) {
+    expect(trial, [&](std::size_t g, std::size_t i) { return trial.mean(salt + 100 * g + i); });
+    expect_guards(trial);
+  }
   void expect_guards(Trial& trial) {
-    for (std::size_t g = 0; g < count(); ++g) {
-      trial.expect(gradients_[g].intact(), "{}: something was written out of bounds", name(g));
-    }
+    for (std::size_t g = 0; g < count(); ++g) expect_intact(trial, gradients_[g], name(g));
   }
   // Expects all ranks to hold the same bits as rank 0.
   void expect_same_bits(Trial& trial) {
     for (std::size_t g = 0; g < count(); ++g) {
-      exercise::expect_same_bits(trial, at(g), name(g) + ": ");
+      exercise::expect_same_bits(trial, at(g), name(g));
     }
   }
 
-  // "gradient 1 of 4 (1 element)", counted from 0.
-  std::string name(std::size_t gradient) {
-    const std::size_t length = at(gradient).size();
-    return fmt::format("gradient {} of {} ({} element{})", gradient, count(), length,
-                       length == 1 ? "" : "s");
+  // "gradient 1 of 4, ", counted from 0.
+  std::string name(std::size_t gradient) const {
+    return fmt::format("gradient {} of {}, ", gradient, count());
   }
 
  private:

@@ -2,67 +2,25 @@
 // does all work wait for the work it needs? A gate delays the work that must be waited for, so
 // a missing wait shows up every time.
 #include "tests/exercises/05_ddp_training/checks.hpp"
+#include "tests/exercises/gate.hpp"
 
 #if DIST_CUDA_EMULATED
 #include "02_broadcast/nccl_broadcast.hpp"
-#include "common/check_cuda.hpp"
 
-#include <fmt/format.h>
-
-#include <atomic>
-#include <chrono>
-#include <cmath>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <thread>
 
 namespace dist::exercise {
 namespace {
 
-using namespace std::chrono_literals;
-
-// Holds up a stream until the host opens the gate or a time limit is reached.
-class Gate {
- public:
-  void hold(const Stream& stream) {
-    emulation::enqueue(stream.get(), [state = state_] {
-      std::unique_lock lock(state->mutex);
-      if (!state->changed.wait_for(lock, 1500ms, [&] { return state->open; })) {
-        state->waited_in_vain = true;
-      }
-    });
-  }
-  // Opens the gate. Returns false if the time limit had already been reached.
-  bool open() {
-    const std::lock_guard lock(state_->mutex);
-    state_->open = true;
-    state_->changed.notify_all();
-    return !state_->waited_in_vain;
-  }
-
- private:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool open = false;
-    bool waited_in_vain = false;
-  };
-  std::shared_ptr<State> state_ = std::make_shared<State>();
-};
-
-// The judge provides one GPU per rank (EMULATED_GPUS). Makes it current.
-Device gpu_of(const Trial& trial) {
-  return choose_device("cuda", trial.rank()).device;
-}
-
-// A rank's GPU, with two streams and a tensor that the compute stream fills.
+// A rank's GPU (the judge provides one each), with two streams and a tensor that the compute
+// stream fills.
 class Bench {
  public:
   Bench(Trial& trial, const NcclAverages& solution, std::size_t count = 500)
       : trial_(trial),
         solution_(solution),
-        device_(gpu_of(trial)),
+        device_(choose_device("cuda", trial.rank()).device),
         nccl_(connect_nccl(trial.comm(), device_)),
         compute_(device_),
         communication_(device_),
@@ -92,12 +50,24 @@ class Bench {
 
   // Returns true if `stream`, which ought to wait, soon finishes its work all the same.
   bool finishes_early(const Stream& stream) {
-    const auto limit = std::chrono::steady_clock::now() + 200ms;
-    while (std::chrono::steady_clock::now() < limit) {
+    for (int ms = 0; ms < 200; ++ms) {
       if (cudaStreamQuery(stream.get()) == cudaSuccess) return true;
-      std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return false;
+  }
+  // Queues the gradients and calls the solution while `held` is held up; then calls next().
+  // Returns true if `other`, which ought to wait, soon finishes its work all the same.
+  template <class Next>
+  bool call_while_held(const Stream& held, const Stream& other, const Next& next) {
+    Gate gate(held);
+    compute_gradients();
+    call();
+    next();
+    const bool early = finishes_early(other);
+    gate.open();
+    finish();
+    return early;
   }
   void finish() {
     compute_.synchronize();
@@ -106,14 +76,8 @@ class Bench {
   }
 
   void expect_average(const std::vector<float>& seen, const std::string& who) {
-    for (std::size_t i = 0; i < seen.size(); ++i) {
-      double sum = 0;
-      for (int rank = 0; rank < trial_.size(); ++rank) sum += trial_.value(rank, i);
-      const double must = sum / trial_.size();
-      if (std::abs(seen[i] - must) <= 1e-6 * must) continue;
-      return trial_.wrong(fmt::format("{} elements: {} {} in element {}, expected {}",
-                                      seen.size(), who, seen[i], i, must));
-    }
+    expect_values(
+        trial_, seen, who, [&](std::size_t i) { return trial_.mean(i); }, 1e-6);
   }
 
  private:
@@ -129,12 +93,10 @@ class Bench {
 // Calls the solution while one stream is held up. The call must still return.
 void expect_host_goes_on(Trial& trial, const NcclAverages& solution, bool hold_compute) {
   Bench bench(trial, solution);
-  Gate gate;
-  gate.hold(hold_compute ? bench.compute() : bench.communication());
+  Gate gate(hold_compute ? bench.compute() : bench.communication());
   bench.compute_gradients();
   bench.call();
-  const bool in_time = gate.open();
-  trial.expect(in_time, "the call did not return while the {} stream was held up",
+  trial.expect(gate.open(), "the call did not return while the {} stream was held up",
                hold_compute ? "compute" : "communication");
   bench.finish();
 }
@@ -155,7 +117,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
            bench.finish();
            const auto seen = bench.read_gradients();
            bench.finish();
-           bench.expect_average(*seen, "the result is");
+           bench.expect_average(*seen, "the result, ");
          }
        }},
       {"host-goes-on", "the host queues the work and does not wait",
@@ -171,16 +133,10 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
        "communication.wait(compute.record_event()) first",
        [=](Trial& trial) {
          Bench bench(trial, solution);
-         Gate gate;
-         gate.hold(bench.compute());
-         bench.compute_gradients();
-         bench.call();
-         bench.finishes_early(bench.communication());
-         gate.open();
-         bench.finish();
+         bench.call_while_held(bench.compute(), bench.communication(), [] {});
          const auto seen = bench.read_gradients();
          bench.finish();
-         bench.expect_average(*seen, "backward was slow, and the result is");
+         bench.expect_average(*seen, "backward was slow; the result, ");
        }},
       {"before-compute", "work queued on compute after the call waits for the all-reduce",
        "the optimizer's kernels are queued on compute and may run before the all-reduce is "
@@ -188,15 +144,10 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
        [=](Trial& trial) {
          if (trial.size() == 1) return;
          Bench bench(trial, solution);
-         Gate gate;
-         gate.hold(bench.communication());
-         bench.compute_gradients();
-         bench.call();
-         const auto seen = bench.read_gradients();
-         bench.finishes_early(bench.compute());
-         gate.open();
-         bench.finish();
-         bench.expect_average(*seen, "the all-reduce was slow, and the optimizer saw");
+         std::shared_ptr<std::vector<float>> seen;
+         bench.call_while_held(bench.communication(), bench.compute(),
+                               [&] { seen = bench.read_gradients(); });
+         bench.expect_average(*seen, "the all-reduce was slow; what the optimizer saw, ");
        }},
       {"communication-stream", "the all-reduce runs on the communication stream",
        "the last argument of ncclAllReduce is its stream: pass communication.get(). On the "
@@ -205,13 +156,8 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
        [=](Trial& trial) {
          if (trial.size() == 1) return;
          Bench bench(trial, solution);
-         Gate gate;
-         gate.hold(bench.communication());
-         bench.compute_gradients();
-         bench.call();
-         const bool early = bench.finishes_early(bench.compute());
-         gate.open();
-         bench.finish();
+         const bool early =
+             bench.call_while_held(bench.communication(), bench.compute(), [] {});
          trial.expect(
              !early,
              "the all-reduce ran on the compute stream while the communication stream was "

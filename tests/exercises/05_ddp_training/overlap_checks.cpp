@@ -1,101 +1,128 @@
 // Checks of buckets: when each one starts, whether it is waited for, and the state left for the
 // next step.
-#include "common/stream.hpp"
+#include "03_all_reduce/all_reduce.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
-#include "tests/exercises/05_ddp_training/deferred_process_group.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
 
-#include <fmt/ranges.h>
-
-#include <optional>
+#include <future>
+#include <limits>
 
 namespace dist::exercise {
 namespace {
+
+// A process group that records each call and does the work as late as allowed: waiting for an
+// all-reduce runs it and those started before it, in order. Until then its tensor holds NaN, so
+// that using the tensor too early is noticed.
+class DeferredProcessGroup : public ProcessGroup {
+ public:
+  explicit DeferredProcessGroup(const Communicator& comm)
+      : ProcessGroup(comm, /*overlaps=*/true, "deferred") {}
+
+  Tensor allocate(Shape shape) override { return {std::move(shape), Device{}}; }
+  std::unique_ptr<Work> start(const Collective& collective, const Stream&) override {
+    if (collective.kind != Collective::Kind::all_reduce) {
+      throw Error("this exercise needs an all-reduce");
+    }
+    const std::span<float> span = collective.tensor.span();
+    started_.push_back({collective.tensor, {span.begin(), span.end()}, collective.op});
+    sizes.push_back(span.size());
+    std::ranges::fill(span, std::numeric_limits<float>::quiet_NaN());
+    ++not_waited_for;
+    // A deferred call runs when the Work is waited for.
+    const auto wait = [this, end = started_.size()] {
+      finish(end);
+      --not_waited_for;
+      return 0.0;
+    };
+    return std::make_unique<Work>(std::async(std::launch::deferred, wait).share());
+  }
+  void synchronize(const Event&) override { finish(started_.size()); }
+
+  std::vector<std::size_t> sizes;  // of the all-reduces, in the order in which they started
+  int not_waited_for = 0;
+
+ private:
+  struct Started {
+    Tensor tensor;
+    std::vector<float> numbers;
+    ReduceOp op;
+  };
+
+  void finish(std::size_t end) {
+    for (; done_ < end; ++done_) {
+      Started& next = started_[done_];
+      dist::all_reduce<float>(comm(), next.numbers, next.op);
+      std::ranges::copy(next.numbers, next.tensor.data());
+    }
+  }
+
+  std::vector<Started> started_;
+  std::size_t done_ = 0;
+};
 
 using Order = std::vector<std::size_t>;
 
 // Five gradients in three buckets of 4, 6 and 7 elements.
 const std::vector<std::string> kNames{"0.weight", "0.bias", "2.weight", "2.bias", "4.weight"};
-const std::vector<std::size_t> kLengths{7, 2, 4, 1, 3};
+const Lengths kLengths{7, 2, 4, 1, 3};
 const BucketPlan kPlan{{4, 3}, {2, 1}, {0}};
 const Order kSizes{4, 6, 7};
 const Order kBackward{4, 3, 2, 1, 0};
 
+std::vector<Gradient> named(GradientSet& gradients) {
+  std::vector<Gradient> all;
+  for (std::size_t g = 0; g < gradients.count(); ++g) {
+    all.push_back({kNames[g], gradients.at(g)});
+  }
+  return all;
+}
+
 // A model and a solution that averages its gradients.
-class Bench {
- public:
-  Bench(Trial& trial, const Overlaps& solution)
-      : trial_(trial), gradients_(kLengths), group_(trial.comm()), stream_(Device{}) {
-    fill(0);
-    sync_ = solution(group_, named(gradients_), kPlan, stream_);
+struct Bench {
+  Bench(Trial& of, const Overlaps& solution) : trial(of), group(of.comm()), stream(Device{}) {
+    gradients.fill_tracers(trial);
+    sync = solution(group, named(gradients), kPlan, stream);
   }
 
-  static std::vector<Gradient> named(GradientSet& gradients) {
-    std::vector<Gradient> all;
-    for (std::size_t g = 0; g < gradients.count(); ++g) {
-      all.push_back({kNames[g % kNames.size()], gradients.at(g)});
-    }
-    return all;
+  void mark_ready(const Order& order) {
+    for (const std::size_t index : order) sync->mark_ready(index);
   }
-
-  DeferredProcessGroup& group() { return group_; }
-  GradientSet& gradients() { return gradients_; }
-  GradientSync& sync() { return *sync_; }
-
-  void fill(std::size_t step) {
-    gradients_.fill([&](std::size_t g, std::size_t i) {
-      return trial_.value(trial_.rank(), 31 * step + 10 * g + i);
-    });
-  }
-  void expect_averages(std::size_t step) {
-    gradients_.expect(trial_, [&](std::size_t g, std::size_t i) {
-      double sum = 0;
-      for (int rank = 0; rank < trial_.size(); ++rank) {
-        sum += trial_.value(rank, 31 * step + 10 * g + i);
-      }
-      return sum / trial_.size();
-    });
-    gradients_.expect_guards(trial_);
-  }
-
   // Marks gradients as ready in this order, and expects started[i] all-reduces after call i.
   void expect_started(const Order& order, const Order& started) {
+    std::string ready;
     for (std::size_t call = 0; call < order.size(); ++call) {
-      sync_->mark_ready(order[call]);
-      trial_.expect(
-          group_.sizes().size() == started[call],
+      sync->mark_ready(order[call]);
+      ready += (call > 0 ? ", " : "") + kNames[order[call]];
+      trial.expect(
+          group.sizes.size() == started[call],
           "with {} ready, {} of the buckets [4.weight 2.bias] [2.weight 0.bias] [0.weight] "
           "have started, expected {}",
-          ready(order, call), group_.sizes().size(), started[call]);
+          ready, group.sizes.size(), started[call]);
     }
   }
-  static std::string ready(const Order& order, std::size_t last) {
-    std::vector<std::string> names;
-    for (std::size_t call = 0; call <= last; ++call) names.push_back(kNames[order[call]]);
-    return fmt::format("{}", fmt::join(names, ", "));
-  }
 
- private:
-  Trial& trial_;
-  GradientSet gradients_;
-  DeferredProcessGroup group_;
-  Stream stream_;
-  std::unique_ptr<GradientSync> sync_;
+  Trial& trial;
+  GradientSet gradients{kLengths};
+  DeferredProcessGroup group;
+  Stream stream;
+  std::unique_ptr<GradientSync> sync;
 };
 
-// What finalize throws if gradient `missing` was never ready; nullopt if it does not throw.
-std::optional<std::string> complaint(Bench& bench, std::size_t missing) {
-  for (const std::size_t index : kBackward) {
-    if (index != missing) bench.sync().mark_ready(index);
-  }
+// What is wrong with what finalize throws if gradient `missing` was never ready.
+std::string complaint(Bench& bench, std::size_t missing) {
+  Order order = kBackward;
+  std::erase(order, missing);
+  bench.mark_ready(order);
   try {
-    bench.sync().finalize();
+    bench.sync->finalize();
   } catch (const Error& error) {
-    return error.what();
+    const std::string what = error.what();
+    return what.find(kNames[missing]) == std::string::npos ? "finalize threw: " + what : "";
   } catch (const std::exception& other) {
     return fmt::format("the exception is not a dist::Error: {}", other.what());
   }
-  return std::nullopt;
+  return "finalize did not throw";
 }
 
 // Uses the lesson's own process group, whose thread works while the calling thread continues.
@@ -104,27 +131,14 @@ void expect_real(Trial& trial, const Overlaps& solution) {
   const auto group =
       make_process_group(Backend::ours, trial.comm(), Device{}, AllReduceAlgorithm::ring, true);
   GradientSet gradients({1000, 0, 70000, 1, 333});
-  const auto sync = solution(*group, Bench::named(gradients), {{4, 3, 2}, {1, 0}}, stream);
+  const auto sync = solution(*group, named(gradients), {{4, 3, 2}, {1, 0}}, stream);
   for (std::size_t step = 0; step < 3; ++step) {
-    gradients.fill([&](std::size_t g, std::size_t i) {
-      return trial.value(trial.rank(), step + 10 * g + i);
-    });
+    gradients.fill_tracers(trial, step);
     for (const std::size_t index : kBackward) sync->mark_ready(index);
     sync->finalize();
-    gradients.expect(trial, [&](std::size_t g, std::size_t i) {
-      double sum = 0;
-      for (int rank = 0; rank < trial.size(); ++rank) {
-        sum += trial.value(rank, step + 10 * g + i);
-      }
-      return sum / trial.size();
-    });
-    gradients.expect_guards(trial);
+    gradients.expect_means(trial, step);
   }
 }
-
-const std::string kHangHint =
-    "collectives are matched by the order of the calls, not by name: all ranks must start the "
-    "same buckets in the same order, and wait for them";
 
 }  // namespace
 
@@ -135,9 +149,9 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        "for all of them",
        [=](Trial& trial) {
          Bench bench(trial, solution);
-         for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
-         bench.sync().finalize();
-         Order sizes = bench.group().sizes();
+         bench.mark_ready(kBackward);
+         bench.sync->finalize();
+         Order sizes = bench.group.sizes;
          std::ranges::sort(sizes);
          trial.expect(sizes == kSizes, "all-reduces of {} elements, expected 4, 6 and 7",
                       fmt::join(sizes, ", "));
@@ -147,8 +161,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        "number is 0. Anything written into its message later is not sent",
        [=](Trial& trial) {
          Bench bench(trial, solution);
-         bench.sync().mark_ready(4);
-         trial.expect(bench.group().sizes().empty(),
+         bench.sync->mark_ready(4);
+         trial.expect(bench.group.sizes.empty(),
                       "only 4.weight is ready, but its bucket, which also contains 2.bias, has "
                       "started");
        }},
@@ -164,11 +178,11 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        "there is no overlap, only smaller messages",
        [=](Trial& trial) {
          Bench bench(trial, solution);
-         for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
-         trial.expect(bench.group().not_waited_for() == 3,
+         bench.mark_ready(kBackward);
+         trial.expect(bench.group.not_waited_for == 3,
                       "{} of 3 buckets were waited for before finalize",
-                      3 - bench.group().not_waited_for());
-         bench.sync().finalize();
+                      3 - bench.group.not_waited_for);
+         bench.sync->finalize();
        }},
       {"in-order", "buckets start strictly in order, whichever is full first",
        "a full bucket waits for the buckets before it: keep the index of the next bucket to "
@@ -179,8 +193,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
               {Order{0, 1, 2, 3, 4}, Order{2, 1, 4, 3, 0}, Order{4, 0, 3, 2, 1}}) {
            Bench bench(trial, solution);
            for (const std::size_t index : order) {
-             bench.sync().mark_ready(index);
-             const Order sizes = bench.group().sizes();
+             bench.sync->mark_ready(index);
+             const Order sizes = bench.group.sizes;
              trial.expect(std::ranges::equal(sizes, std::span(kSizes).first(
                                                         std::min(sizes.size(), kSizes.size()))),
                           "when {} became ready, buckets of {} elements had started, in "
@@ -207,10 +221,10 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        "read its message. Otherwise the optimizer uses buckets that have not been averaged yet",
        [=](Trial& trial) {
          Bench bench(trial, solution);
-         for (const std::size_t index : kBackward) bench.sync().mark_ready(index);
-         bench.sync().finalize();
-         trial.expect(bench.group().not_waited_for() == 0,
-                      "{} of 3 buckets were not waited for", bench.group().not_waited_for());
+         bench.mark_ready(kBackward);
+         bench.sync->finalize();
+         trial.expect(bench.group.not_waited_for == 0, "{} of 3 buckets were not waited for",
+                      bench.group.not_waited_for);
        }},
       {"values", "every gradient becomes the average over the ranks",
        "copy the gradients into the bucket's message before its all-reduce starts, and back "
@@ -223,9 +237,9 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
                order, order.begin() +
                           static_cast<std::ptrdiff_t>(
                               (turn + static_cast<std::size_t>(trial.rank())) % order.size()));
-           for (const std::size_t index : order) bench.sync().mark_ready(index);
-           bench.sync().finalize();
-           bench.expect_averages(0);
+           bench.mark_ready(order);
+           bench.sync->finalize();
+           bench.gradients.expect_means(trial);
          }
        }},
       {"next-step", "the next step starts like the first",
@@ -234,11 +248,11 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        [=](Trial& trial) {
          Bench bench(trial, solution);
          for (std::size_t step = 0; step < 3; ++step) {
-           bench.fill(step);
+           bench.gradients.fill_tracers(trial, 31 * step);
            bench.expect_started(
                kBackward, {3 * step, 3 * step + 1, 3 * step + 1, 3 * step + 2, 3 * step + 3});
-           bench.sync().finalize();
-           bench.expect_averages(step);
+           bench.sync->finalize();
+           bench.gradients.expect_means(trial, 31 * step);
          }
        }},
       {"missing", "an Error names the gradient that never became ready",
@@ -248,12 +262,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        [=](Trial& trial) {
          for (std::size_t missing = 0; missing < kNames.size(); ++missing) {
            Bench bench(trial, solution);
-           const auto text = complaint(bench, missing);
-           if (!text) trial.wrong(kNames[missing] + " is missing, but finalize did not throw");
-           const bool named = !text || text->find(kNames[missing]) != std::string::npos;
-           trial.expect(named, "{} is missing, but finalize threw: {}", kNames[missing],
-                        text.value_or(""));
-           if (text && text->find("not a dist::Error") != std::string::npos) trial.wrong(*text);
+           const std::string text = complaint(bench, missing);
+           trial.expect(text.empty(), "{} is missing, but {}", kNames[missing], text);
          }
        }},
       {"real-group", "it works with a process group that runs in its own thread",
@@ -261,7 +271,10 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        "group: do not touch it. Gradients may be empty, and buckets may have any length",
        [=](Trial& trial) { expect_real(trial, solution); }},
   };
-  return with_hang_hint(checks, kHangHint);
+  return with_hang_hint(checks,
+                        "collectives are matched by the order of the calls, not by name: all "
+                        "ranks must start the "
+                        "same buckets in the same order, and wait for them");
 }
 
 }  // namespace dist::exercise

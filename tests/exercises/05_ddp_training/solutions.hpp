@@ -113,57 +113,6 @@ inline float over(std::size_t parts) {
   return 1.0F / static_cast<float>(parts);
 }
 
-// == accumulate/by-sync
-// Right, but written differently: keeps one sum per gradient, then calls the base exercise.
-inline void accumulate_by_sync(const Communicator& comm, std::size_t parts,
-                               const std::vector<std::span<float>>& gradients,
-                               const std::function<void(std::size_t k)>& backward) {
-  Sums sums(gradients);
-  for (std::size_t k = 0; k < parts; ++k) {
-    backward(k);
-    sums.add();
-  }
-  sums.put_back(over(parts));
-  sync_gradients_reference(comm, gradients);
-}
-
-// == accumulate/before-the-last
-// Sends one message, but without the last micro-batch.
-inline void accumulate_before_the_last(const Communicator& comm, std::size_t parts,
-                                       const std::vector<std::span<float>>& gradients,
-                                       const std::function<void(std::size_t k)>& backward) {
-  if (parts == 1) return accumulate_reference(comm, parts, gradients, backward);
-  Sums sums(gradients);
-  for (std::size_t k = 0; k + 1 < parts; ++k) {
-    backward(k);
-    sums.add();
-  }
-  sums.put_back(1);
-  sync_gradients_reference(comm, gradients);
-  Sums all(gradients);
-  all.add();
-  backward(parts - 1);
-  all.add();
-  all.put_back(over(parts));
-}
-
-// == accumulate/running-mean
-// The mean of the previous mean and the next micro-batch, so the last micro-batch has a weight
-// of one half.
-inline void accumulate_running_mean(const Communicator& comm, std::size_t parts,
-                                    const std::vector<std::span<float>>& gradients,
-                                    const std::function<void(std::size_t k)>& backward) {
-  backward(0);
-  for (std::size_t k = 1; k < parts; ++k) {
-    Sums sums(gradients);
-    sums.add();
-    backward(k);
-    sums.add();
-    sums.put_back(0.5F);
-  }
-  sync_gradients_reference(comm, gradients);
-}
-
 // == accumulate/sends-all
 // Keeps all micro-batches and sends them in one message.
 inline void accumulate_sends_all(const Communicator& comm, std::size_t parts,

@@ -3,37 +3,14 @@
 #include "03_all_reduce/all_reduce.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
-#include "tests/exercises/provenance.hpp"
 
 namespace dist::exercise {
 namespace {
 
-using Lengths = std::vector<std::size_t>;
-
 // Models with weights and biases, some with empty gradients, and models without parameters.
 std::vector<Lengths> models(const Trial& trial) {
-  const auto n = static_cast<std::size_t>(trial.size());
+  const std::size_t n = trial.n();
   return {{12, 3, 6, 2}, {n, 1}, {1}, {0, 5, 0, 0, 7, 0}, {n - 1, n + 1, 997}, {0, 0}, {}};
-}
-
-void fill_tracers(Trial& trial, GradientSet& gradients) {
-  gradients.fill(
-      [&](std::size_t g, std::size_t i) { return trial.value(trial.rank(), 100 * g + i); });
-}
-
-// No sum of these numbers is exact.
-void fill_inexact(const Trial& trial, GradientSet& gradients) {
-  gradients.fill([&](std::size_t g, std::size_t i) {
-    const float scale = trial.rank() % 2 == 0 ? 0.001F : 7.0F;
-    return scale / static_cast<float>(3 * trial.rank() + 7) +
-           scale * 0.1F * static_cast<float>(i + g);
-  });
-}
-
-double average(const Trial& trial, std::size_t g, std::size_t i) {
-  double sum = 0;
-  for (int rank = 0; rank < trial.size(); ++rank) sum += trial.value(rank, 100 * g + i);
-  return sum / trial.size();
 }
 
 void expect_traffic_of(Trial& trial, const SyncGradients& solution, const Lengths& lengths,
@@ -43,38 +20,27 @@ void expect_traffic_of(Trial& trial, const SyncGradients& solution, const Length
                  [&] { solution(trial.comm(), gradients.spans()); });
 }
 
-// Every element on rank r holds that rank's share (8^r). Expects the mean of all shares in the
-// gradients [first, end).
-void expect_shares(Trial& trial, const SyncGradients& solution, std::size_t first,
-                   std::size_t end) {
+// What a model's gradients become if all elements on a rank are that rank's share.
+GradientSet with_shares(const Trial& trial, const SyncGradients& solution) {
   GradientSet gradients({12, 3, 6, 2});
   gradients.fill([&](std::size_t, std::size_t) { return share_of(trial.rank()); });
   solution(trial.comm(), gradients.spans());
+  return gradients;
+}
+
+// On several ranks, the gradients [first, end) must change: the average differs from every
+// rank's share.
+void expect_change(Trial& trial, const SyncGradients& solution, std::size_t first,
+                   std::size_t end) {
+  GradientSet gradients = with_shares(trial, solution);
   for (std::size_t g = first; g < end; ++g) {
     for (const float value : gradients.at(g)) {
-      const std::string off =
-          what_is_off(std::round(value * static_cast<float>(trial.size())), trial.size());
-      trial.expect(off.empty(), "{}: {}", gradients.name(g), off);
-    }
-  }
-}
-
-// On several ranks, the gradients must change: the average differs from every rank's share.
-void expect_change(Trial& trial, const SyncGradients& solution, bool last) {
-  GradientSet gradients({12, 3, 6, 2});
-  gradients.fill([&](std::size_t, std::size_t) { return share_of(trial.rank()); });
-  solution(trial.comm(), gradients.spans());
-  for (std::size_t g = last ? 1 : 0; g < (last ? gradients.count() : 1); ++g) {
-    for (const float value : gradients.at(g)) {
       trial.expect(trial.size() == 1 || value != share_of(trial.rank()),
-                   "{} still holds this rank's own numbers", gradients.name(g));
+                   "{}{} elements, still holds this rank's own numbers", gradients.name(g),
+                   gradients.at(g).size());
     }
   }
 }
-
-const std::string kHangHint =
-    "all ranks must call the same all-reduces with the same lengths, whatever their gradients "
-    "hold, even for empty gradients";
 
 }  // namespace
 
@@ -83,25 +49,34 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
       {"copied-back", "the gradients receive the averages",
        "the all-reduce changed only the flat message, but the optimizer reads the gradients: "
        "copy the averages back into them",
-       [=](Trial& trial) { expect_change(trial, solution, false); }},
+       [=](Trial& trial) { expect_change(trial, solution, 0, 1); }},
       {"every-gradient", "no gradient is left out",
        "the message must contain all gradients, from the first to the last. If a single bias "
        "is not averaged, the replicas diverge, although every loss still falls",
-       [=](Trial& trial) { expect_change(trial, solution, true); }},
+       [=](Trial& trial) { expect_change(trial, solution, 1, 4); }},
       {"shares", "every element is the average of all ranks' shares, each counted once",
        "a sum is N times the average, as if the learning rate were N times as large. "
        "ReduceOp::avg already divides: do not divide again",
-       [=](Trial& trial) { expect_shares(trial, solution, 0, 4); }},
+       [=](Trial& trial) {
+         GradientSet gradients = with_shares(trial, solution);
+         for (std::size_t g = 0; g < gradients.count(); ++g) {
+           for (const float value : gradients.at(g)) {
+             const float sum = value * static_cast<float>(trial.size());
+             const std::string off = what_is_off(sum, trial.size());
+             trial.expect(off.empty(), "{}{}", gradients.name(g), off);
+           }
+         }
+       }},
       {"values", "every gradient gets its own averages back, for all lengths",
        "in the message, gradient k starts where gradient k - 1 ends, both when you pack and "
        "when you unpack: loop over the gradients twice in the same order, with one offset",
        [=](Trial& trial) {
          for (const Lengths& lengths : models(trial)) {
            GradientSet gradients(lengths);
-           fill_tracers(trial, gradients);
+           gradients.fill_tracers(trial);
            solution(trial.comm(), gradients.spans());
-           gradients.expect(trial,
-                            [&](std::size_t g, std::size_t i) { return average(trial, g, i); });
+           gradients.expect(
+               trial, [&](std::size_t g, std::size_t i) { return trial.mean(100 * g + i); });
          }
        }},
       {"guard-zones", "nothing is written outside the gradients",
@@ -109,7 +84,7 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        [=](Trial& trial) {
          for (const Lengths& lengths : models(trial)) {
            GradientSet gradients(lengths);
-           fill_tracers(trial, gradients);
+           gradients.fill_tracers(trial);
            solution(trial.comm(), gradients.spans());
            gradients.expect_guards(trial);
          }
@@ -118,9 +93,8 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        "one all-reduce per gradient costs 2 (N - 1) messages per gradient: copy all gradients "
        "one after the other into one vector, and reduce that with AllReduceAlgorithm::ring",
        [=](Trial& trial) {
-         const auto n = static_cast<std::uint64_t>(trial.size());
-         MustSend must{.messages_per_rank = 2 * (n - 1)};
-         must.peers_of_rank_0 = std::vector<int>(n > 1 ? 1 : 0, 1);
+         MustSend must{.messages_per_rank = 2 * (trial.n() - 1)};
+         must.peers_of_rank_0 = std::vector<int>(trial.size() > 1 ? 1 : 0, 1);
          for (const Lengths& lengths :
               {Lengths{12, 3, 6, 2}, Lengths{40}, Lengths{0, 5, 0, 0, 7, 0}}) {
            expect_traffic_of(trial, solution, lengths, must);
@@ -130,15 +104,15 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        "the message must hold each element once and nothing else: do not pad a gradient to the "
        "length of another",
        [=](Trial& trial) {
-         const auto n = static_cast<std::size_t>(trial.size());
+         const std::size_t n = trial.n();
          expect_traffic_of(trial, solution, {10 * n, n, 3 * n, 0},
                            {.bytes_per_rank = 2 * (n - 1) * 14 * sizeof(float)});
        }},
-      {"same-bits", "all ranks get the same bits",
+      {"same-bits", kSameBitsMust,
        "all_reduce gives all ranks the same bits: copy its result back unchanged",
        [=](Trial& trial) {
          GradientSet gradients({331, 7, 128, 1});
-         fill_inexact(trial, gradients);
+         gradients.fill_inexact(trial);
          solution(trial.comm(), gradients.spans());
          gradients.expect_same_bits(trial);
        }},
@@ -148,7 +122,7 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        "is divided, affect the last bits of the result, and ./learn mine compares all bits",
        [=](Trial& trial) {
          GradientSet gradients({331, 7, 128, 1});
-         fill_inexact(trial, gradients);
+         gradients.fill_inexact(trial);
          std::vector<float> message;
          for (const auto& each : gradients.spans()) {
            message.insert(message.end(), each.begin(), each.end());
@@ -159,8 +133,8 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
          for (std::size_t g = 0; g < gradients.count(); ++g) {
            for (const float value : gradients.at(g)) {
              const float must = *expected++;
-             trial.expect(value == must, "{}: {:.9g}, expected {:.9g}", gradients.name(g),
-                          value, must);
+             trial.expect(value == must, "{}{:.9g}, expected {:.9g}", gradients.name(g), value,
+                          must);
            }
          }
        }},
@@ -169,14 +143,15 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        "together",
        [=](Trial& trial) {
          GradientSet gradients({1 << 19, 1024, 1 << 19, 10});
-         fill_tracers(trial, gradients);
+         gradients.fill_tracers(trial);
          solution(trial.comm(), gradients.spans());
-         gradients.expect(trial,
-                          [&](std::size_t g, std::size_t i) { return average(trial, g, i); });
-         gradients.expect_guards(trial);
+         gradients.expect_means(trial);
        }},
   };
-  return with_hang_hint(checks, kHangHint);
+  return with_hang_hint(checks,
+                        "all ranks must call the same all-reduces with the same lengths, "
+                        "whatever their gradients "
+                        "hold, even for empty gradients");
 }
 
 }  // namespace dist::exercise

@@ -1,6 +1,7 @@
 // Our random numbers must equal PyTorch's bit for bit. tests/golden holds the numbers that
 // PyTorch 1.13 drew.
 #include "02_broadcast/random.hpp"
+
 #include "common/check.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/mpi_test.hpp"
@@ -125,25 +126,5 @@ TEST_CASE("calls that share a generator draw as many numbers as PyTorch's do") {
         check_equal(result, randint(0, n, draws, generator));
       }
     }
-  }
-}
-
-TEST_CASE("linear layers start with PyTorch's weights") {
-  const auto file = golden("linear.json");
-  for (const auto& entry : file.at("cases")) {
-    Generator generator(entry.at("seed").get<std::uint64_t>());
-    for (const auto& layer : entry.at("layers")) {
-      const auto in = layer.at("in").get<std::size_t>();
-      const auto out = layer.at("out").get<std::size_t>();
-      CAPTURE(in, out);
-      std::vector<float> weight(out * in, kNaN);
-      std::vector<float> bias(entry.at("bias") ? out : 0, kNaN);
-      init_linear(weight, bias, in, generator);
-      check_equal(layer.at("weight"), weight);
-      if (entry.at("bias")) check_equal(layer.at("bias"), bias);
-    }
-    // Only the generator's next number reveals one draw too many or too few.
-    CHECK(uniform(4, 0.0, 1.0, generator) ==
-          entry.at("next_uniform4").get<std::vector<float>>());
   }
 }

@@ -1,15 +1,15 @@
 // Tests memory, tensors as views of memory, and the matrix product (against plain loops).
+#include "common/tensor.hpp"
+
 #include "01_send_recv/tracer_numbers.hpp"
-#include "02_broadcast/random.hpp"
 #include "05_ddp_training/model/gemm.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
-#include "common/tensor.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -19,15 +19,35 @@ using namespace dist;
 using dist::test::kMost;
 using dist::test::kNaN;
 
+namespace {
+
+// Small whole numbers, different in every row and column. Their products and sums are exact, so
+// every order of addition gives the same bits, and an element in the wrong place is visible.
+Tensor whole_numbers(Shape shape, std::uint32_t salt) {
+  Tensor tensor(std::move(shape), Device{});
+  std::uint32_t state = 12345U + salt;
+  for (float& value : tensor.span()) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(static_cast<int>(state >> 28) - 8);
+  }
+  return tensor;
+}
+
+}  // namespace
+
 TEST_CASE("memory is aligned and zeroed, even if it was used before") {
-  for (const std::size_t count : {0, 1, 15, 16, 17, 1000, 100'003}) {
+  constexpr std::size_t kHugePage = 2U << 20;
+  for (const std::size_t count :
+       {0U, 1U, 15U, 16U, 17U, 1000U, 100'003U, 524'287U, 1'600'000U}) {
     CAPTURE(count);
     for (int round = 0; round < 3; ++round) {  // the heap reuses a freed block
       const Buffer<float> buffer(count, Device{});
       CHECK(buffer.size() == count);
       CHECK(buffer.size_bytes() == 4 * count);
       REQUIRE(buffer.data() != nullptr);
-      CHECK(std::bit_cast<std::uintptr_t>(buffer.data()) % 64 == 0);
+      CHECK(std::bit_cast<std::uintptr_t>(buffer.data()) %
+                (4 * count < kHugePage ? 64 : kHugePage) ==
+            0);
       CHECK(count_wrong({buffer.data(), count}, [](std::size_t) { return 0.0; }) == 0);
       std::fill_n(buffer.data(), count, 7.5F);
     }
@@ -76,50 +96,48 @@ TEST_CASE("a view keeps its memory alive") {
 
 TEST_CASE("gemm multiplies every shape with every combination of transposes") {
   const auto t = [](bool yes) { return yes ? Transpose::yes : Transpose::no; };
-  Generator generator(5);
-  const auto random = [&](Shape shape) {
-    Tensor tensor(std::move(shape), Device{});
-    fill_uniform(tensor.span(), -1.0, 1.0, generator);
-    return tensor;
-  };
   const Stream one(Device{}), two(Device{}, 2);
-  const std::vector<std::vector<std::size_t>> shapes{{1, 1, 1}, {3, 5, 7}, {17, 33, 65},
-                                                     {1, 9, 4}, {9, 1, 4}, {0, 3, 2},
-                                                     {3, 0, 2}, {3, 2, 0}};
+  // From {16, 512, 512} on, the sizes are those of real layers, where gemm chooses between two
+  // oneDNN products; the one after it is just below the size at which the choice changes.
+  const std::vector<std::array<std::size_t, 3>> shapes{
+      {1, 1, 1},      {3, 5, 7},      {17, 33, 65},  {1, 9, 4},      {9, 1, 4},
+      {0, 3, 2},      {3, 0, 2},      {3, 2, 0},     {16, 512, 512}, {15, 512, 600},
+      {33, 301, 500}, {64, 10, 7000}, {300, 40, 400}};
   const std::vector<std::pair<float, float>> factors{{1, 0}, {0.5F, 0}, {-2, 1}, {1, 0.25F}};
-  for (const auto& shape : shapes) {
-    const std::size_t m = shape[0], n = shape[1], k = shape[2];
+  for (const auto& [m, n, k] : shapes) {
     for (int variant = 0; variant < 4; ++variant) {
       const bool flip_a = (variant & 1) != 0, flip_b = (variant & 2) != 0;
-      const Tensor a = random(flip_a ? Shape{k, m} : Shape{m, k});
-      const Tensor b = random(flip_b ? Shape{n, k} : Shape{k, n});
+      const Tensor a = whole_numbers(flip_a ? Shape{k, m} : Shape{m, k}, 1);
+      const Tensor b = whole_numbers(flip_b ? Shape{n, k} : Shape{k, n}, 2);
+      const Tensor before = whole_numbers({m, n}, 3);
+      std::vector<float> sums(m * n);
+      for (std::size_t at = 0; at < m * n; ++at) {
+        const std::size_t i = at / n, j = at % n;
+        for (std::size_t l = 0; l < k; ++l) {
+          sums[at] += a.span()[flip_a ? l * m + i : i * k + l] *
+                      b.span()[flip_b ? j * k + l : l * n + j];
+        }
+      }
       for (const auto& [alpha, beta] : factors) {
         CAPTURE(m, n, k, flip_a, flip_b, alpha, beta);
-        const Tensor before = random({m, n});
-        // With beta 0 the old contents must not be read: 0 * NaN would be NaN.
-        if (beta == 0) std::ranges::fill(before.span(), kNaN);
-        const auto wrong = [&, alpha = alpha, beta = beta](const Tensor& c) {
-          std::size_t count = 0;
-          for (std::size_t at = 0; at < m * n; ++at) {
-            const std::size_t i = at / n, j = at % n;
-            double want = beta == 0 ? 0.0 : beta * double{before.span()[at]};
-            for (std::size_t l = 0; l < k; ++l) {
-              want += alpha * double{a.span()[flip_a ? l * m + i : i * k + l]} *
-                      double{b.span()[flip_b ? j * k + l : l * n + j]};
-            }
-            if (!(std::abs(double{c.span()[at]} - want) < 1e-5)) ++count;
-          }
-          return count;
-        };
-        const Tensor c({m, n}, Device{});
-        for (const Stream* stream : {&one, &two}) {
+        const auto wrong = [&, alpha = alpha, beta = beta](auto multiply) {
+          const Tensor c({m, n}, Device{});
           copy(one, c, before);
-          gemm(*stream, t(flip_a), t(flip_b), alpha, a, b, beta, c);
-          CHECK(wrong(c) == 0);
+          // With beta 0 the old contents must not be read: 0 * NaN would be NaN.
+          if (beta == 0) std::ranges::fill(c.span(), kNaN);
+          multiply(c, alpha, beta);
+          return count_wrong(c.span(), [&](std::size_t i) {
+            return double{alpha * sums[i] + beta * before.span()[i]};
+          });
+        };
+        for (const Stream* stream : {&one, &two}) {
+          CHECK(wrong([&](const Tensor& c, float by, float keep) {
+                  gemm(*stream, t(flip_a), t(flip_b), by, a, b, keep, c);
+                }) == 0);
         }
-        copy(one, c, before);
-        gemm_reference(t(flip_a), t(flip_b), alpha, a, b, beta, c);
-        CHECK(wrong(c) == 0);
+        CHECK(wrong([&](const Tensor& c, float by, float keep) {
+                gemm_reference(t(flip_a), t(flip_b), by, a, b, keep, c);
+              }) == 0);
       }
     }
   }
@@ -135,16 +153,23 @@ TEST_CASE("a size that no machine's memory can hold is refused instead of wrappi
 
 TEST_CASE("gemm refuses shapes that do not match") {
   const Stream stream(Device{});
-  const auto multiply = [&](Transpose ta, Transpose tb, Shape a, Shape b, Shape c) {
-    gemm(stream, ta, tb, 1, Tensor(a, Device{}), Tensor(b, Device{}), 0, Tensor(c, Device{}));
-  };
   const auto no = Transpose::no, yes = Transpose::yes;
-  multiply(no, no, {2, 3}, {3, 4}, {2, 4});  // fits
-  CHECK_THROWS_AS(multiply(yes, no, {2, 3}, {3, 4}, {2, 4}), Error);
-  CHECK_THROWS_AS(multiply(no, yes, {2, 3}, {3, 4}, {2, 4}), Error);
-  CHECK_THROWS_AS(multiply(no, no, {2, 3}, {3, 4}, {1, 4}), Error);
-  CHECK_THROWS_AS(multiply(no, no, {2, 3}, {3, 4}, {2, 5}), Error);
-  CHECK_THROWS_AS(multiply(no, no, {6}, {3, 4}, {2, 4}), Error);
-  CHECK_THROWS_AS(multiply(no, no, {2, 3, 1}, {3, 4}, {2, 4}), Error);
-  CHECK_THROWS_AS(multiply(no, no, {2, 3}, {4, 4}, {2, 4}), Error);
+  struct Product {
+    Transpose ta, tb;
+    Shape a, b, c;
+  };
+  const auto multiply = [&](const Product& p) {
+    gemm(stream, p.ta, p.tb, 1, Tensor(p.a, Device{}), Tensor(p.b, Device{}), 0,
+         Tensor(p.c, Device{}));
+  };
+  multiply({no, no, {2, 3}, {3, 4}, {2, 4}});  // fits
+  for (const Product& mistake : std::vector<Product>{{yes, no, {2, 3}, {3, 4}, {2, 4}},
+                                                     {no, yes, {2, 3}, {3, 4}, {2, 4}},
+                                                     {no, no, {2, 3}, {3, 4}, {1, 4}},
+                                                     {no, no, {2, 3}, {3, 4}, {2, 5}},
+                                                     {no, no, {6}, {3, 4}, {2, 4}},
+                                                     {no, no, {2, 3, 1}, {3, 4}, {2, 4}},
+                                                     {no, no, {2, 3}, {4, 4}, {2, 4}}}) {
+    CHECK_THROWS_AS(multiply(mistake), Error);
+  }
 }

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,15 +48,11 @@ class InOwnFolder {
 
 }  // namespace
 
-TEST_CASE("the fit recovers alpha and beta from points on a line") {
-  const LinkCost cost = fit_link_cost(points_on_a_line(11));
-  CHECK(close(cost.alpha_s, 2e-6, 1e-9));
-  CHECK(close(cost.beta_s_per_byte, 0.5e-9, 1e-9));
-  CHECK(close(cost.r2, 1, 1e-12));
-  CHECK(cost.message.size() == 11);
-}
-
-TEST_CASE("a single outlier does not move the line, whichever point it is") {
+TEST_CASE("the fit recovers alpha and beta, even if any single point is an outlier") {
+  const LinkCost exact = fit_link_cost(points_on_a_line(11));
+  CHECK(close(exact.alpha_s, 2e-6, 1e-9));
+  CHECK(close(exact.beta_s_per_byte, 0.5e-9, 1e-9));
+  CHECK(close(exact.r2, 1, 1e-12));
   for (std::size_t wild = 0; wild < 11; ++wild) {
     for (const double factor : {0.2, 5.0, 100.0}) {
       std::vector<CostPoint> points = points_on_a_line(11);
@@ -111,10 +106,10 @@ TEST_CASE("saved costs are read back unchanged") {
   LinkCost cost = fit_link_cost(points_on_a_line(5));
   cost.exchange = {{4, 7e-6}, {1 << 20, 8e-4}};
   cost.ranks = 3;
-  cost.device = DeviceType::cuda;
-  cost.between_hosts = true;
   save_link_cost(cost);
   cost.ranks = 4;
+  cost.device = DeviceType::cuda;
+  cost.between_hosts = true;
   save_link_cost(cost);  // replaces the first file
   const std::optional<LinkCost> read = load_link_cost();
   CHECK(read.has_value());
@@ -127,11 +122,7 @@ TEST_CASE("saved costs are read back unchanged") {
   CHECK(read->between_hosts);
   CHECK(read->message.size() == 5);
   CHECK(read->exchange.size() == 2);
-  CHECK(read->exchange.back().bytes == 1 << 20);
   CHECK(close(read->exchange_seconds(1 << 20), 8e-4, 1e-12));
-  // Saving leaves no other file behind.
-  const std::filesystem::directory_iterator files(".learn");
-  CHECK(std::distance(begin(files), end(files)) == 1);
 }
 
 TEST_CASE("a damaged or truncated file is an error that names the file") {
@@ -162,12 +153,4 @@ TEST_CASE("a damaged or truncated file is an error that names the file") {
     text.replace(text.find(from), from.size(), to);
     CHECK(message_for(text).find(name + ": not as send_recv_perf writes it; ") == 0);
   }
-}
-
-TEST_CASE("if the folder cannot be written, the error names the file") {
-  const InOwnFolder folder;
-  std::ofstream(".learn") << "a file where the folder should be";
-  const std::string message =
-      error_of([] { save_link_cost(fit_link_cost(points_on_a_line(3))); });
-  CHECK(message.find(std::string(kLinkCostFile) + ": cannot be written") == 0);
 }

@@ -1,7 +1,8 @@
 // Lesson 3: every all-reduce gives the right numbers, and the same bits on every rank.
+#include "03_all_reduce/all_reduce.hpp"
+
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
-#include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/tracer_data.hpp"
@@ -81,29 +82,6 @@ TEST_CASE("chunks cover the tensor once, in order, and differ by at most one ele
   CHECK(chunk_range(10, 4, 4).begin == 0);
 }
 
-TEST_CASE("after the reduce-scatter rank r holds the finished chunk r") {
-  for (const std::size_t count : tricky_sizes()) {
-    std::vector<float> data = my_numbers(count);
-    ring_reduce_scatter<float>(world(), data, ReduceOp::sum);
-    const ChunkRange mine = chunk_range(count, world().size(), world().rank());
-    const auto wrong = count_wrong(window<float>(data, mine),
-                                   [&](std::size_t i) { return sum_of_all(mine.begin + i); });
-    CHECK(wrong == 0);
-  }
-}
-
-TEST_CASE("the all-gather delivers every rank's chunk to all ranks") {
-  for (const std::size_t count : tricky_sizes()) {
-    std::vector<float> data(count, std::numeric_limits<float>::quiet_NaN());
-    const ChunkRange mine = chunk_range(count, world().size(), world().rank());
-    for (std::size_t i = mine.begin; i < mine.begin + mine.count; ++i) {
-      data[i] = static_cast<float>(3 * i + 1);
-    }
-    ring_all_gather<float>(world(), data);
-    CHECK(count_wrong(data, [](std::size_t i) { return static_cast<double>(3 * i + 1); }) == 0);
-  }
-}
-
 TEST_CASE("every algorithm sums, averages and finds the maximum, at every size") {
   AllReducer reducer(world());
   const double size = world().size();
@@ -133,14 +111,12 @@ TEST_CASE("every rank's share is counted exactly once") {
   std::uint64_t each_once = 0;
   for (int rank = 0; rank < world().size(); ++rank) each_once |= std::uint64_t{1} << (4 * rank);
   for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
-    for (const std::size_t count : tricky_sizes_and_1_mi()) {
-      const TestBuffer<std::uint64_t> buffer(reducer, registered, count);
-      const std::span<std::uint64_t> data = buffer.span();
-      std::fill(data.begin(), data.end(), std::uint64_t{1} << (4 * world().rank()));
-      reducer.all_reduce(data, ReduceOp::sum, algorithm);
+    for (const std::size_t count : tricky_sizes()) {
       INFO(name << ", " << count << " elements");
-      CHECK(std::count(data.begin(), data.end(), each_once) ==
-            static_cast<std::ptrdiff_t>(count));
+      const TestBuffer<std::uint64_t> buffer(reducer, registered, count);
+      std::ranges::fill(buffer.span(), std::uint64_t{1} << (4 * world().rank()));
+      reducer.all_reduce(buffer.span(), ReduceOp::sum, algorithm);
+      CHECK(std::ranges::count(buffer.span(), each_once) == std::ssize(buffer.span()));
     }
   });
 }
@@ -193,11 +169,6 @@ TEST_CASE("averaging integers is refused on all ranks, before any message is sen
   }
 }
 
-TEST_CASE("every all-reduce has a name") {
-  for (const auto& [name, algorithm] : kAllReduceAlgorithms)
-    CHECK(to_string(algorithm) == name);
-}
-
 TEST_CASE("without an AllReducer, the algorithms that only send messages work") {
   for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
     INFO(name);
@@ -211,20 +182,6 @@ TEST_CASE("without an AllReducer, the algorithms that only send messages work") 
     all_reduce<float>(world(), data, ReduceOp::sum, algorithm);
     CHECK(count_wrong(data, sum_of_all) == 0);
   }
-}
-
-TEST_CASE("if one rank swaps two all-reduces of equal size, their tensors get mixed up") {
-  if (world().size() == 1) return;
-  std::vector<float> first = my_numbers(1000);
-  std::vector<float> second(1000, -1.0F);
-  const bool odd_one = world().rank() == world().size() - 1;
-  for (std::vector<float>* data : {odd_one ? &second : &first, odd_one ? &first : &second}) {
-    all_reduce<float>(world(), *data, ReduceOp::sum, AllReduceAlgorithm::ring);
-  }
-  // No error is reported: the last rank's -1 is added to the other ranks' numbers.
-  const int last = world().size() - 1;
-  const auto mixed = [&](std::size_t i) { return sum_of_all(i) - tracer_number(last, i) - 1; };
-  CHECK(count_wrong(odd_one ? second : first, mixed) == 0);
 }
 
 TEST_CASE("the two halves make an all-reduce with the same bits, whatever carries them") {

@@ -1,8 +1,9 @@
 // Lesson 3, advanced: the hierarchical all-reduce, with hosts that exist only in this test: it
 // divides the ranks of one host into groups, and only the ranks of a group share memory.
+#include "03_all_reduce/several_hosts/hierarchical.hpp"
+
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
-#include "03_all_reduce/several_hosts/hierarchical.hpp"
 #include "tests/support/counted.hpp"
 #include "tests/support/tracer_data.hpp"
 
@@ -60,71 +61,51 @@ class OnHosts {
   std::shared_ptr<std::byte> registered_;
 };
 
-// Sizes around the number of ranks. For ordinary memory, also a size that fills the staging
-// memory more than once.
-std::vector<std::size_t> sizes(bool registered) {
-  std::vector<std::size_t> all = tricky_sizes();
-  if (!registered) all.push_back(HierarchicalAllReduce::kStagingBytes / sizeof(float) + 12'345);
-  return all;
-}
+}  // namespace
 
-template <class Sizes, class Run>
-void for_every_layout(Sizes sizes, Run run) {
+TEST_CASE("among any hosts, every op gives the right numbers, and the same bits everywhere") {
+  const double size = world().size();
+  std::uint64_t each_once = 0;  // rank r contributes 16^r
+  for (int rank = 0; rank < world().size(); ++rank) each_once |= std::uint64_t{1} << (4 * rank);
+  std::vector<std::size_t> sizes = tricky_sizes();
+  // More than fits into the staging memory for ordinary memory.
+  sizes.push_back(HierarchicalAllReduce::kStagingBytes / sizeof(float) + 12'345);
   for (const Hosts& hosts : kHosts) {
     OnHosts on(hosts);
     for (const bool registered : {false, true}) {
-      for (const std::size_t count : sizes(registered)) {
+      for (const std::size_t count : sizes) {
         INFO(hosts.name << (registered ? ", registered, " : ", ordinary, ") << count);
-        run(on, registered, count);
+        std::vector<std::uint64_t> ordinary(registered ? 0 : count);
+        const std::span<std::uint64_t> shares =
+            registered ? on.allocate<std::uint64_t>(count) : std::span(ordinary);
+        std::ranges::fill(shares, std::uint64_t{1} << (4 * world().rank()));
+        on.reduce(shares, ReduceOp::sum);
+        CHECK(std::ranges::count(shares, each_once) == std::ssize(shares));
+
+        const std::span<float> data(reinterpret_cast<float*>(shares.data()), count);
+        if (count <= sizes[sizes.size() - 2]) {
+          const auto reduced = [&](ReduceOp op) {
+            fill_tracer_numbers(data, world().rank());
+            return on.reduce(data, op);
+          };
+          CHECK(count_wrong(reduced(ReduceOp::sum), sum_of_all) == 0);
+          const auto mean = [&](std::size_t i) { return sum_of_all(i) / size; };
+          CHECK(count_wrong(reduced(ReduceOp::avg), mean, 1.2e-7) == 0);
+          const auto largest = [](std::size_t i) {
+            return tracer_number(world().size() - 1, i);
+          };
+          CHECK(count_wrong(reduced(ReduceOp::max), largest) == 0);
+        }
+        Generator generator(static_cast<std::uint64_t>(29 + world().rank()));
+        fill_uniform(data, -1, 1, generator);
+        const std::uint64_t mine =
+            fingerprint(std::span<const float>(on.reduce(data, ReduceOp::avg)));
+        std::uint64_t first = mine;
+        MPI_CHECK(MPI_Bcast(&first, 1, MPI_UINT64_T, 0, world().get()));
+        CHECK(mine == first);
       }
     }
   }
-}
-
-}  // namespace
-
-TEST_CASE("among any hosts, every op gives the right numbers") {
-  const double size = world().size();
-  const auto small = [](bool) { return tricky_sizes(); };
-  for_every_layout(small, [&](OnHosts& on, bool registered, std::size_t count) {
-    std::vector<float> ordinary(registered ? 0 : count);
-    const std::span<float> data = registered ? on.allocate<float>(count) : std::span(ordinary);
-    const auto reduced = [&](ReduceOp op) {
-      fill_tracer_numbers(data, world().rank());
-      return on.reduce(data, op);
-    };
-    CHECK(count_wrong(reduced(ReduceOp::sum), sum_of_all) == 0);
-    const auto mean = [&](std::size_t i) { return sum_of_all(i) / size; };
-    CHECK(count_wrong(reduced(ReduceOp::avg), mean, 1.2e-7) == 0);
-    const auto largest = [&](std::size_t i) { return tracer_number(world().size() - 1, i); };
-    CHECK(count_wrong(reduced(ReduceOp::max), largest) == 0);
-  });
-}
-
-TEST_CASE("among any hosts, every rank's share is counted exactly once") {
-  std::uint64_t each_once = 0;
-  for (int rank = 0; rank < world().size(); ++rank) each_once |= std::uint64_t{1} << (4 * rank);
-  for_every_layout(sizes, [&](OnHosts& on, bool registered, std::size_t count) {
-    std::vector<std::uint64_t> ordinary(registered ? 0 : count);
-    const auto data = registered ? on.allocate<std::uint64_t>(count) : std::span(ordinary);
-    std::ranges::fill(data, std::uint64_t{1} << (4 * world().rank()));
-    on.reduce(data, ReduceOp::sum);
-    CHECK(std::ranges::count(data, each_once) == std::ssize(data));
-  });
-}
-
-TEST_CASE("among any hosts, all ranks end with the same bits") {
-  for_every_layout(sizes, [&](OnHosts& on, bool registered, std::size_t count) {
-    std::vector<float> ordinary(registered ? 0 : count);
-    const std::span<float> data = registered ? on.allocate<float>(count) : std::span(ordinary);
-    Generator generator(static_cast<std::uint64_t>(29 + world().rank()));
-    fill_uniform(data, -1, 1, generator);
-    on.reduce(data, ReduceOp::avg);
-    const std::uint64_t mine = fingerprint(std::span<const float>(data));
-    std::uint64_t first = mine;
-    MPI_CHECK(MPI_Bcast(&first, 1, MPI_UINT64_T, 0, world().get()));
-    CHECK(mine == first);
-  });
 }
 
 TEST_CASE("each half of the tensor crosses between two hosts of two ranks once each way") {

@@ -35,30 +35,22 @@ std::uint64_t ring_bytes(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("the ring sends 2 (N - 1) chunks, or 2 (N - 1) / N of the bytes, only to the right") {
+TEST_CASE("a ring sends 2 (N - 1) / N of the bytes in 2 (N - 1) chunks, only to the right") {
   const auto n = static_cast<std::uint64_t>(world().size());
-  for (const std::size_t count : tricky_sizes_and_1_mi()) {
-    INFO(count << " elements");
-    const Traffic traffic = traffic_of(AllReduceAlgorithm::ring, count);
-    CHECK(traffic.messages_per_rank == 2 * (n - 1));
-    CHECK(traffic.bytes_per_rank == ring_bytes(count));
-    // The formula is exact to within one element per chunk.
-    CHECK(traffic.bytes_per_rank * n <= 2 * (n - 1) * (count + n) * sizeof(float));
-    CHECK(traffic.peers == (n == 1 ? std::vector<int>{} : std::vector<int>{1}));
-    CHECK(traffic.collectives == 0);
-  }
-}
-
-TEST_CASE("the pipelined ring sends the ring's bytes in more messages") {
-  const auto n = static_cast<std::uint64_t>(world().size());
-  for (const std::size_t count : tricky_sizes_and_1_mi()) {
-    INFO(count << " elements");
-    const Traffic traffic = traffic_of(AllReduceAlgorithm::ring_pipelined, count);
-    const std::uint64_t segments = ring_segments(count * sizeof(float), world().size());
-    CHECK(traffic.messages_per_rank == 2 * (n - 1) * segments);
-    CHECK(traffic.bytes_per_rank == ring_bytes(count));
-    CHECK(traffic.peers == (n == 1 ? std::vector<int>{} : std::vector<int>{1}));
-    CHECK(traffic.collectives == 0);
+  for (const auto algorithm : {AllReduceAlgorithm::ring, AllReduceAlgorithm::ring_pipelined}) {
+    for (const std::size_t count : tricky_sizes_and_1_mi()) {
+      INFO(to_string(algorithm) << ", " << count << " elements");
+      const Traffic traffic = traffic_of(algorithm, count);
+      const std::uint64_t segments = algorithm == AllReduceAlgorithm::ring
+                                         ? 1
+                                         : ring_segments(count * sizeof(float), world().size());
+      CHECK(traffic.messages_per_rank == 2 * (n - 1) * segments);
+      CHECK(traffic.bytes_per_rank == ring_bytes(count));
+      // The formula is exact to within one element per chunk.
+      CHECK(traffic.bytes_per_rank * n <= 2 * (n - 1) * (count + n) * sizeof(float));
+      CHECK(traffic.peers == (n == 1 ? std::vector<int>{} : std::vector<int>{1}));
+      CHECK(traffic.collectives == 0);
+    }
   }
 }
 

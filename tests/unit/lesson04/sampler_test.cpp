@@ -1,6 +1,5 @@
 // Lesson 4: which samples each rank takes. The indices are compared with those of real PyTorch
 // (tests/golden).
-#include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/lesson04.hpp"
@@ -8,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace dist;
@@ -51,91 +51,18 @@ TEST_CASE("the sampler gives every rank PyTorch's indices, in every case of the 
 }
 
 TEST_CASE("a rank that is not in the world is refused") {
-  CHECK_THROWS_AS(DistributedSampler(10, 4, 4), Error);
-  CHECK_THROWS_AS(DistributedSampler(10, 4, -1), Error);
-  CHECK_THROWS_AS(DistributedSampler(10, 0, 0), Error);
-  CHECK_THROWS_AS(DistributedSampler(10, -2, -3), Error);
+  for (const auto& [replicas, rank] : {std::pair{4, 4}, {4, -1}, {0, 0}, {-2, -3}}) {
+    CAPTURE(replicas, rank);
+    CHECK_THROWS_AS(DistributedSampler(10, replicas, rank), Error);
+    CHECK_THROWS_AS(exact_shard(5, replicas, rank), Error);
+  }
 }
 
 TEST_CASE("if there are too few samples, shards are empty or samples are repeated") {
   CHECK(DistributedSampler(0, 3, 1).indices().empty());
-  CHECK(DistributedSampler(0, 3, 1, {.drop_last = true}).indices().empty());
   CHECK(DistributedSampler(2, 5, 1, {.drop_last = true}).indices().empty());
   CHECK(DistributedSampler(2, 5, 1, {.drop_last = true}).total_size() == 0);
   CHECK(DistributedSampler(2, 5, 3, {.shuffle = false}).indices() == Indices{1});
-}
-
-TEST_CASE("all shards together hold each sample as often as they should") {
-  const auto ranks = static_cast<std::size_t>(world().size());
-  for (const std::size_t n :
-       {std::size_t{1}, ranks, ranks + 1, 4 * ranks - 1, std::size_t{997}}) {
-    for (const bool drop_last : {false, true}) {
-      CAPTURE(n, drop_last);
-      DistributedSampler sampler(n, world().size(), world().rank(), {true, 5, drop_last});
-      sampler.set_epoch(3);
-      std::vector<std::int32_t> taken(n, 0);
-      for (const std::size_t i : sampler.indices()) {
-        CHECK(i < n);
-        if (i < n) ++taken[i];  // do not throw, because the other ranks wait for this one below
-      }
-      all_reduce<std::int32_t>(world(), taken, ReduceOp::sum);
-
-      // The seats are filled from the permutation, which is repeated if it is too short.
-      Generator generator(5 + 3);
-      const Indices order = randperm(n, generator);
-      const std::size_t seats = drop_last ? n / ranks * ranks : (n + ranks - 1) / ranks * ranks;
-      std::vector<std::int32_t> expected(n, 0);
-      for (std::size_t seat = 0; seat < seats; ++seat) ++expected[order[seat % n]];
-      CHECK(taken == expected);
-
-      std::vector<std::int64_t> counts{static_cast<std::int64_t>(sampler.num_samples()),
-                                       -static_cast<std::int64_t>(sampler.num_samples())};
-      all_reduce<std::int64_t>(world(), counts, ReduceOp::max);
-      CHECK(counts[0] == -counts[1]);  // largest and smallest are equal, so all are
-    }
-  }
-}
-
-TEST_CASE("shards need no messages: one rank can compute the shards of all ranks") {
-  const auto of = [](int rank) {
-    DistributedSampler sampler(101, world().size(), rank, {.seed = 9});
-    sampler.set_epoch(2);
-    return sampler.indices();
-  };
-  // Rank 0 alone computes every rank's samples, and each result is compared with that rank's
-  // own.
-  const std::size_t each = of(0).size();
-  std::vector<std::int64_t> table(each * static_cast<std::size_t>(world().size()), 0);
-  std::vector<std::int64_t> predicted = table;
-  const auto write = [&](std::vector<std::int64_t>& into, int rank) {
-    std::ranges::copy(of(rank), into.begin() + static_cast<std::ptrdiff_t>(each) * rank);
-  };
-  write(table, world().rank());
-  if (world().rank() == 0) {
-    for (int rank = 0; rank < world().size(); ++rank) write(predicted, rank);
-  }
-  all_reduce<std::int64_t>(world(), table, ReduceOp::sum);
-  all_reduce<std::int64_t>(world(), predicted, ReduceOp::sum);
-  REQUIRE(all_ranks(table == predicted));
-}
-
-TEST_CASE("set_epoch changes the order; without it, the same order repeats") {
-  DistributedSampler sampler(60, world().size(), world().rank());
-  const Indices zero = sampler.indices();
-  CHECK(sampler.indices() == zero);
-  sampler.set_epoch(1);
-  CHECK(sampler.indices() != zero);
-  sampler.set_epoch(0);
-  CHECK(sampler.indices() == zero);
-  DistributedSampler in_order(60, world().size(), world().rank(), {.shuffle = false});
-  const Indices first = in_order.indices();
-  in_order.set_epoch(1);
-  CHECK(in_order.indices() == first);
-}
-
-TEST_CASE("an exact shard of a rank that does not exist is refused") {
-  CHECK_THROWS_AS(exact_shard(5, 4, 4), Error);
-  CHECK_THROWS_AS(exact_shard(5, 0, 0), Error);
 }
 
 TEST_CASE("exact shards contain every sample exactly once") {
@@ -157,17 +84,16 @@ TEST_CASE("exact shards contain every sample exactly once") {
 
 TEST_CASE("an epoch resumed in the middle continues as if it had not been interrupted") {
   for (const std::size_t n : {0U, 1U, 2U, 13U, 24U, 25U, 100U}) {
-    for (const int replicas : {1, 2, 3, 4, 7, 30}) {
+    for (const int replicas : {1, 2, 3, 7, 30}) {
       for (const bool drop_last : {false, true}) {
-        for (int rank = 0; rank < replicas; ++rank) {
-          CAPTURE(n, replicas, drop_last, rank);
-          DistributedSampler sampler(n, replicas, rank, {true, 3, drop_last});
-          sampler.set_epoch(2);
-          const Indices all = sampler.indices();
-          for (std::size_t done = 0; done <= all.size(); ++done) {
-            const Indices rest(all.begin() + static_cast<std::ptrdiff_t>(done), all.end());
-            CHECK(sampler.indices_after(done * static_cast<std::size_t>(replicas)) == rest);
-          }
+        const int rank = replicas / 2;
+        CAPTURE(n, replicas, drop_last);
+        DistributedSampler sampler(n, replicas, rank, {true, 3, drop_last});
+        sampler.set_epoch(2);
+        const Indices all = sampler.indices();
+        for (std::size_t done = 0; done <= all.size(); ++done) {
+          const Indices rest(all.begin() + static_cast<std::ptrdiff_t>(done), all.end());
+          CHECK(sampler.indices_after(done * static_cast<std::size_t>(replicas)) == rest);
         }
       }
     }

@@ -1,9 +1,9 @@
-// Lesson 5: rounding to bfloat16, products of rounded matrices, and a model that uses them. On
-// a CPU without such instructions, gemm's plain loop multiplies the rounded numbers.
+// Lesson 5: rounding to bfloat16, and a model with products of rounded matrices.
+// linear_test.cpp tests the products themselves.
 #include "05_ddp_training/model/bf16.hpp"
-#include "tests/support/lesson05.hpp"
 
-#include <array>
+#include "tests/support/device_numbers.hpp"
+
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -29,37 +29,6 @@ std::uint16_t nearest(float value) {
   const double to_above = std::abs(place(above) - static_cast<double>(value));
   if (to_below == to_above) return below % 2 == 0 ? below : above;
   return to_below < to_above ? below : above;
-}
-
-Tensor random_matrix(const Stream& stream, const Shape& shape, std::uint64_t seed) {
-  return upload(stream, noise(numel(shape), seed), shape);
-}
-
-// The numbers that a factor's product reads.
-Numbers rounded(const Stream& stream, const Tensor& matrix) {
-  Numbers numbers;
-  for (const float value : to_host(stream, matrix)) {
-    numbers.push_back(double{to_float(to_bf16(value))});
-  }
-  return numbers;
-}
-
-Mlp make_model(Precision precision, const Stream& stream) {
-  Generator generator(seed_of_this_rank(3));
-  return {kWidths, generator, stream, precision};
-}
-
-// |got - wanted| / |wanted|. Rounding may move a number through ReLU's kink, which changes a
-// few gradients much and all of them together little.
-double relative_distance(const Floats& got, const Floats& wanted) {
-  REQUIRE(got.size() == wanted.size());
-  double difference = 0;
-  double length = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    difference += std::pow(double{got[i]} - double{wanted[i]}, 2);
-    length += std::pow(double{wanted[i]}, 2);
-  }
-  return std::sqrt(difference / length);
 }
 
 }  // namespace
@@ -92,90 +61,5 @@ TEST_CASE("every float32 is rounded to the nearest bfloat16, ties to even", "[gp
   CHECK(to_float(to_bf16(-infinity)) == -infinity);
   for (const std::uint32_t bits : {0x7f800001U, 0x7fc00000U, 0x7fffffffU, 0xffffffffU}) {
     CHECK(std::isnan(to_float(to_bf16(std::bit_cast<float>(bits)))));
-  }
-}
-
-TEST_CASE("a product of rounded matrices is exact up to its sums", "[gpu]") {
-  constexpr std::array<Transpose, 2> kBoth{Transpose::no, Transpose::yes};
-  const std::vector<std::array<std::size_t, 3>> sizes{{1, 1, 1},    {3, 5, 7}, {17, 33, 65},
-                                                      {64, 48, 32}, {1, 9, 4}, {9, 1, 4}};
-  for (const auto& [m, n, k] : sizes) {
-    for (const Transpose ta : kBoth) {
-      for (const Transpose tb : kBoth) {
-        const bool flip_a = ta == Transpose::yes;
-        const bool flip_b = tb == Transpose::yes;
-        for (const Device device : devices()) {
-          CAPTURE(m, n, k, flip_a, flip_b, to_string(device));
-          const Stream stream(device);
-          const Tensor a = random_matrix(stream, flip_a ? Shape{k, m} : Shape{m, k}, 1);
-          const Tensor b = random_matrix(stream, flip_b ? Shape{n, k} : Shape{k, n}, 2);
-          const Numbers in_a = rounded(stream, a);
-          const Numbers in_b = rounded(stream, b);
-          Factors factors(Precision::bf16);
-          const Factor factor_a = factors.of(stream, 0, a);
-          const Factor factor_b = factors.of(stream, 1, b);
-          for (const float beta : {0.0F, 1.0F}) {
-            // A gradient in a bucket may begin at any multiple of 4 bytes.
-            const Tensor c = upload(stream, noise(m * n + 1, 3)).narrow(1, m * n).view({m, n});
-            Numbers want = in_double(to_host(stream, c));
-            for (std::size_t i = 0; i < m * n; ++i) {
-              want[i] *= beta;
-              for (std::size_t l = 0; l < k; ++l) {
-                want[i] += in_a[flip_a ? l * m + i / n : i / n * k + l] *
-                           in_b[flip_b ? i % n * k + l : l * n + i % n];
-              }
-            }
-            gemm(stream, ta, tb, 1.0F, factor_a, factor_b, beta, c);
-            CHECK(largest_error(to_host(stream, c), want) < 1e-5);
-          }
-          if (k > 1) {  // the same product of the matrices as they are
-            const Tensor c({m, n}, device);
-            gemm(stream, ta, tb, 1.0F, a, factor_b, 0.0F, c);
-            const Tensor other({m, n}, device);
-            gemm(stream, ta, tb, 1.0F, factor_a, factor_b, 0.0F, other);
-            CHECK(largest_error(to_host(stream, other), to_host(stream, c)) > 1e-4);
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("a model with products in bf16 has nearly the gradients of one in fp32", "[gpu]") {
-  for (const Device device : devices()) {
-    CAPTURE(to_string(device));
-    const Stream stream(device);
-    Mlp plain = make_model(Precision::fp32, stream);
-    Mlp model = make_model(Precision::bf16, stream);
-    Mlp fetched = make_model(Precision::bf16, stream);
-    std::size_t fetches = 0;
-    fetched.before_layer([&](std::size_t) { ++fetches; });
-    CHECK(plain.copy_bytes() == 0);
-    for (const std::size_t rows : {4U, 9U, 2U}) {
-      const Tensor input = random_matrix(stream, {rows, kWidths.front()}, rows);
-      const Tensor grad = random_matrix(stream, {rows, kWidths.back()}, rows + 1);
-      for (Mlp* each : {&plain, &model, &fetched}) {
-        each->forward(input, stream);
-        each->backward(grad, stream);
-      }
-      const Floats exact = flat(plain, &Parameter::grad, stream);
-      const Floats got = flat(model, &Parameter::grad, stream);
-      CHECK(relative_distance(got, exact) < 0.2);
-      CHECK(relative_distance(got, exact) > 1e-4);
-      CHECK(flat(fetched, &Parameter::grad, stream) == got);
-      model.forward(input, stream);
-      model.backward(grad, stream, Accumulate::yes);
-      Numbers twice = in_double(got);
-      for (double& number : twice) number *= 2;
-      // On a GPU, a bias's gradient may be the sum of rounded numbers, unless it is added to.
-      const double tolerance = device.is_cpu() ? 1e-5 : 0.02;
-      CHECK(largest_error(flat(model, &Parameter::grad, stream), twice) < tolerance);
-    }
-    CHECK(fetches == 3 * 2 * 3);
-    CHECK(flat(model, &Parameter::value, stream) == flat(plain, &Parameter::value, stream));
-    // 9 rows of each layer's input and of its widest gradient, and the weights.
-    CHECK(model.copy_bytes() == 2 * (9 * (5 + 7 + 6 + 7) + 5 * 7 + 7 * 6 + 6 * 3));
-    // One place for all weights, which has the size of the largest.
-    CHECK(fetched.copy_bytes() == 2 * (9 * (5 + 7 + 6 + 7) + 7 * 6));
   }
 }

@@ -54,42 +54,6 @@ void write_idx_pair(const std::string& prefix) {
 
 }  // namespace
 
-TEST_CASE("flags that do not fit the data are refused, and the error names the flag") {
-  const TemporaryFolder folder;
-  std::filesystem::create_directory(folder / "idx");
-  std::filesystem::create_directory(folder / "empty");
-  write_idx_pair(folder / "idx/digits");
-  const std::vector<std::string> synthetic{"--dataset", "synthetic", "--layers",
-                                           "5,3",       "--classes", "3"};
-  const std::vector<std::string> idx{"--dataset", "idx", "--data", folder / "idx"};
-  const auto with = [](std::vector<std::string> flags, const std::vector<std::string>& more) {
-    flags.insert(flags.end(), more.begin(), more.end());
-    return flags;
-  };
-  struct Mistake {
-    std::string flag;
-    std::vector<std::string> arguments;
-    int ranks = 4;
-  };
-  const std::vector<Mistake> mistakes{
-      {"--layers", {"--dataset", "synthetic", "--layers", "5,4", "--classes", "3"}},
-      {"--layers", with(idx, {"--layers", "7,4", "--batch-size", "1"})},
-      {"--layers", with(idx, {"--layers", "6,3", "--batch-size", "1"})},
-      {"--dataset", with(idx, {"--batch-size", "1"}), 17},
-      {"--loader-drop-last",
-       with(synthetic, {"--samples", "10", "--batch-size", "4", "--loader-drop-last"})},
-      {"--data", {"--dataset", "idx"}},
-      {"--data", {"--dataset", "idx", "--data", folder / "empty"}},
-      {"--checkpoint-every", with(synthetic, {"--checkpoint-every", "2"})},
-  };
-  for (const Mistake& mistake : mistakes) {
-    CAPTURE(mistake.arguments);
-    const std::string answer = Program().answer(mistake.arguments, mistake.ranks);
-    CAPTURE(answer);
-    CHECK(answer.starts_with("error: " + mistake.flag + ":"));
-  }
-}
-
 TEST_CASE("a data set of which one file is missing is refused, and the error names the file") {
   const TemporaryFolder folder;
   write_idx_pair(folder / "train");
@@ -103,32 +67,5 @@ TEST_CASE("a data set of which one file is missing is refused, and the error nam
     CHECK(Program().answer(flags, 4).starts_with("error: --data: " + (folder / name) +
                                                  "[.gz] is missing, but "));
     std::filesystem::rename(folder / "aside", folder / name);
-  }
-}
-
-TEST_CASE("valid flags are accepted, and missing ones get values that fit the data") {
-  const TemporaryFolder folder;
-  write_idx_pair(folder / "digits");
-  SECTION("the default layers fit the data") {
-    Program program;
-    CHECK(program.answer({"--dataset", "idx", "--data", folder / "", "--batch-size", "16"}, 4)
-              .empty());
-    CHECK(program.options.layers == Shape{6, 512, 512, 512, 4});
-    CHECK(program.options.optimizer.lr == 1e-3);
-    CHECK(program.data.train().size() == 16);  // a fifth is held back for testing
-    REQUIRE(all_ranks(program.data.test() != nullptr));
-    CHECK(program.data.test()->size() == 4);
-  }
-  SECTION("one sample per rank is enough") {
-    Program program;
-    CHECK(
-        program
-            .answer({"--dataset", "synthetic", "--layers", "5,3", "--classes", "3", "--samples",
-                     "7", "--batch-size", "7", "--optimizer", "sgd", "--max-steps", "9"},
-                    7)
-            .empty());
-    CHECK(program.options.optimizer.lr == 0.01);
-    CHECK(program.options.total_steps(0, 0, 4, 4) == 9);
-    CHECK(program.data.test() == nullptr);
   }
 }

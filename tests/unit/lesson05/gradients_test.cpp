@@ -5,7 +5,6 @@
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "tests/support/error_of.hpp"
 #include "tests/support/lesson05.hpp"
 
 #include <mpi.h>
@@ -77,24 +76,8 @@ std::vector<Carrier> carriers(Device device) {
 
 }  // namespace
 
-TEST_CASE("every rank starts from rank 0's parameters", "[gpu]") {
-  for (const Device device : devices()) {
-    const Stream stream(device);
-    const Floats of_rank_0 = flat(make_model(100, stream), &Parameter::value, stream);
-    for (const Carrier& carrier : carriers(device)) {
-      for (const bool one_by_one : {false, true}) {
-        CAPTURE(to_string(device), carrier.name, one_by_one);
-        Mlp model = make_model(100 + rank(), stream);
-        const bool alike = flat(model, &Parameter::value, stream) == of_rank_0;
-        CHECK(alike == (rank() == 0));
-        const DistributedDataParallel ddp(model, *carrier.group, stream, caps(one_by_one));
-        CHECK(largest_error(flat(model, &Parameter::value, stream), of_rank_0) == 0.0);
-      }
-    }
-  }
-}
-
-TEST_CASE("after backward, all ranks have the mean of their gradients", "[gpu]") {
+TEST_CASE("every rank starts from rank 0's parameters and gets the mean of the gradients",
+          "[gpu]") {
   for (const Device device : devices()) {
     const Stream stream(device);
     for (const Carrier& carrier : carriers(device)) {
@@ -103,6 +86,10 @@ TEST_CASE("after backward, all ranks have the mean of their gradients", "[gpu]")
       Mlp separate = make_model(100 + rank(), stream);
       DistributedDataParallel ddp(bucketed, *carrier.group, stream, caps(false));
       DistributedDataParallel naive(separate, *carrier.group, stream, caps(true));
+      const Floats of_rank_0 = flat(alone, &Parameter::value, stream);
+      for (const Mlp* model : {&bucketed, &separate}) {
+        CHECK(flat(*model, &Parameter::value, stream) == of_rank_0);
+      }
       const TensorDataset dataset = make_dataset(9, 200 + rank());
       DataLoader loader(dataset, 4, /*drop_last=*/false, stream);
       CrossEntropyLoss loss;
@@ -111,79 +98,19 @@ TEST_CASE("after backward, all ranks have the mean of their gradients", "[gpu]")
         loss.forward(alone.forward(batch.inputs, stream), batch.targets, stream);
         alone.backward(loss.grad(), stream);
         const Floats mean = mean_over_ranks(flat(alone, &Parameter::grad, stream));
-
-        loss.forward(ddp.forward(batch.inputs, stream), batch.targets, stream);
-        ddp.backward(loss.grad(), stream);
-        const Floats in_bucket = flat(bucketed, &Parameter::grad, stream);
-        CHECK(largest_error(in_bucket, mean) < 1e-6);
-        CHECK(same_bits_everywhere(in_bucket));
-
-        loss.forward(naive.forward(batch.inputs, stream), batch.targets, stream);
-        naive.backward(loss.grad(), stream);
-        const Floats one_by_one = flat(separate, &Parameter::grad, stream);
-        CHECK(largest_error(one_by_one, mean) < 1e-6);
-        CHECK(same_bits_everywhere(one_by_one));
+        const auto reduced = [&](Mlp& model, DistributedDataParallel& parallel) {
+          loss.forward(parallel.forward(batch.inputs, stream), batch.targets, stream);
+          parallel.backward(loss.grad(), stream);
+          const Floats gradients = flat(model, &Parameter::grad, stream);
+          CHECK(largest_error(gradients, mean) < 1e-6);
+          CHECK(same_bits_everywhere(gradients));
+          return gradients;
+        };
+        const Floats in_bucket = reduced(bucketed, ddp);
+        const Floats one_by_one = reduced(separate, naive);
         // The sum of two numbers does not depend on their order, but the sum of three does.
         CHECK(largest_error(in_bucket, one_by_one) <= (ranks() <= 2 ? 0.0 : 1e-6));
       }
-    }
-  }
-}
-
-TEST_CASE("the gradients of DistributedDataParallel are views of one bucket") {
-  const Stream stream(Device{});
-  const auto group =
-      make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::automatic);
-  Mlp model = make_model(100 + rank(), stream);
-  const DistributedDataParallel ddp(model, *group, stream);
-  CHECK(ddp.buckets().size() == 1);
-  const float* next = model.parameters().back().grad.data();  // the gradient finished first
-  for (std::size_t i = model.parameters().size(); i-- > 0;) {
-    const Parameter& parameter = model.parameters()[i];
-    CAPTURE(parameter.name);
-    CHECK(parameter.grad.data() == next);
-    CHECK(parameter.grad.shape() == parameter.value.shape());
-    next += parameter.value.numel();
-  }
-}
-
-TEST_CASE("all ranks choose the same backend, and the backend nccl is refused on a CPU") {
-  CHECK(choose_backend("auto", world(), Device{}).backend == Backend::ours);
-  CHECK(choose_backend("ours", world(), Device{}).backend == Backend::ours);
-  CHECK(choose_backend("mpi", world(), Device{}).backend == Backend::mpi);
-  CHECK(error_of([] {
-          choose_backend("nccl", world(), Device{});
-        }).starts_with("--backend: nccl"));
-  const auto description = [](Backend backend, AllReduceAlgorithm algorithm) {
-    return make_process_group(backend, world(), Device{}, algorithm)->description();
-  };
-  CHECK(description(Backend::ours, AllReduceAlgorithm::ring) == "ours (ring)");
-  CHECK(description(Backend::mpi, AllReduceAlgorithm::ring) == "mpi");
-}
-
-TEST_CASE("a process group reduces and broadcasts a tensor in place", "[gpu]") {
-  for (const Device device : devices()) {
-    const Stream stream(device);
-    for (const Carrier& carrier : carriers(device)) {
-      CAPTURE(to_string(device), carrier.name);
-      const auto mine = static_cast<float>(rank() + 1);
-      const auto last = static_cast<float>(ranks());
-      const Floats numbers{mine, -mine, 10 * mine};
-      const Tensor tensor = carrier.group->allocate({3});
-      const auto run = [&](auto operation) {
-        copy_bytes(stream, tensor.data(), numbers.data(), tensor.size_bytes());
-        const std::unique_ptr<Work> work = operation();
-        work->wait(stream);
-        stream.synchronize();
-        return to_host(stream, tensor);
-      };
-      const float sum = last * (last + 1) / 2;
-      CHECK(run([&] { return carrier.group->all_reduce(tensor, ReduceOp::sum, stream); }) ==
-            Floats{sum, -sum, 10 * sum});
-      CHECK(run([&] { return carrier.group->all_reduce(tensor, ReduceOp::max, stream); }) ==
-            Floats{last, -1, 10 * last});
-      CHECK(run([&] { return carrier.group->broadcast(tensor, world().size() - 1, stream); }) ==
-            Floats{last, -last, 10 * last});
     }
   }
 }

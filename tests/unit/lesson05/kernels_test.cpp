@@ -1,78 +1,17 @@
-// Lesson 5: each kernel is compared with plain loops in double precision. Every rank draws
-// different numbers, so more ranks mean more cases.
+// Lesson 5: the kernels whose sizes matter. linear_test.cpp tests those of a layer. Every rank
+// draws different numbers, so more ranks mean more cases.
 #include "05_ddp_training/model/kernels.hpp"
-#include "05_ddp_training/model/linear.hpp"
+
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "tests/support/device_numbers.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <vector>
 
 using namespace dist;
 using namespace dist::test;
-
-TEST_CASE("adding a bias, with and without ReLU, rounds the exact sum once", "[gpu]") {
-  const std::size_t rows = 7;
-  const std::size_t columns = 17;
-  const Floats x = noise(rows * columns, 1);
-  const Floats bias = noise(columns, 2);
-  for (const bool relu : {false, true}) {
-    CAPTURE(relu);
-    const Floats got = everywhere([&](const Stream& stream) {
-      const Tensor values = upload(stream, x);
-      const Tensor b = upload(stream, bias);
-      add_bias(stream, rows, columns, b.data(), values.data(), relu);
-      return to_host(stream, values);
-    });
-    Floats want;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const double sum = static_cast<double>(x[i]) + static_cast<double>(bias[i % columns]);
-      want.push_back(static_cast<float>(relu ? std::max(sum, 0.0) : sum));
-    }
-    CHECK(largest_error(got, want) == 0.0);
-  }
-}
-
-TEST_CASE("a ReLU passes the gradient on only where the ReLU's output is above zero", "[gpu]") {
-  const Floats gradient = noise(101, 3);
-  Floats output = noise(101, 4);
-  for (float& value : output) value = std::max(value, 0.0F);
-  const Floats got = everywhere([&](const Stream& stream) {
-    const Tensor values = upload(stream, gradient);
-    relu_backward(stream, output.size(), upload(stream, output).data(), values.data());
-    return to_host(stream, values);
-  });
-  Floats want;
-  for (std::size_t i = 0; i < output.size(); ++i) {
-    want.push_back(output[i] == 0.0F ? 0.0F : gradient[i]);
-  }
-  CHECK(largest_error(got, want) == 0.0);
-}
-
-TEST_CASE("column sums are right for widths near that of a block of columns", "[gpu]") {
-  for (const std::size_t rows : {1U, 7U}) {
-    for (const std::size_t columns : {1U, 15U, 16U, 17U, 100U}) {
-      CAPTURE(rows, columns);
-      const Floats x = noise(rows * columns, columns);
-      const float untouched = -12345.0F;  // the number after the sums
-      const Floats got = everywhere([&](const Stream& stream) {
-        const Tensor sums = upload(stream, Floats(columns + 1, untouched));
-        column_sums(stream, rows, columns, upload(stream, x).data(), sums.data());
-        return to_host(stream, sums);
-      });
-      Numbers want(columns);
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        want[i % columns] += static_cast<double>(x[i]);
-      }
-      want.push_back(static_cast<double>(untouched));
-      CHECK(largest_error(got, want) < 1e-6);
-    }
-  }
-}
 
 TEST_CASE("a non-finite number is found in any element of any of many tensors", "[gpu]") {
   // More tensors than one kernel can handle, and sizes around those of the CPU's blocks.

@@ -2,8 +2,9 @@
 // double precision. On a GPU, cuBLASLt may compute a product and what follows it in one kernel;
 // both ways must give these numbers. So must products in bf16, because bfloat16 holds the
 // numbers exactly.
-#include "05_ddp_training/model/bf16.hpp"
 #include "05_ddp_training/model/linear.hpp"
+
+#include "05_ddp_training/model/bf16.hpp"
 #include "common/buffer.hpp"
 #include "tests/support/device_numbers.hpp"
 

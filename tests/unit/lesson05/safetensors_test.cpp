@@ -1,15 +1,18 @@
 // Lesson 5: tensors are read back from disk bit for bit, and damaged files are rejected.
-#include "02_broadcast/random.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"
+
+#include "02_broadcast/random.hpp"
 #include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
 #include "tests/support/run_command.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -57,20 +60,51 @@ TEST_CASE("tensors and metadata are read back bit for bit") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";
   const Stream stream(Device{});
-  const std::vector<NamedTensor> tensors = some_tensors();
-  const std::map<std::string, std::string> metadata{{"step", "12"}, {"n", "a \"b\" \\ ü\n"}};
-  write_safetensors(path, tensors, metadata, stream);
-  const SafetensorsFile read = read_safetensors(path);
-  CHECK(read.metadata == metadata);
-  CHECK(read.has_checksum);
-  CHECK(read.tensors.size() == tensors.size());
-  for (const auto& [name, tensor] : tensors) {
-    const Tensor* found = read.find(name);
-    REQUIRE(dist::test::all_ranks(found != nullptr));
-    CHECK(found->shape() == tensor.shape());
-    CHECK(to_host(stream, *found) == to_host(stream, tensor));
+  // The second, shorter file replaces the first. No bytes of the old one may remain.
+  std::vector<NamedTensor> tensors = some_tensors();
+  for (; !tensors.empty(); tensors.erase(tensors.begin())) {
+    const std::map<std::string, std::string> metadata{{"step", "12"}, {"n", "a \"b\" \\ ü\n"}};
+    write_safetensors(path, tensors, metadata, stream);
+    const SafetensorsFile read = read_safetensors(path);
+    CHECK(read.metadata == metadata);
+    CHECK(read.has_checksum);
+    CHECK(read.tensors.size() == tensors.size());
+    for (const auto& [name, tensor] : tensors) {
+      const Tensor* found = read.find(name);
+      REQUIRE(dist::test::all_ranks(found != nullptr));
+      CHECK(found->shape() == tensor.shape());
+      CHECK(to_host(stream, *found) == to_host(stream, tensor));
+    }
+    CHECK(read.find("1.weight") == nullptr);
   }
-  CHECK(read.find("1.weight") == nullptr);
+}
+
+TEST_CASE("a file has the format that the safetensors library reads") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.safetensors";
+  const std::vector<NamedTensor> tensors = some_tensors();
+  write_safetensors(path, tensors, {{"step", "12"}}, Stream(Device{}));
+  // The length of the header, the header, and every tensor's bytes at the header's offsets.
+  const std::string bytes = content_of(path);
+  std::uint64_t length = 0;
+  REQUIRE(dist::test::all_ranks(bytes.size() > sizeof length));
+  std::memcpy(&length, bytes.data(), sizeof length);
+  REQUIRE(dist::test::all_ranks(length % 8 == 0 && length <= bytes.size() - sizeof length));
+  const auto header = nlohmann::json::parse(bytes.substr(sizeof length, length));
+  const std::string data = bytes.substr(sizeof length + length);
+  CHECK(header.size() == tensors.size() + 1);
+  CHECK(header.at("__metadata__").at("step") == "12");
+  std::size_t begin = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const std::size_t end = begin + tensor.size_bytes();
+    CHECK(header.at(name) == nlohmann::json{{"dtype", "F32"},
+                                            {"shape", tensor.shape()},
+                                            {"data_offsets", {begin, end}}});
+    CHECK(data.substr(begin, end - begin) ==
+          std::string(reinterpret_cast<const char*>(tensor.data()), tensor.size_bytes()));
+    begin = end;
+  }
+  CHECK(begin == data.size());
 }
 
 TEST_CASE("every flipped byte and every truncation is noticed") {

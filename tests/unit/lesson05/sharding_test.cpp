@@ -1,18 +1,14 @@
-// Lesson 5, advanced: the two halves of an all-reduce in every process group, and training with
-// a part of the model on each rank.
+// Lesson 5: what training with a part of the model on each rank needs: the two halves of an
+// all-reduce in every process group, and evaluations with as many forward passes on all ranks.
 #include "01_send_recv/gpu/nccl_communicator.hpp"
-#include "04_distributed_sampler/data_loader.hpp"
+#include "02_broadcast/chunks.hpp"
 #include "05_ddp_training/model/evaluation.hpp"
-#include "05_ddp_training/model/loss.hpp"
-#include "05_ddp_training/sharding/sharded_data_parallel.hpp"
-#include "05_ddp_training/sharding/sharded_optimizer.hpp"
-#include "tests/support/error_of.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
 #include "tests/support/lesson05.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,8 +17,6 @@ using namespace dist;
 using namespace dist::test;
 
 namespace {
-
-constexpr BucketCaps kSmallBuckets{.first_bytes = 100, .bytes = 300};
 
 struct Route {
   std::string name;
@@ -50,16 +44,6 @@ Floats numbers_of(int of_rank, std::size_t count) {
   Floats numbers(count);
   fill_normal(numbers, generator);
   return numbers;
-}
-
-// Every parameter, as rank 0 sees it; empty on the other ranks.
-Floats whole(const Shard& shard, const Stream& stream) {
-  Floats all;
-  for (std::size_t p = 0; p < shard.parts().size(); ++p) {
-    const Tensor value = shard.gather(p, shard.parts()[p].value, stream);
-    all.insert(all.end(), value.data(), value.data() + value.numel());
-  }
-  return all;
 }
 
 }  // namespace
@@ -98,69 +82,6 @@ TEST_CASE("reduce_scatter leaves each rank its chunk of the sum, and all_gather 
         world().barrier();
       }
     }
-  }
-}
-
-TEST_CASE("a sharded model learns what a replicated one learns, on every device", "[gpu]") {
-  for (const Device device : devices()) {
-    const Stream stream(device);
-    for (const Route& route : routes(device)) {
-      for (const ShardLevel level :
-           {ShardLevel::optimizer, ShardLevel::gradients, ShardLevel::parameters}) {
-        CAPTURE(to_string(device), route.name, static_cast<int>(level));
-        Mlp replica = make_model(100 + rank(), stream);
-        Mlp sharded = make_model(100 + rank(), stream);
-        Shard shard(level, sharded.parameters(), kSmallBuckets, world());
-        const OptimizerOptions adam{.name = "adam"};
-        const auto update = make_optimizer(adam, replica.parameters(), stream);
-        ShardedOptimizer update_part(adam, shard, stream);
-        DistributedDataParallel ddp(replica, *route.group, stream, kSmallBuckets);
-        ShardedDataParallel parts(sharded, *route.group, stream, shard, ReduceOp::avg);
-        update_part.connect(*route.group);
-        const TensorDataset dataset = make_dataset(9, 200 + rank());
-        DataLoader loader(dataset, 4, /*drop_last=*/false, stream);
-        CrossEntropyLoss loss;
-        for (const Batch& batch : loader.over({8, 7, 6, 5, 4, 3, 2, 1, 0})) {
-          for (DataParallel* parallel :
-               {static_cast<DataParallel*>(&ddp), static_cast<DataParallel*>(&parts)}) {
-            loss.forward(parallel->forward(batch.inputs, stream), batch.targets, stream);
-            parallel->backward(loss, stream);
-            (parallel == &ddp ? *update : update_part).step(0.01, stream);
-          }
-        }
-        const Floats all = whole(shard, stream);
-        const Floats wanted = flat(replica, &Parameter::value, stream);
-        if (rank() == 0) CHECK(largest_error(all, wanted) < 1e-6);
-        route.group->synchronize(stream.record_event());
-        world().barrier();
-      }
-    }
-  }
-}
-
-TEST_CASE("a NaN in one rank's part stops the update on all ranks") {
-  const Stream stream(Device{});
-  const auto group =
-      make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::ring);
-  for (int poisoned = 0; poisoned < world().size(); ++poisoned) {
-    Mlp model = make_model(100, stream);
-    Shard shard(ShardLevel::gradients, model.parameters(), kSmallBuckets, world());
-    ShardedOptimizer update({.name = "adam"}, shard, stream);
-    ShardedDataParallel parallel(model, *group, stream, shard, ReduceOp::avg);
-    update.connect(*group);
-    const Floats before = flat(model, &Parameter::value, stream);
-    std::int64_t culprit = -1;
-    for (std::size_t p = 0; p < shard.parts().size(); ++p) {
-      const std::span<float> part = shard.parts()[p].grad.span();
-      std::ranges::fill(part, 0.5F);
-      if (world().rank() != poisoned || part.empty() || culprit >= 0) continue;
-      part.back() = std::numeric_limits<float>::quiet_NaN();
-      culprit = static_cast<std::int64_t>(p);
-    }
-    MPI_CHECK(MPI_Bcast(&culprit, 1, MPI_INT64_T, poisoned, world().get()));
-    update.step(0.01, stream);
-    CHECK(update.report().culprit == culprit);
-    CHECK((flat(model, &Parameter::value, stream) == before) == (culprit >= 0));
   }
 }
 

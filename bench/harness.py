@@ -1,0 +1,248 @@
+"""What the words of ./learn bench share: the loop of rounds, statistics, tables, and facts about
+the machine.
+
+A word is a class derived from Word. It says which programs are compared (`turns`) and which tables
+show the result (`tables`). Needs only Python's standard library.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import textwrap
+
+HERE = pathlib.Path(__file__).resolve().parent
+PYTORCH_DDP = HERE / "peers" / "pytorch_ddp.py"
+GLOO = "torch.distributed.is_gloo_available()"
+CORES = len(os.sched_getaffinity(0))
+
+
+def say(text):
+    """Prints progress, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(command, environment=None):
+    """Runs a command that must succeed, and returns its standard output."""
+    try:
+        done = subprocess.run(list(map(str, command)), env=environment, capture_output=True,
+                              text=True, timeout=600)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"error: the command took more than 600 s: {shown(command)}")
+    except OSError as problem:
+        sys.exit(f"error: {command[0]} cannot be started: {problem.strerror}")
+    if done.returncode == 77:  # two_hosts.sh: this machine cannot set up two hosts
+        sys.exit(done.stdout.strip())
+    if done.returncode != 0:
+        sys.exit(f"error: the command failed: {shown(command)}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def rows_of(command, environment=None):
+    """The JSON rows that a command prints."""
+    return [json.loads(line) for line in run(command, environment).splitlines()
+            if line.startswith("{")]
+
+
+def last_row(command):
+    """The last JSON row of a command, without the hashes of all parameters."""
+    row = rows_of(command)[-1]
+    row.pop("parameters", None)
+    return row
+
+
+def first_line(*command):
+    """The first line that a command prints; empty if it fails or does not exist."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return done.stdout.partition("\n")[0]
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def shown(command):
+    """A command as a reader can type it, without this machine's folders."""
+    return shlex.join(pathlib.Path(word).name if word.startswith("/") else word
+                      for word in map(str, command))
+
+
+# Types of flags, for argparse.
+def at_least(smallest, unit):
+    def parse(text):
+        if not text.isdigit() or int(text) < smallest:
+            raise argparse.ArgumentTypeError(
+                f"must be whole numbers, and at least {smallest} {unit}")
+        return int(text)
+    return parse
+
+
+def positive(text):
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return value
+
+
+class Model:
+    """Layer widths and samples per rank, given as 784-512-10:64."""
+
+    def __init__(self, text):
+        self.name, _, batch = text.partition(":")
+        try:
+            self.widths, self.batch = [int(width) for width in self.name.split("-")], int(batch)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"'{text}' must look like 784-512-10:64") from None
+        if len(self.widths) < 2 or min(*self.widths, self.batch) < 1:
+            raise argparse.ArgumentTypeError(f"'{text}' has no layer or no sample")
+        self.parameters = sum(i * o + o for i, o in zip(self.widths, self.widths[1:]))
+
+    def __str__(self):
+        return f"{self.name}:{self.batch}"
+
+    def job(self, ranks, steps, device="cpu", batches=4):
+        """The flags of ddp_training and of pytorch_ddp.py that train this model."""
+        return ["--json", "--device", device, "--dataset", "synthetic", "--layers",
+                ",".join(map(str, self.widths)), "--classes", self.widths[-1], "--batch-size",
+                self.batch, "--samples", batches * ranks * self.batch, "--max-steps", steps]
+
+    def steps(self, ranks, seconds, least, most):
+        """About how many steps fit into `seconds`, within limits."""
+        guess = 1e-3 + max(1.0, ranks / CORES) * 6 * self.parameters * self.batch / 60e9
+        return int(min(most, max(least, seconds / guess)))
+
+
+class Rounds(dict):
+    """Candidate -> its row of each round. A candidate's key begins with its case."""
+
+    def values(self, key, field):
+        return [row[field] for row in self.get(key, []) if row.get(field) is not None]
+
+    def median(self, key, field="step_ms"):
+        values = self.values(key, field)
+        return statistics.median(values) if values else None
+
+    def ratio(self, above, below, field="step_ms"):
+        """The ratio of two medians, and the range of the ratios in single rounds."""
+        each = [a / b for a, b in zip(self.values(above, field), self.values(below, field)) if b]
+        text = ratio(self.median(above, field), self.median(below, field))
+        return f"{text} ({min(each):.2f} to {max(each):.2f})" if len(each) > 1 else text
+
+    def json(self, *names):
+        return [{**dict(zip(names, key)), "rounds": rows} for key, rows in self.items()]
+
+
+def ratio(a, b):
+    return f"{a / b:.2f}" if a and b else "-"
+
+
+def number(value):
+    """A number with about three digits."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+
+
+def plural(count, noun):
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def table(head, rows):
+    rows = [head, ["---"] * len(head)] + [[str(cell) for cell in row] for row in rows]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def wrapped(line):
+    """Wraps prose to the width of a screen; tables stay as they are."""
+    return line if line.startswith("|") else textwrap.fill(
+        line, 118, subsequent_indent="  " if line.startswith("- ") else "",
+        break_long_words=False, break_on_hyphens=False)
+
+
+class Word:
+    title = ""      # of the table's page
+    targets = ""    # the programs to build
+    quick = ""      # the flags that --quick adds
+    rounds = 3
+    needs = ""      # what must be true of PyTorch; empty if it is not a candidate
+
+    def __init__(self, options):
+        self.options = options
+        self.commands = {}
+        self.data = {}  # what the JSON file keeps: every round's values
+        self.python, self.torch = "", ""
+        for python in options.python if self.needs else ():
+            version = first_line(python, "-c", "import torch, torch.distributed; "
+                                 f"assert {self.needs}; print(torch.__version__)")
+            if version:
+                self.python, self.torch = python, version
+                break
+            say(f"left out: {python} has no PyTorch for this (choose others with --python)")
+
+    @classmethod
+    def parser(cls, name):
+        parser = argparse.ArgumentParser(prog=f"./learn bench {name}", description=cls.__doc__,
+                                         formatter_class=argparse.RawDescriptionHelpFormatter)
+        cls.add_flags(parser.add_argument)
+        parser.add_argument("--rounds", type=at_least(1, "round"), default=cls.rounds,
+                            help="runs of every candidate")
+        parser.add_argument("--python", nargs="+", default=[os.environ.get("PYTHON", "python3")],
+                            help="Python interpreters; the first that has PyTorch is used")
+        parser.add_argument("--output", type=pathlib.Path, help="folder for the table")
+        return parser
+
+    @staticmethod
+    def add_models(add, models, flag="--models"):
+        add(flag, type=Model, nargs="+", metavar="WIDTHS:BATCH", default=list(map(Model, models)),
+            help="layer widths and samples per rank; default " + " ".join(models))
+
+    def mpirun(self, ranks, program, *flags):
+        """The command that starts one of our programs, or of PyTorch's."""
+        start = [self.python, program] if program == PYTORCH_DDP else [self.options.bin / program]
+        return ["mpirun", "-np", ranks, *start, *flags]
+
+    def turns(self, what, cases, candidates, measure=last_row, rounds=None):
+        """Measures the candidates of all cases in turn, so that whatever else this machine does
+        meets all of them. candidates(*case) returns {name: command}; measure(command), a row."""
+        results = Rounds()
+        rounds = rounds or self.options.rounds
+        for index in range(rounds):
+            for case in cases:
+                say(f"{what}: round {index + 1} of {rounds}, {', '.join(map(str, case))}")
+                for name, command in candidates(*case).items():
+                    self.commands.setdefault((what, name), command)
+                    results.setdefault((*case, name), []).append(measure(command))
+        return results
+
+    def write(self, name):
+        """Measures, and writes NAME.md into the folder of results and to standard output, and every
+        round's values to build/bench/NAME.json."""
+        load = os.getloadavg()[0]
+        lines = self.tables()
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            cpu = re.search(r"model name\s*: (.*)", file.read())
+        git = first_line("git", "-C", HERE, "describe", "--always", "--dirty", "--exclude=*")
+        facts = {
+            "date": datetime.date.today().isoformat(),
+            "commit": git or "unknown",
+            "processor": f"{cpu[1] if cpu else 'unknown'}, {CORES} cores",
+            "MPI": first_line("mpirun", "--version"),
+            **({"PyTorch": self.torch or "not installed"} if self.needs else {}),
+            "load": f"{load:.1f} before the run",
+            "commands": "; ".join(f"`{shown(command)}`" for command in self.commands.values())}
+        text = "\n".join(wrapped(line) for line in [
+            f"# {self.title}", "", f"Generated by `./learn bench {name}`; do not edit. {lines[0]} "
+            f"Medians of {plural(self.options.rounds, 'round')}, with the runs of all candidates "
+            "interleaved.", "", *(f"- {key}: {value}" for key, value in facts.items()), "",
+            *lines[1:], ""])
+        data = json.dumps({"facts": facts, **self.data}, indent=1, default=str) + "\n"
+        file = name.replace("-", "_")
+        for path, content in ((self.options.output / f"{file}.md", text),
+                              (self.options.bin.parent / "bench" / f"{file}.json", data)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+        print(text)

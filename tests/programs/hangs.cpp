@@ -1,0 +1,261 @@
+// Programs that hang or only seem to, one for each --case (tests/programs/test_hangs.py).
+#include "01_send_recv/send_recv.hpp"
+#include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/all_reduce.hpp"
+#include "03_all_reduce/choice/all_reducer.hpp"
+#include "05_ddp_training/process_group/patient_wait.hpp"
+#include "common/command_line.hpp"
+#include "common/mpi_environment.hpp"
+#include "common/watch.hpp"
+
+#include <mpi.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using namespace dist;
+
+constexpr int kSkips = 2;  // the rank that behaves differently from the others
+
+std::atomic<int> never_set{0};
+
+void spin() {
+  while (never_set.load() == 0) continue;
+}
+
+void barriers(const Communicator& comm, int count) {
+  for (int i = 0; i < count; ++i) comm.barrier();
+}
+
+void all_reduce_once(const Communicator& comm) {
+  int one = 1;
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &one, 1, MPI_INT, MPI_SUM, comm.get()));
+}
+
+void wrong_tag(const Communicator& comm) {
+  std::vector<float> data(4);
+  if (comm.rank() == 0) send<float>(comm, data, 1, /*tag=*/8);
+  if (comm.rank() == 1) recv<float>(comm, data, 0, /*tag=*/7);
+  comm.barrier();
+}
+
+void skipped_collective(const Communicator& comm) {
+  barriers(comm, 6);
+  std::vector<float> data(4);
+  if (comm.rank() == kSkips) recv<float>(comm, data, 3);
+  all_reduce_once(comm);
+}
+
+void other_collective(const Communicator& comm) {
+  int number = 1;
+  if (comm.rank() == kSkips) MPI_CHECK(MPI_Bcast(&number, 1, MPI_INT, 0, comm.get()));
+  all_reduce_once(comm);
+  comm.barrier();
+}
+
+void from_finished(const Communicator& comm) {
+  std::vector<float> data(4);
+  if (comm.rank() == 0) recv<float>(comm, data, 1);
+}
+
+void stopped(const Communicator& comm, int rank) {
+  if (comm.rank() == rank) ::kill(::getpid(), SIGSTOP);
+  all_reduce_once(comm);
+}
+
+// MPI_Finalize first frees MPI_COMM_SELF and its attributes, which calls `stop`.
+void stopped_in_finalize(const Communicator& comm) {
+  if (comm.rank() != kSkips) return;
+  int key = MPI_KEYVAL_INVALID;
+  const auto stop = [](MPI_Comm, int, void*, void*) {
+    ::kill(::getpid(), SIGSTOP);
+    return MPI_SUCCESS;
+  };
+  MPI_CHECK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stop, &key, nullptr));
+  MPI_CHECK(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr));
+}
+
+void waiting_for_requests(const Communicator& comm) {
+  std::vector<float> data(4);
+  std::vector<float> more(8);
+  if (comm.rank() == 0) {
+    std::vector<MPI_Request> requests(2);
+    MPI_CHECK(MPI_Irecv(data.data(), 4, MPI_FLOAT, 1, 5, comm.get(), &requests[0]));
+    MPI_CHECK(MPI_Irecv(more.data(), 8, MPI_FLOAT, 2, 6, comm.get(), &requests[1]));
+    MPI_CHECK(MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE));
+  }
+  comm.barrier();
+}
+
+// Broadcasts a tensor that is too large for MPI to buffer.
+void skipped_broadcast(const Communicator& comm) {
+  std::vector<float> data(1 << 20);
+  if (comm.rank() != kSkips) {
+    broadcast<float>(comm, data, /*root=*/0, BroadcastAlgorithm::tree);
+  }
+  comm.barrier();
+}
+
+void skipped_all_reduce(const Communicator& comm) {
+  std::vector<float> data(4);
+  if (comm.rank() != kSkips) {
+    all_reduce<float>(comm, data, ReduceOp::sum, AllReduceAlgorithm::ring);
+  }
+  comm.barrier();
+}
+
+void skipped_shared_memory(const Communicator& comm) {
+  AllReducer reducer(comm);
+  std::vector<float> data(4);
+  reducer.all_reduce<float>(data, ReduceOp::sum, AllReduceAlgorithm::shared_memory);
+  if (comm.rank() != kSkips) {
+    reducer.all_reduce<float>(data, ReduceOp::sum, AllReduceAlgorithm::shared_memory);
+  }
+  comm.barrier();
+}
+
+// Lesson 3's ring with a blocking send instead of send_recv.
+void blocking_ring(const Communicator& comm) {
+  std::vector<float> data(1 << 20);
+  const std::size_t chunk = data.size() / static_cast<std::size_t>(comm.size());
+  const std::span<float> whole(data);
+  send<float>(comm, whole.first(chunk), comm.right());
+  recv<float>(comm, whole.last(chunk), comm.left());
+}
+
+// Ranks 0 and 1 exchange data without trouble. Rank 2 waits for rank 0, which waits for rank 3.
+void chain_without_cycle(const Communicator& comm) {
+  std::vector<float> out(4);
+  std::vector<float> in(4);
+  if (comm.rank() < 2) send_recv<float>(comm, out, 1 - comm.rank(), in, 1 - comm.rank());
+  if (comm.rank() == 2) recv<float>(comm, in, 0);
+  if (comm.rank() == 0) recv<float>(comm, in, 3);
+  if (comm.rank() % 2 == 1) spin();
+}
+
+void named(const Communicator& comm) {
+  std::vector<float> out(4);
+  std::vector<float> in(4);
+  for (int i = 1; i <= 7; ++i) {
+    if (i == 7 && comm.rank() == kSkips) break;
+    const CallScope scope("all_reduce", "bucket 2: 2.weight, 2.bias");
+    send_recv<float>(comm, out, comm.right(), in, comm.left());
+  }
+  if (comm.rank() == kSkips) spin();
+}
+
+void wait_in_shared_memory(const Communicator& comm) {
+  if (comm.rank() == 1) {
+    const WaitScope wait("a flag in shared memory", comm, 0);
+    spin();
+  }
+  comm.barrier();
+}
+
+// Rank 1 receives on a communicator of the odd ranks, but rank 3 sends on the world's.
+void other_communicator(const Communicator& comm) {
+  const Communicator part = comm.split(comm.rank() % 2, comm.rank());
+  std::vector<float> data(4);
+  if (comm.rank() == 3) send<float>(comm, data, 1);
+  if (comm.rank() == 1) recv<float>(part, data, 1);
+  part.barrier();
+}
+
+// Computes for less than the time-out between two calls, but longer in total.
+void slow(const Communicator& comm) {
+  for (int i = 0; i < 4; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(600 + 50 * comm.rank()));
+    comm.barrier();
+  }
+}
+
+// Like slow(), but the only progress is the end of a wait in shared memory, or of a start.
+void slow_waits(const Communicator& comm) {
+  for (int i = 0; i < 4; ++i) {
+    const WaitScope wait("a slow neighbour", comm);
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  }
+  for (int i = 0; i < 4; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    const StartScope start;
+  }
+  comm.barrier();
+}
+
+// Until the child ends, vfork leaves its parent in the state of a process waiting for a disk.
+void slow_disk(const Communicator& comm) {
+  if (comm.rank() == kSkips && ::vfork() == 0) ::_exit(static_cast<int>(::sleep(3)));
+  comm.barrier();
+}
+
+// Measured in processor time, which does not depend on how busy the machine is.
+void compute(std::chrono::milliseconds time) {
+  const std::clock_t end = std::clock() + time.count() * CLOCKS_PER_SEC / 1000;
+  while (std::clock() < end) continue;
+}
+
+// After 60 rounds, rank 1 stays away. Rank 2 works `factor_of_rank_2` times as long.
+void work(const Communicator& comm, int factor_of_rank_2) {
+  for (int i = 0; i < 60; ++i) {
+    compute(std::chrono::milliseconds(comm.rank() == 2 ? 20 * factor_of_rank_2 : 20));
+    comm.barrier();
+  }
+  if (comm.rank() != 1) comm.barrier();
+}
+
+// More messages than a trace can hold, to itself: on a busy machine another may not run.
+void chatter(const Communicator& comm) {
+  std::vector<float> out(1);
+  std::vector<float> in(1);
+  for (int i = 0; i < 60'000; ++i) send_recv<float>(comm, out, comm.rank(), in, comm.rank());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MpiEnvironment mpi(argc, argv);
+  const Communicator comm = Communicator::world();
+  const std::map<std::string, std::function<void(const Communicator&)>> cases{
+      {"wrong-tag", wrong_tag},
+      {"skipped-collective", skipped_collective},
+      {"other-collective", other_collective},
+      {"from-finished", from_finished},
+      {"stopped", [](auto& all) { stopped(all, kSkips); }},
+      {"first-stopped", [](auto& all) { stopped(all, 0); }},  // rank 0 usually reports hangs
+      {"stopped-in-finalize", stopped_in_finalize},
+      {"skipped-broadcast", skipped_broadcast},
+      {"skipped-all-reduce", skipped_all_reduce},
+      {"skipped-shared-memory", skipped_shared_memory},
+      {"blocking-ring", blocking_ring},
+      {"requests", waiting_for_requests},
+      {"chain", chain_without_cycle},
+      {"named", named},
+      {"named-patiently", [](auto& all) { wait_patiently(true), named(all); }},
+      {"shared-memory", wait_in_shared_memory},
+      {"other-communicator", other_communicator},
+      {"slow", slow},
+      {"slow-disk", slow_disk},
+      {"slow-waits", slow_waits},
+      {"chatter", chatter},
+      {"equal-work", [](auto& all) { work(all, 1); }},
+      {"slow-rank", [](auto& all) { work(all, 2); }}};
+  std::string name = "slow";
+  std::vector<std::string> names;
+  for (const auto& [one, function] : cases) names.push_back(one);
+  CommandLine command_line("hangs", "Hangs in the way that --case selects.");
+  command_line.choice("--case", name, names, "how to hang");
+  if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
+  cases.at(name)(comm);
+  return 0;
+}

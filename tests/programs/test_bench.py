@@ -1,0 +1,39 @@
+"""./learn bench writes a table for each of its words, and refuses wrong flags before it builds."""
+import re
+
+import pytest
+
+from programs import BUILD, ROOT, command
+
+WORDS = ["all-reduce", "training", "buckets", "batch", "overlap", "hosts", "gpu"]
+
+
+def bench(words, output):
+    # The peers start slowly, and may not be installed.
+    return command(f"{ROOT}/learn bench {words} --output {output}", limit=600,
+                   LEARN_BUILD_DIR=str(BUILD), PYTHON="no-such-python")
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_word_writes_its_table(word, tmp_path):
+    result = bench(f"--quick {word}", tmp_path)
+    if result.out.startswith("skipped: ") or "\nskipped: " in result.out:
+        pytest.skip(re.search("skipped: (.*)", result.out)[1])
+    assert result.status == 0, result.out + result.err
+    page = (tmp_path / f"{word.replace('-', '_')}.md").read_text()
+    assert re.search(r"^\|.*[^|]\|( *[\d.,]+ *\|)+", page, re.M), page  # a row of numbers
+    assert re.search("^- processor: .* cores$", page, re.M)
+    assert re.search("^- commands: `(mpirun -np|two_hosts.sh) ", page, re.M)
+    assert str(BUILD) not in page
+
+
+@pytest.mark.parametrize("words, error", [
+    ("speed", f"bench: 'speed' is not one of: {' '.join(WORDS)}"),
+    ("--max-bytes 4096", "unrecognized arguments: --max-bytes"),  # not of both default words
+    ("training --models 784,512", "must look like 784-512-10:64"),
+    ("batch --ranks 0", "at least 1 rank"),
+    ("batch --values 1.5", "must be whole numbers")])
+def test_wrong_words_are_refused(words, error, tmp_path):
+    result = bench(words, tmp_path / "refused")
+    assert result.status == 2 and error in result.err, result.out + result.err
+    assert not (tmp_path / "refused").exists()

@@ -1,0 +1,54 @@
+"""The trainer with each of its features, on whatever GPUs there are: it learns what it learns on
+the CPU."""
+import pytest
+
+from programs import gpus, runs, says
+from training import near, train
+
+pytestmark = pytest.mark.skipif(gpus() == 0, reason="no GPU: the CPU would be compared with itself")
+
+# 203 samples divide evenly by no number of ranks or rows, so the last batches are short.
+ODD = "--dataset synthetic --samples 203 --classes 5 --layers 20,33,17,5 --epochs 3 "
+ODD_BATCHES = ODD + "--batch-size 7 --first-bucket-mb 0.001 --bucket-cap-mb 0.002 "
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_the_default_run_is_verified(ranks):
+    result = runs(ranks, "ddp_training", limit=400)  # it trains on all the digits
+    says(result, "verified: the same parameters, bit for bit, on every rank")
+
+
+@pytest.mark.parametrize("feature", [
+    "", "--no-graph", "--backend mpi", "--backend ours --overlap", "--accumulate 3",
+    "--clip-norm 0.5", "--shard optimizer", "--shard gradients", "--shard parameters",
+    "--shard parameters --accumulate 2 --clip-norm 0.5", "--loader-drop-last",
+    "--check-replicas 3", "--batch-size 1", "--batch-size 67", "--layers 20,5",
+    "--layers 20,1,3,5", "--layers 20,127,5", "--optimizer sgd --momentum 0.9 --nesterov",
+    "--optimizer adamw --warmup-steps 5 --scale-lr"])
+def test_each_feature_learns_on_a_gpu_what_it_learns_on_a_cpu(feature):
+    run = train(3, ODD_BATCHES + feature)
+    assert run.final["device"].startswith("cuda")
+    assert run.final["replicas_identical"] is not False  # None if no rank has a replica
+    assert run.losses == near(train(3, f"{ODD_BATCHES} {feature} --device cpu").losses, 1e-4)
+
+
+def test_a_deterministic_run_has_the_same_bits_on_any_number_of_ranks():
+    job = ODD + "--deterministic --global-batch 56"
+    one, two, four = (train(ranks, job) for ranks in (1, 2, 4))
+    assert one.parameters == two.parameters == four.parameters
+
+
+@pytest.mark.parametrize("feature", ["", "--accumulate 3", "--shard parameters"])
+def test_a_checkpoint_in_mid_epoch_continues_to_the_same_bits(feature, tmp_path):
+    job = f"{ODD_BATCHES} {feature} --checkpoint run.safetensors"
+    whole = train(3, job, tmp_path)
+    train(3, f"{job} --max-steps 5", tmp_path)
+    rest = train(3, f"{job} --resume", tmp_path)
+    assert rest.parameters == whole.parameters and len(rest.steps) == len(whole.steps) - 5
+
+
+def test_a_checkpoint_can_be_evaluated(tmp_path):
+    run = train(3, "--layers 784,20,10 --epochs 2 --checkpoint run.safetensors", tmp_path)
+    evaluate = "ddp_training --json --evaluate --layers 784,20,10 --init run.safetensors"
+    *_, tested = runs(2, evaluate, tmp_path).rows
+    assert tested["test_accuracy"] == run.final["test_accuracy"]

@@ -1,0 +1,196 @@
+"""Training on GPUs, compared with PyTorch, with itself and with the CPU; and, in the emulated
+build, what happens where a GPU, a driver or a library is old, slow, broken or missing."""
+import re
+
+import pytest
+
+from programs import EMULATED, NO_GRACE, gpus, mpirun, refused, runs, says
+from training import GOLDEN, Training, golden_id, near, repeat, train
+
+pytestmark = pytest.mark.skipif(gpus() == 0, reason="no GPU")
+emulated = pytest.mark.skipif(not EMULATED, reason="only emulated GPUs do this on request")
+
+JOB = ("--device cuda --dataset synthetic --samples 300 --layers 20,33,17,5 --classes 5 "
+       "--batch-size 16 --epochs 3 ")
+ONE_GPU = {"EMULATED_GPUS": "1", "CUDA_VISIBLE_DEVICES": "0"}  # which all ranks share
+LEVELS = ("optimizer", "gradients", "parameters")
+
+
+def with_a_gpu_each(*numbers):
+    """Parametrizes over those numbers of ranks. Only if each rank has a GPU of its own do the
+    ranks use NCCL and replay their steps."""
+    return pytest.mark.parametrize("ranks", [n for n in numbers if n <= gpus()])
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=golden_id)
+def test_training_runs_of_pytorch_are_reproduced(golden):
+    assert repeat(golden, "--device cuda", 1e-4).final["device"].startswith("cuda")
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_a_run_can_be_repeated_bit_for_bit(ranks):
+    once, again = train(ranks, JOB), train(ranks, JOB)
+    assert once.losses == again.losses and once.parameters == again.parameters
+    assert once.final["replicas_identical"] is True
+
+
+def test_a_gpu_serves_one_rank_with_nccl():
+    assert train(1, JOB, **ONE_GPU).final["backend"] == "nccl"
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("backend", ["ours", "mpi"])
+def test_a_gpu_serves_several_ranks_with_staging(ranks, backend):
+    job = f"{JOB} --backend {backend}"
+    run = train(ranks, job, **ONE_GPU)
+    assert run.final["backend"] == backend and run.final["replicas_identical"] is True
+    assert run.losses == near(train(ranks, f"{job} --device cpu").losses, 1e-4)
+
+
+def test_nccl_has_no_pretended_link():
+    refused(f"ddp_training --backend nccl --pretend-link 1 {JOB}",
+            "--pretend-link: needs --backend ours or mpi, not nccl", ranks=1, **ONE_GPU)
+
+
+def test_two_ranks_with_nccl_are_refused_on_one_gpu():
+    refused(f"ddp_training --backend nccl {JOB}", "--backend: nccl: ranks 0 and 1 share one GPU",
+            ranks=2, **ONE_GPU)
+    assert train(2, JOB, **ONE_GPU).final["backend"] == "ours"
+
+
+def test_two_ranks_with_nccl_share_a_gpu_if_nccl_allows_it():
+    """NCCL 2.30 does if the environment asks for it; with an older one, the refusal says so."""
+    result = mpirun(2, f"ddp_training --json --backend nccl {JOB}", **ONE_GPU,
+                    EMULATED_NCCL="23000", NCCL_MULTI_RANK_GPU_ENABLE="1")
+    if result.status == 2:
+        says(result, "does not allow (2.30 does)")
+        assert not EMULATED
+    else:
+        assert Training(result).final["backend"] == "nccl"
+
+
+def test_if_a_batch_does_not_fit_the_error_gives_the_requested_and_free_memory():
+    """The output of the first layer alone would take 400 GB."""
+    result = runs(1, "ddp_training --device cuda --dataset synthetic --samples 100000 --classes 4 "
+                  "--batch-size 100000 --layers 16,1000000,4", status=1, **ONE_GPU)
+    assert re.search(r"out of memory on cuda:0: 400000000000 bytes requested, .* free", result.err)
+
+
+WIDE = "--device cuda --max-steps 110 --batch-size 8 --layers 784,40,30,20,10 "
+
+
+@with_a_gpu_each(1, 2, 4)
+def test_a_graph_changes_no_loss_and_a_step_neither_waits_nor_allocates(ranks):
+    graph, plain = train(ranks, WIDE), train(ranks, WIDE + "--no-graph")
+    assert graph.losses == near(plain.losses)
+    assert graph.final["host_waits_per_step"] == graph.final["allocations_per_step"] == 0
+    # 11 matrix products, each perhaps followed by a bias, a ReLU or column sums; the loss, the
+    # all-reduce, the check and the update. On a real GPU, each product may be two kernels, which
+    # add in parts and then together.
+    assert 14 <= graph.final["graph_nodes"] <= (16 if EMULATED else 38)
+    assert plain.final["graph_nodes"] == 0
+
+
+def test_the_parts_of_a_step_are_timed_without_replays_and_add_up():
+    final = train(gpus(), "--device cuda --layers 784,32,10 --samples 4000 --batch-size 3 "
+                  "--max-steps 450").final
+    parts = [final[f"{part}_ms"] for part in ("data", "compute", "exposed_comm", "optimizer")]
+    assert min(parts) >= 0 and sum(parts) == near(final["plain_step_ms"], 1e-6)
+    assert final["slowest_rank"] is None  # four plain steps are too few to blame a rank
+
+
+@with_a_gpu_each(1, 2, 3)
+def test_sharded_steps_learn_the_same_neither_wait_nor_allocate_and_are_replayed(ranks):
+    job = WIDE + "--first-bucket-mb 0.001 --bucket-cap-mb 0.004 --clip-norm 0.5"
+    ddp = train(ranks, job)
+    for level in LEVELS:
+        run = train(ranks, f"{job} --shard {level}")
+        assert run.losses == near(ddp.losses)
+        assert run.final["host_waits_per_step"] == run.final["allocations_per_step"] == 0
+        assert run.final["graph_nodes"] > 0
+
+
+@emulated
+@pytest.mark.parametrize("epilogues, kernels", [("0", 27), ("1", 16)])
+def test_the_graph_has_as_many_kernels_as_the_page_on_gpu_steps_says(epilogues, kernels):
+    run = train(2, "--device cuda --layers 784,512,512,512,10 --batch-size 8 --max-steps 8",
+                EMULATED_GPUS="2", EMULATED_EPILOGUES=epilogues)
+    assert run.final["graph_nodes"] == kernels
+
+
+# No epilogues at all; the bias alone; with ReLU; the column sums alone; a product that is refused
+# outside a graph, and one in it.
+@emulated
+@pytest.mark.parametrize("setting", ["EPILOGUES=0", "EPILOGUES=4", "EPILOGUES=134", "EPILOGUES=512",
+                                     "REFUSAL=1:3", "REFUSAL=1:42"])
+def test_any_epilogue_may_be_missing_and_any_product_may_be_refused(setting):
+    job = "--device cuda --batch-size 8 --max-steps 8 --layers 784,20,10,1,10"
+    name, _, value = setting.partition("=")
+    some = train(2, job, EMULATED_GPUS="2", **{f"EMULATED_{name}": value})
+    assert some.losses == near(train(2, job, EMULATED_GPUS="2").losses)
+
+
+@emulated
+@pytest.mark.parametrize("flag", ["--graph", "--no-graph"])
+def test_64_steps_make_16_waits_and_no_step_allocates_or_creates_an_event(flag):
+    """Every eight steps, the run waits for the oldest reports, and the loader for the oldest
+    copies."""
+    def counts(steps):
+        result = runs(1, "ddp_training --device cuda --dataset synthetic --samples 10000 --layers "
+                      f"20,9,5 --classes 5 --batch-size 4 {flag} --max-steps {steps}",
+                      EMULATED_COUNTS="1")
+        line = r"waits (\d+), (pageable copies \d+, allocations \d+, events \d+)"
+        waits, others = re.search(line, result.err).groups()
+        return int(waits), others
+
+    few, many = counts(24), counts(88)
+    assert many == (few[0] + 16, few[1])
+
+
+@emulated
+def test_cuda_cublas_and_nccl_may_take_longer_to_start_than_the_timeout():
+    runs(3, f"ddp_training {JOB} --timeout 1", EMULATED_GPUS="3", EMULATED_START_MS="2500")
+
+
+@emulated
+@pytest.mark.parametrize("fault, error", [
+    *(("NCCL_FAULT=1:" + call, "NCCL on rank 1 of 3: remote process exited or there was a network "
+       "error") for call in ("5", "25")),
+    ("FAULT=2:100", "an illegal memory access was encountered")])
+def test_a_broken_link_or_kernel_ends_all_ranks_with_a_sentence(fault, error):
+    name, _, value = fault.partition("=")
+    result = runs(3, f"ddp_training {JOB}", status=1, EMULATED_GPUS="3", **NO_GRACE,
+                  **{f"EMULATED_{name}": value})
+    says(result, error)
+
+
+@emulated
+@pytest.mark.parametrize("name, value, reason", [
+    ("GPUS", "0", "no CUDA-capable device is detected"),
+    ("DRIVER", "12040", "the GPU driver supports CUDA 12.4, but this build needs 13.0"),
+    ("OLD", "1", "no kernel image is available")])
+def test_a_missing_gpu_an_old_driver_or_an_old_gpu_is_reported_in_one_sentence(name, value, reason):
+    setting = {f"EMULATED_{name}": value}
+    job = "ddp_training --max-steps 1"
+    refused(f"{job} --device cuda", f"--device: cuda: {reason}", ranks=2, **setting)
+    says(runs(2, f"{job} --device auto", **setting), f"on cpu ({reason}")
+
+
+# On one rank; tests/emulation/touch_device_memory.cpp makes the mistake.
+@emulated
+@pytest.mark.parametrize("mistake, report", [
+    ("deregister", "ncclCommDeregister got memory that work or a graph still uses"),
+    ("free", "ncclMemFree got memory that work or a graph still uses"),
+    ("other-memory", "ncclMemFree got memory that ncclMemAlloc did not allocate"),
+    ("finalize", "ncclCommFinalize got a communicator that a graph still uses"),
+    ("revoked", "ncclCommFinalize got a communicator that was revoked"),
+    ("abort", "ncclCommAbort got a communicator that a graph still uses"),
+    ("freed", "ncclCommDestroy got a communicator that was freed")])
+def test_mistakes_with_nccls_memory_and_communicators_end_the_program(mistake, report):
+    result = runs(1, f"../tests/touch_device_memory nccl-{mistake}", status=1)
+    says(result, f"emulated CUDA: {report}")
+
+
+@emulated
+def test_without_a_mistake_the_program_comes_to_its_end():
+    assert runs(1, "../tests/touch_device_memory nccl").out == "the end\n"

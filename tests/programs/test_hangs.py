@@ -1,0 +1,120 @@
+"""The watch's report names what each rank of a job that hangs waits for, and nothing is reported
+about a job that is only slow. The cases are in tests/programs/hangs.cpp."""
+import re
+
+import pytest
+
+from programs import NO_GRACE, command, hang, runs
+
+# case and flags, ranks, the report: each line after "hang: ", without seconds. "...": other lines.
+HANGS = [
+    # Cycles, and who waits for them
+    ("blocking-ring", 4,
+     ["rank 0 in MPI_Send to 1 (1 MiB, tag 0); rank 1 in MPI_Send to 2 (1 MiB, tag 0); "
+      "rank 2 in MPI_Send to 3 (1 MiB, tag 0); rank 3 in MPI_Send to 0 (1 MiB, tag 0): "
+      "cycle 0 -> 1 -> 2 -> 3 -> 0"]),
+    ("shared-memory", 4,
+     ["rank 0 in MPI_Barrier #1; rank 1 in a flag in shared memory, waiting for rank 0: "
+      "cycle 0 -> 1 -> 0",
+      "ranks 0, 2, 3 are in MPI_Barrier #1; rank 1 never entered it"]),
+    # A chain of waits, in which two ranks have exchanged messages
+    ("chain", 4,
+     ["rank 0 in MPI_Recv from 3 (16 B, tag 0)",
+      "rank 1 has made no MPI call for some time, last call MPI_Sendrecv to 0 and from 0",
+      "rank 2 in MPI_Recv from 0 (16 B, tag 0)",
+      "rank 3 has made no MPI call for some time, and none before"]),
+    # Messages that do not match
+    ("wrong-tag", 4,
+     ["rank 0 in MPI_Barrier #1; rank 1 in MPI_Recv from 0 (16 B, tag 7): cycle 0 -> 1 -> 0",
+      "ranks 0, 2, 3 are in MPI_Barrier #1; rank 1 never entered it",
+      "rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8"]),
+    ("other-communicator", 4,
+     ["rank 1 waits for tag 0 from rank 3; rank 3 has sent tag 0 on a different communicator",
+      "..."]),
+    # Collectives
+    ("skipped-collective", 4,
+     ["rank 2 in MPI_Recv from 3 (16 B, tag 0); rank 3 in MPI_Allreduce #7 (4 B): "
+      "cycle 2 -> 3 -> 2",
+      "ranks 0, 1, 3 are in MPI_Allreduce #7 (4 B); rank 2 never entered it, last seen in #6 "
+      "(MPI_Barrier)"]),
+    ("other-collective", 4,
+     ["ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 is in MPI_Bcast #1 (4 B, root 0)"]),
+    ("skipped-broadcast", 4,
+     ["rank 0 in MPI_Send to 2 (4 MiB, tag 0); rank 2 in MPI_Barrier #1: cycle 0 -> 2 -> 0",
+      "ranks 1, 2, 3 are in MPI_Barrier #1; rank 0 never entered it"]),
+    ("skipped-all-reduce", 4,
+     ["rank 2 is in MPI_Barrier #1; ranks 0, 1, 3 never entered it", "..."]),
+    ("skipped-shared-memory", 4,
+     ["rank 2 is in MPI_Barrier #6; ranks 0, 1, 3 never entered it, last seen in #5 (MPI_Bcast)",
+      "..."]),
+    # Ranks that are not in MPI
+    ("from-finished", 2,
+     ["rank 0 in MPI_Recv from 1 (16 B, tag 0)", "rank 1 has already finished (MPI_Finalize)"]),
+    ("stopped", 4,
+     ["ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 never entered it",
+      "rank 2 is stopped (SIGSTOP) outside MPI calls, and none before"]),
+    ("first-stopped", 4,
+     ["ranks 1, 2, 3 are in MPI_Allreduce #1 (4 B); rank 0 never entered it",
+      "rank 0 is stopped (SIGSTOP) outside MPI calls, and none before"]),
+    # What requests are for
+    ("requests", 4,
+     ["rank 0 in MPI_Waitall for MPI_Irecv from 1 (16 B, tag 5) and MPI_Irecv from 2 (32 B, "
+      "tag 6); rank 1 in MPI_Barrier #1: cycle 0 -> 1 -> 0",
+      "ranks 1, 2, 3 are in MPI_Barrier #1; rank 0 never entered it"]),
+    # Our own operations, which are named and numbered like MPI's
+    ("named --strict", 4,
+     ["ranks 1, 3 are in all_reduce #7 (bucket 2: 2.weight, 2.bias); rank 2 never entered it, "
+      "last seen in #6",
+      "rank 0 has already finished (MPI_Finalize)",
+      "rank 1 in MPI_Sendrecv to 2 and from 0 (16 B, tag 0) of all_reduce #7 (bucket 2: "
+      "2.weight, 2.bias)",
+      "rank 2 has made no MPI call for some time, last call MPI_Sendrecv to 3 and from 1",
+      "rank 3 in MPI_Sendrecv to 0 and from 2 (16 B, tag 0) of all_reduce #7 (bucket 2: "
+      "2.weight, 2.bias)"]),
+    ("named-patiently --strict", 4,
+     ["ranks 1, 3 are in all_reduce #7 (bucket 2: 2.weight, 2.bias); rank 2 never entered it, "
+      "last seen in #6",
+      "rank 3 asking MPI_Test for MPI_Irecv from 2 (16 B, tag 0) of all_reduce #7 (bucket 2: "
+      "2.weight, 2.bias)",
+      "..."]),
+]
+SLOW = "before that, the others waited for rank "
+
+
+def report_of(result):
+    lines = [line[len("hang: "):] for line in result.err.splitlines() if line.startswith("hang: ")]
+    return [re.sub(r"for [0-9.]+ s,", "for some time,", line) for line in lines]
+
+
+@pytest.mark.parametrize("case, ranks, report", HANGS, ids=[case for case, _, _ in HANGS])
+def test_the_report_of(case, ranks, report):
+    # A stopped rank must not outlive the job: mpirun would wait for it, past the limit of `hang`.
+    said = report_of(hang(ranks, f"../tests/hangs --case {case}", timeout=1))
+    # On a busy machine, any rank may have been slow.
+    said = [line for line in said[:-1] if not line.startswith(SLOW)]
+    if report[-1] == "...":
+        assert [line for line in report[:-1] if line not in said] == [], said
+    else:
+        assert said == report
+
+
+@pytest.mark.parametrize("case, slow", [("slow-rank", True), ("equal-work", False)])
+def test_only_a_rank_that_works_longer_than_the_others_is_named(case, slow):
+    said = report_of(hang(4, f"../tests/hangs --case {case}", timeout=5))
+    assert any(line.startswith(SLOW + "2, which computed ") for line in said) == slow, said
+    assert slow or not any(line.startswith(SLOW) for line in said)
+
+
+def test_a_rank_that_never_starts_mpi_is_reported_by_the_others():
+    # MPI is given 30 s to start, even if the time-out is shorter.
+    result = command("exec mpirun -np 2 sh -c 'test $OMPI_COMM_WORLD_RANK = 0 || exec sleep 100; "
+                     "exec $BIN/send_recv --timeout 1'", **NO_GRACE)
+    assert result.status == 86, result.err
+    assert report_of(result)[:2] == ["rank 0 in MPI_Init",
+                                     "1 of the 2 ranks of this host never reached MPI_Init"]
+
+
+@pytest.mark.parametrize("flags", [
+    "slow --timeout 1.5", "slow-waits --timeout 1.5", "slow-disk --timeout 1.5", "slow --timeout 0"])
+def test_a_slow_run_is_not_a_hang(flags):
+    assert "hang:" not in runs(3, f"../tests/hangs --case {flags}").err

@@ -1,0 +1,105 @@
+"""Training copes with what it meets: a full disk, an output that nobody takes, a container's small
+/dev/shm, gradients that are not finite, and a number of samples that nothing divides."""
+import pytest
+
+from programs import HIDE_GPUS, command, runs, says
+
+SMALL = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4"
+
+
+def with_full_disk(flags, folder):
+    """No file can grow beyond 8 blocks of 512 bytes. Emulated GPUs share memory in files, so they
+    are hidden."""
+    result = command(f"""exec mpirun -np 2 sh -c 'trap "" XFSZ; ulimit -f 8; exec "$@"' sh \\
+                     $BIN/ddp_training {flags}""", folder, **HIDE_GPUS)
+    assert result.status == 1, result
+    return result
+
+
+def test_on_a_full_disk_the_run_continues_without_metrics(tmp_path):
+    result = with_full_disk(f"{SMALL} --max-steps 300 --checkpoint x --metrics m", tmp_path)
+    error = "--metrics: m: cannot be written: File too large"
+    says(result, f"error: {error}; training continues without metrics\n", f"WRONG: {error}")
+    rest = runs(2, f"ddp_training {SMALL} --json --resume --max-steps 301 --checkpoint x", tmp_path)
+    assert len(rest.rows) == 2  # of step 300 and of the summary
+
+
+def test_on_a_full_disk_the_previous_checkpoint_is_kept(tmp_path):
+    job = "--dataset synthetic --samples 64 --layers 60,50,10 --batch-size 4 --checkpoint x"
+    runs(2, f"ddp_training {job} --max-steps 3", tmp_path)
+    before = (tmp_path / "x").read_bytes()
+    says(with_full_disk(f"{job} --resume --checkpoint-every 1 --max-steps 9", tmp_path),
+         "[rank 0] fatal: x: cannot be written: File too large")
+    assert (tmp_path / "x").read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_on_a_full_disk_a_run_with_a_trace_is_not_verified(tmp_path):
+    result = with_full_disk(f"{SMALL} --max-steps 50 --trace t", tmp_path)
+    says(result, "fatal: --trace: t: cannot be written: File too large")
+    assert "verified:" not in result.out
+
+
+@pytest.mark.parametrize("to", [">/dev/full", ">&-"])
+def test_a_standard_output_that_cannot_be_written_is_an_error(tmp_path, to):
+    def run(flags):
+        return command(f"""exec mpirun -np 1 sh -c 'exec "$@" {to}' sh $BIN/ddp_training {flags}""",
+                       tmp_path)
+
+    result = run(f"{SMALL} --max-steps 3 --json --metrics m")
+    assert result.status == 1
+    says(result, "error: standard output cannot be written\n")
+    assert (tmp_path / "m").read_text().count("\n") == 3  # no rows meant for standard output
+    assert run("--help").status == 1
+
+
+@pytest.mark.parametrize("device", ["cpu", "auto"])
+def test_a_run_whose_gradients_are_never_finite_ends_and_says_why(device):
+    result = runs(3, "ddp_training --optimizer sgd --lr 1e6 --max-steps 50 --json "
+                  f"--device {device}", status=1)
+    says(result, "10 steps in a row had to be skipped")
+    # On a CPU, the host learns of the tenth skipped step during the eleventh; on a GPU, it reads
+    # eight steps at a time.
+    assert 10 <= sum("skipped" in row for row in result.rows) <= (11 if device == "cpu" else 26)
+
+
+def test_accuracy_counts_every_sample_once_on_any_number_of_ranks(tmp_path):
+    final = runs(1, "ddp_training --json --max-steps 5 --checkpoint x", tmp_path).rows[-1]
+    for ranks in (2, 3, 7):
+        tested = runs(ranks, "ddp_training --json --evaluate --init x", tmp_path).rows[-1]
+        assert tested["test_accuracy"] == final["test_accuracy"]
+    # Training reports what it does with the remainder.
+    says(runs(3, "ddp_training --max-steps 1"), "2667 per rank (padded)")
+    says(runs(3, "ddp_training --max-steps 1 --drop-last"), "2666 per rank,")
+
+
+def in_container(shared_memory, program, folder):
+    """Runs a program on 4 ranks with its own /dev/shm, as after docker run --shm-size. The watch
+    keeps its memory elsewhere, and Open MPI falls back to TCP for what it cannot share."""
+    prefix = ("unshare --map-root-user --mount sh -c "
+              f"'mount -t tmpfs -o size={shared_memory} tmpfs /dev/shm && exec \"$@\"' sh")
+    if command(f"{prefix} true").status != 0:
+        pytest.skip("mounts are not allowed here")
+    return command(f"exec {prefix} mpirun -np 4 $BIN/{program}", folder)
+
+
+@pytest.mark.parametrize("size, trace", [
+    ("16m", "--trace t"), ("1m", "--trace t"), ("64k", "--trace t"), ("64k", "")])
+def test_programs_work_with_a_small_shared_memory(tmp_path, size, trace):
+    for program in ("send_recv", "all_reduce_perf --max-bytes 4096 --iterations 2",
+                    "ddp_training --max-steps 2"):
+        result = in_container(size, f"{program} --timeout 30 {trace}", tmp_path)
+        assert result.status == 0, result.out + result.err
+
+
+@pytest.mark.parametrize("size", ["16m", "64k"])
+def test_a_hang_report_is_complete_with_a_small_shared_memory(tmp_path, size):
+    result = in_container(size, "../tests/hangs --case stopped --timeout 1 --trace t", tmp_path)
+    assert result.status == 86
+    says(result, "hang: ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 never entered it\n"
+         "hang: rank 2 is stopped (SIGSTOP)", "hang: the trace is in t\n")
+
+
+@pytest.mark.parametrize("program", ["all_reduce_perf --max-bytes 65536 --iterations 2",
+                                     "ddp_training --max-steps 2"])
+def test_without_ptrace_no_rank_reads_another_ones_memory(program):
+    runs(3, program, OMPI_MCA_btl_vader_single_copy_mechanism="none")

@@ -1,0 +1,123 @@
+"""What is saved survives: a run that is killed or asked to stop continues where it was, on the same
+number of ranks with the same bits, and on other numbers with a note about what changes."""
+import os
+import pathlib
+import random
+import re
+import signal
+import time
+
+import pytest
+
+from disturbed import JOB, LONG, check_that_it_goes_on, disturbed, files, lines, saved_step
+from programs import runs, says
+
+
+def test_a_run_killed_at_random_moments_loses_at_most_one_interval(tmp_path):
+    chance = random.Random(1)
+
+    def kill_the_first(_, ranks):
+        time.sleep(chance.uniform(0, 0.06))  # a step, a write or a rename may be going on
+        os.kill(ranks[0], signal.SIGKILL)
+
+    flags, resume, had = f"{LONG} --checkpoint-every 3", "", 5
+    for _ in range(8):
+        killed = disturbed(tmp_path, 2, f"{flags} {files('cut')} {resume}", had, kill_the_first)
+        assert killed.status == 137, killed.err
+        saved = saved_step(tmp_path / "cut.st")
+        # The log may lag by one step, the file by three.
+        assert saved + 4 > lines(tmp_path / "cut.jsonl")
+        had, resume = saved + 5, "--resume"
+    check_that_it_goes_on(tmp_path, 2, flags)
+    assert not list(tmp_path.iterdir())  # no unfinished files are left
+
+
+def ask_mpirun(mpirun, _):
+    os.kill(mpirun, signal.SIGUSR1)  # mpirun passes it on
+
+
+def ask_the_last(_, ranks):
+    os.kill(ranks[-1], signal.SIGTERM)
+
+
+@pytest.mark.parametrize("ask", [ask_mpirun, ask_the_last])
+def test_a_run_asked_to_stop_exits_with_75_and_continues(tmp_path, ask):
+    stopped = disturbed(tmp_path, 3, f"{LONG} {files('cut')} --json", 20, ask)
+    assert stopped.status == 75, stopped.err
+    row = stopped.rows[-1]
+    assert row["stopped"] is True and row["steps"] == lines(tmp_path / "cut.jsonl")
+    check_that_it_goes_on(tmp_path, 3, LONG)
+
+
+def test_without_a_checkpoint_a_request_to_stop_ends_the_run(tmp_path):
+    """The run could not be resumed, so the signal ends it as it would end any other program."""
+    ended = disturbed(tmp_path, 3, f"{LONG} --metrics cut.jsonl", 20, ask_the_last)
+    assert ended.status not in (0, 75)
+
+
+def blocks_signals(rank):
+    """Whether a rank holds back SIGUSR1, which it does before it calls MPI_Init."""
+    mask = re.search(r"^SigBlk:\s*(\w+)", pathlib.Path(f"/proc/{rank}/status").read_text(), re.M)
+    return int(mask[1], 16) >> (signal.SIGUSR1 - 1) & 1
+
+
+@pytest.mark.parametrize("layers", ["784,10", "784,32,10", "784,512,512,512,10"])
+def test_a_request_to_stop_may_come_early_and_often(tmp_path, layers):
+    """Signals arrive in MPI_Init, while data are read, in the first step, or in mid-epoch."""
+    chance = random.Random(layers)
+    job, times = f"ddp_training --layers {layers}", 1
+
+    def all_hold_signals(_, ranks):
+        return len(ranks) == 4 and all(map(blocks_signals, ranks))
+
+    def ask_often(mpirun, _):
+        time.sleep(chance.uniform(0, 0.7))
+        for _ in range(times):
+            os.kill(mpirun, signal.SIGUSR1)
+
+    for times in (30, 1, 30):
+        stopped = disturbed(tmp_path, 4, f"--epochs 100000 --layers {layers} {files('cut')}",
+                            all_hold_signals, ask_often)
+        assert stopped.status == 75, stopped.err
+        # The next steps equal those of a run that was never stopped.
+        steps = lines(tmp_path / "cut.jsonl") + 2
+        resumed = runs(4, f"{job} --max-steps {steps} {files('cut')} --resume --json", tmp_path)
+        assert len(resumed.rows) == 3  # two steps and the summary
+        runs(4, f"{job} --max-steps {steps} --metrics whole.jsonl", tmp_path)
+        assert (tmp_path / "cut.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+        for path in tmp_path.iterdir():
+            path.unlink()
+
+
+def test_on_other_ranks_a_run_continues_at_the_same_sample(tmp_path):
+    # 3001 samples make 751 per rank: 58 batches of 13, in 29 steps, of which 10 are done.
+    runs(4, f"ddp_training {JOB} --max-steps 10 {files('run')}", tmp_path)
+    says(runs(2, f"ddp_training {JOB} --epochs 1 {files('run')} --resume", tmp_path),
+         "2 ranks instead of 4: different batches from here on, "
+         "52 samples per step instead of 104")
+    # 3001 - 1040 samples are left, which make 981 per rank: 76 batches in 38 steps.
+    assert lines(tmp_path / "run.jsonl") == 48
+    assert '{"step":47,"epoch":0,' in (tmp_path / "run.jsonl").read_text()
+
+
+@pytest.mark.parametrize("flags, before, steps", [
+    # 40 samples are left after 30 of 31 steps: 10 for each of 4 ranks, which is less than a
+    # batch. Two more epochs of 15 steps follow.
+    ("--samples 1000 --loader-drop-last", 30, 60),
+    # 2 samples are left, too few for 4 ranks. Two more epochs of one step follow.
+    ("--samples 34 --drop-last", 1, 3)])
+def test_if_too_few_samples_are_left_the_next_epoch_begins(tmp_path, flags, before, steps):
+    job = (f"ddp_training --json --dataset synthetic --layers 6,5,10 --batch-size 16 {flags} "
+           "--epochs 3 --checkpoint x")
+    runs(2, f"{job} --max-steps {before}", tmp_path)
+    assert runs(4, f"{job} --resume", tmp_path).rows[-1]["steps"] == steps
+
+
+@pytest.mark.parametrize("before, after", [(1, 3), (3, 8), (8, 1), (2, 2)])
+def test_on_any_ranks_a_run_continues_and_says_what_changes(tmp_path, before, after):
+    job = ("ddp_training --dataset synthetic --samples 400 --layers 12,9,10 --batch-size 5 "
+           "--epochs 2 --checkpoint x")
+    runs(before, f"{job} --max-steps 7", tmp_path)
+    resumed = runs(after, f"{job} --resume", tmp_path)
+    assert (f"{after} ranks instead of {before}" in resumed.out) == (before != after)
+    assert runs(after, f"{job} --resume --json", tmp_path).rows[-1]["replicas_identical"]

@@ -1,0 +1,52 @@
+"""./learn does what its help says, given an existing build."""
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from programs import BUILD, ROOT, command
+
+LEARN = {"LEARN_BUILD_DIR": str(BUILD)}
+
+
+@pytest.mark.parametrize("words, status, pattern", [
+    ("", 0, "^  5  N processes train one model .*05_ddp_training/README.md"),
+    ("", 0, r"^next: \./learn "),
+    ("help", 0, r"^\./learn test "),
+    ("1", 0, r"^  rank 3 .*6000 +6004 +6008 +6012$"),
+    ("1 -n 3", 0, r"^  rank 2 .*3000 +3003 +3006 +3009$"),
+    ("1 -n 3", 0, "^mpirun -np 3 .*bin/send_recv$"),
+    ("perf 1 -n 2 -- --max-bytes 1024 --json", 0, '"act":"fit"'),
+    ("2 -n 2 -- --algorithm tree --json", 0, '"act":"tree"'),
+    ("2 -n 2 -- --root 9", 2, "^error: --root: 9 is not between 0 and 1"),
+    ("1 --json", 2, "^error: --json: unknown"),
+    ("1 -n 0", 2, "^error: -n: must be a positive number of ranks, not '0'"),
+    ("1 -n", 2, "^error: -n: needs"),
+    ("break 1", 0, "^shared-variable +ranks share memory"),
+    ("break 1 shared-variable -n 2", 0, "^verified: the symptom appeared"),
+    ("break 1 shared-variable -- --threads 0", 2, "^error: --threads: "),
+    ("break 1 x", 2, "^error: NAME: 'x' is not one of"),
+    ("doctor", 0, "^(ok|note) +.*Open MPI"),
+    ("doctor", 0, "packages: all|apt-get install"),
+    ("6", 2, "^error: 6: no such command")])
+def test_the_answer_to(words, status, pattern):
+    result = command(f"{ROOT}/learn {words}", "/", **LEARN)  # any folder will do
+    assert result.status == status, result.out + result.err
+    assert re.search(pattern, result.out + result.err, re.M), result.out + result.err
+
+
+def test_ctrl_c_leaves_nothing_running():
+    # A terminal sends SIGINT to all processes that ./learn has started: its process group. A test
+    # that runs in the background may have inherited that SIGINT is ignored.
+    words = ["5", "-n", "2", "--", "--epochs", "1000", "--seed", "424242"]
+    with subprocess.Popen([ROOT / "learn", *words], text=True, start_new_session=True,
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, env={**os.environ, **LEARN}) as job:
+        assert any("epoch 1 " in line for line in job.stdout)
+        os.killpg(job.pid, signal.SIGINT)
+        job.stdout.read()
+    assert job.returncode != 0
+    assert command("pgrep -f 'ddp_training .*--seed 42424[2]'").out == ""

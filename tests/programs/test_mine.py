@@ -1,0 +1,134 @@
+"""The trainer made of a reader's exercises (./learn mine): with the reference solutions, with none,
+and with wrong ones, each of which is named."""
+import re
+
+import pytest
+
+from programs import BUILD, ROOT, command, mpirun, runs
+
+TREE = BUILD / "tests/mine_tree"  # where my_trainer_of_test finds the exercises
+LESSONS = {"ring_shift": "01_send_recv", "tree_broadcast": "02_broadcast",
+           "ring_all_reduce": "03_all_reduce", "my_indices": "04_distributed_sampler",
+           "sync_gradients": "05_ddp_training"}
+SMALL = "--layers 784,24,10 --max-steps 20"
+TWO_EPOCHS = "--dataset synthetic --samples 200 --epochs 2"  # of at most 7 steps each
+
+
+@pytest.fixture(scope="module")
+def references():
+    """The reference solutions, as the reader's files."""
+    return {part: command(f"{ROOT}/tests/exercises/solutions.py reference {lesson} {part}").out
+            for part, lesson in LESSONS.items()}
+
+
+def build(files):
+    """Builds the trainer of a reader who has written only these files."""
+    for part, lesson in LESSONS.items():
+        path = TREE / lesson / "exercise" / f"{part}.hpp"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        if part in files:
+            path.write_text(files[part])
+    built = command(f"cmake --build {BUILD} --target my_trainer_of_test", limit=600)
+    assert built.status == 0, built.out
+
+
+def train(ranks, flags="", status=0):
+    # On a busy machine, nothing may move for seconds; a right part can wait for that.
+    timeout = 3 if status == 86 else 20
+    return runs(ranks, f"../tests/my_trainer_of_test {SMALL} --timeout {timeout} {flags}",
+                status=status)
+
+
+def test_parts_that_are_not_written_are_ours():
+    build({})
+    assert "\nours: sync_gradients\n" in train(2).out
+    if mpirun(1, "ddp_training --device cpu --precision bf16 --max-steps 1").status == 0:
+        rows = train(2, "--json --precision bf16").rows
+        assert any(row.get("copies_bytes", 0) > 0 for row in rows)
+
+
+def test_some_parts_are_the_readers(references):
+    # Several exercises may define helpers with the same name.
+    helper = "namespace dist::exercise { inline int helper() { return 1; } }\n"
+    build({part: references[part] + helper
+           for part in ("ring_shift", "tree_broadcast", "ring_all_reduce")})
+    assert "\nverified: 3 of 5 parts are yours" in train(3).out
+
+
+def test_all_parts_train_as_the_course_does(references):
+    build(references)
+    for ranks in (1, 2, 3, 4):
+        for flags in ("--dataset digits", TWO_EPOCHS):
+            said = train(ranks, flags).out
+            assert re.search("^verified: 5 of 5 .* bit for bit$", said, re.M), said
+    mine = train(3, "--json").rows
+    assert mine[-1] == {"yours": 5, "bit_for_bit": True}
+    mine = next(row["parameters"] for row in mine if "final" in row)
+    # The trainer of lesson 5 adds in another order.
+    ordinary = runs(3, f"ddp_training {SMALL} --json --device cpu --first-bucket-mb 0 "
+                    "--bucket-cap-mb 0").rows[-1]["parameters"]
+    assert mine.keys() == ordinary.keys()
+    for name in mine:
+        assert mine[name]["first8"] == pytest.approx(ordinary[name]["first8"], rel=1e-6, abs=1e-9)
+        assert mine[name]["l2"] == pytest.approx(ordinary[name]["l2"], rel=1e-6)
+    assert any(mine[name]["sha256"] != ordinary[name]["sha256"] for name in mine)
+    assert train(2, "--resume --checkpoint none", status=2).err.startswith("error: --resume: ")
+
+
+# The part, what is replaced by what in its reference, ranks, status, what is said.
+WRONG = [
+    ("ring_shift", "comm.right()", "comm.left()", 3, 86, "your ring_shift"),
+    ("ring_shift", "mpi_count(in.size())", "mpi_count(out.size())", 3, 1, "ring_shift"),
+    ("tree_broadcast", "d < size", "d < 1", 2, 1, "WRONG: tree_broadcast; run ./learn check 2"),
+    ("tree_broadcast", "const int size", "root = 0; const int size", 3, 1,
+     "WRONG: tree_broadcast"),
+    ("tree_broadcast", "d *= 2", "d *= 4", 4, 1, "WRONG: tree_broadcast"),
+    ("tree_broadcast", "seat + d < size", "seat > size", 2, 86, "your tree_broadcast"),
+    ("ring_all_reduce", "value *= 1.0F / static_cast<float>(size)", "value *= 1.0F", 2, 1,
+     "WRONG: ring_all_reduce; run ./learn check 3"),
+    ("ring_all_reduce", "value *= 1.0F / static_cast<float>(size)",
+     "value /= static_cast<float>(size)", 3, 1, "WRONG: ring_all_reduce"),
+    ("ring_all_reduce", "send_recv<float>(comm, out, comm.right(), spare",
+     "send<float>(comm, out, comm.right()); recv<float>(comm, std::span(spare)", 2, 86,
+     "your ring_all_reduce"),
+    # The numbers are right, but the reader's ring_shift is not part of the trainer.
+    ("ring_all_reduce", "send_recv<float>(", "dist::send_recv<float>(", 2, 1,
+     "WRONG: ring_shift never ran"),
+    ("my_indices", "place += ranks", "place += 1", 2, 1, "WRONG: my_indices; run ./learn check 4"),
+    ("sync_gradients", "ReduceOp::avg", "ReduceOp::sum", 2, 1,
+     "WRONG: sync_gradients; run ./learn check 5"),
+    ("sync_gradients", "from : gradients",
+     "from : std::vector(gradients.rbegin(), gradients.rend())", 2, 1, "WRONG: sync_gradients"),
+    ("sync_gradients", "std::copy(next, end, to.begin());", 'throw Error("oops");', 2, 1,
+     "your sync_gradients: oops"),
+]
+
+
+@pytest.mark.parametrize("part, old, new, ranks, status, said", WRONG,
+                         ids=[f"{part}: {new}" for part, _, new, *_ in WRONG])
+def test_a_wrong_part_is_named(part, old, new, ranks, status, said, references):
+    assert old in references[part]
+    build({**references, part: references[part].replace(old, new)})
+    result = train(ranks, status=status)
+    assert said in result.out + result.err
+
+
+@pytest.mark.parametrize("statement, status, said", [
+    ("while (getppid() > 0) {}", 86, "hang: .*your ring_shift"),
+    ("std::exit(0);", 1, r"WRONG: your ring_shift called exit\(\)"),
+    ("_exit(0);", 1, r"WRONG: your ring_shift called _exit\(\)"),
+    ("MPI_Abort(MPI_COMM_WORLD, 0);", 1, "WRONG: your ring_shift called MPI_Abort"),
+    ("fork();", 1, r"WRONG: your ring_shift called fork\(\)"),
+    ("std::fill_n(in.data(), 1 << 28, 0.0F);", 139, "WRONG: your ring_shift crashed"),
+    ("for (std::vector<char*> all;;) all.push_back(new char[1 << 28]);", 1,
+     "WRONG: your ring_shift ended the program")])
+def test_what_a_part_does_only_in_training_is_named(statement, status, said, references):
+    text = references["ring_shift"].replace(
+        "#include <span>", "#include <span>\n#include <unistd.h>\n#include <vector>").replace(
+        "  MPI_CHECK(MPI_Sendrecv", "  static int calls = 0;\n"
+        f"  if (++calls > 40 && comm.rank() == 1) {{ {statement} }}\n  MPI_CHECK(MPI_Sendrecv")
+    assert statement in text
+    build({**references, "ring_shift": text})
+    result = train(2, status=status)
+    assert re.search(said, result.out + result.err)

@@ -1,0 +1,159 @@
+"""The batch script of docs/running.md, under a Slurm of its own whose two nodes are this host."""
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+
+from programs import BUILD, ROOT
+
+NODES = ["node1", "node2"]
+
+pytestmark = [
+    pytest.mark.skipif(os.getuid() != 0, reason="only root can start Slurm's daemons"),
+    pytest.mark.skipif(not shutil.which("slurmctld"),
+                       reason="Slurm is not installed (package slurm-wlm)")]
+
+
+def wait_for(what, condition, seconds=600):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)  # Slurm tells nobody what has happened
+
+
+def free_ports(count):
+    """Ports lower than those that the kernel chooses for others."""
+    first, found = random.randrange(20000, 30000), []
+    while len(found) < count:
+        first += 1
+        with socket.socket() as free:
+            if free.connect_ex(("127.0.0.1", first)) != 0:
+                found.append(first)
+    return found
+
+
+# {at}: the folder. Open MPI names its shared memory after the job's number, so two tests must not
+# both have job 1. A requeued job waits for cred_expire's 5 s.
+SETTINGS = """
+    FirstJobId={ports[0]} ClusterName=test SlurmctldHost={host}(127.0.0.1) SlurmctldPort={ports[0]}
+    SlurmUser=root MailProg=/bin/true AuthType=auth/none CredType=cred/none AuthInfo=cred_expire=5
+    SchedulerType=sched/builtin SchedulerParameters=sched_interval=1 SelectType=select/cons_tres
+    SelectTypeParameters=CR_CPU SlurmdParameters=config_overrides TaskPlugin=task/none
+    ProctrackType=proctrack/linuxproc SlurmctldLogFile={at}/slurmctld.log SlurmdLogFile={at}/%n.log
+    SlurmctldPidFile={at}/slurmctld.pid SlurmdPidFile={at}/%n.pid StateSaveLocation={at}/state
+    SlurmdSpoolDir={at}/%n TmpFS={at}/%n"""
+NODE = "NodeName={} NodeHostname={} NodeAddr=127.0.0.1 Port={} CPUs=2"
+# The kernel ends all that the daemons have started when the first process of their tree ends.
+TREE = "unshare --pid --fork --kill-child=KILL --mount-proc".split()
+
+
+class Slurm:
+    """The folder of the daemons and of the jobs, and the commands of a user."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+        host, ports = socket.gethostname().split(".")[0], free_ports(3)
+        settings = SETTINGS.format(at=folder, host=host, ports=ports).split()
+        settings += [NODE.format(name, host, port) for name, port in zip(NODES, ports[1:])]
+        settings += ["PartitionName=all Nodes=ALL Default=YES"]
+        (folder / "slurm.conf").write_text("\n".join(settings) + "\n")
+        for name in ("state", *NODES):
+            (folder / name).mkdir()
+        with (folder / "daemons.out").open("w") as out:
+            self.daemons = subprocess.Popen(
+                [*TREE, "sh", "-c", "slurmctld -D & slurmd -D -N node1 & slurmd -D -N node2 & wait"],
+                cwd=folder, env=self.environment, stdout=out, stderr=out)
+
+    def says(self, *words):
+        return subprocess.run(words, cwd=self.folder, env=self.environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+
+    def submit(self, nodes, *flags, options=()):
+        return self.says("sbatch", "--parsable", f"--nodes={nodes}", "--ntasks-per-node=1",
+                         *options, "train.sh", "--layers", "784,64,10", "--epochs", *flags).strip()
+
+    def shows(self, job, pattern):
+        return re.search(pattern, self.says("scontrol", "show", "job", job))
+
+    def wait(self, job, pattern):
+        wait_for(f"job {job}: {pattern}", lambda: self.shows(job, pattern))
+
+    def wait_until_trains(self, job):
+        metrics = self.folder / f"train-{job}.jsonl"
+        wait_for(f"job {job} trains",
+                 lambda: metrics.exists() and '"step":100,' in metrics.read_text())
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    if subprocess.run([*TREE, "true"]).returncode != 0:
+        pytest.skip("a process tree of its own is not allowed here")
+    slurm = Slurm(tmp_path_factory.mktemp("slurm"))
+    try:
+        wait_for("two idle nodes", lambda: slurm.says(
+            "sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle", "idle"])
+        if not re.search(r"\bpmix\b", slurm.says("srun", "--mpi=list")):
+            pytest.skip("this Slurm has no PMIx")
+        (slurm.folder / "build").symlink_to(BUILD)
+        page = (ROOT / "docs/running.md").read_text()
+        script = re.search(r"<!--[^\n]*test_slurm.*?```\n(.*?)```", page, re.S)[1]
+        (slurm.folder / "train.sh").write_text(script)
+        yield slurm
+    finally:
+        slurm.daemons.kill()
+        slurm.daemons.wait()
+
+
+def test_srun_starts_one_run_of_two_ranks(slurm):
+    assert slurm.says("srun", "--nodes=1", "--ntasks=2", "--mpi=pmix", "build/bin/send_recv"
+                      ).startswith("2 ranks")
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
+def test_shellcheck_accepts_the_script(slurm):
+    assert slurm.says("shellcheck", "train.sh") == ""
+
+
+def test_a_wrong_flag_is_not_tried_again(slurm):
+    wrong = slurm.submit(1, "none")
+    slurm.wait(wrong, "JobState=FAILED")
+    assert slurm.shows(wrong, "Restarts=0 .*ExitCode=2:0")
+
+
+def test_a_cancelled_job_ends_for_good_and_leaves_a_checkpoint(slurm):
+    cancelled = slurm.submit(1, "1000000")
+    slurm.wait_until_trains(cancelled)
+    slurm.says("scancel", cancelled)
+    slurm.wait(cancelled, "JobState=CANCELLED")
+    wait_for("a checkpoint", (slurm.folder / f"train-{cancelled}.safetensors").exists)
+
+
+def test_a_job_that_is_stopped_is_requeued_and_continues_as_if_nothing_had_happened(slurm):
+    whole = slurm.submit(2, "100")
+    slurm.wait(whole, "JobState=COMPLETED")
+    cut = slurm.submit(2, "100")
+    slurm.wait_until_trains(cut)
+    slurm.says("scancel", "--signal=TERM", cut)
+    slurm.wait(cut, "Restarts=1")
+    slurm.wait(cut, "JobState=COMPLETED")
+    assert slurm.shows(cut, "Restarts=1 .*ExitCode=0:0")
+    log = (slurm.folder / f"train-{cut}.log").read_text()
+    assert "Exited with exit code 75" in log
+    assert f"\ncontinues train-{cut}" in log
+    for kind in ("jsonl", "safetensors"):
+        assert ((slurm.folder / f"train-{whole}.{kind}").read_bytes()
+                == (slurm.folder / f"train-{cut}.{kind}").read_bytes())
+
+
+def test_a_job_is_stopped_before_its_time_limit_and_requeued(slurm):
+    limited = slurm.submit(1, "1000000", options=["--time=2"])
+    slurm.wait(limited, "Restarts=[1-9]")
+    log = (slurm.folder / f"train-{limited}.log").read_text()
+    assert "\nstopped after step" in log
+    assert "TIME LIMIT" not in log

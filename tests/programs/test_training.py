@@ -1,0 +1,206 @@
+"""Lesson 5's programs: with every backend they learn the same as PyTorch and as a single process,
+and they write the right files."""
+import ctypes
+import json
+import os
+import re
+import signal
+
+import pytest
+
+from disturbed import LONG, check_that_it_goes_on, disturbed, files
+from programs import CACHE, NO_GRACE, ROOT, command, runs
+from training import GOLDEN, golden_id, near, repeat, train
+
+SMALL = "--dataset synthetic --samples 64 --layers 6,5,3 --classes 3 --batch-size 4 "
+
+
+def only_row(result):
+    """What single_process or ddp_by_hand prints with --json."""
+    assert result.status == 0, result.out + result.err
+    row, = result.rows
+    return row
+
+
+def fingerprint_in(file):
+    """The fingerprint that these programs print, of the parameters in a checkpoint. What comes
+    after them, the optimizer's state, has names that begin with a letter."""
+    library = ctypes.CDLL(re.search("^XXHASH_LIBRARY:.*?=(.*)", CACHE, re.M)[1])
+    xxh3 = library.XXH3_64bits_withSeed
+    xxh3.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64)
+    xxh3.restype = ctypes.c_uint64
+    content = file.read_bytes()
+    begin = 8 + int.from_bytes(content[:8], "little")
+    tensors = json.loads(content[8:begin])
+    parameters = [tensors[name]["data_offsets"] for name in tensors if name[0].isdigit()]
+    value = 0
+    for first, last in sorted(parameters):
+        value = xxh3(content[begin + first:begin + last], last - first, value)
+    return f"{value:016x}"
+
+
+@pytest.mark.quick
+def test_ddp_by_hand_trains_as_one_process_does_and_as_ddp_training_without_buckets(tmp_path):
+    flags = "--json --epochs 1 --seed 3"
+    alone = only_row(command(f"$BIN/single_process {flags}", limit=400))
+    assert alone["test_accuracy"] > 0.9
+    by_hand = {ranks: only_row(runs(ranks, f"ddp_by_hand {flags}", limit=400))
+               for ranks in (1, 2, 3, 4, 8)}
+    assert by_hand[1] == alone
+    for ranks, row in by_hand.items():
+        assert row["ranks"] == ranks and row["replicas_identical"] is True
+    without_buckets = "--device cpu --first-bucket-mb 0 --bucket-cap-mb 0"
+    trainer = train(4, f"{flags} {without_buckets} --checkpoint model", tmp_path, limit=400)
+    assert by_hand[4]["fingerprint"] == fingerprint_in(tmp_path / "model")
+    assert by_hand[4]["test_accuracy"] == trainer.final["test_accuracy"]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("call", ["broadcast_tree", "all_reduce_ring"])
+def test_ddp_by_hand_without_a_call_is_reported(call):
+    result = runs(2, f"../tests/without_{call} --json --epochs 1", status=1, **NO_GRACE)
+    assert "WRONG: the replicas differ\n" in result.err
+    row, = result.rows
+    assert row["replicas_identical"] is False
+
+
+@pytest.mark.quick
+def test_four_ranks_learn_the_digits_with_the_defaults():
+    run = train(4, "", limit=300)
+    assert run.final["test_accuracy"] >= 0.97
+    assert run.final["replicas_identical"] is True and run.final["ranks"] == 4
+    assert run.losses[0] > 2 and run.losses[-1] < 0.2
+    for key in ("samples_per_second", "step_ms", "compute_ms", "comm_ms"):
+        assert run.final[key] > 0
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("at_end", ["--check-replicas 32", "--checkpoint-every 32 --checkpoint X"])
+def test_each_epoch_has_its_own_number_whatever_happens_at_its_end(at_end, tmp_path):
+    out = runs(4, f"ddp_training --layers 784,4,10 --epochs 3 {at_end}", tmp_path).out
+    assert re.findall(r"^  epoch (\d+)  step +(\d+)/96  loss ", out, re.M) == [
+        ("1", "32"), ("2", "64"), ("3", "96")]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("golden", GOLDEN, ids=golden_id)
+def test_training_runs_of_pytorch_are_reproduced(golden):
+    repeat(golden, "--device cpu")
+
+
+def kill_the_last(_, ranks):
+    os.kill(ranks[-1], signal.SIGKILL)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("optimizer", ["adam", "sgd --momentum 0.9"])
+def test_a_run_that_is_killed_and_resumed_ends_with_the_same_bits(optimizer, tmp_path):
+    flags = f"{LONG} --optimizer {optimizer} --checkpoint-every 7"
+    killed = disturbed(tmp_path, 4, f"{flags} {files('cut')}", 20, kill_the_last)
+    assert killed.status == 128 + signal.SIGKILL, killed.err
+    check_that_it_goes_on(tmp_path, 4, flags, more_steps=20)
+
+
+def test_a_finished_run_is_not_trained_further_when_it_is_resumed(tmp_path):
+    flags = f"--max-steps 12 {files('run')}"
+    run = train(2, flags, tmp_path)
+    before = (tmp_path / "run.st").read_bytes()
+    again = train(2, f"--resume {flags}", tmp_path)
+    assert again.steps == [] and again.final["steps"] == 12
+    assert again.parameters == run.parameters
+    assert again.final["test_accuracy"] == run.final["test_accuracy"]
+    assert (tmp_path / "run.st").read_bytes() == before
+    assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 12
+    # The same parameters are evaluated with other numbers of ranks.
+    for ranks in (1, 3):
+        evaluate = "ddp_training --json --evaluate --init run.st"
+        tested, = runs(ranks, evaluate, tmp_path).rows
+        assert tested["test_accuracy"] == run.final["test_accuracy"]
+
+
+def test_the_page_on_optimizers_shows_the_losses_of_its_job_and_pytorchs():
+    page = (ROOT / "05_ddp_training/advanced/optimizers.md").read_text()
+    run = train(3, "--dataset synthetic " + re.search(r'\njob="(.*?)"', page, re.S)[1])
+    shown = re.findall(r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", page, re.M)
+    assert [int(step) for step, *_ in shown] == [*range(len(run.losses))]
+    for column in (1, 2, 3):
+        assert [float(row[column]) for row in shown] == near(run.losses)
+
+
+def test_each_row_contains_the_learning_rate_of_its_step(tmp_path):
+    job = SMALL + "--max-steps 5 --optimizer sgd --momentum 0.9 --lr 0.125 "
+    assert train(2, job).rates == 5 * [0.125]
+    assert train(2, job + "--scale-lr").rates == 5 * [0.25]
+    assert train(3, job + "--scale-lr --warmup-steps 2").rates == [0.125, 0.25, 0.375, 0.375, 0.375]
+    warm = train(1, job + "--warmup-steps 4 --metrics steps.jsonl", tmp_path)
+    assert warm.rates == [0, 0.03125, 0.0625, 0.09375, 0.125]
+    metrics = (tmp_path / "steps.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in metrics] == warm.steps
+    # Where the rate is 0, the loss over the whole set stays the same.
+    whole = SMALL + "--samples 16 --batch-size 16 --no-shuffle --max-steps 3 --warmup-steps 2"
+    first, second, third = train(1, whole + " --lr 0.1 --optimizer sgd").losses
+    assert first == second > third
+
+
+COMMON = "--dataset synthetic --samples 96 --layers 12,9,4 --classes 4 --epochs 2 --batch-size 8 "
+
+
+@pytest.fixture(scope="module")
+def usual():
+    return train(3, COMMON)
+
+
+@pytest.mark.parametrize("flags", [
+    "--backend mpi", "--algorithm naive", "--algorithm ring", "--algorithm recursive-doubling",
+    "--algorithm mpi", "--overlap", "--no-overlap", "--bucket-cap-mb 0.0001 --first-bucket-mb 0",
+    "--overlap --bucket-cap-mb 0", "--batch-size 4 --accumulate 2",
+    "--batch-size 2 --accumulate 4 --overlap"])
+def test_all_backends_algorithms_and_sizes_of_buckets_train_the_same_model(flags, usual):
+    assert train(3, COMMON + flags).losses == near(usual.losses)
+
+
+def test_training_on_mnists_own_files_reaches_94_percent_in_10_epochs():
+    folder = ROOT.parent / "shared/data/mnist-10k"
+    if not folder.is_dir():
+        pytest.skip(f"no MNIST files at {folder}")
+    run = train(4, f"--dataset idx --epochs 10 --data {folder}", limit=300)
+    assert run.final["test_accuracy"] >= 0.94
+
+
+def test_checkpoint_and_metrics_are_written_by_rank_0_alone(tmp_path):
+    runs(4, f"ddp_training {SMALL} --epochs 2 --checkpoint-every 3 {files('run')}", tmp_path)
+    assert {each.name for each in tmp_path.iterdir()} == {"run.jsonl", "run.st"}
+    assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 8
+    content = (tmp_path / "run.st").read_bytes()
+    assert b'"0.weight"' in content and b'"step":"8"' in content
+
+
+# The only bucket has 111 numbers, or 444 bytes. In a ring of 3 ranks, each sends 2 (3 - 1) chunks
+# of 37. In the naive algorithm, rank 0 sends all of it to ranks 1 and 2.
+@pytest.mark.parametrize("flags, sent", [
+    ("--algorithm ring", 592), ("--algorithm ring --overlap", 592), ("--algorithm naive", 888),
+    ("--backend mpi", None)])
+def test_the_traffic_of_a_step_is_counted_and_shown_next_to_the_minimum(flags, sent):
+    job = "--device cpu --dataset synthetic --samples 96 --layers 8,9,3 --classes 3 --batch-size 8"
+    run = train(3, f"{job} --max-steps 2 {flags}")
+    assert run.final["bytes_sent_per_step"] == sent
+    assert run.final["least_bytes_per_step"] == 592
+
+
+@pytest.mark.parametrize("ranks, backend", [(2, "ours"), (3, "ours"), (2, "mpi")])
+def test_a_pretended_link_takes_its_time_and_changes_no_number(ranks, backend):
+    layers, gbits = (64, 64, 10), 0.02
+    flags = (f"--device cpu --dataset synthetic --layers {','.join(map(str, layers))} "
+             f"--max-steps 8 --backend {backend}")
+    sent = 4 * sum(a * b + b for a, b in zip(layers, layers[1:])) * 2 * (ranks - 1) / ranks
+    plain = train(ranks, flags)
+    hidden, exposed = (train(ranks, f"{flags} --pretend-link {gbits} {overlap}")
+                       for overlap in ("", "--no-overlap"))
+    assert plain.final["pretend_link_gbits"] is None
+    for run in (hidden, exposed):
+        assert run.final["pretend_link_gbits"] == gbits
+        assert run.final["comm_ms"] >= sent * 8 / (gbits * 1e6)
+        assert run.hashes == plain.hashes
+    assert exposed.final["exposed_comm_ms"] >= sent * 8 / (gbits * 1e6)
+    said = runs(ranks, f"ddp_training {flags} --pretend-link {gbits}").out
+    assert said.count(f"as on a link of {gbits} Gbit/s") == 2

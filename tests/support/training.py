@@ -1,0 +1,75 @@
+"""Starts training runs, and compares their numbers with those of other runs and of PyTorch's."""
+import json
+
+import pytest
+
+from programs import ROOT, runs
+
+# Training runs of real PyTorch DDP.
+GOLDEN = json.loads((ROOT / "tests/golden/training.json").read_text())["runs"]
+
+
+class Training:
+    """What a run with --json printed: a row per step, and a final one."""
+
+    def __init__(self, result):
+        *self.steps, self.final = result.rows
+        assert self.final["final"]
+        count = self.final["steps"]
+        assert [row["step"] for row in self.steps] == [*range(count - len(self.steps), count)]
+        self.losses = [row["loss"] for row in self.steps]
+        self.rates = [row["lr"] for row in self.steps]
+        self.norms = [row.get("grad_norm") for row in self.steps]  # with --clip-norm
+        self.parameters = self.final.get("parameters", {})  # the twin prints none
+        self.hashes = {name: each["sha256"] for name, each in self.parameters.items()}
+
+
+def train(ranks, flags, folder=None, **environment):
+    """Runs ddp_training to its end."""
+    return Training(runs(ranks, f"ddp_training --json {flags}", folder, **environment))
+
+
+def near(numbers, tolerance=1e-5):
+    """Equals numbers whose relative error is small; for it, those below 0.01 count as 0.01."""
+    return pytest.approx(numbers, rel=tolerance, abs=tolerance * 0.01)
+
+
+def assert_same_model(ours, theirs, tolerance=1e-5):
+    """The parameters agree by name: the norms relatively, the first elements absolutely."""
+    assert ours.keys() == theirs.keys()
+    for name, wanted in theirs.items():
+        assert ours[name]["l2"] == pytest.approx(wanted["l2"], rel=tolerance), name
+        assert ours[name]["first8"] == pytest.approx(wanted["first8"], rel=0, abs=tolerance), name
+
+
+def flags_of(golden):
+    """The flags with which ddp_training repeats one of PyTorch's runs."""
+    sampler, optimizer = golden["sampler"], dict(golden["optimizer"])
+    switches = {"no-shuffle": not sampler["shuffle"], "drop-last": sampler["drop_last"],
+                "loader-drop-last": golden["loader_drop_last"],
+                "nesterov": optimizer.pop("nesterov", False)}
+    values = {"dataset": "synthetic", "layers": golden["layers"], "samples": golden["n"],
+              "batch-size": golden["batch_per_rank"], "sampler-seed": sampler["seed"],
+              "optimizer": optimizer.pop("type"),
+              **{name: golden[name] for name in ("seed", "classes", "epochs")},
+              **{name.replace("_", "-"): value for name, value in optimizer.items()}}
+    words = [f"--{name}" for name, wanted in switches.items() if wanted]
+    for name, value in values.items():
+        text = ",".join(map(str, value)) if isinstance(value, list) else value
+        words.append(f"--{name} {text}")
+    return " ".join(words)
+
+
+def repeat(golden, flags, tolerance=1e-5):
+    """Repeats one of PyTorch's runs with more flags, and checks that the results are PyTorch's."""
+    run = train(golden["world"], f"{flags_of(golden)} {flags}")
+    theirs = [loss for epoch in golden["loss_per_epoch_per_step"] for loss in epoch]
+    assert run.losses == near(theirs, tolerance)
+    assert_same_model(run.parameters, {each["name"]: each for each in golden["final_params"]},
+                      tolerance)
+    return run
+
+
+def golden_id(golden):
+    """The name of a test that repeats one of PyTorch's runs."""
+    return f"{golden['optimizer']['type']}-{golden['world']}-ranks-seed-{golden['seed']}"

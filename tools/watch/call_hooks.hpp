@@ -1,0 +1,107 @@
+// What the wrappers of MPI's calls (wrap_*.cpp) do before and after they forward a call to MPI:
+// they number its messages, note this thread's call on the board, and write the trace. The
+// state is global to the process, because MPI_Send has no parameter for it.
+//
+// When nothing is switched on, a wrapper costs one relaxed load.
+#pragma once
+
+#include "tools/watch/rank_board.hpp"
+
+#include <mpi.h>
+
+#include <atomic>
+#include <span>
+#include <string_view>
+
+namespace dist::watch {
+
+// What is switched on, as bits.
+enum Mode : unsigned {
+  kBoard = 1,    // there is a board, for the watch or the trace
+  kTrace = 2,    // the board records events
+  kTraffic = 4,  // count_traffic is running
+  kStrict = 8    // sends are synchronous
+};
+extern std::atomic<unsigned> mode;
+
+inline bool is_on(unsigned bits) {
+  return (mode.load(std::memory_order_relaxed) & bits) != 0;
+}
+inline bool observing() {
+  return is_on(kBoard | kTraffic);
+}
+inline bool strict() {
+  return is_on(kStrict);
+}
+
+// This rank's board, or nullptr. It stays mapped until MPI_Finalize.
+RankBoard* my_board();
+// Called before any other thread may call MPI, and with nullptr before the memory is unmapped.
+void set_my_board(RankBoard* board);
+// This thread's record, or nullptr if there is no board or too many threads call MPI.
+ThreadRecord* my_thread();
+// The label of the name on the board, or 0 if there is no board, the name is empty or the board
+// is full.
+std::uint16_t intern(std::string_view name);
+// Nanoseconds on a clock that all processes of a host share.
+std::int64_t now_ns();
+
+// Each start_ function counts the operation, so it is called only once, before the MPI call.
+Operation start_send(Call call, int dest, int tag, int count, MPI_Datatype type, MPI_Comm comm);
+Operation start_receive(Call call, int source, int tag, int count, MPI_Datatype type,
+                        MPI_Comm comm);
+constexpr int kNoRoot = -1;
+Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int root);
+// Takes the communicator's id, which outlives its handle. The collective has no root.
+Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes);
+// A probe does not count as a message.
+Operation probe(Call call, int source, int tag, MPI_Comm comm);
+std::uint64_t bytes_of_message(int count, MPI_Datatype type);
+
+// Remembers what a request is for, until it is completed (wrap_requests.cpp).
+void keep_request(MPI_Request request, const Operation& operation);
+// Called just before the wrapper of the completing call returns. Only a receive needs `status`.
+void finish(const Operation& operation, const MPI_Status& status);
+
+// Records where a message's arrow leaves or arrives, if there is a trace.
+void trace_end_of_arrow(Event::Type type, std::int64_t at_ns, const Operation& message);
+
+// Notes that this thread is in `call` for `operations` until the object is destroyed.
+class Observation {
+ public:
+  Observation(Call call, std::span<const Operation> operations, std::uint16_t wait_label = 0);
+  Observation(Call call, const Operation& operation)
+      : Observation(call, std::span(&operation, 1)) {}
+  ~Observation();
+  Observation(const Observation&) = delete;
+  Observation& operator=(const Observation&) = delete;
+
+ private:
+  Event slice_;  // begin_ns is 0 if it is not recorded
+};
+
+// Notes that this thread tested `operations` without waiting, and that they are not done. This
+// does not count as a move, because a program that only polls makes no progress. In the trace,
+// the call that succeeds begins where the polling began.
+void note_polling(Call call, std::span<const Operation> operations);
+
+// Calls `bytes` only if a mode is switched on.
+template <class Bytes, class Forward>
+int observed_collective(Call call, MPI_Comm comm, int root, Bytes bytes, Forward forward) {
+  if (!observing()) return forward();
+  const Observation observation(call, start_collective(call, comm, bytes(), root));
+  return forward();
+}
+
+// The scopes of this thread, innermost last: CallScope and WaitScope of common/watch.hpp. They
+// end in the reverse of the order in which they began.
+void begin_call_scope(std::string_view operation, std::string_view subject);
+void end_call_scope();
+void begin_wait_scope(std::string_view what, MPI_Comm comm, int peer);
+void end_wait_scope();
+// Called while no thread sends: from now on, count_traffic counts only messages in a scope
+// whose subject begins with `subject`. A scope without a subject counts like the one around it.
+void count_only(std::string_view subject);
+bool is_counted();  // whether this thread's messages are
+
+}  // namespace dist::watch

@@ -1,0 +1,131 @@
+#include "tools/watch/rank_board.hpp"
+
+#include <algorithm>
+
+namespace dist::watch {
+
+void ThreadRecord::set(Call new_call, std::span<const Operation> operations,
+                       std::uint16_t new_wait_label) {
+  call = new_call;
+  wait_label = new_wait_label;
+  operation_count = static_cast<std::uint32_t>(operations.size());
+  for (std::size_t i = 0; i < std::min(operations.size(), kOperations); ++i) {
+    const Operation& from = operations[i];
+    Fields& to = operation_fields[i];
+    to.kind = from.kind;
+    to.call = from.call;
+    to.peer = from.peer;
+    to.tag = from.tag;
+    to.comm = from.comm;
+    to.number = from.number;
+    to.bytes = from.bytes;
+  }
+}
+
+std::vector<Operation> ThreadRecord::operations() const {
+  std::vector<Operation> operations;
+  for (std::size_t i = 0; i < std::min<std::size_t>(operation_count, kOperations); ++i) {
+    const Fields& from = operation_fields[i];
+    operations.push_back(
+        {from.kind, from.call, from.peer, from.tag, from.comm, from.number, from.bytes});
+  }
+  return operations;
+}
+
+Event ThreadRecord::slice(std::span<const Operation> operations) const {
+  Event event{.begin_ns = entered_ns, .call = call, .label = wait_label};
+  if (event.label == 0) {
+    event.label = scope;
+    event.subject = subject;
+  }
+  if (operations.empty()) return event;
+  const Operation& first = operations.front();
+  event.bytes = first.bytes;
+  event.comm = first.comm;
+  event.tag = first.tag;
+  if (first.kind == OperationKind::collective) event.number = first.number;
+  if (first.kind == OperationKind::send) event.peer = first.peer;
+  for (const Operation& operation : operations) {
+    if (operation.kind != OperationKind::send) event.from = operation.peer;
+  }
+  return event;
+}
+
+void Label::set(std::string_view name) {
+  const std::size_t length = std::min(name.size(), kLength - 1);
+  for (std::size_t i = 0; i < length; ++i) text[i] = name[i];
+  text[length] = '\0';
+  // A truncated name ends in dots, and is never cut within a multi-byte character.
+  if (length < name.size()) {
+    for (std::size_t i = length - 3; i < length; ++i) text[i] = '.';
+    for (std::size_t i = length - 3; i-- > 0 && (text[i] & 0x80) != 0;) text[i] = '.';
+  }
+}
+
+std::string Label::get() const {
+  std::string name;
+  for (std::size_t i = 0; i < kLength && text[i] != '\0'; ++i) name += text[i];
+  return name;
+}
+
+std::uint64_t RankBoard::moves() const {
+  std::uint64_t sum = other_moves;
+  for (const ThreadRecord& thread : threads) sum += thread.moves;
+  return sum;
+}
+
+Channel* RankBoard::channel(std::int32_t peer, std::int32_t tag, std::uint32_t comm) {
+  // The search must stay cheap even if a program with one tag per message fills the board.
+  constexpr std::size_t kProbes = 16;
+  const std::uint64_t ends = (std::uint64_t{comm} << 32) + static_cast<std::uint32_t>(peer);
+  const std::uint64_t key = mix(mix(ends) + static_cast<std::uint32_t>(tag)) | 1;
+  for (std::size_t step = 0; step < kProbes; ++step) {
+    Channel& channel = channels[(key + step) % kChannels];
+    if (channel.key == 0 && channel.key.claim(0, key)) {
+      channel.peer = peer;
+      channel.tag = tag;
+      channel.comm = comm;
+    }
+    if (channel.key == key) return &channel;
+  }
+  return nullptr;
+}
+
+CommunicatorRecord* RankBoard::communicator(std::uint32_t id) {
+  for (CommunicatorRecord& record : communicators) {
+    if (record.id == 0) record.id.claim(0, id);
+    if (record.id == id) return &record;
+  }
+  return nullptr;
+}
+
+void RankBoard::record(Event event, const ThreadRecord& thread) {
+  event.thread = static_cast<std::uint8_t>(&thread - threads.data());
+  const std::uint64_t index = events_written.fetch_add(1);
+  RecordedEvent& place = events()[index % event_capacity];
+  place.written = 0;
+  static_cast<Event&>(place) = event;
+  place.written.publish(index + 1);
+}
+
+void RankBoard::reset() {
+  for (ThreadRecord& thread : threads) thread.call = Call::none;
+  for (Channel& channel : channels) {
+    channel.sends = 0;
+    channel.receives = 0;
+  }
+  for (CommunicatorRecord& record : communicators) record.collectives = 0;
+  for (Label& label : labels) label.uses = 0;
+  events_written = 0;
+  computed_ns = 0;
+}
+
+std::uint64_t mix(std::uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9ULL;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+}  // namespace dist::watch

@@ -1,0 +1,191 @@
+// A rank's board shows what the rank is doing. The ranks of a host share the memory of their
+// boards (host_boards.hpp).
+//
+// A rank writes its own board and reads the others' without a lock and without their help, so
+// it also sees a rank that is stopped or spins forever. The fields that a report reads are
+// relaxed atomics. They need not be consistent with each other while a rank moves, because a
+// report reads them only after no rank has moved for seconds.
+#pragma once
+
+#include "tools/watch/call.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dist::watch {
+
+template <class T>
+class Relaxed {
+ public:
+  Relaxed& operator=(T value) {
+    value_.store(value, std::memory_order_relaxed);
+    return *this;
+  }
+  operator T() const { return value_.load(std::memory_order_relaxed); }
+  // For a field that only one thread writes. Unlike fetch_add, this needs no bus lock.
+  void increment() { *this = static_cast<T>(*this + 1); }
+  T fetch_add(T more) { return value_.fetch_add(more, std::memory_order_relaxed); }
+  bool claim(T from, T to) { return value_.compare_exchange_strong(from, to); }
+  // A thread that reads the value with acquired() also sees all that was written before
+  // publish(value).
+  void publish(T value) { value_.store(value, std::memory_order_release); }
+  T acquired() const { return value_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<T> value_{};
+  static_assert(std::atomic<T>::is_always_lock_free);
+};
+
+constexpr std::int32_t kAnyone = -1;     // a receive from any rank
+constexpr std::int32_t kEverybody = -2;  // a wait for all other ranks
+constexpr std::int32_t kNobody = -3;     // MPI_PROC_NULL
+constexpr std::int32_t kAnyTag = -1;
+
+enum class OperationKind : std::uint8_t { send, receive, probe, collective, shared_memory };
+
+// One thing that a call starts or waits for: a message to or from a rank, or a collective.
+struct Operation {
+  OperationKind kind{};
+  Call call = Call::none;  // what started it
+  std::int32_t peer = 0;   // in MPI_COMM_WORLD, or one of the above; a collective's root
+  std::int32_t tag = 0;
+  std::uint32_t comm = 0;    // communicators.hpp
+  std::uint32_t number = 0;  // counted per channel or per communicator, from 1; 0: not counted
+  std::uint64_t bytes = 0;
+  std::uint64_t count_id = 0;  // message_counts.hpp
+
+  bool operator==(const Operation&) const = default;
+};
+
+// One line of the trace: a slice (a call or a scope) or one end of an arrow.
+struct Event {
+  enum class Type : std::uint8_t { slice, departure, arrival };
+
+  std::int64_t begin_ns = 0;  // by the clock of its rank's host
+  std::int64_t end_ns = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t number = 0;
+  std::uint32_t comm = 0;
+  std::int32_t peer = kNobody;
+  std::int32_t tag = 0;
+  std::int32_t from = kNobody;
+  Call call = Call::none;
+  std::uint16_t label = 0;
+  std::uint16_t subject = 0;
+  std::uint8_t thread = 0;
+  Type type = Type::slice;
+};
+
+struct RecordedEvent : Event {
+  Relaxed<std::uint64_t> written;  // its number among the rank's events, from 1; set last
+};
+static_assert(sizeof(RecordedEvent) == 64);
+
+// The current or last call of a thread.
+struct ThreadRecord {
+  static constexpr std::size_t kOperations = 8;  // operations beyond these are only counted
+  struct Fields {                                // of an Operation
+    Relaxed<OperationKind> kind;
+    Relaxed<Call> call;
+    Relaxed<std::int32_t> peer, tag;
+    Relaxed<std::uint32_t> comm, number;
+    Relaxed<std::uint64_t> bytes;
+  };
+
+  Relaxed<std::uint32_t> taken;
+  Relaxed<std::uint32_t> name;       // label
+  Relaxed<std::uint64_t> moves;      // how often the thread has entered or left a call
+  Relaxed<std::uint64_t> left_at;    // this rank's heartbeat when the thread last left a call
+  Relaxed<std::int64_t> entered_ns;  // with a trace only
+  Relaxed<Call> call;
+  Relaxed<bool> inside;
+  Relaxed<bool> polling;  // MPI_Test or the like returned false, and no other call followed
+  Relaxed<std::uint16_t> wait_label;
+  Relaxed<std::uint16_t> scope;    // label: the CallScope that this call is part of
+  Relaxed<std::uint16_t> subject;  // label: what the scope works on
+  Relaxed<std::uint32_t> scope_number;
+  Relaxed<std::uint32_t> operation_count;
+  std::array<Fields, kOperations> operation_fields;
+
+  void set(Call new_call, std::span<const Operation> operations, std::uint16_t new_wait_label);
+  std::vector<Operation> operations() const;  // at most kOperations
+  // The call as an event that has not ended. `operations` are those of the call.
+  Event slice(std::span<const Operation> operations) const;
+};
+
+// The messages between this rank and one peer with one tag on one communicator.
+struct Channel {
+  Relaxed<std::uint64_t> key;  // 0: free
+  Relaxed<std::int32_t> peer;
+  Relaxed<std::int32_t> tag;
+  Relaxed<std::uint32_t> comm;
+  Relaxed<std::uint32_t> sends;     // that have been started
+  Relaxed<std::uint32_t> receives;  // that have been started
+};
+
+struct CommunicatorRecord {
+  Relaxed<std::uint32_t> id;           // 0: free
+  Relaxed<std::uint32_t> collectives;  // that have been started
+  Relaxed<Call> last;
+};
+
+// A name. A label's number stands for it, because processes cannot share pointers.
+struct Label {
+  static constexpr std::size_t kLength = 60;
+  std::array<Relaxed<char>, kLength> text;
+  Relaxed<std::uint32_t> uses;  // how often a CallScope of this name was entered
+
+  void set(std::string_view name);
+  std::string get() const;
+};
+
+// Zeroed memory is an empty board, so no rank has to wait for another one's initialization.
+struct RankBoard {
+  static constexpr std::size_t kThreads = 32;
+  static constexpr std::size_t kChannels = 512;
+  static constexpr std::size_t kCommunicators = 128;
+  static constexpr std::size_t kLabels = 256;
+
+  Relaxed<std::int32_t> rank;  // in MPI_COMM_WORLD
+  Relaxed<std::int32_t> pid;   // 0: this rank has not reached MPI_Init yet
+  Relaxed<bool> working;       // between MPI_Init and MPI_Finalize, except in a StartScope
+  std::array<char, 64> host_name;
+  Relaxed<std::uint64_t> heartbeat;    // ticks of its watch thread
+  Relaxed<std::uint64_t> computed_ns;  // by its main thread outside waits, up to its last move
+  Relaxed<std::uint64_t> other_moves;  // ends of StartScopes; moves of threads beyond kThreads
+  std::array<ThreadRecord, kThreads> threads;
+  std::array<Channel, kChannels> channels;
+  std::array<CommunicatorRecord, kCommunicators> communicators;
+  std::array<Label, kLabels> labels;  // 0: no name
+  Relaxed<std::uint32_t> label_count;
+
+  Relaxed<std::int64_t> clock_offset_ns;  // add this to this rank's clock to get rank 0's
+  Relaxed<std::uint64_t> events_written;
+  Relaxed<std::uint64_t> event_capacity;  // 0: no trace
+  // The latest events follow this struct in memory.
+  RecordedEvent* events() { return reinterpret_cast<RecordedEvent*>(this + 1); }
+  const RecordedEvent* events() const {
+    return reinterpret_cast<const RecordedEvent*>(this + 1);
+  }
+
+  std::uint64_t moves() const;
+  std::string label(std::uint16_t number) const { return labels[number % kLabels].get(); }
+  // Returns the channel with these values, or a new one. These two return nullptr if the board
+  // is full; reports are then less detailed, but nothing else is lost.
+  Channel* channel(std::int32_t peer, std::int32_t tag, std::uint32_t comm);
+  CommunicatorRecord* communicator(std::uint32_t id);
+  // Adds an event of `thread`, one of this board's, to the trace.
+  void record(Event event, const ThreadRecord& thread);
+  // Forgets what this rank has counted and recorded so far.
+  void reset();
+};
+
+// Spreads nearby numbers over 64 bits (the finalizer of splitmix64).
+std::uint64_t mix(std::uint64_t x);
+
+}  // namespace dist::watch
