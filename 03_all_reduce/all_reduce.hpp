@@ -40,9 +40,9 @@ void all_reduce_mpi(const Communicator& comm, std::span<T> data, ReduceOp op) {
   finish(op, data, comm.size());
 }
 
-// 6. Called on all ranks with the same length, op and algorithm. Returns on each rank once that
-// rank's `data` holds the result, which is equal on all ranks. Throws Error, on all ranks and
-// before any message, for the average of whole numbers and for algorithms that need an
+// [6] Called on all ranks with the same length, op and algorithm. Returns on each rank once
+// that rank's `data` holds the result, which is equal on all ranks. Throws Error, on all ranks
+// and before any message, for the average of whole numbers and for algorithms that need an
 // AllReducer (choice/all_reducer.hpp): shared-memory and hierarchical need memory allocated
 // in advance, and auto needs a plan that all ranks share. If each rank chose an algorithm on
 // its own, ranks could choose differently and wait for each other forever.

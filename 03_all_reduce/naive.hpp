@@ -12,10 +12,10 @@
 
 namespace dist {
 
-// 1. Naive. Called on all ranks with the same length and op; afterwards all ranks hold the same
-// `data`. Cost: 2 (size - 1) messages of the whole tensor through rank 0, one after the other.
-// Most of the time, all but two ranks are idle, and each additional rank lengthens the wait for
-// all.
+// [1] Naive. Called on all ranks with the same length and op; afterwards all ranks hold the
+// same `data`. Cost: 2 (size - 1) messages of the whole tensor through rank 0, one after the
+// other. Most of the time, all but two ranks are idle, and each additional rank lengthens the
+// wait for all.
 template <MpiScalar T>
 void all_reduce_naive(const Communicator& comm, std::span<T> data, ReduceOp op) {
   if (comm.rank() == 0) {

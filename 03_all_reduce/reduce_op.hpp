@@ -33,7 +33,7 @@ enum class AllReduceAlgorithm {
   hierarchical,
 };
 
-// 4. into[i] = into[i] (op) from[i]. An average is added up like a sum; finish() then
+// [4] into[i] = into[i] (op) from[i]. An average is added up like a sum; finish() then
 // multiplies it by 1/size.
 //
 // Sum and maximum give the same bits whichever operand comes first. Recursive doubling depends

@@ -16,7 +16,7 @@
 
 namespace dist {
 
-// 2. Reduce-scatter: afterwards rank r holds the finished result of chunk r, while its other
+// [2] Reduce-scatter: afterwards rank r holds the finished result of chunk r, while its other
 // chunks hold partial sums. Called on all ranks with the same length and op.
 //
 // Follow a chunk, not a rank. Chunk c leaves rank c + 1, moves one rank to the right per step
@@ -25,20 +25,21 @@ namespace dist {
 //   chunk 0, size 4:   rank 1 ----> rank 2 ----> rank 3 ----> rank 0
 //                      a1           a1+a2        a1+a2+a3     a1+a2+a3+a0
 //
-// Seen from rank r: at step s, send chunk r-1-s and receive chunk r-2-s. The chunk received at
-// step s is sent at step s + 1, so one spare chunk of memory is enough.
+// Seen from rank r: at step s, from 1 on, send chunk r-s and receive chunk r-s-1. The chunk
+// received at step s is sent at step s + 1, so one spare chunk of memory is enough.
+//
+// If chunks are larger than MPI's own buffers, a plain send blocks until the message is
+// received. All ranks would then send, none would receive, and the ring would deadlock.
+// send_recv cannot deadlock in this way.
 template <MpiScalar T>
 void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp op) {
   const auto chunk = [&](int index) { return chunk_range(data.size(), comm.size(), index); };
   const std::size_t longest = chunk(0).count;  // no chunk is longer than chunk 0
   const auto spare_memory = std::make_unique_for_overwrite<T[]>(longest);
   const std::span<T> spare(spare_memory.get(), longest);
-  for (int step = 0; step < comm.size() - 1; ++step) {
-    const ChunkRange out = chunk(comm.rank() - 1 - step);
-    const ChunkRange in = chunk(comm.rank() - 2 - step);
-    // If chunks are larger than MPI's own buffers, a plain send blocks until the message is
-    // received. All ranks would then send, none would receive, and the ring would deadlock.
-    // send_recv cannot deadlock in this way.
+  for (int step = 1; step < comm.size(); ++step) {
+    const ChunkRange out = chunk(comm.rank() - step);
+    const ChunkRange in = chunk(comm.rank() - step - 1);
     send_recv<T>(comm, window(data, out), comm.right(), spare.first(in.count), comm.left());
     accumulate<T>(op, window(data, in), spare.first(in.count));
   }
@@ -47,17 +48,17 @@ void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp o
   finish(op, window(data, chunk(comm.rank())), comm.size());
 }
 
-// 3. All-gather: before the call, rank r has chunk r; afterwards, every rank has all chunks.
+// [3] All-gather: before the call, rank r has chunk r; afterwards, every rank has all chunks.
 // Finished chunks move on to the right, and nothing is added.
 //
-// Seen from rank r: at step s, send chunk r-s and receive chunk r-1-s directly into its final
-// place.
+// Seen from rank r: the same chunks as in the reduce-scatter, but s begins at 0. The chunk that
+// arrives is received directly into its final place.
 template <MpiScalar T>
 void ring_all_gather(const Communicator& comm, std::span<T> data) {
   const auto chunk = [&](int index) { return chunk_range(data.size(), comm.size(), index); };
   for (int step = 0; step < comm.size() - 1; ++step) {
     const ChunkRange out = chunk(comm.rank() - step);
-    const ChunkRange in = chunk(comm.rank() - 1 - step);
+    const ChunkRange in = chunk(comm.rank() - step - 1);
     send_recv<T>(comm, window(data, out), comm.right(), window(data, in), comm.left());
   }
 }

@@ -3,7 +3,7 @@
 
 A message of n bytes takes alpha + n beta, and adding n bytes takes n gamma. The formulas are those
 of lesson 3's cost model (choice/cost_model.cpp), with two kinds of links: within a host and between
-hosts, where each rank has a link of its own. Lesson 3's README says where the figures come from.
+hosts, where each rank has a link of its own. Lesson 3's further.md has the figures' source.
 """
 import argparse
 

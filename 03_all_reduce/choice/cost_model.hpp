@@ -30,7 +30,7 @@ struct StepCosts {
 // between hosts.
 StepCosts step_costs(const std::optional<LinkCost>& measured, int hosts);
 
-// 11. The time in seconds of an all-reduce of `bytes` over `ranks` ranks. nullopt if the model
+// [11] The time in seconds of an all-reduce of `bytes` over `ranks` ranks. nullopt if the model
 // has no answer: for MPI's own algorithm, for `automatic`, for shared memory, and for
 // hierarchical unless there are several hosts with several ranks each.
 std::optional<double> predict_all_reduce(AllReduceAlgorithm algorithm, double bytes, int ranks,

@@ -29,8 +29,8 @@ inline std::size_t ring_segments(std::size_t bytes, int ranks) {
   return std::max<std::size_t>(1, (chunk + kRingSegmentBytes - 1) / kRingSegmentBytes);
 }
 
-// 7. Pipelined ring. Called on all ranks with the same length and op; afterwards all ranks hold
-// the same bits. Sends 2 (size - 1) ring_segments(...) messages per rank.
+// [7] Pipelined ring. Called on all ranks with the same length and op; afterwards all ranks
+// hold the same bits. Sends 2 (size - 1) ring_segments(...) messages per rank.
 //
 // Both halves of the ring form one sequence of 2 (size - 1) steps: in step s a rank sends chunk
 // rank-1-s and receives chunk rank-2-s, modulo size. In the first size - 1 steps, arriving

@@ -16,7 +16,7 @@
 
 namespace dist {
 
-// 8. Rabenseifner. Called on all ranks with the same length and op; afterwards all ranks hold
+// [8] Rabenseifner. Called on all ranks with the same length and op; afterwards all ranks hold
 // the same bits, because each chunk is finished on one seat and then copied.
 //
 // The ranges of chunks for four seats, seen from seat 1:

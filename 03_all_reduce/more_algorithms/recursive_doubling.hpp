@@ -48,7 +48,7 @@ void on_seats(const Communicator& comm, std::span<T> data, std::span<T> spare, R
   if (seats.paired(comm.rank())) send<T>(comm, data, comm.rank() - 1);
 }
 
-// 5. Recursive doubling. Called on all ranks with the same length and op; afterwards all ranks
+// [5] Recursive doubling. Called on all ranks with the same length and op; afterwards all ranks
 // hold the same bits (see accumulate). Cost: log2(size) exchanges of the whole tensor: the
 // fewest messages possible, but more bytes than the ring sends. Thakur, Rabenseifner and Gropp,
 // "Optimization of Collective Communication Operations in MPICH" (2005).

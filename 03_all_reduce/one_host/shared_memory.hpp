@@ -135,7 +135,7 @@ void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
   shared_memory::reduce<T>(op, sources_, {&target, 1}, data.size(), /*past_caches=*/false);
 }
 
-// 9. Between the two barriers, each rank reads and writes only its own slice, in the memory of
+// [9] Between the two barriers, each rank reads and writes only its own slice, in the memory of
 // all ranks.
 template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t count, ReduceOp op,

@@ -105,7 +105,7 @@ void HierarchicalAllReduce::all_reduce(std::span<T> data, ReduceOp op) {
   }
 }
 
-// 10. Reduce-scatter inside the host, all-reduce across hosts, all-gather inside the host.
+// [10] Reduce-scatter inside the host, all-reduce across hosts, all-gather inside the host.
 template <MpiScalar T>
 void HierarchicalAllReduce::reduce(std::span<T> data, ReduceOp op) {
   // The average divides once, by the number of all ranks.
