@@ -3,8 +3,8 @@
 
 #include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/flat.hpp"
-#include "02_broadcast/pipelined_chain.hpp"
-#include "02_broadcast/scatter_all_gather.hpp"
+#include "02_broadcast/more_algorithms/pipelined_chain.hpp"
+#include "02_broadcast/more_algorithms/scatter_all_gather.hpp"
 
 #include <map>
 #include <span>

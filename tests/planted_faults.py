@@ -45,7 +45,7 @@ FAULTS = [
      "const int seat = (comm.rank() + root) % size;"),
     ("a tensor whose last segment is short loses it in the pipeline",
      None, "lesson02",
-     "02_broadcast/pipelined_chain.hpp",
+     "02_broadcast/more_algorithms/pipelined_chain.hpp",
      "begin < data.size(); begin += length) {",
      "begin + length <= data.size(); begin += length) {"),
     ("a program whose standard output is full says that it is verified",

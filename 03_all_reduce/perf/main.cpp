@@ -13,7 +13,7 @@
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "02_broadcast/perf/share_link_cost.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
-#include "03_all_reduce/nccl_all_reduce.hpp"
+#include "03_all_reduce/more_algorithms/nccl_all_reduce.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/program.hpp"
 #include "common/watch.hpp"

@@ -2,7 +2,7 @@
 // Look at: start, with an event before the collective and one after it.
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
-#include "03_all_reduce/nccl_all_reduce.hpp"
+#include "03_all_reduce/more_algorithms/nccl_all_reduce.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "common/watch.hpp"
 

@@ -43,6 +43,11 @@ def project_includes(name):
     return re.findall(r'^#include "([^"]+)"', text(name), flags=re.M)
 
 
+def further_of(lesson):
+    """The lesson's second page, for what only some readers want."""
+    return f"{lesson}/further.md" if lesson != LESSONS[4] else f"{lesson}/advanced/further.md"
+
+
 def experiments_of(lesson):
     listed = text(f"{lesson}/break_it/experiments.cpp")
     return re.findall(r'^ +(?:Experiment)?\{"([a-z0-9-]+)"', listed, re.M)

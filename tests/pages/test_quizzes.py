@@ -12,7 +12,7 @@ import tempfile
 import pytest
 
 from programs import BUILD, HIDE_GPUS, ROOT, command
-from repository import LESSONS, experiments_of, text
+from repository import LESSONS, experiments_of, further_of, text
 
 SHORTEST_REASON = 40  # characters
 PROOF = re.compile(r"^<!-- *(.*?) *-->$", re.M | re.S)
@@ -66,7 +66,7 @@ def quiz_of(page):
 
 
 # A lesson's quiz, and more questions on its second page.
-QUIZZES = {lesson: quiz_of(f"{lesson}/README.md") + quiz_of(f"{lesson}/further.md")
+QUIZZES = {lesson: quiz_of(f"{lesson}/README.md") + quiz_of(further_of(lesson))
            for lesson in LESSONS}
 QUESTIONS = {lesson: re.split(r"^\*\*\d+\. ", quiz, flags=re.M)[1:]
              for lesson, quiz in QUIZZES.items()}

@@ -6,7 +6,7 @@ import pytest
 
 from page import blocks_of
 from programs import ROOT, command
-from repository import FILES, LESSONS, PAGES, PROGRAMS, experiments_of, text
+from repository import FILES, LESSONS, PAGES, PROGRAMS, experiments_of, further_of, text
 
 pytestmark = pytest.mark.quick
 
@@ -108,8 +108,8 @@ def test_links_lead_to_what_they_name(page):
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_pages_list_the_experiments_of_their_lesson(lesson):
     """Two are in the README, and the others on the lesson's second page."""
-    sections = [re.search("^## (?:Break it|More experiments)\n(.*?)^## ", text(f"{lesson}/{page}"),
-                          re.S | re.M)[1] for page in ("README.md", "further.md")]
+    sections = [re.search("^## (?:Break it|More experiments)\n(.*?)^## ", text(fX),
+                          re.S | re.M)[1] for page in (f"{lesson}/README.md", further_of(lesson))]
     listed = [re.findall(r"^- `([a-z0-9-]+)`:", section, re.M) for section in sections]
     assert len(listed[0]) == 2
     assert sorted(sum(listed, [])) == sorted(experiments_of(lesson)) != []

@@ -6,7 +6,7 @@
 #include "01_send_recv/nccl_send_recv.hpp"
 #include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
-#include "03_all_reduce/nccl_all_reduce.hpp"
+#include "03_all_reduce/more_algorithms/nccl_all_reduce.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "common/buffer.hpp"

@@ -5,7 +5,7 @@
 #include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/chunks.hpp"
 #include "02_broadcast/flat.hpp"
-#include "02_broadcast/scatter_all_gather.hpp"
+#include "02_broadcast/more_algorithms/scatter_all_gather.hpp"
 
 #include <mpi.h>
 
