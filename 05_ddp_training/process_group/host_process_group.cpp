@@ -8,8 +8,6 @@
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -55,12 +53,10 @@ class HostProcessGroup : public ProcessGroup {
  public:
   HostProcessGroup(Backend backend, const Communicator& comm, Device device,
                    AllReduceAlgorithm algorithm, bool overlap, double pretend_link)
-      : ProcessGroup(
-            comm, overlap,
-            (backend == Backend::mpi ? "mpi" : "ours (" + to_string(algorithm) + ")") +
-                (device.is_cpu() ? "" : ", staged through pinned host memory") +
-                (pretend_link > 0 ? fmt::format(", as on a link of {} Gbit/s", pretend_link)
-                                  : "")),
+      : ProcessGroup(comm, overlap,
+                     (backend == Backend::mpi ? "mpi" : "ours (" + to_string(algorithm) + ")") +
+                         (device.is_cpu() ? "" : ", staged through pinned host memory") +
+                         (pretend_link > 0 ? ", on a pretended link" : "")),
         messages_(comm.split(0, comm.rank())),
         device_(device),
         algorithm_(algorithm),
@@ -108,24 +104,9 @@ class HostProcessGroup : public ProcessGroup {
     on_host(stream_, collective.tensor, [&](std::span<float> data) {
       begin = Clock::now();  // until now, backward was computing the tensor
       if (!data.empty()) run(collective, data);
-      if (pretend_link_ > 0) std::this_thread::sleep_for(time_on_link(collective));
     });
     if (!collective.numbers.empty()) average(collective.numbers);
     return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-  }
-
-  // How long the pretended link takes for the bytes that each rank must send. Of a tensor's
-  // N chunks, a rank sends N - 1 in a reduce-scatter or an all-gather, and an all-reduce is
-  // both.
-  std::chrono::duration<double> time_on_link(const Collective& asked) const {
-    using Kind = Collective::Kind;
-    const double others = comm().size() - 1;
-    const double tensors =
-        asked.kind == Kind::broadcast
-            ? std::min(others, 1.0)
-            : (asked.kind == Kind::all_reduce ? 2 : 1) * others / comm().size();
-    const double bits = tensors * 8 * static_cast<double>(asked.tensor.size_bytes());
-    return std::chrono::duration<double>(bits / (pretend_link_ * 1e9));
   }
 
   // The part that only needs the host's copy of the tensor.
@@ -145,6 +126,11 @@ class HostProcessGroup : public ProcessGroup {
     } else {
       reducer_ ? reducer_->all_gather(data, algorithm_) : all_gather_mpi(messages_, data);
     }
+    if (pretend_link_ == 0) return;
+    // In each half, a rank must send N - 1 of N chunks.
+    const double chunks = (asked.kind == Kind::all_reduce ? 2 : 1) * (comm().size() - 1);
+    const double bits = chunks / comm().size() * 8 * static_cast<double>(data.size_bytes());
+    std::this_thread::sleep_for(std::chrono::duration<double>(bits / pretend_link_ / 1e9));
   }
 
   // Averages numbers in the device's memory.

@@ -3,8 +3,6 @@
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -28,21 +26,17 @@ BackendChoice choose_backend(const std::string& request, const Communicator& com
   return {Backend::ours, obstacle};
 }
 
-OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
-                             const Communicator& comm, int threads) {
-  if (backend == Backend::nccl) return {true, "on its own stream"};
-  if (request) return {*request, *request ? "on its own thread" : "as requested"};
-  if (comm.size() == 1) return {false, "a single rank sends nothing"};
+bool choose_overlap(std::optional<bool> request, Backend backend, const Communicator& comm,
+                    int threads) {
+  if (backend == Backend::nccl) return true;
+  if (request) return *request;
+  if (comm.size() == 1) return false;
   const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  // mpirun may bind ranks to cores. Bound ranks have their cores to themselves; unbound ranks
-  // share all cores.
+  // Ranks that mpirun binds have their cores to themselves; unbound ranks share all cores.
   cpu_set_t set;
   CPU_ZERO(&set);
   const int cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  const bool is_free = cores < all ? cores > threads : cores > comm.local_size() * threads;
-  if (comm.all_agree(is_free)) return {true, "on its own thread"};
-  return {false, fmt::format("no core is free for it: {} ranks on {} cores", comm.local_size(),
-                             cores < all ? cores * comm.local_size() : all)};
+  return comm.all_agree(cores < all ? cores > threads : cores > comm.local_size() * threads);
 }
 
 }  // namespace dist

@@ -142,22 +142,16 @@ struct BackendChoice {
 BackendChoice choose_backend(const std::string& request, const Communicator& comm,
                              Device device);
 
-struct OverlapChoice {
-  bool overlap = false;
-  std::string reason;
-};
-// Whether collectives get their own thread. If `request` is unset, they do only where each rank
-// has more cores than the `threads` that it computes with: otherwise another thread would only
-// slow the ranks down.
-OverlapChoice choose_overlap(std::optional<bool> request, Backend backend,
-                             const Communicator& comm, int threads);
+// Whether collectives get their own thread: if `request` is unset, only where each rank has
+// more cores than its `threads`; elsewhere, another thread would only slow the ranks down.
+bool choose_overlap(std::optional<bool> request, Backend backend, const Communicator& comm,
+                    int threads);
 
 // Called on all ranks. Only `ours` uses `algorithm`; only `ours` and `mpi` use `overlap`, and
 // stage tensors on a GPU through pinned host memory. Without overlap, their collectives have
 // finished when the call returns. NCCL needs a GPU for each rank. `comm` must outlive the
-// group. With `pretend_link` above 0, collectives of `ours` and `mpi` take as long as on a link
-// of this many Gbit/s, where each rank sends only the bytes that it must: after each
-// collective, the thread that ran it sleeps. So overlap can be seen without several hosts.
+// group. Above 0, `pretend_link` makes reductions and all-gathers of `ours` and `mpi` take as
+// long as on a link of this many Gbit/s: the thread that runs them sleeps after each.
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
                                                  Device device, AllReduceAlgorithm algorithm,
                                                  bool overlap = false, double pretend_link = 0);

@@ -180,8 +180,7 @@ void Options::declare_parallel(CommandLine& flags, int ranks) {
                   algorithm);
     }
     if (flags.given("--overlap")) overlap = overlap_flag;
-    // Pretending costs no core, so the thread that pretends need not wait for a free one.
-    if (pretend_link > 0 && !overlap) overlap = true;
+    if (pretend_link > 0 && !overlap) overlap = true;  // sleeping needs no core
     bucket_cap_given = flags.given("--bucket-cap-mb");
     if (global_batch > 0) {
       check_usage(!scale_lr,

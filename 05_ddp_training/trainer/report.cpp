@@ -181,21 +181,15 @@ void Report::print(const StepTimes& typical, const StepTimes& plain) const {
                     typical.replayed ? "a step that is not replayed" : "one step", plain.step,
                     plain.data, plain.compute(), exposed, plain.optimizer));
   }
-  if (least_bytes > 0 && std::isfinite(plain.step)) {
-    const double hidden = plain.hidden();
-    std::string text = "communication: the hidden part cannot be measured";
+  if (run.overlaps && least_bytes > 0 && std::isfinite(plain.step)) {
+    std::string text = "the hidden part cannot be measured";
     if (std::isfinite(total)) {
-      text = fmt::format("communication: {:.2f} ms per step, {:.0f} % of it hidden", total,
-                         100 * hidden);
-      if (hidden > 0 && hideable > 0) {
-        text += fmt::format(", {:.0f} % of what can be hidden",
-                            100 * std::min(1.0, hidden * total / hideable));
-      }
+      text =
+          fmt::format("{:.2f} ms per step, {:.0f} % of it hidden", total, 100 * plain.hidden());
     }
-    const std::string link = run.pretend_link > 0
-                                 ? fmt::format(", as on a link of {} Gbit/s", run.pretend_link)
-                                 : "";
-    console_.line(fmt::format("{} ({}{})", text, run.overlap, link));
+    if (run.pretend_link > 0)
+      text += fmt::format(", as on a link of {} Gbit/s", run.pretend_link);
+    console_.line("communication: " + text);
   }
   if (least_bytes > 0) {
     // Communication without messages, for example through shared memory, cannot be counted.
@@ -214,13 +208,6 @@ void Report::print(const StepTimes& typical, const StepTimes& plain) const {
                     slowest->rank, slowest->ratio));
   }
   console_.line(fmt::format("{:.0f} samples per second", times.samples_per_second()));
-  std::string between;
-  for (const auto& [name, ms] : {std::pair("tests", between_ms.tests),
-                                 {"replica checks", between_ms.replica_checks},
-                                 {"checkpoints", between_ms.checkpoints}}) {
-    if (ms > 0) between += fmt::format("{}{} {:.1f} ms", between.empty() ? "" : ", ", name, ms);
-  }
-  console_.line("between the steps, in all: " + (between.empty() ? "nothing" : between));
   console_.line(memory_line(memory, run.device));
 }
 

@@ -173,7 +173,7 @@ struct RunDescription {
   int ranks = 1;
   std::string backend, algorithm, shard;
   double pretend_link = 0;  // Gbit/s; 0: none
-  std::string overlap;      // why communication is hidden or not
+  bool overlaps = false;    // whether communication has a thread or stream of its own
 };
 
 class Report {

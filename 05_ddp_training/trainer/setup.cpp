@@ -21,9 +21,8 @@ namespace dist {
 
 // What the flags choose, and what only some choices need.
 struct Setup::Chosen {
-  BackendChoice backend{};
-  OverlapChoice overlap{};
   VirtualRanks ranks;  // one, or with --deterministic several
+  BackendChoice backend{};
   std::optional<Shard> shard{};
   ShardedOptimizer* sharded_optimizer = nullptr;
 };
@@ -70,7 +69,7 @@ std::optional<int> Setup::read(int argc, char** argv, const std::function<void()
   std::vector<CommandLine::Value> values;
   command_line.check([&] {
     if (options.algorithm == "shared-memory") require_host_memory("--algorithm", comm_);
-    chosen_ = std::make_shared<Chosen>(Chosen{.ranks = played_ranks(options, comm_)});
+    chosen_ = std::make_shared<Chosen>(played_ranks(options, comm_));
     device_ = choose_device(options.common.device, comm_.local_rank(), why_no_kernel);
     if (precision() == Precision::bf16) {
       const std::string why = why_no_bf16(device());
@@ -97,7 +96,7 @@ std::optional<int> Setup::read(int argc, char** argv, const std::function<void()
   stream_.emplace(device(), options.common.threads);
   generator_.emplace(options.common.seed);
   memory_before_ = memory_use(comm_.local_size()).now;
-  chosen_->overlap =
+  options.overlap =
       choose_overlap(options.overlap, chosen_->backend.backend, comm_, options.common.threads);
   if (!options.explain) return std::nullopt;
   return explain(comm_, *console_, *make_group(), *stream_, device_.reason);
@@ -146,8 +145,8 @@ std::unique_ptr<Optimizer> Setup::make_optimizer(Mlp& model) {
 
 std::unique_ptr<ProcessGroup> Setup::make_group() {
   auto made = make_process_group(chosen_->backend.backend, comm_, device(),
-                                 kAllReduceAlgorithms.at(options.algorithm),
-                                 chosen_->overlap.overlap, options.pretend_link);
+                                 kAllReduceAlgorithms.at(options.algorithm), *options.overlap,
+                                 options.pretend_link);
   group = made.get();
   return made;
 }
@@ -280,8 +279,7 @@ RunDescription Setup::description() const {
                                                   : "",
           .shard = options.shard,
           .pretend_link = options.pretend_link,
-          .overlap = options.deterministic ? "the gradients are added after backward"
-                                           : chosen_->overlap.reason};
+          .overlaps = *options.overlap};
 }
 
 TrainingMemory Setup::memory(const Mlp& model, const Optimizer& optimizer) const {
