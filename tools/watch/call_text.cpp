@@ -53,7 +53,7 @@ std::string text_of(const Operation& operation, bool details) {
   if (operation.kind == OperationKind::collective) {
     text += concat(" #", operation.number);
   } else {
-    text += " " + direction(operation);
+    text += concat(" ", direction(operation));
   }
   return text + (details ? details_of(operation) : "");
 }
@@ -106,7 +106,7 @@ std::string sentence_of(const RankView& rank) {
       return concat("rank ", rank.rank, " has already finished (MPI_Finalize)");
     }
     std::string text = (call.polling ? "asking " : "in ") + text_of(call);
-    if (!call.scope.empty()) text += " of " + text_of_scope(call);
+    if (!call.scope.empty()) text += concat(" of ", text_of_scope(call));
     calls.push_back(text);
   }
   const std::string stopped = rank.stopped ? "is stopped (SIGSTOP) " : "";
@@ -114,7 +114,7 @@ std::string sentence_of(const RankView& rank) {
     return concat("rank ", rank.rank, " ", stopped, join(calls, " and "));
   }
   std::string last = "and none before";
-  if (rank.last.call != Call::none) last = "last call " + text_of(rank.last, false);
+  if (rank.last.call != Call::none) last = concat("last call ", text_of(rank.last, false));
   if (rank.stopped) {
     return concat("rank ", rank.rank, " is stopped (SIGSTOP) outside MPI calls, ", last);
   }
