@@ -236,7 +236,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
       {"no-file", "all ranks throw when there is no file to load",
        "rank 0 is the first to know and must tell the others: call comm.all_agree(ok) before "
        "the broadcasts, then throw Error on all ranks",
-       on_host([=](Trial& trial, Host& host) {
+       on_host([=](Trial&, Host& host) {
          host.expect_error("no file", [&] { host.load(); });
        })},
       {"torn", "a file that is shorter or longer than what was written is refused",
@@ -259,7 +259,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        "start your file with a number of your choice (not 0), and refuse a file that starts "
        "differently: its first bytes are not lengths, and using them as sizes may use up all "
        "memory",
-       on_host([=](Trial& trial, Host& host) {
+       on_host([=](Trial&, Host& host) {
          for (const std::size_t length : {8, 16, 20, 24, 28, 32, 40, 48, 56, 64, 200}) {
            for (const char byte : {'\0', '\xff', '\1', 'a'}) {
              host.expect_refused(fmt::format("{} bytes, all {}", length, int{byte}),
