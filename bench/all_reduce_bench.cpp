@@ -38,7 +38,8 @@ int calls_per_sample(std::size_t bytes) {
 }
 
 // The seconds that `calls` take on the slowest rank, on numbers that show rank and place.
-double time(const Communicator& comm, const Candidate& candidate, std::size_t count, int calls) {
+double time(const Communicator& comm, const Candidate& candidate, std::size_t count,
+            int calls) {
   const std::span<float> data = candidate.memory.first(count);
   fill_tracer_numbers(data, comm.rank());
   candidate.run(data.first(0));

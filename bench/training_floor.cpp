@@ -82,7 +82,8 @@ int main(int argc, char** argv) {
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
 
   const auto milliseconds = [&](auto operation) {
-    return 1e3 * median_of_slowest(comm, iterations, [] {}, operation);
+    return 1e3 * median_of_slowest(
+                     comm, iterations, [] {}, operation);
   };
   const Stream stream(Device{}, /*threads=*/1);
   Generator generator(0);
@@ -121,18 +122,18 @@ int main(int argc, char** argv) {
     MPI_Allreduce(g.data(), m.data(), mpi_count(parameters), MPI_FLOAT, MPI_SUM, comm.get());
   });
   std::vector<float> block(std::min<std::size_t>(parameters, 4096), 1.0F);
-  const double roots_ms =
-      milliseconds([&] { roots_and_divisions(parameters, 0.9F, block); });
+  const double roots_ms = milliseconds([&] { roots_and_divisions(parameters, 0.9F, block); });
   constexpr double kCopied = 4.0;  // numbers that the copies read and write, per parameter
   constexpr double kAdam = 7.0;    // and that Adam does; the check for finite gradients reads 1
   const Console console(/*json=*/true, comm.rank() == 0);
-  console.row({{"ranks", comm.size()},
-               {"parameters", parameters},
-               {"products_ms", significant(products_ms)},
-               {"gflops", significant(1e-6 * flops / products_ms)},
-               {"gbs", significant(1e-6 * kCopied * static_cast<double>(g.size_bytes()) / copy_ms)},
-               {"adam_ms", significant(std::max(kAdam / kCopied * copy_ms, roots_ms))},
-               {"check_ms", significant(copy_ms / kCopied)},
-               {"all_reduce_ms", significant(all_reduce_ms)}});
+  console.row(
+      {{"ranks", comm.size()},
+       {"parameters", parameters},
+       {"products_ms", significant(products_ms)},
+       {"gflops", significant(1e-6 * flops / products_ms)},
+       {"gbs", significant(1e-6 * kCopied * static_cast<double>(g.size_bytes()) / copy_ms)},
+       {"adam_ms", significant(std::max(kAdam / kCopied * copy_ms, roots_ms))},
+       {"check_ms", significant(copy_ms / kCopied)},
+       {"all_reduce_ms", significant(all_reduce_ms)}});
   return 0;
 }

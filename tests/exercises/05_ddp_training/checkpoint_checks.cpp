@@ -236,9 +236,8 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
       {"no-file", "all ranks throw when there is no file to load",
        "rank 0 is the first to know and must tell the others: call comm.all_agree(ok) before "
        "the broadcasts, then throw Error on all ranks",
-       on_host([=](Trial&, Host& host) {
-         host.expect_error("no file", [&] { host.load(); });
-       })},
+       on_host(
+           [=](Trial&, Host& host) { host.expect_error("no file", [&] { host.load(); }); })},
       {"torn", "a file that is shorter or longer than what was written is refused",
        "store at the beginning of the file how many numbers follow, and compare that with the "
        "file's size (std::filesystem::file_size) before you read or resize anything",

@@ -30,8 +30,8 @@ class Strict {
 TEST_CASE("rounds are the length of the longest chain of messages") {
   std::vector<float> data(1000);
   for (const auto algorithm : {AllReduceAlgorithm::ring, AllReduceAlgorithm::naive}) {
-    const Traffic traffic = counted(
-        world(), [&] { all_reduce<float>(world(), data, ReduceOp::sum, algorithm); });
+    const Traffic traffic =
+        counted(world(), [&] { all_reduce<float>(world(), data, ReduceOp::sum, algorithm); });
     CHECK(traffic.rounds == 2 * (ranks() - 1));
   }
 }
