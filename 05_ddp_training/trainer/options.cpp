@@ -154,9 +154,8 @@ void Options::declare_parallel(CommandLine& flags, int ranks) {
                "--bucket-cap-mb for the first bucket, which is ready early");
   flags.flag("--overlap,!--no-overlap", overlap_flag,
              "run all-reduces on a separate thread; default: if a core is free");
-  flags.number(
-      "--pretend-link", pretend_link, 0.0, 1e6,
-      "ours, mpi: communication takes as long as on a link of this many Gbit/s; 0: off");
+  flags.number("--pretend-link", pretend_link, 0.01, 1e6,
+               "ours, mpi: communication takes as long as on a link of this many Gbit/s");
   flags.choice("--shard", shard, {"none", "optimizer", "gradients", "parameters"},
                "what each rank keeps only a part of; each name includes those before");
   flags.flag("--deterministic", deterministic,

@@ -114,6 +114,8 @@ TABLE = {
         ("--algorithm tree", "--algorithm: 'tree' is not one of"),
         ("--algorithm ring --backend mpi", "--algorithm: needs --backend ours"),
         ("--bucket-cap-mb -1", "--bucket-cap-mb: -1 is not between"),
+        # So slow that the watch would take the pause for a hang.
+        ("--pretend-link 0.001", "--pretend-link: 0.001 is not between"),
         ("--first-bucket-mb nan", "--first-bucket-mb: 'nan' is not a number"),
         ("--check-replicas -1", "--check-replicas: -1 is not between"),
         ("--checkpoint-every 0", "--checkpoint-every: 0 is not between"),
