@@ -124,7 +124,7 @@ int train(int argc, char** argv) {
   TrainingRun run(setup, model, *optimizer);
   run.report().run.backend = "yours";
   run.report().run.shard = "";
-  run.report().run.overlap = "sync_gradients begins when backward has ended";
+  run.report().run.overlaps = false;  // sync_gradients begins when backward has ended
   MyDataParallel ddp(model, *group);
 
   MySampler sampler(setup.train().size(), comm, setup.options.sampler);
