@@ -12,10 +12,10 @@ from repository import CODE, FILES, LESSONS, is_workshop, output_of, project_inc
 
 # Words of prose outside folded sections, without code and tables.
 WORDS = {"README.md": 600, "05_ddp_training/README.md": 1300,
-         "05_ddp_training/advanced/further.md": 900,
+         "05_ddp_training/advanced/further.md": 780,
          **{f"{lesson}/README.md": 900 for lesson in LESSONS[:4]},
-         **{f"{lesson}/further.md": 700 for lesson in LESSONS[:4]}}
-ALL_WORDS = 15000  # of all these together, without code
+         **{f"{lesson}/further.md": 620 for lesson in LESSONS[:4]}}
+ALL_WORDS = 11000  # of all these together, without code
 
 # Headers of ours that a main needs, directly or not; the goals are 12, 20 and 45.
 HEADERS = {"01_send_recv": 12, "03_all_reduce": 18, "05_ddp_training": 43}
@@ -27,7 +27,7 @@ FOLDERS = {"model": 1596, "optimizer": 782, "process_group": 605, "data_parallel
            "trainer": 2051, "break_it": 1098}
 
 # The number of lines; the goal is 47,000.
-REPOSITORY = 53670
+REPOSITORY = 53081
 
 
 def lines(name):
