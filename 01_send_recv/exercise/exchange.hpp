@@ -13,16 +13,16 @@
 namespace dist::exercise {
 
 // Called by two ranks, each with the other's rank as `peer`. Other pairs may call it at the
-// same time. A rank may also be its own peer; then it calls the function alone.
+// same time. All four spans have the same length, which may be 0; `in` and `out` do not
+// overlap.
 //
-// Sends `out` to the peer and receives the peer's `out` into `in`. Exactly in.size() floats
-// arrive. in.size() may differ from out.size(), and either may be 0. `in` and `out` do not
-// overlap. When the call returns, `in` is complete and `out` may be overwritten.
+// Sends `out` to the peer and receives the peer's `out` into `in`. When the call returns, `in`
+// is complete and `out` may be overwritten.
 //
-// Target: one message from each rank, of out.size() floats (none is needed if a rank is its own
-// peer). The function must work for any size, without relying on MPI's copies of small
-// messages. Use MPI_Send, MPI_Recv, MPI_Sendrecv, or MPI_Isend and MPI_Irecv with MPI_Wait or
-// MPI_Waitall: the check counts these. Collectives are not allowed.
+// Target: one message of out.size() floats from each rank, in about 5 lines. The function must
+// work for any size, without relying on MPI's copies of small messages. Use MPI_Send, MPI_Recv,
+// MPI_Sendrecv, or MPI_Isend and MPI_Irecv with MPI_Wait or MPI_Waitall: the check counts
+// these. Collectives are not allowed.
 inline void exchange(const Communicator& comm, int peer, std::span<const float> out,
                      std::span<float> in) {
   not_started();  // replace this line

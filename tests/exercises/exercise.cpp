@@ -100,8 +100,10 @@ std::string left_over(const Communicator& comm) {
   return "";
 }
 
-// Called on all ranks. Returns true, on all ranks, if the check passed on all ranks.
-bool passes(const Check& check, const Communicator& world, const Verdict& verdict) {
+// Called on all ranks. Returns true, on all ranks, if the check passed on all ranks. Adds
+// what it counted to `counts`.
+bool passes(const Check& check, const Communicator& world, const Verdict& verdict,
+            std::map<std::string, std::string>& counts) {
   const bool root = world.rank() == 0;
   const bool own_hint = check.hint_if_it_hangs.empty();
   const std::string& hang_hint = own_hint ? check.hint : check.hint_if_it_hangs;
@@ -135,6 +137,7 @@ bool passes(const Check& check, const Communicator& world, const Verdict& verdic
           check, fmt::format("rank {}: {}", first - mistakes.begin(), *first), check.hint));
     }
   }
+  for (const auto& [what, numbers] : trial.counts()) counts[what] = numbers;
   return world.all_agree(trial.mistake().empty());
 }
 
@@ -178,12 +181,18 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
 
   limit_memory(std::size_t{1} << 29);
   const Verdict verdict(file, world);
+  std::map<std::string, std::string> counts;
   for (const Solution* const solution : wanted) {
     for (const Check& check : solution->checks) {
-      if (!passes(check, world, verdict)) return kWrong;
+      if (!passes(check, world, verdict, counts)) return kWrong;
     }
   }
-  if (world.rank() == 0) verdict.write("done\n");
+  std::string costs;
+  for (const auto& [what, numbers] : counts) costs += fmt::format(", {} {}", what, numbers);
+  if (!costs.empty()) {
+    costs = fmt::format("on {} ranks, yours / right: {}\n", world.size(), costs.substr(2));
+  }
+  if (world.rank() == 0) verdict.write("done\n" + costs);
   return 0;
 }
 

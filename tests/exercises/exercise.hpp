@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,9 +53,14 @@ class Trial {
 
   const std::string& mistake() const { return mistake_; }
 
+  // What the solution costs and what a right one costs, for the reader to see: for example
+  // "rounds" and "2 / 2".
+  std::map<std::string, std::string>& counts() { return counts_; }
+
  private:
   const Communicator& comm_;
   std::string mistake_;
+  std::map<std::string, std::string> counts_;
 };
 
 struct Check {

@@ -117,6 +117,7 @@ run_check() {
     case $status in
       0) remember "done $number/$name"
         printf '%-22s %-9s %sdone%s\n' "$name" "$kind" "$green" "$plain"
+        tail -n +2 <<<"$answer" | sed 's/^/  /'
         solution_of "$lesson" "$name"
         echo "  $(count_parts) of 5 parts of the trainer are yours (./learn mine)" ;;
       3) forget "done $number/$name"
