@@ -4,7 +4,7 @@
 // Builds on: 01, send_recv; 02, chunks.
 // Look at: the invariants above the two loops. Each rank talks only to its two neighbours.
 // Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (2009), who also prove
-// that no algorithm can send less.
+// that in any algorithm some rank sends as much.
 #pragma once
 
 #include "02_broadcast/chunks.hpp"

@@ -42,8 +42,8 @@ inline Coverage count_coverage(const Communicator& comm, std::size_t size,
     ++(n == 0 ? result.never : n == 1 ? result.once : result.again);
   }
   result.even = std::ranges::all_of(times, [&](std::int32_t n) {
-    const auto seats = static_cast<std::size_t>(n);
-    return seats == result.taken / size || seats == (result.taken + size - 1) / size;
+    const auto taken = static_cast<std::size_t>(n);
+    return taken == result.taken / size || taken == (result.taken + size - 1) / size;
   });
   return result;
 }

@@ -1,6 +1,6 @@
 // Look at: start_full_buckets, whose loop starts the buckets in order.
 //
-// With ReduceOp::avg, 03's finish (reduce_op.hpp) divides the sum by the number of ranks; with
+// With ReduceOp::avg, 03's finish (reduce_op.hpp) multiplies the sum by 1 / ranks; with
 // sum, as for NCCL, the loss has been divided already (CrossEntropyLoss).
 #include "05_ddp_training/data_parallel/reducer.hpp"
 

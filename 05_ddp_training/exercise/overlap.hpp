@@ -38,8 +38,8 @@ class BucketedSync : public GradientSync {
 
   // Waits for all buckets, writes the averages into the gradients, and prepares the next step.
   // If a gradient never became ready because backward left out a layer, throws Error
-  // (common/check.hpp) with the gradient's name in the text. In this case all ranks throw, and
-  // the caller discards the object.
+  // (common/check.hpp) with the gradient's name in the text. The gradient is then missing on
+  // all ranks, and the caller discards the object.
   void finalize() override { not_started(); }
 };
 

@@ -150,8 +150,8 @@ bool choose_overlap(std::optional<bool> request, Backend backend, const Communic
 // Called on all ranks. Only `ours` uses `algorithm`; only `ours` and `mpi` use `overlap`, and
 // stage tensors on a GPU through pinned host memory. Without overlap, their collectives have
 // finished when the call returns. NCCL needs a GPU for each rank. `comm` must outlive the
-// group. Above 0, `pretend_link` makes reductions and all-gathers of `ours` and `mpi` take as
-// long as on a link of this many Gbit/s: the thread that runs them sleeps after each.
+// group. Above 0, `pretend_link` adds to each reduction and all-gather of `ours` and `mpi` the
+// time that its bytes take on a link of this many Gbit/s: the thread that runs them sleeps.
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
                                                  Device device, AllReduceAlgorithm algorithm,
                                                  bool overlap = false, double pretend_link = 0);

@@ -194,7 +194,7 @@ void Report::print(const StepTimes& typical, const StepTimes& plain) const {
   if (least_bytes > 0) {
     // Communication without messages, for example through shared memory, cannot be counted.
     const std::string least =
-        fmt::format("{:.2f} MiB is the least that a rank must send", least_bytes / kMiB);
+        fmt::format("{:.2f} MiB is the least for the busiest rank", least_bytes / kMiB);
     console_.line(
         bytes_sent
             ? fmt::format("traffic: {:.2f} MiB sent per rank and step; {}",

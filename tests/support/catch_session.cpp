@@ -48,5 +48,10 @@ CATCH_REGISTER_LISTENER(TellListener)
 int dist::test::run_catch(int argc, char** argv,
                           std::function<void(const std::string&)> on_test_case) {
   listener() = std::move(on_test_case);
-  return Catch::Session().run(argc, argv);
+  Catch::Session session;
+  if (const int wrong = session.applyCommandLine(argc, argv); wrong != 0) return wrong;
+#if DIST_CATCH2_VERSION < 3  // from version 3 on, this is the default
+  session.configData().warnings = Catch::WarnAbout::NoTests;  // a name without a case fails
+#endif
+  return session.run();
 }
