@@ -11,6 +11,7 @@ HOST = [(r" at 0x[0-9a-f]+", " at an address"),
         (r"(returns early up to|hangs above) \d+ bytes", r"\1"),
         (r"^ *\d+ bytes from rank (\d+) to rank (\d+) on the same host.*", r"rank \1 to \2"),
         (r"^memory: [\d.]+ MiB per rank", "memory per rank"),
+        (r" steps, parameters [0-9a-f]{16}$", " steps"),  # oneDNN rounds differently on each CPU
         (r"program, MPI and data .*", "program, MPI and data")]
 WORD = re.compile(r"(?:(?<![^ (\[:,])[-+](?=\d))?[\w.]*\w|\S")  # numbers with their signs
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")

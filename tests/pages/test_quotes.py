@@ -75,7 +75,7 @@ def test_a_quoted_difference_is_one_of_the_files(page, block):
     for line in block.lines:
         held = [line[1:].strip() in text(name) for name in names]
         assert held == {"-": [True, False], "+": [False, True]}[line[0]], line
-    assert len(block.lines) > 10
+    assert len(block.lines) > 8
 
 
 def test_pages_quote_code():
