@@ -27,7 +27,7 @@ FOLDERS = {"model": 1596, "optimizer": 782, "process_group": 605, "data_parallel
            "trainer": 2051, "break_it": 1098}
 
 # The number of lines; the goal is 47,000.
-REPOSITORY = 53081
+REPOSITORY = 53086
 
 
 def lines(name):
