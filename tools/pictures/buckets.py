@@ -9,7 +9,7 @@ def record(programs):
     """buckets[i]: the names of its parameters, in the order in which they became ready."""
     names = [event["args"]["tensor"].split(": ")[1].split(", ") for event in programs.trace(COMMAND)
              if event["pid"] == 0 and event["name"] == "all_reduce"]
-    return {"command": COMMAND, "buckets": names}
+    return {"buckets": names}
 
 
 def draw(run):
@@ -31,15 +31,12 @@ def draw(run):
     for name in order:
         parts.append(svg.middle(x[name], TOP + 44, name))
     for i, bucket in enumerate(run["buckets"]):
-        fill, ink = svg.RANK_FILL[i % 4], svg.RANK_INK[i % 4]
         first, last = (edge(left[name.split(".")[0]] for name in bucket) for edge in (min, max))
         for name in bucket:
             turn = order.index(name) + 1
-            parts.append(svg.arrow(x[name], TOP + 56, x[name], BUCKETS - 2, stroke=fill, stroke_width=2)
-                         + svg.text(x[name] + 6, TOP + 92, f"hook {turn}", "m"))
-        parts.append(svg.rect(first, BUCKETS, last + LAYER - first, 40, rx=4, fill=fill)
-                     + svg.middle((first + last + LAYER) / 2, BUCKETS + 25, f"bucket {i}", None, fill=ink,
-                                  font_weight="bold")
+            parts.append(svg.arrow(x[name], TOP + 56, x[name], BUCKETS - 2, stroke=svg.RANK_FILL[i % 4],
+                                   stroke_width=2) + svg.text(x[name] + 6, TOP + 92, f"hook {turn}", "m"))
+        parts.append(svg.box(first, BUCKETS, last + LAYER - first, 40, 4, f"bucket {i}", i)
                      + svg.middle((first + last + LAYER) / 2, BUCKETS + 62,
                                   f"all-reduce {i + 1} starts after hook {order.index(bucket[-1]) + 1}", "m"))
     told = " ".join(f"Bucket {i}: {', '.join(bucket)}." for i, bucket in enumerate(run["buckets"]))

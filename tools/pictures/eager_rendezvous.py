@@ -21,7 +21,7 @@ def record(programs):
             name: [round(time - send["ts"], 2) for time in (event["ts"], event["ts"] + event["dur"])]
             for name, event in named.items()}
     limit = max(size for size, trial in trials.items() if "test" in trial)
-    return {"command": COMMAND, "eager": {"bytes": limit, **trials[limit]},
+    return {"eager": {"bytes": limit, **trials[limit]},
             "rendezvous": {"bytes": limit + 1, **trials[limit + 1]}}
 
 

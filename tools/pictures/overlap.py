@@ -1,8 +1,8 @@
 """One training step with and without overlap: what computes, what communicates, and when."""
 import svg
 
-COMMAND = ("mpirun -np 2 build/bin/ddp_training {} --batch-size 256 --pretend-link 2 --max-steps 20 "
-           "--trace overlap.json")
+COMMAND = ("mpirun -np 2 build/bin/ddp_training --overlap --batch-size 256 --pretend-link 2 "
+           "--max-steps 20 --trace overlap.json")
 WAYS = {"without": "--no-overlap", "with": "--overlap"}
 TURNS = 5
 LEFT, RIGHT, TOP, PANEL, ROW, BAR = 110, 804, 84, 132, 40, 30
@@ -25,9 +25,8 @@ def record(programs):
     steps = {way: [] for way in WAYS}
     for _ in range(TURNS):
         for way, flag in WAYS.items():
-            steps[way] += steps_of(programs.trace(COMMAND.format(flag)))
-    return {"command": COMMAND.format("--overlap"),
-            **{way: min(found, key=lambda step: step[-1][2]) for way, found in steps.items()}}
+            steps[way] += steps_of(programs.trace(COMMAND.replace("--overlap", flag)))
+    return {way: min(found, key=lambda step: step[-1][2]) for way, found in steps.items()}
 
 
 def draw_way(step, overlaps, top, x):

@@ -16,7 +16,7 @@ BEFORE, MOVE, REST, BETWEEN, AFTER = 2.0, 1.0, 0.5, 1.0, 4.0
 def record(programs):
     """steps[rank][step] is "chunk:shares", as printed by the program."""
     lines = re.findall(r"^ *rank (\d+) +(\d+:[a-z]+\b.*)$", programs.output(COMMAND), flags=re.M)
-    return {"command": COMMAND, "steps": [re.findall(r"\d+:[a-z]+", line) for _, line in lines]}
+    return {"steps": [re.findall(r"\d+:[a-z]+", line) for _, line in lines]}
 
 
 def follow(steps):
@@ -82,10 +82,8 @@ def shapes():
              svg.rect(0, 0, CELL, HEIGHT, rx=5, class_="l", stroke_width=2, id="edge")]
     for rank, letter in enumerate("abcd"):
         x = 4 + rank * SLOT
-        parts.append(svg.group([
-            svg.rect(x + 1, 4, SLOT - 2, HEIGHT - 8, rx=3, fill=svg.RANK_FILL[rank]),
-            svg.middle(x + SLOT / 2, HEIGHT / 2 + 5, letter, None, fill=svg.RANK_INK[rank],
-                       font_weight="bold")], id=letter))
+        parts.append(svg.element("g", svg.box(x + 1, 4, SLOT - 2, HEIGHT - 8, 3, letter, rank),
+                                 id=letter))
     return svg.element("defs", "".join(parts))
 
 
@@ -103,9 +101,7 @@ def draw(run):
                                 "their right neighbours at the same time.", "m")]
     for rank in range(size):
         x, y = LEFT + rank * PITCH, 78
-        parts.append(svg.rect(x, y, CELL, 30, rx=15, fill=svg.RANK_FILL[rank])
-                     + svg.middle(x + CELL / 2, y + 20, f"rank {rank}: {'abcd'[rank]}", None,
-                                  fill=svg.RANK_INK[rank], font_weight="bold"))
+        parts.append(svg.box(x, y, CELL, 30, 15, f"rank {rank}: {'abcd'[rank]}", rank))
         if rank + 1 < size:
             parts.append(svg.arrow(x + CELL + 4, y + 15, x + PITCH - 4, y + 15, stroke_width=2))
     end = LEFT + (size - 1) * PITCH + CELL

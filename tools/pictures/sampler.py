@@ -4,24 +4,23 @@ import svg
 SIZE, RANKS = 10, 4
 COMMANDS = [f"mpirun -np {RANKS} build/bin/distributed_sampler --size {SIZE} --epoch {epoch} --json"
             for epoch in (0, 1)]
+COMMAND = "; ".join(COMMANDS)
 LEFT, TOP, CELL, ROW, PANEL = 128, 88, 46, 32, 208
 
 
 def record(programs):
     """indices[epoch][rank]."""
-    return {"command": "; ".join(COMMANDS),
-            "indices": [[row["indices"] for row in programs.rows(command)] for command in COMMANDS]}
+    return {"indices": [[row["indices"] for row in programs.rows(command)] for command in COMMANDS]}
 
 
 def sample(x, y, number, rank, again):
     """Padding, which reads a sample a second time, has a dashed edge."""
-    if again:
-        style, ink = {"class_": "p", "stroke": svg.RANK_FILL[rank], "stroke_dasharray": "5 3"}, {}
-    else:
-        style = {"fill": svg.RANK_FILL[rank], "stroke": svg.RANK_FILL[rank]}
-        ink = {"class_": None, "fill": svg.RANK_INK[rank]}
+    colour, words = svg.RANK_FILL[rank], (x + CELL / 2, y + ROW / 2 + 5, str(number))
+    style = {"class_": "p", "stroke": colour, "stroke_dasharray": "5 3"} if again else {
+        "fill": colour, "stroke": colour}
     return (svg.rect(x + 3, y + 3, CELL - 6, ROW - 6, rx=4, stroke_width=2, **style)
-            + svg.middle(x + CELL / 2, y + ROW / 2 + 5, str(number), font_weight="bold", **ink))
+            + svg.middle(*words, "t" if again else None, font_weight="bold",
+                         fill=None if again else svg.RANK_INK[rank]))
 
 
 def draw_epoch(epoch, indices, top):

@@ -43,8 +43,19 @@ def middle(x, y, words, class_="t", **attributes):
     return text(x, y, words, class_, text_anchor="middle", **attributes)
 
 
+def bold(x, y, words, ink):
+    """Text in the middle of something coloured."""
+    return middle(x, y, words, None, fill=ink, font_weight="bold")
+
+
 def rect(x, y, width, height, **attributes):
     return element("rect", x=x, y=y, width=width, height=height, **attributes)
+
+
+def box(x, y, width, height, rx, words, rank):
+    """A rectangle in the colour of a rank, and words in its middle."""
+    return (rect(x, y, width, height, rx=rx, fill=RANK_FILL[rank % 4])
+            + bold(x + width / 2, y + height / 2 + 5, words, RANK_INK[rank % 4]))
 
 
 def path(d, **attributes):

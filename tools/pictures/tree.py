@@ -14,7 +14,7 @@ def record(programs):
     for event in programs.trace(COMMAND):
         if event["name"] == "MPI_Send" and event["args"]["bytes"] == BYTES:
             sends[event["pid"]].append(event["args"]["to"])
-    return {"command": COMMAND, "sends": sends}
+    return {"sends": sends}
 
 
 def rounds(sends):
