@@ -12,7 +12,6 @@ import pathlib
 import re
 import sys
 
-MOST_EVENTS = 6000  # drawn in the timeline
 SENDS = re.compile(r"MPI_(I?[sbr]?send|Sendrecv(_replace)?)", re.I)
 STYLE = """
 :root { color-scheme: light dark; --page: #f6f5f1; --ink: #1d2126; --soft: #5d656e; --line: #dad7ce;
@@ -32,11 +31,8 @@ text { fill: var(--soft); font-size: 12px; } line { stroke: var(--line); }
   stroke-width: 3; } .point { fill: transparent; } .point:hover { fill: var(--exposed); }
 table { border-collapse: collapse; } th { font-weight: 400; text-align: left; }
 th, td { padding: .25rem 1.2rem .25rem 0; border-bottom: 1px solid var(--line); }
-.n { text-align: right; } i { display: inline-block; height: .8em; background: var(--c); }
-rect { fill: var(--c); } code { font-size: .85em; overflow-wrap: anywhere; }
-.forward { --c: var(--forward); } .backward { --c: var(--backward); } .waits { --c: var(--waits); }
-.exposed { --c: var(--exposed); } .optimizer { --c: var(--optimizer); } .data { --c: var(--data); }
-.other { --c: var(--other); } .lane { --c: var(--line); }
+i { display: inline-block; height: .8em; background: var(--c); } rect { fill: var(--c); }
+code { font-size: .85em; overflow-wrap: anywhere; }
 """
 
 
@@ -44,15 +40,11 @@ class BadInput(Exception):
     pass
 
 
-def number(x, low=-1e150):
+def number(x):
     """x if it can be shown and drawn, else None. Quotients of two such numbers are finite."""
-    if type(x) not in (int, float) or not low <= x <= 1e150:
+    if type(x) not in (int, float) or not 0 <= x <= 1e150:
         return None
-    return x if abs(x) >= 1e-150 else 0
-
-
-def size(x):
-    return number(x, low=0)
+    return x if x >= 1e-150 else 0
 
 
 def table_of(x):
@@ -89,14 +81,13 @@ class Run:
                     raise BadInput(f"{path}: line {place} is not a JSON object")
             elif row.get("final") is True:
                 self.final = row
-            elif type(row.get("step")) is int and size(row["step"]) is not None:
+            elif type(row.get("step")) is int and number(row["step"]) is not None:
                 self.steps.append({**row, "loss": number(row.get("loss"))})
         if not self.steps:
             raise BadInput(f"{path}: has no training step in the format of ddp_training --json")
 
-    def get(self, key, default=None):
-        found = size(self.final.get(key))
-        return default if found is None else found
+    def get(self, key):
+        return number(self.final.get(key))
 
 
 class Event:
@@ -114,7 +105,7 @@ class Trace:
         events = content.get("traceEvents")
         self.events = [Event(e) for e in (events if isinstance(events, list) else [])
                        if isinstance(e, dict) and e.get("ph") == "X" and type(e.get("pid")) is int
-                       and number(e.get("ts")) is not None and size(e.get("dur")) is not None]
+                       and None not in (number(e.get("ts")), number(e.get("dur")))]
         if not self.events:
             raise BadInput(f"{path}: is not a trace in the format of ddp_training --trace")
         self.ranks = sorted({e.rank for e in self.events})
@@ -183,15 +174,15 @@ def section(title, head, rows, *more):
     return f"<section><h2>{title}</h2>{''.join(more)}{table}</section>"
 
 
-def swatch(kind, share=0.06):
-    return f'<i class="{kind}" style="width:{15 * share:.2f}rem"></i> '
+def swatch(colour, share=0.06):
+    return f'<i style="--c:var(--{colour});width:{15 * share:.2f}rem"></i> '
 
 
 def shares(parts, write):
-    """Rows for (kind, name, amount, what it is): a bar for each part of the whole."""
+    """Rows for (colour, name, amount, what it is): a bar for each part of the whole."""
     whole = sum(x for _, _, x, _ in parts) or 1
-    return [(swatch(kind, x / whole) + name, value(x, write), percent(x / whole), why)
-            for kind, name, x, why in parts]
+    return [(swatch(colour, x / whole) + name, value(x, write), percent(x / whole), why)
+            for colour, name, x, why in parts]
 
 
 def drawing(height, label, parts):
@@ -203,8 +194,8 @@ def text_at(x, y, words, anchor="start"):
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text(words)}</text>'
 
 
-def block(x, y, width, height, kind, title=""):
-    return (f'<rect class="{kind}" x="{x:.2f}" y="{y}" width="{max(width, .4):.2f}" '
+def block(x, y, width, height, colour, title=""):
+    return (f'<rect style="--c:var(--{colour})" x="{x:.2f}" y="{y}" width="{max(width, .4):.2f}" '
             f'height="{height}"><title>{text(title)}</title></rect>')
 
 
@@ -212,7 +203,7 @@ def block(x, y, width, height, kind, title=""):
 
 def header(run, trace, name):
     ranks, step, exposed = (run.get(key) for key in ("ranks", "step_ms", "exposed_comm_ms"))
-    plain = run.get("plain_step_ms", step)  # whose part `exposed` is: a replayed graph is not timed
+    plain = run.get("plain_step_ms") or step  # whose part `exposed` is: replays are not timed
     said = [f"{ranks:,} ranks on {text(run.final.get('device'))}. " if ranks else "",
             f"{len(run.steps):,} training steps. "]
     if (ranks or 1) > 1 and type(run.final.get("replicas_identical")) is bool:
@@ -254,7 +245,7 @@ def loss_section(run):
 
     parts = [text_at(60, 262, f"step {first}"), text_at(940, 262, f"step {last}", "end"),
              text_at(54, 24, digits(high), "end"), text_at(54, 244, "0", "end"),
-             block(60, 240, 880, 1, "lane")]
+             block(60, 240, 880, 1, "line")]
     path, pen = "", "M"  # where there is no number, the curve has a gap
     for row in run.steps:
         path += "" if row["loss"] is None else "{}{:.1f} {:.1f}".format(pen, *at(row))
@@ -307,8 +298,8 @@ def timeline_section(run, trace):
     for i, rank in enumerate(trace.ranks):
         parts.append(text_at(0, 57 + 62 * i, f"rank {rank}"))
         for y, name in ((30 + 62 * i, "compute"), (54 + 62 * i, "communication")):
-            parts += [text_at(142, y + 14, name, "end"), block(150, y, 790, 20, "lane")]
-    for e in sorted(inside, key=lambda e: e.begin - e.end)[:MOST_EVENTS]:  # short ones lie on top
+            parts += [text_at(142, y + 14, name, "end"), block(150, y, 790, 20, "line")]
+    for e in sorted(inside, key=lambda e: e.begin - e.end):  # short ones lie on top
         begin, end = (150 + (min(max(t, edges[0]), edges[-1]) - edges[0]) * scale for t in (e.begin, e.end))
         words = f"rank {e.rank}: {e.name}" + "".join(
             f", {key} {e.args[key]}" for key in ("tensor", "to", "from", "bytes") if key in e.args)
@@ -317,8 +308,8 @@ def timeline_section(run, trace):
         if e.phase and (e.thread == 0 or computes):  # thread 0 is the one that computes
             parts.append(block(begin, y, end - begin, 20, e.name if computes else "waits", words))
         if not (e.phase and computes):
-            top, height, kind = (y + 24, 20, "waits") if e.phase else (y + 28, 12, "exposed")
-            parts.append(block(begin, top, end - begin, height, kind, words))
+            top, height, colour = (y + 24, 20, "waits") if e.phase else (y + 28, 12, "exposed")
+            parts.append(block(begin, top, end - begin, height, colour, words))
     for i, edge in enumerate(edges[:-1]):
         parts.append(text_at(150 + (edge - edges[0]) * scale, 20, f"step {run.steps[0]['step'] + place + i}"))
     parts.append(text_at(940, bottom + 20, ms(edges[-1] - edges[0]), "end"))
@@ -326,17 +317,15 @@ def timeline_section(run, trace):
                ("exposed", "MPI call"))
     said = "Steps of typical length. Point at a block to see what it is."
     said += f" A step has {passes} forward passes." if passes > 1 else ""
-    if len(inside) > MOST_EVENTS:
-        said += f" Only the longest {MOST_EVENTS:,} of {len(inside):,} events are drawn."
     title = f"{'Two steps' if len(edges) == 3 else 'One step'}, rank by rank"
     return section(title, (), (), f"<p>{said}</p>", drawing(bottom + 28, title, parts),
-                   "<p>" + " &ensp; ".join(swatch(kind) + name for kind, name in colours) + "</p>")
+                   "<p>" + " &ensp; ".join(swatch(colour) + name for colour, name in colours) + "</p>")
 
 
 def messages_section(trace):
     sent = {}  # by sender and receiver: messages, bytes
     for e in trace.events:
-        amount, to = size(e.args.get("bytes", 0)), e.args.get("to")
+        amount, to = number(e.args.get("bytes", 0)), e.args.get("to")
         if SENDS.fullmatch(e.name) and type(to) is int and amount is not None:
             messages, total = sent.get((e.rank, to), (0, 0))
             sent[e.rank, to] = messages + 1, total + amount
@@ -348,12 +337,13 @@ def messages_section(trace):
 
 
 def memory_section(run):
-    held = {key: size(x) for key, x in table_of(run.final.get("memory")).items()}
-    parts = [("backward", "parameters", "parameters", "what is learned"),
-             ("forward", "gradients", "gradients", "how the loss depends on each parameter"),
-             ("optimizer", "optimizer state", "optimizer", "what it remembers of earlier steps"),
-             ("data", "activations", "activations", "what forward keeps for backward")]
-    parts = [(kind, name, held.get(f"{key}_bytes"), why) for kind, name, key, why in parts]
+    held = {key: number(x) for key, x in table_of(run.final.get("memory")).items()}
+    parts = [("backward", "parameters", held.get("parameters_bytes"), "what is learned"),
+             ("forward", "gradients", held.get("gradients_bytes"),
+              "how the loss depends on each parameter"),
+             ("optimizer", "optimizer state", held.get("optimizer_bytes"),
+              "what it remembers of earlier steps"),
+             ("data", "activations", held.get("activations_bytes"), "what forward keeps for backward")]
     if any(x is None for _, _, x, _ in parts):
         return ""
     rest = (held.get("peak_bytes") or 0) - sum(x for _, _, x, _ in parts)
