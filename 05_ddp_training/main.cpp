@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   const Communicator comm = Communicator::world();
 
   // [2] Are all ranks in the same run? They compare flags, data and program.
-  Setup setup("ddp_training", "Lesson 5: N processes train one model.", comm);
+  Setup setup(comm);
   if (const auto exit = setup.read(argc, argv)) return *exit;
   const Stream& stream = setup.stream();
 

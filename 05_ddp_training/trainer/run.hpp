@@ -12,6 +12,7 @@
 //   - A resumed run takes exactly the steps that the original would have taken.
 #pragma once
 
+#include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/trainer/guards.hpp"
 #include "05_ddp_training/trainer/setup.hpp"
@@ -43,8 +44,7 @@ class TrainingRun {
   std::optional<std::size_t> next_epoch();
   // The batches of this epoch that have not been taken yet: those of `sampler`, or those of all
   // the ranks that this process plays (--deterministic).
-  template <class Sampler>
-  std::vector<BatchSamples> remaining(const Sampler& sampler) const {
+  std::vector<BatchSamples> remaining(const DistributedSampler& sampler) const {
     if (setup_.options.deterministic) {
       return setup_.batches_of_played_ranks(epoch_, position_.taken);
     }
@@ -60,8 +60,6 @@ class TrainingRun {
   void after_epoch();
   // Called on all ranks at the end. Saves, compares and reports. Returns the exit status.
   int verdict();
-
-  Report& report() { return report_; }
 
  private:
   // A step that has been queued, but whose outcome has not been read yet.

@@ -60,11 +60,11 @@ VirtualRanks played_ranks(const Options& options, const Communicator& comm) {
 
 }  // namespace
 
-std::optional<int> Setup::read(int argc, char** argv, const std::function<void()>& check) {
+std::optional<int> Setup::read(int argc, char** argv) {
   const bool root = comm_.rank() == 0;
-  CommandLine command_line(program_, title_);
+  CommandLine command_line("ddp_training", "Lesson 5: N processes train one model.");
   options.declare_training(command_line, /*writes=*/root);
-  if (flags_ == Flags::all) options.declare_parallel(command_line, comm_.size());
+  options.declare_parallel(command_line, comm_.size());
   options.declare_start(command_line);
   std::vector<CommandLine::Value> values;
   command_line.check([&] {
@@ -82,7 +82,6 @@ std::optional<int> Setup::read(int argc, char** argv, const std::function<void()
     settings = run_settings(values, to_string(device()), processes,
                             processes * options.batch_size * options.accumulate);
     if (root) read_start();
-    if (check) check();
   });
   command_line.check_together([&] {
     require_agreement(comm_, values);
@@ -253,7 +252,7 @@ void Setup::introduce(const Mlp& model) const {
       fmt::format("gradients by {}: {}", group->description(), chosen_->backend.reason);
   if (options.deterministic) gradients = cost_of_determinism(chosen_->ranks, plan.size, model);
   if (chosen_->shard) gradients += "; each rank keeps a part (--shard " + options.shard + ")";
-  if (flags_ == Flags::all) console_->line(gradients);
+  console_->line(gradients);
   console_->line(
       fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}", options.dataset,
                   data.size(), sampler.num_samples() * chosen_->ranks.per_process(),
@@ -263,7 +262,6 @@ void Setup::introduce(const Mlp& model) const {
 }
 
 std::string Setup::promise() const {
-  if (flags_ == Flags::training_only) return "the same parameters on every rank";
   return has_replicas() ? "the same parameters, bit for bit, on every rank"
                         : "all parameters are finite, and each is on one rank";
 }

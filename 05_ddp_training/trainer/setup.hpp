@@ -16,31 +16,24 @@
 #include "common/device.hpp"
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace dist {
 
 class Setup {
  public:
-  enum class Flags { all, training_only };
-
   // `comm` must outlive this.
-  Setup(std::string program, std::string title, const Communicator& comm,
-        Flags flags = Flags::all)
-      : program_(std::move(program)), title_(std::move(title)), comm_(comm), flags_(flags) {}
+  explicit Setup(const Communicator& comm) : comm_(comm) {}
   Setup(const Setup&) = delete;
   Setup& operator=(const Setup&) = delete;
 
   // Called first, on all ranks together. Reads and checks the flags, the data and the file to
-  // start from, and compares them over the ranks. `check` may throw Error("--flag: ..."), too.
-  // Returns the exit status if there is nothing to train, as with --help, --explain or wrong
-  // flags.
-  std::optional<int> read(int argc, char** argv, const std::function<void()>& check = {});
+  // start from, and compares them over the ranks. Returns the exit status if there is nothing
+  // to train, as with --help, --explain or wrong flags.
+  std::optional<int> read(int argc, char** argv);
 
   const Communicator& comm() const { return comm_; }
   const Console& console() const { return *console_; }
@@ -100,9 +93,7 @@ class Setup {
 
   void read_start();
 
-  std::string program_, title_;
   const Communicator& comm_;
-  Flags flags_;
   DeviceChoice device_;
   std::optional<Checkpoint> file_;  // on the rank that read it, and so are the next two
   Position position_;

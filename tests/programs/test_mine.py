@@ -4,14 +4,12 @@ import re
 
 import pytest
 
-from programs import BUILD, ROOT, command, mpirun, runs
+from programs import BUILD, ROOT, command, runs
 
 TREE = BUILD / "tests/mine_tree"  # where my_trainer_of_test finds the exercises
 LESSONS = {"ring_shift": "01_send_recv", "tree_broadcast": "02_broadcast",
            "ring_all_reduce": "03_all_reduce", "my_indices": "04_distributed_sampler",
            "sync_gradients": "05_ddp_training"}
-SMALL = "--layers 784,24,10 --max-steps 20"
-TWO_EPOCHS = "--dataset synthetic --samples 200 --epochs 2"  # of at most 7 steps each
 
 
 @pytest.fixture(scope="module")
@@ -33,19 +31,15 @@ def build(files):
     assert built.status == 0, built.out
 
 
-def train(ranks, flags="", status=0):
+def train(ranks, flags="--epochs 1", status=0):
     # On a busy machine, nothing may move for seconds; a right part can wait for that.
     timeout = 3 if status == 86 else 20
-    return runs(ranks, f"../tests/my_trainer_of_test {SMALL} --timeout {timeout} {flags}",
-                status=status)
+    return runs(ranks, f"../tests/my_trainer_of_test --timeout {timeout} {flags}", status=status)
 
 
 def test_parts_that_are_not_written_are_ours():
     build({})
     assert "\nours: sync_gradients\n" in train(2).out
-    if mpirun(1, "ddp_training --device cpu --precision bf16 --max-steps 1").status == 0:
-        rows = train(2, "--json --precision bf16").rows
-        assert any(row.get("copies_bytes", 0) > 0 for row in rows)
 
 
 def test_some_parts_are_the_readers(references):
@@ -59,21 +53,13 @@ def test_some_parts_are_the_readers(references):
 def test_all_parts_train_as_the_course_does(references):
     build(references)
     for ranks in (1, 2, 3, 4):
-        for flags in ("--dataset digits", TWO_EPOCHS):
-            said = train(ranks, flags).out
-            assert re.search("^verified: 5 of 5 .* bit for bit$", said, re.M), said
-    mine = train(3, "--json").rows
-    assert mine[-1] == {"yours": 5, "bit_for_bit": True}
-    mine = next(row["parameters"] for row in mine if "final" in row)
-    # The trainer of lesson 5 adds in another order.
-    ordinary = runs(3, f"ddp_training {SMALL} --json --device cpu --first-bucket-mb 0 "
-                    "--bucket-cap-mb 0").rows[-1]["parameters"]
-    assert mine.keys() == ordinary.keys()
-    for name in mine:
-        assert mine[name]["first8"] == pytest.approx(ordinary[name]["first8"], rel=1e-6, abs=1e-9)
-        assert mine[name]["l2"] == pytest.approx(ordinary[name]["l2"], rel=1e-6)
-    assert any(mine[name]["sha256"] != ordinary[name]["sha256"] for name in mine)
-    assert train(2, "--resume --checkpoint none", status=2).err.startswith("error: --resume: ")
+        said = train(ranks, "--epochs 2").out
+        assert re.search("^verified: 5 of 5 .* bit for bit$", said, re.M), said
+    for ranks in (1, 2):  # with more ranks, one message for each gradient adds in another order
+        mine, by_hand = (runs(ranks, f"{program} --epochs 1 --seed 5 --json").rows[-1] for program
+                         in ("../tests/my_trainer_of_test", "ddp_by_hand"))
+        assert mine["yours"] == 5 and mine["bit_for_bit"]
+        assert mine["fingerprint"] == by_hand["fingerprint"]
 
 
 # The part, what is replaced by what in its reference, ranks, status, what is said.

@@ -1,7 +1,7 @@
 // What an exercise does until you have written it.
 #pragma once
 
-namespace dist::exercise {
+namespace dist {
 
 struct NotStarted {};
 
@@ -10,4 +10,4 @@ struct NotStarted {};
   throw NotStarted{};
 }
 
-}  // namespace dist::exercise
+}  // namespace dist

@@ -1,178 +1,137 @@
-// Lesson 5's trainer, made of the reader's own exercises. The course's references replace
-// exercises that are not written yet.
+// ddp_by_hand.cpp made of the reader's own exercises. The course's references replace exercises
+// that are not written yet.
 //
 //   ./learn mine        mpirun -np 4 build/bin/my_ddp_training
 //
-// Compare with 05_ddp_training/main.cpp: the loop is the same. Afterwards the course's own
-// parts train the same model, and all parameters must be equal, bit for bit.
+// Afterwards the course's own functions train the same model, and all parameters must be equal,
+// bit for bit.
+#include "02_broadcast/binomial_tree.hpp"
+#include "02_broadcast/fingerprint.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
-#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "04_distributed_sampler/datasets/digits_dataset.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
-#include "05_ddp_training/trainer/guards.hpp"
-#include "05_ddp_training/trainer/run.hpp"
-#include "05_ddp_training/trainer/setup.hpp"
+#include "common/command_line.hpp"
+#include "common/console.hpp"
 #include "common/mpi_environment.hpp"
-#include "tools/mine/my_data_parallel.hpp"
+#include "tools/exercises/confined.hpp"
+#include "tools/mine/parts.hpp"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
-namespace dist::mine {
+using namespace dist;
+using namespace dist::mine;
+
 namespace {
 
 // How much memory the parts and the training may use: far more than they need, and less than
 // makes a machine unusable.
 constexpr std::size_t kMemory = std::size_t{4} << 30;
 
-void print_parts(const Console& console) {
-  for (const Part* part : parts()) {
-    const std::string whose = part->yours ? "yours" : "ours";
-    console.line(whose + ": " + part->name);
-    console.row({{"part", part->name}, {"whose", whose}});
+// Called on all ranks. Trains a model with the reader's parts, or else with the course's own.
+Mlp train(const Communicator& comm, std::size_t epochs, std::size_t seed, bool mine,
+          const Console& console) {
+  const IdxDataset digits = training_digits();
+  const Stream stream(Device{});
+  // Each rank draws different numbers, and the root is not rank 0, so a broadcast that does
+  // nothing, or ignores the root, is detected.
+  const int root = comm.size() - 1;
+  Generator generator(seed + static_cast<std::size_t>(root - comm.rank()));
+  Mlp model({digits.features(), 512, 512, 512, digits.classes()}, generator, stream);
+  std::vector<std::span<float>> gradients;
+  for (const Parameter& p : model.parameters()) {
+    gradients.push_back(p.grad.span());
+    mine ? tree_broadcast(comm, p.value.span(), root)
+         : broadcast_tree(comm, p.value.span(), root);
   }
-}
-
-// The first parameter whose bits differ between the models, such as "2.weight"; "" if none
-// differ.
-std::string first_difference(const Mlp& mine, const Mlp& course) {
-  for (std::size_t p = 0; p < mine.parameters().size(); ++p) {
-    const Tensor& a = mine.parameters()[p].value;
-    const Tensor& b = course.parameters()[p].value;
-    if (std::memcmp(a.data(), b.data(), a.size_bytes()) != 0) return mine.parameters()[p].name;
-  }
-  return {};
-}
-
-// Called on all ranks. Trains `model` as specified in `setup`, with the course's own broadcast,
-// sampler and ring all-reduce, and prints nothing. All gradients travel in one bucket: with
-// several buckets, chunks would begin at different elements, and sums over three or more ranks
-// would round differently.
-void train_as_the_course(Setup& setup, Mlp& model) {
-  const Stream& stream = setup.stream();
-  const auto optimizer = make_optimizer(setup.options.optimizer, model.parameters(), stream);
-  setup.restore(model, *optimizer);
-  const auto group = make_process_group(Backend::ours, setup.comm(), stream.device(),
-                                        AllReduceAlgorithm::ring);
-  constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
-  DistributedDataParallel ddp(model, *group, stream, {.first_bytes = kAll, .bytes = kAll});
-  const BatchPlan plan = setup.batches();
-  const Communicator& comm = setup.comm();
-  DistributedSampler sampler(setup.train().size(), comm.size(), comm.rank(),
-                             setup.options.sampler);
-  DataLoader loader(setup.train(), plan, stream);
-  const StepNumbers numbers(stream.device());
-  CrossEntropyLoss loss = setup.make_loss(numbers);
-  const LrSchedule schedule = setup.schedule();
-  const std::size_t per_epoch = plan.steps(sampler.num_samples());
-  const std::size_t steps = setup.options.total_steps(0, 0, per_epoch, per_epoch);
-  std::size_t step = 0;
-  for (std::size_t epoch = 0; step < steps; ++epoch) {
+  const auto adam = make_optimizer({.name = "adam"}, model.parameters(), stream);
+  DistributedSampler everyone(digits.size(), 1, 0);  // the common order
+  DistributedSampler sampler(digits.size(), comm.size(), comm.rank());
+  DataLoader loader(digits, /*batch_size=*/64, /*drop_last=*/false, stream);
+  CrossEntropyLoss loss;
+  for (std::size_t epoch = 0; epoch < epochs; ++epoch) {
+    everyone.set_epoch(epoch);
     sampler.set_epoch(epoch);
-    for (const Batch& batch : loader.over(sampler.indices())) {
-      loss.forward(ddp.forward(batch.inputs, stream), batch, stream);
-      ddp.backward(loss.grad(), stream);
-      optimizer->step(schedule.at(step), stream);
-      if (++step == steps) break;
+    const auto indices = mine ? my_indices(comm, everyone.indices()) : sampler.indices();
+    for (const Batch& batch : loader.over(indices)) {
+      loss.forward(model.forward(batch.inputs, stream), batch, stream);
+      model.backward(loss.grad(), stream);
+      mine ? sync_gradients(comm, gradients) : average_as_the_course(comm, gradients);
+      adam->step(/*lr=*/1e-3, stream);
     }
+    console.line(fmt::format("  epoch {}  last loss {:.4f}", epoch + 1, loss.value(stream)));
   }
+  const double accuracy = Evaluation(test_digits(), stream).accuracy(model);
+  console.line(fmt::format("test accuracy {:.2f} %", 100 * accuracy));
+  return model;
 }
 
-int fail(const Console& console, const std::string& what) {
-  return console.verdict(false, "", what);
-}
-
-int train(int argc, char** argv) {
-  MpiEnvironment mpi(argc, argv);
-  const Communicator comm = Communicator::world();
-  Setup setup("my_ddp_training", "The trainer of lesson 5, made of your own exercises.", comm,
-              Setup::Flags::training_only);
-  setup.options.common.device = "cpu";
-  setup.options.overlap = false;
-  setup.options.check_replicas = 0;  // the comparison at the end is the judge
-  const auto check = [&] {
-    if (!setup.device().is_cpu()) throw Error("--device: your exercises compute on the CPU");
-    if (setup.options.resume || setup.options.evaluate) {
-      throw Error(std::string(setup.options.resume ? "--resume" : "--evaluate") +
-                  ": this trainer always trains from the beginning");
+// What is wrong with the reader's parts; empty if nothing is. Called on all ranks.
+std::string problem(const Communicator& comm, const Mlp& mine, const Mlp& course) {
+  for (const Part& part : parts()) {
+    if (!comm.all_agree(!part.wrong)) {
+      return fmt::format("{}; run ./learn check {} {} to see why", part.name, part.lesson,
+                         part.name);
     }
-  };
-  if (const auto exit = setup.read(argc, argv, check)) return *exit;
-  const Console& console = setup.console();
-  const Stream& stream = setup.stream();
-  print_parts(console);
-  name_crashes();
-  limit_memory(kMemory);
-
-  if (const Part* wrong = first_wrong_part(comm)) {
-    return fail(console, fmt::format("{}; run ./learn check {} {} to see why", wrong->name,
-                                     wrong->lesson, wrong->name));
   }
-  for (Part* part : parts()) part->runs = 0;
-
-  // Each rank draws different numbers, so a broadcast that does nothing is detected.
-  const auto draw = [&] {
-    Generator generator(setup.options.common.seed + static_cast<std::uint64_t>(comm.rank()));
-    return Mlp(setup.options.layers, generator, stream, setup.precision());
-  };
-  Mlp model = draw();
-  const auto optimizer = make_optimizer(setup.options.optimizer, model.parameters(), stream);
-  const auto group = setup.make_group();
-  TrainingRun run(setup, model, *optimizer);
-  run.report().run.backend = "yours";
-  run.report().run.shard = "";
-  run.report().run.overlaps = false;  // sync_gradients begins when backward has ended
-  MyDataParallel ddp(model, *group);
-
-  MySampler sampler(setup.train().size(), comm, setup.options.sampler);
-  DataLoader loader(setup.train(), setup.batches(), stream);
-  CrossEntropyLoss loss = run.make_loss();
-  while (const auto epoch = run.next_epoch()) {
-    sampler.set_epoch(*epoch);
-    for (const Batch& batch : loader.over(run.remaining(sampler))) {
-      run.step(batch, [&] {
-        const Tensor logits = ddp.forward(batch.inputs, stream);
-        loss.forward(logits, batch, stream);
-        ddp.backward(loss, stream);
-        optimizer->step(stream);
-      });
-      if (!run.after(batch, ddp.take_communication())) break;
+  for (const Part& part : parts()) {
+    if (comm.size() > 1 && !comm.all_agree(part.runs > 0)) {
+      return fmt::format(
+          "{} never ran: the part that should call it calls something else (see "
+          "the contracts of lessons 3 and 5)",
+          part.name);
     }
-    run.after_epoch();
   }
-  if (const int status = run.verdict(); status != 0) return status;
-
-  for (const Part* part : parts()) {
-    if (comm.size() == 1 || comm.all_agree(part->runs > 0)) continue;
-    return fail(console, fmt::format("{} never ran: the part that should call it calls "
-                                     "something else (see the contracts of lessons 3 and 5)",
-                                     part->name));
-  }
-
-  std::string calls;
-  for (const Part* part : parts()) calls += fmt::format(" {} {},", part->name, part->runs);
-  console.line("calls on rank 0:" + calls.substr(0, calls.size() - 1));
-  console.line("now the course's own parts train the same model");
-  Mlp course = draw();
-  train_as_the_course(setup, course);
-  const std::string difference = first_difference(model, course);
-  const bool same = comm.all_agree(difference.empty());
-  const auto yours = std::ranges::count_if(parts(), [](const Part* p) { return p->yours; });
-  console.row({{"yours", yours}, {"bit_for_bit", same}});
-  return console.verdict(
-      same,
-      fmt::format("{} of 5 parts are yours; the parameters equal the course's, bit for bit",
-                  yours),
-      "the parameters differ from the course's, first in " + difference);
+  const auto same_bits = [](const Parameter& a, const Parameter& b) {
+    return std::memcmp(a.value.data(), b.value.data(), a.value.size_bytes()) == 0;
+  };
+  const bool same = std::ranges::equal(mine.parameters(), course.parameters(), same_bits);
+  return comm.all_agree(same) ? "" : "the parameters differ from the course's";
 }
 
 }  // namespace
-}  // namespace dist::mine
 
 int main(int argc, char** argv) {
-  dist::hold_stop_signals();  // a request to stop waits until a checkpoint can be written
-  return dist::mine::train(argc, argv);
+  MpiEnvironment mpi(argc, argv);
+  const Communicator comm = Communicator::world();
+  CommandLine flags("my_ddp_training", "The trainer of lesson 5, made of your own exercises.");
+  std::size_t epochs = 5, seed = 0;
+  bool json = false;
+  flags.number<std::size_t>("--epochs", epochs, 1, 1U << 30, "passes over the data");
+  flags.number<std::size_t>("--seed", seed, 0, 1ULL << 62, "seed of the first parameters");
+  flags.flag("--json", json, "print one JSON object per line on standard output");
+  if (const auto exit = parse(flags, comm, argc, argv)) return *exit;
+  const Console console(json, comm.rank() == 0);
+  name_crashes();
+  limit_memory(kMemory);
+  for (const Part& part : parts()) {
+    const std::string whose = part.yours ? "yours" : "ours";
+    console.line(whose + ": " + part.name);
+    console.row({{"part", part.name}, {"whose", whose}});
+  }
+
+  const Mlp mine = train(comm, epochs, seed, /*mine=*/true, console);
+  std::string calls;
+  for (const Part& part : parts()) calls += fmt::format(" {} {}", part.name, part.runs);
+  console.line("calls on rank 0:" + calls);
+  console.line("now the course's own functions train the same model");
+  const Mlp course = train(comm, epochs, seed, /*mine=*/false, console);
+  const std::string wrong = problem(comm, mine, course);
+  const auto yours = std::ranges::count_if(parts(), &Part::yours);
+  std::uint64_t hash = 0;
+  for (const Parameter& p : mine.parameters()) hash = fingerprint(p.value.span(), hash);
+  console.row({{"yours", yours},
+               {"fingerprint", fmt::format("{:016x}", hash)},
+               {"bit_for_bit", wrong.empty()}});
+  return console.verdict(
+      wrong.empty(),
+      fmt::format("{} of 5 parts are yours; the parameters equal the course's, bit for bit",
+                  yours),
+      wrong);
 }
