@@ -14,7 +14,7 @@
 //   EMULATED_START_MS  how long the start of CUDA takes, as well as of a cuBLAS handle, of an
 //   NCCL
 //                    communicator, and of its connections
-//   EMULATED_COUNTS  1: print emulation::counts() at the end
+//   EMULATED_COUNTS  1: print the counters at the end
 //   EMULATED_FAULT   "R:N" makes the N-th kernel of rank R read an illegal address
 #include "tests/emulation/runtime.hpp"
 
@@ -51,14 +51,12 @@ int device_count() {
 }
 
 void print_counts() {
-  const Counts all = counts();
   std::fprintf(stderr, "waits %ld, pageable copies %ld, allocations %ld, events %ld\n",
-               all.waits, all.pageable_copies, all.allocations, all.events);
+               counters.waits.load(), counters.pageable_copies.load(),
+               counters.allocations.load(), counters.events.load());
 }
 
 }  // namespace
-
-Counters counters;
 
 int environment_number(const char* name, int otherwise) {
   const char* text = std::getenv(name);
@@ -149,15 +147,9 @@ unsigned next_seed() {
   return seed * 1000003U + static_cast<unsigned>(my_rank()) * 7919U + count++;
 }
 
-Counts counts() {
-  return {counters.waits, counters.pageable_copies, counters.allocations, counters.events,
-          counters.launches};
-}
-
 void enqueue(cudaStream_t stream, std::function<void()> work, cudaGraphNodeType type) {
   CUstream_st* const queue = resolve(stream);
   if (queue->point.capture) return queue->point.add(type, std::move(work));
-  ++counters.launches;
   queue->push([queue, work = std::move(work)] {
     if (queue->gpu.fault == cudaSuccess) work();
   });

@@ -15,7 +15,6 @@
 
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -116,57 +115,19 @@ struct Data {
   }
 };
 
-}  // namespace
-
-namespace {
-
-template <class T>
-ncclResult_t all_reduce(const void* from, void* to, std::size_t count, MPI_Datatype type,
-                        ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  const auto data = std::make_shared<Data<T>>();
-  return queue_or_group(
-      "ncclAllReduce", comm, stream,
-      {kRing,
-       [=] {
-         data->sent = copy_of<T>(from, count);
-         data->received.resize(count);
-         MPI_Request request = MPI_REQUEST_NULL;
-         MPI_Iallreduce(data->sent.data(), data->received.data(), static_cast<int>(count), type,
-                        op == ncclMax ? MPI_MAX : MPI_SUM, comm->mpi, &request);
-         return request;
-       },
-       [=] {
-         if (op == ncclAvg) {
-           for (T& value : data->received) value /= static_cast<T>(comm->size);
-         }
-         data->write(from, to);
-       },
-       {token_of(from), token_of(to)}});
-}
-
-}  // namespace
-
-ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
-                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  emulation::check_memory(stream, from, "ncclAllReduce");
-  emulation::check_memory(stream, to, "ncclAllReduce");
-  return type == ncclDouble ? all_reduce<double>(from, to, count, MPI_DOUBLE, op, comm, stream)
-                            : all_reduce<float>(from, to, count, MPI_FLOAT, op, comm, stream);
-}
-
-// A collective on floats: reads `sent` numbers and writes `received` numbers, if this rank
-// receives any, divided by `divisor`. `start` begins it.
-static ncclResult_t collective(const char* call, const void* from, std::size_t sent, void* to,
-                               std::size_t received, ncclComm_t comm, cudaStream_t stream,
-                               std::function<void(Data<float>&, MPI_Request*)> start,
-                               int divisor = 1) {
+// A collective: reads `sent` numbers and writes `received` numbers, if this rank receives any,
+// divided by `divisor`. start(data, request) begins it.
+template <class T = float, class Start>
+ncclResult_t collective(const char* call, const void* from, std::size_t sent, void* to,
+                        std::size_t received, ncclComm_t comm, cudaStream_t stream, Start start,
+                        int divisor = 1) {
   emulation::check_memory(stream, from, call);
   emulation::check_memory(stream, to, call);
-  const auto data = std::make_shared<Data<float>>();
+  const auto data = std::make_shared<Data<T>>();
   return queue_or_group(call, comm, stream,
                         {kRing,
-                         [=, start = std::move(start)] {
-                           data->sent = copy_of(from, sent);
+                         [=] {
+                           data->sent = copy_of<T>(from, sent);
                            data->received.resize(received);
                            MPI_Request request = MPI_REQUEST_NULL;
                            start(*data, &request);
@@ -174,12 +135,29 @@ static ncclResult_t collective(const char* call, const void* from, std::size_t s
                          },
                          [=] {
                            if (received == 0) return;
-                           for (float& number : data->received) {
-                             number /= static_cast<float>(divisor);
-                           }
+                           for (T& number : data->received) number /= static_cast<T>(divisor);
                            data->write(from, to);
                          },
                          {token_of(from), token_of(to)}});
+}
+
+template <class T>
+ncclResult_t all_reduce(const void* from, void* to, std::size_t count, MPI_Datatype type,
+                        ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  const auto start = [=](Data<T>& data, MPI_Request* request) {
+    MPI_Iallreduce(data.sent.data(), data.received.data(), static_cast<int>(count), type,
+                   op == ncclMax ? MPI_MAX : MPI_SUM, comm->mpi, request);
+  };
+  return collective<T>("ncclAllReduce", from, count, to, count, comm, stream, start,
+                       op == ncclAvg ? comm->size : 1);
+}
+
+}  // namespace
+
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return type == ncclDouble ? all_reduce<double>(from, to, count, MPI_DOUBLE, op, comm, stream)
+                            : all_reduce<float>(from, to, count, MPI_FLOAT, op, comm, stream);
 }
 
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t,

@@ -27,10 +27,11 @@ CUstream_st* resolve(cudaStream_t stream);
 std::shared_ptr<CUstream_st> new_stream(int device);
 std::vector<std::shared_ptr<CUstream_st>> streams_of(int device);
 
+// What the program has called so far. A query of a stream counts as a wait.
 struct Counters {
-  std::atomic<long> waits, pageable_copies, allocations, events, launches;
+  std::atomic<long> waits, pageable_copies, allocations, events;
 };
-extern Counters counters;
+inline Counters counters;
 
 inline thread_local int the_device = 0;  // the calling thread's current GPU
 // Those that the thread has begun and not ended.

@@ -107,14 +107,6 @@ void skipped_broadcast(const Communicator& comm) {
   comm.barrier();
 }
 
-void skipped_all_reduce(const Communicator& comm) {
-  std::vector<float> data(4);
-  if (comm.rank() != kSkips) {
-    all_reduce<float>(comm, data, ReduceOp::sum, AllReduceAlgorithm::ring);
-  }
-  comm.barrier();
-}
-
 void skipped_shared_memory(const Communicator& comm) {
   AllReducer reducer(comm);
   std::vector<float> data(4);
@@ -235,7 +227,6 @@ int main(int argc, char** argv) {
       {"first-stopped", [](auto& all) { stopped(all, 0); }},  // rank 0 usually reports hangs
       {"stopped-in-finalize", stopped_in_finalize},
       {"skipped-broadcast", skipped_broadcast},
-      {"skipped-all-reduce", skipped_all_reduce},
       {"skipped-shared-memory", skipped_shared_memory},
       {"blocking-ring", blocking_ring},
       {"requests", waiting_for_requests},

@@ -174,23 +174,3 @@ def test_a_missing_gpu_an_old_driver_or_an_old_gpu_is_reported_in_one_sentence(n
     job = "ddp_training --max-steps 1"
     refused(f"{job} --device cuda", f"--device: cuda: {reason}", ranks=2, **setting)
     says(runs(2, f"{job} --device auto", **setting), f"on cpu ({reason}")
-
-
-# On one rank; tests/emulation/touch_device_memory.cpp makes the mistake.
-@emulated
-@pytest.mark.parametrize("mistake, report", [
-    ("deregister", "ncclCommDeregister got memory that work or a graph still uses"),
-    ("free", "ncclMemFree got memory that work or a graph still uses"),
-    ("other-memory", "ncclMemFree got memory that ncclMemAlloc did not allocate"),
-    ("finalize", "ncclCommFinalize got a communicator that a graph still uses"),
-    ("revoked", "ncclCommFinalize got a communicator that was revoked"),
-    ("abort", "ncclCommAbort got a communicator that a graph still uses"),
-    ("freed", "ncclCommDestroy got a communicator that was freed")])
-def test_mistakes_with_nccls_memory_and_communicators_end_the_program(mistake, report):
-    result = runs(1, f"../tests/touch_device_memory nccl-{mistake}", status=1)
-    says(result, f"emulated CUDA: {report}")
-
-
-@emulated
-def test_without_a_mistake_the_program_comes_to_its_end():
-    assert runs(1, "../tests/touch_device_memory nccl").out == "the end\n"

@@ -16,6 +16,9 @@ from programs import refused, runs
 SYNTHETIC = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4"
 RESUMED = f"ddp_training {SYNTHETIC} --metrics run.jsonl --checkpoint run.st --resume"
 
+PARTS = [f"{part}-{kind}" for part in ("train", "t10k")
+         for kind in ("images-idx3", "labels-idx1")]  # of MNIST's files
+
 # How a command begins: [(how it goes on, how the error begins, ranks if not 2)]. The first row of
 # each command is in the quick tier.
 TABLE = {
@@ -94,6 +97,8 @@ TABLE = {
         ("--data .", "--data: must be given together with --dataset idx"),
         ("--dataset idx --data no/such", "--data: no/such"),
         ("--dataset idx --data empty", "--data: empty"),
+        *[(f"--dataset idx --data without-{name}",
+           f"--data: without-{name}/{name}-ubyte[.gz] is missing, but ") for name in PARTS],
         ("--dataset idx --data cut", "--data: cut/x-images-idx3-ubyte: truncated"),
         ("--dataset idx --data whole --layers 784,10",
          "--layers: the input width is 784, but a sample has 6 features"),
@@ -204,12 +209,14 @@ ROWS = [pytest.param((f"{begin} {end}", *rest), id=f"{begin} {end[:60]}",
         for begin, rows in TABLE.items() for place, (end, *rest) in enumerate(rows)]
 
 
-def write_digits(folder, kept):
+def write_digits(folder, kept=None, names=("x",)):
     """Ten images of 2 x 3 pixels, of which the first bytes are kept."""
     folder.mkdir()
     images = struct.pack(">4I", 0x803, 10, 2, 3) + bytes([7] * 60)
-    (folder / "x-images-idx3-ubyte").write_bytes(images[:kept])
-    (folder / "x-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, 10) + bytes([1] * 10))
+    for name in names:
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(images[:kept])
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(
+            struct.pack(">2I", 0x801, 10) + bytes([1] * 10))
 
 
 @pytest.fixture(scope="module")
@@ -222,8 +229,11 @@ def prepared(tmp_path_factory):
     (folder / "cut.st").write_bytes(whole[:500])
     (folder / "flipped.st").write_bytes(whole[:-20] + bytes([whole[-20] ^ 4]) + whole[-19:])
     (folder / "unchecked.st").write_bytes(whole.replace(b"xxh3_64", b"xxh3_46"))
-    write_digits(folder / "whole", 76)
+    write_digits(folder / "whole")
     write_digits(folder / "cut", 40)
+    for name in PARTS:
+        write_digits(folder / f"without-{name}", names=["train", "t10k"])
+        (folder / f"without-{name}" / f"{name}-ubyte").unlink()
     (folder / "empty").mkdir()
     return folder
 

@@ -111,11 +111,6 @@ def test_a_finished_run_is_not_trained_further_when_it_is_resumed(tmp_path):
     assert again.final["test_accuracy"] == run.final["test_accuracy"]
     assert (tmp_path / "run.st").read_bytes() == before
     assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 12
-    # The same parameters are evaluated with other numbers of ranks.
-    for ranks in (1, 3):
-        evaluate = "ddp_training --json --evaluate --init run.st"
-        tested, = runs(ranks, evaluate, tmp_path).rows
-        assert tested["test_accuracy"] == run.final["test_accuracy"]
 
 
 def test_the_page_on_optimizers_shows_the_losses_of_its_job_and_pytorchs():

@@ -4,11 +4,13 @@
 // one rank alone ends the test on that rank, while the others wait in their next collective.
 #pragma once
 
+#include "common/check.hpp"
 #include "common/communicator.hpp"
 #include "tests/support/catch.hpp"
 
 #include <cstddef>
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace dist::test {
@@ -19,6 +21,22 @@ const Communicator& world();
 // Called on all ranks. Returns true if `ok` is true on all of them, for REQUIRE(all_ranks(ok)).
 inline bool all_ranks(bool ok) {
   return world().all_agree(ok);
+}
+
+// The text of the Error that `action` throws, or "nothing thrown". Other exceptions fail the
+// test.
+template <class Action>
+std::string error_of(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
 }
 
 inline constexpr auto kMost = std::numeric_limits<std::size_t>::max();

@@ -2,9 +2,14 @@
 #pragma once
 
 #include "01_send_recv/tracer_numbers.hpp"
+#include "02_broadcast/fingerprint.hpp"
 #include "tests/support/mpi_test.hpp"
 
+#include <mpi.h>
+
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 namespace dist::test {
@@ -17,6 +22,14 @@ inline std::vector<float> my_numbers(std::size_t count) {
 
 inline bool all_from(const std::vector<float>& data, int rank) {
   return count_wrong(data, [&](std::size_t i) { return tracer_number(rank, i); }) == 0;
+}
+
+// Called on all ranks. Returns whether all of them have the same bits.
+inline bool same_bits_everywhere(std::span<const float> data) {
+  const std::uint64_t mine = fingerprint(data);
+  std::uint64_t first = mine;
+  MPI_CHECK(MPI_Bcast(&first, 1, MPI_UINT64_T, 0, world().get()));
+  return all_ranks(mine == first);
 }
 
 // The sum of element `index` over all ranks.

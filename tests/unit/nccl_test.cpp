@@ -11,7 +11,6 @@
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
-#include "tests/support/error_of.hpp"
 #include "tests/support/tracer_data.hpp"
 
 #include <array>

@@ -96,12 +96,6 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 
 namespace emulation {
 
-// What the program has called so far. A query of a stream counts as a wait.
-struct Counts {
-  long waits, pageable_copies, allocations, events, launches;
-};
-Counts counts();
-
 int current_device();
 int device_of_stream(cudaStream_t stream);
 

@@ -3,7 +3,6 @@
 #include "common/check.hpp"
 #include "common/communicator.hpp"
 #include "tests/support/mpi_test.hpp"
-#include "tests/support/run_command.hpp"
 
 #include <cuda_runtime_api.h>
 #include <mpi.h>
@@ -15,11 +14,9 @@
 #include <cmath>
 #include <cstring>
 #include <string>
-#include <sys/mman.h>
 #include <thread>
 #include <vector>
 
-using dist::test::run_command;
 using dist::test::world;
 
 namespace {
@@ -127,40 +124,6 @@ TEST_CASE("new device memory holds NaNs") {
   cudaStreamSynchronize(nullptr);
   for (const float number : copy) CHECK(std::isnan(number));
   cudaFree(memory);
-}
-
-TEST_CASE("mistakes with memory, GPUs and streams end the program") {
-  if (world().rank() != 0) return;
-  const auto make = [](const std::string& mistake, const std::string& variables = "") {
-    return run_command("env -u OMPI_COMM_WORLD_SIZE -u OMPI_COMM_WORLD_RANK " + variables +
-                       PROGRAM_DIR "/../tests/touch_device_memory " + mistake);
-  };
-  struct Mistake {
-    std::string name, report;
-  };
-  std::vector<Mistake> mistakes{{"free", "freeing memory that CUDA did not allocate"},
-                                {"freed", "freed memory was touched"},
-                                {"host-pointer", "a kernel got pageable host memory"},
-                                {"other-gpu", "a kernel got memory of a different GPU"}};
-  if (const int key = ::pkey_alloc(0, 0); key >= 0) {
-    ::pkey_free(key);
-    mistakes.push_back({"read", "the host touched device memory"});
-    mistakes.push_back({"write", "the host touched device memory"});
-  } else {
-    WARN("this processor has no protection keys, so the host may touch device memory");
-  }
-  for (const auto& [name, report] : mistakes) {
-    const auto result = make(name);
-    INFO(name << ": " << result.err);
-    CHECK(result.status == 1);
-    CHECK(result.says("emulated CUDA: " + report));
-  }
-  CHECK(make("other-stream").says("the launch fails: invalid resource handle"));
-  const auto fault = make("fault", "EMULATED_FAULT=0:1 ");
-  INFO(fault.out);
-  CHECK(fault.says("found later: an illegal memory access"));
-  CHECK(fault.says("and by every call from then on"));
-  CHECK(make("none").out == "the end\n");
 }
 
 TEST_CASE("ranks with different ids or on the same GPU cannot connect") {

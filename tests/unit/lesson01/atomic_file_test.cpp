@@ -1,9 +1,8 @@
 // Output files are checked in advance and replaced in one step.
 #include "common/atomic_file.hpp"
 
-#include "tests/support/error_of.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/mpi_test.hpp"
-#include "tests/support/run_command.hpp"
 
 #include <filesystem>
 #include <fstream>

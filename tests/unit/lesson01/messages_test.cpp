@@ -1,6 +1,5 @@
 // Lesson 1: messages arrive complete and at the right rank, and mistakes lead to errors.
 #include "01_send_recv/send_recv.hpp"
-#include "tests/support/error_of.hpp"
 #include "tests/support/tracer_data.hpp"
 
 #include <cstddef>

@@ -5,7 +5,6 @@
 #include "02_broadcast/perf/broadcast_cost.hpp"
 #include "02_broadcast/perf/share_link_cost.hpp"
 #include "tests/support/counted.hpp"
-#include "tests/support/error_of.hpp"
 #include "tests/support/tracer_data.hpp"
 
 #include <cmath>

@@ -1,7 +1,6 @@
 // Lesson 3, advanced: memory that all ranks on a host share, and the conditions under which a
 // rank may free it.
 #include "03_all_reduce/choice/all_reducer.hpp"
-#include "tests/support/error_of.hpp"
 #include "tests/support/tracer_data.hpp"
 
 #include <algorithm>

@@ -1,15 +1,17 @@
 // Lesson 4: good and bad data files, compared with bytes written out here.
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/lesson04.hpp"
-#include "tests/support/run_command.hpp"
 
 #include <zlib.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <string>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <utility>
 #include <vector>
@@ -18,6 +20,61 @@ using namespace dist;
 using namespace dist::test;
 
 namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+// The bytes of an IDX file whose header holds `numbers`, followed by `rest`.
+Bytes idx(const std::vector<std::uint32_t>& numbers, const Bytes& rest) {
+  Bytes bytes;
+  for (const std::uint32_t number : numbers) {
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      bytes.push_back(static_cast<std::uint8_t>(number >> shift));
+    }
+  }
+  bytes.insert(bytes.end(), rest.begin(), rest.end());
+  return bytes;
+}
+
+Bytes joined(Bytes first, const Bytes& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+constexpr std::uint32_t kImages = 0x803, kLabels = 0x801;
+
+const Bytes kPixels{0, 1, 51, 102, 153, 204, 255, 254, 128, 7, 9, 200};
+// A file with two images of 2 x 3 pixels, and the same file compressed with `gzip -9`.
+const Bytes kPlain = idx({kImages, 2, 2, 3}, kPixels);
+const Bytes kPacked{0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x63,
+                    0x60, 0xe0, 0x60, 0x66, 0x60, 0x60, 0x60, 0x82, 0x62, 0x66, 0x06,
+                    0x46, 0xe3, 0xb4, 0x99, 0x67, 0xfe, 0xff, 0x6b, 0x60, 0xe7, 0x3c,
+                    0x01, 0x00, 0x07, 0x41, 0x6c, 0x84, 0x1c, 0x00, 0x00, 0x00};
+
+// The peak memory use of this process so far, in MiB.
+long peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
+// How many MiB reading small files may add to the peak. A sanitizer keeps up to 256 MiB of
+// freed memory.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr long kLittle = 512;
+#else
+constexpr long kLittle = 64;
+#endif
+
+// A file of its own, which is removed with the object.
+struct TemporaryFile {
+  TemporaryFolder folder;
+  std::string path = folder / "file";
+  explicit TemporaryFile(const Bytes& bytes) {
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+};
 
 IdxFile read(const Bytes& bytes, std::size_t dimensions = 3) {
   return read_idx(TemporaryFile(bytes).path, dimensions);

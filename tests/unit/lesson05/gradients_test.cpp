@@ -1,11 +1,11 @@
 // Lesson 5: with every backend, all ranks get the same mean of the gradients, bit for bit.
 #include "01_send_recv/gpu/nccl_communicator.hpp"
-#include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "tests/support/lesson05.hpp"
+#include "tests/support/tracer_data.hpp"
 
 #include <mpi.h>
 
@@ -44,13 +44,6 @@ Floats mean_over_ranks(const Floats& mine) {
     mean.push_back(static_cast<float>(sum / static_cast<double>(ranks())));
   }
   return mean;
-}
-
-bool same_bits_everywhere(const Floats& mine) {
-  const std::uint64_t hash = fingerprint(mine);
-  std::vector<std::uint64_t> all(ranks());
-  MPI_CHECK(MPI_Allgather(&hash, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, world().get()));
-  return std::ranges::count(all, hash) == world().size();
 }
 
 // Every way of carrying gradients on `device`. All ranks must call this function.

@@ -1,13 +1,14 @@
 // Lesson 5: a checkpoint's writer is killed at each of its system calls.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/mpi_test.hpp"
-#include "tests/support/run_command.hpp"
 
 #include <algorithm>
 #include <csignal>
 #include <string>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <vector>
 
 using namespace dist::test;

@@ -7,7 +7,6 @@
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/process_group/communication_thread.hpp"
 #include "common/check.hpp"
-#include "tests/support/error_of.hpp"
 #include "tests/support/lesson05.hpp"
 
 #include <nlohmann/json.hpp>

@@ -2,9 +2,8 @@
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
 #include "02_broadcast/random.hpp"
-#include "tests/support/error_of.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/mpi_test.hpp"
-#include "tests/support/run_command.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
 // Tests the hang report, made from the ranks' reports: what counts as a cycle and what does
 // not.
-#include "tests/support/error_of.hpp"
 #include "tests/support/mpi_test.hpp"
 #include "tools/watch/hang_report.hpp"
 

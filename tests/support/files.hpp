@@ -1,4 +1,4 @@
-// Runs a command and keeps its output; folders and files for tests.
+// Folders and files for tests.
 #pragma once
 
 #include <csignal>
@@ -9,7 +9,6 @@
 #include <sstream>
 #include <string>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace dist::test {
@@ -59,27 +58,5 @@ class FullDisk {
   rlimit before_{};
   void (*before_handler_)(int) = nullptr;
 };
-
-struct CommandResult {
-  int status = -1;  // exit status; 128 + signal if it was killed
-  std::string out;
-  std::string err;
-
-  bool says(const std::string& text) const {
-    return (out + err).find(text) != std::string::npos;
-  }
-};
-
-inline CommandResult run_command(const std::string& command) {
-  const TemporaryFolder folder;
-  const std::string line =
-      "{ " + command + "; } >" + (folder / "out") + " 2>" + (folder / "err") + " </dev/null";
-  const int raw = std::system(line.c_str());
-  CommandResult result;
-  result.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
-  result.out = content_of(folder / "out");
-  result.err = content_of(folder / "err");
-  return result;
-}
 
 }  // namespace dist::test
