@@ -381,12 +381,10 @@ def write_at_once(path, content):
         raise BadInput(f"{path}: is not a file")
     draft = pathlib.Path(f"{target}.{os.getpid()}.part")
     try:
-        try:
-            draft.write_text(content, encoding="utf-8", errors="replace")
-            os.replace(draft, target)
-        finally:
-            draft.unlink(missing_ok=True)
+        draft.write_text(content, encoding="utf-8", errors="replace")
+        draft.replace(target)
     except OSError as problem:
+        draft.unlink(missing_ok=True)
         raise BadInput(f"{path}: cannot be written: {problem.strerror}")
 
 

@@ -1,14 +1,11 @@
 // Folders and files for tests.
 #pragma once
 
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <sys/resource.h>
 #include <unistd.h>
 
 namespace dist::test {
@@ -37,26 +34,5 @@ inline std::string content_of(const std::string& path) {
   text << file.rdbuf();
   return text.str();
 }
-
-// While this object exists, this process cannot make any file larger than `bytes`.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    before_handler_ = std::signal(SIGXFSZ, SIG_IGN);  // write() fails, as on a full disk
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, before_handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  rlimit before_{};
-  void (*before_handler_)(int) = nullptr;
-};
 
 }  // namespace dist::test

@@ -16,7 +16,6 @@ namespace {
 using namespace dist;
 using dist::test::content_of;
 using dist::test::error_of;
-using dist::test::FullDisk;
 using dist::test::TemporaryFolder;
 
 std::vector<std::string> names_in(const TemporaryFolder& folder) {
@@ -116,20 +115,4 @@ TEST_CASE("the next run removes what a killed writer left, but not a running wri
   CHECK(std::filesystem::exists(folder / "x.unfinished-alive1"));
   CHECK(names_in(folder).size() == 2);
   ::close(alive);
-}
-
-TEST_CASE("a write that fails names the file, keeps the old one and leaves nothing else") {
-  const TemporaryFolder folder;
-  write_file_at_once(folder / "x", "old");
-  const auto refused = [&](const std::string& path) {
-    return error_of([&] { write_file_at_once(path, std::string(2000, 'x')); })
-        .starts_with(path + ": cannot be written: ");
-  };
-  CHECK(refused(folder / "missing/x"));
-  {
-    const FullDisk full(1000);
-    CHECK(refused(folder / "x"));
-  }
-  CHECK(content_of(folder / "x") == "old");
-  CHECK(names_in(folder).size() == 1);
 }

@@ -1,4 +1,6 @@
-// Tests what the watch counts, and that strict sends change nothing else.
+// Tests what the watch counts, and that strict sends change nothing else. Unfinished are the
+// operations, on all ranks, that were never waited for.
+#include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "tests/support/counted.hpp"
@@ -135,6 +137,60 @@ TEST_CASE("a receive from any source is counted for its actual sender") {
   CHECK(traffic.rounds == ranks() - 1);
   CHECK(traffic.messages_per_rank == (ranks() > 1 ? 1 : 0));
   CHECK(traffic.peers.empty());
+}
+
+TEST_CASE("a send or receive is unfinished until it has been waited for") {
+  float out = 1;
+  float in = 0;
+  std::vector<MPI_Request> requests(2, MPI_REQUEST_NULL);
+  const auto start = [&] {
+    MPI_Irecv(&in, 1, MPI_FLOAT, world().left(), 0, world().get(), &requests[0]);
+    MPI_Isend(&out, 1, MPI_FLOAT, world().right(), 0, world().get(), &requests[1]);
+  };
+  const auto wait = [&] { MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE); };
+  const Traffic left_open = counted(world(), start);
+  CHECK(left_open.unfinished == 2 * ranks());
+  CHECK(left_open.messages == ranks());
+  CHECK(counted(world(), wait) == Traffic{});  // started before the count
+  const Traffic whole = counted(world(), [&] {
+    start();
+    wait();
+  });
+  CHECK(whole.unfinished == 0);
+  CHECK(whole.messages == ranks());
+}
+
+TEST_CASE("each of several sends with the same request is finished") {
+  // Open MPI returns the same request for all sends that complete immediately.
+  const float out = 1;
+  std::vector<float> in(4);
+  const Traffic traffic = counted(world(), [&] {
+    std::vector<MPI_Request> requests(4, MPI_REQUEST_NULL);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      MPI_Isend(&out, 1, MPI_FLOAT, world().right(), static_cast<int>(i), world().get(),
+                &requests[i]);
+    }
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      recv<float>(world(), std::span(&in[i], 1), world().left(), static_cast<int>(i));
+    }
+    MPI_Waitall(4, requests.data(), MPI_STATUSES_IGNORE);
+  });
+  CHECK(traffic.unfinished == 0);
+}
+
+TEST_CASE("blocking calls and successful tests leave nothing unfinished") {
+  float out = 1;
+  float in = 0;
+  const Traffic traffic = counted(world(), [&] {
+    send_recv<float>(world(), std::span<const float>(&out, 1), world().right(),
+                     std::span(&in, 1), world().left());
+    Request receive = irecv<float>(world(), std::span(&in, 1), world().left());
+    Request sending = isend<float>(world(), std::span<const float>(&out, 1), world().right());
+    while (!receive.is_done() || !sending.is_done()) {
+    }
+  });
+  CHECK(traffic.unfinished == 0);
+  CHECK(traffic.messages == 2 * ranks());
 }
 
 TEST_CASE("strict sends change neither results nor counts") {
