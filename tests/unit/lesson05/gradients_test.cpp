@@ -1,9 +1,6 @@
 // Lesson 5: with every backend, all ranks get the same mean of the gradients, bit for bit.
-#include "01_send_recv/gpu/nccl_communicator.hpp"
-#include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/model/loss.hpp"
-#include "05_ddp_training/process_group/process_group.hpp"
 #include "tests/support/lesson05.hpp"
 #include "tests/support/tracer_data.hpp"
 
@@ -12,8 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 using namespace dist;
@@ -44,27 +39,6 @@ Floats mean_over_ranks(const Floats& mine) {
     mean.push_back(static_cast<float>(sum / static_cast<double>(ranks())));
   }
   return mean;
-}
-
-// Every way of carrying gradients on `device`. All ranks must call this function.
-struct Carrier {
-  std::string name;
-  std::unique_ptr<ProcessGroup> group;
-};
-std::vector<Carrier> carriers(Device device) {
-  std::vector<Carrier> all;
-  for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
-    const Backend backend = algorithm == AllReduceAlgorithm::mpi ? Backend::mpi : Backend::ours;
-    for (const bool overlap : {false, true}) {
-      all.push_back({name + (overlap ? ", on a thread" : ""),
-                     make_process_group(backend, world(), device, algorithm, overlap)});
-    }
-  }
-  if (why_no_nccl(world(), device).empty()) {
-    all.push_back({"nccl", make_process_group(Backend::nccl, world(), device,
-                                              AllReduceAlgorithm::automatic)});
-  }
-  return all;
 }
 
 }  // namespace

@@ -1,15 +1,12 @@
 // Lesson 5: what training with a part of the model on each rank needs: the two halves of an
 // all-reduce in every process group, and evaluations with as many forward passes on all ranks.
-#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "02_broadcast/chunks.hpp"
 #include "05_ddp_training/model/evaluation.hpp"
-#include "05_ddp_training/process_group/process_group.hpp"
 #include "tests/support/lesson05.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,26 +15,8 @@ using namespace dist::test;
 
 namespace {
 
-struct Route {
-  std::string name;
-  std::unique_ptr<ProcessGroup> group;
-};
-// All ranks must call this function.
-std::vector<Route> routes(Device device) {
-  std::vector<Route> all;
-  const auto add = [&](const std::string& name, Backend backend, AllReduceAlgorithm algorithm,
-                       bool overlap = false) {
-    all.push_back({name, make_process_group(backend, world(), device, algorithm, overlap)});
-  };
-  add("ring", Backend::ours, AllReduceAlgorithm::ring);
-  add("ring, on a thread", Backend::ours, AllReduceAlgorithm::ring, true);
-  add("auto", Backend::ours, AllReduceAlgorithm::automatic);
-  add("mpi", Backend::mpi, AllReduceAlgorithm::mpi);
-  if (why_no_nccl(world(), device).empty()) {
-    add("nccl", Backend::nccl, AllReduceAlgorithm::automatic);
-  }
-  return all;
-}
+// The carriers whose all-reduce has two halves.
+const std::vector<std::string> kWithHalves{"ring", "ring, on a thread", "auto", "mpi", "nccl"};
 
 Floats numbers_of(int of_rank, std::size_t count) {
   Generator generator(static_cast<std::uint64_t>(1000 + of_rank));
@@ -52,10 +31,11 @@ TEST_CASE("reduce_scatter leaves each rank its chunk of the sum, and all_gather 
           "[gpu]") {
   for (const Device device : devices()) {
     const Stream stream(device);
-    for (const Route& route : routes(device)) {
+    for (const auto& [name, group] : carriers(device)) {
+      if (!std::ranges::count(kWithHalves, name)) continue;
       for (const std::size_t count : {1, 2, 6, 12, 84, 1003}) {
-        CAPTURE(to_string(device), route.name, count);
-        const Tensor tensor = route.group->allocate({count});
+        CAPTURE(to_string(device), name, count);
+        const Tensor tensor = group->allocate({count});
         const Floats mine = numbers_of(world().rank(), count);
         Floats sums(count);
         for (int r = 0; r < world().size(); ++r) {
@@ -63,7 +43,7 @@ TEST_CASE("reduce_scatter leaves each rank its chunk of the sum, and all_gather 
           for (std::size_t i = 0; i < count; ++i) sums[i] += theirs[i];
         }
         copy_bytes(stream, tensor.data(), mine.data(), tensor.size_bytes());
-        route.group->start({Collective::Kind::reduce_scatter, tensor, ReduceOp::sum}, stream)
+        group->start({Collective::Kind::reduce_scatter, tensor, ReduceOp::sum}, stream)
             ->wait(stream);
         const ChunkRange chunk = chunk_range(count, world().size(), world().rank());
         const Floats scattered = to_host(stream, tensor);
@@ -77,7 +57,7 @@ TEST_CASE("reduce_scatter leaves each rank its chunk of the sum, and all_gather 
         std::ranges::copy(window(std::span(scattered), chunk),
                           window(std::span(rest), chunk).begin());
         copy_bytes(stream, tensor.data(), rest.data(), tensor.size_bytes());
-        route.group->all_gather(tensor, stream)->wait(stream);
+        group->all_gather(tensor, stream)->wait(stream);
         CHECK(largest_error(to_host(stream, tensor), sums) < 1e-5);
         world().barrier();
       }
