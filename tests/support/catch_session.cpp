@@ -34,11 +34,11 @@ struct TellListener : ListenerBase {
   using ListenerBase::ListenerBase;
   void testCaseStarting(const Catch::TestCaseInfo& info) override {
     ListenerBase::testCaseStarting(info);
-    if (listener()) listener()(info.name);
+    listener()(info.name);
   }
   void testCaseEnded(const Catch::TestCaseStats& stats) override {
     ListenerBase::testCaseEnded(stats);
-    if (listener()) listener()("");
+    listener()("");
   }
 };
 CATCH_REGISTER_LISTENER(TellListener)

@@ -10,7 +10,6 @@ namespace dist::test {
 // Runs the tests that the command line selects and returns the exit status. Calls
 // `on_test_case` with the name of each test case when the case begins, and with "" when the
 // case ends.
-int run_catch(int argc, char** argv,
-              std::function<void(const std::string&)> on_test_case = nullptr);
+int run_catch(int argc, char** argv, std::function<void(const std::string&)> on_test_case);
 
 }  // namespace dist::test

@@ -1,7 +1,7 @@
 // main() of every test program: runs Catch2 on all ranks as one test.
 //
-// A failure on any rank is printed with its rank and fails the whole test. No test can hang: a
-// watchdog on each rank ends the job when a test case takes too long, and names that test case.
+// A failure on any rank is printed with its rank and fails the whole test. No test can hang: an
+// alarm on each rank ends the job when a test case takes too long, and names that test case.
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
@@ -11,15 +11,13 @@
 #include "tests/support/mpi_test.hpp"
 
 #include <array>
-#include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
-#include <mutex>
 #include <optional>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <unistd.h>
 
 namespace {
@@ -50,46 +48,23 @@ class CapturedOutput {
   int terminal_;
 };
 
-// Ends the job when a test case runs longer than TEST_CASE_SECONDS (default 120).
-class Watchdog {
- public:
-  void start(int rank) {
-    rank_ = rank;
-    const char* limit = std::getenv("TEST_CASE_SECONDS");
-    limit_ = std::chrono::seconds(limit != nullptr ? std::atoi(limit) : 120);
-    std::thread([this] { watch(); }).detach();
-  }
-  void begin(const std::string& name) {
-    const std::lock_guard lock(mutex_);
-    name_ = name;
-    ++generation_;
-    changed_.notify_all();
-  }
+std::string hang_report;
 
- private:
-  void watch() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      const int seen = generation_;
-      if (changed_.wait_for(lock, limit_, [&] { return generation_ != seen; })) continue;
-      if (name_.empty()) continue;
-      std::fprintf(stderr, "[rank %d] hang: test case \"%s\" has run for %lld s\n", rank_,
-                   name_.c_str(), static_cast<long long>(limit_.count()));
-      std::_Exit(86);  // mpirun ends the other ranks
-    }
-  }
+extern "C" void report_hang(int) {
+  static_cast<void>(!::write(STDERR_FILENO, hang_report.data(), hang_report.size()));
+  ::_exit(86);  // mpirun ends the other ranks
+}
 
-  int rank_ = 0;
-  std::chrono::seconds limit_{};
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::string name_;
-  int generation_ = 0;
-};
-
-Watchdog& watchdog() {
-  static auto* const the_watchdog = new Watchdog;  // outlives its detached thread
-  return *the_watchdog;
+// Ends the job when a test case runs longer than TEST_CASE_SECONDS (default 120). An empty name
+// ends the last one.
+void begin_test_case(int rank, const std::string& name) {
+  const char* const limit = std::getenv("TEST_CASE_SECONDS");
+  const int seconds = limit != nullptr ? std::atoi(limit) : 120;
+  ::alarm(0);
+  hang_report = "[rank " + std::to_string(rank) + "] hang: test case \"" + name +
+                "\" has run for " + std::to_string(seconds) + " s\n";
+  std::signal(SIGALRM, report_hang);
+  if (!name.empty()) ::alarm(static_cast<unsigned>(seconds));
 }
 
 void print_with_rank(int rank, const std::string& text) {
@@ -118,7 +93,7 @@ const dist::Communicator& dist::test::world() {
 }
 
 int main(int argc, char** argv) {
-  std::string no_report = "--timeout=0";  // the watchdog names the test case
+  std::string no_report = "--timeout=0";  // the alarm names the test case
   std::array<char*, 3> for_mpi{argv[0], no_report.data(), nullptr};
   char** arguments = for_mpi.data();
   int argument_count = 2;
@@ -130,10 +105,9 @@ int main(int argc, char** argv) {
     the_world.reset();
     return 0;
   }
-  watchdog().start(rank);
   CapturedOutput output;
   const int failures = dist::test::run_catch(
-      argc, argv, [](const std::string& test_case) { watchdog().begin(test_case); });
+      argc, argv, [&](const std::string& name) { begin_test_case(rank, name); });
   const std::string mine = output.finish();
 
   // Rank 0's output is enough; another rank's output matters only if that rank failed.
