@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,13 +41,11 @@ class OnHosts {
         all_reduce_(world(), host_, memory_,
                     memory_.allocate(host_, HierarchicalAllReduce::kStagingBytes)) {}
 
-  template <class T>
-  std::span<T> allocate(std::size_t count) {
-    registered_ = memory_.allocate(host_, std::max<std::size_t>(1, count * sizeof(T)));
-    return {reinterpret_cast<T*>(registered_.get()), count};
+  std::span<float> allocate(std::size_t count) {
+    registered_ = memory_.allocate(host_, std::max<std::size_t>(1, count * sizeof(float)));
+    return {reinterpret_cast<float*>(registered_.get()), count};
   }
-  template <class T>
-  std::span<T> reduce(std::span<T> data, ReduceOp op) {
+  std::span<float> reduce(std::span<float> data, ReduceOp op) {
     all_reduce_.all_reduce(data, op);
     return data;
   }
@@ -62,8 +61,6 @@ class OnHosts {
 
 TEST_CASE("among any hosts, every op gives the right numbers, and the same bits everywhere") {
   const double size = world().size();
-  std::uint64_t each_once = 0;  // rank r contributes 16^r
-  for (int rank = 0; rank < world().size(); ++rank) each_once |= std::uint64_t{1} << (4 * rank);
   std::vector<std::size_t> sizes = tricky_sizes();
   // More than fits into the staging memory for ordinary memory.
   sizes.push_back(HierarchicalAllReduce::kStagingBytes / sizeof(float) + 12'345);
@@ -72,30 +69,21 @@ TEST_CASE("among any hosts, every op gives the right numbers, and the same bits 
     for (const bool registered : {false, true}) {
       for (const std::size_t count : sizes) {
         INFO(hosts.name << (registered ? ", registered, " : ", ordinary, ") << count);
-        std::vector<std::uint64_t> ordinary(registered ? 0 : count);
-        const std::span<std::uint64_t> shares =
-            registered ? on.allocate<std::uint64_t>(count) : std::span(ordinary);
-        std::ranges::fill(shares, std::uint64_t{1} << (4 * world().rank()));
-        on.reduce(shares, ReduceOp::sum);
-        CHECK(std::ranges::count(shares, each_once) == std::ssize(shares));
-
-        const std::span<float> data(reinterpret_cast<float*>(shares.data()), count);
-        if (count <= sizes[sizes.size() - 2]) {
-          const auto reduced = [&](ReduceOp op) {
-            fill_tracer_numbers(data, world().rank());
-            return on.reduce(data, op);
-          };
-          CHECK(count_wrong(reduced(ReduceOp::sum), sum_of_all) == 0);
-          const auto mean = [&](std::size_t i) { return sum_of_all(i) / size; };
-          CHECK(count_wrong(reduced(ReduceOp::avg), mean, 1.2e-7) == 0);
-          const auto largest = [](std::size_t i) {
-            return tracer_number(world().size() - 1, i);
-          };
-          CHECK(count_wrong(reduced(ReduceOp::max), largest) == 0);
-        }
+        std::vector<float> ordinary(registered ? 0 : count);
+        const std::span<float> data = registered ? on.allocate(count) : std::span(ordinary);
+        const auto reduced = [&](ReduceOp op) {
+          fill_tracer_numbers(data, world().rank());
+          return on.reduce(data, op);
+        };
+        CHECK(count_wrong(reduced(ReduceOp::sum), sum_of_all) == 0);
         Generator generator(static_cast<std::uint64_t>(29 + world().rank()));
         fill_uniform(data, -1, 1, generator);
         CHECK(same_bits_everywhere(on.reduce(data, ReduceOp::avg)));
+        if (count == sizes.back()) continue;  // takes long
+        const auto mean = [&](std::size_t i) { return sum_of_all(i) / size; };
+        CHECK(count_wrong(reduced(ReduceOp::avg), mean, 1.2e-7) == 0);
+        const auto largest = [](std::size_t i) { return tracer_number(world().size() - 1, i); };
+        CHECK(count_wrong(reduced(ReduceOp::max), largest) == 0);
       }
     }
   }
@@ -105,7 +93,7 @@ TEST_CASE("each half of the tensor crosses between two hosts of two ranks once e
   if (world().size() != 4) return;
   OnHosts on(kHosts[0]);
   constexpr std::size_t kCount = 65536;
-  const std::span<float> data = on.allocate<float>(kCount);
+  const std::span<float> data = on.allocate(kCount);
   const Traffic traffic = counted(world(), [&] { on.reduce(data, ReduceOp::sum); });
   // Of its half, a rank sends one half before the sums are finished and the other one after.
   CHECK(traffic.bytes_per_rank == data.size_bytes() / 2);
