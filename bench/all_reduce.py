@@ -10,6 +10,7 @@ def forced(algorithm, *settings):
             f"OMPI_MCA_coll_tuned_allreduce_algorithm={algorithm}", *settings]
 
 
+SMALLEST = 1024  # bytes
 NO_SINGLE_COPY = "OMPI_MCA_btl_vader_single_copy_mechanism=none"
 TUNED = {"single copy off": [NO_SINGLE_COPY], "recursive doubling": forced(3), "ring": forced(4),
          "Rabenseifner": forced(6)}  # settings of Open MPI
@@ -27,14 +28,6 @@ RATIOS = {"auto / memcpy": ("auto", "memcpy"), "Open MPI / auto": ("mpi", "auto"
           "tuned / ordinary": ("tuned", "auto-ordinary"), "Open MPI / ring": ("mpi", "ring")}
 
 
-def text_size(size):
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size} {unit}"
-        size //= 1024
-    return f"{size} GiB"
-
-
 class AllReduce(Word):
     """Our all-reduce, Open MPI's in all its settings, PyTorch's over Gloo, and memcpy."""
 
@@ -47,20 +40,18 @@ class AllReduce(Word):
     @classmethod
     def add_flags(cls, add):
         add("--ranks", type=at_least(2, "ranks"), nargs="+", default=[CORES, 2 * CORES])
-        add("--min-bytes", type=at_least(4, "bytes"), default=1024)
-        add("--max-bytes", type=at_least(4, "bytes"), default=64 << 20)
+        add("--max-bytes", type=at_least(SMALLEST, "bytes"), default=64 << 20)
         add("--samples", type=at_least(1, "sample"), default=15, help="samples per run and size")
 
     def candidates(self, ranks):
         options = self.options
-        ours = self.mpirun(ranks, "all_reduce_bench", "--min-bytes", options.min_bytes,
-                           "--max-bytes", options.max_bytes, "--iterations", options.samples,
-                           "--only")
+        ours = self.mpirun(ranks, "all_reduce_bench", "--min-bytes", SMALLEST, "--max-bytes",
+                           options.max_bytes, "--iterations", options.samples, "--only")
         commands = {"ours": ours + ["all"]}
         for name, settings in TUNED.items():
             commands[name] = ["env", *settings, *ours, "mpi"]
         if self.python:
-            sizes = [options.min_bytes]  # as sweep() in 01_send_recv/measure.hpp
+            sizes = [SMALLEST]  # as sweep() in 01_send_recv/measure.hpp
             while sizes[-1] < options.max_bytes:
                 sizes.append(min(4 * sizes[-1], options.max_bytes))
             commands["gloo"] = [self.python, HERE / "peers" / "gloo_all_reduce.py",
@@ -78,10 +69,6 @@ class AllReduce(Word):
                 name = f"mpi: {who}" if who in TUNED else row["name"]
                 rounds.setdefault((ranks, name, row["bytes"]), []).append(row["time_us"])
         times = {key: statistics.median(each) for key, each in rounds.items()}
-        self.data["rows"] = [{"ranks": ranks, "name": name, "bytes": size, "rounds": each,
-                              "time_us": times[ranks, name, size]}
-                             for (ranks, name, size), each in sorted(rounds.items())]
-
         lines = ["Microseconds per float32 sum, of the slowest rank, each run with "
                  f"{self.options.samples} samples."]
         for ranks in self.options.ranks:
@@ -100,7 +87,7 @@ class AllReduce(Word):
         us = {name: time for (n, name, bytes), time in times.items() if (n, bytes) == (ranks, size)}
         us["tuned"], setting = min((us[name], name) for name in us if name.startswith("mpi"))
         cell = lambda time: "-" if time is None else f"{time:.2f}" if time < 100 else f"{time:.0f}"
-        return [text_size(size), *(cell(us.get(name)) for name in (
+        return [f"{size:,}", *(cell(us.get(name)) for name in (
                     "auto", "auto-ordinary", "ring", "mpi", "tuned", "gloo", "memcpy")),
                 *(ratio(us.get(a), us.get(b)) for a, b in RATIOS.values()),
                 setting.removeprefix("mpi: ") if setting != "mpi" else "default"]

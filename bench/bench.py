@@ -23,14 +23,11 @@ WORDS = {"all-reduce": AllReduce, "training": Training, "buckets": Buckets, "bat
 
 
 def main():
-    words = sys.argv[1:]
+    flags = sys.argv[1:]
     binaries = HERE.parent / "build" / "bin"
-    if words[:1] == ["--bin"]:
-        binaries, words = pathlib.Path(words[1]), words[2:]
-    flags, extra = words, []
-    if "--" in words:
-        flags, extra = words[:words.index("--")], words[words.index("--"):]
-    targets, quick = ("--targets" in flags), ("--quick" in flags)
+    if flags[:1] == ["--bin"]:
+        binaries, flags = pathlib.Path(flags[1]), flags[2:]
+    targets, quick = "--targets" in flags, "--quick" in flags
     flags = [flag for flag in flags if flag not in ("--targets", "--quick")]
     names = ["all-reduce", "training"]
     if flags and not flags[0].startswith("-"):
@@ -43,19 +40,15 @@ def main():
         for name, word in WORDS.items():
             print(f"  {name:<12}{word.__doc__.splitlines()[0]}")
         return
-
-    jobs = []
-    for name in names:
-        word = WORDS[name]
-        options = word.parser(name).parse_args(word.quick.split() * quick + flags + extra)
-        options.bin = binaries
-        folder = binaries.parent / "bench" if quick else HERE / "results"
-        options.output = options.output or folder
-        jobs.append((name, options))
-    for name, options in jobs:
+    jobs = {name: WORDS[name].parser(name).parse_args(WORDS[name].quick.split() * quick + flags)
+            for name in names}  # all flags are checked first
+    for name, options in jobs.items():
         if targets:
             print(WORDS[name].targets)
         else:
+            options.bin = binaries
+            options.output = options.output or (binaries.parent / "bench" if quick else
+                                                HERE / "results")
             WORDS[name](options).write(name)
 
 

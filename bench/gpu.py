@@ -1,8 +1,8 @@
 """./learn bench gpu."""
-import subprocess
 import sys
 
-from harness import PYTORCH_DDP, Word, at_least, first_line, last_row, number, say, table
+from harness import (PYTORCH_DDP, Word, at_least, attempt, first_line, last_row, number, say,
+                     table)
 
 MODELS = ["64-128-10:32", "784-512-512-512-10:64", "784-2048-2048-10:128", "784-4096-4096-10:256"]
 OURS = {"ours": [], "ours, no graph": ["--no-graph"]}
@@ -49,8 +49,7 @@ PyTorch runs eagerly, compiled, and as a captured graph, if --python finds one t
 
     def tables(self):
         options = self.options
-        trial = self.mpirun(1, "ddp_training", "--device", "cuda", "--max-steps", 1)
-        done = subprocess.run(list(map(str, trial)), capture_output=True, text=True)
+        done = attempt(self.mpirun(1, "ddp_training", "--device", "cuda", "--max-steps", 1))
         if done.returncode != 0:
             print("skipped:", ((done.stderr or done.stdout).splitlines() or ["no GPU"])[0])
             sys.exit()
@@ -58,7 +57,6 @@ PyTorch runs eagerly, compiled, and as a captured graph, if --python finds one t
                first_line("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"))
         runs = self.turns("step", [(model, ranks) for ranks in options.ranks
                                    for model in options.models], self.candidates, row_if_possible)
-        self.data["steps"] = runs.json("model", "ranks", "who")
         lines = [f"GPU: {gpu}. Adam, float32. A step's "
                  "time is that from its start on the GPU to the start of the next. Ours includes "
                  "the copy of the batch from the host and the mean loss over the ranks; PyTorch's "

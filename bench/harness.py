@@ -27,15 +27,18 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+def attempt(command, environment=None):
+    """Runs a command that may fail."""
+    try:
+        return subprocess.run(list(map(str, command)), env=environment, capture_output=True,
+                              text=True, timeout=600)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        sys.exit(f"error: {problem}")
+
+
 def run(command, environment=None):
     """Runs a command that must succeed, and returns its standard output."""
-    try:
-        done = subprocess.run(list(map(str, command)), env=environment, capture_output=True,
-                              text=True, timeout=600)
-    except subprocess.TimeoutExpired:
-        sys.exit(f"error: the command took more than 600 s: {shown(command)}")
-    except OSError as problem:
-        sys.exit(f"error: {command[0]} cannot be started: {problem.strerror}")
+    done = attempt(command, environment)
     if done.returncode == 77:  # two_hosts.sh: this machine cannot set up two hosts
         sys.exit(done.stdout.strip())
     if done.returncode != 0:
@@ -71,8 +74,8 @@ def shown(command):
                       for word in map(str, command))
 
 
-# Types of flags, for argparse.
 def at_least(smallest, unit):
+    """The type of a flag, for argparse."""
     def parse(text):
         if not text.isdigit() or int(text) < smallest:
             raise argparse.ArgumentTypeError(
@@ -81,24 +84,14 @@ def at_least(smallest, unit):
     return parse
 
 
-def positive(text):
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("must be more than 0")
-    return value
-
-
 class Model:
     """Layer widths and samples per rank, given as 784-512-10:64."""
 
     def __init__(self, text):
-        self.name, _, batch = text.partition(":")
-        try:
-            self.widths, self.batch = [int(width) for width in self.name.split("-")], int(batch)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"'{text}' must look like 784-512-10:64") from None
-        if len(self.widths) < 2 or min(*self.widths, self.batch) < 1:
-            raise argparse.ArgumentTypeError(f"'{text}' has no layer or no sample")
+        if not re.fullmatch(r"([1-9]\d*-)+[1-9]\d*:[1-9]\d*", text):
+            raise argparse.ArgumentTypeError(f"'{text}' must look like 784-512-10:64")
+        self.name, batch = text.split(":")
+        self.widths, self.batch = list(map(int, self.name.split("-"))), int(batch)
         self.parameters = sum(i * o + o for i, o in zip(self.widths, self.widths[1:]))
 
     def __str__(self):
@@ -131,9 +124,6 @@ class Rounds(dict):
         each = [a / b for a, b in zip(self.values(above, field), self.values(below, field)) if b]
         text = ratio(self.median(above, field), self.median(below, field))
         return f"{text} ({min(each):.2f} to {max(each):.2f})" if len(each) > 1 else text
-
-    def json(self, *names):
-        return [{**dict(zip(names, key)), "rounds": rows} for key, rows in self.items()]
 
 
 def ratio(a, b):
@@ -216,6 +206,7 @@ class Word:
                 for name, command in candidates(*case).items():
                     self.commands.setdefault((what, name), command)
                     results.setdefault((*case, name), []).append(measure(command))
+        self.data[what] = [{"case": case, "rounds": rows} for case, rows in results.items()]
         return results
 
     def write(self, name):

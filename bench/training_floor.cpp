@@ -66,13 +66,11 @@ int main(int argc, char** argv) {
   const Communicator comm = Communicator::world();
   std::vector<std::size_t> widths{784, 512, 512, 512, 10};
   std::size_t rows = 64;
-  int iterations = 5;
   std::string precision = "fp32";
   CommandLine command_line("training_floor",
                            "Measures the least time that a training step can take here.");
   command_line.list("--layers", widths, "layer widths");
   command_line.number<std::size_t>("--batch-size", rows, 1, 1U << 24, "samples per rank");
-  command_line.number("--iterations", iterations, 1, 1'000'000, "timed passes");
   command_line.choice("--precision", precision, {"fp32", "bf16"}, "of the products");
   command_line.check([&] {
     const std::string why = precision == "bf16" ? why_no_bf16(Device{}) : "";
@@ -82,8 +80,9 @@ int main(int argc, char** argv) {
   if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
 
   const auto milliseconds = [&](auto operation) {
+    constexpr int kPasses = 5;
     return 1e3 * median_of_slowest(
-                     comm, iterations, [] {}, operation);
+                     comm, kPasses, [] {}, operation);
   };
   const Stream stream(Device{}, /*threads=*/1);
   Generator generator(0);

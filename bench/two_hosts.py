@@ -3,7 +3,7 @@ between them (tests/support/two_hosts.sh, which needs root)."""
 import json
 import re
 
-from harness import (GLOO, HERE, PYTORCH_DDP, Model, Word, at_least, number, plural, ratio, run,
+from harness import (GLOO, HERE, PYTORCH_DDP, Word, at_least, number, plural, ratio, run,
                      table)
 
 TWO_HOSTS = HERE.parent / "tests" / "support" / "two_hosts.sh"
@@ -70,7 +70,6 @@ bucket was full (05_ddp_training/data_parallel/communication_times.hpp)."""
     def tables(self):
         options = self.options
         runs = self.turns("overlap", [(job,) for job in options.jobs], self.candidates)
-        self.data["rows"] = runs.json("job", "way")
         lines = ["Two hosts on one machine, with one rank each and a link of "
                  f"{options.rate} between them. Adam, {options.steps} steps per run."]
         for job in options.jobs:
@@ -127,7 +126,6 @@ needs at least."""
         options = self.options
         cases = [(size,) for size in options.sizes]
         runs = self.turns("hosts", cases, self.candidates, self.measure)
-        self.data["rows"] = runs.json("bytes", "all_reduce")
         lines = [f"Two hosts on one machine, with {plural(options.ranks_per_host, 'rank')} each "
                  f"and a link of {options.mbit} Mbit/s between them."]
         for size in options.sizes:

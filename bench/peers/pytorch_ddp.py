@@ -61,9 +61,7 @@ def parse_flags():
     add("--loader-drop-last", action="store_true")
     add("--seed", type=int, default=0)
     add("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    add("--backend", choices=["auto", "gloo", "nccl"], default="auto")
     add("--bucket-cap-mb", type=float, default=25)
-    add("--threads", type=int, default=1)
     add("--json", action="store_true", help="one JSON object per line")
     return parser.parse_args()
 
@@ -72,7 +70,7 @@ flags = parse_flags()
 # Matrix libraries read these variables when torch is loaded. Without them, each rank would
 # start one thread per core.
 for variable in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"]:
-    os.environ[variable] = str(flags.threads)
+    os.environ[variable] = "1"
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
@@ -217,8 +215,8 @@ def main():
     device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(device)
-    backend = flags.backend if flags.backend != "auto" else ("nccl" if on_gpu else "gloo")
-    torch.set_num_threads(flags.threads)
+    backend = "nccl" if on_gpu else "gloo"
+    torch.set_num_threads(1)
     connect(backend, rank, ranks)
 
     # The random numbers depend on this order, because a single generator draws them all.
