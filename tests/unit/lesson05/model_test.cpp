@@ -1,5 +1,6 @@
-// Lesson 5: the loss and the model, compared with plain loops in double precision. Every rank
-// draws different numbers, so more ranks mean more cases.
+// Lesson 5: the loss, compared with plain loops in double precision, and the model's
+// parameters; the tests of training compare whole runs with PyTorch's. Every rank draws
+// different numbers, so more ranks mean more cases.
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
@@ -59,51 +60,6 @@ CrossEntropy cross_entropy(const Numbers& logits, const Targets& targets) {
   }
   return result;
 }
-
-double mean(const Numbers& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
-// A model and its loss in double precision.
-struct PlainMlp {
-  std::vector<std::size_t> widths;
-  std::vector<Numbers> parameters;  // weight, bias, weight, bias, ...
-
-  PlainMlp(std::vector<std::size_t> its_widths, const Mlp& model, const Stream& stream)
-      : widths(std::move(its_widths)) {
-    for (const Parameter& parameter : model.parameters()) {
-      parameters.push_back(in_double(to_host(stream, parameter.value)));
-    }
-  }
-
-  // Returns the input and then each layer's output. The last output contains the logits.
-  std::vector<Numbers> forward(const Numbers& input) const {
-    std::vector<Numbers> all{input};
-    const std::size_t rows = input.size() / widths[0];
-    for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
-      const std::size_t in = widths[layer];
-      const std::size_t out = widths[layer + 1];
-      Numbers output;
-      for (std::size_t r = 0; r < rows; ++r) {
-        for (std::size_t o = 0; o < out; ++o) {
-          double sum = parameters[2 * layer + 1][o];
-          for (std::size_t i = 0; i < in; ++i) {
-            sum += all[layer][r * in + i] * parameters[2 * layer][o * in + i];
-          }
-          output.push_back(layer + 2 < widths.size() ? std::max(sum, 0.0) : sum);
-        }
-      }
-      all.push_back(std::move(output));
-    }
-    return all;
-  }
-
-  double loss(const Numbers& input, const Targets& targets) const {
-    return mean(cross_entropy(forward(input).back(), targets).losses);
-  }
-};
 
 }  // namespace
 
@@ -179,47 +135,4 @@ TEST_CASE("an Mlp has PyTorch's names and shapes") {
             {"0.weight", {7, 5}}, {"0.bias", {7}}, {"2.weight", {6, 7}}, {"2.bias", {6}}});
   CHECK_THROWS_AS(Mlp({5}, generator, stream), Error);
   CHECK_THROWS_AS(Mlp({}, generator, stream), Error);
-}
-
-TEST_CASE("an Mlp's outputs agree with plain loops, and its gradients with finite differences",
-          "[gpu]") {
-  const std::vector<std::size_t> widths{5, 7, 6, 3};
-  for (const Device device : devices()) {
-    const Stream stream(device);
-    Generator generator(seed_of_this_rank(21));
-    Mlp model(widths, generator, stream);
-    PlainMlp plain(widths, model, stream);
-    CrossEntropyLoss loss;
-    // Use smaller batches after larger ones, and vice versa: no values of earlier batches may
-    // be left.
-    for (const std::size_t rows : {4U, 9U, 2U, 1U, 9U}) {
-      CAPTURE(to_string(device), rows);
-      const Floats input = noise(rows * widths.front(), 30 + rows);
-      const Targets targets = random_targets(rows, widths.back(), 40 + rows);
-      const auto labels = upload_targets(stream, targets);
-      const Tensor x = upload(stream, input, {rows, widths.front()});
-      const Tensor logits = model.forward(x, stream);
-      CHECK(logits.shape() == Shape{rows, widths.back()});
-      CHECK(largest_error(to_host(stream, logits), plain.forward(in_double(input)).back()) <
-            1e-6);
-      loss.forward(logits, {labels.data(), labels.size()}, stream);
-      CHECK(std::abs(loss.value(stream) - plain.loss(in_double(input), targets)) < 1e-6);
-      model.backward(loss.grad(), stream);
-      for (std::size_t p = 0; p < model.parameters().size(); ++p) {
-        const Parameter& parameter = model.parameters()[p];
-        CAPTURE(parameter.name);
-        Numbers slopes;
-        for (double& number : plain.parameters[p]) {
-          const double kept = number;
-          const double h = 1e-5;
-          number = kept + h;
-          const double above = plain.loss(in_double(input), targets);
-          number = kept - h;
-          slopes.push_back((above - plain.loss(in_double(input), targets)) / (2 * h));
-          number = kept;
-        }
-        CHECK(largest_error(to_host(stream, parameter.grad), slopes) < 1e-6);
-      }
-    }
-  }
 }
