@@ -133,8 +133,8 @@ def draw(run):
     bottom = TOP + size * ROW + 24
     for phase, sentence in enumerate(phases):
         y = bottom + 24 * phase
-        parts.append(svg.group([svg.middle(LEFT - 22, y, f"{phase + 1}", font_weight="bold"),
-                                svg.text(LEFT, y, sentence)], class_=f"f{phase}"))
+        parts.append(svg.element("g", svg.middle(LEFT - 22, y, f"{phase + 1}", font_weight="bold")
+                                 + svg.text(LEFT, y, sentence), class_=f"f{phase}"))
         if phase in (1, 2):
             numbers = [svg.text(end - 110, y, "step", "m")]
             for step in range(half * (phase - 1), half * phase):

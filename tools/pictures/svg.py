@@ -76,10 +76,6 @@ def time_axis(x, y, last, unit):
     return "".join(middle(x(time), y, f"{time} {unit}", "m") for time in range(0, int(last) + 1, step))
 
 
-def group(elements, **attributes):
-    return element("g", "".join(elements), **attributes)
-
-
 def document(height, title, description, command, parts, style=""):
     """The title is also drawn, at the top. The description is for screen readers."""
     head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
