@@ -343,7 +343,8 @@ def memory_section(run):
               "how the loss depends on each parameter"),
              ("optimizer", "optimizer state", held.get("optimizer_bytes"),
               "what it remembers of earlier steps"),
-             ("data", "activations", held.get("activations_bytes"), "what forward keeps for backward")]
+             ("data", "activations", held.get("activations_bytes"),
+              "what forward keeps for backward")]
     if any(x is None for _, _, x, _ in parts):
         return ""
     rest = (held.get("peak_bytes") or 0) - sum(x for _, _, x, _ in parts)

@@ -34,8 +34,9 @@ def draw(run):
         first, last = (edge(left[name.split(".")[0]] for name in bucket) for edge in (min, max))
         for name in bucket:
             turn = order.index(name) + 1
-            parts.append(svg.arrow(x[name], TOP + 56, x[name], BUCKETS - 2, stroke=svg.RANK_FILL[i % 4],
-                                   stroke_width=2) + svg.text(x[name] + 6, TOP + 92, f"hook {turn}", "m"))
+            parts.append(svg.arrow(x[name], TOP + 56, x[name], BUCKETS - 2,
+                                   stroke=svg.RANK_FILL[i % 4], stroke_width=2)
+                         + svg.text(x[name] + 6, TOP + 92, f"hook {turn}", "m"))
         parts.append(svg.box(first, BUCKETS, last + LAYER - first, 40, 4, f"bucket {i}", i)
                      + svg.middle((first + last + LAYER) / 2, BUCKETS + 62,
                                   f"all-reduce {i + 1} starts after hook {order.index(bucket[-1]) + 1}", "m"))
