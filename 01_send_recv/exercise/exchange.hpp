@@ -13,8 +13,8 @@
 namespace dist::exercise {
 
 // Called by two ranks, each with the other's rank as `peer`. Other pairs may call it at the
-// same time. All four spans have the same length, which may be 0; `in` and `out` do not
-// overlap.
+// same time. The spans of both ranks all have the same length, which may be 0; `in` and `out`
+// do not overlap.
 //
 // Sends `out` to the peer and receives the peer's `out` into `in`. When the call returns, `in`
 // is complete and `out` may be overwritten.

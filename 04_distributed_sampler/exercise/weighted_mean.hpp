@@ -18,7 +18,7 @@ namespace dist::exercise {
 //
 // Target: the messages that one all_reduce (03, all_reduce.hpp) of two numbers sends with the
 // algorithm that all_reduce chooses:
-//   all_reduce<double>(comm, numbers, ReduceOp::sum);   // or avg, max
+//   all_reduce<double>(comm, numbers, ReduceOp::sum);
 inline double weighted_mean(const Communicator& comm, double sum, std::uint64_t count) {
   not_started();  // replace this line
 }

@@ -70,8 +70,8 @@ void expect_values(Trial& trial, std::span<const float> data, const std::string&
   for (std::size_t i = 0; i < data.size(); ++i) {
     const double want = expected(i);
     if (std::abs(data[i] - want) <= tolerance * std::abs(want)) continue;
-    return trial.wrong(fmt::format("{}{} elements: element {} is {}, expected {}", where,
-                                   data.size(), i, data[i], want));
+    return trial.wrong(fmt::format("{}{} elements: element {} is {:.9g}, expected {:.9g}",
+                                   where, data.size(), i, data[i], want));
   }
 }
 
@@ -92,21 +92,21 @@ inline void expect_same_bits(Trial& trial, std::span<const float> data,
   }
 }
 
-// A rank's share of a sum that shows which shares it contains, and how often: in base 8, the
-// sum has one digit per rank. A float holds the sum exactly for up to 7 ranks, even if each
-// share is counted up to seven times.
+// A rank's share of a sum that shows which shares it contains, and how often: the sum has one
+// decimal digit per rank. A float holds the sum exactly for up to 7 ranks, even if each share
+// is counted up to nine times.
 inline float share_of(int rank) {
-  return static_cast<float>(1U << (3U * static_cast<unsigned>(rank)));
+  return static_cast<float>(std::pow(10, rank));
 }
 
 // Returns, for example, "rank 2's share is missing, rank 0's share is counted 2 times"; empty
 // if every share is counted exactly once. Tolerates that the sum was divided and multiplied.
 inline std::string what_is_off(float sum, int ranks) {
-  if (!(sum >= 0 && sum < 2 * share_of(7))) return "this is not a sum of the ranks' shares";
+  if (!(sum >= 0 && sum < share_of(8))) return "this is not a sum of the ranks' shares";
   std::vector<std::string> off;
   auto rest = static_cast<std::uint32_t>(std::round(sum));
-  for (int rank = 0; rank < ranks; ++rank, rest >>= 3U) {
-    const std::uint32_t times = rest & 7U;
+  for (int rank = 0; rank < ranks; ++rank, rest /= 10) {
+    const std::uint32_t times = rest % 10;
     if (times == 0) off.push_back(fmt::format("rank {}'s share is missing", rank));
     if (times > 1)
       off.push_back(fmt::format("rank {}'s share is counted {} times", rank, times));
@@ -131,8 +131,8 @@ inline void expect_traffic(Trial& trial, const std::string& where, const MustSen
     trial.counts()[what] = fmt::format("{} / {}", got, *want);
   };
   equal("messages in total", traffic.messages, must.messages);
-  equal("most messages of a rank", traffic.messages_per_rank, must.messages_per_rank);
-  equal("most bytes of a rank", traffic.bytes_per_rank, must.bytes_per_rank);
+  equal("most messages sent by a rank", traffic.messages_per_rank, must.messages_per_rank);
+  equal("most bytes sent by a rank", traffic.bytes_per_rank, must.bytes_per_rank);
   equal("rounds", traffic.rounds, must.rounds);
   trial.expect(traffic.collectives == 0, "{}it calls MPI's collectives", where);
   const std::vector<int> peers = must.peers_of_rank_0.value_or(traffic.peers);

@@ -137,8 +137,8 @@ def test_the_way_of_a_reader(course):
                  "^ +hint: MPI_Send may wait")
     course.solve(FIRST, "reference")
     course.learn("check 3", 3, f"^{FIRST} +base +done$",
-                 "^  on 4 ranks, yours / right: most bytes of a rank 12000 / 12000, "
-                 "most messages of a rank 3 / 3$",
+                 "^  on 4 ranks, yours / right: most bytes sent by a rank 12000 / 12000, "
+                 "most messages sent by a rank 3 / 3$",
                  f"compare with the lesson.s own: {FIRST} in ")
     course.learn("", 0, " exercises 1/2 ")
     course.learn("hint 3", 0, f"^{SECOND}, hint 2 of 3:")

@@ -72,7 +72,7 @@ inline void expect_guards(Trial& trial, const OnSpan& solution, std::size_t coun
 inline Check guard_check(const OnSpan& solution) {
   return {"guard-zones", "nothing is written outside the data",
           "receive exactly as many elements as the arriving chunk has, and write only to its "
-          "place. If N does not divide the length, the last chunks are shorter or empty",
+          "place. If N does not divide the length, the first chunks are one longer",
           [=](Trial& trial) {
             for (const std::size_t count : sizes(trial)) expect_guards(trial, solution, count);
           }};

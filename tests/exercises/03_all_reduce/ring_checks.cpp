@@ -10,9 +10,10 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
       shares_check(
           solution, "chunk r on rank r contains every rank's share exactly once",
           "follow one chunk. Chunk c leaves rank c + 1, every rank on its way adds its share, "
-          "and it ends at rank c. If it has only two shares, what arrived was not added or not "
-          "passed on. If it has a share twice, there was one step too many. If the sum is in a "
-          "neighbour's chunk, the chunks start at the wrong rank",
+          "and it ends at rank c. If it has one share, what arrived was not added, or the sum "
+          "is "
+          "in a neighbour's chunk: the chunks start at the wrong rank. If it has two, what "
+          "arrived was not passed on. If it has a share twice, there was one step too many",
           Part::own_chunk),
       guard_check(solution),
       values_check(
@@ -36,7 +37,7 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
   const Ring ring{.solution = solution, .halves = 1};
   const std::vector<Check> checks{
       {"values", "all ranks get every finished chunk",
-       "in step s, rank r sends chunk r - s, which it received in the previous step, and "
+       "in step s = 0 .. N - 2, rank r sends chunk r - s, its own at first, to the right, and "
        "receives chunk r - 1 - s directly into its place; this half adds nothing",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) {
@@ -72,7 +73,7 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
       shares_check(
           solution, "the average contains every rank's share exactly once",
           "every rank must add its share to what has just arrived and pass on the result. Each "
-          "chunk is divided by the number of ranks once, after its last share has been added",
+          "chunk is multiplied by 1.0F / comm.size() once, after its last share was added",
           Part::everything, /*average=*/true),
       guard_check(solution),
       values_check(solution, "every element is the average over all ranks, for every length",

@@ -69,7 +69,8 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
          trial.expect(std::isnan(got), "the result is {}", got);
        }},
       {"large-counts", "counts and sums of whole numbers are exact up to 2^53",
-       "float is exact only up to 2^24 = 16,777,216: exchange the sum and the count as doubles",
+       "exchange the sum and the count as doubles, with ReduceOp::sum: float is exact only up "
+       "to 2^24 = 16,777,216, and avg rounds",
        [=](Trial& trial) {
          // On rank 0, all 2^24 + 1 answers are right; on every other rank, 1 of 3 is.
          const std::uint64_t many = (std::uint64_t{1} << 24U) + 1;
@@ -108,6 +109,8 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
            all_reduce<double>(trial.comm(), both, ReduceOp::sum);
          });
          const Traffic yours = counted(trial.comm(), [&] { solution(trial.comm(), 1.0, 2); });
+         trial.counts()["most messages sent by a rank"] =
+             fmt::format("{} / {}", yours.messages_per_rank, one.messages_per_rank);
          trial.expect(yours.messages_per_rank <= one.messages_per_rank,
                       "{} messages per rank, expected {}", yours.messages_per_rank,
                       one.messages_per_rank);
