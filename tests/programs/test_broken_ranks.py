@@ -91,7 +91,8 @@ def test_if_mpirun_is_stopped_no_rank_is_blamed(tmp_path):
         time.sleep(5)  # longer than the limit in which something has to move
         os.kill(launcher, signal.SIGCONT)
 
-    result = disturbed(tmp_path, 2, f"{LONG} --max-steps 2000 --timeout 2 {METRICS}", 10,
+    # With --json, the ranks print more than fits into mpirun's pipe, and wait for mpirun.
+    result = disturbed(tmp_path, 2, f"{LONG} --json --max-steps 2000 --timeout 2 {METRICS}", 10,
                        stop_for_a_while)
     assert result.status == 0 and "hang:" not in result.err, result.err
 

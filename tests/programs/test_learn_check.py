@@ -87,9 +87,9 @@ def test_an_up_to_date_build_is_not_configured(course):
 
 def test_a_build_of_another_checkout_is_configured_anew(course):
     course.program("path/cmake", 'echo "$*" >>cmake.log')
-    course.cache("/elsewhere")
-    course.learn("doctor", 1, "build cannot be used: .* /elsewhere$")
-    course.learn("1 -n 1", 0, "configured anew: .* checkout /elsewhere$")
+    course.cache("/usr")
+    course.learn("doctor", 1, "build cannot be used: .* /usr$")
+    course.learn("1 -n 1", 0, "configured anew: .* checkout /usr$")
     assert "--fresh" in (course.folder / "cmake.log").read_text()
 
 
@@ -174,6 +174,7 @@ def test_a_solution_that_does_not_compile_is_wrong(course):
 
 
 @pytest.mark.parametrize("words, error", [
+    ("1 -n 0", "-n: must be a positive number of ranks"),
     ("check 6", "check: needs a lesson"),
     ("check 3 x", "check: lesson 3 has no exercise 'x'"),
     ("hint 3 x", "hint: lesson 3 has no exercise 'x'")])
