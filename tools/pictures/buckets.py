@@ -39,7 +39,7 @@ def draw(run):
                          + svg.text(x[name] + 6, TOP + 92, f"hook {turn}", "m"))
         parts.append(svg.box(first, BUCKETS, last + LAYER - first, 40, 4, f"bucket {i}", i)
                      + svg.middle((first + last + LAYER) / 2, BUCKETS + 62,
-                                  f"all-reduce {i + 1} starts after hook {order.index(bucket[-1]) + 1}", "m"))
+                                  f"starts after hook {order.index(bucket[-1]) + 1}", "m"))
     told = " ".join(f"Bucket {i}: {', '.join(bucket)}." for i, bucket in enumerate(run["buckets"]))
     return svg.document(BUCKETS + 76, "Parameters, hooks and buckets in one backward pass", told,
                         run["command"], parts)
