@@ -131,7 +131,6 @@ struct WatchTable {
   // For tests.
   void (*set_strict)(bool on);
   bool (*is_observing)();
-  std::uint32_t (*id_of)(MPI_Comm comm);
 };
 
 // Returns nullptr in a program that was built without the watch.

@@ -1,27 +1,25 @@
 #include "tools/watch/call_hooks.hpp"
 
+#include "common/watch.hpp"
+#include "tools/watch/communicators.hpp"
+
 #include <chrono>
+#include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace dist::watch {
-
-std::atomic<unsigned> mode{0};
-
 namespace {
-
-std::atomic<RankBoard*> the_board{nullptr};
 
 // A thread's place on the board. The place is freed when the thread ends.
 struct ThreadPlace {
-  RankBoard* board = nullptr;
   ThreadRecord* record = nullptr;
 
-  void take(RankBoard& from) {
-    board = &from;
-    record = nullptr;
-    for (ThreadRecord& candidate : from.threads) {
+  explicit ThreadPlace(RankBoard& board) {
+    for (ThreadRecord& candidate : board.threads) {
       if (candidate.taken != 0 || !candidate.taken.claim(0, 1)) continue;
       candidate.name = 0;
       candidate.scope = 0;
@@ -32,8 +30,7 @@ struct ThreadPlace {
     }
   }
   ~ThreadPlace() {
-    // The board may no longer exist.
-    if (record != nullptr && board == my_board()) record->taken = 0;
+    if (record != nullptr) record->taken = 0;
   }
 };
 
@@ -41,11 +38,7 @@ struct Names {
   std::mutex mutex;
   std::unordered_map<std::string, std::uint16_t> labels;
 };
-
-Names& names() {
-  static auto* const the_names = new Names;  // threads may outlive static objects
-  return *the_names;
-}
+Names& known_names = *new Names;  // threads may outlive static objects
 
 // The call of a thread without a record is not shown.
 void count_move(ThreadRecord* record) {
@@ -56,31 +49,36 @@ void count_move(ThreadRecord* record) {
   }
 }
 
+// The state that a CallScope has replaced. Scopes begin and end through C functions, so they
+// are kept on stacks instead of in the caller's objects.
+struct Outer {
+  bool in_counted = false;
+  bool noted = false;  // on the board
+  std::uint16_t scope = 0;
+  std::uint16_t subject = 0;
+  std::uint32_t number = 0;
+  std::int64_t begin_ns = 0;  // of the new scope; with a trace only
+};
+
+std::string counted_subject;  // how counted subjects begin; empty: all messages are counted
+thread_local bool in_counted = false;
+thread_local std::vector<Outer> call_scopes;
+thread_local std::deque<std::optional<Observation>> wait_scopes;
+
 }  // namespace
 
-RankBoard* my_board() {
-  return the_board.load(std::memory_order_relaxed);
-}
-
-void set_my_board(RankBoard* board) {
-  the_board = board;
-  const std::lock_guard lock(names().mutex);
-  names().labels.clear();
-}
-
 ThreadRecord* my_thread() {
-  thread_local ThreadPlace place;
   RankBoard* const board = my_board();
   if (board == nullptr) return nullptr;
-  if (place.board != board) place.take(*board);
+  thread_local const ThreadPlace place(*board);
   return place.record;
 }
 
 std::uint16_t intern(std::string_view name) {
   RankBoard* const board = my_board();
   if (board == nullptr || name.empty()) return 0;
-  const std::lock_guard lock(names().mutex);
-  const auto [entry, is_new] = names().labels.try_emplace(std::string(name), 0);
+  const std::lock_guard lock(known_names.mutex);
+  const auto [entry, is_new] = known_names.labels.try_emplace(std::string(name), 0);
   const std::uint32_t next = board->label_count + 1;
   if (is_new && next < RankBoard::kLabels) {
     board->labels[next].set(name);
@@ -106,7 +104,7 @@ Observation::Observation(Call call, std::span<const Operation> operations,
     record->inside = true;
     if (is_on(kTrace)) {
       if (!polled) record->entered_ns = now_ns();
-      slice_ = record->slice(operations);
+      slice_ = record->slice();
     }
   }
   count_move(record);
@@ -125,7 +123,7 @@ Observation::~Observation() {
   ThreadRecord* const record = my_thread();
   if (record != nullptr) {
     record->inside = false;
-    record->left_at = std::uint64_t{board->heartbeat};
+    record->left_at = board->heartbeat;
   }
   count_move(record);
   if (slice_.begin_ns == 0 || record == nullptr) return;
@@ -141,6 +139,63 @@ void note_polling(Call call, std::span<const Operation> operations) {
   }
   record->set(call, operations, /*new_wait_label=*/0);
   record->polling = true;
+}
+
+void begin_call_scope(std::string_view operation, std::string_view subject) {
+  Outer& outer = call_scopes.emplace_back();
+  outer.in_counted = in_counted;
+  if (!subject.empty()) in_counted = subject.starts_with(counted_subject);
+  ThreadRecord* const record = is_on(kBoard) ? my_thread() : nullptr;
+  if (record == nullptr) return;
+  outer = {outer.in_counted,     true,
+           record->scope,        record->subject,
+           record->scope_number, is_on(kTrace) ? now_ns() : 0};
+  record->scope = intern(operation);
+  record->scope_number = my_board()->labels[record->scope].uses.fetch_add(1) + 1;
+  record->subject = intern(subject);
+}
+
+void end_call_scope() {
+  const Outer outer = call_scopes.back();
+  call_scopes.pop_back();
+  in_counted = outer.in_counted;
+  if (!outer.noted) return;
+  ThreadRecord& record = *my_thread();
+  if (outer.begin_ns != 0 && is_on(kTrace)) {
+    my_board()->record({.begin_ns = outer.begin_ns,
+                        .end_ns = now_ns(),
+                        .number = record.scope_number,
+                        .call = Call::call_scope,
+                        .label = record.scope,
+                        .subject = record.subject},
+                       record);
+  }
+  record.scope = outer.scope;
+  record.subject = outer.subject;
+  record.scope_number = outer.number;
+}
+
+void begin_wait_scope(std::string_view what, MPI_Comm comm, int peer) {
+  std::optional<Observation>& observation = wait_scopes.emplace_back();
+  if (!is_on(kBoard)) return;
+  Operation wait{OperationKind::shared_memory, Call::wait_scope, kNobody};
+  if (comm != MPI_COMM_NULL) {
+    // A report looks up which ranks kEverybody stands for.
+    wait.peer = peer == WaitScope::kAllOthers ? kEverybody : info_of(comm).world_rank(peer);
+  }
+  observation.emplace(Call::wait_scope, std::span(&wait, 1), intern(what));
+}
+
+void end_wait_scope() {
+  wait_scopes.pop_back();
+}
+
+void count_only(std::string_view subject) {
+  counted_subject = subject;
+}
+
+bool is_counted() {
+  return counted_subject.empty() || in_counted;
 }
 
 }  // namespace dist::watch

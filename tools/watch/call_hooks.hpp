@@ -13,6 +13,10 @@
 #include <span>
 #include <string_view>
 
+namespace dist {
+struct Traffic;  // common/watch.hpp
+}
+
 namespace dist::watch {
 
 // What is switched on, as bits.
@@ -22,7 +26,7 @@ enum Mode : unsigned {
   kTraffic = 4,  // count_traffic is running
   kStrict = 8    // sends are synchronous
 };
-extern std::atomic<unsigned> mode;
+inline std::atomic<unsigned> mode{0};
 
 inline bool is_on(unsigned bits) {
   return (mode.load(std::memory_order_relaxed) & bits) != 0;
@@ -30,14 +34,12 @@ inline bool is_on(unsigned bits) {
 inline bool observing() {
   return is_on(kBoard | kTraffic);
 }
-inline bool strict() {
-  return is_on(kStrict);
-}
 
-// This rank's board, or nullptr. It stays mapped until MPI_Finalize.
-RankBoard* my_board();
-// Called before any other thread may call MPI, and with nullptr before the memory is unmapped.
-void set_my_board(RankBoard* board);
+// This rank's board, or nullptr. It is set before any other thread may call MPI.
+inline std::atomic<RankBoard*> the_board{nullptr};
+inline RankBoard* my_board() {
+  return the_board.load(std::memory_order_relaxed);
+}
 // This thread's record, or nullptr if there is no board or too many threads call MPI.
 ThreadRecord* my_thread();
 // The label of the name on the board, or 0 if there is no board, the name is empty or the board
@@ -70,8 +72,6 @@ void trace_end_of_arrow(Event::Type type, std::int64_t at_ns, const Operation& m
 class Observation {
  public:
   Observation(Call call, std::span<const Operation> operations, std::uint16_t wait_label = 0);
-  Observation(Call call, const Operation& operation)
-      : Observation(call, std::span(&operation, 1)) {}
   ~Observation();
   Observation(const Observation&) = delete;
   Observation& operator=(const Observation&) = delete;
@@ -85,14 +85,6 @@ class Observation {
 // the call that succeeds begins where the polling began.
 void note_polling(Call call, std::span<const Operation> operations);
 
-// Calls `bytes` only if a mode is switched on.
-template <class Bytes, class Forward>
-int observed_collective(Call call, MPI_Comm comm, int root, Bytes bytes, Forward forward) {
-  if (!observing()) return forward();
-  const Observation observation(call, start_collective(call, comm, bytes(), root));
-  return forward();
-}
-
 // The scopes of this thread, innermost last: CallScope and WaitScope of common/watch.hpp. They
 // end in the reverse of the order in which they began.
 void begin_call_scope(std::string_view operation, std::string_view subject);
@@ -103,5 +95,14 @@ void end_wait_scope();
 // whose subject begins with `subject`. A scope without a subject counts like the one around it.
 void count_only(std::string_view subject);
 bool is_counted();  // whether this thread's messages are
+
+// count_traffic (message_counts.cpp). Returns false if a count is already running.
+bool start_count(std::string_view subject);
+// Called on all ranks of `comm`. A call with nullptr for `traffic` only discards the count, and
+// a single rank may make it. Returns MPI's status.
+int end_count(MPI_Comm comm, Traffic* traffic);
+// Called when an operation starts. Returns its count_id, or 0 if it is not counted.
+std::uint64_t count_start(const Operation& operation);
+void count_finish(const Operation& operation);
 
 }  // namespace dist::watch

@@ -24,75 +24,55 @@ std::string text_of_bytes(std::uint64_t bytes) {
   return concat(bytes, kUnits[unit]);
 }
 
-std::string direction(const Operation& operation) {
+// Which message or collective it is.
+std::string target_of(const Operation& operation) {
+  if (operation.kind == OperationKind::collective) return concat("#", operation.number);
   return concat(operation.kind == OperationKind::send ? "to " : "from ",
                 peer_text(operation.peer));
 }
 
 std::string details_of(const Operation& operation) {
-  const std::string tag =
-      operation.tag == kAnyTag ? std::string("any tag") : concat("tag ", operation.tag);
-  switch (operation.kind) {
-    case OperationKind::send:
-    case OperationKind::receive:
-      return concat(" (", text_of_bytes(operation.bytes), ", ", tag, ")");
-    case OperationKind::probe: return concat(" (", tag, ")");
-    case OperationKind::collective: break;
-    case OperationKind::shared_memory: return "";
+  std::vector<std::string> parts;
+  if (operation.bytes > 0) parts.push_back(text_of_bytes(operation.bytes));
+  if (operation.kind != OperationKind::collective) {
+    parts.push_back(operation.tag == kAnyTag ? "any tag" : concat("tag ", operation.tag));
+  } else if (operation.peer >= 0) {
+    parts.push_back(concat("root ", operation.peer));
   }
-  std::string text = operation.bytes > 0 ? text_of_bytes(operation.bytes) : "";
-  if (operation.peer >= 0) {
-    text += concat(text.empty() ? "" : ", ", "root ", operation.peer);
-  }
-  return text.empty() ? "" : concat(" (", text, ")");
+  return parts.empty() ? "" : concat(" (", join(parts, ", "), ")");
 }
 
-// Describes an operation by the call that started it.
-std::string text_of(const Operation& operation, bool details) {
-  std::string text = name_of(operation.call);
-  if (operation.kind == OperationKind::collective) {
-    text += concat(" #", operation.number);
-  } else {
-    text += concat(" ", direction(operation));
-  }
-  return text + (details ? details_of(operation) : "");
-}
-
-std::string text_of_sendrecv(const CallView& call, bool details) {
-  const Operation& send = call.operations[0];
-  const Operation& receive = call.operations[1];
-  const bool alike = send.bytes == receive.bytes && send.tag == receive.tag;
-  const std::string middle = details && !alike ? details_of(send) : "";
-  return concat(name_of(call.call), " ", direction(send), middle, " and ", direction(receive),
-                details ? details_of(receive) : "");
-}
-
-std::string text_of_wait_scope(const CallView& call) {
-  const std::int32_t peer = call.operations.empty() ? kNobody : call.operations[0].peer;
-  if (peer == kNobody) return call.wait;
-  return concat(call.wait, ", waiting for ", peer >= 0 ? "rank " : "", peer_text(peer));
+std::string text_of_wait_scope(const RankBoard& board, const ThreadRecord& thread) {
+  const std::int32_t peer = thread.operations()[0].peer;
+  return concat(board.label(thread.wait_label), peer == kNobody ? "" : ", waiting for ",
+                peer >= 0 ? "rank " : "", peer == kNobody ? "" : peer_text(peer));
 }
 
 }  // namespace
 
-std::string text_of(const CallView& call, bool details) {
-  if (call.call == Call::wait_scope) return text_of_wait_scope(call);
-  if (call.operations.empty()) return name_of(call.call);
-  if (call.operations[0].call == call.call) {
-    if (call.operations.size() == 2) return text_of_sendrecv(call, details);
-    return text_of(call.operations[0], details);
+std::string text_of(const RankBoard& board, const ThreadRecord& thread, bool details) {
+  if (thread.call == Call::wait_scope) return text_of_wait_scope(board, thread);
+  const std::span<const Operation> operations = thread.operations();
+  if (operations.empty()) return name_of(thread.call);
+  const bool starts = operations[0].call == thread.call;  // or waits for what others started
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const std::string said = details_of(operations[i]);
+    // MPI_Sendrecv says only once what is true of both of its messages.
+    const bool again =
+        starts && i + 1 < operations.size() && said == details_of(operations[i + 1]);
+    parts.push_back(concat(starts ? "" : name_of(operations[i].call) + " ",
+                           target_of(operations[i]), details && !again ? said : ""));
   }
-  std::vector<std::string> waited;
-  for (const Operation& operation : call.operations) {
-    waited.push_back(text_of(operation, details));
-  }
-  if (call.more > 0) waited.push_back(concat(call.more, " more"));
-  return concat(name_of(call.call), " for ", join(waited, " and "));
+  const std::size_t more = thread.operation_count - operations.size();
+  if (more > 0) parts.push_back(concat(more, " more"));
+  return concat(name_of(thread.call), starts ? " " : " for ", join(parts, " and "));
 }
 
-std::string text_of_scope(const CallView& call) {
-  const std::string subject = call.subject.empty() ? "" : concat(" (", call.subject, ")");
-  return concat(call.scope, " #", call.scope_number, subject);
+std::string text_of_scope(const RankBoard& board, const ThreadRecord& thread) {
+  const std::string subject = board.label(thread.subject);
+  return concat(board.label(thread.scope), " #", thread.scope_number,
+                subject.empty() ? "" : concat(" (", subject, ")"));
 }
 
 std::string text_of_ranks(const std::vector<int>& ranks) {
@@ -100,26 +80,28 @@ std::string text_of_ranks(const std::vector<int>& ranks) {
 }
 
 std::string sentence_of(const RankView& rank) {
+  const std::string who = concat("rank ", rank.rank(), " ");
+  const std::string stopped = rank.stopped ? "is stopped (SIGSTOP) " : "";
   std::vector<std::string> calls;
-  for (const CallView& call : rank.inside) {
-    if (call.call == Call::MPI_Finalize) {
-      return concat("rank ", rank.rank, " has already finished (MPI_Finalize)");
-    }
-    std::string text = (call.polling ? "asking " : "in ") + text_of(call);
-    if (!call.scope.empty()) text += concat(" of ", text_of_scope(call));
+  for (const ThreadRecord* const call : rank.inside()) {
+    if (call->call == Call::MPI_Finalize) return who + "has already finished (MPI_Finalize)";
+    std::string text = (call->inside ? "in " : "asking ") + text_of(rank.board, *call);
+    if (call->scope != 0) text += " of " + text_of_scope(rank.board, *call);
     calls.push_back(text);
   }
-  const std::string stopped = rank.stopped ? "is stopped (SIGSTOP) " : "";
-  if (!calls.empty()) {
-    return concat("rank ", rank.rank, " ", stopped, join(calls, " and "));
+  if (!calls.empty()) return who + stopped + join(calls, " and ");
+  const ThreadRecord* last = nullptr;
+  for (const ThreadRecord& thread : rank.board.threads) {
+    if (thread.call == Call::none) continue;
+    if (last == nullptr || thread.left_at > last->left_at) last = &thread;
   }
-  std::string last = "and none before";
-  if (rank.last.call != Call::none) last = concat("last call ", text_of(rank.last, false));
-  if (rank.stopped) {
-    return concat("rank ", rank.rank, " is stopped (SIGSTOP) outside MPI calls, ", last);
-  }
-  return concat("rank ", rank.rank, " has made no MPI call for ",
-                format_number("%.1f", rank.still_s), " s, ", last);
+  return concat(
+      who,
+      rank.stopped
+          ? stopped + "outside MPI calls"
+          : concat("has made no MPI call for ", format_number("%.1f", rank.still_s), " s"),
+      ", ",
+      last == nullptr ? "and none before" : "last call " + text_of(rank.board, *last, false));
 }
 
 }  // namespace dist::watch

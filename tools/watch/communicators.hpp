@@ -6,21 +6,19 @@
 
 #include <mpi.h>
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
 namespace dist::watch {
 
 struct CommunicatorInfo {
-  std::uint32_t id = 0;
+  std::uint32_t id = 0;          // 0: not known yet
   std::vector<int> world_ranks;  // by rank
-  std::atomic<std::uint32_t> children{0};
+  std::uint32_t children = 0;
 
   int world_rank(int rank) const;  // kAnyone and kNobody for MPI's special ranks
 };
 
-// The reference is valid until the communicator is freed.
 CommunicatorInfo& info_of(MPI_Comm comm);
 // Converts a rank of the communicator with this id to its rank in MPI_COMM_WORLD.
 int world_rank_in(std::uint32_t id, int rank);
@@ -28,7 +26,5 @@ int world_rank_in(std::uint32_t id, int rank);
 // rank.
 void register_child(MPI_Comm parent, MPI_Comm child);
 void forget(MPI_Comm comm);
-// Tells a new board which communicators this rank is a member of.
-void note_communicators();
 
 }  // namespace dist::watch

@@ -7,7 +7,11 @@
 #include "tools/watch/text.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <set>
+#include <tuple>
+#include <utility>
 
 namespace dist::watch {
 namespace {
@@ -15,30 +19,47 @@ namespace {
 using Ranks = std::vector<RankView>;
 
 const RankView* find(const Ranks& ranks, int rank) {
-  for (const RankView& view : ranks) {
-    if (view.rank == rank) return &view;
-  }
-  return nullptr;  // it is on a different host
+  const auto found = std::ranges::find(ranks, rank, &RankView::rank);
+  return found == ranks.end() ? nullptr : &*found;  // nullptr: it is on a different host
 }
 
-const ChannelView* channel(const RankView& rank, int peer, int tag, std::uint32_t comm) {
-  for (const ChannelView& one : rank.channels) {
-    if (one.peer == peer && one.tag == tag && one.comm == comm) return &one;
+// What `rank` has exchanged with `peer`.
+const Channel& channel(const RankView& rank, int peer, int tag, std::uint32_t comm) {
+  static const Channel nothing{};
+  const auto found = std::ranges::find_if(rank.board.channels, [=](const Channel& one) {
+    return one.peer == peer && one.tag == tag && one.comm == comm;
+  });
+  return found == rank.board.channels.end() ? nothing : *found;
+}
+
+// Returns nullptr if the rank is no member of the communicator.
+const CommunicatorRecord* membership(const RankView& rank, std::uint32_t comm) {
+  const auto found = std::ranges::find_if(
+      rank.board.communicators, [=](const CommunicatorRecord& one) { return one.id == comm; });
+  return found == rank.board.communicators.end() ? nullptr : &*found;
+}
+
+// What all threads of the rank wait for.
+std::vector<Operation> operations_of(const RankView& rank) {
+  std::vector<Operation> operations;
+  for (const ThreadRecord* const call : rank.inside()) {
+    operations.insert(operations.end(), call->operations().begin(), call->operations().end());
   }
-  return nullptr;
+  return operations;
+}
+
+// Whether a peer has sent messages on this channel of its own that `rank` has not asked for.
+bool has_left(const RankView& rank, int peer, const Channel& sent) {
+  return sent.peer == rank.rank() &&
+         sent.sends > channel(rank, peer, sent.tag, sent.comm).receives;
 }
 
 bool accepts_from_anyone(const RankView& rank, const Operation& send) {
-  for (const CallView& call : rank.inside) {
-    for (const Operation& other : call.operations) {
-      if (other.kind == OperationKind::receive && other.comm == send.comm &&
-          (other.peer == kAnyone || other.tag == kAnyTag) &&
-          (other.tag == kAnyTag || other.tag == send.tag)) {
-        return true;
-      }
-    }
-  }
-  return false;
+  return std::ranges::any_of(operations_of(rank), [&](const Operation& other) {
+    return other.kind == OperationKind::receive && other.comm == send.comm &&
+           (other.peer == kAnyone || other.tag == kAnyTag) &&
+           (other.tag == kAnyTag || other.tag == send.tag);
+  });
 }
 
 // Whether `peer` has done its half of what `rank` waits for: whether it has started the
@@ -48,28 +69,19 @@ bool is_met(const RankView& rank, const Operation& waits, const RankView& peer) 
   // The board had no room to count this operation, so do not accuse anyone.
   const bool counted = waits.kind != OperationKind::shared_memory && waits.tag != kAnyTag;
   if (counted && waits.number == 0) return true;
+  const Channel& theirs = channel(peer, rank.rank(), waits.tag, waits.comm);
   switch (waits.kind) {
-    case OperationKind::send: {
-      const ChannelView* const theirs = channel(peer, rank.rank, waits.tag, waits.comm);
-      return (theirs != nullptr && theirs->receives >= waits.number) ||
-             accepts_from_anyone(peer, waits);
-    }
+    case OperationKind::send:
+      return theirs.receives >= waits.number || accepts_from_anyone(peer, waits);
     case OperationKind::receive:
-    case OperationKind::probe: {
-      if (waits.tag != kAnyTag) {
-        const ChannelView* const theirs = channel(peer, rank.rank, waits.tag, waits.comm);
-        return theirs != nullptr && theirs->sends >= waits.number;
-      }
-      return std::any_of(
-          peer.channels.begin(), peer.channels.end(), [&](const ChannelView& theirs) {
-            const ChannelView* const mine = channel(rank, peer.rank, theirs.tag, theirs.comm);
-            return theirs.peer == rank.rank && theirs.comm == waits.comm &&
-                   theirs.sends > (mine == nullptr ? 0 : mine->receives);
-          });
-    }
+    case OperationKind::probe:
+      if (waits.tag != kAnyTag) return theirs.sends >= waits.number;
+      return std::ranges::any_of(peer.board.channels, [&](const Channel& sent) {
+        return sent.comm == waits.comm && has_left(rank, peer.rank(), sent);
+      });
     case OperationKind::collective: {
-      const auto theirs = peer.communicators.find(waits.comm);
-      return theirs == peer.communicators.end() || theirs->second.collectives >= waits.number;
+      const CommunicatorRecord* const member = membership(peer, waits.comm);
+      return member == nullptr || member->collectives >= waits.number;
     }
     case OperationKind::shared_memory: return false;
   }
@@ -77,70 +89,27 @@ bool is_met(const RankView& rank, const Operation& waits, const RankView& peer) 
 }
 
 // The ranks on this host that `rank` waits for.
-std::vector<int> waits_for(const Ranks& ranks, const RankView& rank) {
+std::set<int> waits_for(const Ranks& ranks, const RankView& rank) {
   std::set<int> found;
-  for (const CallView& call : rank.inside) {
-    for (const Operation& waits : call.operations) {
-      if (waits.kind == OperationKind::collective || waits.peer == kEverybody) {
-        for (const RankView& peer : ranks) {
-          if (peer.rank != rank.rank && !is_met(rank, waits, peer)) found.insert(peer.rank);
-        }
-      } else if (const RankView* const peer = find(ranks, waits.peer)) {
-        if (!is_met(rank, waits, *peer)) found.insert(peer->rank);
-      }
+  for (const Operation& waits : operations_of(rank)) {
+    const bool all = waits.kind == OperationKind::collective || waits.peer == kEverybody;
+    for (const RankView& peer : ranks) {
+      const bool asked = all ? peer.rank() != rank.rank() : peer.rank() == waits.peer;
+      if (asked && !is_met(rank, waits, peer)) found.insert(peer.rank());
     }
   }
-  return {found.begin(), found.end()};
+  return found;
 }
-
-// Finds cycles in the wait-for graph. No two of them share a rank, and each begins with its
-// lowest rank.
-class CycleFinder {
- public:
-  explicit CycleFinder(const Ranks& ranks) {
-    for (const RankView& rank : ranks) edges_[rank.rank] = waits_for(ranks, rank);
-    for (const RankView& rank : ranks) visit(rank.rank);
-  }
-  const std::vector<std::vector<int>>& cycles() const { return cycles_; }
-
- private:
-  // A rank in done_ leads to no further cycle.
-  void visit(int rank) {
-    if (done_.count(rank) > 0) return;
-    const auto on_path = std::find(path_.begin(), path_.end(), rank);
-    if (on_path != path_.end()) {
-      std::vector<int> cycle(on_path, path_.end());
-      for (const int member : cycle) {
-        if (in_cycle_.count(member) > 0) return;
-      }
-      in_cycle_.insert(cycle.begin(), cycle.end());
-      std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
-      cycles_.push_back(std::move(cycle));
-      return;
-    }
-    path_.push_back(rank);
-    for (const int next : edges_[rank]) visit(next);
-    path_.pop_back();
-    done_.insert(rank);
-  }
-
-  std::map<int, std::vector<int>> edges_;
-  std::vector<int> path_;
-  std::set<int> done_;
-  std::set<int> in_cycle_;
-  std::vector<std::vector<int>> cycles_;
-};
 
 class Report {
  public:
   explicit Report(const Ranks& ranks) : ranks_(ranks) {}
 
   std::string write() {
-    cycles();
-    collectives();
-    scopes();
+    for (const RankView& rank : ranks_) follow(rank.rank());
+    meetings();
     for (const RankView& rank : ranks_) {
-      if (told_.count(rank.rank) == 0) line(sentence_of(rank));
+      if (told_.count(rank.rank()) == 0) line(sentence_of(rank));
     }
     mismatches();
     return text_;
@@ -151,17 +120,25 @@ class Report {
 
   void line(const std::string& text) { text_ += "hang: " + text + "\n"; }
 
-  void cycles() {
-    const CycleFinder finder(ranks_);
-    for (const std::vector<int>& cycle : finder.cycles()) {
-      std::vector<std::string> sentences;
-      for (const int rank : cycle) {
-        sentences.push_back(sentence_of(*find(ranks_, rank)));
-        told_.insert(rank);
-      }
-      line(concat(join(sentences, "; "), ": cycle ", join(cycle, " -> "), " -> ",
-                  cycle.front()));
-    }
+  // Finds the cycles among the ranks that `rank` waits for, directly or not.
+  void follow(int rank) {
+    const auto on_path = std::ranges::find(path_, rank);
+    if (on_path != path_.end()) return cycle({on_path, path_.end()});
+    if (!followed_.insert(rank).second) return;
+    path_.push_back(rank);
+    for (const int next : waits_for(ranks_, *find(ranks_, rank))) follow(next);
+    path_.pop_back();
+  }
+
+  // A cycle begins with its lowest rank, and no two cycles share a rank.
+  void cycle(std::vector<int> ranks) {
+    const auto told = [this](int rank) { return told_.count(rank) > 0; };
+    if (std::ranges::any_of(ranks, told)) return;
+    told_.insert(ranks.begin(), ranks.end());
+    std::ranges::rotate(ranks, std::ranges::min_element(ranks));
+    std::vector<std::string> sentences;
+    for (const int rank : ranks) sentences.push_back(sentence_of(*find(ranks_, rank)));
+    line(concat(join(sentences, "; "), ": cycle ", join(ranks, " -> "), " -> ", ranks.front()));
   }
 
   // "ranks 0, 1 are in MPI_Bcast #1; rank 2 is in MPI_Barrier #1; rank 3 never entered it"
@@ -171,105 +148,103 @@ class Report {
       const char* const verb = ranks.size() == 1 ? " is in " : " are in ";
       parts.push_back(concat(text_of_ranks(ranks), verb, call));
     }
-    for (const auto& [text, ranks] : absent) {
-      parts.push_back(concat(text_of_ranks(ranks), " ", text));
+    for (const auto& [last, ranks] : absent) {
+      parts.push_back(concat(text_of_ranks(ranks), " never entered it", last));
     }
     line(join(parts, "; "));
   }
 
-  void collectives() {
-    // Ranks may have entered different collectives with the same number.
-    std::map<std::pair<std::uint32_t, std::uint32_t>, Groups> places;
+  // The ranks of a communicator meet in MPI's collectives; all ranks, in our own, which consist
+  // of messages and are named by CallScope.
+  void meetings() {
+    // The scope or the communicator, and the number. Ranks may have entered different
+    // collectives with the same number.
+    std::map<std::tuple<std::string, std::uint32_t, std::uint32_t>, Groups> places;
     for (const RankView& rank : ranks_) {
-      for (const CallView& call : rank.inside) {
-        if (call.operations.empty()) continue;
-        const Operation& first = call.operations.front();
+      for (const ThreadRecord* const call : rank.inside()) {
+        if (call->scope != 0) {
+          places[{rank.board.label(call->scope), 0, call->scope_number}]
+                [text_of_scope(rank.board, *call)]
+                    .push_back(rank.rank());
+        }
+        if (call->operation_count == 0) continue;
+        const Operation& first = call->operations()[0];
         if (first.kind != OperationKind::collective) continue;
-        places[{first.comm, first.number}][text_of(call)].push_back(rank.rank);
+        places[{"", first.comm, first.number}][text_of(rank.board, *call)].push_back(
+            rank.rank());
       }
     }
     for (const auto& [place, present] : places) {
-      const auto [comm, number] = place;
+      const auto& [scope, comm, number] = place;
       std::set<int> here;
       for (const auto& [call, ranks] : present) here.insert(ranks.begin(), ranks.end());
       Groups absent;
       for (const RankView& rank : ranks_) {
-        const auto member = rank.communicators.find(comm);
-        if (member == rank.communicators.end() || here.count(rank.rank) > 0) continue;
-        const auto& [entered, last] = member->second;
-        std::string text = entered >= number ? "already left it" : "never entered it";
-        if (entered > 0 && entered < number) {
-          text += concat(", last seen in #", entered, " (", name_of(last), ")");
-        }
-        absent[text].push_back(rank.rank);
+        const auto [entered, last] =
+            scope.empty() ? collectives(rank, comm) : scopes(rank, scope);
+        if (here.count(rank.rank()) > 0 || entered >= number) continue;
+        absent[entered == 0 ? "" : concat(", last seen in #", entered, last)].push_back(
+            rank.rank());
       }
-      meeting(present, absent);
+      if (scope.empty() || !absent.empty()) meeting(present, absent);
       for (const int rank : here) {
-        if (!find(ranks_, rank)->stopped) told_.insert(rank);
+        if (scope.empty() && !find(ranks_, rank)->stopped) told_.insert(rank);
       }
     }
   }
 
-  // Like collectives(), but for our own collectives, which consist of messages and are named by
-  // CallScope.
-  void scopes() {
-    std::map<std::pair<std::string, std::uint32_t>, std::pair<std::string, std::vector<int>>>
-        places;  // with the description and the ranks that are there
-    for (const RankView& rank : ranks_) {
-      for (const CallView& call : rank.inside) {
-        if (call.scope.empty()) continue;
-        auto& [text, ranks] = places[{call.scope, call.scope_number}];
-        text = text_of_scope(call);
-        ranks.push_back(rank.rank);
-      }
-    }
-    for (const auto& [place, present] : places) {
-      const auto& [scope, number] = place;
-      Groups absent;
-      for (const RankView& rank : ranks_) {
-        const auto found = rank.scopes.find(scope);
-        const std::uint32_t entered = found == rank.scopes.end() ? 0 : found->second;
-        if (entered >= number) continue;
-        const std::string last = entered == 0 ? "" : concat(", last seen in #", entered);
-        absent["never entered it" + last].push_back(rank.rank);
-      }
-      if (!absent.empty()) meeting({present}, absent);
-    }
+  // How many of these meetings the rank has entered, and the name of the last one, if it may
+  // have a different name. A rank that takes no part in them has not missed any.
+  static std::pair<std::uint32_t, std::string> collectives(const RankView& rank,
+                                                           std::uint32_t comm) {
+    const CommunicatorRecord* const member = membership(rank, comm);
+    if (member == nullptr) return {std::numeric_limits<std::uint32_t>::max(), ""};
+    return {member->collectives, concat(" (", name_of(member->last), ")")};
+  }
+  static std::pair<std::uint32_t, std::string> scopes(const RankView& rank,
+                                                      const std::string& scope) {
+    const auto label = std::ranges::find(rank.board.labels, scope, &Label::get);
+    return {label == rank.board.labels.end() ? 0 : std::uint32_t{label->uses}, ""};
   }
 
   // Reports messages sent to a rank that waits for a different message from the same sender.
   void mismatches() {
     for (const RankView& rank : ranks_) {
-      for (const CallView& call : rank.inside) {
-        for (const Operation& waits : call.operations) {
-          if (waits.kind != OperationKind::receive && waits.kind != OperationKind::probe) {
-            continue;
-          }
-          const RankView* const peer = find(ranks_, waits.peer);
-          if (peer == nullptr || is_met(rank, waits, *peer)) continue;
-          for (const ChannelView& sent : peer->channels) mismatch(rank, waits, *peer, sent);
+      for (const Operation& waits : operations_of(rank)) {
+        const bool receives =
+            waits.kind == OperationKind::receive || waits.kind == OperationKind::probe;
+        const RankView* const peer = find(ranks_, waits.peer);
+        if (!receives || peer == nullptr || is_met(rank, waits, *peer)) continue;
+        for (const Channel& sent : peer->board.channels) {
+          if (has_left(rank, peer->rank(), sent)) mismatch(rank.rank(), waits, sent);
         }
       }
     }
   }
 
-  void mismatch(const RankView& rank, const Operation& waits, const RankView& peer,
-                const ChannelView& sent) {
-    if (sent.peer != rank.rank) return;
-    const ChannelView* const got = channel(rank, peer.rank, sent.tag, sent.comm);
-    if (sent.sends <= (got == nullptr ? 0 : got->receives)) return;
+  void mismatch(int rank, const Operation& waits, const Channel& sent) {
     const std::string wanted = waits.tag == kAnyTag ? "any tag" : concat("tag ", waits.tag);
-    line(concat("rank ", rank.rank, " waits for ", wanted, " from rank ", peer.rank, "; rank ",
-                peer.rank, " has sent tag ", sent.tag,
+    line(concat("rank ", rank, " waits for ", wanted, " from rank ", waits.peer, "; rank ",
+                waits.peer, " has sent tag ", sent.tag,
                 sent.comm == waits.comm ? "" : " on a different communicator"));
   }
 
   const Ranks& ranks_;
-  std::set<int> told_;
+  std::vector<int> path_;
+  std::set<int> followed_;
+  std::set<int> told_;  // ranks about which a line says what they do
   std::string text_;
 };
 
 }  // namespace
+
+std::vector<const ThreadRecord*> RankView::inside() const {
+  std::vector<const ThreadRecord*> threads;
+  for (const ThreadRecord& thread : board.threads) {
+    if (thread.taken != 0 && (thread.inside || thread.polling)) threads.push_back(&thread);
+  }
+  return threads;
+}
 
 std::string describe_hang(const std::vector<RankView>& ranks) {
   return Report(ranks).write();
@@ -278,11 +253,13 @@ std::string describe_hang(const std::vector<RankView>& ranks) {
 std::string describe_slowest(const std::vector<RankView>& ranks) {
   constexpr double kEnough_s = 1.0;  // samples over a shorter time may be misleading
   std::vector<double> busy;
-  for (const RankView& rank : ranks) busy.push_back(rank.computed_s);
+  for (const RankView& rank : ranks) {
+    busy.push_back(1e-9 * static_cast<double>(rank.board.computed_ns));
+  }
   const std::optional<Slowest> found = slowest(busy);
   if (!found || busy[static_cast<std::size_t>(found->rank)] < kEnough_s) return "";
   return concat("hang: before that, the others waited for rank ",
-                ranks[static_cast<std::size_t>(found->rank)].rank, ", which computed ",
+                ranks[static_cast<std::size_t>(found->rank)].rank(), ", which computed ",
                 format_number("%.1f", found->ratio), " times as long as they did\n");
 }
 

@@ -7,8 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <functional>
-#include <new>
-#include <sys/mman.h>
+#include <string>
 #include <sys/shm.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,76 +51,69 @@ void remove_leftovers() {
   }
 }
 
-}  // namespace
-
-Place place_of_this_process() {
-  Place place;
-  const int local_size = number_in("OMPI_COMM_WORLD_LOCAL_SIZE");
-  const int local_rank = number_in("OMPI_COMM_WORLD_LOCAL_RANK");
-  if (local_rank < 0 || local_rank >= local_size) return place;
-  place.rank = std::max(number_in("OMPI_COMM_WORLD_RANK"), 0);
-  place.size = std::max(number_in("OMPI_COMM_WORLD_SIZE"), local_size);
-  place.local_rank = local_rank;
-  place.local_size = local_size;
-  // Use the job's name and the address of the daemon that started the job's ranks on this host,
-  // because two "hosts" may be containers that share memory.
+// Identifies the job on this host: its name, and the address of the daemon that started its
+// ranks here, because two "hosts" may be containers that share memory.
+std::string job_on_this_host(const char* host_name) {
+  std::string job = host_name;
   for (const char* const part :
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMIX_SERVER_URI41", "PMIX_SERVER_URI2"}) {
-    place.job += variable(part) + " ";
+    job += concat(" ", variable(part));
   }
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  place.job += host.data();
-  return place;
+  return job;
 }
 
-HostBoards::HostBoards(const Place& place, bool trace) {
-  auto ranks = static_cast<std::size_t>(place.local_size);
-  auto local_rank = static_cast<std::size_t>(place.local_rank);
+// Returns nullptr if this host provides no shared memory.
+void* attach_shared(const std::string& name, std::size_t bytes, int& segment) {
+  const auto key = static_cast<key_t>(std::hash<std::string>()(name) | 1);  // 0: not shared
+  segment = ::shmget(key, bytes, IPC_CREAT | S_IRUSR | S_IWUSR);
+  void* const memory = segment < 0 ? kNowhere : ::shmat(segment, nullptr, 0);
+  return memory == kNowhere ? nullptr : memory;
+}
+
+}  // namespace
+
+// The launcher says which rank this is, because MPI cannot before MPI_Init.
+HostBoards::HostBoards(bool trace) {
+  auto ranks = static_cast<std::size_t>(std::max(number_in("OMPI_COMM_WORLD_LOCAL_SIZE"), 1));
+  auto local_rank =
+      static_cast<std::size_t>(std::max(number_in("OMPI_COMM_WORLD_LOCAL_RANK"), 0));
+  if (local_rank >= ranks) local_rank = 0, ranks = 1;
+  const auto started = static_cast<std::int32_t>(ranks);
+  other_hosts = number_in("OMPI_COMM_WORLD_SIZE") > started;
   const std::size_t events =
       trace ? std::min(kMostEvents, kTraceBytesPerHost / sizeof(RecordedEvent) / ranks) : 0;
   const std::size_t board_bytes =
       (sizeof(RankBoard) + events * sizeof(RecordedEvent) + kLine - 1) / kLine * kLine;
-  bytes_ = kLine + ranks * board_bytes;
-  if (ranks > 1 && local_rank == 0) remove_leftovers();
-  // A rank whose flags need a different layout gets its own segment.
-  if (ranks == 1 || !attach_shared(concat(place.job, " ", ranks, " ", events))) {
+  std::array<char, 64> host_name{};
+  ::gethostname(host_name.data(), host_name.size() - 1);
+  void* memory = nullptr;
+  if (ranks > 1) {
+    if (local_rank == 0) remove_leftovers();
+    // A rank whose flags need a different layout gets its own segment.
+    memory = attach_shared(concat(job_on_this_host(host_name.data()), " ", ranks, " ", events),
+                           kLine + ranks * board_bytes, segment);
+  }
+  if (memory == nullptr) {
     ranks = 1;
     local_rank = 0;
-    bytes_ = kLine + board_bytes;
-    memory_ =
-        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory_ == MAP_FAILED) throw std::bad_alloc();
+    memory = new std::byte[kLine + board_bytes]();
   }
+  host = static_cast<HostRecord*>(memory);
   for (std::size_t r = 0; r < ranks; ++r) {
-    std::byte* const board = static_cast<std::byte*>(memory_) + kLine + r * board_bytes;
-    all_.push_back(reinterpret_cast<RankBoard*>(board));
+    std::byte* const board = static_cast<std::byte*>(memory) + kLine + r * board_bytes;
+    all.push_back(reinterpret_cast<RankBoard*>(board));
   }
-  mine_ = all_[local_rank];
-  mine_->rank = place.rank;
-  ::gethostname(mine_->host_name.data(), mine_->host_name.size() - 1);
-  mine_->event_capacity = events;
-  mine_->pid = static_cast<std::int32_t>(::getpid());
-  host().mark = kMark;
-  if (host().present.fetch_add(1) + 1 == place.local_size) remove_name();
+  mine = all[local_rank];
+  mine->rank = std::max(number_in("OMPI_COMM_WORLD_RANK"), 0);
+  mine->host_name = host_name;
+  mine->event_capacity = events;
+  mine->pid = static_cast<std::int32_t>(::getpid());
+  host->mark = kMark;
+  if (host->present.fetch_add(1) + 1 == started) remove_name();
 }
 
-HostBoards::~HostBoards() {
-  remove_name();
-  ::munmap(memory_, bytes_);
-}
-
-// Returns false if this host provides no shared memory.
-bool HostBoards::attach_shared(const std::string& name) {
-  const auto key = static_cast<key_t>(std::hash<std::string>()(name) | 1);  // 0: not shared
-  segment_ = ::shmget(key, bytes_, IPC_CREAT | S_IRUSR | S_IWUSR);
-  if (segment_ < 0) return false;
-  memory_ = ::shmat(segment_, nullptr, 0);
-  return memory_ != kNowhere;
-}
-
-void HostBoards::remove_name() {
-  if (segment_ >= 0) ::shmctl(segment_, IPC_RMID, nullptr);
+void HostBoards::remove_name() const {
+  if (segment >= 0) ::shmctl(segment, IPC_RMID, nullptr);
 }
 
 }  // namespace dist::watch

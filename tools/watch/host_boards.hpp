@@ -10,22 +10,9 @@
 
 #include "tools/watch/rank_board.hpp"
 
-#include <cstddef>
-#include <string>
 #include <vector>
 
 namespace dist::watch {
-
-// This process's place in its job. The launcher provides it, because MPI cannot before
-// MPI_Init.
-struct Place {
-  int rank = 0;
-  int size = 1;
-  int local_rank = 0;
-  int local_size = 1;
-  std::string job;  // identifies the job on this host; empty without a launcher
-};
-Place place_of_this_process();
 
 // What the ranks of a host share besides their boards.
 struct HostRecord {
@@ -34,29 +21,18 @@ struct HostRecord {
   Relaxed<std::int32_t> reporter;  // the rank that reports a hang, plus 1
 };
 
-class HostBoards {
- public:
-  // If no memory can be shared, `all` holds only this rank's own board.
-  HostBoards(const Place& place, bool trace);
-  ~HostBoards();
-  HostBoards(const HostBoards&) = delete;
-  HostBoards& operator=(const HostBoards&) = delete;
-
-  // Indexed by local rank. The pid is 0 for a rank that has not started yet.
-  const std::vector<RankBoard*>& all() const { return all_; }
-  RankBoard& mine() const { return *mine_; }
-  HostRecord& host() const { return *static_cast<HostRecord*>(memory_); }
+struct HostBoards {
+  // If no memory can be shared, `all` holds only this rank's own board. The boards exist until
+  // the process ends, because threads may outlive MPI.
+  explicit HostBoards(bool trace);
   // After this, no process can attach the segment; its memory exists until the last rank exits.
-  void remove_name();
+  void remove_name() const;
 
- private:
-  bool attach_shared(const std::string& name);
-
-  int segment_ = -1;
-  std::size_t bytes_ = 0;
-  void* memory_ = nullptr;
-  std::vector<RankBoard*> all_;
-  RankBoard* mine_ = nullptr;
+  int segment = -1;
+  HostRecord* host = nullptr;
+  std::vector<RankBoard*> all;  // by local rank; the pid is 0 for a rank that has not started
+  RankBoard* mine = nullptr;
+  bool other_hosts = false;  // the job also has ranks on other hosts
 };
 
 }  // namespace dist::watch

@@ -2,7 +2,6 @@
 // message has the same number on both of its ends, so that a report can match them.
 #include "tools/watch/call_hooks.hpp"
 #include "tools/watch/communicators.hpp"
-#include "tools/watch/message_counts.hpp"
 
 namespace dist::watch {
 namespace {

@@ -1,53 +1,39 @@
 #include "tools/watch/rank_board.hpp"
 
-#include <algorithm>
-
 namespace dist::watch {
+
+#define DIST_TEXT(...) #__VA_ARGS__
+#define DIST_TEXT_OF(...) DIST_TEXT(__VA_ARGS__)
+
+std::string name_of(Call call) {
+  std::string_view names = DIST_TEXT_OF(DIST_WATCHED_CALLS);
+  for (int i = 0; i < static_cast<int>(call); ++i) names.remove_prefix(names.find(' ') + 1);
+  return std::string(names.substr(0, names.find(',')));
+}
 
 void ThreadRecord::set(Call new_call, std::span<const Operation> operations,
                        std::uint16_t new_wait_label) {
   call = new_call;
   wait_label = new_wait_label;
   operation_count = static_cast<std::uint32_t>(operations.size());
-  for (std::size_t i = 0; i < std::min(operations.size(), kOperations); ++i) {
-    const Operation& from = operations[i];
-    Fields& to = operation_fields[i];
-    to.kind = from.kind;
-    to.call = from.call;
-    to.peer = from.peer;
-    to.tag = from.tag;
-    to.comm = from.comm;
-    to.number = from.number;
-    to.bytes = from.bytes;
-  }
+  std::copy_n(operations.begin(), this->operations().size(), first_operations.begin());
 }
 
-std::vector<Operation> ThreadRecord::operations() const {
-  std::vector<Operation> operations;
-  for (std::size_t i = 0; i < std::min<std::size_t>(operation_count, kOperations); ++i) {
-    const Fields& from = operation_fields[i];
-    operations.push_back(
-        {from.kind, from.call, from.peer, from.tag, from.comm, from.number, from.bytes});
-  }
-  return operations;
-}
-
-Event ThreadRecord::slice(std::span<const Operation> operations) const {
+Event ThreadRecord::slice() const {
   Event event{.begin_ns = entered_ns, .call = call, .label = wait_label};
   if (event.label == 0) {
     event.label = scope;
     event.subject = subject;
   }
-  if (operations.empty()) return event;
-  const Operation& first = operations.front();
+  for (const Operation& operation : operations()) {
+    (operation.kind == OperationKind::send ? event.peer : event.from) = operation.peer;
+  }
+  if (operations().empty()) return event;
+  const Operation& first = first_operations[0];
   event.bytes = first.bytes;
   event.comm = first.comm;
   event.tag = first.tag;
   if (first.kind == OperationKind::collective) event.number = first.number;
-  if (first.kind == OperationKind::send) event.peer = first.peer;
-  for (const Operation& operation : operations) {
-    if (operation.kind != OperationKind::send) event.from = operation.peer;
-  }
   return event;
 }
 

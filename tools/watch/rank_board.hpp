@@ -7,21 +7,39 @@
 // report reads them only after no rank has moved for seconds.
 #pragma once
 
-#include "tools/watch/call.hpp"
-
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace dist::watch {
+
+// The calls that the watch sees. They are numbered because a pointer to a name is meaningless
+// in a different process.
+#define DIST_WATCHED_CALLS                                                                     \
+  none, wait_scope, call_scope, MPI_Init, MPI_Send, MPI_Ssend, MPI_Bsend, MPI_Rsend, MPI_Recv, \
+      MPI_Isend, MPI_Issend, MPI_Ibsend, MPI_Irecv, MPI_Sendrecv, MPI_Sendrecv_replace,        \
+      MPI_Probe, MPI_Iprobe, MPI_Mprobe, MPI_Improbe, MPI_Mrecv, MPI_Wait, MPI_Waitall,        \
+      MPI_Waitany, MPI_Test, MPI_Testall, MPI_Testany, MPI_Barrier, MPI_Bcast, MPI_Gather,     \
+      MPI_Gatherv, MPI_Scatter, MPI_Scatterv, MPI_Allgather, MPI_Allgatherv, MPI_Alltoall,     \
+      MPI_Reduce, MPI_Allreduce, MPI_Reduce_scatter, MPI_Reduce_scatter_block, MPI_Scan,       \
+      MPI_Exscan, MPI_Ibarrier, MPI_Ibcast, MPI_Igather, MPI_Iscatter, MPI_Iallgather,         \
+      MPI_Iallgatherv, MPI_Ireduce, MPI_Iallreduce, MPI_Ireduce_scatter, MPI_Comm_dup,         \
+      MPI_Comm_split, MPI_Comm_split_type, MPI_Comm_create, MPI_Win_create, MPI_Win_allocate,  \
+      MPI_Win_allocate_shared, MPI_Win_fence, MPI_Win_free, MPI_Finalize
+enum class Call : std::uint16_t { DIST_WATCHED_CALLS };
+std::string name_of(Call call);
 
 template <class T>
 class Relaxed {
  public:
+  Relaxed(T value = {}) : value_(value) {}
+  Relaxed(const Relaxed& other) : Relaxed(T{other}) {}
+  Relaxed& operator=(const Relaxed& other) { return *this = T{other}; }
   Relaxed& operator=(T value) {
     value_.store(value, std::memory_order_relaxed);
     return *this;
@@ -37,7 +55,7 @@ class Relaxed {
   T acquired() const { return value_.load(std::memory_order_acquire); }
 
  private:
-  std::atomic<T> value_{};
+  std::atomic<T> value_;
   static_assert(std::atomic<T>::is_always_lock_free);
 };
 
@@ -50,14 +68,14 @@ enum class OperationKind : std::uint8_t { send, receive, probe, collective, shar
 
 // One thing that a call starts or waits for: a message to or from a rank, or a collective.
 struct Operation {
-  OperationKind kind{};
-  Call call = Call::none;  // what started it
-  std::int32_t peer = 0;   // in MPI_COMM_WORLD, or one of the above; a collective's root
-  std::int32_t tag = 0;
-  std::uint32_t comm = 0;    // communicators.hpp
-  std::uint32_t number = 0;  // counted per channel or per communicator, from 1; 0: not counted
-  std::uint64_t bytes = 0;
-  std::uint64_t count_id = 0;  // message_counts.hpp
+  Relaxed<OperationKind> kind{};
+  Relaxed<Call> call{};          // what started it
+  Relaxed<std::int32_t> peer{};  // in MPI_COMM_WORLD or one of the above; a collective's root
+  Relaxed<std::int32_t> tag{};
+  Relaxed<std::uint32_t> comm{};    // communicators.hpp
+  Relaxed<std::uint32_t> number{};  // per channel or communicator, from 1; 0: not counted
+  Relaxed<std::uint64_t> bytes{};
+  Relaxed<std::uint64_t> count_id{};  // message_counts.cpp
 
   bool operator==(const Operation&) const = default;
 };
@@ -88,17 +106,10 @@ static_assert(sizeof(RecordedEvent) == 64);
 
 // The current or last call of a thread.
 struct ThreadRecord {
-  static constexpr std::size_t kOperations = 8;  // operations beyond these are only counted
-  struct Fields {                                // of an Operation
-    Relaxed<OperationKind> kind;
-    Relaxed<Call> call;
-    Relaxed<std::int32_t> peer, tag;
-    Relaxed<std::uint32_t> comm, number;
-    Relaxed<std::uint64_t> bytes;
-  };
+  static constexpr std::size_t kOperations = 8;  // those beyond are only counted
 
   Relaxed<std::uint32_t> taken;
-  Relaxed<std::uint32_t> name;       // label
+  Relaxed<std::uint16_t> name;       // label
   Relaxed<std::uint64_t> moves;      // how often the thread has entered or left a call
   Relaxed<std::uint64_t> left_at;    // this rank's heartbeat when the thread last left a call
   Relaxed<std::int64_t> entered_ns;  // with a trace only
@@ -110,12 +121,15 @@ struct ThreadRecord {
   Relaxed<std::uint16_t> subject;  // label: what the scope works on
   Relaxed<std::uint32_t> scope_number;
   Relaxed<std::uint32_t> operation_count;
-  std::array<Fields, kOperations> operation_fields;
+  std::array<Operation, kOperations> first_operations;
 
+  std::span<const Operation> operations() const {
+    return std::span(first_operations)
+        .first(std::min<std::size_t>(operation_count, kOperations));
+  }
+  // Called by the thread itself.
   void set(Call new_call, std::span<const Operation> operations, std::uint16_t new_wait_label);
-  std::vector<Operation> operations() const;  // at most kOperations
-  // The call as an event that has not ended. `operations` are those of the call.
-  Event slice(std::span<const Operation> operations) const;
+  Event slice() const;  // the call as an event that has not ended
 };
 
 // The messages between this rank and one peer with one tag on one communicator.

@@ -5,7 +5,6 @@
 #include "tools/watch/call_hooks.hpp"
 #include "tools/watch/communicators.hpp"
 #include "tools/watch/host_boards.hpp"
-#include "tools/watch/message_counts.hpp"
 #include "tools/watch/trace_writer.hpp"
 #include "tools/watch/watch_thread.hpp"
 
@@ -17,8 +16,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <memory>
+#include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 namespace dist::watch {
@@ -44,19 +44,17 @@ struct Flags {
 // because the program's own command-line parser reports them later.
 Flags read_flags(int argc, char** argv) {
   Flags flags;
-  for (int i = 1; i < argc && argv[i] != nullptr; ++i) {
+  for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
-    const auto value_of = [&](std::string_view flag) -> std::string_view {
-      if (!argument.starts_with(flag)) return {};
-      if (argument.size() == flag.size()) return i + 1 < argc ? argv[i + 1] : "";
-      return argument[flag.size()] == '=' ? argument.substr(flag.size() + 1) : "";
-    };
-    if (argument == kStrictFlag.name) flags.strict = true;
-    if (const auto file = value_of(kTraceFlag.name); !file.empty()) flags.trace = file;
-    if (const auto text = value_of(kTimeoutFlag.name); !text.empty()) {
+    const std::string_view flag = argument.substr(0, argument.find('='));
+    std::string_view value = i + 1 < argc ? argv[i + 1] : "";
+    if (flag.size() < argument.size()) value = argument.substr(flag.size() + 1);
+    if (flag == kStrictFlag.name) flags.strict = true;
+    if (flag == kTraceFlag.name) flags.trace = value;
+    if (flag == kTimeoutFlag.name) {
       double seconds = 0;
-      const char* const end = text.data() + text.size();
-      const auto [stop, problem] = std::from_chars(text.data(), end, seconds);
+      const char* const end = value.data() + value.size();
+      const auto [stop, problem] = std::from_chars(value.data(), end, seconds);
       const bool number = problem == std::errc{} && stop == end;
       if (number && seconds >= 0 && seconds <= kTimeoutFlag.largest) flags.timeout_s = seconds;
     }
@@ -65,15 +63,11 @@ Flags read_flags(int argc, char** argv) {
 }
 
 struct Session {
-  Session(Flags its_flags, const Place& place)
-      : flags(std::move(its_flags)),
-        other_hosts(place.local_size < place.size),
-        boards(place, !flags.trace.empty()) {}
-
   Flags flags;
-  bool other_hosts;
-  HostBoards boards;
-  std::unique_ptr<WatchThread> thread;
+  HostBoards boards{!flags.trace.empty()};
+  std::jthread watch{};
+
+  bool traces() const { return !flags.trace.empty(); }
 };
 
 Session* session = nullptr;  // also nullptr if neither the watch nor the trace is switched on
@@ -81,38 +75,34 @@ Session* session = nullptr;  // also nullptr if neither the watch nor the trace 
 // Called in a job that is about to end without MPI_Finalize. Writes the trace of this host and
 // returns the name of its file, or "" if no trace is recorded.
 std::string keep_trace() {
-  if (session == nullptr || session->flags.trace.empty()) return "";
-  return write_trace_of_host(session->flags.trace, session->boards.all());
+  if (session == nullptr || !session->traces()) return "";
+  return write_trace_of_host(session->flags.trace, session->boards.all);
 }
 
 // Called before MPI starts. Sends no message.
 void begin_session(int argc, char** argv) {
-  Flags flags = read_flags(argc, argv);
+  const Flags flags = read_flags(argc, argv);
   if (flags.strict) mode |= kStrict;
-  const double timeout_s = flags.timeout_s;
-  if (timeout_s == 0 && flags.trace.empty()) return;
-  session = new Session(std::move(flags), place_of_this_process());
-  std::atexit([] {  // for a program that exits without MPI_Finalize
-    if (session != nullptr) session->boards.remove_name();
-  });
-  set_my_board(&session->boards.mine());
-  mode |= session->flags.trace.empty() ? kBoard : kBoard | kTrace;
+  if (flags.timeout_s == 0 && flags.trace.empty()) return;
+  session = new Session{flags};
+  std::atexit([] { session->boards.remove_name(); });
+  the_board = session->boards.mine;
+  mode |= session->traces() ? kBoard | kTrace : kBoard;
   my_thread()->name = intern("main");  // also makes this thread the first one of the trace
-  if (timeout_s > 0) {
-    session->thread = std::make_unique<WatchThread>(session->boards, timeout_s,
-                                                    session->other_hosts, keep_trace);
+  if (flags.timeout_s > 0) {
+    session->watch = start_watch(session->boards, flags.timeout_s, keep_trace);
   }
 }
 
-// Called when MPI_Init has returned; collective if a trace is recorded on several hosts.
+// Called when MPI has started; collective if a trace is recorded on several hosts.
 void mpi_has_started() {
   if (session == nullptr) return;
-  note_communicators();
-  RankBoard& mine = session->boards.mine();
+  RankBoard& mine = *session->boards.mine;
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   mine.rank = rank;
-  if (session->other_hosts && !session->flags.trace.empty()) {
+  info_of(MPI_COMM_WORLD);  // notes on the board that this rank is a member
+  if (session->boards.other_hosts && session->traces()) {
     mine.clock_offset_ns = clock_offset_to_rank_0();
   }
   mine.working = true;
@@ -121,18 +111,18 @@ void mpi_has_started() {
 // Called on all ranks before MPI_Finalize. Gathers and writes the trace.
 void finish_recording() {
   if (session == nullptr) return;
-  int traced = session->flags.trace.empty() ? 0 : 1;
+  int traced = session->traces() ? 1 : 0;
   {
     // From here on, this rank counts as being in MPI_Finalize if others still wait for it.
-    const Observation finalizing(Call::MPI_Finalize, std::span<const Operation>());
+    const Observation finalizing(Call::MPI_Finalize, {});
     PMPI_Allreduce(MPI_IN_PLACE, &traced, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     mode = 0;
   }
-  session->boards.mine().working = false;
+  session->boards.mine->working = false;
   if (traced == 0) return;
-  session->thread.reset();  // no rank moves while a large file is written
+  session->watch = {};  // no rank moves while a large file is written
   try {
-    write_trace_of_all_ranks(std::exchange(session->flags.trace, ""), session->boards.mine());
+    write_trace_of_all_ranks(std::exchange(session->flags.trace, ""), *session->boards.mine);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fatal: --trace: %s\n", error.what());
     PMPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
@@ -143,9 +133,8 @@ void set_starting(bool on) {
   static std::atomic<int> scopes = 0;
   scopes += on ? 1 : -1;
   if (session == nullptr) return;
-  RankBoard& mine = session->boards.mine();
-  mine.working = scopes == 0;
-  if (!on) mine.other_moves.fetch_add(1);
+  session->boards.mine->working = scopes == 0;
+  if (!on) session->boards.mine->other_moves.fetch_add(1);
 }
 
 void flags_are_read(bool accepted) {
@@ -153,24 +142,11 @@ void flags_are_read(bool accepted) {
   if (accepted) {
     // Start-up is the same in every program, so counts and the trace begin with the program's
     // own calls.
-    session->boards.mine().reset();
+    session->boards.mine->reset();
   } else {
     mode &= ~unsigned{kTrace};
     session->flags.trace.clear();
   }
-}
-
-template <class Forward>
-int start_mpi(const int* argc, char*** argv, Forward forward) {
-  const bool given = argc != nullptr && argv != nullptr;  // MPI does not require them
-  begin_session(given ? *argc : 0, given ? *argv : nullptr);
-  int result = MPI_SUCCESS;
-  {
-    const Observation starting(Call::MPI_Init, std::span<const Operation>());
-    result = forward();
-  }
-  if (result == MPI_SUCCESS) mpi_has_started();
-  return result;
 }
 
 }  // namespace
@@ -182,22 +158,26 @@ using namespace dist::watch;
 extern "C" {
 
 int MPI_Init(int* argc, char*** argv) {
-  return start_mpi(argc, argv, [=] { return PMPI_Init(argc, argv); });
+  int provided = MPI_THREAD_SINGLE;
+  return MPI_Init_thread(argc, argv, MPI_THREAD_SINGLE, &provided);
 }
 
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  return start_mpi(argc, argv,
-                   [=] { return PMPI_Init_thread(argc, argv, required, provided); });
+  const bool given = argc != nullptr && argv != nullptr;  // MPI does not require them
+  begin_session(given ? *argc : 0, given ? *argv : nullptr);
+  int result = MPI_SUCCESS;
+  {
+    const Observation starting(Call::MPI_Init, {});
+    result = PMPI_Init_thread(argc, argv, required, provided);
+  }
+  if (result == MPI_SUCCESS) mpi_has_started();
+  return result;
 }
 
 int MPI_Finalize() {
   finish_recording();
   const int result = PMPI_Finalize();
-  if (session != nullptr) {
-    session->thread.reset();
-    set_my_board(nullptr);
-    delete std::exchange(session, nullptr);
-  }
+  if (session != nullptr) session->watch = {};
   return result;
 }
 
@@ -223,7 +203,7 @@ const dist::WatchTable dist_watch_table{
         },
     .finish_trace =
         [] {
-          if (session != nullptr && !session->flags.trace.empty()) finish_recording();
+          if (session != nullptr && session->traces()) finish_recording();
         },
     .keep_trace =
         [] {
@@ -234,7 +214,6 @@ const dist::WatchTable dist_watch_table{
         },
     .set_strict = [](bool on) { on ? mode |= kStrict : mode &= ~unsigned{kStrict}; },
     .is_observing = observing,
-    .id_of = [](MPI_Comm comm) { return info_of(comm).id; },
 };
 
 }  // extern "C"

@@ -2,19 +2,21 @@
 // of the watch.
 #pragma once
 
-#include <concepts>
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace dist::watch {
 
-inline void append(std::string& text, std::string_view part) {
-  text += part;
-}
-template <std::integral Number>
-void append(std::string& text, Number number) {
-  text += std::to_string(number);
+// `part` is a text or an integer.
+template <class Part>
+void append(std::string& text, const Part& part) {
+  if constexpr (std::is_convertible_v<Part, std::string_view>) {
+    text += std::string_view(part);
+  } else {
+    text += std::to_string(part);
+  }
 }
 
 template <class... Parts>

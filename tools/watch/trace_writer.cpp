@@ -56,118 +56,93 @@ class Object {
   std::string members_;
 };
 
+std::uint64_t dropped_events(const RankBoard& board) {
+  return board.events_written -
+         std::min<std::uint64_t>(board.events_written, board.event_capacity);
+}
+
+// Returns the board's events by rank 0's clock.
+std::vector<Event> events_of(const RankBoard& board) {
+  std::vector<Event> events;
+  const std::uint64_t written = board.events_written;
+  for (std::uint64_t i = dropped_events(board); i < written; ++i) {
+    const RecordedEvent& event = board.events()[i % board.event_capacity];
+    // An event may be being written right now.
+    if (event.written.acquired() == i + 1) events.push_back(event);
+  }
+  for (const ThreadRecord& thread : board.threads) {
+    if (thread.moves == 0 || !(thread.inside || thread.polling)) continue;
+    // A call that has not ended is not recorded yet, and may be the cause of a hang.
+    events.push_back(thread.slice());
+    events.back().end_ns = now_ns();
+    events.back().thread = static_cast<std::uint8_t>(&thread - board.threads.data());
+  }
+  for (Event& event : events) {
+    event.begin_ns += board.clock_offset_ns;
+    event.end_ns += board.clock_offset_ns;
+  }
+  return events;
+}
+
 class TraceWriter {
  public:
-  explicit TraceWriter(const std::vector<const RankBoard*>& boards) {
+  std::string write(const std::vector<const RankBoard*>& boards) {
+    std::vector<std::vector<Event>> events;
     for (const RankBoard* const board : boards) {
-      traces_.push_back({*board, events_of(*board)});
-      for (const Event& event : traces_.back().events) {
+      for (const Event& event : events.emplace_back(events_of(*board))) {
         start_ns_ = std::min(start_ns_, event.begin_ns);
-        if (event.type == Event::Type::slice) continue;
-        Arrow& arrow = arrows_[key_of(*board, event)];
-        if (arrow.id == 0) arrow.id = arrows_.size();
-        (event.type == Event::Type::departure ? arrow.leaves : arrow.arrives) = true;
       }
     }
-  }
-
-  std::string write() {
     Object dropped, offsets;
-    text_ = "{\"traceEvents\":[";
-    for (const auto& [board, events] : traces_) {
+    for (std::size_t i = 0; i < boards.size(); ++i) {
+      const RankBoard& board = *boards[i];
       name_rows(board);
-      for (const Event& event : events) {
+      for (const Event& event : events[i]) {
         event.type == Event::Type::slice ? slice(board, event) : end_of_arrow(board, event);
       }
-      const std::string rank = concat("rank ", std::int32_t{board.rank});
+      const std::string rank = concat("rank ", board.rank);
       if (dropped_events(board) > 0) dropped.add(rank, dropped_events(board));
       offsets.add(rank, std::int64_t{board.clock_offset_ns});
     }
     const Object other = Object().add("clockOffsetsNs", offsets).add("droppedEvents", dropped);
-    text_ += concat("\n],\"displayTimeUnit\":\"ns\",\"otherData\":", other.text(), "}\n");
-    return std::move(text_);
-  }
-
-  static std::uint64_t dropped_events(const RankBoard& board) {
-    return board.events_written -
-           std::min<std::uint64_t>(board.events_written, board.event_capacity);
+    return concat("{\"traceEvents\":[\n", text_,
+                  "\n],\"displayTimeUnit\":\"ns\",\"otherData\":", other.text(), "}\n");
   }
 
  private:
-  struct Trace {
-    const RankBoard& board;
-    std::vector<Event> events;  // by rank 0's clock
-  };
   // A message, identified in the same way at both of its ends: source, destination, tag,
   // communicator and number.
   using Message = std::tuple<int, int, int, std::uint32_t, std::uint32_t>;
-  struct Arrow {
-    std::size_t id = 0;
-    bool leaves = false, arrives = false;
-  };
 
-  static std::vector<Event> events_of(const RankBoard& board) {
-    std::vector<Event> events;
-    const std::uint64_t written = board.events_written;
-    for (std::uint64_t i = dropped_events(board); i < written; ++i) {
-      const RecordedEvent& event = board.events()[i % board.event_capacity];
-      // An event may be being written right now.
-      if (event.written.acquired() == i + 1) events.push_back(event);
-    }
-    for (const ThreadRecord& thread : board.threads) {
-      if (thread.moves == 0 || !(thread.inside || thread.polling)) continue;
-      // A call that has not ended is not recorded yet, and may be the cause of a hang.
-      events.push_back(thread.slice(thread.operations()));
-      events.back().end_ns = now_ns();
-      events.back().thread = static_cast<std::uint8_t>(&thread - board.threads.data());
-    }
-    for (Event& event : events) {
-      event.begin_ns += board.clock_offset_ns;
-      event.end_ns += board.clock_offset_ns;
-    }
-    return events;
-  }
-
-  static Message key_of(const RankBoard& board, const Event& event) {
-    const bool leaves = event.type == Event::Type::departure;
-    return {leaves ? std::int32_t{board.rank} : event.peer,
-            leaves ? event.peer : std::int32_t{board.rank}, event.tag, event.comm,
-            event.number};
-  }
-
-  void add(const Object& event) {
-    text_ += concat(first_ ? "\n" : ",\n", event.text());
-    first_ = false;
-  }
+  void add(const Object& event) { text_ += concat(text_.empty() ? "" : ",\n", event.text()); }
 
   // A thread has its phases in row 2 * thread and its communication in the next one.
   static Object starting(const char* type, std::string_view name, const RankBoard& board,
                          std::size_t row) {
-    Object event;
-    event.add("ph", type).add("name", name);
-    event.add("pid", std::int32_t{board.rank}).add("tid", row);
-    return event;
+    return Object()
+        .add("ph", type)
+        .add("name", name)
+        .add("pid", board.rank + 0)
+        .add("tid", row);
   }
 
   void name_rows(const RankBoard& board) {
-    const auto name = [&](const char* what, std::size_t row, const std::string& given) {
-      add(starting("M", what, board, row).add("args", Object().add("name", given)));
-    };
-    const auto sort = [&](const char* what, std::size_t row, std::size_t index) {
-      add(starting("M", what, board, row).add("args", Object().add("sort_index", index)));
+    // Names a process or a thread, and gives its place among the others.
+    const auto row = [&](const std::string& what, std::size_t number, const std::string& name,
+                         std::size_t place) {
+      add(starting("M", what + "_name", board, number).add("args", Object().add("name", name)));
+      add(starting("M", what + "_sort_index", board, number)
+              .add("args", Object().add("sort_index", place)));
     };
     const auto rank = static_cast<std::size_t>(board.rank);
-    name("process_name", 0, concat("rank ", rank, " on ", board.host_name.data()));
-    sort("process_sort_index", 0, rank);
+    row("process", 0, concat("rank ", rank, " on ", board.host_name.data()), rank);
     for (std::size_t i = 0; i < RankBoard::kThreads; ++i) {
-      if (board.threads[i].moves == 0) continue;
-      const std::uint32_t label = board.threads[i].name;
-      const std::string given =
-          label == 0 ? concat("thread ", i) : board.label(static_cast<std::uint16_t>(label));
-      name("thread_name", 2 * i, given);
-      name("thread_name", 2 * i + 1, given + ": communication");
-      sort("thread_sort_index", 2 * i, 2 * i);
-      sort("thread_sort_index", 2 * i + 1, 2 * i + 1);
+      const ThreadRecord& thread = board.threads[i];
+      if (thread.moves == 0) continue;
+      const std::string name =
+          thread.name == 0 ? concat("thread ", i) : board.label(thread.name);
+      row("thread", 2 * i, name, 2 * i);
+      row("thread", 2 * i + 1, name + ": communication", 2 * i + 1);
     }
   }
 
@@ -196,22 +171,26 @@ class TraceWriter {
             .add("args", args));
   }
 
+  // Writes an arrow once both of its ends are found, because the board may not have had room
+  // for one of them.
   void end_of_arrow(const RankBoard& board, const Event& event) {
-    const Arrow& arrow = arrows_.at(key_of(board, event));
-    // An arrow needs both ends, but the board may not have had room for one.
-    if (!arrow.leaves || !arrow.arrives) return;
     const bool leaves = event.type == Event::Type::departure;
+    const int from = leaves ? board.rank + 0 : event.peer;
+    const int to = leaves ? event.peer : board.rank + 0;
+    const Message message{from, to, event.tag, event.comm, event.number};
     Object end = starting(leaves ? "s" : "f", "message", board, 2U * event.thread + 1);
-    end.add("cat", "message").add("id", arrow.id).add_us("ts", event.begin_ns - start_ns_);
+    end.add("cat", "message").add_us("ts", event.begin_ns - start_ns_);
     if (!leaves) end.add("bp", "e");  // binds to the slice around it, not to the next one
-    add(end);
+    const auto [other, is_first] = other_ends_.try_emplace(message, end);
+    if (is_first) return;
+    for (Object* const each : {&end, &other->second}) add(each->add("id", arrows_));
+    ++arrows_;
   }
 
-  std::vector<Trace> traces_;
-  std::map<Message, Arrow> arrows_;
+  std::map<Message, Object> other_ends_;
+  std::size_t arrows_ = 0;
   std::int64_t start_ns_ = std::numeric_limits<std::int64_t>::max();
   std::string text_;
-  bool first_ = true;
 };
 
 }  // namespace
@@ -240,9 +219,9 @@ void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine) {
     PMPI_Recv(board.data(), bytes, MPI_BYTE, source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     boards.push_back(reinterpret_cast<const RankBoard*>(board.data()));
   }
-  write_file_at_once(file, TraceWriter(boards).write());
+  write_file_at_once(file, TraceWriter().write(boards));
   for (const RankBoard* board : boards) {
-    const std::uint64_t dropped = TraceWriter::dropped_events(*board);
+    const std::uint64_t dropped = dropped_events(*board);
     if (dropped == 0) continue;
     std::fprintf(stderr, "trace: no room for the first %llu events of rank %d\n",
                  static_cast<unsigned long long>(dropped), std::int32_t{board->rank});
@@ -257,7 +236,7 @@ std::string write_trace_of_host(const std::string& file,
   }
   const std::int32_t lowest = started.front()->rank;
   const std::string name = lowest == 0 ? file : concat(file, ".rank", lowest);
-  write_file_at_once(name, TraceWriter(started).write());
+  write_file_at_once(name, TraceWriter().write(started));
   return name;
 }
 

@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
+#include <ctime>
 #include <exception>
 #include <fstream>
-#include <string>
+#include <mutex>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace dist::watch {
 namespace {
@@ -57,152 +60,160 @@ void write_to_standard_error(const std::string& text) {
   }
 }
 
+// What a watch last saw of a rank, and for how long that has not changed.
+struct Seen {
+  std::uint64_t moves = 0;
+  double still_s = 0;
+  double disk_s = 0;  // waiting for a disk; not part of still_s
+  std::uint64_t heartbeat = 0;
+  double silent_s = 0;
+};
+
+struct Watch {
+  HostBoards& boards;
+  double timeout_s;
+  std::function<std::string()> keep_trace;
+  clockid_t main_clock;  // processor time of the main thread
+  std::vector<Seen> seen{boards.all.size()};
+  std::uint64_t main_ns = 0;
+  std::uint64_t main_moves = 0;
+  std::uint64_t main_computes_ns = 0;  // since this rank's last move
+
+  void run(const std::stop_token& stop) {
+    using Clock = std::chrono::steady_clock;
+    const std::chrono::duration<double> tick(std::clamp(timeout_s / 20, 0.005, 0.05));
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    for (auto last = Clock::now();
+         !stopped.wait_for(lock, stop, tick, [&] { return stop.stop_requested(); });) {
+      const auto now = Clock::now();
+      const double passed =
+          std::chrono::duration<double>(now - std::exchange(last, now)).count();
+      boards.mine->heartbeat.increment();
+      look_at_main_thread();
+      look(std::min(passed, timeout_s / 10));
+      const double limit_s = all_are_working() ? timeout_s : std::max(timeout_s, kStart_s);
+      const bool still =
+          std::ranges::all_of(seen, [=](const Seen& rank) { return rank.still_s >= limit_s; });
+      if (still && process_state(::getppid()) == 'T') {
+        // While mpirun is stopped, nobody reads what the ranks print, so they may have to wait.
+        for (Seen& rank : seen) rank.still_s = 0;
+      } else if (still && my_turn()) {
+        report(limit_s);
+      }
+    }
+  }
+
+  // Adds up how long this rank computes, by sampling, so that calls do not have to read a
+  // clock. Only processor time counts, because on a busy machine a rank that is not running is
+  // not slow. The time since the last move counts only when the rank moves again, because a
+  // hang is not work.
+  void look_at_main_thread() {
+    RankBoard& mine = *boards.mine;
+    timespec now{};
+    ::clock_gettime(main_clock, &now);
+    const auto ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                    static_cast<std::uint64_t>(now.tv_nsec);
+    const ThreadRecord& main = mine.threads[0];
+    if (!main.inside && !main.polling) main_computes_ns += ns - main_ns;
+    main_ns = ns;
+    if (mine.moves() == main_moves) return;
+    main_moves = mine.moves();
+    mine.computed_ns = mine.computed_ns + std::exchange(main_computes_ns, 0);
+  }
+
+  void look(double seconds) {
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      Seen& rank = seen[i];
+      const RankBoard& board = *boards.all[i];
+      const std::uint64_t moves = board.moves();
+      if (moves != rank.moves) {
+        rank.still_s = rank.disk_s = 0;
+      } else if (rank.still_s > timeout_s / 2 && rank.disk_s < kDisk_s && board.pid != 0 &&
+                 process_state(board.pid) == 'D') {
+        rank.disk_s += seconds;
+      } else {
+        rank.still_s += seconds;
+      }
+      rank.moves = moves;
+      const std::uint64_t heartbeat = board.heartbeat;
+      rank.silent_s = heartbeat == rank.heartbeat ? rank.silent_s + seconds : 0;
+      rank.heartbeat = heartbeat;
+    }
+  }
+
+  // MPI_Init returns when all ranks have called it. A rank that has no board by then will never
+  // have one, because it runs a different program.
+  bool all_are_working() const {
+    return std::ranges::all_of(
+        boards.all, [](const RankBoard* board) { return board->pid == 0 || board->working; });
+  }
+
+  bool my_turn() const {
+    // The report comes from the lowest rank whose watch still ticks.
+    for (std::size_t i = 0; boards.all[i] != boards.mine; ++i) {
+      if (boards.all[i]->pid != 0 && seen[i].silent_s < kSilent_s) return false;
+    }
+    // If a debugger holds one of the ranks, wait however long it takes.
+    for (const RankBoard* board : boards.all) {
+      if (board->pid != 0 && process_state(board->pid) == 't') return false;
+    }
+    // Two ranks may get here at the same time after one of them was stopped and continued.
+    return boards.host->reporter.claim(0, boards.mine->rank + 1);
+  }
+
+  void report(double limit_s) {
+    std::vector<RankView> ranks;
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      const RankBoard& board = *boards.all[i];
+      if (board.pid == 0) continue;
+      ranks.push_back({board, process_state(board.pid) == 'T', seen[i].still_s});
+    }
+    std::string text;
+    try {
+      text = describe_hang(ranks) + describe_slowest(ranks);
+      if (const std::size_t absent = seen.size() - ranks.size(); absent > 0) {
+        text += concat("hang: ", absent, " of the ", seen.size(),
+                       all_are_working() ? " ranks of this host started without the watch\n"
+                                         : " ranks of this host never reached MPI_Init\n");
+      }
+      text += concat("hang: nothing has moved on this host for ", format_number("%g", limit_s),
+                     limit_s == timeout_s ? " s (--timeout)\n"
+                                          : " s, at the start or end of MPI or NCCL\n");
+      if (boards.other_hosts) text += "hang: the other hosts report about their own ranks\n";
+      write_to_standard_error(text);
+      const std::string trace = keep_trace();
+      if (!trace.empty()) write_to_standard_error("hang: the trace is in " + trace + "\n");
+    } catch (const std::exception& error) {
+      write_to_standard_error(concat("hang: ", error.what(), "\n"));
+    }
+    if (boards.other_hosts) std::this_thread::sleep_for(kOthersSpeak);
+    end_launcher_after(boards.other_hosts ? kLauncherEnds : kLauncherEndsAlone);
+    // MPI_Abort might hang, too. When the launcher sees a process exit without MPI_Finalize, it
+    // ends the others, including those that are stopped.
+    boards.remove_name();
+    ::_exit(kHangStatus);
+  }
+};
+
 }  // namespace
 
-WatchThread::WatchThread(HostBoards& boards, double timeout_s, bool other_hosts,
-                         std::function<std::string()> keep_trace)
-    : boards_(boards),
-      timeout_s_(timeout_s),
-      other_hosts_(other_hosts),
-      keep_trace_(std::move(keep_trace)),
-      tick_s_(std::clamp(timeout_s / 20, 0.005, 0.05)),
-      seen_(boards.all().size()) {
-  pthread_getcpuclockid(pthread_self(), &main_clock_);
+std::jthread start_watch(HostBoards& boards, double timeout_s,
+                         std::function<std::string()> keep_trace) {
+  clockid_t main_clock{};
+  pthread_getcpuclockid(pthread_self(), &main_clock);
   // Leave all signals to the program's own threads.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
+  std::jthread thread(
+      [&boards, timeout_s, keep_trace, main_clock](const std::stop_token& stop) {
+        Watch{boards, timeout_s, keep_trace, main_clock}.run(stop);
+      });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-WatchThread::~WatchThread() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  stopped_.notify_one();
-  thread_.join();
-}
-
-void WatchThread::run() {
-  using Clock = std::chrono::steady_clock;
-  std::unique_lock lock(mutex_);
-  auto last = Clock::now();
-  while (!stopped_.wait_for(lock, std::chrono::duration<double>(tick_s_),
-                            [this] { return stop_; })) {
-    const auto now = Clock::now();
-    const double passed = std::chrono::duration<double>(now - last).count();
-    last = now;
-    boards_.mine().heartbeat.increment();
-    look_at_main_thread();
-    look(std::min(passed, timeout_s_ / 10));
-    const double limit_s = all_are_working() ? timeout_s_ : std::max(timeout_s_, kStart_s);
-    const bool still = std::all_of(seen_.begin(), seen_.end(),
-                                   [=](const Seen& rank) { return rank.still_s >= limit_s; });
-    if (still && process_state(::getppid()) == 'T') {
-      // While mpirun is stopped, nobody reads what the ranks print, so they may have to wait.
-      for (Seen& rank : seen_) rank.still_s = 0;
-    } else if (still && my_turn()) {
-      report(limit_s);
-    }
-  }
-}
-
-// Adds up how long this rank computes, by sampling, so that calls do not have to read a clock.
-// Only processor time counts, because on a busy machine a rank that is not running is not slow.
-// The time since the last move counts only when the rank moves again, because a hang is not
-// work.
-void WatchThread::look_at_main_thread() {
-  RankBoard& mine = boards_.mine();
-  timespec now{};
-  ::clock_gettime(main_clock_, &now);
-  const auto ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-                  static_cast<std::uint64_t>(now.tv_nsec);
-  const ThreadRecord& main = mine.threads[0];
-  if (!main.inside && !main.polling) main_computes_ns_ += ns - main_ns_;
-  main_ns_ = ns;
-  if (mine.moves() == main_moves_) return;
-  main_moves_ = mine.moves();
-  mine.computed_ns = mine.computed_ns + std::exchange(main_computes_ns_, 0);
-}
-
-void WatchThread::look(double seconds) {
-  for (std::size_t i = 0; i < seen_.size(); ++i) {
-    Seen& rank = seen_[i];
-    const RankBoard& board = *boards_.all()[i];
-    const std::uint64_t moves = board.moves();
-    if (moves != rank.moves) {
-      rank.still_s = rank.disk_s = 0;
-    } else if (rank.still_s > timeout_s_ / 2 && rank.disk_s < kDisk_s && board.pid != 0 &&
-               process_state(board.pid) == 'D') {
-      rank.disk_s += seconds;
-    } else {
-      rank.still_s += seconds;
-    }
-    rank.moves = moves;
-    const std::uint64_t heartbeat = board.heartbeat;
-    rank.silent_s = heartbeat == rank.heartbeat ? rank.silent_s + seconds : 0;
-    rank.heartbeat = heartbeat;
-  }
-}
-
-// MPI_Init returns when all ranks have called it. A rank that has no board by then will never
-// have one, because it runs a different program.
-bool WatchThread::all_are_working() const {
-  return std::ranges::all_of(
-      boards_.all(), [](const RankBoard* board) { return board->pid == 0 || board->working; });
-}
-
-bool WatchThread::my_turn() const {
-  // The report comes from the lowest rank whose watch still ticks.
-  for (std::size_t i = 0; boards_.all()[i] != &boards_.mine(); ++i) {
-    if (boards_.all()[i]->pid != 0 && seen_[i].silent_s < kSilent_s) return false;
-  }
-  // If a debugger holds one of the ranks, wait however long it takes.
-  for (const RankBoard* board : boards_.all()) {
-    if (board->pid != 0 && process_state(board->pid) == 't') return false;
-  }
-  // Two ranks may get here at the same time after one of them was stopped and continued.
-  return boards_.host().reporter.claim(0, boards_.mine().rank + 1);
-}
-
-void WatchThread::report(double limit_s) {
-  std::vector<RankView> ranks;
-  for (std::size_t i = 0; i < seen_.size(); ++i) {
-    const RankBoard& board = *boards_.all()[i];
-    if (board.pid == 0) continue;
-    RankView view = view_of(board);
-    view.still_s = seen_[i].still_s;
-    view.computed_s = 1e-9 * static_cast<double>(board.computed_ns);
-    view.stopped = process_state(board.pid) == 'T';
-    ranks.push_back(std::move(view));
-  }
-  std::string text;
-  try {
-    text = describe_hang(ranks) + describe_slowest(ranks);
-    if (const std::size_t absent = seen_.size() - ranks.size(); absent > 0) {
-      text += concat("hang: ", absent, " of the ", seen_.size(),
-                     all_are_working() ? " ranks of this host started without the watch\n"
-                                       : " ranks of this host never reached MPI_Init\n");
-    }
-    text += concat("hang: nothing has moved on this host for ", format_number("%g", limit_s),
-                   limit_s == timeout_s_ ? " s (--timeout)\n"
-                                         : " s, at the start or end of MPI or NCCL\n");
-    if (other_hosts_) text += "hang: the other hosts report about their own ranks\n";
-    write_to_standard_error(text);
-    const std::string trace = keep_trace_();
-    if (!trace.empty()) write_to_standard_error("hang: the trace is in " + trace + "\n");
-  } catch (const std::exception& error) {
-    write_to_standard_error(concat("hang: ", error.what(), "\n"));
-  }
-  if (other_hosts_) std::this_thread::sleep_for(kOthersSpeak);
-  end_launcher_after(other_hosts_ ? kLauncherEnds : kLauncherEndsAlone);
-  // MPI_Abort might hang, too. When the launcher sees a process exit without MPI_Finalize, it
-  // ends the others, including those that are stopped.
-  boards_.remove_name();
-  ::_exit(kHangStatus);
+  return thread;
 }
 
 }  // namespace dist::watch

@@ -3,13 +3,9 @@
 
 #include "tools/watch/host_boards.hpp"
 
-#include <condition_variable>
-#include <ctime>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace dist::watch {
 
@@ -25,47 +21,10 @@ constexpr int kHangStatus = 86;
 // Time is counted in ticks of this thread, each at most a tenth of the time-out. So when a
 // suspended machine wakes up, or all processes continue after a stop, the pause does not count
 // as a hang. Neither do the first 30 s of waiting for a disk.
-class WatchThread {
- public:
-  // `boards` must outlive the watch. `other_hosts`: the job also has ranks on other hosts.
-  // `keep_trace` writes the trace of this host and returns the file's name, or "".
-  WatchThread(HostBoards& boards, double timeout_s, bool other_hosts,
-              std::function<std::string()> keep_trace);
-  ~WatchThread();
-  WatchThread(const WatchThread&) = delete;
-  WatchThread& operator=(const WatchThread&) = delete;
-
- private:
-  // What this watch last saw of a rank, and for how long that has not changed.
-  struct Seen {
-    std::uint64_t moves = 0;
-    double still_s = 0;
-    double disk_s = 0;  // waiting for a disk; not part of still_s
-    std::uint64_t heartbeat = 0;
-    double silent_s = 0;
-  };
-
-  void run();
-  void look_at_main_thread();
-  void look(double seconds);
-  bool all_are_working() const;
-  bool my_turn() const;
-  [[noreturn]] void report(double limit_s);
-
-  HostBoards& boards_;
-  double timeout_s_;
-  bool other_hosts_;
-  std::function<std::string()> keep_trace_;
-  double tick_s_;
-  std::vector<Seen> seen_;
-  clockid_t main_clock_{};  // processor time of the thread that makes the watch
-  std::uint64_t main_ns_ = 0;
-  std::uint64_t main_moves_ = 0;
-  std::uint64_t main_computes_ns_ = 0;  // since this rank's last move
-  std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool stop_ = false;
-  std::thread thread_;
-};
+//
+// Called by the rank's main thread. `boards` must outlive the watch. `keep_trace` writes the
+// trace of this host and returns the file's name, or "".
+std::jthread start_watch(HostBoards& boards, double timeout_s,
+                         std::function<std::string()> keep_trace);
 
 }  // namespace dist::watch

@@ -1,8 +1,7 @@
-// MPI's collectives, observed and forwarded, one table row each: the call, its root, the size
-// of one rank's share in bytes, the parameters with their types, and the parameters without.
-// MPI matches collectives by the order of the calls on a communicator, so the watch numbers
-// them: "MPI_Allreduce #7".
-#include "tools/watch/call_hooks.hpp"
+// MPI's collectives, one table row each: the call, its root, the size of one rank's share in
+// bytes, the parameters with their types, and the parameters without. MPI matches collectives
+// by the order of the calls on a communicator, so the watch numbers them: "MPI_Allreduce #7".
+#include "tools/watch/wrap.hpp"
 
 using namespace dist::watch;
 
@@ -13,39 +12,21 @@ std::uint64_t share(const void* data, int count, MPI_Datatype type) {
   return data == MPI_IN_PLACE ? 0 : bytes_of_message(count, type);
 }
 
-template <class Bytes, class Forward>
-int observed_start(Call call, MPI_Comm comm, int root, const MPI_Request* request, Bytes bytes,
-                   Forward forward) {
-  if (!observing()) return forward();
-  const Operation collective = start_collective(call, comm, bytes(), root);
-  const Observation observation(call, collective);
-  const int result = forward();
-  if (result == MPI_SUCCESS) keep_request(*request, collective);
-  return result;
-}
-
 }  // namespace
 
 // clang-format off
-#define UNPACK(...) __VA_ARGS__
-
-#define BLOCKING(NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                        \
-  int MPI_##NAME PARAMETERS {                                                                     \
-    return observed_collective(Call::MPI_##NAME, comm, ROOT,                                      \
-                               [=]() -> std::uint64_t { return BYTES; },                          \
-                               [=] { return PMPI_##NAME ARGUMENTS; });                            \
-  }
+#define BLOCKING(NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                     \
+  DIST_CALL(MPI_##NAME, PARAMETERS, MPI_STATUS_IGNORE,                                         \
+            (start_collective(call, comm, BYTES, ROOT)), PMPI_##NAME ARGUMENTS)
 
 // The non-blocking form has the same parameters and a request.
-#define NON_BLOCKING(NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                    \
-  int MPI_##NAME(UNPACK PARAMETERS, MPI_Request* request) {                                       \
-    return observed_start(Call::MPI_##NAME, comm, ROOT, request,                                  \
-                          [=]() -> std::uint64_t { return BYTES; },                               \
-                          [=] { return PMPI_##NAME(UNPACK ARGUMENTS, request); });                \
-  }
+#define NON_BLOCKING(NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                 \
+  DIST_START(MPI_##NAME, (DIST_UNPACK PARAMETERS, MPI_Request* request),                       \
+             start_collective(call, comm, BYTES, ROOT),                                        \
+             PMPI_##NAME(DIST_UNPACK ARGUMENTS, request))
 
-#define BOTH(NAME, I_NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                    \
-  BLOCKING(NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                              \
+#define BOTH(NAME, I_NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                 \
+  BLOCKING(NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                           \
   NON_BLOCKING(I_NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)
 
 // What several calls have in common. n counts the elements of type t.

@@ -1,37 +1,12 @@
-// MPI's messages, observed and forwarded. The profiling interface (MPI standard, chapter "Tool
-// Support") gives every MPI_X a second name, PMPI_X, so that we may define MPI_X ourselves.
-// Look at: what --strict uses instead of a send.
-#include "tools/watch/call_hooks.hpp"
-
-#include <array>
+// MPI's messages. Look at: what --strict uses instead of a send.
+#include "tools/watch/wrap.hpp"
 
 using namespace dist::watch;
 
 namespace {
 
-// All blocking sends have the same signature.
-using SendFunction = int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm);
-
-int observed_send(Call call, SendFunction forward, const void* data, int count,
-                  MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
-  if (!observing()) return forward(data, count, type, dest, tag, comm);
-  const Operation send = start_send(call, dest, tag, count, type, comm);
-  const Observation observation(call, send);
-  const int result = forward(data, count, type, dest, tag, comm);
-  if (result == MPI_SUCCESS) finish(send, {});
-  return result;
-}
-
-using StartFunction = int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
-
-int observed_isend(Call call, StartFunction forward, const void* data, int count,
-                   MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request* request) {
-  if (!observing()) return forward(data, count, type, dest, tag, comm, request);
-  const Operation send = start_send(call, dest, tag, count, type, comm);
-  const Observation observation(call, send);
-  const int result = forward(data, count, type, dest, tag, comm, request);
-  if (result == MPI_SUCCESS) keep_request(*request, send);
-  return result;
+bool strict() {
+  return is_on(kStrict);
 }
 
 // MPI_Sendrecv for --strict. Nothing is buffered, so each send waits for its receive. As
@@ -52,46 +27,23 @@ int synchronous_sendrecv(const void* out, int out_count, MPI_Datatype out_type, 
   return statuses[1].MPI_ERROR != MPI_SUCCESS ? statuses[1].MPI_ERROR : statuses[0].MPI_ERROR;
 }
 
-// `forward` takes the status, which the watch needs even if the caller ignores it.
-template <class Forward>
-int observed_receive(const Operation& receive, MPI_Status* status, Forward forward) {
-  MPI_Status own;
-  if (status == MPI_STATUS_IGNORE) status = &own;
-  const Observation observation(receive.call, receive);
-  const int result = forward(status);
-  if (result == MPI_SUCCESS) finish(receive, *status);
-  return result;
-}
-
-template <class Forward>
-int observed_exchange(const Operation& send, const Operation& receive, MPI_Status* status,
-                      Forward forward) {
-  MPI_Status own;
-  if (status == MPI_STATUS_IGNORE) status = &own;
-  const Observation observation(send.call, std::array{send, receive});
-  const int result = forward(status);
-  if (result == MPI_SUCCESS) {
-    finish(send, {});
-    finish(receive, *status);
-  }
-  return result;
-}
-
 }  // namespace
 
 extern "C" {
 
 // clang-format off
-#define SEND(NAME, FORWARD)                                                                       \
-  int NAME(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {    \
-    return observed_send(Call::NAME, FORWARD, data, count, type, dest, tag, comm);                \
-  }
-#define START_OF_SEND(NAME, FORWARD)                                                              \
-  int NAME(const void* data, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,      \
-           MPI_Request* request) {                                                                \
-    return observed_isend(Call::NAME, FORWARD, data, count, type, dest, tag, comm, request);      \
-  }
-// clang-format on
+#define SEND(NAME, WORK)                                                                       \
+  DIST_CALL(NAME,                                                                              \
+            (const void* data, int n, MPI_Datatype t, int dest, int tag, MPI_Comm comm),       \
+            MPI_STATUS_IGNORE, (start_send(call, dest, tag, n, t, comm)),                      \
+            (WORK)(data, n, t, dest, tag, comm))
+#define START_OF_SEND(NAME, WORK)                                                              \
+  DIST_START(NAME,                                                                             \
+             (const void* data, int n, MPI_Datatype t, int dest, int tag, MPI_Comm comm,       \
+              MPI_Request* request),                                                           \
+             start_send(call, dest, tag, n, t, comm),                                          \
+             (WORK)(data, n, t, dest, tag, comm, request))
+
 SEND(MPI_Send, strict() ? PMPI_Ssend : PMPI_Send)
 SEND(MPI_Ssend, PMPI_Ssend)
 SEND(MPI_Rsend, PMPI_Rsend)
@@ -102,76 +54,58 @@ START_OF_SEND(MPI_Issend, PMPI_Issend)
 SEND(MPI_Bsend, PMPI_Bsend)
 START_OF_SEND(MPI_Ibsend, PMPI_Ibsend)
 
-int MPI_Recv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-             MPI_Status* status) {
-  if (!observing()) return PMPI_Recv(data, count, type, source, tag, comm, status);
-  return observed_receive(start_receive(Call::MPI_Recv, source, tag, count, type, comm), status,
-                          [=](MPI_Status* known) {
-                            return PMPI_Recv(data, count, type, source, tag, comm, known);
-                          });
-}
+DIST_CALL(MPI_Recv,
+          (void* data, int n, MPI_Datatype t, int source, int tag, MPI_Comm comm,
+           MPI_Status* status),
+          status, (start_receive(call, source, tag, n, t, comm)),
+          PMPI_Recv(data, n, t, source, tag, comm, known))
+DIST_START(MPI_Irecv,
+           (void* data, int n, MPI_Datatype t, int source, int tag, MPI_Comm comm,
+            MPI_Request* request),
+           start_receive(call, source, tag, n, t, comm),
+           PMPI_Irecv(data, n, t, source, tag, comm, request))
+DIST_CALL(MPI_Sendrecv,
+          (const void* out, int out_n, MPI_Datatype out_t, int dest, int out_tag, void* in,
+           int in_n, MPI_Datatype in_t, int source, int in_tag, MPI_Comm comm,
+           MPI_Status* status),
+          status,
+          (start_send(call, dest, out_tag, out_n, out_t, comm),
+           start_receive(call, source, in_tag, in_n, in_t, comm)),
+          (strict() ? synchronous_sendrecv : PMPI_Sendrecv)(
+              out, out_n, out_t, dest, out_tag, in, in_n, in_t, source, in_tag, comm, known))
+DIST_CALL(MPI_Sendrecv_replace,
+          (void* data, int n, MPI_Datatype t, int dest, int out_tag, int source, int in_tag,
+           MPI_Comm comm, MPI_Status* status),
+          status,
+          (start_send(call, dest, out_tag, n, t, comm),
+           start_receive(call, source, in_tag, n, t, comm)),
+          PMPI_Sendrecv_replace(data, n, t, dest, out_tag, source, in_tag, comm, known))
+DIST_CALL(MPI_Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status), status,
+          (probe(call, source, tag, comm)), PMPI_Probe(source, tag, comm, known))
+// A matched probe takes the message, so it counts as received from here on.
+DIST_CALL(MPI_Mprobe,
+          (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status), status,
+          (start_receive(call, source, tag, 0, MPI_BYTE, comm)),
+          PMPI_Mprobe(source, tag, comm, message, known))
+// clang-format on
 
-int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-              MPI_Request* request) {
-  if (!observing()) return PMPI_Irecv(data, count, type, source, tag, comm, request);
-  const Operation receive = start_receive(Call::MPI_Irecv, source, tag, count, type, comm);
-  const Observation observation(Call::MPI_Irecv, receive);
-  const int result = PMPI_Irecv(data, count, type, source, tag, comm, request);
-  if (result == MPI_SUCCESS) keep_request(*request, receive);
-  return result;
-}
-
-int MPI_Sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest, int out_tag,
-                 void* in, int in_count, MPI_Datatype in_type, int source, int in_tag,
-                 MPI_Comm comm, MPI_Status* status) {
-  const auto forward = [=, send_and_receive = strict() ? synchronous_sendrecv
-                                                       : PMPI_Sendrecv](MPI_Status* known) {
-    return send_and_receive(out, out_count, out_type, dest, out_tag, in, in_count, in_type,
-                            source, in_tag, comm, known);
-  };
-  if (!observing()) return forward(status);
-  constexpr Call kCall = Call::MPI_Sendrecv;
-  return observed_exchange(start_send(kCall, dest, out_tag, out_count, out_type, comm),
-                           start_receive(kCall, source, in_tag, in_count, in_type, comm),
-                           status, forward);
-}
-
-int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int dest, int out_tag,
-                         int source, int in_tag, MPI_Comm comm, MPI_Status* status) {
-  const auto forward = [=](MPI_Status* known) {
-    return PMPI_Sendrecv_replace(data, count, type, dest, out_tag, source, in_tag, comm, known);
-  };
-  if (!observing()) return forward(status);
-  constexpr Call kCall = Call::MPI_Sendrecv_replace;
-  return observed_exchange(start_send(kCall, dest, out_tag, count, type, comm),
-                           start_receive(kCall, source, in_tag, count, type, comm), status,
-                           forward);
-}
-
-int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status* status) {
-  if (!observing()) return PMPI_Probe(source, tag, comm, status);
-  const Observation observation(Call::MPI_Probe, probe(Call::MPI_Probe, source, tag, comm));
-  return PMPI_Probe(source, tag, comm, status);
+int MPI_Mrecv(void* data, int count, MPI_Datatype type, MPI_Message* message,
+              MPI_Status* status) {
+  if (!observing()) return PMPI_Mrecv(data, count, type, message, status);
+  const Observation observation(Call::MPI_Mrecv, {});
+  return PMPI_Mrecv(data, count, type, message, status);
 }
 
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
   const int result = PMPI_Iprobe(source, tag, comm, flag, status);
   if (!observing() || result != MPI_SUCCESS) return result;
-  const Operation asked = probe(Call::MPI_Iprobe, source, tag, comm);
+  const std::array asked{probe(Call::MPI_Iprobe, source, tag, comm)};
   if (*flag != 0) {
     const Observation observation(Call::MPI_Iprobe, asked);
   } else {
-    note_polling(Call::MPI_Iprobe, {&asked, 1});
+    note_polling(Call::MPI_Iprobe, asked);
   }
   return result;
-}
-
-// A matched probe takes the message, so it counts as received from here on.
-int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
-  if (!observing()) return PMPI_Mprobe(source, tag, comm, message, status);
-  return observed_receive(
-      start_receive(Call::MPI_Mprobe, source, tag, 0, MPI_BYTE, comm), status,
-      [=](MPI_Status* known) { return PMPI_Mprobe(source, tag, comm, message, known); });
 }
 
 int MPI_Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
@@ -180,20 +114,16 @@ int MPI_Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* mess
   if (status == MPI_STATUS_IGNORE) status = &own;
   const int result = PMPI_Improbe(source, tag, comm, flag, message, status);
   if (!observing() || result != MPI_SUCCESS) return result;
-  if (*flag != 0) {
-    return observed_receive(start_receive(Call::MPI_Improbe, source, tag, 0, MPI_BYTE, comm),
-                            status, [](MPI_Status*) { return MPI_SUCCESS; });
+  if (*flag == 0) {
+    note_polling(Call::MPI_Improbe, std::array{probe(Call::MPI_Improbe, source, tag, comm)});
+    return result;
   }
-  const Operation asked = probe(Call::MPI_Improbe, source, tag, comm);
-  note_polling(Call::MPI_Improbe, {&asked, 1});
-  return result;
-}
-
-int MPI_Mrecv(void* data, int count, MPI_Datatype type, MPI_Message* message,
-              MPI_Status* status) {
-  if (!observing()) return PMPI_Mrecv(data, count, type, message, status);
-  const Observation observation(Call::MPI_Mrecv, std::span<const Operation>());
-  return PMPI_Mrecv(data, count, type, message, status);
+  return observed(
+      Call::MPI_Improbe, status,
+      [=](Call call) {
+        return std::array{start_receive(call, source, tag, 0, MPI_BYTE, comm)};
+      },
+      [](MPI_Status*) { return MPI_SUCCESS; });
 }
 
 }  // extern "C"

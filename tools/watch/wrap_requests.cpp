@@ -1,9 +1,10 @@
 // The ends of non-blocking calls. A request does not say which operation it belongs to, so the
 // watch remembers that from the request's start to its end.
-#include "tools/watch/call_hooks.hpp"
+#include "tools/watch/wrap.hpp"
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -17,166 +18,106 @@ struct Requests {
   // stand for several operations.
   std::unordered_multimap<MPI_Request, Operation> operations;
 };
-
-Requests& requests_in_use() {
-  static auto* const the_requests = new Requests;  // threads may outlive static objects
-  return *the_requests;
-}
+Requests& in_use = *new Requests;  // threads may outlive static objects
 
 void forget(MPI_Request request, const Operation& operation) {
-  const std::lock_guard lock(requests_in_use().mutex);
-  const auto [begin, end] = requests_in_use().operations.equal_range(request);
+  const std::lock_guard lock(in_use.mutex);
+  const auto [begin, end] = in_use.operations.equal_range(request);
   const auto found =
       std::find_if(begin, end, [&](const auto& each) { return each.second == operation; });
-  if (found != end) requests_in_use().operations.erase(found);
+  if (found != end) in_use.operations.erase(found);
 }
 
-// The known operations among an array of requests. Copies the requests, because MPI clears
-// those that are done.
-class Pending {
- public:
-  Pending(int count, const MPI_Request* requests) {
-    const std::lock_guard lock(requests_in_use().mutex);
+// The known operations among an array of requests.
+struct Pending {
+  std::vector<Operation> operations;
+  std::vector<int> places;            // of each operation's request in the array
+  std::vector<MPI_Request> requests;  // copies, because MPI clears those that are done
+
+  Pending(int count, const MPI_Request* array) {
+    const std::lock_guard lock(in_use.mutex);
     for (int i = 0; i < count; ++i) {
-      auto [found, end] = requests_in_use().operations.equal_range(requests[i]);
-      auto earlier = std::count(requests, requests + i, requests[i]);
+      auto [found, end] = in_use.operations.equal_range(array[i]);
+      auto earlier = std::count(array, array + i, array[i]);
       for (; found != end && earlier > 0; --earlier) ++found;
       if (found == end) continue;
-      places_.push_back({i, requests[i]});
-      operations_.push_back(found->second);
+      operations.push_back(found->second);
+      places.push_back(i);
+      requests.push_back(array[i]);
     }
   }
-  const std::vector<Operation>& operations() const { return operations_; }
-  void done(int index, const MPI_Status& status) const {
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (places_[i].index == index) end(i, status);
-    }
-  }
-  void all_done(const MPI_Status* statuses) const {
-    for (std::size_t i = 0; i < places_.size(); ++i) end(i, statuses[places_[i].index]);
-  }
-  void forget_all() const {
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      forget(places_[i].request, operations_[i]);
-    }
-  }
-
- private:
-  struct Place {
-    int index;
-    MPI_Request request;
-  };
-  void end(std::size_t i, const MPI_Status& status) const {
-    finish(operations_[i], status);
-    forget(places_[i].request, operations_[i]);
-  }
-
-  std::vector<Place> places_;
-  std::vector<Operation> operations_;
 };
 
-// For calls of MPI_Test's kind. `done` is called if the call has set `flag`.
-template <class Forward, class Done>
-int observed_test(Call call, int count, const MPI_Request* requests, const int* flag,
-                  Forward forward, Done done) {
+// `polls`: the call returns at once, even if it has completed nothing. forward(statuses) fills
+// as many statuses as `statuses_of_call` says, of all requests or of the one that is done.
+template <class Forward>
+int observed_end(Call call, bool polls, int count, const MPI_Request* requests,
+                 int statuses_of_call, MPI_Status* statuses, Forward forward) {
+  if (!observing() || count <= 0) return forward(statuses);
+  // The caller may ignore statuses, but the watch needs them.
+  std::vector<MPI_Status> own(static_cast<std::size_t>(statuses_of_call));
+  if (statuses == MPI_STATUSES_IGNORE) statuses = own.data();
   const Pending pending(count, requests);
-  const int result = forward();
-  if (result != MPI_SUCCESS || pending.operations().empty()) return result;
-  if (*flag == 0) {
-    note_polling(call, pending.operations());
-  } else {
-    const Observation observation(call, pending.operations());
-    done(pending);
+  std::optional<Observation> observation;
+  if (!polls) observation.emplace(call, pending.operations);
+  const int result = forward(statuses);
+  const auto is_done = [=](int place) { return requests[place] == MPI_REQUEST_NULL; };
+  if (polls && result == MPI_SUCCESS && !pending.operations.empty()) {
+    if (std::ranges::any_of(pending.places, is_done)) {
+      observation.emplace(call, pending.operations);
+    } else {
+      note_polling(call, pending.operations);
+    }
+  }
+  for (std::size_t i = 0; i < pending.operations.size(); ++i) {
+    const int place = pending.places[i];
+    if (!is_done(place)) continue;
+    const MPI_Status& status = statuses[statuses_of_call == 1 ? 0 : place];
+    if (result == MPI_SUCCESS) finish(pending.operations[i], status);
+    forget(pending.requests[i], pending.operations[i]);
   }
   return result;
-}
-
-// The caller may ignore statuses, but the watch needs them.
-std::vector<MPI_Status> replace_ignored(MPI_Status*& statuses, int count) {
-  std::vector<MPI_Status> own;
-  if (statuses == MPI_STATUSES_IGNORE) {
-    own.resize(static_cast<std::size_t>(count));
-    statuses = own.data();
-  }
-  return own;
 }
 
 }  // namespace
 
 void dist::watch::keep_request(MPI_Request request, const Operation& operation) {
   if (request == MPI_REQUEST_NULL) return;
-  const std::lock_guard lock(requests_in_use().mutex);
-  requests_in_use().operations.emplace(request, operation);
+  const std::lock_guard lock(in_use.mutex);
+  in_use.operations.emplace(request, operation);
 }
 
 extern "C" {
 
-int MPI_Wait(MPI_Request* request, MPI_Status* status) {
-  if (!observing()) return PMPI_Wait(request, status);
-  MPI_Status own{};
-  if (status == MPI_STATUS_IGNORE) status = &own;
-  const Pending pending(1, request);
-  const Observation observation(Call::MPI_Wait, pending.operations());
-  const int result = PMPI_Wait(request, status);
-  if (result == MPI_SUCCESS) {
-    pending.done(0, *status);
-  } else {
-    pending.forget_all();
+// clang-format off
+#define END(NAME, POLLS, COUNT, STATUSES, PARAMETERS, ARGUMENTS)                               \
+  int NAME PARAMETERS {                                                                        \
+    return observed_end(Call::NAME, POLLS, COUNT, requests, STATUSES, statuses,                \
+                        [=](MPI_Status* known) { return P##NAME ARGUMENTS; });                 \
   }
-  return result;
-}
 
-int MPI_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
-  if (!observing() || count <= 0) return PMPI_Waitall(count, requests, statuses);
-  const std::vector<MPI_Status> own = replace_ignored(statuses, count);
-  const Pending pending(count, requests);
-  const Observation observation(Call::MPI_Waitall, pending.operations());
-  const int result = PMPI_Waitall(count, requests, statuses);
-  if (result == MPI_SUCCESS) pending.all_done(statuses);
-  return result;
-}
-
-int MPI_Waitany(int count, MPI_Request* requests, int* index, MPI_Status* status) {
-  if (!observing()) return PMPI_Waitany(count, requests, index, status);
-  MPI_Status own{};
-  if (status == MPI_STATUS_IGNORE) status = &own;
-  const Pending pending(count, requests);
-  const Observation observation(Call::MPI_Waitany, pending.operations());
-  const int result = PMPI_Waitany(count, requests, index, status);
-  if (result == MPI_SUCCESS) pending.done(*index, *status);
-  return result;
-}
-
-int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  if (!observing()) return PMPI_Test(request, flag, status);
-  MPI_Status own{};
-  if (status == MPI_STATUS_IGNORE) status = &own;
-  return observed_test(
-      Call::MPI_Test, 1, request, flag, [&] { return PMPI_Test(request, flag, status); },
-      [&](const Pending& pending) { pending.done(0, *status); });
-}
-
-int MPI_Testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
-  if (!observing() || count <= 0) return PMPI_Testall(count, requests, flag, statuses);
-  const std::vector<MPI_Status> own = replace_ignored(statuses, count);
-  return observed_test(
-      Call::MPI_Testall, count, requests, flag,
-      [&] { return PMPI_Testall(count, requests, flag, statuses); },
-      [&](const Pending& pending) { pending.all_done(statuses); });
-}
-
-int MPI_Testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
-  if (!observing()) return PMPI_Testany(count, requests, index, flag, status);
-  MPI_Status own{};
-  if (status == MPI_STATUS_IGNORE) status = &own;
-  return observed_test(
-      Call::MPI_Testany, count, requests, flag,
-      [&] { return PMPI_Testany(count, requests, index, flag, status); },
-      [&](const Pending& pending) { pending.done(*index, *status); });
-}
+END(MPI_Wait, false, 1, 1, (MPI_Request* requests, MPI_Status* statuses), (requests, known))
+END(MPI_Waitall, false, count, count,
+    (int count, MPI_Request* requests, MPI_Status* statuses), (count, requests, known))
+END(MPI_Waitany, false, count, 1,
+    (int count, MPI_Request* requests, int* index, MPI_Status* statuses),
+    (count, requests, index, known))
+END(MPI_Test, true, 1, 1,
+    (MPI_Request* requests, int* flag, MPI_Status* statuses), (requests, flag, known))
+END(MPI_Testall, true, count, count,
+    (int count, MPI_Request* requests, int* flag, MPI_Status* statuses),
+    (count, requests, flag, known))
+END(MPI_Testany, true, count, 1,
+    (int count, MPI_Request* requests, int* index, int* flag, MPI_Status* statuses),
+    (count, requests, index, flag, known))
+#undef END
+// clang-format on
 
 int MPI_Request_free(MPI_Request* request) {
-  if (observing()) Pending(1, request).forget_all();
+  if (observing()) {
+    const Pending pending(1, request);
+    if (!pending.operations.empty()) forget(*request, pending.operations[0]);
+  }
   return PMPI_Request_free(request);
 }
 
