@@ -52,7 +52,7 @@ void count_move(ThreadRecord* record) {
 // The state that a CallScope has replaced. Scopes begin and end through C functions, so they
 // are kept on stacks instead of in the caller's objects.
 struct Outer {
-  bool in_counted = false;
+  bool in_counted_scope = false;
   bool noted = false;  // on the board
   std::uint16_t scope = 0;
   std::uint16_t subject = 0;
@@ -60,8 +60,6 @@ struct Outer {
   std::int64_t begin_ns = 0;  // of the new scope; with a trace only
 };
 
-std::string counted_subject;  // how counted subjects begin; empty: all messages are counted
-thread_local bool in_counted = false;
 thread_local std::vector<Outer> call_scopes;
 thread_local std::deque<std::optional<Observation>> wait_scopes;
 
@@ -143,13 +141,13 @@ void note_polling(Call call, std::span<const Operation> operations) {
 
 void begin_call_scope(std::string_view operation, std::string_view subject) {
   Outer& outer = call_scopes.emplace_back();
-  outer.in_counted = in_counted;
-  if (!subject.empty()) in_counted = subject.starts_with(counted_subject);
+  outer.in_counted_scope = in_counted_scope;
+  if (!subject.empty()) in_counted_scope = subject.starts_with(counted_subject);
   ThreadRecord* const record = is_on(kBoard) ? my_thread() : nullptr;
   if (record == nullptr) return;
-  outer = {outer.in_counted,     true,
-           record->scope,        record->subject,
-           record->scope_number, is_on(kTrace) ? now_ns() : 0};
+  outer = {outer.in_counted_scope, true,
+           record->scope,          record->subject,
+           record->scope_number,   is_on(kTrace) ? now_ns() : 0};
   record->scope = intern(operation);
   record->scope_number = my_board()->labels[record->scope].uses.fetch_add(1) + 1;
   record->subject = intern(subject);
@@ -158,7 +156,7 @@ void begin_call_scope(std::string_view operation, std::string_view subject) {
 void end_call_scope() {
   const Outer outer = call_scopes.back();
   call_scopes.pop_back();
-  in_counted = outer.in_counted;
+  in_counted_scope = outer.in_counted_scope;
   if (!outer.noted) return;
   ThreadRecord& record = *my_thread();
   if (outer.begin_ns != 0 && is_on(kTrace)) {
@@ -188,14 +186,6 @@ void begin_wait_scope(std::string_view what, MPI_Comm comm, int peer) {
 
 void end_wait_scope() {
   wait_scopes.pop_back();
-}
-
-void count_only(std::string_view subject) {
-  counted_subject = subject;
-}
-
-bool is_counted() {
-  return counted_subject.empty() || in_counted;
 }
 
 }  // namespace dist::watch

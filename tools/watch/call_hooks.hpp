@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace dist {
@@ -49,15 +50,14 @@ std::uint16_t intern(std::string_view name);
 std::int64_t now_ns();
 
 // Each start_ function counts the operation, so it is called only once, before the MPI call.
-Operation start_send(Call call, int dest, int tag, int count, MPI_Datatype type, MPI_Comm comm);
-Operation start_receive(Call call, int source, int tag, int count, MPI_Datatype type,
-                        MPI_Comm comm);
-constexpr int kNoRoot = -1;
+// A probe has the number of the message that it waits for, but does not count as a message.
+Operation start_message(OperationKind kind, Call call, int peer, int tag, int count,
+                        MPI_Datatype type, MPI_Comm comm);
+constexpr int kNoRoot = MPI_PROC_NULL;
 Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int root);
-// Takes the communicator's id, which outlives its handle. The collective has no root.
-Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes);
-// A probe does not count as a message.
-Operation probe(Call call, int source, int tag, MPI_Comm comm);
+// Takes the communicator's id, which outlives its handle, and the root in MPI_COMM_WORLD.
+Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
+                           std::int32_t root);
 std::uint64_t bytes_of_message(int count, MPI_Datatype type);
 
 // Remembers what a request is for, until it is completed (wrap_requests.cpp).
@@ -91,12 +91,12 @@ void begin_call_scope(std::string_view operation, std::string_view subject);
 void end_call_scope();
 void begin_wait_scope(std::string_view what, MPI_Comm comm, int peer);
 void end_wait_scope();
-// Called while no thread sends: from now on, count_traffic counts only messages in a scope
-// whose subject begins with `subject`. A scope without a subject counts like the one around it.
-void count_only(std::string_view subject);
-bool is_counted();  // whether this thread's messages are
 
-// count_traffic (message_counts.cpp). Returns false if a count is already running.
+// count_traffic (message_counts.cpp) counts only messages in a scope whose subject begins like
+// this, or all if it is empty. A scope without a subject counts like the one around it.
+inline std::string counted_subject;
+inline thread_local bool in_counted_scope = false;
+// Called while no thread sends. Returns false if a count is already running.
 bool start_count(std::string_view subject);
 // Called on all ranks of `comm`. A call with nullptr for `traffic` only discards the count, and
 // a single rank may make it. Returns MPI's status.

@@ -44,17 +44,18 @@ LogOfThisRank& log_of_this_rank = *new LogOfThisRank;  // threads may outlive st
 // last.
 class Replay {
  public:
-  explicit Replay(const std::vector<Log>& logs) : logs_(logs), ranks_(logs.size()) {
-    for (std::size_t i = 0; i < logs.size(); ++i) ranks_[i].started.resize(logs[i].size());
+  explicit Replay(const std::vector<Log>& logs) {
+    for (const Log& log : logs) {
+      ranks_.push_back(
+          {static_cast<int>(ranks_.size()), log, std::vector<Started>(log.size())});
+    }
   }
 
   std::uint64_t run() {
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t rank = 0; rank < logs_.size(); ++rank) {
-        while (ranks_[rank].next < logs_[rank].size() && step(static_cast<int>(rank))) {
-          moved = true;
-        }
+      for (Rank& rank : ranks_) {
+        while (rank.next < rank.log.size() && step(rank)) moved = true;
       }
     }
     std::uint64_t last = 0;
@@ -68,47 +69,46 @@ class Replay {
     std::uint64_t message = 0;  // for a receive, its message's number in the channel
   };
   struct Rank {
-    std::size_t next = 0;
+    int number;
+    const Log& log;
+    std::vector<Started> started;  // by place in the log
+    std::size_t next = 0;          // place in the log
     std::uint64_t clock = 0;
     std::uint64_t sends_until = 0;
     std::uint64_t receives_until = 0;
-    std::vector<Started> started;  // by place in the log
   };
   using Channel = std::tuple<int, int, std::int32_t, std::uint32_t>;  // from, to, tag, comm
 
   // Returns false if the rank waits for a message that has not been sent yet.
-  bool step(int index) {
-    Rank& rank = ranks_[static_cast<std::size_t>(index)];
-    const Log& log = logs_[static_cast<std::size_t>(index)];
-    const LogEntry& entry = log[rank.next];
-    Started& started = rank.started[rank.next];
+  bool step(Rank& rank) {
+    const LogEntry& entry = rank.log[rank.next];
     if (entry.start >= 0) {
-      const auto start = static_cast<std::size_t>(entry.start);
-      if (!finish(index, rank, log[start], rank.started[start])) return false;
+      if (!finish(rank, static_cast<std::size_t>(entry.start))) return false;
     } else if (entry.kind == OperationKind::send) {
       rank.sends_until = std::max(rank.clock, rank.sends_until) + 1;
-      started.at = rank.sends_until;
-      arrivals_[{index, entry.peer, entry.tag, entry.comm}].push_back(rank.sends_until);
+      rank.started[rank.next] = {rank.sends_until};
+      arrivals_[{rank.number, entry.peer, entry.tag, entry.comm}].push_back(rank.sends_until);
     } else if (entry.kind == OperationKind::receive) {
-      started = {rank.clock, posted_[{entry.peer, index, entry.tag, entry.comm}]++};
+      const Channel channel{entry.peer, rank.number, entry.tag, entry.comm};
+      rank.started[rank.next] = {rank.clock, posted_[channel]++};
     }  // a collective's messages are internal to MPI
     ++rank.next;
     return true;
   }
 
-  bool finish(int index, Rank& rank, const LogEntry& entry, const Started& started) {
-    std::uint64_t done = started.at;
+  bool finish(Rank& rank, std::size_t start) {
+    const LogEntry& entry = rank.log[start];
+    auto [done, message] = rank.started[start];
     if (entry.kind == OperationKind::receive) {
-      const auto& arrived = arrivals_[{entry.peer, index, entry.tag, entry.comm}];
-      if (started.message >= arrived.size()) return false;
-      done = std::max(std::max(rank.receives_until, done) + 1, arrived[started.message]);
+      const auto& arrived = arrivals_[{entry.peer, rank.number, entry.tag, entry.comm}];
+      if (message >= arrived.size()) return false;
+      done = std::max(std::max(rank.receives_until, done) + 1, arrived[message]);
       rank.receives_until = done;
     }
     rank.clock = std::max(rank.clock, done);
     return true;
   }
 
-  const std::vector<Log>& logs_;
   std::vector<Rank> ranks_;
   std::map<Channel, std::vector<std::uint64_t>> arrivals_;
   std::map<Channel, std::uint64_t> posted_;
@@ -124,16 +124,17 @@ void add(const Log& log, Traffic& traffic) {
   for (const LogEntry& entry : log) {
     const bool starts = entry.start < 0;
     if (entry.kind == OperationKind::collective) {
-      if (starts) ++collectives;
+      collectives += starts ? 1 : 0;
       continue;
     }
-    if (starts && entry.kind == OperationKind::send) {
+    starts ? ++traffic.unfinished : --traffic.unfinished;
+    if (entry.kind == OperationKind::receive) {
+      ahead -= starts ? 0 : 1;
+    } else if (starts) {
       ++messages;
       bytes += entry.bytes;
       most_ahead = std::max(most_ahead, ++ahead);
     }
-    if (!starts && entry.kind == OperationKind::receive) --ahead;
-    starts ? ++traffic.unfinished : --traffic.unfinished;
   }
   traffic.messages += messages;
   traffic.messages_per_rank = std::max(traffic.messages_per_rank, messages);
@@ -186,7 +187,7 @@ bool start_count(std::string_view subject) {
   LogOfThisRank& log = log_of_this_rank;
   const std::lock_guard lock(log.mutex);
   if (std::exchange(log.on, true)) return false;
-  count_only(subject);
+  counted_subject = subject;
   mode |= kTraffic;
   return true;
 }
@@ -214,7 +215,7 @@ int end_count(MPI_Comm comm, Traffic* traffic) {
 }
 
 std::uint64_t count_start(const Operation& operation) {
-  if (!is_on(kTraffic) || !is_counted()) return 0;
+  if (!is_on(kTraffic) || !(counted_subject.empty() || in_counted_scope)) return 0;
   LogOfThisRank& log = log_of_this_rank;
   const std::lock_guard lock(log.mutex);
   if (!log.on) return 0;

@@ -6,7 +6,8 @@
 namespace dist::watch {
 namespace {
 
-// Returns nullptr if the channel is not known yet, or there is no room for it.
+// Returns nullptr if the board has no room for the channel, or it is not known yet: a receive
+// from any rank or of any tag is numbered when it finishes.
 Channel* channel_of(const Operation& message) {
   RankBoard* const board = my_board();
   if (board == nullptr || message.peer < 0 || message.tag == kAnyTag) return nullptr;
@@ -21,58 +22,36 @@ std::uint64_t bytes_of_message(int count, MPI_Datatype type) {
   return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(size);
 }
 
-Operation start_send(Call call, int dest, int tag, int count, MPI_Datatype type,
-                     MPI_Comm comm) {
+Operation start_message(OperationKind kind, Call call, int peer, int tag, int count,
+                        MPI_Datatype type, MPI_Comm comm) {
   const CommunicatorInfo& info = info_of(comm);
-  Operation send{OperationKind::send, call, info.world_rank(dest), tag, info.id};
-  send.bytes = bytes_of_message(count, type);
-  if (send.peer == kNobody) return send;
-  send.count_id = count_start(send);
-  if (Channel* const channel = channel_of(send)) {
-    send.number = channel->sends.fetch_add(1) + 1;
+  Operation message{kind, call, info.world_rank(peer), tag == MPI_ANY_TAG ? kAnyTag : tag,
+                    info.id};
+  message.bytes = bytes_of_message(count, type);
+  const bool probes = kind == OperationKind::probe;
+  if (!probes && message.peer != kNobody) message.count_id = count_start(message);
+  if (Channel* const channel = channel_of(message)) {
+    auto& counter = kind == OperationKind::send ? channel->sends : channel->receives;
+    message.number = (probes ? std::uint32_t{counter} : counter.fetch_add(1)) + 1;
   }
-  return send;
-}
-
-Operation start_receive(Call call, int source, int tag, int count, MPI_Datatype type,
-                        MPI_Comm comm) {
-  Operation receive = probe(call, source, tag, comm);
-  receive.kind = OperationKind::receive;
-  receive.bytes = bytes_of_message(count, type);
-  if (receive.peer == kNobody) return receive;
-  receive.count_id = count_start(receive);
-  // A receive from any rank or of any tag is numbered when it finishes.
-  if (Channel* const channel = channel_of(receive)) {
-    receive.number = channel->receives.fetch_add(1) + 1;
-  }
-  return receive;
-}
-
-Operation probe(Call call, int source, int tag, MPI_Comm comm) {
-  const CommunicatorInfo& info = info_of(comm);
-  Operation probe{OperationKind::probe, call, info.world_rank(source), tag, info.id};
-  if (tag == MPI_ANY_TAG) probe.tag = kAnyTag;
-  // The number of the message that it waits for.
-  if (const Channel* const channel = channel_of(probe)) probe.number = channel->receives + 1;
-  return probe;
+  return message;
 }
 
 Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int root) {
   const CommunicatorInfo& info = info_of(comm);
-  Operation collective = start_collective(call, info.id, bytes);
-  if (root != kNoRoot) collective.peer = info.world_rank(root);
-  return collective;
+  return start_collective(call, info.id, bytes, info.world_rank(root));
 }
 
-Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes) {
-  Operation collective{OperationKind::collective, call, kEverybody, 0, comm};
+Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
+                           std::int32_t root) {
+  Operation collective{OperationKind::collective, call, root, 0, comm};
   collective.bytes = bytes;
   collective.count_id = count_start(collective);
-  if (RankBoard* const board = my_board()) {
-    if (CommunicatorRecord* const record = board->communicator(comm)) {
-      collective.number = record->collectives.fetch_add(1) + 1;
-      record->last = call;
-    }
+  RankBoard* const board = my_board();
+  CommunicatorRecord* const record = board == nullptr ? nullptr : board->communicator(comm);
+  if (record != nullptr) {
+    collective.number = record->collectives.fetch_add(1) + 1;
+    record->last = call;
   }
   return collective;
 }

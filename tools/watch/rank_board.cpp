@@ -41,10 +41,8 @@ void Label::set(std::string_view name) {
   const std::size_t length = std::min(name.size(), kLength - 1);
   for (std::size_t i = 0; i < length; ++i) text[i] = name[i];
   text[length] = '\0';
-  // A truncated name ends in dots, and is never cut within a multi-byte character.
-  if (length < name.size()) {
+  if (length < name.size()) {  // a truncated name ends in dots
     for (std::size_t i = length - 3; i < length; ++i) text[i] = '.';
-    for (std::size_t i = length - 3; i-- > 0 && (text[i] & 0x80) != 0;) text[i] = '.';
   }
 }
 
@@ -96,14 +94,10 @@ void RankBoard::record(Event event, const ThreadRecord& thread) {
 
 void RankBoard::reset() {
   for (ThreadRecord& thread : threads) thread.call = Call::none;
-  for (Channel& channel : channels) {
-    channel.sends = 0;
-    channel.receives = 0;
-  }
+  for (Channel& channel : channels) channel.sends = channel.receives = 0;
   for (CommunicatorRecord& record : communicators) record.collectives = 0;
   for (Label& label : labels) label.uses = 0;
-  events_written = 0;
-  computed_ns = 0;
+  events_written = computed_ns = 0;
 }
 
 std::uint64_t mix(std::uint64_t x) {

@@ -21,12 +21,6 @@ namespace {
 std::string quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c));
-      result += escape;
-      continue;
-    }
     if (c == '"' || c == '\\') result += '\\';
     result += c;
   }

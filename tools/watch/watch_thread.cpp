@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdio>
 #include <ctime>
 #include <exception>
 #include <fstream>
@@ -51,13 +52,9 @@ char process_state(int pid) {
   return end == std::string::npos || end + 2 >= text.size() ? '\0' : text[end + 2];
 }
 
-// Bypasses stdio, whose lock another thread may hold. The report must come out in one piece.
-void write_to_standard_error(const std::string& text) {
-  for (std::size_t begin = 0; begin < text.size();) {
-    const ssize_t written = ::write(STDERR_FILENO, text.data() + begin, text.size() - begin);
-    if (written <= 0) return;
-    begin += static_cast<std::size_t>(written);
-  }
+// Bypasses stderr's lock, which another thread may hold.
+void say(const std::string& text) {
+  ::dprintf(STDERR_FILENO, "%s", text.c_str());
 }
 
 // What a watch last saw of a rank, and for how long that has not changed.
@@ -182,11 +179,11 @@ struct Watch {
                      limit_s == timeout_s ? " s (--timeout)\n"
                                           : " s, at the start or end of MPI or NCCL\n");
       if (boards.other_hosts) text += "hang: the other hosts report about their own ranks\n";
-      write_to_standard_error(text);
+      say(text);
       const std::string trace = keep_trace();
-      if (!trace.empty()) write_to_standard_error("hang: the trace is in " + trace + "\n");
+      if (!trace.empty()) say("hang: the trace is in " + trace + "\n");
     } catch (const std::exception& error) {
-      write_to_standard_error(concat("hang: ", error.what(), "\n"));
+      say(concat("hang: ", error.what(), "\n"));
     }
     if (boards.other_hosts) std::this_thread::sleep_for(kOthersSpeak);
     end_launcher_after(boards.other_hosts ? kLauncherEnds : kLauncherEndsAlone);

@@ -27,6 +27,21 @@ int synchronous_sendrecv(const void* out, int out_count, MPI_Datatype out_type, 
   return statuses[1].MPI_ERROR != MPI_SUCCESS ? statuses[1].MPI_ERROR : statuses[0].MPI_ERROR;
 }
 
+// Called when a probe that does not wait has returned `result`.
+int observed_poll(Call call, OperationKind if_found, int result, const int& found, int source,
+                  int tag, MPI_Comm comm, MPI_Status* status) {
+  if (!observing() || result != MPI_SUCCESS) return result;
+  const auto start = [=](OperationKind kind) {
+    return std::array{start_message(kind, call, source, tag, 0, MPI_BYTE, comm)};
+  };
+  if (found == 0) {
+    note_polling(call, start(OperationKind::probe));
+    return result;
+  }
+  return observed(
+      call, status, [=](Call) { return start(if_found); }, [=](MPI_Status*) { return result; });
+}
+
 }  // namespace
 
 extern "C" {
@@ -35,13 +50,13 @@ extern "C" {
 #define SEND(NAME, WORK)                                                                       \
   DIST_CALL(NAME,                                                                              \
             (const void* data, int n, MPI_Datatype t, int dest, int tag, MPI_Comm comm),       \
-            MPI_STATUS_IGNORE, (start_send(call, dest, tag, n, t, comm)),                      \
+            MPI_STATUS_IGNORE, (start_message(OperationKind::send, call, dest, tag, n, t, comm)),                      \
             (WORK)(data, n, t, dest, tag, comm))
 #define START_OF_SEND(NAME, WORK)                                                              \
   DIST_START(NAME,                                                                             \
              (const void* data, int n, MPI_Datatype t, int dest, int tag, MPI_Comm comm,       \
               MPI_Request* request),                                                           \
-             start_send(call, dest, tag, n, t, comm),                                          \
+             start_message(OperationKind::send, call, dest, tag, n, t, comm),                                          \
              (WORK)(data, n, t, dest, tag, comm, request))
 
 SEND(MPI_Send, strict() ? PMPI_Ssend : PMPI_Send)
@@ -57,35 +72,35 @@ START_OF_SEND(MPI_Ibsend, PMPI_Ibsend)
 DIST_CALL(MPI_Recv,
           (void* data, int n, MPI_Datatype t, int source, int tag, MPI_Comm comm,
            MPI_Status* status),
-          status, (start_receive(call, source, tag, n, t, comm)),
+          status, (start_message(OperationKind::receive, call, source, tag, n, t, comm)),
           PMPI_Recv(data, n, t, source, tag, comm, known))
 DIST_START(MPI_Irecv,
            (void* data, int n, MPI_Datatype t, int source, int tag, MPI_Comm comm,
             MPI_Request* request),
-           start_receive(call, source, tag, n, t, comm),
+           start_message(OperationKind::receive, call, source, tag, n, t, comm),
            PMPI_Irecv(data, n, t, source, tag, comm, request))
 DIST_CALL(MPI_Sendrecv,
           (const void* out, int out_n, MPI_Datatype out_t, int dest, int out_tag, void* in,
            int in_n, MPI_Datatype in_t, int source, int in_tag, MPI_Comm comm,
            MPI_Status* status),
           status,
-          (start_send(call, dest, out_tag, out_n, out_t, comm),
-           start_receive(call, source, in_tag, in_n, in_t, comm)),
+          (start_message(OperationKind::send, call, dest, out_tag, out_n, out_t, comm),
+           start_message(OperationKind::receive, call, source, in_tag, in_n, in_t, comm)),
           (strict() ? synchronous_sendrecv : PMPI_Sendrecv)(
               out, out_n, out_t, dest, out_tag, in, in_n, in_t, source, in_tag, comm, known))
 DIST_CALL(MPI_Sendrecv_replace,
           (void* data, int n, MPI_Datatype t, int dest, int out_tag, int source, int in_tag,
            MPI_Comm comm, MPI_Status* status),
           status,
-          (start_send(call, dest, out_tag, n, t, comm),
-           start_receive(call, source, in_tag, n, t, comm)),
+          (start_message(OperationKind::send, call, dest, out_tag, n, t, comm),
+           start_message(OperationKind::receive, call, source, in_tag, n, t, comm)),
           PMPI_Sendrecv_replace(data, n, t, dest, out_tag, source, in_tag, comm, known))
 DIST_CALL(MPI_Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status), status,
-          (probe(call, source, tag, comm)), PMPI_Probe(source, tag, comm, known))
+          (start_message(OperationKind::probe, call, source, tag, 0, MPI_BYTE, comm)), PMPI_Probe(source, tag, comm, known))
 // A matched probe takes the message, so it counts as received from here on.
 DIST_CALL(MPI_Mprobe,
           (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status), status,
-          (start_receive(call, source, tag, 0, MPI_BYTE, comm)),
+          (start_message(OperationKind::receive, call, source, tag, 0, MPI_BYTE, comm)),
           PMPI_Mprobe(source, tag, comm, message, known))
 // clang-format on
 
@@ -97,33 +112,18 @@ int MPI_Mrecv(void* data, int count, MPI_Datatype type, MPI_Message* message,
 }
 
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
-  const int result = PMPI_Iprobe(source, tag, comm, flag, status);
-  if (!observing() || result != MPI_SUCCESS) return result;
-  const std::array asked{probe(Call::MPI_Iprobe, source, tag, comm)};
-  if (*flag != 0) {
-    const Observation observation(Call::MPI_Iprobe, asked);
-  } else {
-    note_polling(Call::MPI_Iprobe, asked);
-  }
-  return result;
+  return observed_poll(Call::MPI_Iprobe, OperationKind::probe,
+                       PMPI_Iprobe(source, tag, comm, flag, status), *flag, source, tag, comm,
+                       status);
 }
 
 int MPI_Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
                 MPI_Status* status) {
   MPI_Status own{};
   if (status == MPI_STATUS_IGNORE) status = &own;
-  const int result = PMPI_Improbe(source, tag, comm, flag, message, status);
-  if (!observing() || result != MPI_SUCCESS) return result;
-  if (*flag == 0) {
-    note_polling(Call::MPI_Improbe, std::array{probe(Call::MPI_Improbe, source, tag, comm)});
-    return result;
-  }
-  return observed(
-      Call::MPI_Improbe, status,
-      [=](Call call) {
-        return std::array{start_receive(call, source, tag, 0, MPI_BYTE, comm)};
-      },
-      [](MPI_Status*) { return MPI_SUCCESS; });
+  return observed_poll(Call::MPI_Improbe, OperationKind::receive,
+                       PMPI_Improbe(source, tag, comm, flag, message, status), *flag, source,
+                       tag, comm, status);
 }
 
 }  // extern "C"

@@ -20,30 +20,19 @@ struct Requests {
 };
 Requests& in_use = *new Requests;  // threads may outlive static objects
 
-void forget(MPI_Request request, const Operation& operation) {
-  const std::lock_guard lock(in_use.mutex);
-  const auto [begin, end] = in_use.operations.equal_range(request);
-  const auto found =
-      std::find_if(begin, end, [&](const auto& each) { return each.second == operation; });
-  if (found != end) in_use.operations.erase(found);
-}
-
-// The known operations among an array of requests.
-struct Pending {
+// Takes the operations of an array of requests, as far as they are known, from those in use.
+struct Taken {
   std::vector<Operation> operations;
-  std::vector<int> places;            // of each operation's request in the array
-  std::vector<MPI_Request> requests;  // copies, because MPI clears those that are done
+  std::vector<int> places;  // of their requests in the array
 
-  Pending(int count, const MPI_Request* array) {
+  Taken(int count, const MPI_Request* requests) {
     const std::lock_guard lock(in_use.mutex);
     for (int i = 0; i < count; ++i) {
-      auto [found, end] = in_use.operations.equal_range(array[i]);
-      auto earlier = std::count(array, array + i, array[i]);
-      for (; found != end && earlier > 0; --earlier) ++found;
-      if (found == end) continue;
+      const auto found = in_use.operations.find(requests[i]);
+      if (found == in_use.operations.end()) continue;
       operations.push_back(found->second);
       places.push_back(i);
-      requests.push_back(array[i]);
+      in_use.operations.erase(found);
     }
   }
 };
@@ -57,24 +46,25 @@ int observed_end(Call call, bool polls, int count, const MPI_Request* requests,
   // The caller may ignore statuses, but the watch needs them.
   std::vector<MPI_Status> own(static_cast<std::size_t>(statuses_of_call));
   if (statuses == MPI_STATUSES_IGNORE) statuses = own.data();
-  const Pending pending(count, requests);
+  const Taken taken(count, requests);
   std::optional<Observation> observation;
-  if (!polls) observation.emplace(call, pending.operations);
+  if (!polls) observation.emplace(call, taken.operations);
   const int result = forward(statuses);
   const auto is_done = [=](int place) { return requests[place] == MPI_REQUEST_NULL; };
-  if (polls && result == MPI_SUCCESS && !pending.operations.empty()) {
-    if (std::ranges::any_of(pending.places, is_done)) {
-      observation.emplace(call, pending.operations);
+  if (polls && result == MPI_SUCCESS && !taken.operations.empty()) {
+    if (std::ranges::any_of(taken.places, is_done)) {
+      observation.emplace(call, taken.operations);
     } else {
-      note_polling(call, pending.operations);
+      note_polling(call, taken.operations);
     }
   }
-  for (std::size_t i = 0; i < pending.operations.size(); ++i) {
-    const int place = pending.places[i];
-    if (!is_done(place)) continue;
-    const MPI_Status& status = statuses[statuses_of_call == 1 ? 0 : place];
-    if (result == MPI_SUCCESS) finish(pending.operations[i], status);
-    forget(pending.requests[i], pending.operations[i]);
+  for (std::size_t i = 0; i < taken.places.size(); ++i) {
+    const int place = taken.places[i];
+    if (!is_done(place)) {
+      keep_request(requests[place], taken.operations[i]);
+    } else if (result == MPI_SUCCESS) {
+      finish(taken.operations[i], statuses[statuses_of_call == 1 ? 0 : place]);
+    }
   }
   return result;
 }
@@ -114,10 +104,7 @@ END(MPI_Testany, true, count, 1,
 // clang-format on
 
 int MPI_Request_free(MPI_Request* request) {
-  if (observing()) {
-    const Pending pending(1, request);
-    if (!pending.operations.empty()) forget(*request, pending.operations[0]);
-  }
+  if (observing()) Taken(1, request);
   return PMPI_Request_free(request);
 }
 
