@@ -6,7 +6,6 @@
 #include <chrono>
 #include <deque>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,7 +21,7 @@ struct ThreadPlace {
     for (ThreadRecord& candidate : board.threads) {
       if (candidate.taken != 0 || !candidate.taken.claim(0, 1)) continue;
       candidate.name = 0;
-      candidate.scope = 0;
+      candidate.scope = {};
       candidate.call = Call::none;
       candidate.polling = false;
       record = &candidate;
@@ -49,19 +48,24 @@ void count_move(ThreadRecord* record) {
   }
 }
 
+// Returns nullptr if the board has no room for the channel, or it is not known yet: a receive
+// from any rank or of any tag is numbered when it finishes.
+Channel* channel_of(const Operation& message) {
+  RankBoard* const board = my_board();
+  if (board == nullptr || message.peer < 0 || message.tag == kAnyTag) return nullptr;
+  return board->channel(message.peer, message.tag, message.comm);
+}
+
 // The state that a CallScope has replaced. Scopes begin and end through C functions, so they
 // are kept on stacks instead of in the caller's objects.
 struct Outer {
-  bool in_counted_scope = false;
-  bool noted = false;  // on the board
-  std::uint16_t scope = 0;
-  std::uint16_t subject = 0;
-  std::uint32_t number = 0;
+  bool in_counted_scope;
+  Scope scope{};
   std::int64_t begin_ns = 0;  // of the new scope; with a trace only
 };
 
 thread_local std::vector<Outer> call_scopes;
-thread_local std::deque<std::optional<Observation>> wait_scopes;
+thread_local std::deque<Observation> wait_scopes;
 
 }  // namespace
 
@@ -89,6 +93,73 @@ std::uint16_t intern(std::string_view name) {
 std::int64_t now_ns() {
   // steady_clock is CLOCK_MONOTONIC, which counts from the host's start.
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::uint64_t bytes_of_message(int count, MPI_Datatype type) {
+  int size = 0;
+  PMPI_Type_size(type, &size);
+  return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(size);
+}
+
+Operation start_message(OperationKind kind, Call call, int peer, int tag, int count,
+                        MPI_Datatype type, MPI_Comm comm) {
+  const CommunicatorInfo& info = info_of(comm);
+  Operation message{kind, call, info.world_rank(peer), tag == MPI_ANY_TAG ? kAnyTag : tag,
+                    info.id};
+  message.bytes = bytes_of_message(count, type);
+  const bool probes = kind == OperationKind::probe;
+  if (!probes && message.peer != kNobody) message.count_id = count_start(message);
+  if (Channel* const channel = channel_of(message)) {
+    auto& counter = kind == OperationKind::send ? channel->sends : channel->receives;
+    message.number = (probes ? std::uint32_t{counter} : counter.fetch_add(1)) + 1;
+  }
+  return message;
+}
+
+Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int root) {
+  const CommunicatorInfo& info = info_of(comm);
+  return start_collective(call, info.id, bytes, info.world_rank(root));
+}
+
+Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
+                           std::int32_t root) {
+  Operation collective{OperationKind::collective, call, root, 0, comm};
+  collective.bytes = bytes;
+  collective.count_id = count_start(collective);
+  RankBoard* const board = my_board();
+  CommunicatorRecord* const record = board == nullptr ? nullptr : board->communicator(comm);
+  if (record != nullptr) {
+    collective.number = record->collectives.fetch_add(1) + 1;
+    record->last = call;
+  }
+  return collective;
+}
+
+void finish(const Operation& operation, const MPI_Status& status) {
+  Operation done = operation;
+  if (done.kind == OperationKind::receive && done.peer != kNobody) {
+    const bool known = done.peer != kAnyone && done.tag != kAnyTag;
+    if (done.peer == kAnyone) done.peer = world_rank_in(done.comm, status.MPI_SOURCE);
+    done.tag = status.MPI_TAG;
+    if (Channel* const channel = known ? nullptr : channel_of(done)) {
+      done.number = channel->receives.fetch_add(1) + 1;
+    }
+    trace_end_of_arrow(Event::Type::arrival, now_ns(), done);
+  }
+  count_finish(done);
+}
+
+void trace_end_of_arrow(Event::Type type, std::int64_t at_ns, const Operation& message) {
+  const ThreadRecord* const record = is_on(kTrace) ? my_thread() : nullptr;
+  if (record == nullptr || message.number == 0) return;
+  my_board()->record({.begin_ns = at_ns,
+                      .end_ns = at_ns,
+                      .number = message.number,
+                      .comm = message.comm,
+                      .peer = message.peer,
+                      .tag = message.tag,
+                      .type = type},
+                     *record);
 }
 
 Observation::Observation(Call call, std::span<const Operation> operations,
@@ -140,48 +211,41 @@ void note_polling(Call call, std::span<const Operation> operations) {
 }
 
 void begin_call_scope(std::string_view operation, std::string_view subject) {
-  Outer& outer = call_scopes.emplace_back();
-  outer.in_counted_scope = in_counted_scope;
+  Outer& outer = call_scopes.emplace_back(Outer{in_counted_scope});
   if (!subject.empty()) in_counted_scope = subject.starts_with(counted_subject);
-  ThreadRecord* const record = is_on(kBoard) ? my_thread() : nullptr;
+  ThreadRecord* const record = my_thread();
   if (record == nullptr) return;
-  outer = {outer.in_counted_scope, true,
-           record->scope,          record->subject,
-           record->scope_number,   is_on(kTrace) ? now_ns() : 0};
-  record->scope = intern(operation);
-  record->scope_number = my_board()->labels[record->scope].uses.fetch_add(1) + 1;
-  record->subject = intern(subject);
+  outer.scope = record->scope;
+  if (is_on(kTrace)) outer.begin_ns = now_ns();
+  const std::uint16_t name = intern(operation);
+  record->scope = {name, intern(subject), my_board()->labels[name].uses.fetch_add(1) + 1};
 }
 
 void end_call_scope() {
   const Outer outer = call_scopes.back();
   call_scopes.pop_back();
   in_counted_scope = outer.in_counted_scope;
-  if (!outer.noted) return;
-  ThreadRecord& record = *my_thread();
+  ThreadRecord* const record = my_thread();
+  if (record == nullptr) return;
   if (outer.begin_ns != 0 && is_on(kTrace)) {
     my_board()->record({.begin_ns = outer.begin_ns,
                         .end_ns = now_ns(),
-                        .number = record.scope_number,
+                        .number = record->scope.number,
                         .call = Call::call_scope,
-                        .label = record.scope,
-                        .subject = record.subject},
-                       record);
+                        .label = record->scope.name,
+                        .subject = record->scope.subject},
+                       *record);
   }
-  record.scope = outer.scope;
-  record.subject = outer.subject;
-  record.scope_number = outer.number;
+  record->scope = outer.scope;
 }
 
 void begin_wait_scope(std::string_view what, MPI_Comm comm, int peer) {
-  std::optional<Observation>& observation = wait_scopes.emplace_back();
-  if (!is_on(kBoard)) return;
   Operation wait{OperationKind::shared_memory, Call::wait_scope, kNobody};
-  if (comm != MPI_COMM_NULL) {
+  if (comm != MPI_COMM_NULL && is_on(kBoard)) {
     // A report looks up which ranks kEverybody stands for.
     wait.peer = peer == WaitScope::kAllOthers ? kEverybody : info_of(comm).world_rank(peer);
   }
-  observation.emplace(Call::wait_scope, std::span(&wait, 1), intern(what));
+  wait_scopes.emplace_back(Call::wait_scope, std::span(&wait, 1), intern(what));
 }
 
 void end_wait_scope() {

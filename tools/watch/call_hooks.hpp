@@ -49,7 +49,9 @@ std::uint16_t intern(std::string_view name);
 // Nanoseconds on a clock that all processes of a host share.
 std::int64_t now_ns();
 
-// Each start_ function counts the operation, so it is called only once, before the MPI call.
+// Each start_ function counts the operation, so it is called only once, before the MPI call. A
+// message has the same number on both of its ends, and a collective on all ranks, so that a
+// report can match them.
 // A probe has the number of the message that it waits for, but does not count as a message.
 Operation start_message(OperationKind kind, Call call, int peer, int tag, int count,
                         MPI_Datatype type, MPI_Comm comm);

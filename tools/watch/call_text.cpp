@@ -70,8 +70,8 @@ std::string text_of(const RankBoard& board, const ThreadRecord& thread, bool det
 }
 
 std::string text_of_scope(const RankBoard& board, const ThreadRecord& thread) {
-  const std::string subject = board.label(thread.subject);
-  return concat(board.label(thread.scope), " #", thread.scope_number,
+  const std::string subject = board.label(thread.scope.subject);
+  return concat(board.label(thread.scope.name), " #", thread.scope.number,
                 subject.empty() ? "" : concat(" (", subject, ")"));
 }
 
@@ -86,7 +86,7 @@ std::string sentence_of(const RankView& rank) {
   for (const ThreadRecord* const call : rank.inside()) {
     if (call->call == Call::MPI_Finalize) return who + "has already finished (MPI_Finalize)";
     std::string text = (call->inside ? "in " : "asking ") + text_of(rank.board, *call);
-    if (call->scope != 0) text += " of " + text_of_scope(rank.board, *call);
+    if (call->scope.name != 0) text += " of " + text_of_scope(rank.board, *call);
     calls.push_back(text);
   }
   if (!calls.empty()) return who + stopped + join(calls, " and ");

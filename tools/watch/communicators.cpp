@@ -35,8 +35,7 @@ std::vector<int> world_ranks_of(MPI_Comm comm) {
 }
 
 // Called with the lock held.
-CommunicatorInfo& insert(MPI_Comm comm, std::uint32_t parent, std::uint32_t child) {
-  CommunicatorInfo& info = registry.infos[comm];
+void fill(CommunicatorInfo& info, MPI_Comm comm, std::uint32_t parent, std::uint32_t child) {
   info = {.world_ranks = world_ranks_of(comm)};
   const auto first =
       static_cast<std::uint32_t>(info.world_ranks.empty() ? 0 : info.world_ranks[0]);
@@ -45,7 +44,6 @@ CommunicatorInfo& insert(MPI_Comm comm, std::uint32_t parent, std::uint32_t chil
   // A report must name every rank missing from a collective, even a rank that has never entered
   // one.
   if (RankBoard* const board = my_board()) board->communicator(info.id);
-  return info;
 }
 
 }  // namespace
@@ -62,11 +60,10 @@ CommunicatorInfo& info_of(MPI_Comm comm) {
   thread_local CommunicatorInfo* info = nullptr;
   if (comm == last && info->id != 0) return *info;
   const std::lock_guard lock(registry.mutex);
-  const auto found = registry.infos.find(comm);
-  const bool known = found != registry.infos.end() && found->second.id != 0;
-  // A communicator from a call that the watch does not see has no known parent.
-  info = known ? &found->second : &insert(comm, /*parent=*/0, /*child=*/0);
   last = comm;
+  info = &registry.infos[comm];
+  // A communicator from a call that the watch does not see has no known parent.
+  if (info->id == 0) fill(*info, comm, /*parent=*/0, /*child=*/0);
   return *info;
 }
 
@@ -83,7 +80,7 @@ void register_child(MPI_Comm parent, MPI_Comm child) {
   const std::uint32_t index = ++info.children;
   if (child == MPI_COMM_NULL) return;
   const std::lock_guard lock(registry.mutex);
-  insert(child, info.id, index);
+  fill(registry.infos[child], child, info.id, index);
 }
 
 void forget(MPI_Comm comm) {

@@ -7,11 +7,9 @@
 #include "tools/watch/text.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 namespace dist::watch {
 namespace {
@@ -37,6 +35,11 @@ const CommunicatorRecord* membership(const RankView& rank, std::uint32_t comm) {
   const auto found = std::ranges::find_if(
       rank.board.communicators, [=](const CommunicatorRecord& one) { return one.id == comm; });
   return found == rank.board.communicators.end() ? nullptr : &*found;
+}
+
+std::uint32_t scopes_entered(const RankView& rank, const std::string& name) {
+  const auto label = std::ranges::find(rank.board.labels, name, &Label::get);
+  return label == rank.board.labels.end() ? 0 : std::uint32_t{label->uses};
 }
 
 // What all threads of the rank wait for.
@@ -162,8 +165,8 @@ class Report {
     std::map<std::tuple<std::string, std::uint32_t, std::uint32_t>, Groups> places;
     for (const RankView& rank : ranks_) {
       for (const ThreadRecord* const call : rank.inside()) {
-        if (call->scope != 0) {
-          places[{rank.board.label(call->scope), 0, call->scope_number}]
+        if (call->scope.name != 0) {
+          places[{rank.board.label(call->scope.name), 0, call->scope.number}]
                 [text_of_scope(rank.board, *call)]
                     .push_back(rank.rank());
         }
@@ -180,31 +183,20 @@ class Report {
       for (const auto& [call, ranks] : present) here.insert(ranks.begin(), ranks.end());
       Groups absent;
       for (const RankView& rank : ranks_) {
-        const auto [entered, last] =
-            scope.empty() ? collectives(rank, comm) : scopes(rank, scope);
-        if (here.count(rank.rank()) > 0 || entered >= number) continue;
-        absent[entered == 0 ? "" : concat(", last seen in #", entered, last)].push_back(
-            rank.rank());
+        const CommunicatorRecord* const member = membership(rank, comm);
+        if (here.count(rank.rank()) > 0 || (scope.empty() && member == nullptr)) continue;
+        std::uint32_t entered = scopes_entered(rank, scope);
+        if (scope.empty()) entered = member->collectives;
+        if (entered >= number) continue;
+        std::string last = entered == 0 ? "" : concat(", last seen in #", entered);
+        if (entered > 0 && scope.empty()) last += concat(" (", name_of(member->last), ")");
+        absent[last].push_back(rank.rank());
       }
       if (scope.empty() || !absent.empty()) meeting(present, absent);
       for (const int rank : here) {
         if (scope.empty() && !find(ranks_, rank)->stopped) told_.insert(rank);
       }
     }
-  }
-
-  // How many of these meetings the rank has entered, and the name of the last one, if it may
-  // have a different name. A rank that takes no part in them has not missed any.
-  static std::pair<std::uint32_t, std::string> collectives(const RankView& rank,
-                                                           std::uint32_t comm) {
-    const CommunicatorRecord* const member = membership(rank, comm);
-    if (member == nullptr) return {std::numeric_limits<std::uint32_t>::max(), ""};
-    return {member->collectives, concat(" (", name_of(member->last), ")")};
-  }
-  static std::pair<std::uint32_t, std::string> scopes(const RankView& rank,
-                                                      const std::string& scope) {
-    const auto label = std::ranges::find(rank.board.labels, scope, &Label::get);
-    return {label == rank.board.labels.end() ? 0 : std::uint32_t{label->uses}, ""};
   }
 
   // Reports messages sent to a rank that waits for a different message from the same sender.

@@ -18,17 +18,16 @@ namespace {
 // The trace budget that all ranks of a host share.
 constexpr std::size_t kTraceBytesPerHost = 24U << 20;
 constexpr std::size_t kMostEvents = 1U << 17;
-constexpr std::size_t kLine = 64;
 constexpr std::uint64_t kMark = 0x6863746177747364;  // marks our segments: "dstwatch"
 void* const kNowhere = reinterpret_cast<void*>(-1);  // what shmat returns on failure
 
-std::string variable(const char* name, const char* otherwise = "") {
+// Variables that are not set count as "" and 0.
+std::string variable(const char* name) {
   const char* const value = std::getenv(name);
-  return value == nullptr ? otherwise : value;
+  return value == nullptr ? "" : value;
 }
-
 int number_in(const char* name) {
-  return std::atoi(variable(name, "-1").c_str());
+  return std::atoi(variable(name).c_str());
 }
 
 // A segment that no process has attached belongs to a job that was killed before all its ranks
@@ -75,15 +74,12 @@ void* attach_shared(const std::string& name, std::size_t bytes, int& segment) {
 // The launcher says which rank this is, because MPI cannot before MPI_Init.
 HostBoards::HostBoards(bool trace) {
   auto ranks = static_cast<std::size_t>(std::max(number_in("OMPI_COMM_WORLD_LOCAL_SIZE"), 1));
-  auto local_rank =
-      static_cast<std::size_t>(std::max(number_in("OMPI_COMM_WORLD_LOCAL_RANK"), 0));
-  if (local_rank >= ranks) local_rank = 0, ranks = 1;
+  auto local_rank = static_cast<std::size_t>(number_in("OMPI_COMM_WORLD_LOCAL_RANK"));
   const auto started = static_cast<std::int32_t>(ranks);
   other_hosts = number_in("OMPI_COMM_WORLD_SIZE") > started;
   const std::size_t events =
       trace ? std::min(kMostEvents, kTraceBytesPerHost / sizeof(RecordedEvent) / ranks) : 0;
-  const std::size_t board_bytes =
-      (sizeof(RankBoard) + events * sizeof(RecordedEvent) + kLine - 1) / kLine * kLine;
+  const std::size_t board_bytes = sizeof(RankBoard) + events * sizeof(RecordedEvent);
   std::array<char, 64> host_name{};
   ::gethostname(host_name.data(), host_name.size() - 1);
   void* memory = nullptr;
@@ -91,20 +87,21 @@ HostBoards::HostBoards(bool trace) {
     if (local_rank == 0) remove_leftovers();
     // A rank whose flags need a different layout gets its own segment.
     memory = attach_shared(concat(job_on_this_host(host_name.data()), " ", ranks, " ", events),
-                           kLine + ranks * board_bytes, segment);
+                           sizeof(HostRecord) + ranks * board_bytes, segment);
   }
   if (memory == nullptr) {
     ranks = 1;
     local_rank = 0;
-    memory = new std::byte[kLine + board_bytes]();
+    memory = new std::byte[sizeof(HostRecord) + board_bytes]();
   }
   host = static_cast<HostRecord*>(memory);
   for (std::size_t r = 0; r < ranks; ++r) {
-    std::byte* const board = static_cast<std::byte*>(memory) + kLine + r * board_bytes;
+    std::byte* const board =
+        static_cast<std::byte*>(memory) + sizeof(HostRecord) + r * board_bytes;
     all.push_back(reinterpret_cast<RankBoard*>(board));
   }
   mine = all[local_rank];
-  mine->rank = std::max(number_in("OMPI_COMM_WORLD_RANK"), 0);
+  mine->rank = number_in("OMPI_COMM_WORLD_RANK");
   mine->host_name = host_name;
   mine->event_capacity = events;
   mine->pid = static_cast<std::int32_t>(::getpid());

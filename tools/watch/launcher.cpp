@@ -1,9 +1,9 @@
 #include "tools/watch/launcher.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
-#include <initializer_list>
 #include <poll.h>
 #include <string_view>
 #include <sys/syscall.h>
@@ -15,22 +15,6 @@ namespace {
 // How long a daemon may take to end after SIGTERM.
 constexpr int kAnswer_ms = 300;
 
-// The name of a process's program is one of these.
-bool is_named(pid_t process, std::initializer_list<std::string_view> names) {
-  char text[32];
-  std::snprintf(text, sizeof text, "/proc/%d/comm", process);
-  const int file = ::open(text, O_RDONLY | O_CLOEXEC);
-  const ssize_t length = ::read(file, text, sizeof text);
-  ::close(file);
-  for (const std::string_view name : names) {
-    // The text ends in a newline.
-    if (length > 1 && name == std::string_view(text, static_cast<std::size_t>(length) - 1)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 void end_launcher_after(std::chrono::milliseconds patience) {
@@ -38,9 +22,16 @@ void end_launcher_after(std::chrono::milliseconds patience) {
   // Unlike a pid, this handle never refers to a different process later, and poll() can wait
   // for it.
   const auto process = static_cast<int>(::syscall(SYS_pidfd_open, parent, 0));
-  const bool daemon = is_named(parent, {"orted", "prted"});
-  const bool ours =
-      daemon || is_named(parent, {"mpirun", "mpiexec", "orterun", "prterun", "prte"});
+  char text[32];
+  std::snprintf(text, sizeof text, "/proc/%d/comm", parent);
+  const int file = ::open(text, O_RDONLY | O_CLOEXEC);
+  const ssize_t length = ::read(file, text, sizeof text);
+  ::close(file);
+  // The text ends in a newline.
+  const std::string_view name(text, static_cast<std::size_t>(std::max<ssize_t>(length, 1)) - 1);
+  const bool daemon = name == "orted" || name == "prted";
+  const bool ours = daemon || name == "mpirun" || name == "mpiexec" || name == "orterun" ||
+                    name == "prterun" || name == "prte";
   // If the parent ended before the handle was opened, a different process may have its pid, but
   // getppid then returns a different number.
   if (process < 0 || !ours || ::getppid() != parent) return;

@@ -29,7 +29,7 @@ struct LogOfThisRank {
   std::uint64_t first_id = 1;  // the count_id of the entry at place 0
   Log entries;
 };
-LogOfThisRank& log_of_this_rank = *new LogOfThisRank;  // threads may outlive static objects
+LogOfThisRank& the_log = *new LogOfThisRank;  // threads may outlive static objects
 
 // Counts rounds (common/watch.hpp). Every message takes one round of its sender's sending side
 // and one round of its receiver's receiving side. A rank's clock tells in which round its next
@@ -184,9 +184,8 @@ int gather_logs(MPI_Comm comm, const Log& mine, std::vector<Log>& logs) {
 }  // namespace
 
 bool start_count(std::string_view subject) {
-  LogOfThisRank& log = log_of_this_rank;
-  const std::lock_guard lock(log.mutex);
-  if (std::exchange(log.on, true)) return false;
+  const std::lock_guard lock(the_log.mutex);
+  if (std::exchange(the_log.on, true)) return false;
   counted_subject = subject;
   mode |= kTraffic;
   return true;
@@ -196,11 +195,10 @@ int end_count(MPI_Comm comm, Traffic* traffic) {
   mode &= ~unsigned{kTraffic};
   Log mine;
   {
-    LogOfThisRank& log = log_of_this_rank;
-    const std::lock_guard lock(log.mutex);
-    log.on = false;
-    log.first_id += log.entries.size();
-    mine.swap(log.entries);
+    const std::lock_guard lock(the_log.mutex);
+    the_log.on = false;
+    the_log.first_id += the_log.entries.size();
+    mine.swap(the_log.entries);
   }
   if (traffic == nullptr) return MPI_SUCCESS;
   const std::vector<int>& ranks = info_of(comm).world_ranks;
@@ -216,22 +214,20 @@ int end_count(MPI_Comm comm, Traffic* traffic) {
 
 std::uint64_t count_start(const Operation& operation) {
   if (!is_on(kTraffic) || !(counted_subject.empty() || in_counted_scope)) return 0;
-  LogOfThisRank& log = log_of_this_rank;
-  const std::lock_guard lock(log.mutex);
-  if (!log.on) return 0;
-  log.entries.push_back({operation});
-  return log.first_id + log.entries.size() - 1;
+  const std::lock_guard lock(the_log.mutex);
+  if (!the_log.on) return 0;
+  the_log.entries.push_back({operation});
+  return the_log.first_id + the_log.entries.size() - 1;
 }
 
 void count_finish(const Operation& operation) {
   if (operation.count_id == 0 || !is_on(kTraffic)) return;
-  LogOfThisRank& log = log_of_this_rank;
-  const std::lock_guard lock(log.mutex);
-  if (!log.on || operation.count_id < log.first_id) return;  // started before the count
-  const std::uint64_t start = operation.count_id - log.first_id;
+  const std::lock_guard lock(the_log.mutex);
+  if (!the_log.on || operation.count_id < the_log.first_id) return;  // started before the count
+  const std::uint64_t start = operation.count_id - the_log.first_id;
   // A receive from any rank has learnt its sender.
-  static_cast<Operation&>(log.entries[start]) = operation;
-  log.entries.push_back({operation, static_cast<std::int64_t>(start)});
+  static_cast<Operation&>(the_log.entries[start]) = operation;
+  the_log.entries.push_back({operation, static_cast<std::int64_t>(start)});
 }
 
 }  // namespace dist::watch

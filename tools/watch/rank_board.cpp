@@ -22,8 +22,8 @@ void ThreadRecord::set(Call new_call, std::span<const Operation> operations,
 Event ThreadRecord::slice() const {
   Event event{.begin_ns = entered_ns, .call = call, .label = wait_label};
   if (event.label == 0) {
-    event.label = scope;
-    event.subject = subject;
+    event.label = scope.name;
+    event.subject = scope.subject;
   }
   for (const Operation& operation : operations()) {
     (operation.kind == OperationKind::send ? event.peer : event.from) = operation.peer;

@@ -104,6 +104,13 @@ struct RecordedEvent : Event {
 };
 static_assert(sizeof(RecordedEvent) == 64);
 
+// A CallScope, or no scope if the labels are 0.
+struct Scope {
+  Relaxed<std::uint16_t> name{};     // label
+  Relaxed<std::uint16_t> subject{};  // label: what it works on
+  Relaxed<std::uint32_t> number{};
+};
+
 // The current or last call of a thread.
 struct ThreadRecord {
   static constexpr std::size_t kOperations = 8;  // those beyond are only counted
@@ -117,9 +124,7 @@ struct ThreadRecord {
   Relaxed<bool> inside;
   Relaxed<bool> polling;  // MPI_Test or the like returned false, and no other call followed
   Relaxed<std::uint16_t> wait_label;
-  Relaxed<std::uint16_t> scope;    // label: the CallScope that this call is part of
-  Relaxed<std::uint16_t> subject;  // label: what the scope works on
-  Relaxed<std::uint32_t> scope_number;
+  Scope scope;  // that this call is part of
   Relaxed<std::uint32_t> operation_count;
   std::array<Operation, kOperations> first_operations;
 

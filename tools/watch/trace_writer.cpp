@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 namespace dist::watch {
@@ -190,28 +191,25 @@ class TraceWriter {
 }  // namespace
 
 void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine) {
+  // A board can be sent as it is in memory, because no thread writes to it any more. It is sent
+  // as words, so that it is aligned on arrival.
+  const std::uint64_t events = mine.events_written - dropped_events(mine);
+  const auto length =
+      static_cast<int>((sizeof mine + events * sizeof(RecordedEvent)) / sizeof(std::uint64_t));
   int rank = 0, size = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (rank != 0) {
-    // A board can be sent as it is in memory, because no thread writes to it any more.
-    const std::uint64_t events =
-        std::min<std::uint64_t>(mine.events_written, mine.event_capacity);
-    const auto bytes = static_cast<int>(sizeof mine + events * sizeof(RecordedEvent));
-    PMPI_Send(&mine, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
-    return;
-  }
-  std::vector<const RankBoard*> boards{&mine};
-  std::vector<std::vector<std::uint64_t>> received;  // as words, so that boards are aligned
-  for (int source = 1; source < size; ++source) {
-    MPI_Status status;
-    int bytes = 0;
-    PMPI_Probe(source, 0, MPI_COMM_WORLD, &status);
-    PMPI_Get_count(&status, MPI_BYTE, &bytes);
-    auto& board =
-        received.emplace_back(static_cast<std::size_t>(bytes) / sizeof(std::uint64_t));
-    PMPI_Recv(board.data(), bytes, MPI_BYTE, source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    boards.push_back(reinterpret_cast<const RankBoard*>(board.data()));
+  std::vector<int> lengths(static_cast<std::size_t>(size));
+  std::vector<int> begins(lengths.size());
+  PMPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+  std::exclusive_scan(lengths.begin(), lengths.end(), begins.begin(), 0);
+  std::vector<std::uint64_t> words(static_cast<std::size_t>(begins.back() + lengths.back()));
+  PMPI_Gatherv(&mine, length, MPI_UINT64_T, words.data(), lengths.data(), begins.data(),
+               MPI_UINT64_T, 0, MPI_COMM_WORLD);
+  if (rank != 0) return;
+  std::vector<const RankBoard*> boards;
+  for (const int begin : begins) {
+    boards.push_back(reinterpret_cast<const RankBoard*>(words.data() + begin));
   }
   write_file_at_once(file, TraceWriter().write(boards));
   for (const RankBoard* board : boards) {

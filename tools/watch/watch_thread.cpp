@@ -52,7 +52,7 @@ char process_state(int pid) {
   return end == std::string::npos || end + 2 >= text.size() ? '\0' : text[end + 2];
 }
 
-// Bypasses stderr's lock, which another thread may hold.
+// Unlike stderr, this has no lock that another thread may hold.
 void say(const std::string& text) {
   ::dprintf(STDERR_FILENO, "%s", text.c_str());
 }

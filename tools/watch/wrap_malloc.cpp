@@ -15,10 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__GLIBC__)  // glibc's internal names of malloc are known
 extern "C" {
 #define EXPORTED [[gnu::visibility("default")]]
 
+// glibc's own functions.
 void* __libc_malloc(std::size_t size);
 void* __libc_calloc(std::size_t count, std::size_t size);
 void* __libc_realloc(void* memory, std::size_t size);
@@ -96,4 +96,3 @@ EXPORTED int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
 
 #undef EXPORTED
 }  // extern "C"
-#endif

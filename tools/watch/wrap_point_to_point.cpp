@@ -15,16 +15,12 @@ bool strict() {
 int synchronous_sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest,
                          int out_tag, void* in, int in_count, MPI_Datatype in_type, int source,
                          int in_tag, MPI_Comm comm, MPI_Status* status) {
-  std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-  int result = PMPI_Issend(out, out_count, out_type, dest, out_tag, comm, requests.data());
+  MPI_Request request = MPI_REQUEST_NULL;
+  int result = PMPI_Issend(out, out_count, out_type, dest, out_tag, comm, &request);
   if (result != MPI_SUCCESS) return result;
-  result = PMPI_Irecv(in, in_count, in_type, source, in_tag, comm, requests.data() + 1);
-  if (result != MPI_SUCCESS) return result;
-  std::array<MPI_Status, 2> statuses{};
-  result = PMPI_Waitall(2, requests.data(), statuses.data());
-  if (status != MPI_STATUS_IGNORE) *status = statuses[1];
-  if (result != MPI_ERR_IN_STATUS) return result;
-  return statuses[1].MPI_ERROR != MPI_SUCCESS ? statuses[1].MPI_ERROR : statuses[0].MPI_ERROR;
+  result = PMPI_Recv(in, in_count, in_type, source, in_tag, comm, status);
+  const int sent = PMPI_Wait(&request, MPI_STATUS_IGNORE);
+  return result != MPI_SUCCESS ? result : sent;
 }
 
 // Called when a probe that does not wait has returned `result`.
