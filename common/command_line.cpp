@@ -12,7 +12,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <deque>
 #include <sstream>
 #include <utility>
 
@@ -225,25 +224,19 @@ namespace {
 
 // Declares the flags that the watch has already read, and holds their values.
 struct WatchFlags {
-  std::deque<std::string> files;
-  std::deque<bool> answers;
-  std::deque<double> seconds;
+  std::string trace;
+  bool strict = false;
+  double timeout_s = kDefaultTimeout_s;
 
   WatchFlags(CommandLine& command_line, bool writes) {
     if (watch_table() == nullptr) return;
-    for (const auto& [kind, name, help, initial, largest] : watch_table()->flags) {
-      if (kind == WatchFlag::Kind::yes_or_no) {
-        command_line.flag(name, answers.emplace_back(false), help);
-      } else if (kind == WatchFlag::Kind::seconds) {
-        command_line.number(name, seconds.emplace_back(initial), 0.0, largest, help);
-      } else {
-        const std::string& file = files.emplace_back();
-        command_line.text(name, files.back(), help);
-        command_line.check([name = name, &file, writes] {
-          if (writes) watch_table()->require_writable(name, file);
-        });
-      }
-    }
+    command_line.text("--trace", trace, "write a Chrome trace (JSON) of this run");
+    command_line.check([this, writes] {
+      if (writes) watch_table()->require_writable("--trace", trace);
+    });
+    command_line.flag("--strict", strict, "send synchronously, so that MPI buffers no message");
+    command_line.number("--timeout", timeout_s, 0.0, kLongestTimeout_s,
+                        "report a hang after this many seconds without progress; 0: never");
   }
 };
 

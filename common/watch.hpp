@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -94,19 +93,13 @@ std::optional<Traffic> count_traffic(const Communicator& comm,
                                      const std::function<void()>& body,
                                      std::string_view subject = {});
 
-// A flag that the watch read before MPI started. The program's command line validates and
-// documents the flag.
-struct WatchFlag {
-  enum class Kind { output_file, yes_or_no, seconds } kind;
-  const char* name;
-  const char* help;
-  double initial = 0;  // for seconds
-  double largest = 0;
-};
+// The watch reads --trace, --strict and --timeout before MPI starts. The program's command line
+// validates and documents them.
+constexpr double kDefaultTimeout_s = 60;
+constexpr double kLongestTimeout_s = 1e6;
 
 // The functions that the watch library exports under the name dist_watch_table.
 struct WatchTable {
-  std::span<const WatchFlag> flags;
   void (*begin_call)(std::string_view operation, std::string_view subject);
   void (*end_call)();
   // Begins a wait for `peer` of `comm`, or for WaitScope::kAllOthers. MPI_COMM_NULL means that

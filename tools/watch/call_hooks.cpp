@@ -56,6 +56,20 @@ Channel* channel_of(const Operation& message) {
   return board->channel(message.peer, message.tag, message.comm);
 }
 
+// Records where a message's arrow leaves or arrives, if there is a trace.
+void trace_end_of_arrow(Event::Type type, std::int64_t at_ns, const Operation& message) {
+  const ThreadRecord* const record = is_on(kTrace) ? my_thread() : nullptr;
+  if (record == nullptr || message.number == 0) return;
+  my_board()->record({.begin_ns = at_ns,
+                      .end_ns = at_ns,
+                      .number = message.number,
+                      .comm = message.comm,
+                      .peer = message.peer,
+                      .tag = message.tag,
+                      .type = type},
+                     *record);
+}
+
 // The state that a CallScope has replaced. Scopes begin and end through C functions, so they
 // are kept on stacks instead of in the caller's objects.
 struct Outer {
@@ -147,19 +161,6 @@ void finish(const Operation& operation, const MPI_Status& status) {
     trace_end_of_arrow(Event::Type::arrival, now_ns(), done);
   }
   count_finish(done);
-}
-
-void trace_end_of_arrow(Event::Type type, std::int64_t at_ns, const Operation& message) {
-  const ThreadRecord* const record = is_on(kTrace) ? my_thread() : nullptr;
-  if (record == nullptr || message.number == 0) return;
-  my_board()->record({.begin_ns = at_ns,
-                      .end_ns = at_ns,
-                      .number = message.number,
-                      .comm = message.comm,
-                      .peer = message.peer,
-                      .tag = message.tag,
-                      .type = type},
-                     *record);
 }
 
 Observation::Observation(Call call, std::span<const Operation> operations,

@@ -51,8 +51,8 @@ std::int64_t now_ns();
 
 // Each start_ function counts the operation, so it is called only once, before the MPI call. A
 // message has the same number on both of its ends, and a collective on all ranks, so that a
-// report can match them.
-// A probe has the number of the message that it waits for, but does not count as a message.
+// report can match them. A probe has the number of the message that it waits for, but does not
+// count as a message.
 Operation start_message(OperationKind kind, Call call, int peer, int tag, int count,
                         MPI_Datatype type, MPI_Comm comm);
 constexpr int kNoRoot = MPI_PROC_NULL;
@@ -66,9 +66,6 @@ std::uint64_t bytes_of_message(int count, MPI_Datatype type);
 void keep_request(MPI_Request request, const Operation& operation);
 // Called just before the wrapper of the completing call returns. Only a receive needs `status`.
 void finish(const Operation& operation, const MPI_Status& status);
-
-// Records where a message's arrow leaves or arrives, if there is a trace.
-void trace_end_of_arrow(Event::Type type, std::int64_t at_ns, const Operation& message);
 
 // Notes that this thread is in `call` for `operations` until the object is destroyed.
 class Observation {

@@ -27,8 +27,8 @@ void end_launcher_after(std::chrono::milliseconds patience) {
   const int file = ::open(text, O_RDONLY | O_CLOEXEC);
   const ssize_t length = ::read(file, text, sizeof text);
   ::close(file);
-  // The text ends in a newline.
-  const std::string_view name(text, static_cast<std::size_t>(std::max<ssize_t>(length, 1)) - 1);
+  const auto newline = static_cast<std::size_t>(std::max<ssize_t>(length - 1, 0));
+  const std::string_view name(text, newline);
   const bool daemon = name == "orted" || name == "prted";
   const bool ours = daemon || name == "mpirun" || name == "mpiexec" || name == "orterun" ||
                     name == "prterun" || name == "prte";

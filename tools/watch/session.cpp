@@ -12,7 +12,6 @@
 
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -24,20 +23,10 @@
 namespace dist::watch {
 namespace {
 
-constexpr WatchFlag kTraceFlag{WatchFlag::Kind::output_file, "--trace",
-                               "write a Chrome trace (JSON) of this run"};
-constexpr WatchFlag kStrictFlag{WatchFlag::Kind::yes_or_no, "--strict",
-                                "send synchronously, so that MPI buffers no message"};
-constexpr WatchFlag kTimeoutFlag{
-    WatchFlag::Kind::seconds, "--timeout",
-    "report a hang after this many seconds without progress; 0: never", /*initial=*/60,
-    /*largest=*/1e6};
-constexpr std::array kFlags{kTraceFlag, kStrictFlag, kTimeoutFlag};
-
 struct Flags {
   std::string trace;  // file; empty: none
   bool strict = false;
-  double timeout_s = kTimeoutFlag.initial;  // 0: never
+  double timeout_s = kDefaultTimeout_s;  // 0: never
 };
 
 // Reads "--flag value" and "--flag=value"; the last value wins. Malformed values are ignored,
@@ -49,14 +38,13 @@ Flags read_flags(int argc, char** argv) {
     const std::string_view flag = argument.substr(0, argument.find('='));
     std::string_view value = i + 1 < argc ? argv[i + 1] : "";
     if (flag.size() < argument.size()) value = argument.substr(flag.size() + 1);
-    if (flag == kStrictFlag.name) flags.strict = true;
-    if (flag == kTraceFlag.name) flags.trace = value;
-    if (flag == kTimeoutFlag.name) {
-      double seconds = 0;
-      const char* const end = value.data() + value.size();
-      const auto [stop, problem] = std::from_chars(value.data(), end, seconds);
-      const bool number = problem == std::errc{} && stop == end;
-      if (number && seconds >= 0 && seconds <= kTimeoutFlag.largest) flags.timeout_s = seconds;
+    if (flag == "--strict") flags.strict = true;
+    if (flag == "--trace") flags.trace = value;
+    if (flag == "--timeout") {
+      char* end = nullptr;
+      const double seconds = std::strtod(value.data(), &end);
+      const bool number = !value.empty() && *end == '\0';
+      if (number && seconds >= 0 && seconds <= kLongestTimeout_s) flags.timeout_s = seconds;
     }
   }
   return flags;
@@ -183,7 +171,6 @@ int MPI_Finalize() {
 
 extern "C" [[gnu::visibility("default")]] const dist::WatchTable dist_watch_table;
 const dist::WatchTable dist_watch_table{
-    .flags = kFlags,
     .begin_call = begin_call_scope,
     .end_call = end_call_scope,
     .begin_wait = begin_wait_scope,

@@ -11,10 +11,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 namespace dist::watch {
 namespace {
@@ -122,22 +122,21 @@ class TraceWriter {
   }
 
   void name_rows(const RankBoard& board) {
-    // Names a process or a thread, and gives its place among the others.
-    const auto row = [&](const std::string& what, std::size_t number, const std::string& name,
-                         std::size_t place) {
+    // Names a process or a thread; its number is also its place among the others.
+    const auto row = [&](const std::string& what, std::size_t number, const std::string& name) {
       add(starting("M", what + "_name", board, number).add("args", Object().add("name", name)));
       add(starting("M", what + "_sort_index", board, number)
-              .add("args", Object().add("sort_index", place)));
+              .add("args", Object().add("sort_index", number)));
     };
     const auto rank = static_cast<std::size_t>(board.rank);
-    row("process", 0, concat("rank ", rank, " on ", board.host_name.data()), rank);
+    row("process", rank, concat("rank ", rank, " on ", board.host_name.data()));
     for (std::size_t i = 0; i < RankBoard::kThreads; ++i) {
       const ThreadRecord& thread = board.threads[i];
       if (thread.moves == 0) continue;
       const std::string name =
           thread.name == 0 ? concat("thread ", i) : board.label(thread.name);
-      row("thread", 2 * i, name, 2 * i);
-      row("thread", 2 * i + 1, name + ": communication", 2 * i + 1);
+      row("thread", 2 * i, name);
+      row("thread", 2 * i + 1, name + ": communication");
     }
   }
 
@@ -184,7 +183,7 @@ class TraceWriter {
 
   std::map<Message, Object> other_ends_;
   std::size_t arrows_ = 0;
-  std::int64_t start_ns_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t start_ns_ = INT64_MAX;
   std::string text_;
 };
 
@@ -250,22 +249,19 @@ std::int64_t clock_offset_to_rank_0() {
     const std::int64_t now = now_ns();
     PMPI_Send(&now, 1, MPI_INT64_T, question.MPI_SOURCE, 0, MPI_COMM_WORLD);
   }
-  std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
-  std::int64_t offset = 0;
+  std::pair<std::int64_t, std::int64_t> best{INT64_MAX, 0};  // round trip and offset
   for (int i = 0; i < asks; ++i) {
     const std::int64_t begin = now_ns();
     std::int64_t theirs = 0;
     PMPI_Send(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
     PMPI_Recv(&theirs, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     const std::int64_t round_trip = now_ns() - begin;
-    if (round_trip >= shortest) continue;
-    shortest = round_trip;
     // Assume that rank 0 read its clock half a round trip after the question was sent.
-    offset = theirs - (begin + round_trip / 2);
+    best = std::min(best, {round_trip, theirs - (begin + round_trip / 2)});
   }
-  PMPI_Bcast(&offset, 1, MPI_INT64_T, 0, host);
+  PMPI_Bcast(&best.second, 1, MPI_INT64_T, 0, host);
   PMPI_Comm_free(&host);
-  return offset;
+  return best.second;
 }
 
 }  // namespace dist::watch
