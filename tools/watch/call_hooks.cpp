@@ -13,11 +13,12 @@
 namespace dist::watch {
 namespace {
 
-// A thread's place on the board. The place is freed when the thread ends.
+// A thread's place on the board, which is freed when the thread ends. If too many threads call
+// MPI, several share the last place, and a report cannot tell them apart.
 struct ThreadPlace {
-  ThreadRecord* record = nullptr;
+  ThreadRecord* record;
 
-  explicit ThreadPlace(RankBoard& board) {
+  explicit ThreadPlace(RankBoard& board) : record(&board.threads.back()) {
     for (ThreadRecord& candidate : board.threads) {
       if (candidate.taken != 0 || !candidate.taken.claim(0, 1)) continue;
       candidate.name = 0;
@@ -28,9 +29,7 @@ struct ThreadPlace {
       return;
     }
   }
-  ~ThreadPlace() {
-    if (record != nullptr) record->taken = 0;
-  }
+  ~ThreadPlace() { record->taken = 0; }
 };
 
 struct Names {
@@ -39,13 +38,11 @@ struct Names {
 };
 Names& known_names = *new Names;  // threads may outlive static objects
 
-// The call of a thread without a record is not shown.
-void count_move(ThreadRecord* record) {
-  if (record != nullptr) {
-    record->moves.increment();
-  } else {
-    my_board()->other_moves.fetch_add(1);
-  }
+void enter(ThreadRecord& record, Call call, std::span<const Operation> operations,
+           std::uint16_t wait_label) {
+  const bool polled = record.polling && record.call == call;
+  if (is_on(kTrace) && !polled) record.entered_ns = now_ns();
+  record.set(call, operations, wait_label);
 }
 
 // Returns nullptr if the board has no room for the channel, or it is not known yet: a receive
@@ -165,19 +162,13 @@ void finish(const Operation& operation, const MPI_Status& status) {
 
 Observation::Observation(Call call, std::span<const Operation> operations,
                          std::uint16_t wait_label) {
-  if (my_board() == nullptr) return;
   ThreadRecord* const record = my_thread();
-  if (record != nullptr) {
-    const bool polled = record->polling && record->call == call;
-    record->set(call, operations, wait_label);
-    record->polling = false;
-    record->inside = true;
-    if (is_on(kTrace)) {
-      if (!polled) record->entered_ns = now_ns();
-      slice_ = record->slice();
-    }
-  }
-  count_move(record);
+  if (record == nullptr) return;
+  enter(*record, call, operations, wait_label);
+  record->polling = false;
+  record->inside = true;
+  if (is_on(kTrace)) slice_ = record->slice();
+  record->moves.increment();
   for (const Operation& operation : operations) {
     // The message leaves during the call that started the send, not during a wait for that
     // send.
@@ -188,26 +179,20 @@ Observation::Observation(Call call, std::span<const Operation> operations,
 }
 
 Observation::~Observation() {
-  RankBoard* const board = my_board();
-  if (board == nullptr) return;
   ThreadRecord* const record = my_thread();
-  if (record != nullptr) {
-    record->inside = false;
-    record->left_at = board->heartbeat;
-  }
-  count_move(record);
-  if (slice_.begin_ns == 0 || record == nullptr) return;
+  if (record == nullptr) return;
+  record->inside = false;
+  record->left_at = my_board()->heartbeat;
+  record->moves.increment();
+  if (slice_.begin_ns == 0) return;
   slice_.end_ns = now_ns();
-  board->record(slice_, *record);
+  my_board()->record(slice_, *record);
 }
 
 void note_polling(Call call, std::span<const Operation> operations) {
   ThreadRecord* const record = my_thread();
   if (record == nullptr) return;
-  if (is_on(kTrace) && !(record->polling && record->call == call)) {
-    record->entered_ns = now_ns();
-  }
-  record->set(call, operations, /*new_wait_label=*/0);
+  enter(*record, call, operations, /*wait_label=*/0);
   record->polling = true;
 }
 

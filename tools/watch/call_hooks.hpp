@@ -41,7 +41,7 @@ inline std::atomic<RankBoard*> the_board{nullptr};
 inline RankBoard* my_board() {
   return the_board.load(std::memory_order_relaxed);
 }
-// This thread's record, or nullptr if there is no board or too many threads call MPI.
+// This thread's record, or nullptr if there is no board.
 ThreadRecord* my_thread();
 // The label of the name on the board, or 0 if there is no board, the name is empty or the board
 // is full.

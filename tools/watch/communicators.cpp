@@ -58,7 +58,7 @@ CommunicatorInfo& info_of(MPI_Comm comm) {
   // Most calls use the communicator of the call before.
   thread_local MPI_Comm last = MPI_COMM_NULL;
   thread_local CommunicatorInfo* info = nullptr;
-  if (comm == last && info->id != 0) return *info;
+  if (info != nullptr && comm == last && info->id != 0) return *info;
   const std::lock_guard lock(registry.mutex);
   last = comm;
   info = &registry.infos[comm];

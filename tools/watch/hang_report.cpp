@@ -207,18 +207,15 @@ class Report {
             waits.kind == OperationKind::receive || waits.kind == OperationKind::probe;
         const RankView* const peer = find(ranks_, waits.peer);
         if (!receives || peer == nullptr || is_met(rank, waits, *peer)) continue;
+        const std::string wanted = waits.tag == kAnyTag ? "any tag" : concat("tag ", waits.tag);
         for (const Channel& sent : peer->board.channels) {
-          if (has_left(rank, peer->rank(), sent)) mismatch(rank.rank(), waits, sent);
+          if (!has_left(rank, peer->rank(), sent)) continue;
+          line(concat("rank ", rank.rank(), " waits for ", wanted, " from rank ", waits.peer,
+                      "; rank ", waits.peer, " has sent tag ", sent.tag,
+                      sent.comm == waits.comm ? "" : " on a different communicator"));
         }
       }
     }
-  }
-
-  void mismatch(int rank, const Operation& waits, const Channel& sent) {
-    const std::string wanted = waits.tag == kAnyTag ? "any tag" : concat("tag ", waits.tag);
-    line(concat("rank ", rank, " waits for ", wanted, " from rank ", waits.peer, "; rank ",
-                waits.peer, " has sent tag ", sent.tag,
-                sent.comm == waits.comm ? "" : " on a different communicator"));
   }
 
   const Ranks& ranks_;

@@ -53,7 +53,7 @@ std::string Label::get() const {
 }
 
 std::uint64_t RankBoard::moves() const {
-  std::uint64_t sum = other_moves;
+  std::uint64_t sum = starts;
   for (const ThreadRecord& thread : threads) sum += thread.moves;
   return sum;
 }

@@ -176,7 +176,7 @@ struct RankBoard {
   std::array<char, 64> host_name;
   Relaxed<std::uint64_t> heartbeat;    // ticks of its watch thread
   Relaxed<std::uint64_t> computed_ns;  // by its main thread outside waits, up to its last move
-  Relaxed<std::uint64_t> other_moves;  // ends of StartScopes; moves of threads beyond kThreads
+  Relaxed<std::uint64_t> starts;       // ends of StartScopes
   std::array<ThreadRecord, kThreads> threads;
   std::array<Channel, kChannels> channels;
   std::array<CommunicatorRecord, kCommunicators> communicators;

@@ -122,7 +122,7 @@ void set_starting(bool on) {
   scopes += on ? 1 : -1;
   if (session == nullptr) return;
   session->boards.mine->working = scopes == 0;
-  if (!on) session->boards.mine->other_moves.fetch_add(1);
+  if (!on) session->boards.mine->starts.fetch_add(1);
 }
 
 void flags_are_read(bool accepted) {

@@ -197,7 +197,7 @@ struct Watch {
 }  // namespace
 
 std::jthread start_watch(HostBoards& boards, double timeout_s,
-                         std::function<std::string()> keep_trace) {
+                         const std::function<std::string()>& keep_trace) {
   clockid_t main_clock{};
   pthread_getcpuclockid(pthread_self(), &main_clock);
   // Leave all signals to the program's own threads.

@@ -25,6 +25,6 @@ constexpr int kHangStatus = 86;
 // Called by the rank's main thread. `boards` must outlive the watch. `keep_trace` writes the
 // trace of this host and returns the file's name, or "".
 std::jthread start_watch(HostBoards& boards, double timeout_s,
-                         std::function<std::string()> keep_trace);
+                         const std::function<std::string()>& keep_trace);
 
 }  // namespace dist::watch
