@@ -75,10 +75,6 @@ std::string text_of_scope(const RankBoard& board, const ThreadRecord& thread) {
                 subject.empty() ? "" : concat(" (", subject, ")"));
 }
 
-std::string text_of_ranks(const std::vector<int>& ranks) {
-  return concat(ranks.size() == 1 ? "rank " : "ranks ", join(ranks, ", "));
-}
-
 std::string sentence_of(const RankView& rank) {
   const std::string who = concat("rank ", rank.rank(), " ");
   const std::string stopped = rank.stopped ? "is stopped (SIGSTOP) " : "";

@@ -104,6 +104,11 @@ std::set<int> waits_for(const Ranks& ranks, const RankView& rank) {
   return found;
 }
 
+// "rank 3", "ranks 0, 1, 3".
+std::string text_of_ranks(const std::vector<int>& ranks) {
+  return concat(ranks.size() == 1 ? "rank " : "ranks ", join(ranks, ", "));
+}
+
 class Report {
  public:
   explicit Report(const Ranks& ranks) : ranks_(ranks) {}

@@ -26,8 +26,6 @@ struct RankView {
 std::string text_of(const RankBoard& board, const ThreadRecord& thread, bool details = true);
 // "all_reduce #7 (bucket 2: 2.weight)": the CallScope around the call.
 std::string text_of_scope(const RankBoard& board, const ThreadRecord& thread);
-// "rank 3", "ranks 0, 1, 3".
-std::string text_of_ranks(const std::vector<int>& ranks);
 // "rank 0 in MPI_Send to 1 (4 MiB, tag 0)", "rank 2 has made no MPI call for 3 s, last call
 // MPI_Send to 3", "rank 1 has already finished (MPI_Finalize)".
 std::string sentence_of(const RankView& rank);

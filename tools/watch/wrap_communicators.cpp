@@ -76,7 +76,8 @@ WINDOW(Win_allocate_shared,
        (MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm, void* base, MPI_Win* window),
        (bytes, unit, info, comm, base, window))
 DIST_CALL(MPI_Win_fence, (int assertion, MPI_Win window), MPI_STATUS_IGNORE,
-          (start_collective(call, id_of(window), 0, kNobody)), PMPI_Win_fence(assertion, window))
+          (start_collective(call, id_of(window), 0, kNobody)),
+          PMPI_Win_fence(assertion, window))
 DIST_CALL(MPI_Win_free, (MPI_Win* window), MPI_STATUS_IGNORE,
           (start_collective(call, id_of(*window), 0, kNobody)), PMPI_Win_free(window))
 

@@ -5,6 +5,8 @@ using namespace dist::watch;
 
 namespace {
 
+using Kind = OperationKind;
+
 bool strict() {
   return is_on(kStrict);
 }
@@ -24,14 +26,14 @@ int synchronous_sendrecv(const void* out, int out_count, MPI_Datatype out_type, 
 }
 
 // Called when a probe that does not wait has returned `result`.
-int observed_poll(Call call, OperationKind if_found, int result, const int& found, int source,
-                  int tag, MPI_Comm comm, MPI_Status* status) {
+int observed_poll(Call call, Kind if_found, int result, const int* flag, int source, int tag,
+                  MPI_Comm comm, MPI_Status* status) {
   if (!observing() || result != MPI_SUCCESS) return result;
-  const auto start = [=](OperationKind kind) {
+  const auto start = [=](Kind kind) {
     return std::array{start_message(kind, call, source, tag, 0, MPI_BYTE, comm)};
   };
-  if (found == 0) {
-    note_polling(call, start(OperationKind::probe));
+  if (*flag == 0) {
+    note_polling(call, start(Kind::probe));
     return result;
   }
   return observed(
@@ -46,13 +48,13 @@ extern "C" {
 #define SEND(NAME, WORK)                                                                       \
   DIST_CALL(NAME,                                                                              \
             (const void* data, int n, MPI_Datatype t, int dest, int tag, MPI_Comm comm),       \
-            MPI_STATUS_IGNORE, (start_message(OperationKind::send, call, dest, tag, n, t, comm)),                      \
+            MPI_STATUS_IGNORE, (start_message(Kind::send, call, dest, tag, n, t, comm)),       \
             (WORK)(data, n, t, dest, tag, comm))
 #define START_OF_SEND(NAME, WORK)                                                              \
   DIST_START(NAME,                                                                             \
              (const void* data, int n, MPI_Datatype t, int dest, int tag, MPI_Comm comm,       \
               MPI_Request* request),                                                           \
-             start_message(OperationKind::send, call, dest, tag, n, t, comm),                                          \
+             start_message(Kind::send, call, dest, tag, n, t, comm),                           \
              (WORK)(data, n, t, dest, tag, comm, request))
 
 SEND(MPI_Send, strict() ? PMPI_Ssend : PMPI_Send)
@@ -68,35 +70,36 @@ START_OF_SEND(MPI_Ibsend, PMPI_Ibsend)
 DIST_CALL(MPI_Recv,
           (void* data, int n, MPI_Datatype t, int source, int tag, MPI_Comm comm,
            MPI_Status* status),
-          status, (start_message(OperationKind::receive, call, source, tag, n, t, comm)),
+          status, (start_message(Kind::receive, call, source, tag, n, t, comm)),
           PMPI_Recv(data, n, t, source, tag, comm, known))
 DIST_START(MPI_Irecv,
            (void* data, int n, MPI_Datatype t, int source, int tag, MPI_Comm comm,
             MPI_Request* request),
-           start_message(OperationKind::receive, call, source, tag, n, t, comm),
+           start_message(Kind::receive, call, source, tag, n, t, comm),
            PMPI_Irecv(data, n, t, source, tag, comm, request))
 DIST_CALL(MPI_Sendrecv,
           (const void* out, int out_n, MPI_Datatype out_t, int dest, int out_tag, void* in,
            int in_n, MPI_Datatype in_t, int source, int in_tag, MPI_Comm comm,
            MPI_Status* status),
           status,
-          (start_message(OperationKind::send, call, dest, out_tag, out_n, out_t, comm),
-           start_message(OperationKind::receive, call, source, in_tag, in_n, in_t, comm)),
+          (start_message(Kind::send, call, dest, out_tag, out_n, out_t, comm),
+           start_message(Kind::receive, call, source, in_tag, in_n, in_t, comm)),
           (strict() ? synchronous_sendrecv : PMPI_Sendrecv)(
               out, out_n, out_t, dest, out_tag, in, in_n, in_t, source, in_tag, comm, known))
 DIST_CALL(MPI_Sendrecv_replace,
           (void* data, int n, MPI_Datatype t, int dest, int out_tag, int source, int in_tag,
            MPI_Comm comm, MPI_Status* status),
           status,
-          (start_message(OperationKind::send, call, dest, out_tag, n, t, comm),
-           start_message(OperationKind::receive, call, source, in_tag, n, t, comm)),
+          (start_message(Kind::send, call, dest, out_tag, n, t, comm),
+           start_message(Kind::receive, call, source, in_tag, n, t, comm)),
           PMPI_Sendrecv_replace(data, n, t, dest, out_tag, source, in_tag, comm, known))
 DIST_CALL(MPI_Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status), status,
-          (start_message(OperationKind::probe, call, source, tag, 0, MPI_BYTE, comm)), PMPI_Probe(source, tag, comm, known))
+          (start_message(Kind::probe, call, source, tag, 0, MPI_BYTE, comm)),
+          PMPI_Probe(source, tag, comm, known))
 // A matched probe takes the message, so it counts as received from here on.
 DIST_CALL(MPI_Mprobe,
-          (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status), status,
-          (start_message(OperationKind::receive, call, source, tag, 0, MPI_BYTE, comm)),
+          (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status),
+          status, (start_message(Kind::receive, call, source, tag, 0, MPI_BYTE, comm)),
           PMPI_Mprobe(source, tag, comm, message, known))
 // clang-format on
 
@@ -108,8 +111,8 @@ int MPI_Mrecv(void* data, int count, MPI_Datatype type, MPI_Message* message,
 }
 
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
-  return observed_poll(Call::MPI_Iprobe, OperationKind::probe,
-                       PMPI_Iprobe(source, tag, comm, flag, status), *flag, source, tag, comm,
+  return observed_poll(Call::MPI_Iprobe, Kind::probe,
+                       PMPI_Iprobe(source, tag, comm, flag, status), flag, source, tag, comm,
                        status);
 }
 
@@ -117,8 +120,8 @@ int MPI_Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* mess
                 MPI_Status* status) {
   MPI_Status own{};
   if (status == MPI_STATUS_IGNORE) status = &own;
-  return observed_poll(Call::MPI_Improbe, OperationKind::receive,
-                       PMPI_Improbe(source, tag, comm, flag, message, status), *flag, source,
+  return observed_poll(Call::MPI_Improbe, Kind::receive,
+                       PMPI_Improbe(source, tag, comm, flag, message, status), flag, source,
                        tag, comm, status);
 }
 
