@@ -40,8 +40,8 @@ int observed_start(Call call, const MPI_Request* request, Start start, Forward f
 
 #define DIST_UNPACK(...) __VA_ARGS__
 
-// A row: the call, its parameters, its status if it has one, what it starts, and the call that
-// does its work. The last two may use the names `call` and `known`, the status.
+// A row: the call, its parameters, its status if it has one, the operations that it starts as
+// `call`, and the call that does its work and fills the status `known`.
 #define DIST_CALL(NAME, PARAMETERS, STATUS, STARTS, WORK)                              \
   int NAME PARAMETERS {                                                                \
     return observed(                                                                   \
