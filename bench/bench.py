@@ -14,12 +14,12 @@ import sys
 from all_reduce import AllReduce
 from gpu import Gpu
 from harness import HERE
-from sweeps import Batch, Buckets
+from pipeline import Pipeline
 from training import Training
 from two_hosts import Hosts, Overlap
 
-WORDS = {"all-reduce": AllReduce, "training": Training, "buckets": Buckets, "batch": Batch,
-         "overlap": Overlap, "hosts": Hosts, "gpu": Gpu}
+WORDS = {"all-reduce": AllReduce, "training": Training, "overlap": Overlap, "hosts": Hosts,
+         "pipeline": Pipeline, "gpu": Gpu}
 
 
 def main():

@@ -2,13 +2,10 @@
 // Predict: rank 0 and rank 1, which is one step ahead, write the same file at the same time.
 //          What does it contain meanwhile, and at the end?
 // You see: when rank 1 opens the file, it becomes empty, and so it stays if the job is killed
-//          then. At the end one half is rank 0's and the other half rank 1's. Only a reader
-//          that verifies the checksum notices.
+//          then. At the end each half is another rank's. Only the checksum shows it.
 // Why:     opening a file for writing empties it, and each writer has its own position in it.
 //          Messages force this order here, which can also happen by chance. save_checkpoint
-//          lets each rank write a file of its own and then rename it. In the last line all
-//          ranks do so at once: the file is whole, but which rank wrote it is a matter of
-//          chance.
+//          therefore writes a new file and renames it, and only rank 0 calls it.
 #include "02_broadcast/broadcast.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
@@ -80,17 +77,10 @@ bool break_all_save(const Program& program) {
   const std::string mixed =
       turn("rank 0 writes the other half:", 0, [&] { write(half, mine.size()); });
 
-  save(path, 12);  // throws if it fails
-  comm.barrier();
-  const std::string last = content();
-  say(program,
-      "  all {} save at once, in any order, and rename at the end: 0 failed; the file: {}",
-      comm.size(), last);
   if (comm.rank() != 0) return true;
   std::filesystem::remove_all(folder);
   return opened.find("0 bytes") != std::string::npos && written == "whole, of step 11" &&
-         mixed.find("its checksum does not match") != std::string::npos &&
-         last == "whole, of step 12";
+         mixed.find("its checksum does not match") != std::string::npos;
 }
 
 }  // namespace dist

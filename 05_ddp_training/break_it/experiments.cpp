@@ -9,7 +9,8 @@ Show break_no_all_reduce, break_skip_parameter;  // not_averaged.cpp
 Show break_gradient_noise, break_update_noise;   // noise.cpp
 Show break_wrong_stream, break_no_sync;          // queued_work.cpp
 Show break_average_parameters, break_all_save, break_rank0_loss, break_lr, break_no_wait,
-    break_iallreduce, break_tiny_model, break_memory, break_fp16_underflow, break_loss_item;
+    break_iallreduce, break_pipeline_sends, break_tensor_backward, break_tiny_model,
+    break_memory, break_loss_item;
 
 namespace {
 
@@ -37,7 +38,8 @@ constexpr Experiment kExperiments[] = {
     {"iallreduce", "a non-blocking all-reduce works in the background", break_iallreduce},
     {"tiny-model", "N ranks are N times as fast", break_tiny_model},
     {"memory", "data parallelism saves memory", break_memory},
-    {"fp16-underflow", "all 16-bit formats suit gradients equally well", break_fp16_underflow},
+    {"tensor-backward", "each rank needs only its own gradients", break_tensor_backward},
+    {"pipeline-sends", "a stage may send when it has something to send", break_pipeline_sends},
     {"wrong-stream", "queued work is finished work", break_wrong_stream, 2, no_queue},
     {"no-sync", "a copy is done when the call returns", break_no_sync, 2, no_queue},
     {"loss-item", "reading one number costs one small copy", break_loss_item, 1, no_queue},

@@ -83,9 +83,7 @@ bool break_update_noise(const Program& program) {
   say(program, "  noise of {} in the averaged gradients, different on every rank", kNoise);
   say(program, "  the replicas {}", job.replicas);
   say(program,
-      "  distance from rank 0's parameters to the last rank's: up to {:.1e} after step 1, "
-      "{:.1e} "
-      "after step {}",
+      "  between rank 0's and the last rank's: up to {:.1e} after step 1, {:.1e} after {}",
       early, late, kSmallSteps);
   return job.replicas.starts_with("parted after step 1,") &&
          (program.comm.rank() != 0 || late > early);

@@ -7,8 +7,7 @@
 // You see: it averages the last step's gradients, so all replicas are wrong but usually equal.
 //          Sometimes backward overwrites that average, and they diverge. The weights on the
 //          host are usually the previous step's. With emulated CUDA this happens every time; on
-//          a GPU, if a step takes longer than queueing it, so a few large products delay
-//          wrong-stream's.
+//          a GPU, if a step takes longer than queueing it (a few large products see to that).
 // Why:     both calls only queue, and return. An idle stream's event is already complete. Only
 //          stream.synchronize() or an event shows the host that a copy is done.
 #include "05_ddp_training/break_it/small_training.hpp"
@@ -79,8 +78,7 @@ bool break_no_sync(const Program& program) {
   lines_in_rank_order(
       program.console, program.comm,
       fmt::format(
-          "  rank {}  {} of {} reads were stale; {} of them returned the previous step's "
-          "values",
+          "  rank {}  {} of {} reads were stale; {} returned the previous step's values",
           program.comm.rank(), stale, kSteps, last_step));
   return stale > 0;
 }

@@ -56,14 +56,17 @@ struct SmallTraining {
   explicit SmallTraining(const Program& program, const SmallJob& job = {})
       : SmallTraining(program, job, program.comm) {}
 
-  // Runs the model and the loss on the next batch. Returns the gradient that backward takes.
-  const Tensor& forward() {
+  const Batch& next_batch() {
     if (batch_ % steps_per_epoch() == 0) {
       sampler.set_epoch(batch_ / steps_per_epoch());
       epoch_.emplace(loader.over(sampler.indices()));
     }
     const BatchSamples& samples = epoch_->batches[batch_++ % steps_per_epoch()];
-    const Batch& batch = *DataLoader::Range::Iterator{loader, &samples};
+    return *DataLoader::Range::Iterator{loader, &samples};
+  }
+  // Runs the model and the loss on the next batch. Returns the gradient that backward takes.
+  const Tensor& forward() {
+    const Batch& batch = next_batch();
     loss.forward(model.forward(batch.inputs, stream), batch.targets, stream);
     return loss.grad();
   }

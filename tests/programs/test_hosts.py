@@ -164,7 +164,7 @@ STEPS = 8
 def test_overlap_sends_gradients_earlier_but_does_not_change_them(on_two_hosts, tmp_path):
     # The first layer is small, so little is left to send when backward ends. The batches are large,
     # so backward takes a long time.
-    deep = ("--layers 32,512,512,512,512,10 --dataset synthetic --samples 4096 --batch-size 512 "
+    deep = ("--layers 32,512,512,512,512,10 --dataset synthetic --samples 4096 --batch-size 2048 "
             f"--max-steps {STEPS} --json")
     overlapped, blocking = (
         on_two_hosts(1, f"ddp_training {deep} {flag} --trace {flag[2:]}.json",

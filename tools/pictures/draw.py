@@ -17,13 +17,15 @@ import buckets
 import eager_rendezvous
 import message_cost
 import overlap
+import pipeline
 import ring
 import sampler
 import tree
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "pictures"
 PICTURES = {module.__name__: module
-            for module in (ring, tree, eager_rendezvous, message_cost, sampler, buckets, overlap)}
+            for module in (ring, tree, eager_rendezvous, message_cost, sampler, buckets, overlap,
+                             pipeline)}
 
 
 class Programs:

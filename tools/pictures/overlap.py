@@ -1,7 +1,7 @@
 """One training step with and without overlap: what computes, what communicates, and when."""
 import svg
 
-COMMAND = ("mpirun -np 2 build/bin/ddp_training --overlap --batch-size 256 --pretend-link 2 "
+COMMAND = ("mpirun -np 2 build/bin/ddp_training --overlap --batch-size 2048 --pretend-link 1 "
            "--max-steps 20 --trace overlap.json")
 WAYS = {"without": "--no-overlap", "with": "--overlap"}
 TURNS = 5
@@ -63,12 +63,12 @@ def draw(run):
     x = lambda time: LEFT + (RIGHT - LEFT) * time / last
     bottom = TOP + 2 * PANEL
     parts = [svg.text(0, 42, "Rank 0's fastest step of each run: two ranks, and all-reduces as slow as on a "
-                      "link of 2 Gbit/s.", "m")]
+                      "link of 1 Gbit/s.", "m")]
     parts += draw_way(run["without"], False, TOP, x)
     parts += draw_way(run["with"], True, TOP + PANEL, x)
     parts.append(svg.time_axis(x, bottom - 16, last, "ms"))
-    for dx, fill, words in ((0, svg.BLUE, "forward and backward"), (175, svg.GREEN, "optimizer, mean loss"),
-                            (345, svg.ORANGE, "all-reduce of a bucket of gradients"), (610, None, "waits")):
+    for dx, fill, words in ((0, svg.BLUE, "forward and backward"), (190, svg.GREEN, "optimizer, mean loss"),
+                            (365, svg.ORANGE, "all-reduce of a bucket of gradients"), (640, None, "waits")):
         parts.append(svg.rect(LEFT + dx, bottom + 5, 14, 14, rx=3, fill=fill, class_=None if fill else "p")
                      + svg.text(LEFT + dx + 20, bottom + 17, words, "m"))
     told = " ".join(f"{way.capitalize()} overlap: " + ", ".join(

@@ -1,0 +1,180 @@
+// Pipeline parallelism: every rank has some consecutive layers, a stage. A batch is cut into
+// micro-batches, so that the stages work at the same time, each on another micro-batch
+// (Huang et al., "GPipe", 2019; Narayanan et al., 2021, for 1F1B).
+//
+//   mpirun -np 2 build/bin/pipeline_parallel
+//   mpirun -np 4 build/bin/pipeline_parallel --schedule gpipe --data-parallel 2
+#include "01_send_recv/send_recv.hpp"
+#include "05_ddp_training/advanced/part_of_model.hpp"
+#include "05_ddp_training/model/gemm.hpp"
+#include "05_ddp_training/model/linear.hpp"
+#include "common/mpi_environment.hpp"
+
+#include <map>
+
+namespace dist {
+namespace {
+
+struct Task {
+  bool forward;
+  std::size_t micro_batch;
+};
+
+// What a stage does in one step. A schedule is one number: how many forwards a stage runs
+// before its first backward. With GPipe, all of them. With 1F1B, as many as there are stages
+// from this one on; then one backward and one forward alternate.
+std::vector<Task> tasks_of(const std::string& schedule, const Communicator& stages,
+                           std::size_t micro_batches) {
+  const auto left = static_cast<std::size_t>(stages.size() - stages.rank());
+  const std::size_t ahead = schedule == "gpipe" ? micro_batches : std::min(micro_batches, left);
+  std::vector<Task> tasks;
+  for (std::size_t i = 0; i < micro_batches + ahead - 1; ++i) {
+    if (i < micro_batches) tasks.push_back({/*forward=*/true, i});
+    if (i + 1 >= ahead) tasks.push_back({/*forward=*/false, i + 1 - ahead});
+  }
+  return tasks;
+}
+
+class Pipeline : public PartOfModel {
+ public:
+  Pipeline(const Communicator& stages, std::vector<Task> tasks,
+           std::span<const Parameter> whole, const Stream& stream)
+      : stages_(stages), tasks_(std::move(tasks)), stream_(stream) {
+    start_from(whole);
+  }
+
+  // Layers [rank L / N, (rank + 1) L / N): the last layer costs least, so if N does not divide
+  // L, the last stages have one layer more.
+  std::vector<Tensor> part_of(std::span<const Parameter> whole) const override {
+    const auto n = static_cast<std::size_t>(stages_.size());
+    const auto rank = static_cast<std::size_t>(stages_.rank());
+    const std::size_t layers = whole.size() / 2, end = layers * (rank + 1) / n;
+    std::vector<Tensor> part;
+    for (std::size_t i = 2 * (layers * rank / n); i < 2 * end; ++i) {
+      part.emplace_back(whole[i].value.shape(), Device{});
+      copy(stream_, part.back(), whole[i].value);
+    }
+    return part;
+  }
+
+  double forward_and_backward(const Batch& batch) override {
+    double loss = 0;
+    for (const Task& task : tasks_) {
+      if (task.forward) {
+        loss += forward(batch, task.micro_batch);
+      } else {
+        backward(task.micro_batch);
+      }
+      most_in_flight_ = std::max(most_in_flight_, in_flight_.size());
+    }
+    sent_back_.clear();  // waits
+    return loss / static_cast<double>(micro_batches_);
+  }
+  std::size_t most_in_flight() const override { return most_in_flight_; }
+
+ private:
+  // What backward needs of a micro-batch.
+  struct InFlight {
+    std::vector<Tensor> activations;  // the input of each layer, and the stage's output
+    Tensor grad;                      // last stage: of the logits
+    std::optional<Request> sent;      // other stages: the output, on its way
+  };
+
+  bool is_last() const { return stages_.rank() + 1 == stages_.size(); }
+  const Tensor& weight(std::size_t layer) const { return parameters_[2 * layer].value; }
+
+  // Returns the micro-batch's mean loss on the last stage, 0 on others. Messages need no tag:
+  // they arrive in the order of the micro-batches.
+  double forward(const Batch& batch, std::size_t micro_batch) {
+    const std::size_t rows = batch.rows() / micro_batches_, begin = micro_batch * rows;
+    InFlight& mine = in_flight_[micro_batch];
+    Tensor x({rows, weight(0).dim(1)}, Device{});
+    if (stages_.rank() == 0) {
+      x = batch.inputs.narrow(begin * x.dim(1), x.numel()).view(x.shape());
+    } else {
+      recv(stages_, x.span(), stages_.left());
+    }
+    const CallScope phase("forward", fmt::format("micro-batch {}", micro_batch));
+    mine.activations.push_back(x);
+    for (std::size_t layer = 0; 2 * layer < parameters_.size(); ++layer) {
+      const Tensor y({rows, weight(layer).dim(0)}, Device{});
+      gemm(stream_, Transpose::no, Transpose::yes, 1, x, weight(layer), 0, y);
+      add_bias(stream_, rows, y.dim(1), parameters_[2 * layer + 1].value.data(), y.data(),
+               /*relu=*/!is_last() || 2 * layer + 2 < parameters_.size());
+      mine.activations.push_back(x = y);
+    }
+    if (!is_last()) {
+      mine.sent.emplace(isend<float>(stages_, x.span(), stages_.right()));
+      return 0;
+    }
+    const Batch part{
+        {}, batch.targets.subspan(begin, rows), {micro_batch, micro_batches_, micro_batches_}};
+    loss_.forward(x, part, stream_);  // the gradient is that of loss / micro-batches
+    mine.grad = Tensor(loss_.grad().shape(), Device{});
+    copy(stream_, mine.grad, loss_.grad());
+    return loss_.value(stream_);
+  }
+
+  void backward(std::size_t micro_batch) {
+    InFlight mine = std::move(in_flight_.extract(micro_batch).mapped());
+    Tensor grad = is_last() ? mine.grad : Tensor(mine.activations.back().shape(), Device{});
+    if (!is_last()) recv(stages_, grad.span(), stages_.right());
+    const CallScope phase("backward", fmt::format("micro-batch {}", micro_batch));
+    const bool add = micro_batch > 0;  // to the gradients of earlier micro-batches
+    for (std::size_t layer = parameters_.size() / 2; layer-- > 0;) {
+      const Tensor& x = mine.activations[layer];
+      gemm(stream_, Transpose::yes, Transpose::no, 1, grad, x, add ? 1 : 0,
+           parameters_[2 * layer].grad);
+      column_sums(stream_, grad.dim(0), grad.dim(1), grad.data(),
+                  parameters_[2 * layer + 1].grad.data(), add);
+      if (stages_.rank() == 0 && layer == 0) return;  // images need no gradient
+      const Tensor grad_x(x.shape(), Device{});
+      gemm(stream_, Transpose::no, Transpose::no, 1, grad, weight(layer), 0, grad_x);
+      relu_backward(stream_, x.numel(), x.data(), grad_x.data());
+      grad = grad_x;
+    }
+    // Not a blocking send: the stage on the left may be sending to this one.
+    sent_back_.push_back({grad, isend<float>(stages_, grad.span(), stages_.left())});
+  }
+
+  const Communicator& stages_;
+  std::vector<Task> tasks_;
+  std::size_t micro_batches_ = tasks_.size() / 2;
+  const Stream& stream_;
+  CrossEntropyLoss loss_;
+  std::map<std::size_t, InFlight> in_flight_;  // by micro-batch
+  std::vector<std::pair<Tensor, Request>> sent_back_;
+  std::size_t most_in_flight_ = 0;
+};
+
+}  // namespace
+}  // namespace dist
+
+int main(int argc, char** argv) {
+  using namespace dist;
+  MpiEnvironment mpi(argc, argv);
+  const Communicator comm = Communicator::world();
+  CommandLine flags("pipeline_parallel", "Every rank has some consecutive layers.");
+  PartOptions options;
+  std::string schedule = "1f1b";
+  std::size_t micro_batches = 8;
+  options.declare(flags, comm.size());
+  flags.choice("--schedule", schedule, {"gpipe", "1f1b"}, "order of forwards and backwards");
+  flags.number("--micro-batches", micro_batches, 1, 1000, "parts of each replica's batch");
+  flags.check([&] {
+    const int stages = comm.size() / options.replicas;
+    check_usage(std::cmp_less(stages, options.layers.size()),
+                "--layers: fewer layers than the {} stages", stages);
+    const std::size_t rows = options.batch_size / static_cast<std::size_t>(options.replicas);
+    check_usage(rows % micro_batches == 0, "--micro-batches: {} does not divide {} samples",
+                micro_batches, rows);
+  });
+  if (const auto exit = parse(flags, comm, argc, argv)) return *exit;
+  const Stream stream(Device{});
+  Generator generator(options.seed);
+  Mlp whole(options.layers, generator, stream);
+  const RankTable table(comm, options.replicas);
+  Pipeline part(table.row, tasks_of(schedule, table.row, micro_batches), whole.parameters(),
+                stream);
+  return train(part, whole, table, comm, options, stream);
+}

@@ -1,0 +1,139 @@
+// Tensor parallelism: every rank has a part of every layer (Shoeybi et al., "Megatron-LM",
+// 2019). All ranks read the same batch.
+//
+//   mpirun -np 2 build/bin/tensor_parallel
+//   mpirun -np 4 build/bin/tensor_parallel --data-parallel 2
+#include "02_broadcast/chunks.hpp"
+#include "05_ddp_training/advanced/part_of_model.hpp"
+#include "05_ddp_training/model/gemm.hpp"
+#include "05_ddp_training/model/linear.hpp"
+#include "common/mpi_environment.hpp"
+
+namespace dist {
+namespace {
+
+// The layers in pairs. In a pair, the first layer is divided by its outputs, and the second one
+// by its inputs, so that what a rank computes in the first is just what it needs in the second:
+//
+//   hidden = ReLU(x W1^T + b1)     a rank has some columns of hidden: some rows of W1 and b1
+//   y      = hidden W2^T + b2      and the same columns of W2: its product is one summand of y
+//
+// One all-reduce per pair adds up y, and in backward another one adds up the gradient of x.
+class TensorParallel : public PartOfModel {
+ public:
+  TensorParallel(const Communicator& row, std::span<const Parameter> whole,
+                 const Stream& stream)
+      : row_(row), stream_(stream) {
+    start_from(whole);
+  }
+
+  std::vector<Tensor> part_of(std::span<const Parameter> whole) const override {
+    std::vector<Tensor> parts;
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const Tensor& all = whole[i].value;
+      const bool is_weight = i % 2 == 0, second = i / 2 % 2 == 1;
+      if (second && !is_weight) {  // b2 is added after the all-reduce: every rank has all of it
+        parts.push_back(rows_and_columns(all.view({1, all.numel()}), {0, 1}, {0, all.numel()}));
+        continue;
+      }
+      const Tensor matrix = is_weight ? all : all.view({all.numel(), 1});
+      const ChunkRange every_row{0, matrix.dim(0)}, every_column{0, matrix.dim(1)};
+      parts.push_back(second ? rows_and_columns(matrix, every_row, chunk_of(matrix.dim(1)))
+                             : rows_and_columns(matrix, chunk_of(matrix.dim(0)), every_column));
+    }
+    return parts;
+  }
+
+  double forward_and_backward(const Batch& batch) override {
+    // [1] Forward.
+    std::vector<Tensor> inputs{batch.inputs}, hiddens;
+    for (std::size_t pair = 0; pair < pairs(); ++pair) {
+      const auto [w1, b1, w2, b2] = values(pair);
+      const Tensor hidden = product(Transpose::no, inputs[pair], Transpose::yes, w1);
+      add_bias(stream_, hidden.dim(0), hidden.dim(1), b1.data(), hidden.data(), /*relu=*/true);
+      const Tensor y = product(Transpose::no, hidden, Transpose::yes, w2);
+      all_reduce_ring(row_, y.span(), ReduceOp::sum);
+      const bool last = pair + 1 == pairs();
+      add_bias(stream_, y.dim(0), y.dim(1), b2.data(), y.data(), /*relu=*/!last);
+      hiddens.push_back(hidden);
+      inputs.push_back(y);
+    }
+    loss_.forward(inputs.back(), batch, stream_);
+    // [2] Backward. `grad` is the gradient of y, which all ranks have.
+    Tensor grad = loss_.grad();
+    for (std::size_t pair = pairs(); pair-- > 0;) {
+      const auto [w1, b1, w2, b2] = values(pair);
+      const Tensor& hidden = hiddens[pair];
+      const Tensor& x = inputs[pair];
+      layer_backward(2 * pair + 1, grad, hidden);
+      const Tensor grad_hidden = product(Transpose::no, grad, Transpose::no, w2);
+      relu_backward(stream_, hidden.numel(), hidden.data(), grad_hidden.data());
+      layer_backward(2 * pair, grad_hidden, x);
+      if (pair == 0) break;  // images need no gradient
+      grad = product(Transpose::no, grad_hidden, Transpose::no, w1);
+      all_reduce_ring(row_, grad.span(), ReduceOp::sum);
+      relu_backward(stream_, x.numel(), x.data(), grad.data());
+    }
+    return row_.rank() == 0 ? loss_.value(stream_) : 0;
+  }
+
+ private:
+  std::size_t pairs() const { return parameters_.size() / 4; }
+  std::array<Tensor, 4> values(std::size_t pair) const {
+    const auto value = [&](std::size_t i) { return parameters_[4 * pair + i].value; };
+    return {value(0), value(1), value(2), value(3)};
+  }
+  // This rank's chunk of the `count` columns of hidden.
+  ChunkRange chunk_of(std::size_t count) const {
+    return chunk_range(count, row_.size(), row_.rank());
+  }
+  static Tensor rows_and_columns(const Tensor& matrix, ChunkRange rows, ChunkRange columns) {
+    const Tensor part({rows.count, columns.count}, Device{});
+    for (std::size_t r = 0; r < rows.count; ++r) {
+      const float* const from = matrix.data() + (rows.begin + r) * matrix.dim(1);
+      std::copy_n(from + columns.begin, columns.count, part.data() + r * columns.count);
+    }
+    return part;
+  }
+  // op(a) op(b), with the rows of op(a) and the columns of op(b).
+  Tensor product(Transpose of_a, const Tensor& a, Transpose of_b, const Tensor& b) const {
+    const Tensor c({a.dim(of_a == Transpose::no ? 0 : 1), b.dim(of_b == Transpose::no ? 1 : 0)},
+                   Device{});
+    gemm(stream_, of_a, of_b, 1, a, b, 0, c);
+    return c;
+  }
+  // The gradients of a layer's weight and bias, from those of its output.
+  void layer_backward(std::size_t layer, const Tensor& grad, const Tensor& input) {
+    gemm(stream_, Transpose::yes, Transpose::no, 1, grad, input, 0,
+         parameters_[2 * layer].grad);
+    column_sums(stream_, grad.dim(0), grad.dim(1), grad.data(),
+                parameters_[2 * layer + 1].grad.data());
+  }
+
+  const Communicator& row_;
+  const Stream& stream_;
+  CrossEntropyLoss loss_;
+};
+
+}  // namespace
+}  // namespace dist
+
+int main(int argc, char** argv) {
+  using namespace dist;
+  MpiEnvironment mpi(argc, argv);
+  const Communicator comm = Communicator::world();
+  CommandLine flags("tensor_parallel", "Every rank has a part of every layer.");
+  PartOptions options;
+  options.declare(flags, comm.size());
+  flags.check([&] {
+    check_usage(options.layers.size() % 2 == 1, "--layers: needs an even number of layers");
+  });
+  if (const auto exit = parse(flags, comm, argc, argv)) return *exit;
+
+  const Stream stream(Device{});
+  Generator generator(options.seed);
+  Mlp whole(options.layers, generator, stream);
+  const RankTable table(comm, options.replicas);
+  TensorParallel part(table.row, whole.parameters(), stream);
+  return train(part, whole, table, comm, options, stream);
+}
