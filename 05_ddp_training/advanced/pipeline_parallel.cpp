@@ -25,8 +25,9 @@ struct Task {
 // from this one on; then one backward and one forward alternate.
 std::vector<Task> tasks_of(const std::string& schedule, const Communicator& stages,
                            std::size_t micro_batches) {
-  const auto left = static_cast<std::size_t>(stages.size() - stages.rank());
-  const std::size_t ahead = schedule == "gpipe" ? micro_batches : std::min(micro_batches, left);
+  const auto remaining = static_cast<std::size_t>(stages.size() - stages.rank());
+  const std::size_t ahead =
+      schedule == "gpipe" ? micro_batches : std::min(micro_batches, remaining);
   std::vector<Task> tasks;
   for (std::size_t i = 0; i < micro_batches + ahead - 1; ++i) {
     if (i < micro_batches) tasks.push_back({/*forward=*/true, i});
@@ -43,8 +44,7 @@ class Pipeline : public PartOfModel {
     start_from(whole);
   }
 
-  // Layers [rank L / N, (rank + 1) L / N): the last layer costs least, so if N does not divide
-  // L, the last stages have one layer more.
+  // Layers [rank L / N, (rank + 1) L / N): the last stage, with the cheapest layer, is long.
   std::vector<Tensor> part_of(std::span<const Parameter> whole) const override {
     const auto n = static_cast<std::size_t>(stages_.size());
     const auto rank = static_cast<std::size_t>(stages_.rank());
@@ -67,13 +67,13 @@ class Pipeline : public PartOfModel {
       }
       most_in_flight_ = std::max(most_in_flight_, in_flight_.size());
     }
-    sent_back_.clear();  // waits
+    sent_back_.reset();  // waits
     return loss / static_cast<double>(micro_batches_);
   }
   std::size_t most_in_flight() const override { return most_in_flight_; }
 
  private:
-  // What backward needs of a micro-batch.
+  // What is kept of a micro-batch until its backward.
   struct InFlight {
     std::vector<Tensor> activations;  // the input of each layer, and the stage's output
     Tensor grad;                      // last stage: of the logits
@@ -84,7 +84,7 @@ class Pipeline : public PartOfModel {
   const Tensor& weight(std::size_t layer) const { return parameters_[2 * layer].value; }
 
   // Returns the micro-batch's mean loss on the last stage, 0 on others. Messages need no tag:
-  // they arrive in the order of the micro-batches.
+  // each way, they are of one kind and in the order of the micro-batches.
   double forward(const Batch& batch, std::size_t micro_batch) {
     const std::size_t rows = batch.rows() / micro_batches_, begin = micro_batch * rows;
     InFlight& mine = in_flight_[micro_batch];
@@ -130,11 +130,11 @@ class Pipeline : public PartOfModel {
       if (stages_.rank() == 0 && layer == 0) return;  // images need no gradient
       const Tensor grad_x(x.shape(), Device{});
       gemm(stream_, Transpose::no, Transpose::no, 1, grad, weight(layer), 0, grad_x);
-      relu_backward(stream_, x.numel(), x.data(), grad_x.data());
+      relu_backward(stream_, x.numel(), x.data(), grad_x.data());  // x came out of a ReLU
       grad = grad_x;
     }
-    // Not a blocking send: the stage on the left may be sending to this one.
-    sent_back_.push_back({grad, isend<float>(stages_, grad.span(), stages_.left())});
+    // As in forward, isend: with 1F1B, neighbours send to each other. Waits for the one before.
+    sent_back_.emplace(grad, isend<float>(stages_, grad.span(), stages_.left()));
   }
 
   const Communicator& stages_;
@@ -142,8 +142,8 @@ class Pipeline : public PartOfModel {
   std::size_t micro_batches_ = tasks_.size() / 2;
   const Stream& stream_;
   CrossEntropyLoss loss_;
-  std::map<std::size_t, InFlight> in_flight_;  // by micro-batch
-  std::vector<std::pair<Tensor, Request>> sent_back_;
+  std::map<std::size_t, InFlight> in_flight_;            // by micro-batch
+  std::optional<std::pair<Tensor, Request>> sent_back_;  // the last gradient, on its way
   std::size_t most_in_flight_ = 0;
 };
 

@@ -18,12 +18,13 @@ namespace {
 //   hidden = ReLU(x W1^T + b1)     a rank has some columns of hidden: some rows of W1 and b1
 //   y      = hidden W2^T + b2      and the same columns of W2: its product is one summand of y
 //
-// One all-reduce per pair adds up y, and in backward another one adds up the gradient of x.
+// One all-reduce per pair adds up y, and in backward another one adds up the gradient of x
+// (the first pair's x are images, which need none).
 class TensorParallel : public PartOfModel {
  public:
-  TensorParallel(const Communicator& row, std::span<const Parameter> whole,
+  TensorParallel(const Communicator& ranks, std::span<const Parameter> whole,
                  const Stream& stream)
-      : row_(row), stream_(stream) {
+      : ranks_(ranks), stream_(stream) {
     start_from(whole);
   }
 
@@ -37,9 +38,9 @@ class TensorParallel : public PartOfModel {
         continue;
       }
       const Tensor matrix = is_weight ? all : all.view({all.numel(), 1});
-      const ChunkRange every_row{0, matrix.dim(0)}, every_column{0, matrix.dim(1)};
-      parts.push_back(second ? rows_and_columns(matrix, every_row, chunk_of(matrix.dim(1)))
-                             : rows_and_columns(matrix, chunk_of(matrix.dim(0)), every_column));
+      const ChunkRange all_rows{0, matrix.dim(0)}, all_columns{0, matrix.dim(1)};
+      parts.push_back(second ? rows_and_columns(matrix, all_rows, chunk_of(matrix.dim(1)))
+                             : rows_and_columns(matrix, chunk_of(matrix.dim(0)), all_columns));
     }
     return parts;
   }
@@ -52,7 +53,7 @@ class TensorParallel : public PartOfModel {
       const Tensor hidden = product(Transpose::no, inputs[pair], Transpose::yes, w1);
       add_bias(stream_, hidden.dim(0), hidden.dim(1), b1.data(), hidden.data(), /*relu=*/true);
       const Tensor y = product(Transpose::no, hidden, Transpose::yes, w2);
-      all_reduce_ring(row_, y.span(), ReduceOp::sum);
+      all_reduce_ring(ranks_, y.span(), ReduceOp::sum);
       const bool last = pair + 1 == pairs();
       add_bias(stream_, y.dim(0), y.dim(1), b2.data(), y.data(), /*relu=*/!last);
       hiddens.push_back(hidden);
@@ -71,10 +72,10 @@ class TensorParallel : public PartOfModel {
       layer_backward(2 * pair, grad_hidden, x);
       if (pair == 0) break;  // images need no gradient
       grad = product(Transpose::no, grad_hidden, Transpose::no, w1);
-      all_reduce_ring(row_, grad.span(), ReduceOp::sum);
+      all_reduce_ring(ranks_, grad.span(), ReduceOp::sum);
       relu_backward(stream_, x.numel(), x.data(), grad.data());
     }
-    return row_.rank() == 0 ? loss_.value(stream_) : 0;
+    return ranks_.rank() == 0 ? loss_.value(stream_) : 0;
   }
 
  private:
@@ -85,7 +86,7 @@ class TensorParallel : public PartOfModel {
   }
   // This rank's chunk of the `count` columns of hidden.
   ChunkRange chunk_of(std::size_t count) const {
-    return chunk_range(count, row_.size(), row_.rank());
+    return chunk_range(count, ranks_.size(), ranks_.rank());
   }
   static Tensor rows_and_columns(const Tensor& matrix, ChunkRange rows, ChunkRange columns) {
     const Tensor part({rows.count, columns.count}, Device{});
@@ -110,7 +111,7 @@ class TensorParallel : public PartOfModel {
                 parameters_[2 * layer + 1].grad.data());
   }
 
-  const Communicator& row_;
+  const Communicator& ranks_;
   const Stream& stream_;
   CrossEntropyLoss loss_;
 };
@@ -126,7 +127,7 @@ int main(int argc, char** argv) {
   PartOptions options;
   options.declare(flags, comm.size());
   flags.check([&] {
-    check_usage(options.layers.size() % 2 == 1, "--layers: needs an even number of layers");
+    check_usage(options.layers.size() % 2 == 1, "--layers: needs an odd number of widths");
   });
   if (const auto exit = parse(flags, comm, argc, argv)) return *exit;
 

@@ -39,7 +39,7 @@ constexpr Experiment kExperiments[] = {
     {"tiny-model", "N ranks are N times as fast", break_tiny_model},
     {"memory", "data parallelism saves memory", break_memory},
     {"tensor-backward", "each rank needs only its own gradients", break_tensor_backward},
-    {"pipeline-sends", "a stage may send when it has something to send", break_pipeline_sends},
+    {"pipeline-sends", "a stage may send whatever it has ready", break_pipeline_sends},
     {"wrong-stream", "queued work is finished work", break_wrong_stream, 2, no_queue},
     {"no-sync", "a copy is done when the call returns", break_no_sync, 2, no_queue},
     {"loss-item", "reading one number costs one small copy", break_loss_item, 1, no_queue},

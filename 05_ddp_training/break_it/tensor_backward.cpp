@@ -2,7 +2,7 @@
 // Predict: two layers are divided among the ranks (advanced/tensor_parallel.cpp), but the layer
 //          before them is on every rank. In backward, nobody adds up what the ranks' parts send
 //          back to that layer. Does the loss fall?
-// You see: it falls. But the copies of the first layer, equal at first, part in the first step.
+// You see: it falls. But the copies of the first layer, equal at first, differ afterwards.
 // Why:     every part of the second layer reads all outputs of the first, so their gradient is
 //          the sum of what all parts send back. A copy without the sum learns from one part.
 #include "02_broadcast/chunks.hpp"

@@ -96,8 +96,8 @@ HANGS = [
      r"rank 0 is in all_reduce #4 \(the gradients of step 4\); rank 1 never entered it, "
      "last seen in #3$"),
     ("ddp_training", "pipeline-sends", [2, 3],
-     r"rank 0 in MPI_Send to 1 \(64 KiB, tag 0\) of forward #1 \(micro-batch 1\); rank 1 in "
-     r"MPI_Send to 0 \(64 KiB, tag 0\) of backward #1 \(micro-batch 0\): cycle 0 -> 1 -> 0$"),
+     r"rank 0 in MPI_Send to 1 \(64 KiB, tag 0\) of exchange #1 \(activations of 1\); rank 1 in "
+     r"MPI_Send to 0 \(64 KiB, tag 0\) of exchange #1 \(gradient of 0\): cycle 0 -> 1 -> 0$"),
     ("distributed_sampler", "uneven", [4],
      "rank 0 has 4 batches, and the others have 3",
      r"rank 0 is in all_reduce #4 \(the gradients of step 4\); ranks 1, 2, 3 never entered it, "
