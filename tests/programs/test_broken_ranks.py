@@ -106,7 +106,7 @@ def check_reported(result, line, last):
     # mpirun itself may fail as it ends: it deadlocks until the watch kills it, or it crashes
     # (tools/watch/launcher.hpp).
     assert (result.status in (86, 137)
-            or result.status == 139 and "PMIx_server_finalize" in result.err), result.err
+            or result.status in (139, -11) and "PMIx_server_finalize" in result.err), result.err
     says(result, f"hang: {line}", f"hang: nothing has moved on this host for {last}\n")
 
 
