@@ -92,8 +92,7 @@ class PartOfModel {
   std::vector<Parameter> parameters_;  // each layer's weight before its bias
 };
 
-// Trains on options.steps batches: step(batch) does the work and returns a loss. The losses of
-// all steps are returned.
+// Calls step(batch), which returns a loss, options.steps times. Returns the losses.
 template <class Step>
 std::vector<double> train_steps(const PartOptions& options, const Dataset& data, int replicas,
                                 int replica, const Stream& stream, const Step& step) {
@@ -163,8 +162,8 @@ inline int train(PartOfModel& part, Mlp& whole, const RankTable& table,
   const auto compare = [&](std::size_t which, double a, double b) {
     worst[which] = std::isfinite(a - b) ? std::max(worst[which], std::abs(a - b)) : HUGE_VAL;
   };
-  // Later, a ReLU that is 0 in one run may be just above 0 in the other: the runs part slowly.
-  // A replica's epoch may also have another last batch.
+  // Later, a ReLU that is 0 in one run may be just above 0 in the other, and the runs part. A
+  // replica's epoch may also have another last batch.
   const std::size_t compared =
       std::min({losses.size(), std::size_t{100}, digits.size() / options.batch_size});
   for (std::size_t i = 0; i < compared; ++i) compare(0, losses[i], alone[i]);
@@ -191,12 +190,13 @@ inline int train(PartOfModel& part, Mlp& whole, const RankTable& table,
                       {"parameters_bytes", held},
                       {"optimizer_bytes", state},
                       {"most_in_flight", part.most_in_flight()}});
-  const Traffic sent = traffic.value_or(Traffic{});  // zeros without the watch
-  console.line(fmt::format("a step sends at most {} messages and {} bytes from one rank",
-                           sent.messages_per_rank, sent.bytes_per_rank));
+  if (traffic) {
+    console.line(fmt::format("a step sends at most {} messages and {} bytes from one rank",
+                             traffic->messages_per_rank, traffic->bytes_per_rank));
+  }
   console.row({{"final", true},
-               {"messages_per_rank", sent.messages_per_rank},
-               {"bytes_per_rank", sent.bytes_per_rank},
+               {"messages_per_rank", traffic ? Json(traffic->messages_per_rank) : Json()},
+               {"bytes_per_rank", traffic ? Json(traffic->bytes_per_rank) : Json()},
                {"loss_difference", worst[0]},
                {"parameter_difference", worst[1]}});
   const std::string found =
