@@ -11,7 +11,7 @@ import struct
 
 import pytest
 
-from programs import refused, runs
+from programs import command, refused, runs
 
 SYNTHETIC = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4"
 RESUMED = f"ddp_training {SYNTHETIC} --metrics run.jsonl --checkpoint run.st --resume"
@@ -274,3 +274,24 @@ def checks(request, prepared, tmp_path_factory):
 @pytest.mark.parametrize("row", ROWS)
 def test_refusal(checks, row):
     checks[row].result()
+
+
+@pytest.mark.parametrize("launch, launcher", [
+    ("env PMI_SIZE=4 PMI_RANK=0", "MPICH's mpirun started 4"),
+    ("env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0", "Slurm's srun started 2"),
+    ("env PMIX_RANK=2", "a launcher with PMIx started 3"),
+    ("env LEARN_RANKS=4", "the mpirun on the PATH started 4"),
+    pytest.param("mpirun.mpich -np 4", "MPICH's mpirun started 4", marks=pytest.mark.skipif(
+        not shutil.which("mpirun.mpich"), reason="MPICH is not installed"))])
+def test_several_worlds_of_one(launch, launcher, tmp_path):
+    """Each would be rank 0, verify its own result and write the others' files."""
+    result = command(f"{launch} $BIN/ddp_training --metrics m.jsonl --trace t.json", tmp_path)
+    assert result.status == 2 and not result.out and not content(tmp_path)
+    assert result.err.startswith(f"error: {launcher} processes, ") and result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("launch", [
+    "", "env SLURM_NTASKS=4 SLURM_PROCID=0", "env PMI_SIZE=1 PMI_RANK=0 SLURM_PROCID=3",
+    "env PMI_SIZE=4 SLURM_STEP_NUM_TASKS=4 mpirun -np 1"])
+def test_one_process_that_its_launcher_started_alone(launch):
+    assert "\nverified" in command(f"{launch} $BIN/send_recv").out

@@ -115,6 +115,14 @@ def test_srun_starts_one_run_of_two_ranks(slurm):
                       ).startswith("2 ranks")
 
 
+def test_srun_without_pmix_is_refused_but_a_job_may_run_one_rank(slurm):
+    said = slurm.says("srun", "--nodes=1", "--ntasks=2", "--mpi=none", "build/bin/send_recv")
+    assert said.startswith("error: Slurm's srun started 2 processes") and "verified" not in said
+    for alone in ("build/bin/send_recv", "mpirun -np 1 build/bin/send_recv"):
+        slurm.says("sbatch", "--nodes=1", "--ntasks=2", "--wait", "--output=one.log", "--wrap", alone)
+        assert "verified" in (slurm.folder / "one.log").read_text()
+
+
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
 def test_shellcheck_accepts_the_script(slurm):
     assert slurm.says("shellcheck", "train.sh") == ""

@@ -5,6 +5,7 @@
 #include "tools/watch/call_hooks.hpp"
 #include "tools/watch/communicators.hpp"
 #include "tools/watch/host_boards.hpp"
+#include "tools/watch/launch_check.hpp"
 #include "tools/watch/trace_writer.hpp"
 #include "tools/watch/watch_thread.hpp"
 
@@ -151,12 +152,19 @@ int MPI_Init(int* argc, char*** argv) {
 }
 
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  const LaunchCheck launch;
+  if (launch.cannot_connect()) launch.refuse();
   const bool given = argc != nullptr && argv != nullptr;  // MPI does not require them
   begin_session(given ? *argc : 0, given ? *argv : nullptr);
   int result = MPI_SUCCESS;
   {
     const Observation starting(Call::MPI_Init, {});
     result = PMPI_Init_thread(argc, argv, required, provided);
+  }
+  if (result == MPI_SUCCESS && launch.is_cut_off()) {
+    PMPI_Finalize();
+    if (session != nullptr) session->watch = {};
+    launch.refuse();
   }
   if (result == MPI_SUCCESS) mpi_has_started();
   return result;
