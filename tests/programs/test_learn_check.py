@@ -143,7 +143,7 @@ def test_the_way_of_a_reader(course):
     course.learn("", 0, " exercises 1/2 ")
     course.learn("hint 3", 0, f"^{SECOND}, hint 2 of 3:")
 
-    course.solve(SECOND, "own-again")
+    course.solve(SECOND, "no-division")
     course.learn(f"check 3 {SECOND}", 1, f"^{SECOND} +base +wrong: on 4 ranks, this check fails: "
                  r".* \[shares\]$")
     course.solve(SECOND, "reference")
