@@ -18,19 +18,4 @@ inline void nccl_average_reference(NcclCommunicator& nccl, const Tensor& tensor,
   compute.wait(communication.record_event());
 }
 
-// == nccl_average/cuda-events
-// Right: calls CUDA directly, and uses one event for both waits.
-inline void nccl_average_cuda_events(NcclCommunicator& nccl, const Tensor& tensor,
-                                     const Stream& compute, const Stream& communication) {
-  cudaEvent_t event = nullptr;
-  CUDA_CHECK(cudaEventCreate(&event));
-  CUDA_CHECK(cudaEventRecord(event, compute.get()));
-  CUDA_CHECK(cudaStreamWaitEvent(communication.get(), event, 0));
-  NCCL_CHECK(nccl, ncclAllReduce(tensor.data(), tensor.data(), tensor.numel(), ncclFloat,
-                                 ncclAvg, nccl.get(), communication.get()));
-  CUDA_CHECK(cudaEventRecord(event, communication.get()));
-  CUDA_CHECK(cudaStreamWaitEvent(compute.get(), event, 0));
-  CUDA_CHECK(cudaEventDestroy(event));
-}
-
 }  // namespace dist::exercise
