@@ -21,7 +21,7 @@ def test_the_deadlock_is_reported_with_its_calls_and_its_cycle(ranks, cycle):
 
 @pytest.mark.parametrize("program, counts", [
     ("send_recv", [1, 2, 7]), ("broadcast", [1, 3]), ("all_reduce", [1, 7]),
-    ("distributed_sampler", [1, 2, 3, 7]),
+    ("all_reduce_perf", [4]),    ("distributed_sampler", [1, 2, 3, 7]),
     ("distributed_sampler --size 10 --drop-last", [1, 3, 4]),
     ("distributed_sampler --size 1000 --no-shuffle --epoch 3", [3, 7]),
     *[(f"distributed_sampler --size {size}", [1, 3, 7]) for size in (0, 1, 2)]])

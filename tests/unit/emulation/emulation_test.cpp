@@ -141,34 +141,6 @@ TEST_CASE("ranks with different ids or on the same GPU cannot connect") {
   CHECK(ncclGroupEnd() == ncclInvalidUsage);
 }
 
-TEST_CASE("two ranks that both send first wait forever, unless the calls are in a group") {
-  if (world().size() != 2) return;
-  cudaSetDevice(world().local_rank());
-  ncclComm_t comm = nullptr;
-  connect(&comm, id_of_rank_0());
-  cudaStream_t stream = new_stream();
-  float* out = device_floats(4);
-  float* in = device_floats(4);
-  const int peer = 1 - world().rank();
-  const auto exchange = [&](bool group) {
-    if (group) ncclGroupStart();
-    ncclSend(out, 4, ncclFloat, peer, comm, stream);
-    ncclRecv(in, 4, ncclFloat, peer, comm, stream);
-    if (group) ncclGroupEnd();
-  };
-  exchange(true);
-  cudaStreamSynchronize(stream);
-  exchange(false);
-  // After this barrier, every rank has queued its work, and its stream is executing its send.
-  world().barrier();
-  CHECK(cudaStreamQuery(stream) == cudaErrorNotReady);
-  world().barrier();
-  ncclCommAbort(comm);
-  cudaStreamSynchronize(stream);
-  cudaStreamDestroy(stream);
-  world().barrier();
-}
-
 TEST_CASE("a collective whose buffer is written meanwhile has a torn result") {
   cudaSetDevice(world().local_rank());
   ncclComm_t comm = nullptr;

@@ -29,15 +29,6 @@ class Strict {
 
 }  // namespace
 
-TEST_CASE("rounds are the length of the longest chain of messages") {
-  std::vector<float> data(1000);
-  for (const auto algorithm : {AllReduceAlgorithm::ring, AllReduceAlgorithm::naive}) {
-    const Traffic traffic =
-        counted(world(), [&] { all_reduce<float>(world(), data, ReduceOp::sum, algorithm); });
-    CHECK(traffic.rounds == 2 * (ranks() - 1));
-  }
-}
-
 TEST_CASE("a count includes neither earlier messages nor those sent to make the count") {
   const Traffic nothing = counted(world(), [] {});
   CHECK(nothing == Traffic{});
