@@ -1,9 +1,8 @@
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 
-#include "common/check.hpp"
+#include "04_distributed_sampler/datasets/refuse.hpp"
 #include "common/join.hpp"
 
-#include <fmt/core.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -11,13 +10,26 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <string_view>
 #include <system_error>
 
 namespace dist {
 namespace {
 
-constexpr std::size_t kMagic = 0x800;  // bytes; the number of dimensions is added
-constexpr std::size_t kWord = 4;       // bytes of one number in a header
+namespace fs = std::filesystem;
+
+constexpr std::size_t kWord = 4;  // bytes of one number in a header
+// A file begins with two zeros, the type of its numbers, and the number of its dimensions.
+constexpr std::size_t kImages = 0x803, kLabels = 0x801, kIntegerLabels = 0xc02;
+constexpr std::pair<std::size_t, const char*> kTypes[]{
+    {0x08, "unsigned bytes"},  {0x09, "signed bytes"},  {0x0b, "16-bit integers"},
+    {0x0c, "32-bit integers"}, {0x0d, "32-bit floats"}, {0x0e, "64-bit floats"}};
+
+std::size_t number_at(const std::uint8_t* bytes) {
+  std::size_t number = 0;
+  for (const std::uint8_t byte : std::span(bytes, kWord)) number = number << 8 | byte;
+  return number;
+}
 
 // A file, unpacked if it begins with gzip's magic number. zlib checks gzip's checksums, and
 // ignores what follows the compressed data.
@@ -39,6 +51,11 @@ class Reader {
     done_ += static_cast<std::size_t>(got);
     return static_cast<std::size_t>(got);
   }
+  void seek(std::size_t to) {
+    ::gzseek(file_.get(), static_cast<z_off_t>(to), SEEK_SET);
+    done_ = to;
+  }
+  bool unpacks() const { return ::gzdirect(file_.get()) == 0; }
 
  private:
   struct Close {
@@ -49,27 +66,40 @@ class Reader {
   std::size_t done_ = 0;  // bytes, unpacked
 };
 
-// Reads the header and returns its sizes.
+// Says what a file is that is not of the wanted kind.
+std::string kind_of(std::span<const std::uint8_t> first) {
+  const std::size_t magic = first.size() < kWord ? 0 : number_at(first.data());
+  for (const auto& [type, name] : kTypes) {
+    if (magic >> 8 == type) return fmt::format("{}-dimensional {}", magic & 0xff, name);
+  }
+  const auto kind = what_is({reinterpret_cast<const char*>(first.data()), first.size()});
+  return kind.empty() ? fmt::format("begins with {:#010x}", magic) : kind;
+}
+
+// Reads the header and returns its sizes; for integers, the last size is that of a number.
 std::vector<std::size_t> read_header(Reader& file, const std::string& path,
                                      std::size_t dimensions) {
-  std::vector<std::uint8_t> header(kWord * (1 + dimensions));
-  const std::size_t got = file.read(header.data(), header.size());
-  std::vector<std::size_t> numbers(1 + dimensions);
-  for (std::size_t i = 0; i < header.size(); ++i) {
-    numbers[i / kWord] = numbers[i / kWord] << 8 | header[i];
+  const bool images = dimensions == 3;
+  std::vector<std::uint8_t> first(128);
+  first.resize(file.read(first.data(), first.size()));
+  const std::size_t magic = first.size() < kWord ? 0 : number_at(first.data());
+  check_file(images ? magic == kImages : magic == kLabels || magic == kIntegerLabels,
+             "{}: {}is not an IDX file of {}, but {}", path,
+             file.unpacks() ? "unpacked, it " : "",
+             images ? "images (3-dimensional unsigned bytes)"
+                    : "labels (1-dimensional unsigned bytes, or 2-dimensional 32-bit integers)",
+             kind_of(first));
+  const std::size_t header = kWord * (1 + (magic & 0xff));
+  check_file(first.size() >= header,
+             "{}: truncated: the header takes {} bytes, but the file has {}", path, header,
+             first.size());
+  file.seek(header);
+  std::vector<std::size_t> sizes;
+  for (std::size_t at = kWord; at < header; at += kWord) {
+    sizes.push_back(number_at(&first[at]));
   }
-  // Check the magic number first: for a short file of another kind, its error helps more.
-  const std::size_t magic = kMagic + dimensions;
-  if (got >= kWord && numbers[0] != magic) {
-    throw Error(
-        fmt::format("{}: begins with {:#010x}, but an IDX file of {} begins with {:#010x}",
-                    path, numbers[0], dimensions == 3 ? "images" : "labels", magic));
-  }
-  if (got < header.size()) {
-    throw Error(fmt::format("{}: truncated: the header takes {} bytes, but the file has {}",
-                            path, header.size(), got));
-  }
-  return {numbers.begin() + 1, numbers.end()};
+  if (magic == kIntegerLabels) sizes.push_back(kWord);
+  return sizes;
 }
 
 }  // namespace
@@ -77,8 +107,8 @@ std::vector<std::size_t> read_header(Reader& file, const std::string& path,
 // 6. Never trust a header.
 IdxFile read_idx(const std::string& path, std::size_t dimensions) {
   std::error_code problem;
-  const std::uintmax_t on_disk = std::filesystem::file_size(path, problem);
-  if (problem) throw Error(path + ": cannot open: " + problem.message());
+  const std::uintmax_t on_disk = fs::file_size(path, problem);
+  check_file(!problem, "{}: cannot open: {}", path, problem.message());
   Reader file(path);
   IdxFile data{read_header(file, path, dimensions), {}};
   // The product of the sizes in a hostile header may exceed 64 bits. After wrapping around, the
@@ -89,11 +119,11 @@ IdxFile read_idx(const std::string& path, std::size_t dimensions) {
       promised = std::numeric_limits<std::size_t>::max() - 1;
     }
   }
-  const auto refuse = [&](const char* fault, const std::string& but) {
-    throw Error(fmt::format("{}: {}: the header promises {} bytes, {}", path, fault,
-                            join(data.sizes, " x "), but));
+  const auto check = [&](bool holds, const char* fault, const std::string& but) {
+    check_file(holds, "{}: {}: the header promises {} bytes, {}", path, fault,
+               join(data.sizes, " x "), but);
   };
-  if (promised == 0) refuse("empty", "which are none");
+  check(promised > 0, "empty", "which are none");
   // The memory grows with what is in the file, whatever the header promises.
   constexpr std::size_t kBlock = 1 << 20;
   std::vector<std::uint8_t>& bytes = data.bytes;
@@ -104,9 +134,17 @@ IdxFile read_idx(const std::string& path, std::size_t dimensions) {
     got = file.read(bytes.data() + have, bytes.size() - have);
     bytes.resize(have + got);
   }
-  if (bytes.size() > promised) refuse("too long", "but more follow");
-  if (bytes.size() < promised) {
-    refuse("truncated", fmt::format("but {} follow", bytes.size()));
+  check(bytes.size() <= promised, "too long", "but more follow");
+  check(bytes.size() == promised, "truncated", fmt::format("but {} follow", bytes.size()));
+  if (data.sizes.size() > dimensions) {  // of each row of integers, the first is the class
+    const std::size_t rows = data.sizes[0];
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t label = number_at(&bytes[row * (promised / rows)]);
+      check_file(label < 256, "{}: label {} is {}, not below 256", path, row, label);
+      bytes[row] = static_cast<std::uint8_t>(label);
+    }
+    data.sizes.resize(1);
+    bytes.resize(rows);
   }
   return data;
 }
@@ -114,10 +152,8 @@ IdxFile read_idx(const std::string& path, std::size_t dimensions) {
 IdxDataset read_idx_dataset(const std::string& images_path, const std::string& labels_path) {
   IdxFile images = read_idx(images_path, 3);
   IdxFile labels = read_idx(labels_path, 1);
-  if (images.sizes[0] != labels.sizes[0]) {
-    throw Error(fmt::format("{}: {} images, but {} labels in {}", images_path, images.sizes[0],
-                            labels.sizes[0], labels_path));
-  }
+  check_file(images.sizes[0] == labels.sizes[0], "{}: {} images, but {} labels in {}",
+             images_path, images.sizes[0], labels.sizes[0], labels_path);
   return {images.sizes[1] * images.sizes[2], std::move(images.bytes), std::move(labels.bytes)};
 }
 

@@ -4,6 +4,8 @@
 //
 //   images: magic 0x00000803, count, rows, columns, then count * rows * columns bytes
 //   labels: magic 0x00000801, count, then count bytes
+//       or: magic 0x00000c02, count, columns, then count rows of big-endian 32-bit integers, of
+//           which the first is the label (QMNIST)
 //
 // The home page of the MNIST database describes the format.
 #pragma once

@@ -5,9 +5,9 @@
 
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/fingerprint.hpp"
+#include "04_distributed_sampler/datasets/refuse.hpp"
 #include "common/atomic_file.hpp"
 #include "common/buffer.hpp"
-#include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/join.hpp"
 
@@ -64,13 +64,12 @@ void require_plain(const std::string& text) {
   const auto look = [&](int around, Event event, const nlohmann::json& value) {
     const auto depth = static_cast<std::size_t>(around);
     if (event == Event::object_start || event == Event::array_start) {
-      if (depth == kDeepest) throw Error("its header nests too deeply");
+      check_file(depth < kDeepest, "its header nests too deeply");
       names.resize(depth);
       names.emplace_back();
     } else if (event == Event::key) {
       const auto& name = value.get_ref<const std::string&>();
-      if (!names[depth - 1].insert(name).second)
-        throw Error("its header has " + name + " twice");
+      check_file(names[depth - 1].insert(name).second, "its header has {} twice", name);
     }
     return false;  // keep nothing, because with a callback that takes quadratic time
   };
@@ -85,7 +84,7 @@ struct Range {
 };
 
 std::size_t whole_number(const nlohmann::json& value, const std::string& what) {
-  if (!value.is_number_unsigned()) throw Error(what + " is not a whole number");
+  check_file(value.is_number_unsigned(), "{} is not a whole number", what);
   return value.get<std::size_t>();
 }
 
@@ -102,34 +101,29 @@ Range parse_range(const std::string& name, const nlohmann::json& entry,
   const nlohmann::json dtype = member(entry, "dtype");
   const nlohmann::json shape = member(entry, "shape");
   const nlohmann::json offsets = member(entry, "data_offsets");
-  if (dtype.is_null() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2) {
-    throw Error(what + " needs a dtype, a shape and two data_offsets");
-  }
-  if (dtype != "F32") throw Error(what + " is of dtype " + dtype.dump() + ", not F32");
+  check_file(!dtype.is_null() && shape.is_array() && offsets.is_array() && offsets.size() == 2,
+             "{} needs a dtype, a shape and two data_offsets", what);
+  check_file(dtype == "F32", "{} is of dtype {}, not F32", what, dtype.dump());
   Range range{.name = name, .shape = {}};
   for (const nlohmann::json& extent : shape) {
     range.shape.push_back(whole_number(extent, what + ": its shape"));
   }
   range.begin = whole_number(offsets.front(), what + ": its offset");
   range.end = whole_number(offsets.back(), what + ": its offset");
-  if (range.begin > range.end || range.end > data_bytes) {
-    throw Error(fmt::format("{}: its offsets are {} and {}, but the data has {} bytes", what,
-                            range.begin, range.end, data_bytes));
-  }
-  if (bytes_of(numel(range.shape), sizeof(float)) != range.end - range.begin) {
-    throw Error(fmt::format("{} {} does not take {} bytes", what, to_string(range.shape),
-                            range.end - range.begin));
-  }
+  check_file(range.begin <= range.end && range.end <= data_bytes,
+             "{}: its offsets are {} and {}, but the data has {} bytes", what, range.begin,
+             range.end, data_bytes);
+  check_file(bytes_of(numel(range.shape), sizeof(float)) == range.end - range.begin,
+             "{} {} does not take {} bytes", what, to_string(range.shape),
+             range.end - range.begin);
   return range;
 }
 
 // The tensors that the header declares, in the order of their bytes. Together they must exactly
 // cover the `data_bytes` bytes that follow the header.
 std::vector<Range> parse_ranges(const nlohmann::json& header, std::size_t data_bytes) {
-  if (header.size() > kMostTensors) {
-    throw Error(fmt::format("declares {} tensors, more than the limit of {}", header.size(),
-                            kMostTensors));
-  }
+  check_file(header.size() <= kMostTensors, "declares {} tensors, more than the limit of {}",
+             header.size(), kMostTensors);
   std::vector<Range> ranges;
   for (const auto& [name, entry] : header.items()) {
     if (name != "__metadata__") ranges.push_back(parse_range(name, entry, data_bytes));
@@ -137,26 +131,22 @@ std::vector<Range> parse_ranges(const nlohmann::json& header, std::size_t data_b
   std::ranges::sort(ranges, {}, [](const Range& r) { return std::pair(r.begin, r.end); });
   std::size_t next = 0;
   for (const Range& range : ranges) {
-    if (range.begin != next) {
-      throw Error(fmt::format("tensor {} begins at byte {}, but the one before it ends at {}",
-                              range.name, range.begin, next));
-    }
+    check_file(range.begin == next,
+               "tensor {} begins at byte {}, but the one before it ends at {}", range.name,
+               range.begin, next);
     next = range.end;
   }
-  if (next != data_bytes) {
-    throw Error(fmt::format("{} bytes belong to no tensor", data_bytes - next));
-  }
+  check_file(next == data_bytes, "{} bytes belong to no tensor", data_bytes - next);
   return ranges;
 }
 
 std::map<std::string, std::string> parse_metadata(const nlohmann::json& header) {
   std::map<std::string, std::string> metadata;
   const nlohmann::json about = member(header, "__metadata__");
-  if (!about.is_object() && header.contains("__metadata__")) {
-    throw Error("its metadata is not an object");
-  }
+  check_file(about.is_object() || !header.contains("__metadata__"),
+             "its metadata is not an object");
   for (const auto& [key, value] : about.items()) {
-    if (!value.is_string()) throw Error("metadata " + key + " is not text");
+    check_file(value.is_string(), "metadata {} is not text", key);
     metadata[key] = value.get<std::string>();
   }
   return metadata;
@@ -204,24 +194,25 @@ const Tensor* SafetensorsFile::find(const std::string& name) const {
 SafetensorsFile read_safetensors(const std::string& path) {
   const File file(path);
   const std::size_t size = file.size();
-  std::uint64_t header_bytes = 0;
-  if (size < sizeof(header_bytes)) {
-    throw Error(
-        fmt::format("{}: has {} bytes, too few for the length of a header", path, size));
+  std::string first(std::min<std::size_t>(size, 128), '\0');
+  File(path).read(first.data(), first.size());
+  if (first.size() <= 8 || first[8] != '{') {  // where every header begins
+    const std::string kind = what_is(first);
+    check_file(kind.empty(), "{}: is not a safetensors file, but {}", path, kind);
   }
+  std::uint64_t header_bytes = 0;
+  check_file(size >= sizeof(header_bytes),
+             "{}: has {} bytes, too few for the length of a header", path, size);
   file.read(&header_bytes, sizeof(header_bytes));
   const std::size_t rest = size - sizeof(header_bytes);
-  if (header_bytes > kLargestHeader) {
-    throw Error(fmt::format("{}: declares a header of {} bytes, more than the limit of {}",
-                            path, header_bytes, kLargestHeader));
-  }
-  if (header_bytes > rest) {
-    throw Error(fmt::format("{}: declares a header of {} bytes, but has {} after byte 8", path,
-                            header_bytes, rest));
-  }
+  check_file(header_bytes <= kLargestHeader,
+             "{}: declares a header of {} bytes, more than the limit of {}", path, header_bytes,
+             kLargestHeader);
+  check_file(header_bytes <= rest, "{}: declares a header of {} bytes, but has {} after byte 8",
+             path, header_bytes, rest);
   std::string text(header_bytes, '\0');
   file.read(text.data(), text.size());
-  if (text.empty() || text[0] != '{') throw Error(path + ": at byte 8: its header is not JSON");
+  check_file(text.starts_with('{'), "{}: at byte 8: its header is not JSON", path);
   SafetensorsFile content;
   std::vector<Range> ranges;
   try {
@@ -248,10 +239,9 @@ SafetensorsFile read_safetensors(const std::string& path) {
     content.tensors.push_back({range.name, tensor});
   }
   const auto written = content.metadata.find(kChecksumKey);
-  if (written != content.metadata.end() &&
-      written->second != fmt::format("{:016x}", checksum.value())) {
-    throw Error(path + ": damaged: its checksum does not match its content");
-  }
+  check_file(written == content.metadata.end() ||
+                 written->second == fmt::format("{:016x}", checksum.value()),
+             "{}: damaged: its checksum does not match its content", path);
   content.has_checksum = content.metadata.erase(kChecksumKey) > 0;
   return content;
 }

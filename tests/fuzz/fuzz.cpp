@@ -69,10 +69,10 @@ bool is_whole(const std::string& bytes, std::size_t dimensions) {
 }
 
 // A plain file is accepted if and only if it is as long as its header says. A compressed one
-// may be damaged in any way.
+// may be damaged in any way, and an integer may not be a label.
 void idx(const std::string& bytes) {
   write_file("input", bytes);
-  const bool packed = bytes.starts_with("\x1f\x8b");  // gzip
+  const bool packed = bytes.starts_with("\x1f\x8b") || bytes.starts_with("\0\0\14\2"s);
   for (const std::size_t dimensions : {3UL, 1UL}) {
     const bool accepted = accepts("input", [&] {
       const IdxFile file = read_idx("input", dimensions);

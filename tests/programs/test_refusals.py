@@ -211,6 +211,7 @@ TABLE = {
         ("--init none.st", "--init: there is no file none.st"),
         ("--init flipped.st", "--init: flipped.st: damaged"),
         ("--init pipe", "--init: pipe: is not a regular file"),
+        ("--init pointer", "--init: pointer: is not a safetensors file, but a Git LFS pointer"),
         ("--evaluate --init run.st", "--evaluate: the synthetic data")],
 }
 ROWS = [pytest.param((f"{begin} {end}", *rest), id=f"{begin} {end[:60]}",
@@ -244,6 +245,7 @@ def prepared(tmp_path_factory):
         write_digits(folder / f"without-{name}", names=["train", "t10k"])
         (folder / f"without-{name}" / f"{name}-ubyte").unlink()
     (folder / "empty").mkdir()
+    (folder / "pointer").write_text("version https://git-lfs.github.com/spec/v1\n")
     return folder
 
 

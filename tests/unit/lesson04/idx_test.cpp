@@ -76,6 +76,15 @@ struct TemporaryFile {
   }
 };
 
+// Compresses these bytes and some MiB of zeros into a file.
+void pack(const Bytes& bytes, int zeros, const std::string& path) {
+  const gzFile file = ::gzopen(path.c_str(), "wb1");
+  ::gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+  const Bytes block(1U << 20);
+  for (int i = 0; i < zeros; ++i) ::gzwrite(file, block.data(), 1U << 20);
+  ::gzclose(file);
+}
+
 IdxFile read(const Bytes& bytes, std::size_t dimensions = 3) {
   return read_idx(TemporaryFile(bytes).path, dimensions);
 }
@@ -110,6 +119,11 @@ TEST_CASE("images and labels are read from IDX files, plain or compressed") {
   CHECK(data.get(1, row) == 8);
   CHECK(row == std::vector<float>{1.0F, 254.0F / 255, 128.0F / 255, 7.0F / 255, 9.0F / 255,
                                   200.0F / 255});
+  // QMNIST's labels are the first of several integers.
+  CHECK(read(idx({0xc02, 2, 3, 7, 1, 999, 4, 0, 256}, {}), 1).bytes == Bytes{7, 4});
+  CHECK(refusal(idx({0xc02, 2, 1, 7, 256}, {}), 1) == "label 1 is 256, not below 256");
+  CHECK(contains(refusal(idx({0xc02, 2, 2, 7, 256}, {}), 1), "2 x 2 x 4 bytes, but 8 follow"));
+
   const TemporaryFile more(idx({kLabels, 3}, {1, 2, 3}));
   CHECK(error_of([&] { read_idx_dataset(images_file.path, more.path); }) ==
         images_file.path + ": 2 images, but 3 labels in " + more.path);
@@ -128,6 +142,11 @@ TEST_CASE("a damaged compressed file is refused") {
     CHECK_FALSE(refusal(flipped).empty());
   }
   CHECK(contains(refusal(joined(kPacked, kPacked)), "too long"));
+  const TemporaryFile twice({});
+  pack(kPacked, 0, twice.path);
+  CHECK(contains(error_of([&] { read_idx(twice.path, 3); }),
+                 ": unpacked, it is not an IDX file of images (3-dimensional unsigned bytes), "
+                 "but gzip data"));
 }
 
 TEST_CASE("errors name the file, and a false size in the header wastes no memory") {
@@ -140,12 +159,26 @@ TEST_CASE("errors name the file, and a false size in the header wastes no memory
   const long peak_before = peak_memory();
   constexpr std::uint32_t kMost = 0xffffffffU, kHalf = 0x80000000U;
   const Bytes six(kPixels.begin(), kPixels.begin() + 6);
+  const std::string not_images =
+      "is not an IDX file of images (3-dimensional unsigned bytes), but ";
+  const auto text = [](const std::string& all) { return Bytes(all.begin(), all.end()); };
+  const std::string zip = "PK\3\4" + std::string(26, '.');
   for (const auto& [bytes, error] : std::vector<std::pair<Bytes, std::string>>{
-           {{}, "truncated: the header takes 16 bytes, but the file has 0"},
-           {{0, 0, 8}, "truncated: the header takes 16 bytes, but the file has 3"},
+           {{}, not_images + "an empty file"},
+           {{0, 0, 8}, not_images + "begins with 0x00000000"},
            {idx({kImages, 2, 2}, {0, 0, 0}), "truncated: the header takes 16 bytes"},
-           {idx({kLabels, 2, 2, 3}, kPixels), "begins with 0x00000801, but an IDX file of"},
-           {idx({0x03080000, 2, 2, 3}, kPixels), "begins with 0x03080000"},
+           {idx({kLabels, 2, 2, 3}, kPixels), not_images + "1-dimensional unsigned bytes"},
+           {idx({0x804, 2, 2, 3, 3}, kPixels), not_images + "4-dimensional unsigned bytes"},
+           {idx({0xd03, 2, 2, 3}, kPixels), not_images + "3-dimensional 32-bit floats"},
+           {idx({0x03080000, 2, 2, 3}, kPixels), not_images + "begins with 0x03080000"},
+           {text(zip + "x.csv"), not_images + "a zip archive"},
+           {text(zip + "x/data.pkl"), not_images + "a file of torch.save"},
+           {text("\x80\2\x8a\nl"), not_images + "a file of torch.save"},
+           {text("\x93NUMPY\1"), not_images + "a NumPy array"},
+           {text("\x89PNG\r\n"), not_images + "a PNG image"},
+           {text("version https://git-lfs.g"), not_images + "a Git LFS pointer"},
+           {text("\n<!DOCTYPE html>\n<html>"), not_images + "a web page: <!DOCTYPE html>"},
+           {text("404: Not Found\n"), not_images + "text: 404: Not Found"},
            {idx({kImages, 2, 2, 3}, six),
             "truncated: the header promises 2 x 2 x 3 bytes, but 6 follow"},
            {idx({kImages, 1, 2, 3}, kPixels),
@@ -170,22 +203,8 @@ TEST_CASE("errors name the file, and a false size in the header wastes no memory
 
 TEST_CASE("a compressed file is unpacked no further than its header promises") {
   if (world().rank() != 0) return;
-  // 2 images of 2 x 3 pixels and 256 MiB of zeros, compressed to 1.1 MB.
-  Bytes bomb(2U << 20);
-  z_stream stream{};
-  REQUIRE(deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  stream.next_out = bomb.data();
-  stream.avail_out = static_cast<uInt>(bomb.size());
-  Bytes plain = kPlain;
-  for (int i = 0; i < 256; ++i) {
-    stream.next_in = plain.data();
-    stream.avail_in = static_cast<uInt>(plain.size());
-    deflate(&stream, i == 255 ? Z_FINISH : Z_NO_FLUSH);
-    plain.assign(1U << 20, 0);
-  }
-  bomb.resize(stream.total_out);
-  deflateEnd(&stream);
-  const TemporaryFile file(bomb);
+  const TemporaryFile file({});
+  pack(kPlain, 256, file.path);  // compressed to 1.1 MB
   const long before = peak_memory();
   CHECK(contains(error_of([&] { read_idx(file.path, 3); }),
                  file.path + ": too long: the header promises 2 x 2 x 3 bytes"));

@@ -177,6 +177,8 @@ TEST_CASE("a header with any false claim is refused") {
   lying[7] = '\x7f';
   write_text(path, lying);
   CHECK(refusal(path).find("declares a header of") != std::string::npos);
+  write_text(path, "<!doctype html>\n<html>");
+  CHECK(refusal(path) == path + ": is not a safetensors file, but a web page: <!doctype html>");
   CHECK(refusal(folder / "missing").find("cannot be opened") != std::string::npos);
   CHECK(refusal(folder.path().string()).find(folder.path().string()) == 0);
 }
