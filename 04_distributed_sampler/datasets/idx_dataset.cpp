@@ -9,6 +9,7 @@
 #include <array>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string_view>
 #include <system_error>
@@ -102,7 +103,103 @@ std::vector<std::size_t> read_header(Reader& file, const std::string& path,
   return sizes;
 }
 
+// Paths by what the files hold, such as "train-images".
+using IdxFiles = std::map<std::string, fs::path>;
+
+// What a file of this name holds; "" if it is not the name of an IDX file. A name that begins
+// with a dot is that of macOS's notes about a file.
+std::string content_of(const fs::path& path) {
+  std::string name = path.filename().string();
+  if (name.starts_with('.')) return "";
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  std::ranges::replace(name, '.', '-');
+  for (const char* end : {"-images-idx3-ubyte", "-labels-idx1-ubyte", "-labels-idx2-int"}) {
+    if (name.ends_with(end)) return name.substr(0, name.rfind("-idx"));
+  }
+  return "";
+}
+
+// What is in a folder, in the same order on every host; nothing if it cannot be read.
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::error_code unreadable;
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(folder, unreadable)) paths.push_back(entry);
+  std::ranges::sort(paths);  // a file comes before its compressed copy
+  return paths;
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code unknown;
+  return fs::is_directory(path, unknown);
+}
+
+// The IDX files in a folder. Each may be in a folder of its own, which has its name.
+IdxFiles files_in(const fs::path& folder) {
+  IdxFiles files;
+  for (const fs::path& path : entries(folder)) {
+    const std::string content = content_of(path);
+    if (content.empty()) continue;
+    for (const fs::path& file : is_folder(path) ? entries(path) : std::vector{path}) {
+      if (content_of(file) == content) files.emplace(content, file);
+    }
+  }
+  return files;
+}
+
+// The IDX files of the only folder that has any, on the first level where one has. The images
+// of one data set must not meet the labels of another, which may have the same names and sizes.
+IdxFiles files_below(const std::string& top) {
+  constexpr int kDeepest = 2;  // torchvision's MNIST/raw
+  std::vector<fs::path> level{top};
+  for (int depth = 0; depth <= kDeepest; ++depth) {
+    std::vector<std::string> found;
+    for (const fs::path& folder : level) {
+      if (!files_in(folder).empty()) found.push_back(folder.string());
+    }
+    check_file(found.size() < 2, "{}: choose one of its folders: {}", top, first_few(found));
+    if (!found.empty()) return files_in(found[0]);
+    std::vector<fs::path> next;
+    for (const fs::path& folder : level)
+      std::ranges::copy_if(entries(folder), std::back_inserter(next), is_folder);
+    level = std::move(next);
+  }
+  std::vector<std::string> names;
+  for (const fs::path& path : entries(top)) names.push_back(path.filename().string());
+  throw Error(
+      fmt::format("{}: contains no *-images-idx3-ubyte[.gz], but {}", top, first_few(names)));
+}
+
 }  // namespace
+
+std::vector<IdxPair> find_idx_pairs(const std::string& folder) {
+  std::error_code problem;
+  const fs::directory_iterator readable(folder, problem);
+  check_file(!problem, "{}: {}", folder, problem.message());
+  std::map<std::string, IdxPair> pairs;  // by the begin of their names, such as "train"
+  for (const auto& [content, path] : files_below(folder)) {
+    IdxPair& pair = pairs[content.substr(0, content.rfind('-'))];
+    (content.ends_with("-images") ? pair.images : pair.labels) = path.string();
+  }
+  std::vector<IdxPair> set;
+  std::vector<std::string> sets;
+  for (const auto& [name, pair] : pairs) {
+    check_file(!pair.images.empty() && !pair.labels.empty(),
+               "{}: {}-{}-ubyte[.gz] is missing, but {} is there", folder, name,
+               pair.images.empty() ? "images-idx3" : "labels-idx1", pair.images + pair.labels);
+    if (!name.ends_with("train")) continue;
+    const std::string begin = name.substr(0, name.size() - 5);
+    const auto test = pairs.find(begin + (pairs.contains(begin + "t10k") ? "t10k" : "test"));
+    if (test == pairs.end()) continue;
+    set = {pair, test->second};
+    sets.push_back(name);
+  }
+  if (pairs.size() == 1) return {pairs.begin()->second};
+  check_file(!sets.empty(), "{}: {} pairs of files, but not train-* and t10k-* or test-*",
+             folder, pairs.size());
+  check_file(sets.size() == 1, "{}: has {}: move one set's files to a folder of their own",
+             folder, first_few(sets));
+  return set;
+}
 
 // 6. Never trust a header.
 IdxFile read_idx(const std::string& path, std::size_t dimensions) {

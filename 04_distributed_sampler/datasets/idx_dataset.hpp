@@ -20,6 +20,17 @@
 
 namespace dist {
 
+struct IdxPair {
+  std::string images, labels;  // paths
+};
+
+// Finds train-images-idx3-ubyte and train-labels-idx1-ubyte, and the same two of t10k or test,
+// or else one pair of any name, in `folder` or the only folder up to two levels below that has
+// such files. They may be compressed (.gz), have a dot before idx (7-Zip), a folder each
+// (Kaggle), a name before train (EMNIST), and labels called idx2-int (QMNIST). Throws Error
+// naming them if one of a pair is missing, or there are several data sets.
+std::vector<IdxPair> find_idx_pairs(const std::string& folder);
+
 struct IdxFile {
   std::vector<std::size_t> sizes;   // of images: count, rows, columns; of labels: count
   std::vector<std::uint8_t> bytes;  // as many as the product of the sizes

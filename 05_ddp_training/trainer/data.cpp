@@ -6,47 +6,13 @@
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <map>
 #include <string>
 
 namespace dist {
 namespace {
 
-struct IdxPair {
-  std::string images, labels;
-};
-
 std::unique_ptr<Dataset> read(const IdxPair& pair) {
   return std::make_unique<IdxDataset>(read_idx_dataset(pair.images, pair.labels));
-}
-
-// Returns the pairs of files in `folder` by the begin of their names, such as "train". Throws
-// Error if only one file of a pair is there: training without it would use different data.
-std::map<std::string, IdxPair> find_idx_pairs(const std::string& folder) {
-  const std::string images = "-images-idx3-ubyte";
-  const std::string labels = "-labels-idx1-ubyte";
-  std::error_code problem;
-  std::map<std::string, IdxPair> found;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, problem)) {
-    std::string name = entry.path().filename().string();
-    if (name.ends_with(".gz")) name.resize(name.size() - 3);
-    const bool is_images = name.ends_with(images);
-    if (!is_images && !name.ends_with(labels)) continue;
-    IdxPair& pair = found[name.substr(0, name.size() - images.size())];
-    std::string& file = is_images ? pair.images : pair.labels;
-    if (file.empty() || file.ends_with(".gz")) file = entry.path().string();
-  }
-  check_usage(!problem, "{}: {}", folder, problem.message());
-  check_usage(!found.empty(), "{}: contains no *{}[.gz]", folder, images);
-  for (const auto& [name, pair] : found) {
-    const bool no_images = pair.images.empty();
-    const std::filesystem::path missing =
-        std::filesystem::path(folder) / (name + (no_images ? images : labels));
-    check_usage(!no_images && !pair.labels.empty(), "{}[.gz] is missing, but {} is there",
-                missing.string(), no_images ? pair.labels : pair.images);
-  }
-  return found;
 }
 
 void check_widths(Options& options, std::size_t features, std::size_t classes) {
@@ -92,19 +58,15 @@ std::string fingerprint(const std::string& name, const Dataset& data) {
 }  // namespace
 
 void TrainingData::load_idx(const Options& options) {
-  const std::map<std::string, IdxPair> pairs = find_idx_pairs(options.data);
-  if (pairs.contains("train") && pairs.contains("t10k")) {
-    const IdxPair& train = pairs.at("train");
-    const IdxPair& test = pairs.at("t10k");
-    train_ = read(train);
-    test_ = read(test);
+  const std::vector<IdxPair> pairs = find_idx_pairs(options.data);
+  train_ = read(pairs.front());
+  if (pairs.size() == 2) {
+    test_ = read(pairs.back());
     check_usage(test_->features() == train_->features(), "{} features in {}, {} in {}",
-                train_->features(), train.images, test_->features(), test.images);
+                train_->features(), pairs[0].images, test_->features(), pairs[1].images);
     return;
   }
-  check_usage(pairs.size() == 1, "{}: {} pairs of files, but not train-* and t10k-*",
-              options.data, pairs.size());
-  whole_ = read(pairs.begin()->second);
+  whole_ = std::move(train_);
   const auto held_back =
       static_cast<std::size_t>(static_cast<double>(whole_->size()) * options.test_fraction);
   const std::size_t kept = whole_->size() - held_back;

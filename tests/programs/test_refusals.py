@@ -16,8 +16,31 @@ from programs import command, refused, runs
 SYNTHETIC = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4"
 RESUMED = f"ddp_training {SYNTHETIC} --metrics run.jsonl --checkpoint run.st --resume"
 
-PARTS = [f"{part}-{kind}" for part in ("train", "t10k")
-         for kind in ("images-idx3", "labels-idx1")]  # of MNIST's files
+
+def four(begin, images="images-idx3-ubyte", labels="labels-idx1-ubyte", test="t10k"):
+    """The files of a data set."""
+    return [f"{begin}{part}-{kind}" for part in ("train", test) for kind in (images, labels)]
+
+
+MNIST = four("")
+# Folders of empty files: {name: (files, how the error goes on after the name)}. The first of the
+# files is read first, but only if all of a data set's files are found.
+FOLDERS = {
+    **{name: (files, f"/{files[0]}: is not an IDX file of images (") for name, files in {
+        "kaggle": [f"{name}/{name}" for name in MNIST],
+        "7-zip": four("", "images.idx3-ubyte", "labels.idx1-ubyte") + ["._x-images-idx3-ubyte"],
+        "torchvision": four("MNIST/raw/"),
+        "emnist": four("gzip/emnist-letters-", test="test"),
+        "qmnist": four("qmnist-", labels="labels-idx2-int", test="test")}.items()},
+    "empty": ([], ": contains no *-images-idx3-ubyte[.gz], but nothing"),
+    "mac": (["._x-images-idx3-ubyte", "1", "2", "3"],
+            ": contains no *-images-idx3-ubyte[.gz], but ._x-images-idx3-ubyte, 1, 2 and 1 more"),
+    "two": (four("A/raw/") + four("B/raw/"), ": choose one of its folders: two/A/raw, two/B/raw"),
+    "splits": (four("digits-") + four("letters-", test="test"),
+               ": has digits-train, letters-train: move one set's files"),
+    "pairs": (four("x-")[:2] + four("y-")[:2], ": 2 pairs of files, but not train-* and t10k-*"),
+    "no-images": (MNIST[1:], f": {MNIST[0]}[.gz] is missing, but no-images/{MNIST[1]} is there"),
+    "no-labels": (MNIST[:3], f": {MNIST[3]}[.gz] is missing, but no-labels/{MNIST[2]} is there")}
 
 # How a command begins: [(how it goes on, how the error begins, ranks if not 2)]. The first row of
 # each command is in the quick tier.
@@ -105,9 +128,8 @@ TABLE = {
          "--loader-drop-last: leaves no batch"),
         ("--data .", "--data: must be given together with --dataset idx"),
         ("--dataset idx --data no/such", "--data: no/such"),
-        ("--dataset idx --data empty", "--data: empty"),
-        *[(f"--dataset idx --data without-{name}",
-           f"--data: without-{name}/{name}-ubyte[.gz] is missing, but ") for name in PARTS],
+        *[(f"--dataset idx --data {name}", f"--data: {name}{error}")
+          for name, (_, error) in FOLDERS.items()],
         ("--dataset idx --data cut", "--data: cut/x-images-idx3-ubyte: truncated"),
         ("--dataset idx --data whole --layers 784,10",
          "--layers: the input width is 784, but a sample has 6 features"),
@@ -219,16 +241,6 @@ ROWS = [pytest.param((f"{begin} {end}", *rest), id=f"{begin} {end[:60]}",
         for begin, rows in TABLE.items() for place, (end, *rest) in enumerate(rows)]
 
 
-def write_digits(folder, kept=None, names=("x",)):
-    """Ten images of 2 x 3 pixels, of which the first bytes are kept."""
-    folder.mkdir()
-    images = struct.pack(">4I", 0x803, 10, 2, 3) + bytes([7] * 60)
-    for name in names:
-        (folder / f"{name}-images-idx3-ubyte").write_bytes(images[:kept])
-        (folder / f"{name}-labels-idx1-ubyte").write_bytes(
-            struct.pack(">2I", 0x801, 10) + bytes([1] * 10))
-
-
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """A folder with a run's files, damaged ones, and data."""
@@ -239,12 +251,17 @@ def prepared(tmp_path_factory):
     (folder / "cut.st").write_bytes(whole[:500])
     (folder / "flipped.st").write_bytes(whole[:-20] + bytes([whole[-20] ^ 4]) + whole[-19:])
     (folder / "unchecked.st").write_bytes(whole.replace(b"xxh3_64", b"xxh3_46"))
-    write_digits(folder / "whole")
-    write_digits(folder / "cut", 40)
-    for name in PARTS:
-        write_digits(folder / f"without-{name}", names=["train", "t10k"])
-        (folder / f"without-{name}" / f"{name}-ubyte").unlink()
-    (folder / "empty").mkdir()
+    for name, kept in ("whole", None), ("cut", 40):  # ten images of 2 x 3 pixels
+        (folder / name).mkdir()
+        images = struct.pack(">4I", 0x803, 10, 2, 3) + bytes([7] * 60)
+        (folder / name / "x-images-idx3-ubyte").write_bytes(images[:kept])
+        labels = struct.pack(">2I", 0x801, 10) + bytes([1] * 10)
+        (folder / name / "x-labels-idx1-ubyte").write_bytes(labels)
+    for name, (files, _) in FOLDERS.items():
+        (folder / name).mkdir()
+        for file in files:
+            (folder / name / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name / file).touch()
     (folder / "pointer").write_text("version https://git-lfs.github.com/spec/v1\n")
     return folder
 
