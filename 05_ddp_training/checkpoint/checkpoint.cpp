@@ -2,6 +2,7 @@
 // generator are not needed, because both are functions of the seed and the position.
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 
+#include "04_distributed_sampler/datasets/refuse.hpp"
 #include "common/check.hpp"
 
 #include <fmt/core.h>
@@ -51,61 +52,58 @@ void save_checkpoint(const std::string& path, const std::vector<TensorSource>& t
 }
 
 Checkpoint::Checkpoint(std::string path)
-    : path_(std::move(path)), file_(read_safetensors(path_)) {}
+    : path_(std::move(path)), file_(read_safetensors(path_)) {
+  for (auto& [name, tensor] : file_.tensors) {
+    const std::string whole = name;
+    while (name.starts_with("module.") || name.starts_with("_orig_mod.")) {
+      name.erase(0, name.find('.') + 1);
+    }
+    if (name != whole) prefix_ = whole.substr(0, whole.size() - name.size());
+  }
+}
 
 void Checkpoint::require_parameters(const std::vector<std::size_t>& widths) const {
   const std::vector<ParameterShape> wanted = parameter_shapes(widths);
-  std::size_t found = 0;
-  for (const auto& [name, tensor] : file_.tensors) found += !name.starts_with(kOptimizerPrefix);
+  std::vector<std::string> found;
+  for (const auto& [name, tensor] : file_.tensors) {
+    if (!name.starts_with(kOptimizerPrefix)) found.push_back(name);
+  }
+  const std::string few = first_few(found);
   for (const auto& [name, shape] : wanted) {
     const Tensor* tensor = file_.find(name);
-    if (tensor == nullptr) throw Error(fmt::format("{}: does not contain {}", path_, name));
-    if (tensor->shape() != shape) {
-      throw Error(fmt::format("{}: {} is {}, but the model's is {}", path_, name,
-                              to_string(tensor->shape()), to_string(shape)));
-    }
+    check_file(tensor != nullptr, "{}: does not contain {}, but {}", path_, name, few);
+    check_file(tensor->shape() == shape, "{}: {} is {}, but the model's is {}", path_, name,
+               to_string(tensor->shape()), to_string(shape));
   }
-  if (found > wanted.size()) {
-    throw Error(fmt::format("{}: holds {} parameters, but the model has {}", path_, found,
-                            wanted.size()));
-  }
+  check_file(found.size() <= wanted.size(), "{}: holds {} parameters, but the model has {}",
+             path_, found.size(), wanted.size());
 }
 
 std::size_t Checkpoint::number(const std::string& key) const {
   const auto entry = file_.metadata.find(key);
-  if (entry == file_.metadata.end()) {
-    throw Error(
-        fmt::format("{}: is not a checkpoint of a run, because it has no '{}'", path_, key));
-  }
+  check_file(entry != file_.metadata.end(),
+             "{}: is not a checkpoint of a run, because it has no '{}'", path_, key);
   const std::string& text = entry->second;
   std::size_t value = 0;
   const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   constexpr std::size_t kMost = 1ULL << 53;  // small enough that sums cannot overflow
-  if (problem != std::errc{} || stop != text.data() + text.size() || value > kMost) {
-    throw Error(fmt::format("{}: its '{}' is '{}', not a number up to 2^53", path_, key, text));
-  }
+  check_file(problem == std::errc{} && stop == text.data() + text.size() && value <= kMost,
+             "{}: its '{}' is '{}', not a number up to 2^53", path_, key, text);
   return value;
 }
 
 Position Checkpoint::position(std::size_t samples) const {
-  if (const std::size_t version = number("format_version"); version != 1) {
-    throw Error(fmt::format("{}: has format version {}, but this program reads version {}",
-                            path_, version, kVersion));
-  }
+  const std::size_t version = number("format_version");
+  check_file(version == 1, "{}: has format version {}, but this program reads version {}",
+             path_, version, kVersion);
   // Our files have a checksum. PyTorch's have none, but they do not hold a position either.
-  if (!file_.has_checksum) {
-    throw Error(path_ + ": has no checksum, so it may be damaged");
-  }
+  check_file(file_.has_checksum, "{}: has no checksum, so it may be damaged", path_);
   const Position position{
       .step = number("step"), .epoch = number("epoch"), .taken = number("taken")};
-  if (position.taken >= samples) {
-    throw Error(fmt::format("{}: its 'taken' is {}, but an epoch has {} samples", path_,
-                            position.taken, samples));
-  }
-  if (number("optimizer_steps") > position.step) {
-    throw Error(fmt::format("{}: its 'optimizer_steps' is greater than its {} steps", path_,
-                            position.step));
-  }
+  check_file(position.taken < samples, "{}: its 'taken' is {}, but an epoch has {} samples",
+             path_, position.taken, samples);
+  check_file(number("optimizer_steps") <= position.step,
+             "{}: its 'optimizer_steps' is greater than its {} steps", path_, position.step);
   return position;
 }
 
@@ -127,10 +125,9 @@ void Checkpoint::restore(std::span<Parameter> parameters, const Stream& stream) 
 
 const Tensor& Checkpoint::state(const std::string& name, const Shape& shape) const {
   const Tensor* tensor = file_.find(kOptimizerPrefix + name);
-  if (tensor == nullptr || tensor->shape() != shape) {
-    throw Error(fmt::format("{}: does not contain {}{} of shape {}", path_, kOptimizerPrefix,
-                            name, to_string(shape)));
-  }
+  check_file(tensor != nullptr && tensor->shape() == shape,
+             "{}: does not contain {}{} of shape {}", path_, kOptimizerPrefix, name,
+             to_string(shape));
   return *tensor;
 }
 

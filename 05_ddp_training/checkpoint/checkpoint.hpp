@@ -49,8 +49,10 @@ void save_checkpoint(const std::string& path, const std::vector<TensorSource>& t
 // The content of a checkpoint file, read by one rank.
 class Checkpoint {
  public:
-  // Throws Error naming the file, like read_safetensors.
+  // Throws Error naming the file, like read_safetensors. Removes the prefix that PyTorch's
+  // DistributedDataParallel (module.) or torch.compile (_orig_mod.) puts before each name.
   explicit Checkpoint(std::string path);
+  const std::string& prefix() const { return prefix_; }
 
   // Throws Error naming the file unless the names and shapes of its parameters are exactly
   // those of an Mlp of these widths. A file that PyTorch's save_file wrote from the state_dict
@@ -72,7 +74,7 @@ class Checkpoint {
  private:
   std::size_t number(const std::string& key) const;
 
-  std::string path_;
+  std::string path_, prefix_;
   SafetensorsFile file_;
 };
 

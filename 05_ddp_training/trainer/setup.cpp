@@ -112,6 +112,7 @@ void Setup::read_start() {
     file_.emplace(path);
     file_->require_parameters(options.layers);
     notes_ = {fmt::format("parameters of {}", path)};
+    if (!file_->prefix().empty()) notes_[0] += ", without the prefix " + file_->prefix();
     if (!options.resume) return;
     position_ = file_->position(data.size());
     notes_ = {printable(fmt::format("continues {} after step {}", path, position_.step))};

@@ -44,8 +44,18 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
   };
   CHECK(refusal(kSmallWidths) == "nothing thrown");
   CHECK(contains(refusal({5, 8, 3}), path + ": 0.weight is (7, 5), but the model's is (8, 5)"));
-  CHECK(contains(refusal({5, 7, 3, 2}), path + ": does not contain 4.weight"));
+  CHECK(contains(
+      refusal({5, 7, 3, 2}),
+      path + ": does not contain 4.weight, but 0.weight, 0.bias, 2.weight and 1 more"));
   CHECK(contains(refusal({5, 7}), "holds 4 parameters, but the model has 2"));
+  for (const std::string prefix : {"module.", "_orig_mod.", "module._orig_mod."}) {
+    write_safetensors(path,
+                      {{prefix + "0.weight", Tensor({7, 5}, Device{})},
+                       {prefix + "0.bias", Tensor({7}, Device{})}},
+                      {}, stream);
+    CHECK_NOTHROW(Checkpoint(path).require_parameters({5, 7}));
+    CHECK(Checkpoint(path).prefix() == prefix);
+  }
 
   // The file has no optimizer state, but Adam needs one.
   CHECK(contains(error_of([&] {
