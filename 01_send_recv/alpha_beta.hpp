@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace dist {
@@ -50,8 +51,8 @@ LinkCost fit_link_cost(std::vector<CostPoint> points);
 // A path in the current folder. The two functions below are called on one rank.
 inline constexpr const char* kLinkCostFile = ".learn/alpha-beta.json";
 // Replaces the file in one step: a reader sees either the complete old file or the complete new
-// one. Throws Error naming the file if it cannot be written.
-void save_link_cost(const LinkCost& cost);
+// one. Returns what was done, for a reader: "saved in FILE", or "not saved: why".
+std::string save_link_cost(const LinkCost& cost);
 // Returns nullopt if the file does not exist. Throws Error naming the file if it is damaged.
 std::optional<LinkCost> load_link_cost();
 

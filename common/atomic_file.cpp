@@ -4,17 +4,17 @@
 
 #include "common/check.hpp"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <string_view>
+#include <list>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
-#include <vector>
 
 namespace dist {
 namespace {
@@ -26,15 +26,8 @@ namespace fs = std::filesystem;
 constexpr const char* kUnfinished = ".unfinished-";
 
 [[noreturn]] void fail(const std::string& name, const char* what = "cannot be written") {
-  throw Error(name + ": " + what + ": " + std::strerror(errno));
-}
-
-// Whether two paths name one file, even if the file does not exist yet.
-bool are_one_file(const fs::path& a, const fs::path& b) {
-  std::error_code missing;
-  return fs::equivalent(a, b, missing) ||
-         (a.filename() == b.filename() &&
-          fs::equivalent(a.parent_path(), b.parent_path(), missing));
+  const char* const limit = errno == EFBIG ? " (see ulimit -f)" : "";
+  throw Error(name + ": " + what + ": " + std::strerror(errno) + limit);
 }
 
 // Returns the path of the file that a writer of `path` would replace. Follows symbolic links,
@@ -60,11 +53,12 @@ fs::path target_of(const std::string& path) {
 }
 
 // A temporary file in the folder of `target`, which is renamed when it is complete. Until then,
-// the destructor removes the file. The file is locked while its writer is alive.
+// the destructor removes the file. Its mode is 0600, as mkstemp promises.
 class Unfinished {
  public:
   Unfinished(const fs::path& target, const std::string& name)
-      : path_(target.string() + kUnfinished + "XXXXXX"), file_(create(name), name) {}
+      : path_(target.string() + kUnfinished + "XXXXXX"),
+        file_(::mkostemp(path_.data(), O_CLOEXEC), name, "cannot be written") {}
   ~Unfinished() { ::unlink(path_.c_str()); }
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
@@ -73,37 +67,66 @@ class Unfinished {
   const File& file() const { return file_; }
 
  private:
-  // Creates a new file with mode 0600, as mkstemp promises.
-  int create(const std::string& name) {
-    const std::string pattern = path_;
+  std::string path_;
+  File file_;
+};
+
+// Keeps others from writing to `target`: while this exists, a file beside it says who writes,
+// and is locked. The kernel ends the lock when the process dies, so a killed run blocks nobody.
+// (A lock on the target itself would not survive replace_file.)
+class Claim {
+ public:
+  Claim(const OutputFile& output, const fs::path& target)
+      : path_((target.parent_path() / ".").string() + target.filename().string() + ".lock"),
+        file_(lock(output.path), output.path) {
+    if (!is_locked_) return;
+    std::array<char, 256> host{};
+    ::gethostname(host.data(), host.size() - 1);
+    const std::string owner =
+        output.flag + " of process " + std::to_string(::getpid()) + " on " + host.data();
+    if (::ftruncate(file_.descriptor(), 0) != 0) fail(output.path);
+    file_.write(owner.data(), owner.size());
+  }
+  ~Claim() {
+    if (is_locked_) ::unlink(path_.c_str());
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+
+  bool is_locked() const { return is_locked_; }
+
+ private:
+  // Returns the descriptor of the open file. Throws Error if it is locked already.
+  int lock(const std::string& name) {
     for (;;) {
-      path_ = pattern;
-      const int descriptor = ::mkostemp(path_.data(), O_CLOEXEC);
+      const int descriptor =
+          ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
       if (descriptor < 0) fail(name);
-      // Another process may have removed the file as a leftover before it was locked.
+      is_locked_ = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+      if (!is_locked_ && errno == EWOULDBLOCK) {
+        std::array<char, 512> owner{};
+        const bool known = ::read(descriptor, owner.data(), owner.size() - 1) > 0;
+        ::close(descriptor);
+        throw Error(name + " is in use by " + (known ? owner.data() : "another process"));
+      }
+      // Its last owner may have removed it before it was locked.
       struct stat status {};
-      ::flock(descriptor, LOCK_EX);
       if (::fstat(descriptor, &status) != 0 || status.st_nlink > 0) return descriptor;
       ::close(descriptor);
     }
   }
 
   std::string path_;
+  bool is_locked_ = false;  // never on a file system without locks
   File file_;
 };
 
-// Removes the temporary files left behind by killed writers of `target`. A writer's lock ends
-// when the writer dies.
+// Removes the temporary files that killed writers of `target` left. No writer may be alive.
 void remove_leftovers(const fs::path& target) {
   const std::string prefix = target.filename().string() + kUnfinished;
   std::error_code unreadable;
   for (const auto& entry : fs::directory_iterator(target.parent_path(), unreadable)) {
-    const fs::path& path = entry.path();
-    if (!path.filename().string().starts_with(prefix)) continue;
-    const int file = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (file < 0) continue;
-    if (::flock(file, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
-    ::close(file);
+    if (entry.path().filename().string().starts_with(prefix)) ::unlink(entry.path().c_str());
   }
 }
 
@@ -113,8 +136,9 @@ void remove_leftovers(const fs::path& target) {
 File::File(const std::string& path)
     : File(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC), path) {}
 
-File::File(int descriptor, std::string name) : name_(std::move(name)), descriptor_(descriptor) {
-  if (descriptor_ < 0) fail(name_, "cannot be opened");
+File::File(int descriptor, std::string name, const char* what)
+    : name_(std::move(name)), descriptor_(descriptor) {
+  if (descriptor_ < 0) fail(name_, what);
 }
 
 File::~File() {
@@ -163,24 +187,16 @@ void File::sync() const {
   if (::fsync(descriptor_) != 0) fail(name_, "cannot be written to the disk");
 }
 
-void require_writable(std::span<const OutputFile> files) {
-  std::vector<std::pair<fs::path, std::string>> taken;  // with the flags that name them
-  for (const auto& [flag, path] : files) {
-    if (path.empty()) continue;
-    try {
-      const fs::path target = target_of(path);
-      // A rename would replace even a write-protected file, which its owner would not want.
-      if (::access(target.c_str(), W_OK) != 0 && errno != ENOENT) fail(path);
-      remove_leftovers(target);
-      const Unfinished attempt(target, path);
-      for (const auto& [other, its_flag] : taken) {
-        if (are_one_file(target, other)) throw Error(path + " is also the file of " + its_flag);
-      }
-      taken.emplace_back(target, flag);
-    } catch (const Error& error) {
-      throw Error(flag + ": " + error.what());
-    }
-  }
+void claim(const OutputFile& output) try {
+  static std::list<Claim> claims;  // until this process ends
+  if (output.path.empty()) return;
+  const fs::path target = target_of(output.path);
+  // A rename would replace even a write-protected file, which its owner would not want.
+  if (::access(target.c_str(), W_OK) != 0 && errno != ENOENT) fail(output.path);
+  Unfinished(target, output.path);
+  if (claims.emplace_back(output, target).is_locked()) remove_leftovers(target);
+} catch (const Error& error) {
+  throw Error(output.flag + ": " + error.what());
 }
 
 void replace_file(const std::string& path, const std::function<void(const File&)>& write) try {

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <span>
 #include <string>
 
 namespace dist {
@@ -13,7 +12,8 @@ namespace dist {
 class File {
  public:
   explicit File(const std::string& path);  // for reading
-  File(int descriptor, std::string name);  // takes ownership of the descriptor
+  // Takes ownership of the descriptor. If it is negative, throws Error saying `what`.
+  File(int descriptor, std::string name, const char* what = "cannot be opened");
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -38,11 +38,11 @@ struct OutputFile {
   std::string path;
 };
 
-// Called before hours of work begin, by the process that will write `files`. Empty paths are
-// ignored. Throws Error("flag: why") for a file that cannot be written, and for two paths
-// to the same file. Does not change the files, but removes the temporary files that killed
-// writers left in their folders.
-void require_writable(std::span<const OutputFile> files);
+// Called before hours of work begin, by the process that will write the file. An empty path is
+// ignored. Throws Error("flag: why") if the file cannot be written, or if it is claimed: by
+// this process or, until that ends, by a process of another job on any host. Does not change
+// the file, but removes the temporary files that killed writers left beside it.
+void claim(const OutputFile& output);
 
 // Calls `write` to fill a temporary file, then renames that file to `path`. A reader sees
 // either the old file or the complete new one, even after a power cut. If `path` is a symbolic

@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -45,6 +46,8 @@ std::string describe_current_exception() try {
 
 void install_fatal_handler() {
   std::set_terminate(report_and_abort);
+  // Writing more than ulimit -f allows must fail, with an error that names the file.
+  std::signal(SIGXFSZ, SIG_IGN);
   // A file opened for a checkpoint, for example, must not get descriptor 1. If a standard
   // descriptor is closed, open it in the wrong direction, so that it stays unusable.
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {

@@ -115,9 +115,6 @@ struct WatchTable {
   // Called on all ranks after they have agreed on their flags. Numbering and tracing begin with
   // this call. If the flags are refused, no trace is written.
   void (*flags_are_read)(bool accepted);
-  // Throws std::runtime_error("flag: why") if this process cannot write `file`. An empty `file`
-  // is accepted.
-  void (*require_writable)(const std::string& flag, const std::string& file);
   // Called on all ranks before the last line: writes the trace, or ends the job if it cannot.
   void (*finish_trace)();
   void (*keep_trace)();  // called in a job that is about to end without MPI_Finalize

@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import sys
+import tempfile
 
 SENDS = re.compile(r"MPI_(I?[sbr]?send|Sendrecv(_replace)?)", re.I)
 STYLE = """
@@ -139,7 +140,8 @@ def printable(x):
 
 
 def text(x):
-    return html.escape(printable(x))
+    words = "yes" if x is True else "no" if x is False else "unknown" if x is None else x
+    return html.escape(printable(words))
 
 
 def digits(x):
@@ -356,7 +358,7 @@ def memory_section(run):
 def settings_section(run):
     rows = [(text(key.replace("_", " ")), text(x) if number(x) is None else value(x))
             for key, x in run.final.items()
-            if key != "final" and not key.endswith("_ms") and not isinstance(x, (dict, list))]
+            if key != "final" and not key.endswith("_ms") and not isinstance(x, (dict, list, type(None)))]
     tensors = [(f"<code>{text(name)}</code>", value(p["l2"]), f"<code>{text(p.get('sha256'))}</code>")
                for name, p in table_of(run.final.get("parameters")).items()
                if number(table_of(p).get("l2")) is not None]
@@ -380,12 +382,13 @@ def write_at_once(path, content):
     target = os.path.realpath(path)
     if os.path.exists(target) and not os.path.isfile(target):
         raise BadInput(f"{path}: is not a file")
-    draft = pathlib.Path(f"{target}.{os.getpid()}.part")
     try:
-        draft.write_text(content, encoding="utf-8", errors="replace")
-        draft.replace(target)
+        # In a folder of our own, where nobody can have put a link under the draft's name.
+        with tempfile.TemporaryDirectory(dir=os.path.dirname(target)) as folder:
+            draft = pathlib.Path(folder, "page")
+            draft.write_text(content, encoding="utf-8", errors="replace")
+            draft.replace(target)
     except OSError as problem:
-        draft.unlink(missing_ok=True)
         raise BadInput(f"{path}: cannot be written: {problem.strerror}")
 
 

@@ -23,7 +23,7 @@ static void from_json(const Json& row, CostPoint& point) {
   point = {row.at("bytes"), row.at("time_us").get<double>() / 1e6};
 }
 
-void save_link_cost(const LinkCost& cost) {
+std::string save_link_cost(const LinkCost& cost) try {
   const Json file{{"alpha_us", 1e6 * cost.alpha_s},
                   {"beta_ns_per_byte", 1e9 * cost.beta_s_per_byte},
                   {"r2", cost.r2},
@@ -32,10 +32,14 @@ void save_link_cost(const LinkCost& cost) {
                   {"hosts", cost.between_hosts ? "several" : "one"},
                   {"message", cost.message},
                   {"exchange", cost.exchange}};
-  std::error_code problem;  // ignored, since the write below reports the problem
-  std::filesystem::create_directories(std::filesystem::path(kLinkCostFile).parent_path(),
-                                      problem);
+  const std::string folder = std::filesystem::path(kLinkCostFile).parent_path();
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) throw Error(folder + ": cannot be created: " + problem.message());
   write_file_at_once(kLinkCostFile, file.dump(1) + "\n");
+  return std::string("saved in ") + kLinkCostFile;
+} catch (const Error& error) {  // the folder may be somebody else's
+  return std::string("not saved: ") + error.what();
 }
 
 // Whether a measurement can have given these times. Others would make predictions infinite.

@@ -143,7 +143,7 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
                  {"bandwidth_gbs", significant(1e-9 * message.back().bandwidth())},
                  {"ring_step_us", significant(1e6 * ring.back().seconds)}});
   }
-  const bool is_saved = is_one_kind_of_link(comm);
+  const bool is_one_kind = is_one_kind_of_link(comm);
   if (comm.rank() != 0) return comm.all_agree(correct);
 
   std::optional<LinkCost> cost;
@@ -157,7 +157,6 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
     fit["beta_ns_per_byte"] = significant(1e9 * cost->beta_s_per_byte);
     fit["r2"] = significant(cost->r2);
   }
-  console.row(fit);
   Table table({"size", "one way", "GB/s", "fitted line", "all: ring"});
   for (std::size_t i = 0; i < message.size(); ++i) {
     const CostPoint& point = message[i];
@@ -177,13 +176,15 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
     cost->ranks = comm.size();
     cost->device = program.stream.device().type;
     cost->between_hosts = comm.local_size() < comm.size();
-    if (is_saved) save_link_cost(*cost);
-    console.line(fmt::format(
-        "fitted line: n bytes take {:.2f} us + n x {:.4f} ns (r2 {:.3f}); {}",
-        1e6 * cost->alpha_s, 1e9 * cost->beta_s_per_byte, cost->r2,
-        is_saved ? fmt::format("saved in {}", kLinkCostFile)
-                 : "not saved, because ranks 0 and 1 share a host: use one rank per host"));
+    const std::string kept =
+        is_one_kind ? save_link_cost(*cost)
+                    : "not saved, because ranks 0 and 1 share a host: use one rank per host";
+    fit["file"] = kept;
+    console.line(
+        fmt::format("fitted line: n bytes take {:.2f} us + n x {:.4f} ns (r2 {:.3f}); {}",
+                    1e6 * cost->alpha_s, 1e9 * cost->beta_s_per_byte, cost->r2, kept));
   }
+  console.row(fit);
   return comm.all_agree(correct);
 }
 

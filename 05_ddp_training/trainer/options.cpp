@@ -120,16 +120,9 @@ void Options::declare_training(CommandLine& flags, bool writes) {
                 "--data: must be given together with --dataset idx");
     check_usage(checkpoint_every == 0 || !checkpoint.empty(),
                 "--checkpoint-every: needs --checkpoint FILE");
-    if (writes) {
-      // Find out now rather than after hours of training.
-      std::vector<OutputFile> files;
-      for (const auto& [flag, text] : flags.values()) {
-        if (flag == "--checkpoint" || flag == "--metrics" || flag == "--trace") {
-          files.push_back({flag, text});
-        }
-      }
-      require_writable(files);
-    }
+    // Find out now rather than after hours of training.
+    if (writes) claim({"--checkpoint", evaluate ? "" : checkpoint});
+    if (writes) claim({"--metrics", metrics});
     // If --max-steps is given without --epochs, only the number of steps ends the run.
     if (max_steps > 0 && !flags.given("--epochs")) epochs = max_steps;
   });

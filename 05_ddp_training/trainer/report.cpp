@@ -9,11 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <fcntl.h>
 #include <span>
 #include <utility>
 
@@ -83,18 +82,16 @@ Json described(const std::vector<TensorSource>& parameters, const Stream& stream
 
 }  // namespace
 
-Report::Report(const Console& console, std::string metrics, std::size_t steps_before,
+Report::Report(const Console& console, const std::string& metrics, std::size_t steps_before,
                std::size_t total_steps)
     : console_(console),
       first_step_(steps_before),
       steps_(steps_before),
-      total_steps_(total_steps),
-      metrics_path_(std::move(metrics)) {
-  if (metrics_path_.empty() || !console.speaks()) return;
-  if (steps_before > 0)
-    write_file_at_once(metrics_path_, lines_before(metrics_path_, steps_before));
-  metrics_.open(metrics_path_, steps_before > 0 ? std::ios::app : std::ios::trunc);
-  if (!metrics_) throw Error(fmt::format("--metrics: {} cannot be opened", metrics_path_));
+      total_steps_(total_steps) {
+  if (metrics.empty() || !console.speaks()) return;
+  write_file_at_once(metrics, steps_before > 0 ? lines_before(metrics, steps_before) : "");
+  metrics_ =
+      std::make_shared<File>(::open(metrics.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC), metrics);
 }
 
 void Report::draw_bar() {
@@ -129,7 +126,7 @@ void Report::step(std::size_t epoch, double lr, const UpdateState& update,
         fmt::format("  step {}: skipped on all ranks because the gradient of {} is not finite",
                     number, not_finite));
   }
-  if (!console_.speaks() || (!console_.json() && !metrics_.is_open())) return;
+  if (!console_.speaks() || (!console_.json() && !metrics_)) return;
   Json row{{"step", number},
            {"epoch", epoch},
            {"loss", significant(update.loss)},
@@ -137,12 +134,15 @@ void Report::step(std::size_t epoch, double lr, const UpdateState& update,
   if (!not_finite.empty()) row["skipped"] = not_finite;
   if (clips) row["grad_norm"] = not_finite.empty() ? Json(significant(update.norm)) : Json();
   console_.row(row);
-  if (!metrics_.is_open() || !problem_.empty()) return;
-  if (metrics_ << to_text(row) << '\n' << std::flush) return;
-  // A full disk must not end the run, which goes on without metrics.
-  problem_ =
-      fmt::format("--metrics: {}: cannot be written: {}", metrics_path_, std::strerror(errno));
-  fmt::print(stderr, "error: {}; training continues without metrics\n", printable(problem_));
+  if (!metrics_) return;
+  try {
+    const std::string line = to_text(row) + '\n';
+    metrics_->write(line.data(), line.size());
+  } catch (const Error& error) {  // a full disk must not end the run
+    metrics_.reset();
+    problem_ = fmt::format("--metrics: {}", error.what());
+    fmt::print(stderr, "error: {}; training continues without metrics\n", printable(problem_));
+  }
 }
 
 void Report::epoch(std::size_t epoch) {

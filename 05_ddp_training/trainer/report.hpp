@@ -17,6 +17,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@
 
 namespace dist {
 
+class File;
 struct TensorSource;
 
 // One step, in milliseconds. A step that is replayed as a whole (StepGraph) knows only how long
@@ -48,12 +50,20 @@ struct StepTimes {
   }
 };
 
-// All steps of a run. The figures omit the first steps, which allocate memory and fill caches,
-// and an epoch's last step if its batch is smaller. The times of plain and of replayed steps
-// are never mixed.
+// All steps of a run or, if there are thousands, every second one, every fourth and so on, so
+// that memory does not grow with the run. The figures omit the first steps, which allocate
+// memory and fill caches, and an epoch's last step if its batch is smaller. The times of plain
+// and of replayed steps are never mixed.
 class Timeline {
  public:
-  void add(const StepTimes& times) { times_.push_back(times); }
+  void add(const StepTimes& times) {
+    if (steps_++ % every_ != 0) return;
+    times_.push_back(times);
+    if (times_.size() < 8192) return;
+    every_ *= 2;
+    for (std::size_t i = 0; 2 * i < times_.size(); ++i) times_[i] = times_[2 * i];
+    times_.resize(times_.size() / 2);
+  }
   bool empty() const { return times_.empty(); }
   // Each part's median over the steps that are not replayed. NaN if there are fewer than
   // `least`.
@@ -101,6 +111,7 @@ class Timeline {
             .allocations = part([](auto& s) { return s.allocations; })};
   }
 
+  std::size_t steps_ = 0, every_ = 1;
   std::vector<StepTimes> times_;
 };
 
@@ -129,12 +140,9 @@ inline MemoryUse memory_use(int ranks) {
   // The kernel updates its record of the peak only from time to time.
   return {resident - of_others, std::max(bytes["VmHWM:"], resident) - of_others};
 }
-// Resets the peak, so that it covers only the time from this call on. Returns false and changes
-// nothing if the kernel does not permit it.
-inline bool restart_peak() {
-  std::ofstream file("/proc/self/clear_refs");
-  file << "5" << std::flush;  // proc(5): resets VmHWM
-  return file.good();
+// Resets the peak, if the kernel permits it, so that it covers only the time from this call on.
+inline void restart_peak() {
+  std::ofstream("/proc/self/clear_refs") << "5";  // proc(5): resets VmHWM
 }
 
 // In data parallelism, every rank holds a whole model, its gradients and its optimizer state,
@@ -182,7 +190,7 @@ class Report {
   // and ends after `total_steps`. The process that prints writes a row per step to the file
   // `metrics`, unless that is empty, and first removes those of steps that are repeated. Throws
   // Error if it cannot be opened.
-  Report(const Console& console, std::string metrics, std::size_t steps_before,
+  Report(const Console& console, const std::string& metrics, std::size_t steps_before,
          std::size_t total_steps);
 
   // A step's report, whose loss is that before the step, averaged over ranks. For a skipped
@@ -222,8 +230,7 @@ class Report {
 
   const Console& console_;
   std::size_t first_step_, steps_, total_steps_;
-  std::string metrics_path_;
-  std::ofstream metrics_;
+  std::shared_ptr<File> metrics_;  // not shared, but may be incomplete here
   std::string problem_;
   std::size_t bar_ = 0;  // its length
   double epoch_loss_ = 0;

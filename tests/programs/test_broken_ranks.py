@@ -74,8 +74,9 @@ def test_the_slow_rank_is_named(tmp_path):
     assert slow.rows[-1]["slowest_rank"] == 1 and slow.rows[-1]["slowest_ratio"] >= 1.75, slow.out
 
 
-def test_a_stopped_rank_is_named(tmp_path):
-    result = disturbed(tmp_path, 4, f"{LONG} --timeout 2 {METRICS}", 10,
+@pytest.mark.parametrize("flags", ["", "--pretend-link 1"])
+def test_a_stopped_rank_is_named(tmp_path, flags):
+    result = disturbed(tmp_path, 4, f"{LONG} --timeout 2 {METRICS} {flags}", 10,
                        lambda _, ranks: os.kill(ranks[-1], signal.SIGSTOP))
     assert result.status == 86
     says(result, "hang: rank 3 is stopped (SIGSTOP)")

@@ -5,12 +5,13 @@ import pathlib
 import random
 import re
 import signal
+import socket
 import time
 
 import pytest
 
 from disturbed import JOB, LONG, check_that_it_goes_on, disturbed, files, lines, saved_step
-from programs import runs, says
+from programs import refused, runs, says
 
 
 def test_a_run_killed_at_random_moments_loses_at_most_one_interval(tmp_path):
@@ -32,6 +33,18 @@ def test_a_run_killed_at_random_moments_loses_at_most_one_interval(tmp_path):
     assert not list(tmp_path.iterdir())  # no unfinished files are left
 
 
+def test_a_second_job_that_writes_to_the_same_files_is_refused(tmp_path):
+    def start_another(_, ranks):
+        for flag, name in (("--checkpoint", "st"), ("--metrics", "jsonl"), ("--trace", "json")):
+            refused(f"ddp_training {JOB} {flag} cut.{name}", f"{flag}: cut.{name} is in use by "
+                    f"{flag} of process {ranks[0]} on {socket.gethostname()}", folder=tmp_path)
+        os.kill(ranks[0], signal.SIGKILL)
+
+    flags = f"{LONG} --checkpoint-every 3 {files('cut')} --trace cut.json"
+    assert disturbed(tmp_path, 2, flags, 5, start_another).status == 137
+    check_that_it_goes_on(tmp_path, 2, LONG)  # at once
+
+
 def ask_mpirun(mpirun, _):
     os.kill(mpirun, signal.SIGUSR1)  # mpirun passes it on
 
@@ -40,9 +53,10 @@ def ask_the_last(_, ranks):
     os.kill(ranks[-1], signal.SIGTERM)
 
 
-@pytest.mark.parametrize("ask", [ask_mpirun, ask_the_last])
-def test_a_run_asked_to_stop_exits_with_75_and_continues(tmp_path, ask):
-    stopped = disturbed(tmp_path, 3, f"{LONG} {files('cut')} --json", 20, ask)
+@pytest.mark.parametrize("ask, flags", [
+    (ask_mpirun, ""), (ask_the_last, ""), (ask_mpirun, "--pretend-link 0.1")])
+def test_a_run_asked_to_stop_exits_with_75_and_continues(tmp_path, ask, flags):
+    stopped = disturbed(tmp_path, 3, f"{LONG} {files('cut')} --json {flags}", 20, ask)
     assert stopped.status == 75, stopped.err
     row = stopped.rows[-1]
     assert row["stopped"] is True and row["steps"] == lines(tmp_path / "cut.jsonl")

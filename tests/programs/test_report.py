@@ -175,7 +175,20 @@ def test_a_full_disk_leaves_the_old_page(run):
     (folder / "old.html").write_text("old")
     done = command(f"ulimit -f 1; {ROOT}/learn report run.jsonl -o old.html", folder)
     assert done.status == 2 and "old.html: cannot be written: File too large" in done.err
-    assert (folder / "old.html").read_text() == "old" and not list(folder.glob("*.part"))
+    assert (folder / "old.html").read_text() == "old" and not [*folder.glob("*/"), *folder.glob("*.part")]
+
+
+def test_nobody_can_put_a_link_under_the_name_of_the_draft(run):
+    folder, _ = run
+    (folder / "victim").write_text("kept")
+    command("ln -s victim page.html.$$.part; umask 027; exec python3 "
+            f"{ROOT}/tools/report.py run.jsonl -o page.html", folder)
+    assert (folder / "victim").read_text() == "kept" and (folder / "page.html").stat().st_mode & 0o777 == 0o640
+
+
+def test_the_settings_are_words(run):
+    page = page_of(run[0] / "run.jsonl", "-o", run[0] / "words.html")
+    assert "\nreplicas identical\nyes\n" in page.text and not re.search(r"\b(None|True|False)\b", page.text)
 
 
 @pytest.mark.parametrize("theme", ["0", "1"])  # dark, light

@@ -199,3 +199,9 @@ def test_a_pretended_link_takes_its_time_and_changes_no_number(ranks, backend):
     assert exposed.final["exposed_comm_ms"] >= sent * 8 / (gbits * 1e6)
     said = runs(ranks, f"ddp_training {flags} --pretend-link {gbits}").out
     assert "on a pretended link" in said and f"hidden, as on a link of {gbits} Gbit/s" in said
+
+
+def test_a_slow_pretended_link_is_not_a_hang():
+    """The first layer's gradients take 2.6 seconds."""
+    runs(2, "ddp_training --device cpu --layers 784,1024,10 --max-steps 1 --batch-size 8 "
+         "--pretend-link 0.01 --timeout 1")

@@ -1,6 +1,5 @@
 // The watch starts before MPI and ends after it: its flags, MPI's own start and end, and the
 // table of functions that programs call (common/watch.hpp).
-#include "common/atomic_file.hpp"
 #include "common/watch.hpp"
 #include "tools/watch/call_hooks.hpp"
 #include "tools/watch/communicators.hpp"
@@ -11,7 +10,6 @@
 
 #include <mpi.h>
 
-#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -192,10 +190,6 @@ const dist::WatchTable dist_watch_table{
     .start_count = start_count,
     .end_count = end_count,
     .flags_are_read = flags_are_read,
-    .require_writable =
-        [](const std::string& flag, const std::string& file) {
-          require_writable(std::array{dist::OutputFile{flag, file}});
-        },
     .finish_trace =
         [] {
           if (session != nullptr && session->traces()) finish_recording();

@@ -4,11 +4,13 @@
 #include "tests/support/files.hpp"
 #include "tests/support/mpi_test.hpp"
 
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <vector>
 
 namespace {
@@ -32,8 +34,8 @@ mode_t mode_of(const std::string& path) {
   return status.st_mode & 0777;
 }
 
-std::string why_not(const std::vector<OutputFile>& files) {
-  return error_of([&] { require_writable(files); });
+std::string why_not(const std::string& flag, const std::string& path) {
+  return error_of([&] { claim({flag, path}); });
 }
 
 }  // namespace
@@ -79,7 +81,7 @@ TEST_CASE("something that is not a regular file is never replaced by one") {
   for (const std::string name : {"folder", "pipe", "device", "loop"}) {
     const std::string path = folder / name;
     const auto type = std::filesystem::symlink_status(path).type();
-    CHECK(why_not({{"--flag", path}}).starts_with("--flag: " + path));
+    CHECK(why_not("--flag", path).starts_with("--flag: " + path));
     CHECK(error_of([&] { write_file_at_once(path, "x"); }).starts_with(path));
     CHECK(std::filesystem::symlink_status(path).type() == type);
   }
@@ -89,30 +91,46 @@ TEST_CASE("something that is not a regular file is never replaced by one") {
 TEST_CASE("two flags cannot name the same file, however its path is spelled") {
   const TemporaryFolder folder;
   std::ofstream(folder / "x") << "kept";
-  std::filesystem::create_hard_link(folder / "x", folder / "hard");
   std::filesystem::create_symlink("x", folder / "soft");
   std::filesystem::create_symlink("not-yet", folder / "dangling");
-  for (const std::string name : {"x", "./x", "hard", "soft"}) {
-    CHECK(why_not({{"-a", folder / "x"}, {"-b", folder / name}}) ==
-          "-b: " + (folder / name) + " is also the file of -a");
+  CHECK(why_not("-a", folder / "x") == "nothing thrown");
+  const std::string owner = " is in use by -a of process " + std::to_string(::getpid());
+  for (const std::string name : {"x", "./x", "soft"}) {
+    CHECK(why_not("-b", folder / name).starts_with("-b: " + (folder / name) + owner + " on "));
   }
-  CHECK(why_not({{"-a", folder / "not-yet"}, {"-b", folder / "dangling"}}).starts_with("-b: "));
-  CHECK(why_not({{"-a", folder / "x"}, {"-b", ""}, {"-c", ""}}) == "nothing thrown");
-  CHECK(why_not({{"-a", folder / "x"}, {"-b", folder / "y"}}) == "nothing thrown");
+  CHECK(why_not("-a", folder / "not-yet") == "nothing thrown");
+  CHECK(why_not("-b", folder / "dangling").starts_with("-b: "));
+  CHECK(why_not("-c", "") == "nothing thrown");
+  CHECK(why_not("-d", folder / "y") == "nothing thrown");
   CHECK(content_of(folder / "x") == "kept");
-  CHECK(names_in(folder).size() == 4);
 }
 
-TEST_CASE("the next run removes what a killed writer left, but not a running writer's file") {
+TEST_CASE("a file belongs to one process until that dies, and then what it left is removed") {
   const TemporaryFolder folder;
-  for (const std::string name : {"x.unfinished-dead01", "x.unfinished-alive1", "xx"}) {
-    std::ofstream(folder / name) << "half";
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    claim({"--flag", folder / "x"});
+    for (const std::string name : {"x.unfinished-dead01", "xx"}) {
+      std::ofstream(folder / name) << "half";
+    }
+    ::close(ready[1]);
+    ::close(ready[0]);
+    for (;;) ::pause();
   }
-  const int alive = ::open((folder / "x.unfinished-alive1").c_str(), O_RDONLY);
-  REQUIRE(::flock(alive, LOCK_EX) == 0);
-  CHECK(why_not({{"--flag", folder / "x"}}) == "nothing thrown");
-  CHECK_FALSE(std::filesystem::exists(folder / "x.unfinished-dead01"));
-  CHECK(std::filesystem::exists(folder / "x.unfinished-alive1"));
-  CHECK(names_in(folder).size() == 2);
-  ::close(alive);
+  ::close(ready[1]);
+  char nothing = 0;
+  CHECK(::read(ready[0], &nothing, 1) == 0);  // returns when the writer closes its end
+  ::close(ready[0]);
+  const std::string owner = "--flag of process " + std::to_string(writer) + " on ";
+  CHECK(why_not("--f", folder / "x")
+            .starts_with("--f: " + (folder / "x") + " is in use by " + owner));
+  CHECK(std::filesystem::exists(folder / "x.unfinished-dead01"));
+  ::kill(writer, SIGKILL);
+  ::waitpid(writer, nullptr, 0);
+  CHECK(why_not("--flag", folder / "x") == "nothing thrown");
+  auto names = names_in(folder);
+  std::ranges::sort(names);
+  CHECK(names == std::vector<std::string>{".x.lock", "xx"});
 }
