@@ -71,29 +71,35 @@ class Unfinished {
   File file_;
 };
 
+// Removes the temporary files that killed writers of `target` left. No writer may be alive.
+void remove_leftovers(const fs::path& target) {
+  const std::string prefix = target.filename().string() + kUnfinished;
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(target.parent_path(), unreadable)) {
+    if (entry.path().filename().string().starts_with(prefix)) ::unlink(entry.path().c_str());
+  }
+}
+
 // Keeps others from writing to `target`: while this exists, a file beside it says who writes,
 // and is locked. The kernel ends the lock when the process dies, so a killed run blocks nobody.
 // (A lock on the target itself would not survive replace_file.)
 class Claim {
  public:
-  Claim(const OutputFile& output, const fs::path& target)
+  Claim(const std::string& flag, const std::string& name, const fs::path& target)
       : path_((target.parent_path() / ".").string() + target.filename().string() + ".lock"),
-        file_(lock(output.path), output.path) {
+        file_(lock(name), name) {
     if (!is_locked_) return;
     std::array<char, 256> host{};
     ::gethostname(host.data(), host.size() - 1);
     const std::string owner =
-        output.flag + " of process " + std::to_string(::getpid()) + " on " + host.data();
-    if (::ftruncate(file_.descriptor(), 0) != 0) fail(output.path);
+        flag + " of process " + std::to_string(::getpid()) + " on " + host.data();
+    if (::ftruncate(file_.descriptor(), 0) != 0) fail(name);
     file_.write(owner.data(), owner.size());
+    remove_leftovers(target);
   }
-  ~Claim() {
-    if (is_locked_) ::unlink(path_.c_str());
-  }
+  ~Claim() { ::unlink(path_.c_str()); }
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
-
-  bool is_locked() const { return is_locked_; }
 
  private:
   // Returns the descriptor of the open file. Throws Error if it is locked already.
@@ -120,15 +126,6 @@ class Claim {
   bool is_locked_ = false;  // never on a file system without locks
   File file_;
 };
-
-// Removes the temporary files that killed writers of `target` left. No writer may be alive.
-void remove_leftovers(const fs::path& target) {
-  const std::string prefix = target.filename().string() + kUnfinished;
-  std::error_code unreadable;
-  for (const auto& entry : fs::directory_iterator(target.parent_path(), unreadable)) {
-    if (entry.path().filename().string().starts_with(prefix)) ::unlink(entry.path().c_str());
-  }
-}
 
 }  // namespace
 
@@ -187,16 +184,16 @@ void File::sync() const {
   if (::fsync(descriptor_) != 0) fail(name_, "cannot be written to the disk");
 }
 
-void claim(const OutputFile& output) try {
+void claim(const std::string& flag, const std::string& path) try {
   static std::list<Claim> claims;  // until this process ends
-  if (output.path.empty()) return;
-  const fs::path target = target_of(output.path);
+  if (path.empty()) return;
+  const fs::path target = target_of(path);
   // A rename would replace even a write-protected file, which its owner would not want.
-  if (::access(target.c_str(), W_OK) != 0 && errno != ENOENT) fail(output.path);
-  Unfinished(target, output.path);
-  if (claims.emplace_back(output, target).is_locked()) remove_leftovers(target);
+  if (::access(target.c_str(), W_OK) != 0 && errno != ENOENT) fail(path);
+  Unfinished(target, path);  // whether the folder can be written
+  claims.emplace_back(flag, path, target);
 } catch (const Error& error) {
-  throw Error(output.flag + ": " + error.what());
+  throw Error(flag + ": " + error.what());
 }
 
 void replace_file(const std::string& path, const std::function<void(const File&)>& write) try {
@@ -214,7 +211,7 @@ void replace_file(const std::string& path, const std::function<void(const File&)
   file.sync();
   if (::rename(unfinished.path().c_str(), target.c_str()) != 0) fail(path);
   // The rename changes the folder, so it reaches the disk only when the folder is synced.
-  File(target.parent_path()).sync();
+  File(::open(target.parent_path().c_str(), O_RDONLY | O_CLOEXEC), path).sync();
 } catch (const Error&) {
   throw;  // catching guarantees unwinding, which removes the unfinished file
 }

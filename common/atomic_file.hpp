@@ -32,17 +32,11 @@ class File {
   int descriptor_ = -1;
 };
 
-// An output file, and the flag that names it.
-struct OutputFile {
-  std::string flag;
-  std::string path;
-};
-
-// Called before hours of work begin, by the process that will write the file. An empty path is
-// ignored. Throws Error("flag: why") if the file cannot be written, or if it is claimed: by
-// this process or, until that ends, by a process of another job on any host. Does not change
-// the file, but removes the temporary files that killed writers left beside it.
-void claim(const OutputFile& output);
+// Called before hours of work begin, by the process that will write the file that `flag` names.
+// An empty path is ignored. Throws Error("flag: why") if the file cannot be written, or if it
+// is claimed already: by this process, or by a process of another job that has not ended. Does
+// not change the file, but removes the temporary files that killed writers left beside it.
+void claim(const std::string& flag, const std::string& path);
 
 // Calls `write` to fill a temporary file, then renames that file to `path`. A reader sees
 // either the old file or the complete new one, even after a power cut. If `path` is a symbolic

@@ -233,7 +233,7 @@ struct WatchFlags {
     if (watch_table() == nullptr) return;
     command_line.text("--trace", trace, "write a Chrome trace (JSON) of this run");
     command_line.check([this, writes] {
-      if (writes) claim({"--trace", trace});
+      if (writes) claim("--trace", trace);
     });
     command_line.flag("--strict", strict, "send synchronously, so that MPI buffers no message");
     command_line.number("--timeout", timeout_s, 0.0, kLongestTimeout_s,

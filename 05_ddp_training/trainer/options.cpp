@@ -121,8 +121,8 @@ void Options::declare_training(CommandLine& flags, bool writes) {
     check_usage(checkpoint_every == 0 || !checkpoint.empty(),
                 "--checkpoint-every: needs --checkpoint FILE");
     // Find out now rather than after hours of training.
-    if (writes) claim({"--checkpoint", evaluate ? "" : checkpoint});
-    if (writes) claim({"--metrics", metrics});
+    if (writes) claim("--checkpoint", evaluate ? "" : checkpoint);
+    if (writes) claim("--metrics", metrics);
     // If --max-steps is given without --epochs, only the number of steps ends the run.
     if (max_steps > 0 && !flags.given("--epochs")) epochs = max_steps;
   });

@@ -35,7 +35,7 @@ mode_t mode_of(const std::string& path) {
 }
 
 std::string why_not(const std::string& flag, const std::string& path) {
-  return error_of([&] { claim({flag, path}); });
+  return error_of([&] { claim(flag, path); });
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ TEST_CASE("a file belongs to one process until that dies, and then what it left 
   REQUIRE(::pipe(ready) == 0);
   const pid_t writer = ::fork();
   if (writer == 0) {
-    claim({"--flag", folder / "x"});
+    claim("--flag", folder / "x");
     for (const std::string name : {"x.unfinished-dead01", "xx"}) {
       std::ofstream(folder / name) << "half";
     }

@@ -11,7 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include <array>
+#include <cmath>
 #include <fstream>
+#include <malloc.h>
 #include <map>
 #include <string>
 #include <vector>
@@ -171,4 +173,15 @@ TEST_CASE("the metrics of a resumed run are those of a run that never stopped") 
   CHECK(content_of(path).empty());
   CHECK(contains(error_of([&] { Report report(console, folder / "no/folder", 0, 10); }),
                  "no/folder"));
+}
+
+TEST_CASE("a long run keeps no more times than a short one, and its figures stay right") {
+  const auto allocated = [] { return ::mallinfo2().uordblks + ::mallinfo2().hblkhd; };
+  const std::size_t before = allocated();
+  Timeline times;
+  for (int i = 0; i < 1'000'000; ++i) times.add({.samples = 2, .step = 1.0 * i});
+  CHECK(allocated() - before < (2U << 20));
+  CHECK(std::abs(times.typical().step - 500'000) < 1000);
+  CHECK(std::abs(times.samples_per_second() * 250 - 1) <
+        1e-2);  // a step takes 500 s on average
 }
