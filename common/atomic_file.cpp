@@ -127,6 +127,8 @@ class Claim {
   File file_;
 };
 
+std::list<Claim> claims;
+
 }  // namespace
 
 // With O_NONBLOCK, opening a named pipe that has no writer does not block.
@@ -185,7 +187,6 @@ void File::sync() const {
 }
 
 void claim(const std::string& flag, const std::string& path) try {
-  static std::list<Claim> claims;  // until this process ends
   if (path.empty()) return;
   const fs::path target = target_of(path);
   // A rename would replace even a write-protected file, which its owner would not want.
@@ -194,6 +195,10 @@ void claim(const std::string& flag, const std::string& path) try {
   claims.emplace_back(flag, path, target);
 } catch (const Error& error) {
   throw Error(flag + ": " + error.what());
+}
+
+void release_claims() {
+  claims.clear();
 }
 
 void replace_file(const std::string& path, const std::function<void(const File&)>& write) try {

@@ -37,6 +37,9 @@ class File {
 // is claimed already: by this process, or by a process of another job that has not ended. Does
 // not change the file, but removes the temporary files that killed writers left beside it.
 void claim(const std::string& flag, const std::string& path);
+// Called before MPI ends, because mpirun may then kill this process in favour of another one's
+// exit status.
+void release_claims();
 
 // Calls `write` to fill a temporary file, then renames that file to `path`. A reader sees
 // either the old file or the complete new one, even after a power cut. If `path` is a symbolic

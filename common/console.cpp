@@ -28,13 +28,11 @@ std::string to_text(const Json& value) {
 }
 
 void Console::line(const std::string& text) const {
-  if (!speaks_ || json_) return;
-  say(text);
+  if (speaks_ && !json_) say(text);
 }
 
 void Console::row(const Json& object) const {
-  if (!speaks_ || !json_) return;
-  say(to_text(object));
+  if (speaks_ && json_) say(to_text(object));
 }
 
 int Console::verdict(bool correct, const std::string& verified,

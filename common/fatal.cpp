@@ -1,5 +1,6 @@
 #include "common/fatal.hpp"
 
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 #include "common/watch.hpp"
 
@@ -32,6 +33,7 @@ std::string describe_current_exception() try {
   std::fprintf(stderr, "[rank %d] fatal: %s\n", rank_of_this_process,
                printable(describe_current_exception()).c_str());
   std::fflush(stderr);
+  release_claims();
   if (const WatchTable* const watch = watch_table()) watch->keep_trace();
   // If this rank simply exited, the others would wait forever in their next receive.
   int initialized = 0;

@@ -1,5 +1,6 @@
 #include "common/mpi_environment.hpp"
 
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 #include "common/fatal.hpp"
 
@@ -29,6 +30,7 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
 }
 
 MpiEnvironment::~MpiEnvironment() {
+  release_claims();
   MPI_Finalize();
 }
 
