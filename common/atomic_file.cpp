@@ -127,7 +127,7 @@ class Claim {
   File file_;
 };
 
-std::list<Claim> claims;
+std::list<Claim> claims;  // of this process, for the fatal handler, which takes no arguments
 
 }  // namespace
 

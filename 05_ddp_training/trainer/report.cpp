@@ -91,8 +91,10 @@ Report::Report(const Console& console, const std::string& metrics, std::size_t s
   if (metrics.empty() || !console.speaks()) return;
   write_file_at_once(metrics, steps_before > 0 ? lines_before(metrics, steps_before) : "");
   metrics_ =
-      std::make_shared<File>(::open(metrics.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC), metrics);
+      std::make_unique<File>(::open(metrics.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC), metrics);
 }
+
+Report::~Report() = default;
 
 void Report::draw_bar() {
   constexpr std::size_t kWidth = 30;

@@ -192,6 +192,7 @@ class Report {
   // Error if it cannot be opened.
   Report(const Console& console, const std::string& metrics, std::size_t steps_before,
          std::size_t total_steps);
+  ~Report();  // where File is complete
 
   // A step's report, whose loss is that before the step, averaged over ranks. For a skipped
   // step, `not_finite` names the parameter whose gradient was not finite.
@@ -230,7 +231,7 @@ class Report {
 
   const Console& console_;
   std::size_t first_step_, steps_, total_steps_;
-  std::shared_ptr<File> metrics_;  // not shared, but may be incomplete here
+  std::unique_ptr<File> metrics_;
   std::string problem_;
   std::size_t bar_ = 0;  // its length
   double epoch_loss_ = 0;
