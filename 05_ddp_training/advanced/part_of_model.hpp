@@ -1,11 +1,12 @@
 // What tensor_parallel.cpp and pipeline_parallel.cpp share: their flags, the table of ranks,
-// and a training loop that ends by comparing everything with one process that trains alone.
+// and a training loop that compares every step with that of one process (OneProcess).
 //
-// For the comparison, every rank keeps the whole model. A program for a model that does not fit
+// For the comparison, rank 0 keeps the whole model. A program for a model that does not fit
 // would draw only its own part.
 #pragma once
 
-#include "02_broadcast/binomial_tree.hpp"
+#include "01_send_recv/send_recv.hpp"
+#include "02_broadcast/chunks.hpp"
 #include "03_all_reduce/ring.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
@@ -21,11 +22,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace dist {
@@ -34,6 +36,9 @@ namespace dist {
 // of the result. Adam divides by a gradient's size: it would turn the last bits of a gradient
 // near 0 into a step of full length.
 inline const OptimizerOptions kOptimizer{.name = "sgd", .lr = 0.02, .momentum = 0.9};
+// What rounding explains: it changes a loss by some 1e-6, and an update by some 1e-5 of its
+// length, or by a few percent if it moves the input of a small layer's ReLU across 0.
+constexpr double kMostLossError = 1e-4, kMostUpdateError = 0.1;
 
 struct PartOptions {
   std::vector<std::size_t> layers{784, 512, 512, 512, 10};
@@ -69,12 +74,18 @@ struct RankTable {
   Communicator row, column;
 };
 
+// The rows and columns of a parameter that a rank has. A bias is a matrix of one column.
+struct Held {
+  ChunkRange rows, columns;
+};
+
 // A rank's part of a model.
 class PartOfModel {
  public:
   virtual ~PartOfModel() = default;
-  // Copies of the numbers in `whole`, the parameters of an Mlp, that belong to this rank.
-  virtual std::vector<Tensor> part_of(std::span<const Parameter> whole) const = 0;
+  // What the rank `rank` of all ranks has of an Mlp's parameter i of this size, if anything.
+  virtual std::optional<Held> held(int rank, std::size_t i, std::size_t rows,
+                                   std::size_t columns) const = 0;
   // Called on all ranks of a row with the same batch. Writes the gradients of its mean loss.
   // Returns this rank's share of that loss: the shares of the row add up to it.
   virtual double forward_and_backward(const Batch& batch) = 0;
@@ -84,34 +95,99 @@ class PartOfModel {
   std::span<Parameter> parameters() { return parameters_; }
 
  protected:
-  void start_from(std::span<const Parameter> whole) {
-    for (const Tensor& value : part_of(whole)) {
+  void start_from(std::span<const Parameter> whole, int rank) {
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const Tensor& all = whole[i].value;
+      const std::size_t width = all.numel() / all.dim(0);
+      const std::optional<Held> mine = held(rank, i, all.dim(0), width);
+      if (!mine) continue;
+      const auto [rows, columns] = *mine;
+      const Tensor value({rows.count, columns.count}, Device{});
+      for (std::size_t row = 0; row < rows.count; ++row) {
+        std::copy_n(all.data() + (rows.begin + row) * width + columns.begin, columns.count,
+                    value.data() + row * columns.count);
+      }
       parameters_.push_back({"", value, Tensor(value.shape(), Device{})});
     }
   }
   std::vector<Parameter> parameters_;  // each layer's weight before its bias
 };
 
-// Calls step(batch), which returns a loss, options.steps times. Returns the losses.
-template <class Step>
-std::vector<double> train_steps(const PartOptions& options, const Dataset& data, int replicas,
-                                int replica, const Stream& stream, const Step& step) {
-  DistributedSampler sampler(data.size(), replicas, replica);
-  DataLoader loader(data, options.batch_size / static_cast<std::size_t>(replicas),
-                    /*drop_last=*/true, stream);
-  std::vector<double> losses;
-  for (std::size_t epoch = 0; losses.size() < options.steps; ++epoch) {
-    sampler.set_epoch(epoch);
-    for (const Batch& batch : loader.over(sampler.indices())) {
-      losses.push_back(step(batch));
-      if (losses.size() == options.steps) break;
-    }
-  }
-  return losses;
-}
+// Rank 0 takes every step alone, too, from the parameters that the ranks had before it. From
+// its own, the runs would part in time: where rounding moves a ReLU's input across 0, a share
+// of a gradient comes or goes, and with it all later steps.
+struct OneProcess {
+  const Communicator& comm;
+  Mlp& model;  // at first, all ranks' together
+  const Stream& stream;
+  std::unique_ptr<Optimizer> sgd = make_optimizer(kOptimizer, model.parameters(), stream);
+  CrossEntropyLoss loss = {};
+  // On rank 0: the ranks' losses, the largest errors (an update's is relative to its length),
+  // and the first step, from 1, with an error that rounding does not explain, or 0.
+  std::vector<double> losses = {};
+  double loss_error = 0, update_error = 0;
+  std::size_t wrong_step = 0;
 
-// Called on all ranks. Trains, compares `part` with `whole` trained by one process, prints, and
-// returns the exit status.
+  // Called on all ranks after a step, with this rank's share of its loss, and the whole batch.
+  void check(PartOfModel& part, double share, const DataLoader::Range::Iterator& batch) {
+    const std::span<Parameter> parameters = model.parameters();
+    if (comm.rank() != 0) {
+      send<double>(comm, std::span(&share, 1), 0);
+      for (const Parameter& p : part.parameters()) send<float>(comm, p.value.span(), 0);
+      return;
+    }
+    const Batch& whole = *batch;
+    loss.forward(model.forward(whole.inputs, stream), whole, stream);
+    model.backward(loss.grad(), stream);
+    sgd->step(kOptimizer.lr, stream);
+    losses.push_back(share);
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      if (rank > 0) recv<double>(comm, std::span(&share, 1), rank);
+      if (rank > 0) losses.back() += share;
+      std::size_t own = 0;
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        const Tensor& all = parameters[i].value;
+        const auto held = part.held(rank, i, all.dim(0), all.numel() / all.dim(0));
+        if (!held) continue;
+        std::vector<float> theirs(held->rows.count * held->columns.count);
+        if (rank > 0) recv<float>(comm, theirs, rank);
+        replace(i, *held, rank > 0 ? theirs : part.parameters()[own++].value.span());
+      }
+    }
+    loss_error = worse(loss_error, std::abs(losses.back() - loss.value(stream)));
+    const bool equal = loss_error < kMostLossError && update_error < kMostUpdateError;
+    if (!equal && wrong_step == 0) wrong_step = losses.size();
+  }
+
+ private:
+  static double worse(double worst, double error) {
+    return std::isfinite(error) ? std::max(worst, error) : HUGE_VAL;
+  }
+
+  // Compares, then takes over, what a rank has of parameter i.
+  void replace(std::size_t i, const Held& held, std::span<const float> by) {
+    const Tensor& all = model.parameters()[i].value;
+    const std::size_t width = all.numel() / all.dim(0);
+    double error = 0, update = 0, size = 0;  // sums of squares
+    for (std::size_t row = 0, k = 0; row < held.rows.count; ++row) {
+      std::size_t at = (held.rows.begin + row) * width + held.columns.begin;
+      for (std::size_t column = 0; column < held.columns.count; ++column, ++at, ++k) {
+        const double right = std::exchange(all.data()[at], by[k]);
+        const double moved = kOptimizer.lr * sgd->state()[i].value.data()[at];  // momentum
+        error += (by[k] - right) * (by[k] - right);
+        update += moved * moved;
+        size += right * right;
+      }
+    }
+    if (error == 0) return;
+    // An update far below the parameters' own rounding has no length to compare with.
+    const double length = std::sqrt(update) + 1e-5 * std::sqrt(size);
+    update_error = worse(update_error, std::sqrt(error) / length);
+  }
+};
+
+// Called on all ranks. Trains, compares each step with that of one process, prints, and returns
+// the exit status.
 inline int train(PartOfModel& part, Mlp& whole, const RankTable& table,
                  const Communicator& comm, const PartOptions& options, const Stream& stream) {
   const Console console(options.json, comm.rank() == 0);
@@ -120,66 +196,48 @@ inline int train(PartOfModel& part, Mlp& whole, const RankTable& table,
   console.line(fmt::format("{} ranks, {} replica{} of the model, divided among {}", comm.size(),
                            replicas, replicas == 1 ? "" : "s", table.row.size()));
 
-  // [1] All ranks of a row read the same samples. The ranks of a column average the gradients
-  // of their part, as in data parallelism.
   const std::span<Parameter> parameters = part.parameters();
   const auto sgd = make_optimizer(kOptimizer, parameters, stream);
+  OneProcess alone{comm, whole, stream};
+  // Batch i of one process has the samples of all replicas' batches i.
+  DistributedSampler sampler(digits.size(), replicas, table.column.rank());
+  DistributedSampler all_samples(digits.size(), 1, 0);
+  DataLoader loader(digits, options.batch_size / static_cast<std::size_t>(replicas),
+                    /*drop_last=*/true, stream);
+  DataLoader whole_loader(digits, options.batch_size, /*drop_last=*/true, stream);
   std::optional<Traffic> traffic;  // of the last step
-  std::vector<double> losses = train_steps(
-      options, digits, replicas, table.column.rank(), stream, [&](const Batch& batch) {
-        double loss = 0;
-        traffic = count_traffic(comm, [&] {
-          loss = part.forward_and_backward(batch) / replicas;
-          for (const Parameter& p : parameters) {
-            all_reduce_ring(table.column, p.grad.span(), ReduceOp::avg);
-          }
-        });
-        sgd->step(kOptimizer.lr, stream);
-        return loss;
+  std::size_t step = 0;
+  for (std::size_t epoch = 0; step < options.steps; ++epoch) {
+    sampler.set_epoch(epoch);
+    all_samples.set_epoch(epoch);
+    const auto whole_batches = whole_loader.over(all_samples.indices());
+    auto whole_batch = whole_batches.begin();
+    for (const Batch& batch : loader.over(sampler.indices())) {
+      // A replica's padded samples may fill one batch more.
+      if (step == options.steps || whole_batch == whole_batches.end()) break;
+      // All ranks of a row read the same samples. The ranks of a column average the gradients
+      // of their part, as in data parallelism.
+      double loss = 0;
+      traffic = count_traffic(comm, [&] {
+        loss = part.forward_and_backward(batch) / replicas;
+        for (const Parameter& p : parameters) {
+          all_reduce_ring(table.column, p.grad.span(), ReduceOp::avg);
+        }
       });
-  all_reduce_ring(comm, std::span<double>(losses), ReduceOp::sum);
-
-  // [2] Rank 0 trains alone, and every rank takes its part of the result.
-  std::vector<double> alone(losses.size());
-  if (comm.rank() == 0) {
-    const auto sgd_alone = make_optimizer(kOptimizer, whole.parameters(), stream);
-    CrossEntropyLoss loss;
-    alone = train_steps(options, digits, 1, 0, stream, [&](const Batch& batch) {
-      loss.forward(whole.forward(batch.inputs, stream), batch, stream);
-      whole.backward(loss.grad(), stream);
-      sgd_alone->step(kOptimizer.lr, stream);
-      double value = loss.value(stream);
-      broadcast_tree(comm, std::span(&value, 1), /*root=*/0);  // nobody waits long
-      return value;
-    });
-  } else {
-    for (double& loss : alone) broadcast_tree(comm, std::span(&loss, 1), /*root=*/0);
+      sgd->step(kOptimizer.lr, stream);
+      alone.check(part, loss, whole_batch);
+      ++whole_batch, ++step;
+    }
   }
-  for (const Parameter& p : whole.parameters()) broadcast_tree(comm, p.value.span(), 0);
 
-  // [3] The largest differences of the losses and of the parameters.
-  std::array<double, 2> worst{};
-  const auto compare = [&](std::size_t which, double a, double b) {
-    worst[which] = std::isfinite(a - b) ? std::max(worst[which], std::abs(a - b)) : HUGE_VAL;
-  };
-  // Later, a ReLU that is 0 in one run may be just above 0 in the other, and the runs part. A
-  // replica's epoch may also have another last batch.
-  const std::size_t compared =
-      std::min({losses.size(), std::size_t{100}, digits.size() / options.batch_size});
-  for (std::size_t i = 0; i < compared; ++i) compare(0, losses[i], alone[i]);
-  std::size_t held = 0, state = 0, at = 0;
-  for (const Tensor& right : part.part_of(whole.parameters())) {
-    const Tensor& mine = parameters[at++].value;
-    for (std::size_t i = 0; i < mine.numel(); ++i) compare(1, mine.data()[i], right.data()[i]);
-    held += mine.size_bytes();
-  }
-  for (const auto& tensor : sgd->state()) state += tensor.value.size_bytes();
-  all_reduce_ring(comm, std::span<double>(worst), ReduceOp::max);
-
+  const std::vector<double>& losses = alone.losses;
   for (std::size_t i = 0; i < losses.size(); ++i) {
     console.row({{"step", i}, {"loss", losses[i]}});
     if (i % 20 == 19) console.line(fmt::format("  step {:3}  loss {:.4f}", i + 1, losses[i]));
   }
+  std::size_t held = 0, state = 0;
+  for (const Parameter& p : parameters) held += p.value.size_bytes();
+  for (const auto& tensor : sgd->state()) state += tensor.value.size_bytes();
   lines_in_rank_order(
       console, comm,
       fmt::format("  rank {} holds {} of parameters, {} of optimizer state; "
@@ -197,13 +255,14 @@ inline int train(PartOfModel& part, Mlp& whole, const RankTable& table,
   console.row({{"final", true},
                {"messages_per_rank", traffic ? Json(traffic->messages_per_rank) : Json()},
                {"bytes_per_rank", traffic ? Json(traffic->bytes_per_rank) : Json()},
-               {"loss_difference", worst[0]},
-               {"parameter_difference", worst[1]}});
-  const std::string found =
-      fmt::format("one process's first {} losses within {:.0e}, its parameters within {:.0e}",
-                  compared, worst[0], worst[1]);
-  const bool equal = worst[0] < 1e-3 && (compared < losses.size() || worst[1] < 1e-3);
-  return console.verdict(equal, found, "not " + found);
+               {"loss_difference", alone.loss_error},
+               {"parameter_difference", alone.update_error}});
+  const std::string found = fmt::format(
+      "one process's: the loss to within {:.0e}, the update to within {:.0e} of its length",
+      alone.loss_error, alone.update_error);
+  return console.verdict(comm.all_agree(alone.wrong_step == 0),
+                         fmt::format("each of {} steps is {}", step, found),
+                         fmt::format("step {} is not {}", alone.wrong_step, found));
 }
 
 }  // namespace dist

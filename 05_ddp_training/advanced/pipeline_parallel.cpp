@@ -40,21 +40,17 @@ class Pipeline : public PartOfModel {
  public:
   Pipeline(const Communicator& stages, std::vector<Task> tasks,
            std::span<const Parameter> whole, const Stream& stream)
-      : stages_(stages), tasks_(std::move(tasks)), stream_(stream) {
-    start_from(whole);
+      : stages_(stages), layers_(whole.size() / 2), tasks_(std::move(tasks)), stream_(stream) {
+    start_from(whole, stages.rank());
   }
 
   // Layers [rank L / N, (rank + 1) L / N): the last stage, with the cheapest layer, is long.
-  std::vector<Tensor> part_of(std::span<const Parameter> whole) const override {
+  std::optional<Held> held(int rank, std::size_t i, std::size_t rows,
+                           std::size_t columns) const override {
     const auto n = static_cast<std::size_t>(stages_.size());
-    const auto rank = static_cast<std::size_t>(stages_.rank());
-    const std::size_t layers = whole.size() / 2, end = layers * (rank + 1) / n;
-    std::vector<Tensor> part;
-    for (std::size_t i = 2 * (layers * rank / n); i < 2 * end; ++i) {
-      part.emplace_back(whole[i].value.shape(), Device{});
-      copy(stream_, part.back(), whole[i].value);
-    }
-    return part;
+    const std::size_t stage = static_cast<std::size_t>(rank) % n, layer = i / 2;
+    if (layer < layers_ * stage / n || layer >= layers_ * (stage + 1) / n) return std::nullopt;
+    return Held{{0, rows}, {0, columns}};
   }
 
   double forward_and_backward(const Batch& batch) override {
@@ -138,6 +134,7 @@ class Pipeline : public PartOfModel {
   }
 
   const Communicator& stages_;
+  std::size_t layers_;  // of the whole model
   std::vector<Task> tasks_;
   std::size_t micro_batches_ = tasks_.size() / 2;
   const Stream& stream_;

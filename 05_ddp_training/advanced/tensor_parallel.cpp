@@ -25,24 +25,16 @@ class TensorParallel : public PartOfModel {
   TensorParallel(const Communicator& ranks, std::span<const Parameter> whole,
                  const Stream& stream)
       : ranks_(ranks), stream_(stream) {
-    start_from(whole);
+    start_from(whole, ranks.rank());
   }
 
-  std::vector<Tensor> part_of(std::span<const Parameter> whole) const override {
-    std::vector<Tensor> parts;
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-      const Tensor& all = whole[i].value;
-      const bool is_weight = i % 2 == 0, second = i / 2 % 2 == 1;
-      if (second && !is_weight) {  // b2 is added after the all-reduce: every rank has all of it
-        parts.push_back(rows_and_columns(all.view({1, all.numel()}), {0, 1}, {0, all.numel()}));
-        continue;
-      }
-      const Tensor matrix = is_weight ? all : all.view({all.numel(), 1});
-      const ChunkRange all_rows{0, matrix.dim(0)}, all_columns{0, matrix.dim(1)};
-      parts.push_back(second ? rows_and_columns(matrix, all_rows, chunk_of(matrix.dim(1)))
-                             : rows_and_columns(matrix, chunk_of(matrix.dim(0)), all_columns));
-    }
-    return parts;
+  std::optional<Held> held(int rank, std::size_t i, std::size_t rows,
+                           std::size_t columns) const override {
+    const int size = ranks_.size();
+    const bool is_weight = i % 2 == 0, second = i / 2 % 2 == 1;
+    if (!second) return Held{chunk_range(rows, size, rank), {0, columns}};
+    if (is_weight) return Held{{0, rows}, chunk_range(columns, size, rank)};
+    return Held{{0, rows}, {0, 1}};  // b2 is added after the all-reduce: every rank needs it
   }
 
   double forward_and_backward(const Batch& batch) override {
@@ -83,18 +75,6 @@ class TensorParallel : public PartOfModel {
   std::array<Tensor, 4> values(std::size_t pair) const {
     const auto value = [&](std::size_t i) { return parameters_[4 * pair + i].value; };
     return {value(0), value(1), value(2), value(3)};
-  }
-  // This rank's chunk of the `count` columns of hidden.
-  ChunkRange chunk_of(std::size_t count) const {
-    return chunk_range(count, ranks_.size(), ranks_.rank());
-  }
-  static Tensor rows_and_columns(const Tensor& matrix, ChunkRange rows, ChunkRange columns) {
-    const Tensor part({rows.count, columns.count}, Device{});
-    for (std::size_t r = 0; r < rows.count; ++r) {
-      const float* const from = matrix.data() + (rows.begin + r) * matrix.dim(1);
-      std::copy_n(from + columns.begin, columns.count, part.data() + r * columns.count);
-    }
-    return part;
   }
   // op(a) op(b), with the rows of op(a) and the columns of op(b).
   Tensor product(Transpose of_a, const Tensor& a, Transpose of_b, const Tensor& b) const {
