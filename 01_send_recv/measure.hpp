@@ -24,15 +24,17 @@ inline double median(std::vector<double> values) {
 }
 
 // Called on all ranks. Runs prepare() and operation() once to warm up, then `iterations` times,
-// with a barrier between the two. Times only the operation. Returns on all ranks the median,
-// over all iterations, of the slowest rank's time in seconds: a collective is as slow as the
-// last rank to leave it.
-template <class Prepare, class Operation>
-double median_of_slowest(const Communicator& comm, int iterations, Prepare prepare,
-                         Operation operation) {
+// with a barrier between the two, and check() after each. Times only the operation. Returns on
+// all ranks the median, over all iterations, of the slowest rank's time in seconds: a
+// collective is as slow as the last rank to leave it.
+template <class Prepare, class Operation, class Check = void (*)()>
+double median_of_slowest(
+    const Communicator& comm, int iterations, Prepare prepare, Operation operation,
+    Check check = [] {}) {
   using Clock = std::chrono::steady_clock;
   prepare();
   operation();
+  check();
   std::vector<double> seconds;
   for (int i = 0; i < iterations; ++i) {
     prepare();
@@ -40,6 +42,7 @@ double median_of_slowest(const Communicator& comm, int iterations, Prepare prepa
     const auto begin = Clock::now();
     operation();
     seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    check();
   }
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, seconds.data(), mpi_count(seconds.size()), MPI_DOUBLE,
                           MPI_MAX, comm.get()));

@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   if (algorithm == "both" || algorithm == "ring") {
     run("ring", "every rank passes chunks on to the right, until all have the " + op_name,
         [&](std::span<float> data) { all_reduce_ring(comm, data, op); });
-    draw_ring(program);  // runs it once more, with a chunk per rank, to see each step
+    correct &= draw_ring(program);  // once more, with a chunk per rank, to see each step
   } else if (algorithm != "naive") {
     run(algorithm, "the " + op_name + " of all ranks' numbers",
         [&](std::span<float> data) { all_reduce_by_name(comm, algorithm, data, op); });

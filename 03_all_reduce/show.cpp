@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace dist {
@@ -24,10 +25,10 @@ void all_reduce_by_name(const Communicator& comm, const std::string& algorithm,
   AllReducer(comm).all_reduce(data, op, kAllReduceAlgorithms.at(algorithm));
 }
 
-void draw_ring(const Program& program) {
+bool draw_ring(const Program& program) {
   const Communicator& comm = program.comm;
   const int size = comm.size();
-  if (size < 2 || size > 4) return;
+  if (size < 2 || size > 4) return true;
   // One element per chunk. Rank r contributes 16^r, so the hexadecimal digits of a sum show how
   // often it contains each rank's share.
   std::vector<std::uint64_t> data(static_cast<std::size_t>(size),
@@ -61,6 +62,8 @@ void draw_ring(const Program& program) {
   program.console.line("the ring, step by step, as chunk:shares (a is rank 0's share)");
   program.console.line(header.substr(0, header.find_last_not_of(' ') + 1));
   lines_in_rank_order(program.console, comm, line);
+  const std::uint64_t once_each = (std::uint64_t{1} << (4 * size)) / 15;  // 16^0 + 16^1 + ...
+  return comm.all_agree(std::ranges::count(data, once_each) == size);
 }
 
 }  // namespace dist

@@ -46,10 +46,12 @@ std::pair<double, std::uint64_t> time_way(const Communicator& comm, const WayToE
     std::fill(in.begin(), in.end(), -1.0F);
   };
   const int iterations = bytes > (1U << 16) ? 20 : 100;
-  const double seconds =
-      median_of_slowest(comm, iterations, prepare, [&] { way.exchange(comm, out, in); });
-  std::uint64_t wrong =
-      count_wrong(in, [&](std::size_t i) { return tracer_number(comm.left(), i); });
+  std::uint64_t wrong = 0;
+  const auto check = [&] {
+    wrong += count_wrong(in, [&](std::size_t i) { return tracer_number(comm.left(), i); });
+  };
+  const double seconds = median_of_slowest(
+      comm, iterations, prepare, [&] { way.exchange(comm, out, in); }, check);
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, comm.get()));
   return {seconds, wrong};
 }

@@ -44,7 +44,7 @@ struct Run {
 // Unknown values are nullopt: MPI and NCCL do not reveal their algorithms.
 struct Measurement {
   double seconds = 0;
-  std::uint64_t wrong = 0;              // elements, on all ranks together
+  std::uint64_t wrong = 0;              // elements, on all ranks and in all repetitions
   std::optional<std::uint64_t> rounds;  // counted in a run
   int formula_rounds = 0;               // by the formula
   std::optional<double> predicted;      // seconds
@@ -74,16 +74,22 @@ Measurement measure(Run& run, const std::string& algorithm, std::size_t bytes) {
     });
   };
   Measurement result;
-  result.seconds = median_of_slowest(comm, run.iterations, fill, operation);
-  result.wrong = count_wrong(to_host(stream, tensor),
-                             [&](std::size_t i) { return tracer_number(run.root, i); });
+  const auto check = [&] {
+    result.wrong += count_wrong(to_host(stream, tensor),
+                                [&](std::size_t i) { return tracer_number(run.root, i); });
+  };
+  result.seconds = median_of_slowest(comm, run.iterations, fill, operation, check);
+  const auto cost = algorithm == "nccl" ? std::nullopt
+                                        : predict_broadcast(kBroadcastAlgorithms.at(algorithm),
+                                                            bytes, comm.size(), link);
+  if (cost) {
+    fill();
+    if (const auto traffic = count_traffic(comm, operation)) result.rounds = traffic->rounds;
+    check();
+  }
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &result.wrong, 1, MPI_UINT64_T, MPI_SUM, comm.get()));
-  if (algorithm == "nccl") return result;
-  const auto cost =
-      predict_broadcast(kBroadcastAlgorithms.at(algorithm), bytes, comm.size(), link);
   if (!cost) return result;
   result.formula_rounds = cost->rounds;
-  if (const auto traffic = count_traffic(comm, operation)) result.rounds = traffic->rounds;
   // There is no prediction for GPUs: lesson 1's curves include a copy to the host per round
   // trip, but a broadcast needs only one such copy.
   const bool cpu_only =
@@ -191,6 +197,7 @@ int main(int argc, char** argv) {
     console.line(fmt::format(
         "to see predictions, first run mpirun -np {} build/bin/send_recv_perf", comm.size()));
   }
-  return console.verdict(correct, "every element on every rank, for every algorithm and size",
+  return console.verdict(comm.all_agree(correct),
+                         "every element on every rank, for every algorithm and size",
                          "some rank does not hold the root's numbers");
 }

@@ -46,7 +46,7 @@ struct Result {
   std::string chosen;     // what ran
   std::size_t bytes = 0;
   double seconds = 0;
-  std::uint64_t wrong = 0;          // elements, over all ranks
+  std::uint64_t wrong = 0;          // elements, over all ranks and repetitions
   std::optional<double> predicted;  // seconds
   std::optional<Traffic> traffic;   // nullopt if this program itself sends no messages
 
@@ -112,20 +112,27 @@ Result measure(Bench& bench, const std::string& algorithm, const Tensor& tensor)
       bench.reducer.all_reduce(data, bench.op, kAllReduceAlgorithms.at(algorithm));
     });
   };
-  result.seconds = median_of_slowest(comm, bench.iterations, fill, operation);
-
   // Whole numbers below 2^24 are summed exactly. A larger sum or an average may be rounded in
   // each of up to `size` operations.
   const double tolerance = bench.op == ReduceOp::max ? 0.0 : comm.size() * 0x1p-24;
-  const auto want = [&](std::size_t i) { return expected(bench.op, comm.size(), i); };
-  result.wrong = count_wrong(to_host(stream, tensor), want, tolerance);
-  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &result.wrong, 1, MPI_UINT64_T, MPI_SUM, comm.get()));
+  std::vector<double> want(tensor.numel());
+  for (std::size_t i = 0; i < want.size(); ++i) want[i] = expected(bench.op, comm.size(), i);
+  const auto check = [&] {
+    result.wrong += read_on_host(stream, tensor, [&](std::span<const float> data) {
+      return count_wrong(
+          data, [&](std::size_t i) { return want[i]; }, tolerance);
+    });
+  };
+  result.seconds = median_of_slowest(comm, bench.iterations, fill, operation, check);
 
-  if (result.chosen == "nccl") return result;
-  if (result.chosen != "mpi" && result.chosen != "shared-memory") {
+  const std::string& chosen = result.chosen;
+  if (chosen != "nccl" && chosen != "mpi" && chosen != "shared-memory") {
+    fill();
     result.traffic = count_traffic(comm, operation);
+    check();
   }
-  if (bench.link && stream.device().is_cpu()) {
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &result.wrong, 1, MPI_UINT64_T, MPI_SUM, comm.get()));
+  if (chosen != "nccl" && bench.link && stream.device().is_cpu()) {
     result.predicted = predict_all_reduce(kAllReduceAlgorithms.at(result.chosen),
                                           static_cast<double>(result.bytes), comm.size(),
                                           bench.reducer.costs());
@@ -256,6 +263,7 @@ int main(int argc, char** argv) {
   } else {
     print_side_by_side(console, by_algorithm);
   }
-  return console.verdict(correct, "every element on every rank, for every algorithm and size",
+  return console.verdict(comm.all_agree(correct),
+                         "every element on every rank, for every algorithm and size",
                          "some rank holds a wrong result");
 }
