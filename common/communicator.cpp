@@ -50,8 +50,8 @@ void Communicator::barrier() const {
 }
 
 bool Communicator::all_agree(bool ok) const {
-  if (comm_ == MPI_COMM_NULL) return ok;              // a process without MPI
-  constexpr int kYes = 0x5a5a5a5a;  // a wrong bit does not turn "no", which is 0, into it
+  if (comm_ == MPI_COMM_NULL) return ok;  // a process without MPI
+  constexpr int kYes = 0x5a5a5a5a;        // a wrong bit does not turn "no", which is 0, into it
   int verdict = ok ? kYes : 0;
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_BAND, comm_));
   return verdict == kYes;
