@@ -81,6 +81,8 @@ std::uint32_t alignment_of(const void* address) {
 cublasLtEpilogue_t name_of(Epilogue::Kind kind) {
   switch (kind) {
     case Epilogue::Kind::add_bias: return CUBLASLT_EPILOGUE_BIAS;
+    // Documented as max(x, 0), which promises nothing about NaN. A user saw it become 0, on
+    // https://forums.developer.nvidia.com/t/329783; nonfinite_test shows what this GPU does.
     case Epilogue::Kind::add_bias_relu: return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
     // Our a is cuBLASLt's B (layout_of).
     case Epilogue::Kind::column_sums: return CUBLASLT_EPILOGUE_BGRADB;

@@ -7,6 +7,7 @@
 
 #include "05_ddp_training/model/parallel_for.hpp"
 
+#include <cmath>
 #include <cstring>
 
 namespace dist {
@@ -50,7 +51,9 @@ struct CountHits {
   DIST_HOST_DEVICE void operator()(std::size_t r) const {
     const float* row = logits + r * classes;
     std::size_t best = 0;
-    for (std::size_t c = 1; c < classes; ++c) best = row[c] > row[best] ? c : best;
+    for (std::size_t c = 1; c < classes; ++c) {
+      best = row[c] <= row[best] || std::isnan(row[best]) ? best : c;
+    }
     hits[r] = best == static_cast<std::size_t>(targets[r]) ? 1.0F : 0.0F;
   }
 };

@@ -26,7 +26,7 @@ void scale(const Stream& stream, std::size_t count, float factor, float* x);
 // hashes[t] = a hash of the bits of x[t], x[t + threads], x[t + 2 threads], ...
 void hash_bits(const Stream& stream, std::size_t count, const float* x, std::size_t threads,
                std::uint64_t* hashes);
-// hits[r] = 1 if the largest of logits[r] (the first one in a tie) is at targets[r], else 0.
+// hits[r] = 1 if the argmax of logits[r], as torch.argmax defines it, is targets[r], else 0.
 void count_hits(const Stream& stream, std::size_t rows, std::size_t classes,
                 const float* logits, const std::int32_t* targets, float* hits);
 

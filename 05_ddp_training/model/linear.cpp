@@ -18,7 +18,8 @@ struct AddBias {
 #pragma omp simd
     for (std::size_t c = 0; c < width; ++c) {
       const float sum = mine[c] + b[c];
-      mine[c] = !relu || sum > 0.0F ? sum : 0.0F;
+      // A comparison with NaN is false. So NaN stays NaN, as in PyTorch, and shows in the loss.
+      mine[c] = relu && sum <= 0.0F ? 0.0F : sum;
     }
   }
 };
@@ -27,7 +28,7 @@ struct ReluBackward {
   const float* output;
   float* gradient;
   DIST_HOST_DEVICE void operator()(std::size_t i) const {
-    gradient[i] = output[i] > 0.0F ? gradient[i] : 0.0F;
+    gradient[i] = output[i] <= 0.0F ? 0.0F : gradient[i];
   }
 };
 

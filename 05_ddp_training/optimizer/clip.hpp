@@ -25,7 +25,7 @@ DIST_HOST_DEVICE inline void prepare_clipping(UpdateState& s, std::span<const do
   for (std::size_t i = 0; i < squares.size(); ++i) mean += squares[i];
   s.norm = std::sqrt(mean * static_cast<double>(squares.size()));
   const double scale = limit / (s.norm + 1e-6);
-  s.gradient_scale = static_cast<float>(scale < 1.0 ? scale : 1.0);
+  s.gradient_scale = static_cast<float>(scale > 1.0 ? 1.0 : scale);
 }
 
 // The norm of all gradients together.

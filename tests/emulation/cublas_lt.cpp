@@ -84,7 +84,7 @@ void finish(const cublasLtMatmulDescOpaque_t& product, const emulation::Product&
       if (product.epilogue == CUBLASLT_EPILOGUE_DRELU) {
         if ((*word & bit) == 0) d[row] = 0;
       } else {
-        const bool passes = d[row] > 0;
+        const bool passes = !(d[row] <= 0);  // a NaN does
         *word = passes ? *word | bit : *word & ~bit;
         if (!passes) d[row] = 0;
       }

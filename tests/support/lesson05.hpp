@@ -40,6 +40,21 @@ inline TensorDataset make_dataset(std::size_t samples, std::uint64_t seed,
   return synthetic_dataset(samples, widths.front(), widths.back(), generator);
 }
 
+// Every device in every precision.
+struct Kind {
+  Device device;
+  Precision precision;
+};
+inline std::vector<Kind> kinds() {
+  std::vector<Kind> all;
+  for (const Device device : devices()) {
+    for (const auto precision : {Precision::fp32, Precision::bf16}) {
+      all.push_back({device, precision});
+    }
+  }
+  return all;
+}
+
 // All parameters, or all gradients, in one list.
 inline Floats flat(const Mlp& model, Tensor Parameter::*which, const Stream& stream) {
   Floats all;

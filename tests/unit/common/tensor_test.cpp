@@ -139,6 +139,16 @@ TEST_CASE("gemm multiplies every shape with every combination of transposes") {
                 gemm_reference(t(flip_a), t(flip_b), by, a, b, keep, c);
               }) == 0);
       }
+      if (m * n * k == 0) continue;
+      a.span()[0] = kNaN;  // 0 times NaN is NaN, so no product may skip zeros
+      std::ranges::fill(b.span(), 0.0F);
+      for (const bool plain : {false, true}) {
+        const Tensor c({m, n}, Device{});
+        if (plain) gemm_reference(t(flip_a), t(flip_b), 1, a, b, 0, c);
+        if (!plain) gemm(one, t(flip_a), t(flip_b), 1, a, b, 0, c);
+        CHECK(static_cast<std::size_t>(std::ranges::count_if(
+                  c.span(), [](float value) { return std::isnan(value); })) == n);
+      }
     }
   }
 }

@@ -6,7 +6,7 @@
 
 #include "05_ddp_training/model/bf16.hpp"
 #include "common/buffer.hpp"
-#include "tests/support/device_numbers.hpp"
+#include "tests/support/lesson05.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -35,20 +35,6 @@ Floats rounded_noise(std::size_t count, std::uint64_t seed) {
   Floats values = noise(count, seed);
   for (float& value : values) value = to_float(to_bf16(value));
   return values;
-}
-
-struct Kind {
-  Device device;
-  Precision precision;
-};
-std::vector<Kind> kinds() {
-  std::vector<Kind> all;
-  for (const Device device : devices()) {
-    for (const auto precision : {Precision::fp32, Precision::bf16}) {
-      all.push_back({device, precision});
-    }
-  }
-  return all;
 }
 
 struct Layer {

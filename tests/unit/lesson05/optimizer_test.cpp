@@ -78,29 +78,6 @@ TEST_CASE("four steps of every optimizer match PyTorch's bit for bit, at any siz
   CHECK_THROWS_AS(make_optimizer({.name = "lion"}, none, Stream(Device{})), Error);
 }
 
-TEST_CASE("without weight decay, an infinite parameter does not spoil the optimizer's state",
-          "[gpu]") {
-  const float infinity = std::numeric_limits<float>::infinity();
-  const nlohmann::json file = golden("optim.json");
-  for (const nlohmann::json& example : file.at("cases")) {
-    const OptimizerOptions options = its_options(example);
-    if (options.weight_decay != 0.0) continue;
-    CAPTURE(example.at("optimizer").dump());
-    for (const Device device : devices()) {
-      const Stream stream(device);
-      const Tensor value = upload(stream, {infinity, 1.0F});
-      std::vector<Parameter> parameters{{"a", value, upload(stream, {1.0F, 1.0F})}};
-      const auto optimizer = make_optimizer(options, parameters, stream);
-      optimizer->step(0.1, stream);
-      CHECK(std::isinf(to_host(stream, value)[0]));
-      for (const Optimizer::State& state : optimizer->state()) {
-        const Floats numbers = to_host(stream, state.value);
-        CHECK(numbers[0] == numbers[1]);  // both elements saw the same gradient
-      }
-    }
-  }
-}
-
 TEST_CASE("a step with a gradient that is not finite is skipped; after ten in a row, all are",
           "[gpu]") {
   for (const Device device : devices()) {
