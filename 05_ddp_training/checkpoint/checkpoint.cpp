@@ -7,7 +7,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <utility>
 #include <vector>
@@ -77,6 +79,19 @@ void Checkpoint::require_parameters(const std::vector<std::size_t>& widths) cons
   }
   check_file(found.size() <= wanted.size(), "{}: holds {} parameters, but the model has {}",
              path_, found.size(), wanted.size());
+}
+
+void Checkpoint::require_finite(bool with_state) const {
+  for (const auto& [name, tensor] : file_.tensors) {
+    if (name.starts_with(kOptimizerPrefix) && !with_state) continue;
+    const std::span<const float> values = tensor.span();
+    const auto bad =
+        std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+    if (bad == values.end()) continue;
+    throw Error(fmt::format(
+        "{}: element {} of {} is {}, so the run that wrote it had diverged: use an older file",
+        path_, bad - values.begin(), name, *bad));
+  }
 }
 
 std::size_t Checkpoint::number(const std::string& key) const {

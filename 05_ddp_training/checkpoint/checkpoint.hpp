@@ -58,6 +58,9 @@ class Checkpoint {
   // those of an Mlp of these widths. A file that PyTorch's save_file wrote from the state_dict
   // of such a model is accepted.
   void require_parameters(const std::vector<std::size_t>& widths) const;
+  // Throws Error naming the file, the tensor and the element if a parameter, or a number of the
+  // optimizer's state if this is needed, is not finite.
+  void require_finite(bool with_state) const;
   // The position of the run; each of its epochs has `samples` samples. Throws Error naming the
   // file if the position is missing or impossible, or if the file has no checksum.
   Position position(std::size_t samples) const;

@@ -154,17 +154,6 @@ std::map<std::string, std::string> parse_metadata(const nlohmann::json& header) 
 
 }  // namespace
 
-void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
-                       const std::map<std::string, std::string>& metadata,
-                       const Stream& stream) {
-  std::vector<TensorSource> sources;
-  for (const NamedTensor& named : tensors) {
-    sources.push_back(
-        {named.name, named.tensor.shape(), [tensor = named.tensor] { return tensor; }});
-  }
-  write_safetensors(path, sources, metadata, stream);
-}
-
 void write_safetensors(const std::string& path, const std::vector<TensorSource>& tensors,
                        const std::map<std::string, std::string>& metadata,
                        const Stream& stream) {

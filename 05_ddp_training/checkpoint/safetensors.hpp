@@ -19,11 +19,6 @@
 
 namespace dist {
 
-struct NamedTensor {
-  std::string name;
-  Tensor tensor;
-};
-
 // The metadata key of our files' checksum. The checksum is the XXH3 of the header and the
 // numbers, as 16 hexadecimal digits, computed with zeros in place of these digits.
 inline constexpr const char* kChecksumKey = "xxh3_64";
@@ -36,14 +31,21 @@ struct TensorSource {
   std::function<Tensor()> get;
 };
 
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+
+  // NOLINTNEXTLINE(google-explicit-constructor): a tensor can be written as it is.
+  operator TensorSource() const {
+    return {name, tensor.shape(), [t = tensor] { return t; }};
+  }
+};
+
 // Writes `tensors` and `metadata` to `path`. Called on one rank. A reader of `path` always
 // finds either the whole old file or the whole new one, because the new one is written under a
 // different name, flushed to the disk, and then renamed. On failure, throws Error naming the
 // file and keeps the old one.
 void write_safetensors(const std::string& path, const std::vector<TensorSource>& tensors,
-                       const std::map<std::string, std::string>& metadata,
-                       const Stream& stream);
-void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata,
                        const Stream& stream);
 

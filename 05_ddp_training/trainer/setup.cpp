@@ -111,6 +111,7 @@ void Setup::read_start() {
   try {
     file_.emplace(path);
     file_->require_parameters(options.layers);
+    file_->require_finite(/*with_state=*/options.resume);
     notes_ = {fmt::format("parameters of {}", path)};
     if (!file_->prefix().empty()) notes_[0] += ", without the prefix " + file_->prefix();
     if (!options.resume) return;

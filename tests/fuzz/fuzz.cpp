@@ -93,7 +93,8 @@ void safetensors(const std::string& bytes) {
   write_file("input", bytes);
   SafetensorsFile content;
   if (!accepts("input", [&] { content = read_safetensors("input"); })) return;
-  write_safetensors("again", content.tensors, content.metadata, Stream(Device{}));
+  write_safetensors("again", {content.tensors.begin(), content.tensors.end()}, content.metadata,
+                    Stream(Device{}));
   const SafetensorsFile again = read_safetensors("again");
 
   std::uint64_t length = 0;

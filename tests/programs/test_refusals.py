@@ -227,12 +227,16 @@ TABLE = {
         ("--batch-size 5", "--resume: samples per step: 10"),
         ("--optimizer sgd", "--resume: --lr: 0.01"),
         ("--layers 6,7,10", "--resume: run.st: 0.weight is"),
+        ("--checkpoint nan.st", "--resume: nan.st: element 7 of 0.weight is nan, so"),
+        ("--checkpoint inf.st", "--resume: inf.st: element 9 of optimizer.exp_avg_sq.2.bias is inf"),
         ("--init run.st", "--init: cannot be combined with --resume")],
     f"ddp_training {SYNTHETIC}": [
         ("--init none.st", "--init: there is no file none.st"),
         ("--init flipped.st", "--init: flipped.st: damaged"),
         ("--init pipe", "--init: pipe: is not a regular file"),
         ("--init pointer", "--init: pointer: is not a safetensors file, but a Git LFS pointer"),
+        ("--init nan.st", "--init: nan.st: element 7 of 0.weight is nan, so the run that wrote it "
+         "had diverged: use an older file"),
         ("--evaluate --init run.st", "--evaluate: the synthetic data")],
 }
 ROWS = [pytest.param((f"{begin} {end}", *rest), id=f"{begin} {end[:60]}",
@@ -249,7 +253,11 @@ def prepared(tmp_path_factory):
     whole = (folder / "run.st").read_bytes()
     (folder / "cut.st").write_bytes(whole[:500])
     (folder / "flipped.st").write_bytes(whole[:-20] + bytes([whole[-20] ^ 4]) + whole[-19:])
-    (folder / "unchecked.st").write_bytes(whole.replace(b"xxh3_64", b"xxh3_46"))
+    unchecked = whole.replace(b"xxh3_64", b"xxh3_46")
+    (folder / "unchecked.st").write_bytes(unchecked)
+    place = 8 + struct.unpack_from("<Q", whole)[0] + 4 * 7  # of an element of the first tensor
+    (folder / "nan.st").write_bytes(unchecked[:place] + b"\0\0\xc0\x7f" + unchecked[place + 4:])
+    (folder / "inf.st").write_bytes(unchecked[:-4] + b"\0\0\x80\x7f")
     for name, kept in ("whole", None), ("cut", 40):  # ten images of 2 x 3 pixels
         (folder / name).mkdir()
         images = struct.pack(">4I", 0x803, 10, 2, 3) + bytes([7] * 60)

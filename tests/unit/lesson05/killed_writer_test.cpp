@@ -18,7 +18,8 @@ namespace {
 void save_numbers(const std::string& path, std::size_t numbers, const std::string& step) {
   const dist::Tensor tensor({numbers}, dist::Device{});
   std::ranges::fill(tensor.span(), static_cast<float>(numbers));
-  dist::write_safetensors(path, {{"a", tensor}}, {{"step", step}}, dist::Stream({}));
+  dist::write_safetensors(path, {dist::NamedTensor{"a", tensor}}, {{"step", step}},
+                          dist::Stream({}));
 }
 
 // The step in a checkpoint; throws if the file is damaged.

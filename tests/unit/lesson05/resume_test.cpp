@@ -73,7 +73,7 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
                                            {"taken", "99"},
                                            {"optimizer_steps", "3"}};
     run[key] = value;
-    write_safetensors(path, {{"0.weight", Tensor({7, 5}, Device{})}}, run, stream);
+    write_safetensors(path, {NamedTensor{"0.weight", Tensor({7, 5}, Device{})}}, run, stream);
     return error_of([&] { Checkpoint(path).position(100); });
   };
   CHECK(with("step", "3") == "nothing thrown");
@@ -86,7 +86,7 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
            {"optimizer_steps", "4", "its 'optimizer_steps' is greater than its 3 steps"}}) {
     CHECK(contains(with(key, value), error));
   }
-  write_safetensors(path, {{"0.weight", Tensor({7, 5}, Device{})}}, {}, stream);
+  write_safetensors(path, {NamedTensor{"0.weight", Tensor({7, 5}, Device{})}}, {}, stream);
   CHECK(contains(error_of([&] { Checkpoint(path).position(100); }),
                  path + ": is not a checkpoint of a run"));
 }

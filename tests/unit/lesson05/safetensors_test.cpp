@@ -63,7 +63,7 @@ TEST_CASE("tensors and metadata are read back bit for bit") {
   std::vector<NamedTensor> tensors = some_tensors();
   for (; !tensors.empty(); tensors.erase(tensors.begin())) {
     const std::map<std::string, std::string> metadata{{"step", "12"}, {"n", "a \"b\" \\ ü\n"}};
-    write_safetensors(path, tensors, metadata, stream);
+    write_safetensors(path, {tensors.begin(), tensors.end()}, metadata, stream);
     const SafetensorsFile read = read_safetensors(path);
     CHECK(read.metadata == metadata);
     CHECK(read.has_checksum);
@@ -82,7 +82,7 @@ TEST_CASE("a file has the format that the safetensors library reads") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";
   const std::vector<NamedTensor> tensors = some_tensors();
-  write_safetensors(path, tensors, {{"step", "12"}}, Stream(Device{}));
+  write_safetensors(path, {tensors.begin(), tensors.end()}, {{"step", "12"}}, Stream(Device{}));
   // The length of the header, the header, and every tensor's bytes at the header's offsets.
   const std::string bytes = content_of(path);
   std::uint64_t length = 0;
@@ -110,7 +110,8 @@ TEST_CASE("every flipped byte and every truncation is noticed") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";
   const Stream stream(Device{});
-  write_safetensors(path, some_tensors(), {{"step", "12"}}, stream);
+  const std::vector<NamedTensor> tensors = some_tensors();
+  write_safetensors(path, {tensors.begin(), tensors.end()}, {{"step", "12"}}, stream);
   const std::string whole = content_of(path);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;
