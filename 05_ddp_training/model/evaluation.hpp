@@ -2,6 +2,7 @@
 // and did training diverge?
 #pragma once
 
+#include "01_send_recv/gpu/host_copy.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/model/kernels.hpp"
@@ -65,10 +66,12 @@ class Evaluation {
   Tensor hits_;  // for each sample, 1 if its prediction is correct, else 0
 };
 
-// For parameters in host memory.
-inline bool all_finite(std::span<const Parameter> parameters) {
-  return std::ranges::all_of(parameters, [](const Parameter& p) {
-    return std::ranges::all_of(p.value.span(), [](float x) { return std::isfinite(x); });
+// Whether all numbers of some parameters, or of an optimizer's state, are finite.
+bool all_finite(const auto& list, const Stream& stream) {
+  return std::ranges::all_of(list, [&](const auto& each) {
+    return read_on_host(stream, each.value, [](std::span<const float> values) {
+      return std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
+    });
   });
 }
 

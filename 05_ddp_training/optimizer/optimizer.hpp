@@ -67,6 +67,8 @@ class Optimizer {
   void set_steps(std::size_t steps, const Stream& stream);
   // One tensor for each parameter, or twice as many: first all of one kind.
   std::span<const State> state() const { return state_; }
+  // What it updates: the model's parameters or, with --shard, this rank's parts of them.
+  std::span<const Parameter> parameters() const { return parameters_; }
 
  protected:
   // The stages of a step, for one that does something in between. The first one raises the flag

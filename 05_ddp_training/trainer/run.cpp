@@ -203,8 +203,8 @@ void TrainingRun::after_epoch() {
 int TrainingRun::verdict() {
   read(pending_.size());
   const Console& console = setup_.console();
+  if (problem_.empty() && setup_.saves()) save();
   if (!problem_.empty()) return console.verdict(false, "", problem_);
-  if (setup_.saves()) save();
   if (position_.step < total_steps_) {
     report_.stopped(setup_.options.checkpoint);
     return kStoppedOnRequest;
@@ -237,6 +237,14 @@ int TrainingRun::verdict() {
 
 void TrainingRun::save() {
   report_.between_ms.checkpoints += ms_of([&] {
+    // Each rank tests what it updates. Nothing could resume from numbers that are not finite.
+    const bool finite =
+        all_finite(optimizer_.parameters(), stream_) && all_finite(optimizer_.state(), stream_);
+    if (!setup_.comm().all_agree(finite)) {
+      problem_ = fmt::format("training diverged by step {}, so {} was not written",
+                             position_.step, setup_.options.checkpoint);
+      return;
+    }
     const std::vector<TensorSource> tensors = setup_.tensors(model_, optimizer_);
     // One copy is enough, and two writers would damage the file.
     if (setup_.comm().rank() == 0) {

@@ -1,5 +1,7 @@
 """Training copes with what it meets: a full disk, an output that nobody takes, a container's small
 /dev/shm, gradients that are not finite, and a number of samples that nothing divides."""
+import struct
+
 import pytest
 
 from programs import HIDE_GPUS, command, runs, says
@@ -60,6 +62,30 @@ def test_a_run_whose_gradients_are_never_finite_ends_and_says_why(device):
     # On a CPU, the host learns of the tenth skipped step during the eleventh; on a GPU, it reads
     # eight steps at a time.
     assert 10 <= sum("skipped" in row for row in result.rows) <= (11 if device == "cpu" else 26)
+
+
+NARROW = "ddp_training --device cpu --layers 784,16,16,10"
+
+
+@pytest.mark.parametrize("shard", ["none", "parameters"])
+def test_a_run_that_diverged_replaces_no_checkpoint(tmp_path, shard):
+    runs(2, f"{NARROW} --max-steps 1 --checkpoint x", tmp_path)
+    before = (tmp_path / "x").read_bytes()
+    # Without eps, Adam makes NaN of the weights of pixels that are always black: 0 / 0.
+    says(runs(2, f"{NARROW} --max-steps 1 --eps 0 --shard {shard} --checkpoint x", tmp_path,
+              status=1), "WRONG: training diverged by step 1, so x was not written")
+    assert (tmp_path / "x").read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_overflow_in_the_first_layer_shows_in_the_loss_at_once(tmp_path):
+    runs(1, f"{NARROW} --max-steps 1 --checkpoint x", tmp_path)
+    whole = (tmp_path / "x").read_bytes().replace(b"xxh3_64", b"xxh3_46")
+    data = 8 + struct.unpack_from("<Q", whole)[0]
+    (tmp_path / "x").write_bytes(whole[:data] + struct.pack("<f", 3e38) * (784 * 16)
+                                 + whole[data + 4 * 784 * 16:])
+    result = runs(2, f"{NARROW} --init x --max-steps 30 --json", tmp_path, status=1)
+    says(result, "10 steps in a row had to be skipped")
+    assert {row["loss"] for row in result.rows} == {None}
 
 
 def test_accuracy_counts_every_sample_once_on_any_number_of_ranks(tmp_path):
