@@ -85,8 +85,7 @@ void Checkpoint::require_finite(bool with_state) const {
   for (const auto& [name, tensor] : file_.tensors) {
     if (name.starts_with(kOptimizerPrefix) && !with_state) continue;
     const std::span<const float> values = tensor.span();
-    const auto bad =
-        std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+    const auto bad = std::ranges::find_if_not(values, [](float x) { return std::isfinite(x); });
     if (bad == values.end()) continue;
     throw Error(fmt::format(
         "{}: element {} of {} is {}, so the run that wrote it had diverged: use an older file",

@@ -37,7 +37,7 @@ struct NamedTensor {
 
   // NOLINTNEXTLINE(google-explicit-constructor): a tensor can be written as it is.
   operator TensorSource() const {
-    return {name, tensor.shape(), [t = tensor] { return t; }};
+    return {name, tensor.shape(), [*this] { return tensor; }};
   }
 };
 
