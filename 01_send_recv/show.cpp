@@ -4,7 +4,7 @@
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/join.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <vector>

@@ -5,7 +5,7 @@
 #include "02_broadcast/fingerprint.hpp"
 #include "02_broadcast/random.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 namespace dist {
 

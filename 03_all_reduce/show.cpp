@@ -3,7 +3,7 @@
 #include "03_all_reduce/choice/all_reducer.hpp"
 #include "common/console.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -12,7 +12,7 @@
 #include "common/mpi_environment.hpp"
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cstddef>
 #include <vector>

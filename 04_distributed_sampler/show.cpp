@@ -5,7 +5,7 @@
 #include "common/check.hpp"
 #include "common/join.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

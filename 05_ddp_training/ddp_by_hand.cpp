@@ -15,7 +15,7 @@
 #include "common/console.hpp"
 #include "common/mpi_environment.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 int main(int argc, char** argv) {

@@ -11,7 +11,7 @@
 #include "common/console.hpp"
 #include "common/fatal.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 int main(int argc, char** argv) {

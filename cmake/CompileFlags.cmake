@@ -1,9 +1,9 @@
 # The flags of all our targets, as the interface target dist_flags.
 #   dist_exact_float_sources(FILE...)  files whose results are promised to the bit: no fused
 #                                      multiply-add except std::fma in the source
-#   dist_few_units(TARGET...)          compiles the files of a library ten at a time
-#   dist_text_sources(FILE...)         files that read flags or write text: they use many templates
-#                                      and run once, so they are compiled quickly, not optimised
+#   dist_few_units(TARGET...)          compiles the files of a library fifteen at a time
+#   dist_quick_build(LIBRARY)          a library without hot loops, compiled in one go at -O1: fast to
+#                                      build rather than fast code
 set(DIST_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
   -Wold-style-cast -Woverloaded-virtual)
 # The C++ code that nvcc generates around ours triggers these three warnings.
@@ -49,14 +49,15 @@ target_compile_definitions(dist_flags INTERFACE
   DIST_VERSION="${PROJECT_VERSION}"
   OMPI_SKIP_MPICXX)  # the C++ bindings were removed from MPI long ago and cause warnings
 
-# Headers take most of a file's compile time, so ten files are compiled together and share them.
-# Files with their own options are compiled separately.
+# Headers take most of a file's compile time, so fifteen files are compiled together and share
+# them. Files with their own options are compiled separately.
 function(dist_few_units)
-  set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
+  set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 15)
 endfunction()
 
-function(dist_text_sources)
-  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O0>)
+function(dist_quick_build library)
+  set_target_properties(${library} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  target_compile_options(${library} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 function(dist_exact_float_sources)

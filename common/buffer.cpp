@@ -3,7 +3,7 @@
 #include "common/check_cuda.hpp"
 #include "common/stream.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>

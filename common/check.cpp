@@ -4,7 +4,7 @@
 
 #include <mpi.h>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <limits>
 

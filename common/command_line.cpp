@@ -7,7 +7,7 @@
 #include "common/watch.hpp"
 
 #include <CLI/CLI.hpp>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>

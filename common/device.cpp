@@ -3,7 +3,7 @@
 #include "common/check_cuda.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 namespace dist {
 namespace {

@@ -1,7 +1,7 @@
-// Turns a list into text. fmt::join does so too, but its headers take half a second to compile.
+// Turns a list into text. fmt::join does so too, but fmt 11 moved it to another header.
 #pragma once
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <ranges>
 #include <string>

@@ -5,7 +5,7 @@
 #include "common/check_cuda.hpp"
 #include "common/join.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cstring>
 #include <utility>

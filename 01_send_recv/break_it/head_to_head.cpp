@@ -10,7 +10,7 @@
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>

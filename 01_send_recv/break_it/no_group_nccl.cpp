@@ -12,7 +12,7 @@
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cstddef>
 

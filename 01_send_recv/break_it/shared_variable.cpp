@@ -7,7 +7,7 @@
 //          wait, but moves no data.
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cstdint>
 

@@ -12,7 +12,7 @@
 
 #include <mpi.h>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <span>

@@ -9,7 +9,7 @@
 #include "01_send_recv/send_recv.hpp"
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <cstdint>

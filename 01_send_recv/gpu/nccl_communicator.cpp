@@ -4,7 +4,7 @@
 #include "common/check.hpp"
 #include "common/check_cuda.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 

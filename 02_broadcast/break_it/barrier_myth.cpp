@@ -15,7 +15,7 @@
 
 #include <mpi.h>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <chrono>

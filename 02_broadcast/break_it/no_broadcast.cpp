@@ -14,7 +14,7 @@
 #include "02_broadcast/random.hpp"
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

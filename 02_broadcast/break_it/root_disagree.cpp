@@ -13,7 +13,7 @@
 #include "02_broadcast/flat.hpp"
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <cstddef>

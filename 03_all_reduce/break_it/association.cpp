@@ -19,7 +19,7 @@
 #include "03_all_reduce/break_it/distinct.hpp"
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <bit>

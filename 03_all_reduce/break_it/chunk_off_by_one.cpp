@@ -13,7 +13,7 @@
 
 #include <mpi.h>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <vector>
 

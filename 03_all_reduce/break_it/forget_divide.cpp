@@ -12,7 +12,7 @@
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <cmath>

@@ -11,7 +11,7 @@
 #include "common/program.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <utility>
 #include <vector>

@@ -12,7 +12,7 @@
 #include "common/program.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <vector>

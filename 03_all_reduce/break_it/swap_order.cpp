@@ -12,7 +12,7 @@
 #include "03_all_reduce/choice/all_reducer.hpp"
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <vector>

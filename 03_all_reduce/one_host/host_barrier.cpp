@@ -6,7 +6,7 @@
 
 #include <mpi.h>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <atomic>
 #include <ctime>

@@ -20,7 +20,7 @@
 
 #include <mpi.h>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <optional>

@@ -8,7 +8,7 @@
 #include "common/join.hpp"
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <set>
 #include <span>

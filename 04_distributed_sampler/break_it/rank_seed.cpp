@@ -9,7 +9,7 @@
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <string>
 

@@ -18,7 +18,7 @@
 #include "common/console.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

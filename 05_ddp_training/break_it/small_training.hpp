@@ -11,7 +11,7 @@
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/program.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include "04_distributed_sampler/datasets/refuse.hpp"
 #include "common/check.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>

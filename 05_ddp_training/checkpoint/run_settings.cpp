@@ -2,7 +2,7 @@
 
 #include "common/check.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

@@ -11,7 +11,7 @@
 #include "common/console.hpp"
 #include "common/join.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <openssl/evp.h>
 

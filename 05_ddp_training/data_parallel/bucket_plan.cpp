@@ -2,7 +2,7 @@
 
 #include "common/join.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <utility>
 

@@ -6,7 +6,7 @@
 #include "05_ddp_training/model/kernels.hpp"
 #include "common/join.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>

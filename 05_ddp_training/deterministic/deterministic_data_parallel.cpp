@@ -6,7 +6,7 @@
 #include "common/check.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <memory>

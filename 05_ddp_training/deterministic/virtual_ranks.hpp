@@ -10,7 +10,7 @@
 #include "common/check.hpp"
 #include "common/communicator.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <bit>
 #include <cstddef>

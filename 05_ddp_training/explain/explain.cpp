@@ -13,7 +13,7 @@
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/join.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #endif
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>

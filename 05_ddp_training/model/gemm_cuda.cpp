@@ -10,7 +10,7 @@
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

@@ -6,7 +6,7 @@
 #include "common/check.hpp"
 #include "common/console.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <csignal>

@@ -10,7 +10,7 @@
 #include "common/check.hpp"
 #include "common/command_line.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cstddef>
 #include <optional>

@@ -5,7 +5,7 @@
 #include "common/atomic_file.hpp"
 #include "common/check.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

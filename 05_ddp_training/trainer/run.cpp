@@ -5,7 +5,7 @@
 #include "05_ddp_training/model/evaluation.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <chrono>

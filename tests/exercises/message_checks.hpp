@@ -2,13 +2,13 @@
 // the ranks' shares, and traffic.
 #pragma once
 
+#include "common/join.hpp"
 #include "tests/exercises/exercise.hpp"
 #include "tests/support/counted.hpp"
 
 #include <mpi.h>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -111,7 +111,7 @@ inline std::string what_is_off(float sum, int ranks) {
     if (times > 1)
       off.push_back(fmt::format("rank {}'s share is counted {} times", rank, times));
   }
-  return fmt::format("{}", fmt::join(off, ", "));
+  return join(off, ", ");
 }
 
 // What `run`, which is called on all ranks, may send. Fields that are not set are not checked.
@@ -137,7 +137,7 @@ inline void expect_traffic(Trial& trial, const std::string& where, const MustSen
   trial.expect(traffic.collectives == 0, "{}it calls MPI's collectives", where);
   const std::vector<int> peers = must.peers_of_rank_0.value_or(traffic.peers);
   trial.expect(traffic.peers == peers, "{}rank 0 sends to the ranks {}, expected {}", where,
-               fmt::join(traffic.peers, " "), fmt::join(peers, " "));
+               join(traffic.peers, " "), join(peers, " "));
 }
 
 inline void expect_finished(Trial& trial, const std::function<void()>& run) {

@@ -62,6 +62,10 @@ def test_a_read_only_checkout(words, status, pattern, places):
 @pytest.mark.parametrize("words, pattern", [
     ("CXX=nonesuch ./learn 1", "^error: nonesuch cannot .* unset CXX"),
     ("CXXFLAGS=--nonesuch ./learn 1", r"^error: c\+\+ with the flags --nonesuch cannot"),
+    ("CXXFLAGS='-U__GNUC__ -D__GNUC__=10' ./learn 1", r" is GNU 10\..* needs GCC 11, .* CXX="),
+    ("mkdir -p old; touch old/fmtConfig.cmake; echo 'set(PACKAGE_VERSION 7.1.3)' "
+     ">old/fmtConfigVersion.cmake; CMAKE_PREFIX_PATH=$PWD/old ./learn 1",
+     r"fmt 7\.1\.3 \(.*/old\) is older than 8\.1\. Type this: .* CMAKE_PREFIX_PATH="),
     ("ulimit -n 16; ./learn 1", "^error: only 16 files .* ulimit -n"),
     pytest.param("ulimit -u 20; ./learn 1", "^error: only 20 processes .* ulimit -u",
                  marks=pytest.mark.skipif(not IS_ROOT, reason="this user has other processes"))])

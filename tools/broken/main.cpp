@@ -9,7 +9,7 @@
 #include "common/watch.hpp"
 #include "tools/broken/experiment.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>

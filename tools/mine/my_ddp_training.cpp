@@ -19,7 +19,7 @@
 #include "tools/exercises/confined.hpp"
 #include "tools/mine/parts.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // Checks of what each rank reads in an epoch, and in the rest of one: every policy, few
 // samples, none, other numbers of ranks, and PyTorch's own indices.
 #include "02_broadcast/random.hpp"
+#include "common/join.hpp"
 #include "tests/exercises/04_distributed_sampler/checks.hpp"
 #include "tests/support/golden.hpp"
 
@@ -42,8 +43,7 @@ Indices expected_shard(Order order, std::size_t taken, int num_replicas, int ran
 
 std::string show(Order indices) {
   const Order some = indices.first(std::min<std::size_t>(indices.size(), 12));
-  return fmt::format("[{}{}]", fmt::join(some, " "),
-                     some.size() < indices.size() ? " ..." : "");
+  return fmt::format("[{}{}]", join(some, " "), some.size() < indices.size() ? " ..." : "");
 }
 
 // "10 samples, rank 2 of 4, pad, after 4".

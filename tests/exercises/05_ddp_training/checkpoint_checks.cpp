@@ -1,5 +1,6 @@
 // Checks of a checkpoint: who writes it, what is loaded, what is refused, and how training
 // continues.
+#include "common/join.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/scratch_folder.hpp"
 
@@ -214,7 +215,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          host.save(state_of(trial, 5, 2));
          if (trial.rank() == 0) {
            trial.expect(host.folder().names() == std::vector<std::string>{"state.ckpt"},
-                        "the folder contains: {}", fmt::join(host.folder().names(), ", "));
+                        "the folder contains: {}", join(host.folder().names(), ", "));
          }
        }),
        kSaveHangHint},

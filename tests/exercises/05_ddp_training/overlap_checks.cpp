@@ -2,6 +2,7 @@
 // next step.
 #include "03_all_reduce/all_reduce.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
+#include "common/join.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
 
@@ -154,7 +155,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          Order sizes = bench.group.sizes;
          std::ranges::sort(sizes);
          trial.expect(sizes == kSizes, "all-reduces of {} elements, expected 4, 6 and 7",
-                      fmt::join(sizes, ", "));
+                      join(sizes, ", "));
        }},
       {"complete", "no bucket starts before its last gradient is ready",
        "count for each bucket how many gradients are missing, and start the bucket when that "
@@ -199,7 +200,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
                                                         std::min(sizes.size(), kSizes.size()))),
                           "when {} became ready, buckets of {} elements had started, in "
                           "this order; the buckets have 4, 6 and 7 elements",
-                          kNames[index], fmt::join(sizes, ", "));
+                          kNames[index], join(sizes, ", "));
            }
          }
        }},

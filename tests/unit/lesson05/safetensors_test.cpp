@@ -2,6 +2,7 @@
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
 #include "02_broadcast/random.hpp"
+#include "common/join.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/mpi_test.hpp"
 
@@ -145,7 +146,7 @@ TEST_CASE("a header with any false claim is refused") {
                        offsets);
   };
   const auto header = [](const std::vector<std::string>& tensors) {
-    return fmt::format("{{{}}}", fmt::join(tensors, ","));
+    return fmt::format("{{{}}}", join(tensors, ","));
   };
   says(header({tensor("a", "[2]", "[0,8]"), tensor("b", "[1]", "[4,8]")}), 8, "begins");
   says(header({tensor("a", "[1]", "[0,4]"), tensor("b", "[1]", "[8,12]")}), 12, "begins");
