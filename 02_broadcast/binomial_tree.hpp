@@ -12,7 +12,7 @@ namespace dist {
 
 // ceil(log2 size).
 inline int tree_rounds(int size) {
-  return size < 2 ? 0 : std::bit_width(static_cast<unsigned>(size - 1));
+  return size < 2 ? 0 : static_cast<int>(std::bit_width(static_cast<unsigned>(size - 1)));
 }
 
 // [2] Sends the root's `data` to all ranks. Called on all ranks with the same root and length.

@@ -22,7 +22,8 @@ double ranks_per_link(int p, const StepCosts& costs) {
 }
 
 double recursive_doubling(double n, int p, const StepCosts& costs) {
-  const int rounds = std::bit_width(static_cast<unsigned>(Seats(p).count)) - 1;
+  const int rounds =
+      static_cast<int>(std::bit_width(static_cast<unsigned>(Seats(p).count))) - 1;
   const double sharing = ranks_per_link(p, costs);
   return fold(n, p, costs) + rounds * (costs.exchange(sharing * n) + costs.add(n));
 }
