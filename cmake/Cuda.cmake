@@ -22,13 +22,22 @@ elseif(NOT DIST_CUDA STREQUAL "OFF")
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 75 80 90)
   endif()
-  # To find nvcc, check_language would configure a separate project, which takes several seconds.
-  find_program(DIST_NVCC nvcc HINTS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
-  if(CMAKE_CUDA_COMPILER OR DIST_NVCC OR DEFINED ENV{CUDACXX})
-    if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  include(TryCuda)        # defines: DIST_NVCC, DIST_CUDA_FAULT, DIST_CUDA_STATUS
+  if(DIST_CUDA STREQUAL "ON" AND NOT DIST_NVCC)
+    message(FATAL_ERROR "DIST_CUDA=ON, but no CUDA compiler was found: put nvcc on PATH or set CUDACXX")
+  elseif(DIST_CUDA STREQUAL "ON" AND DIST_CUDA_FAULT)
+    message(FATAL_ERROR "DIST_CUDA=ON, but ${DIST_CUDA_FAULT}")
+  elseif(DIST_NVCC AND NOT DIST_CUDA_FAULT)
+    if("$ENV{CUDACXX}" STREQUAL "")
       set(CMAKE_CUDA_COMPILER ${DIST_NVCC})
     endif()
+    # The trial has shown that the compiler works. CMake's own test would compile once more, and
+    # note the folders of nvcc's host compiler, which may be older than the C++ compiler, to put
+    # them in front of the C++ compiler's own libraries. The C++ compiler links everything.
+    set(CMAKE_CUDA_COMPILER_FORCED TRUE)
     enable_language(CUDA)
+    set(CMAKE_CUDA_IMPLICIT_INCLUDE_DIRECTORIES ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
+    set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # CUDA::cudart is linked like any library
     # CMake 3.25.1 is unaware that nvcc supports C++20.
     if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
@@ -39,18 +48,14 @@ elseif(NOT DIST_CUDA STREQUAL "OFF")
     find_package(CUDAToolkit REQUIRED)
     find_package(NCCL 2.18 QUIET)
     set(DIST_WITH_CUDA 1)
-    set(DIST_CUDA_STATUS "${CUDAToolkit_VERSION}")
     set(DIST_NCCL_STATUS "not found")
     if(NCCL_FOUND)
       set(DIST_WITH_NCCL 1)
       set(DIST_NCCL_STATUS "${NCCL_VERSION}")
     endif()
-  elseif(DIST_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "DIST_CUDA=ON, but no CUDA compiler was found: put nvcc on PATH or set CUDACXX")
-  else()
-    set(DIST_CUDA_STATUS "not found")
   endif()
 endif()
+set(DIST_CUDA_STATUS "${DIST_CUDA_STATUS}" CACHE INTERNAL "")  # for ./learn doctor
 
 function(dist_device_sources)
   if(DIST_WITH_CUDA AND NOT DIST_CUDA_EMULATED)

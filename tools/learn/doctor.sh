@@ -121,6 +121,17 @@ examine_shared_memory() {
   fi
 }
 
+# Prints the CUDA Toolkit that the build uses or, without a build, would use, or why it uses none.
+cuda_status() {
+  local status folder
+  status=$(from_cache DIST_CUDA_STATUS:INTERNAL 2>/dev/null || true)
+  if [ -z "$status" ] && folder=$(mktemp -d 2>/dev/null); then
+    status=$(cd "$folder" && cmake -DCMAKE_CXX_COMPILER="${CXX:-c++}" -P "$root/cmake/TryCuda.cmake" 2>&1 | sed -n 's/^CUDA: //p')
+    rm -r "$folder"
+  fi
+  echo "${status:-not examined, because this needs CMake 3.25 or newer}"
+}
+
 examine_gpus() {
   local gpus=0
   if command -v nvidia-smi >/dev/null 2>&1; then gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true); fi
@@ -131,16 +142,19 @@ examine_gpus() {
   else
     ok "$gpus GPUs"
   fi
-  local nvcc
-  nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
-  if [ -n "$nvcc" ]; then ok "CUDA Toolkit $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
-  else note "no CUDA Toolkit: the programs are built for the CPU"; fi
-  local header version=""
-  header=$(ls /usr/include/nccl.h /usr/local/cuda/include/nccl.h "${nvcc%/bin/nvcc}/include/nccl.h" 2>/dev/null | head -n 1 || true)
-  if [ -z "$header" ]; then
-    header=$(sed -n 's|^NCCL_INCLUDE_DIR:PATH=\(.*\)|\1/nccl.h|p' "$build/CMakeCache.txt" 2>/dev/null || true)
+  local cuda nvcc header version=""
+  cuda=$(cuda_status)
+  case $cuda in
+    [0-9]*) ok "CUDA Toolkit $cuda" ;;
+    "not found") note "no CUDA Toolkit: the programs are built for the CPU" ;;
+    *) note "CUDA: $cuda" ;;
+  esac
+  header=$(from_cache NCCL_INCLUDE_DIR:PATH 2>/dev/null || true)/nccl.h
+  if [ ! -f "$header" ]; then
+    nvcc=${cuda#*\(} nvcc=${nvcc%%\)*}
+    header=$(ls "${nvcc%/bin/nvcc}/include/nccl.h" /usr/include/nccl.h /usr/local/cuda/include/nccl.h 2>/dev/null | head -n 1 || true)
   fi
-  if [ -f "${header:-}" ]; then
+  if [ -f "$header" ]; then
     version=$(sed -n 's/^#define NCCL_\(MAJOR\|MINOR\|PATCH\) \([0-9]*\).*/\2/p' "$header" | paste -sd.)
     if [ "$(printf '%s\n' 2.18 "$version" | sort -V | head -n 1)" = 2.18 ]; then ok "NCCL $version"
     else problem "NCCL $version is older than 2.18" "sudo apt-get install libnccl2 libnccl-dev"; fi
