@@ -22,15 +22,10 @@ elseif(NOT DIST_CUDA STREQUAL "OFF")
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 75 80 90)
   endif()
-  include(TryCuda)        # defines: DIST_NVCC, DIST_CUDA_FAULT, DIST_CUDA_STATUS
-  if(DIST_CUDA STREQUAL "ON" AND NOT DIST_NVCC)
-    message(FATAL_ERROR "DIST_CUDA=ON, but no CUDA compiler was found: put nvcc on PATH or set CUDACXX")
-  elseif(DIST_CUDA STREQUAL "ON" AND DIST_CUDA_FAULT)
+  include(TryCuda)        # defines: DIST_CUDA_FAULT, DIST_CUDA_STATUS
+  if(DIST_CUDA_FAULT AND DIST_CUDA STREQUAL "ON")
     message(FATAL_ERROR "DIST_CUDA=ON, but ${DIST_CUDA_FAULT}")
-  elseif(DIST_NVCC AND NOT DIST_CUDA_FAULT)
-    if("$ENV{CUDACXX}" STREQUAL "")
-      set(CMAKE_CUDA_COMPILER ${DIST_NVCC})
-    endif()
+  elseif(NOT DIST_CUDA_FAULT)
     # The trial has shown that the compiler works. CMake's own test would compile once more, and
     # note the folders of nvcc's host compiler, which may be older than the C++ compiler, to put
     # them in front of the C++ compiler's own libraries. The C++ compiler links everything.
@@ -48,6 +43,7 @@ elseif(NOT DIST_CUDA STREQUAL "OFF")
     find_package(CUDAToolkit REQUIRED)
     find_package(NCCL 2.18 QUIET)
     set(DIST_WITH_CUDA 1)
+    set(DIST_CUDA_STATUS "${CUDAToolkit_VERSION} (${CMAKE_CUDA_COMPILER})")
     set(DIST_NCCL_STATUS "not found")
     if(NCCL_FOUND)
       set(DIST_WITH_NCCL 1)

@@ -121,17 +121,6 @@ examine_shared_memory() {
   fi
 }
 
-# Prints the CUDA Toolkit that the build uses or, without a build, would use, or why it uses none.
-cuda_status() {
-  local status folder
-  status=$(from_cache DIST_CUDA_STATUS:INTERNAL 2>/dev/null || true)
-  if [ -z "$status" ] && folder=$(mktemp -d 2>/dev/null); then
-    status=$(cd "$folder" && cmake -DCMAKE_CXX_COMPILER="${CXX:-c++}" -P "$root/cmake/TryCuda.cmake" 2>&1 | sed -n 's/^CUDA: //p')
-    rm -r "$folder"
-  fi
-  echo "${status:-not examined, because this needs CMake 3.25 or newer}"
-}
-
 examine_gpus() {
   local gpus=0
   if command -v nvidia-smi >/dev/null 2>&1; then gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true); fi
@@ -142,19 +131,18 @@ examine_gpus() {
   else
     ok "$gpus GPUs"
   fi
-  local cuda nvcc header version=""
-  cuda=$(cuda_status)
-  case $cuda in
-    [0-9]*) ok "CUDA Toolkit $cuda" ;;
-    "not found") note "no CUDA Toolkit: the programs are built for the CPU" ;;
-    *) note "CUDA: $cuda" ;;
-  esac
-  header=$(from_cache NCCL_INCLUDE_DIR:PATH 2>/dev/null || true)/nccl.h
-  if [ ! -f "$header" ]; then
-    nvcc=${cuda#*\(} nvcc=${nvcc%%\)*}
-    header=$(ls "${nvcc%/bin/nvcc}/include/nccl.h" /usr/include/nccl.h /usr/local/cuda/include/nccl.h 2>/dev/null | head -n 1 || true)
+  local cuda folder header version=""
+  cuda=$(from_cache DIST_CUDA_STATUS:INTERNAL 2>/dev/null || true)
+  if [ -z "$cuda" ] && folder=$(mktemp -d 2>/dev/null); then  # no build: try what it would use
+    cuda=$(cd "$folder" && cmake -DCMAKE_CXX_COMPILER="${CXX:-c++}" -P "$root/cmake/TryCuda.cmake" 2>&1 |
+      sed -n 's/^CUDA: //p' || true)
+    rm -r "$folder"
   fi
-  if [ -f "$header" ]; then
+  if [[ $cuda == [0-9]* ]]; then ok "CUDA Toolkit $cuda"
+  else note "CUDA: ${cuda:-not examined, because this needs CMake 3.25 or newer}"; fi
+  header=$(ls -U "$(from_cache NCCL_INCLUDE_DIR:PATH 2>/dev/null)/nccl.h" \
+    "${CUDA_HOME:-/usr/local/cuda}/include/nccl.h" /usr/include/nccl.h 2>/dev/null | head -n 1 || true)
+  if [ -n "$header" ]; then
     version=$(sed -n 's/^#define NCCL_\(MAJOR\|MINOR\|PATCH\) \([0-9]*\).*/\2/p' "$header" | paste -sd.)
     if [ "$(printf '%s\n' 2.18 "$version" | sort -V | head -n 1)" = 2.18 ]; then ok "NCCL $version"
     else problem "NCCL $version is older than 2.18" "sudo apt-get install libnccl2 libnccl-dev"; fi
