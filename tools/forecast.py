@@ -6,6 +6,7 @@ of lesson 3's cost model (choice/cost_model.cpp), with two kinds of links: withi
 hosts, where each rank has a link of its own. Lesson 3's further.md has the figures' source.
 """
 import argparse
+import sys
 
 WITHIN = 2.8e-6, 1e-9 / 370  # alpha in seconds, beta in seconds per byte
 BETWEEN = 5e-6, 1e-9 / 50
@@ -117,4 +118,9 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+        sys.stdout.flush()
+    except OSError as problem:
+        sys.stdout = None  # Python would try again
+        sys.exit(f"error: standard output cannot be written: {problem.strerror}")

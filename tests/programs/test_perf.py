@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from programs import EMULATED, NO_GRACE, ROOT, gpus, mpirun, refused, runs, says
+from programs import EMULATED, NO_GRACE, ROOT, command, gpus, mpirun, refused, runs, says
 
 LINK = {"alpha_us": 10, "beta_ns_per_byte": 1, "r2": 1, "ranks": 3, "device": "cpu",
         "message": [], "exchange": []}  # what lesson 1's ping-pong would save
@@ -130,6 +130,11 @@ def test_the_forecast_uses_the_formulas_of_the_cost_model(ranks, saved, monkeypa
     for algorithm in (forecast.ring, forecast.recursive_doubling, forecast.rabenseifner):
         row = rows[algorithm.__name__.replace("_", "-")]
         assert row["predicted_us"] == pytest.approx(algorithm(machine, row["bytes"]) * 1e6)
+
+
+def test_a_forecast_on_a_full_disk_ends_with_one_sentence():
+    assert command(f"python3 {ROOT}/tools/forecast.py 8 >/dev/full") == (
+        1, "", "error: standard output cannot be written: No space left on device\n")
 
 
 @pytest.mark.parametrize("op", ["sum", "avg", "max"])
