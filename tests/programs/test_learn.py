@@ -31,7 +31,9 @@ LEARN = {"LEARN_BUILD_DIR": str(BUILD)}
     ("break 1 x", 2, "^error: NAME: 'x' is not one of"),
     ("doctor", 0, "^(ok|note) +.*Open MPI"),
     ("doctor", 0, "packages: all|apt-get install"),
-    ("6", 2, "^error: 6: no such command")])
+    ("6", 2, "^error: 6: no such command"),
+    ("help >/dev/full", 2, r"\Aerror: standard output cannot be written.*\n\Z"),
+    ("doctor >/dev/full", 2, r"\Aerror: standard output cannot be written.*\n\Z")])
 def test_the_answer_to(words, status, pattern):
     result = command(f"{ROOT}/learn {words}", "/", **LEARN)  # any folder will do
     assert result.status == status, result.out + result.err
@@ -75,6 +77,11 @@ def test_the_build_without_a_cuda_toolkit_that_works(tmp_path):
     said = with_cuda(configure + "AUTO && grep -r DIST_WITH_CUDA=0 build", tmp_path, OLD)
     assert re.search(f"-- CUDA: off .*{IS_OLD}.*; NCCL: off .*DIST_WITH_CUDA=0", said), said
     assert re.search("note CUDA: off .*" + IS_OLD, with_cuda(f"{ROOT}/learn doctor", tmp_path, OLD))
+
+
+def test_doctor_in_a_folder_that_has_been_deleted(tmp_path):
+    result = command(f"mkdir x; cd x; rmdir ../x; {ROOT}/learn doctor", tmp_path, **LEARN)
+    assert result.status == 0 and result.out.endswith("\nno problems found\n"), result
 
 
 def test_ctrl_c_leaves_nothing_running():

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from programs import BUILD, MPI_ENVIRONMENT, ROOT
+from programs import BUILD, MPI_ENVIRONMENT, ROOT, command
 
 FIRST, SECOND = "ring_reduce_scatter", "ring_all_reduce"  # lesson 3's exercises in the copy
 PARTS = {"01_send_recv": ["ring_shift"], "02_broadcast": ["tree_broadcast"],
@@ -32,7 +32,7 @@ class Course:
         self.write("03_all_reduce/exercise/exercises.txt", f"{FIRST} base one\n{SECOND} base two\n")
         self.write("build/build.ninja", "")
         self.cache(folder)
-        self.program("path/cmake", "exit 0")
+        self.cmake("exit 0")
         self.program("build/bin/send_recv", "echo it runs")
         self.environment = {**MPI_ENVIRONMENT, **os.environ,
                             "PATH": f"{folder}/path:{os.environ['PATH']}"}
@@ -47,9 +47,13 @@ class Course:
     def program(self, name, script):
         self.write(name, f"#!/bin/sh\n{script}\n").chmod(0o755)
 
-    def cache(self, checkout):
+    def cmake(self, script):
+        self.program("path/cmake", f'[ "$1" != --version ] || exec {shutil.which("cmake")} "$1"\n{script}')
+
+    def cache(self, checkout, generator="Ninja"):
         """The cache of a build that was configured for `checkout`."""
         self.write("build/CMakeCache.txt", "DIST_LESSON:STRING=5\nDIST_TESTS:BOOL=ON\n"
+                   f"CMAKE_GENERATOR:INTERNAL={generator}\n"
                    f"CMAKE_HOME_DIRECTORY:INTERNAL={checkout}\n"
                    f"CMAKE_CACHEFILE_DIR:INTERNAL={checkout}/build\n")
 
@@ -80,22 +84,59 @@ def course(tmp_path):
 
 
 def test_an_up_to_date_build_is_not_configured(course):
-    course.program("path/cmake", 'echo "$*" >>cmake.log')
+    course.cmake('echo "$*" >>cmake.log')
     course.learn("1 -n 1", 0, "^it runs$")
     assert "--preset" not in (course.folder / "cmake.log").read_text()
 
 
-def test_a_build_of_another_checkout_is_configured_anew(course):
-    course.program("path/cmake", 'echo "$*" >>cmake.log')
+@pytest.mark.parametrize("cache, reason", [
+    (("/usr",), "it belongs to the checkout /usr"),
+    ((".", "Unix Makefiles"), "it is not for Ninja"),
+    (("",), "its CMakeCache.txt is damaged")])
+def test_a_build_that_cannot_be_used_is_configured_anew(cache, reason, course):
+    course.cmake('echo "$*" >>cmake.log')
+    course.cache(*cache)
+    course.learn("doctor", 1, f"build cannot be used: {reason}$")
+    course.learn("LEARN_PRESET=cpu ./learn 1 -n 1", 0, f"configured anew: {reason}$", learn="env")
+    assert re.search("--fresh .*--preset cpu", (course.folder / "cmake.log").read_text())
+
+
+@pytest.mark.parametrize("output, reason", [
+    ("CMake Error: Could not read presets from /a: b", "Could not read presets from /a: b"),
+    ("-- x\nCMake Error: CMake cannot find ninja\nor make\n-- y", "CMake cannot find ninja or make"),
+    ("CMake Error at a b.txt:3 (f):\n  It\n  rains.\nCall Stack:", r"It rains\."),
+    ("cmake: cannot open libx.so", "cmake: cannot open libx.so")])
+def test_the_reason_why_it_cannot_be_configured(output, reason, course):
+    (course.folder / "build/CMakeCache.txt").rename(course.folder / "build/CMakeFiles")
+    course.write("output", output)
+    course.cmake("cat output; exit 1")
+    for _ in range(2):
+        said = course.learn("1", 2, rf"^error: cmake cannot configure .*\.log\): {reason} ?$")
+        assert said.startswith("configuring\nerror: ")
+
+
+@pytest.mark.parametrize("tool, script, row", [
+    ("cmake", "exit 1", r"problem  .*/path/cmake: it says nothing\n +fix: export PATH=/.*:\$PATH"),
+    ("c++", "echo no libc >&2; exit 1", r"problem  .*/c\+\+: no libc"),
+    ("mpirun", "echo HYDRA build details:", "problem  .*/mpirun: is not Open MPI: HYDRA build details:"),
+    ("mpirun", """[ "$1" != --version ] || exec echo Open MPI; [ "$OMPI_MCA_x" ] || exec echo verified
+     echo ----; echo; echo It cannot; exit 1""",
+     r"problem  two ranks .* OMPI_MCA_x.*: It cannot\n +fix: unset .*OMPI_MCA_x.*"),
+    ("awk", "echo odd >&2; exit 1", "note     not checked: packages: odd"),
+    ("nproc", "echo odd", "note     not checked: plain mpirun: it says nothing"),
+    ("df", "echo odd >&2; exit 1", "note     not checked: shared memory: odd")])
+def test_doctor_examines_a_machine_with_an_odd_tool(tool, script, row, course):
+    course.program(f"path/{tool}", script)
+    course.program("build/bin/send_recv", "echo verified")
+    course.environment["OMPI_MCA_x"] = "y"
+    summary = ("no problems found" if row.startswith("note") else r"problems to fix: \d")
+    course.learn("doctor", int(row.startswith("problem")), f"^{row}$", rf"^{summary}(; not .*)?$")
+
+
+def test_an_old_cmake_is_refused_with_the_line_that_replaces_it(course):
+    course.program("path/cmake", "echo cmake version 3.22.1")
     course.cache("/usr")
-    course.learn("doctor", 1, "build cannot be used: .* /usr$")
-    course.learn("1 -n 1", 0, "configured anew: .* checkout /usr$")
-    assert "--fresh" in (course.folder / "cmake.log").read_text()
-
-
-def test_a_damaged_cache_is_noticed(course):
-    (course.folder / "build/CMakeCache.txt").write_bytes(b"\0\1garbage")
-    course.learn("1 -n 1", 0, "configured anew: its CMakeCache.txt is damaged$")
+    course.learn("1", 2, r"^error: .*/path/cmake: cmake version 3.22.1 is older than 3.25; type this: .*PATH$")
 
 
 def test_a_link_to_the_launcher_works(course):
@@ -110,10 +151,10 @@ def test_a_path_that_ninja_misreads_is_refused(tmp_path):
 def test_two_at_once_build_in_turn(course):
     for pipe in ("started", "go"):
         os.mkfifo(course.folder / pipe)
-    course.program("path/cmake", "echo >started; cat go")
+    course.cmake("echo >started; cat go")
     first = course.start("1 -n 1")
     (course.folder / "started").read_text()
-    course.program("path/cmake", "exit 0")  # for the second
+    course.cmake("exit 0")  # for the second
     second = course.start("1 -n 1")
     assert second.stdout.readline() == "waiting for another ./learn, which builds send_recv\n"
     lock = (course.folder / ".learn/lock").stat().st_ino
@@ -169,14 +210,46 @@ def test_mine_checks_the_parts_and_trains(solution, trainer, status, pattern, co
 
 def test_a_solution_that_does_not_compile_is_wrong(course):
     course.solve(SECOND, "reference")
-    course.program("path/cmake", f'echo "{SECOND}.hpp:3:4: error: expected"; exit 1')
+    course.cmake(f'echo "{SECOND}.hpp:3:4: error: expected"; exit 1')
     course.learn(f"check 3 {SECOND}", 1, "wrong: it does not compile", "hpp:3:4: error: expected")
+
+
+def test_ctrl_c_while_judging_prints_nothing(course):
+    course.program("path/mpirun", "kill -INT 0; exec sleep 60")  # to all processes, as a terminal does
+    result = command(f"setsid -w env --default-signal=INT {ROOT}/tests/exercises/judge true",
+                     PATH=course.environment["PATH"])
+    assert result == (130, "", "")
+
+
+def test_watch_waits_for_a_file_that_an_editor_replaces(course):
+    course.program("path/sleep", "echo polled; exec /bin/sleep 0.1")
+    file = course.folder / f"03_all_reduce/exercise/{FIRST}.hpp"
+    job = course.start("check 3 --watch")
+    assert any("judged at" in line for line in job.stdout)
+    file.rename(course.folder / "x")
+    assert [job.stdout.readline() for _ in range(3)] == ["polled\n"] * 3
+    (course.folder / "x").rename(file)
+    assert any("judged at" in line for line in job.stdout)
+    job.kill()
+    job.communicate()
 
 
 @pytest.mark.parametrize("words, error", [
     ("1 -n 0", "-n: must be a positive number of ranks"),
     ("check 6", "check: needs a lesson"),
     ("check 3 x", "check: lesson 3 has no exercise 'x'"),
-    ("hint 3 x", "hint: lesson 3 has no exercise 'x'")])
+    ("hint 3 x", "hint: lesson 3 has no exercise 'x'"),
+    ("check 3 x y", "check: unexpected words: y"), ("hint 3 x y z", "hint: unexpected words: y z"),
+    ("doctor --fix", "doctor: unexpected words: --fix"), ("test quick", "test: unexpected words: quick"),
+    ("help x", "help: unexpected words: x"), ("map x", "map: unexpected words: x"),
+    ("mine -n 2 x", "x: unknown flag"), ("break 1 list x", "break: unexpected words: x")])
 def test_what_does_not_exist_is_refused(words, error, course):
     course.learn(words, 2, f"^error: {error}")
+
+
+@pytest.mark.parametrize("folder, reason", [
+    ("/", "it contains the course"), (".", "it contains the course"), ("other", "it is a build of x"),
+    ("tools", "it has files, but none of CMake.s"), ("/proc/x", "cannot be written; set")])
+def test_only_a_build_folder_is_built_into(folder, reason, course):
+    course.write("other/CMakeCache.txt", "CMAKE_PROJECT_NAME:STATIC=x\n")
+    course.learn(f"LEARN_BUILD_DIR={folder} ./learn 1", 2, f"^error: /.*{reason}", learn="env")

@@ -21,7 +21,7 @@ lesson_number() { echo "${folders[$1]:0:2}"; }
 # remember LINE: stores LINE in place of an earlier line about the same thing.
 remember() {
   forget "${1% *}" && forget "$1"
-  { echo "$1" >>"$progress"; } 2>/dev/null || cannot_save
+  { builtin echo "$1" >>"$progress"; } 2>/dev/null || cannot_save
 }
 cannot_save() { require_free_disk "$state"; fail "$progress cannot be written"; }
 forget() {
@@ -55,13 +55,14 @@ check_exercise() {
   local number file target log answer status=0
   number=$(lesson_number "$1")
   file=$root/${folders[$1]}/exercise/$2.hpp
+  [ -f "$file" ] || fail "$file is missing"
   # If the stub's own line is still in the file, there is no need to build the exercise.
   if grep -qF 'not_started();' "$file"; then
     echo "not started"
     return 3
   fi
   target=exercise_${number}_$2
-  local build=$build preset=default
+  local build=$build preset=$preset
   if [ "$3" = nccl ]; then build=$emulated_build preset=emulated; fi
   log=$state/build.log
   if [ -t 2 ]; then echo "building $target (the first time may take minutes)" >&2; fi
@@ -84,16 +85,27 @@ check_exercise() {
   return $status
 }
 
+# Fails while an editor replaces a file, which is then missing for a moment.
+when_saved() { stat -c %y "${files[@]}" 2>/dev/null; }
+
 # watch_check LESSON [EXERCISE]: judges again after every save, until Ctrl-C.
 watch_check() {
   local saved files=("$root/${folders[$1]}"/exercise/*.hpp)
   while true; do
-    saved=$(stat -c %y "${files[@]}")
-    (run_check "$@") || [ $? -ne 2 ] || exit 2
+    until saved=$(when_saved); do sleep 0.3; done
+    (run_check "$@") || [ $? -ne 2 ] || [ "$saved" != "$(when_saved)" ] || exit 2
     echo "judged at $(date +%T); save a file in ${folders[$1]}/exercise to judge again, Ctrl-C to end"
-    # An editor may replace a file, which is then missing for a moment.
-    while [ "$saved" = "$(stat -c %y "${files[@]}" 2>/dev/null || echo "$saved")" ]; do sleep 0.3; done
+    while [ "$saved" = "$(when_saved)" ]; do sleep 0.3; done
   done
+}
+
+# require_exercise [LESSON [EXERCISE]]: refuses what check and hint do not know.
+require_exercise() {
+  at_most 2 "$@"
+  [[ ${1:-} =~ ^[1-5]$ ]] || fail "$command: needs a lesson from 1 to 5"
+  [ -z "${2:-}" ] || exercises_of "$1" | grep -q "^$2 " ||
+    fail "$command: lesson $1 has no exercise '$2'; its exercises are: $(exercises_of "$1" | cut -d ' ' -f 1 | paste -sd ' ')"
+  need_folder "$state"
 }
 
 run_check() {
@@ -102,37 +114,28 @@ run_check() {
     if [ "$word" = --watch ]; then watch=true; else words+=("$word"); fi
   done
   set -- "${words[@]}"
-  if $watch && [[ ${1:-} =~ ^[1-5]$ ]]; then watch_check "$@"; fi
-  local lesson=${1:-} wanted=${2:-} name kind what answer status worst=0 found=false
-  [[ $lesson =~ ^[1-5]$ ]] || fail "check: needs a lesson from 1 to 5"
-  local number
+  require_exercise "$@"
+  if $watch; then watch_check "$@"; fi
+  local lesson=$1 wanted=${2:-} number name kind what answer status worst=0 colour place
   number=$(lesson_number "$lesson")
-  need_folder "$state"
   set_mpi_environment
   while read -r name kind what; do
     [ -z "$wanted" ] || [ "$wanted" = "$name" ] || continue
-    found=true
     status=0
     answer=$(check_exercise "$lesson" "$name" "$kind") || status=$?
     case $status in
-      0) remember "done $number/$name"
-        printf '%-22s %-9s %sdone%s\n' "$name" "$kind" "$green" "$plain"
-        tail -n +2 <<<"$answer" | sed 's/^/  /'
-        solution_of "$lesson" "$name"
-        echo "  $(count_parts) of 5 parts of the trainer are yours (./learn mine)" ;;
-      3) forget "done $number/$name"
-        printf '%-22s %-9s %snot started%s  %s/exercise/%s.hpp\n' "$name" "$kind" "$yellow" "$plain" \
-          "${folders[$lesson]}" "$name"
-        tail -n +2 <<<"$answer" | sed 's/^/  /'
-        [ $worst -ne 0 ] || worst=3 ;;
-      1) forget "done $number/$name"
-        printf '%-22s %-9s %s%s%s\n' "$name" "$kind" "$red" "$(head -n 1 <<<"$answer")" "$plain"
-        tail -n +2 <<<"$answer" | sed 's/^/  /'
-        worst=1 ;;
+      0) colour=$green place='' ;;
+      1) colour=$red place='' worst=1 ;;
+      3) colour=$yellow place="  ${folders[$lesson]}/exercise/$name.hpp" worst=$((worst == 1 ? 1 : 3)) ;;
       *) exit "$status" ;;
     esac
+    printf '%-22s %-9s %s%s%s%s\n' "$name" "$kind" "$colour" "${answer%%$'\n'*}" "$plain" "$place"
+    tail -n +2 <<<"$answer" | sed 's/^/  /'
+    if [ "$status" -ne 0 ]; then forget "done $number/$name"; continue; fi
+    remember "done $number/$name"
+    solution_of "$lesson" "$name"
+    echo "  $(count_parts) of 5 parts of the trainer are yours (./learn mine)"
   done < <(exercises_of "$lesson")
-  $found || fail "check: lesson $lesson has no exercise '$wanted'; its exercises are: $(exercises_of "$lesson" | cut -d ' ' -f 1 | paste -sd ' ')"
   return $worst
 }
 
@@ -154,11 +157,9 @@ solution_of() {
 }
 
 run_hint() {
-  local lesson=${1:-} wanted=${2:-} name rest
-  [[ $lesson =~ ^[1-5]$ ]] || fail "hint: needs a lesson from 1 to 5"
-  local number
+  require_exercise "$@"
+  local lesson=$1 wanted=${2:-} number name rest
   number=$(lesson_number "$lesson")
-  need_folder "$state"
   while read -r name rest; do
     if [ -n "$wanted" ]; then [ "$wanted" = "$name" ] || continue
     elif is_done "$number/$name"; then continue; fi
@@ -176,6 +177,5 @@ run_hint() {
     fold -s -w 96 <<<"${all[$((shown - 1))]}"
     return 0
   done < <(exercises_of "$lesson")
-  [ -z "$wanted" ] || fail "hint: lesson $lesson has no exercise '$wanted'; its exercises are: $(exercises_of "$lesson" | cut -d ' ' -f 1 | paste -sd ' ')"
   echo "lesson $lesson: every exercise is done (./learn check $lesson); ./learn hint $lesson NAME shows hints again"
 }

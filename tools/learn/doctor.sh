@@ -1,108 +1,142 @@
 # ./learn doctor: shows what this machine has, what is missing, and the command that fixes it. learn
 # sources this file, which uses its variables (root, build, packages, tests) and functions. It
 # changes nothing.
-problems=0
-# The reader's own settings, saved before learn sets these variables for itself.
-readers_oversubscribe=${OMPI_MCA_rmaps_base_oversubscribe:-${PRTE_MCA_rmaps_default_mapping_policy:-}}
-readers_root=${OMPI_ALLOW_RUN_AS_ROOT:-}
+printf -v learn %q "$0"  # as the reader types it
 
 ok() { printf '%sok%s       %s\n' "$green" "$plain" "$1"; }
 note() { printf '%snote%s     %s\n' "$yellow" "$plain" "$1"; [ -z "${2:-}" ] || printf '         fix: %s\n' "$2"; }
-problem() {
-  printf '%sproblem%s  %s\n         fix: %s\n' "$red" "$plain" "$1" "$2"
-  problems=$((problems + 1))
+problem() { printf '%sproblem%s  %s\n         fix: %s\n' "$red" "$plain" "$1" "$2"; }
+
+# first_line OUTPUT: prints the first line that has words, without bash's name for a place in a script.
+first_line() {
+  local line words='^(.*: line [0-9]+: )?(.*[[:alpha:]].*)'
+  while read -r line; do
+    if [[ $line =~ $words ]]; then echo "${BASH_REMATCH[2]}"; return; fi
+  done <<<"$1"
+  echo "it says nothing"
 }
 
 examine_packages() {
-  local missing
+  local missing all
+  all=$(packages "$tests" | wc -l)
   mapfile -t missing < <(missing_packages "$tests")
-  if [ ${#missing[@]} -eq 0 ]; then
-    ok "packages: all $(packages "$tests" | wc -l) are installed"
-  else
-    problem "missing packages: ${missing[*]}" "$(install_line "${missing[@]}")"
-  fi
+  if [ ${#missing[@]} -gt 0 ]; then problem "missing packages: ${missing[*]}" "$(install_line "${missing[@]}")"
+  else ok "packages: all $all are installed"; fi
+}
+
+# usable TOOL...: prints the version of a tool, or fails and prints why the course cannot use it.
+usable() {
+  local file version said reason=""
+  file=$(type -P "$1" || echo "$1")
+  said=$("$@" --version 2>&1) && [ -n "$said" ] || { echo "$file: $(first_line "$said")"; return 1; }
+  version=$(first_line "$said")
+  case ${1##*/} in
+    cmake) [ "$(printf '%s\n' 3.25 "${version##* }" | sort -V | head -n 1)" = 3.25 ] || reason="$version is older than 3.25" ;;
+    mpirun) [[ $version == *"Open MPI"* || $version == *"Open RTE"* ]] || reason="is not Open MPI: $version" ;;
+    *) # shellcheck disable=SC2086  # these are several words
+      said=$(echo 'int main() {}' | "$@" ${CXXFLAGS:-} -x c++ -o /dev/null - 2>&1) ||
+        reason="cannot compile an empty program: $(first_line "$said")" ;;
+  esac
+  if [ -n "$reason" ]; then echo "$file: $reason"; return 1; fi
+  echo "$version ($(readlink -f "$file"))"
+}
+
+# replace_tool TOOL...: prints how to get one that the course can use.
+replace_tool() {
+  local file
+  while read -r file; do  # the first one may hide another
+    if usable "$file" "${@:2}" >/dev/null; then echo "export PATH=${file%/*}:\$PATH"; return; fi
+  done < <(type -aP "$1")
+  case $1 in
+    cmake)
+      # Into a folder of its own, pip installs everywhere: also in a virtual environment, and where the
+      # system manages Python's packages. The folder on the PATH has nothing but CMake's programs.
+      python3 -m pip --version >/dev/null 2>&1 || printf '%s && ' "$(install_line python3-pip)"
+      echo "python3 -m pip install --upgrade --target ~/.local/cmake 'cmake>=3.25' && export PATH=~/.local/cmake/cmake/data/bin:\$PATH" ;;
+    mpirun)
+      if [ -x /usr/bin/mpirun.openmpi ]; then as_root "update-alternatives --set mpirun /usr/bin/mpirun.openmpi"
+      else install_line --reinstall openmpi-bin; fi ;;
+    *) if [ -n "${CXX:-}${CXXFLAGS:-}" ]; then echo "unset CXX CXXFLAGS"; else install_line --reinstall g++; fi ;;
+  esac
 }
 
 examine_tools() {
-  if command -v c++ >/dev/null 2>&1; then ok "compiler: $(c++ --version | head -n 1)"; fi
-  local version
-  version=$(cmake --version 2>/dev/null | sed -n '1s/.* //p')
-  if [ -n "$version" ]; then
-    if [ "$(printf '%s\n' 3.25 "$version" | sort -V | head -n 1)" = 3.25 ]; then ok "CMake $version"
-    else problem "CMake $version is older than 3.25" "python3 -m pip install --user cmake"; fi
-  fi
-  local prefix file
-  version=""
-  for prefix in "${prefixes[@]}" /usr /usr/local; do
-    for file in "$prefix"/{lib,lib/*-linux-gnu,share}/cmake/Catch2/Catch2ConfigVersion.cmake; do
-      if [ -z "$version" ] && [ -f "$file" ]; then
-        version=$(sed -n 's/^set(PACKAGE_VERSION "\(.*\)")/\1/p' "$file" | head -n 1)
-      fi
-    done
+  local tool said
+  for tool in "${CXX:-c++}" cmake mpirun; do
+    # shellcheck disable=SC2086  # CXX may be several words
+    if ! type -P "$tool" >/dev/null && [ "$tool" != "${CXX:-}" ]; then
+      if [ -x "/usr/bin/$tool" ]; then problem "$tool is not on the PATH" "export PATH=/usr/bin:\$PATH"
+      else note "not checked: $tool is missing"; fi
+    elif said=$(usable $tool); then ok "$said"
+    else problem "$said" "$(replace_tool $tool)"; fi
   done
-  case $version in
-    2.* | 3.*) ok "Catch2 $version" ;;
-    "") note "Catch2 is not installed: the programs build without it, but the tests do not" "$(install_line catch2)" ;;
-    *) note "Catch2 $version: this course was tested with 2.13 and 3" ;;
-  esac
 }
 
 examine_build() {
-  local stale
+  local foreign stale
+  foreign=$(foreign_build)
   stale=$(stale_build)
-  if [ -n "$stale" ]; then problem "${build#"$PWD"/} cannot be used: $stale" "./learn 1   # configures it anew"; fi
+  if [ -n "$foreign" ]; then problem "$build is not a build folder of this course: $foreign" "export LEARN_BUILD_DIR=~/build"
+  elif [ -n "$stale" ]; then problem "${build#"$PWD"/} cannot be used: $stale" "$learn 1   # configures it anew"
+  else ok "the build folder is ${build#"$PWD"/}"; fi
 }
 
-# mpi_library_of FILE: prints the path of the MPI library that FILE uses.
-mpi_library_of() { ldd "$1" 2>/dev/null | sed -n 's/.*libmpi[^ ]* => \([^ ]*\) .*/\1/p' | head -n 1; }
+# The reader's own settings of mpirun, which may be left over from another job or machine.
+readers_settings() {
+  local name
+  for name in "${!OMPI_MCA_@}" "${!PRTE_MCA_@}" "${!PMIX_@}" "${!TMPDIR@}"; do
+    grep -qxF "$name=${!name}" "$root/tools/learn/mpi.env" || echo "$name"
+  done
+}
 
-examine_mpi() {
-  command -v mpirun >/dev/null 2>&1 || { problem "mpirun is not on the PATH" "sudo apt-get install openmpi-bin"; return; }
-  local version launcher
-  version=$(mpirun --version 2>/dev/null | head -n 1)
-  launcher=$(readlink -f "$(command -v mpirun)")
-  case $version in
-    *"Open MPI"* | *"Open RTE"*) ok "$version ($launcher)" ;;
-    *) problem "this mpirun is not from Open MPI: $version" "sudo update-alternatives --set mpirun /usr/bin/mpirun.openmpi" ;;
-  esac
-  local program=$build/bin/send_recv flags="" what="messages"
-  if [ -x "${program}_perf" ]; then  # it sends large messages, too
-    program=${program}_perf flags="--act exchange" what="large messages (ptrace is allowed or not used)"
+# exchange [NAME...]: prints the output of two ranks that run without these variables.
+exchange() (
+  unset "$@"
+  set_mpi_environment
+  # shellcheck disable=SC2086  # no flags are no argument
+  timeout 60 mpirun -np 2 "$program" $flags </dev/null 2>&1 || true
+)
+
+examine_messages() {
+  local program=$build/bin/send_recv_perf flags="--act exchange" output settings  # large messages, too
+  if [ ! -x "$program" ]; then program=$build/bin/send_recv flags=""; fi
+  if [ ! -x "$program" ]; then
+    note "not checked: whether mpirun matches the programs, because lesson 1 is not built" "$learn 1"
+    return
   fi
-  if [ -x "$program" ]; then
-    set_mpi_environment
-    local output
-    # shellcheck disable=SC2086  # no flags are no argument
-    output=$(timeout 60 mpirun -np 2 "$program" $flags </dev/null 2>&1 || true)
-    if grep -q '^1 rank,' <<<"$output" || grep -q 'needs two ranks' <<<"$output"; then
-      problem "two MPI implementations are mixed, so every process believes it is rank 0 of 1: $launcher starts the programs, but they use $(mpi_library_of "$program")" \
-        "rm -r ${build#"$PWD"/}   # then ./learn 1, with mpirun and mpicxx of the same MPI first on the PATH"
-    elif grep -q 'Read -1' <<<"$output"; then
-      problem "this container forbids ptrace, so sending a large message prints 'Read -1, expected'" \
-        "export OMPI_MCA_btl_vader_single_copy_mechanism=none"
-    elif grep -q '^verified' <<<"$output"; then
-      ok "mpirun matches the programs, and two ranks can exchange $what"
-    else
-      problem "two ranks could not exchange messages; the output begins: $(head -n 1 <<<"$output")" "mpirun -np 2 ${program#"$PWD"/} $flags   # shows all the output"
-    fi
+  output=$(exchange)
+  mapfile -t settings < <(readers_settings)
+  if grep -q '^1 rank,' <<<"$output" || grep -q 'needs two ranks' <<<"$output"; then
+    problem "two MPI implementations are mixed, so every process believes it is rank 0 of 1: $(readlink -f "$(type -P mpirun)") starts the programs, but they use $(ldd "$program" | grep -o '/[^ ]*libmpi[^ ]*' | head -n 1)" \
+      "rm -r ${build#"$PWD"/} && $learn 1   # with mpirun and mpicxx of the same MPI first on the PATH"
+  elif grep -q 'Read -1' <<<"$output"; then
+    problem "this container forbids ptrace, so sending a large message prints 'Read -1, expected'" \
+      "export OMPI_MCA_btl_vader_single_copy_mechanism=none"
+  elif grep -q '^verified' <<<"$output"; then
+    ok "mpirun matches the programs, and two ranks can exchange messages"
+  elif [ ${#settings[@]} -gt 0 ] && exchange "${settings[@]}" | grep -q '^verified'; then
+    problem "two ranks can exchange messages only without your ${settings[*]}: $(first_line "$output")" "unset ${settings[*]}"
   else
-    note "build lesson 1 to check whether mpirun matches the programs" "./learn 1"
+    problem "two ranks could not exchange messages: $(first_line "$output")" "$learn 1 -n 2   # shows all the output"
   fi
-  local cores
-  cores=$(nproc)
-  if [ "$cores" -lt 4 ] && [ -z "$readers_oversubscribe" ]; then
-    note "$cores cores: mpirun says 'not enough slots' for 4 ranks unless more ranks than cores are allowed (./learn does this automatically)" \
-      "export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe"
+}
+
+examine_plain_mpirun() {
+  local cores file
+  cores=$(nproc | grep -x '[0-9]\+')
+  printf -v file %q "$root/tools/learn/mpi.env"
+  if { [ "$cores" -lt 4 ] && [ -z "${OMPI_MCA_rmaps_base_oversubscribe:-${PRTE_MCA_rmaps_default_mapping_policy:-}}" ]; } ||
+    { [ "$EUID" -eq 0 ] && [ -z "${OMPI_ALLOW_RUN_AS_ROOT:-}" ]; }; then
+    note "$cores cores, user $(id -un): a plain mpirun refuses root, and more ranks than cores (./learn allows both)" "export \$(grep -v '^#' $file)"
   else
-    ok "$cores cores"
+    ok "$cores cores, and user $(id -un) may run mpirun"
   fi
-  if [ "$(id -u)" -eq 0 ] && [ -z "$readers_root" ]; then
-    note "you are root, so a plain mpirun refuses to run (./learn sets these variables automatically)" \
-      "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
-  else
-    ok "user $(id -un) may run mpirun"
-  fi
-  if command -v ompi_info >/dev/null 2>&1 && ompi_info --parsable --all 2>/dev/null | grep -q 'mpi_built_with_cuda_support:value:true'; then
+}
+
+examine_gpu_memory() {
+  local settings
+  settings=$(ompi_info --parsable --all)
+  if grep -q 'mpi_built_with_cuda_support:value:true' <<<"$settings"; then
     ok "this Open MPI accepts GPU memory (it is CUDA-aware)"
   else
     note "this Open MPI does not accept GPU memory (it is not CUDA-aware), so the programs send through pinned host memory; NCCL is not affected"
@@ -110,12 +144,13 @@ examine_mpi() {
 }
 
 examine_shared_memory() {
-  local free
-  free=$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1 | tr -d ' ' || true)
-  if [ -z "$free" ] || [ ! -w /dev/shm ]; then
-    problem "/dev/shm is missing or not writable, so Open MPI's ranks on one host cannot exchange messages through it" "mount -t tmpfs tmpfs /dev/shm"
+  local free=-1
+  if [ -w /dev/shm ]; then free=$(df -k --output=avail /dev/shm | tail -n 1 | grep -o '[0-9]\+'); fi
+  if [ "$free" -lt 0 ]; then
+    problem "/dev/shm is missing or not writable, so Open MPI's ranks on one host cannot exchange messages through it" \
+      "$(as_root "mkdir -p /dev/shm && mount -t tmpfs tmpfs /dev/shm")"
   elif [ "$free" -lt $((64 * 1024)) ]; then
-    problem "/dev/shm has $((free / 1024)) MiB free" "docker run --shm-size=1g ...   # or delete old files in /dev/shm"
+    problem "/dev/shm has $((free / 1024)) MiB free" "$(as_root "mount -o remount,size=1g /dev/shm")   # in Docker: docker run --shm-size=1g"
   else
     ok "/dev/shm has $((free / 1024)) MiB free"
   fi
@@ -127,7 +162,7 @@ examine_gpus() {
   if [ "$gpus" -eq 0 ]; then
     note "no GPU: everything runs on the CPU"
   elif [ "$gpus" -lt 4 ]; then
-    note "$gpus GPU(s): with more ranks than that, several ranks share a GPU and gradients travel through host memory" "./learn 5 -n $gpus   # one GPU per rank, with NCCL"
+    note "$gpus GPU(s): with more ranks than that, several ranks share a GPU and gradients travel through host memory" "$learn 5 -n $gpus   # one GPU per rank, with NCCL"
   else
     ok "$gpus GPUs"
   fi
@@ -145,21 +180,35 @@ examine_gpus() {
   if [ -n "$header" ]; then
     version=$(sed -n 's/^#define NCCL_\(MAJOR\|MINOR\|PATCH\) \([0-9]*\).*/\2/p' "$header" | paste -sd.)
     if [ "$(printf '%s\n' 2.18 "$version" | sort -V | head -n 1)" = 2.18 ]; then ok "NCCL $version"
-    else problem "NCCL $version is older than 2.18" "sudo apt-get install libnccl2 libnccl-dev"; fi
+    else problem "NCCL $version is older than 2.18" "$(install_line libnccl2 libnccl-dev)"; fi
   elif [ "$gpus" -gt 0 ]; then
-    problem "NCCL is not installed" "sudo apt-get install libnccl2 libnccl-dev   # from NVIDIA's repository"
+    problem "NCCL is not installed" "$(install_line libnccl2 libnccl-dev)   # from NVIDIA's repository"
   else
     note "no NCCL: it is not needed without a GPU"
   fi
 }
 
+# Each check runs in a shell of its own. A tool that is missing or fails ends it, and the next one begins.
+examine_all() {
+  local check said status
+  exec 3>&1
+  for check in packages tools build messages plain_mpirun gpu_memory shared_memory gpus; do
+    set +e
+    said=$(set -e; "examine_$check" 2>&1 >&3)
+    status=$?
+    [ $status -eq 0 ] || note "not checked: ${check//_/ }: $(first_line "$said")"
+  done
+}
+
 run_doctor() {
-  examine_packages
-  examine_tools
-  examine_build
-  examine_mpi
-  examine_shared_memory
-  examine_gpus
+  local line problems=0 rest=""
+  while IFS= read -r line; do
+    echo "$line"
+    case $line in
+      "${red}problem"*) problems=$((problems + 1)) ;;
+      *" not checked: "*) rest="; not everything was checked" ;;
+    esac
+  done < <(examine_all)
   echo
-  if [ "$problems" -eq 0 ]; then echo "no problems found"; else echo "problems to fix: $problems"; return 1; fi
+  if [ $problems -eq 0 ]; then echo "no problems found$rest"; else echo "problems to fix: $problems$rest"; return 1; fi
 }
