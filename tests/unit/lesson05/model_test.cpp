@@ -1,16 +1,12 @@
-// Lesson 5: the predictions, and the model's parameters. nonfinite_test.cpp tests the loss; the
-// tests of training compare whole runs with PyTorch's.
+// Lesson 5: the predictions. nonfinite_test.cpp tests the loss; the tests of training compare
+// whole runs with PyTorch's.
 #include "05_ddp_training/model/kernels.hpp"
-#include "05_ddp_training/model/mlp.hpp"
 #include "common/buffer.hpp"
-#include "common/check.hpp"
 #include "tests/support/device_numbers.hpp"
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <utility>
 #include <vector>
 
 using namespace dist;
@@ -49,21 +45,4 @@ TEST_CASE("a prediction is right if the first of the largest logits is the targe
     return to_host(stream, hits);
   });
   CHECK(got == want);
-}
-
-TEST_CASE("an Mlp has PyTorch's names and shapes") {
-  const std::vector<std::size_t> widths{5, 7, 6};
-  const Stream stream(Device{});
-  Generator generator(20);
-  const Mlp model(widths, generator, stream);
-  std::vector<std::pair<std::string, Shape>> found;
-  for (const Parameter& parameter : model.parameters()) {
-    found.emplace_back(parameter.name, parameter.value.shape());
-    CHECK(parameter.grad.shape() == parameter.value.shape());
-  }
-  CHECK(found ==
-        std::vector<std::pair<std::string, Shape>>{
-            {"0.weight", {7, 5}}, {"0.bias", {7}}, {"2.weight", {6, 7}}, {"2.bias", {6}}});
-  CHECK_THROWS_AS(Mlp({5}, generator, stream), Error);
-  CHECK_THROWS_AS(Mlp({}, generator, stream), Error);
 }
