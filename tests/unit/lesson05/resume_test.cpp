@@ -1,7 +1,6 @@
 // Lesson 5: checkpoints, and runs resumed from them.
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "05_ddp_training/checkpoint/run_settings.hpp"
-#include "05_ddp_training/trainer/options.hpp"
 #include "05_ddp_training/trainer/report.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/files.hpp"
@@ -136,19 +135,6 @@ TEST_CASE("a different run's file is refused; a change that only affects roundin
       require_same_run(sharded("3", "optimizer"), sharded("3", "parameters"), "FILE", false);
   REQUIRE(note.size() == 1);
   CHECK(contains(note[0], "--shard: parameters instead of optimizer"));
-}
-
-TEST_CASE("the number of steps left is right for a new run and for a resumed one") {
-  Options options;
-  options.epochs = 3;
-  CHECK(options.total_steps(0, 0, 10, 10) == 30);
-  CHECK(options.total_steps(14, 1, 6, 10) == 30);
-  CHECK(options.total_steps(14, 1, 12, 20) == 46);  // with fewer ranks, more steps are left
-  CHECK(options.total_steps(30, 3, 10, 10) == 30);  // the run is already complete
-  options.max_steps = 17;
-  CHECK(options.total_steps(0, 0, 10, 10) == 17);
-  CHECK(options.total_steps(14, 1, 6, 10) == 17);
-  CHECK(options.total_steps(20, 2, 10, 10) == 20);  // more steps done than requested
 }
 
 TEST_CASE("the metrics of a resumed run are those of a run that never stopped") {
