@@ -27,7 +27,6 @@ def on(ranks, flags, folder=None):
 # --drop-last, the last step has two rows for each.
 @pytest.mark.parametrize("flags, steps", [
     ("--global-batch 40", 2 * 26),
-    ("--global-batch 40 --drop-last", 2 * 25),
     ("--global-batch 40 --loader-drop-last --optimizer sgd --momentum 0.9", 2 * 25),
     ("--global-batch 24 --optimizer adamw --warmup-steps 5", 2 * 42),
     ("--global-batch 24 --drop-last --optimizer sgd --momentum 0.9 --nesterov", 2 * 42),

@@ -64,11 +64,6 @@ TEST_CASE("virtual ranks are assigned so that neighbours form pairs of the tree"
     return List(ranks.local().begin(), ranks.local().end());
   };
   CHECK(local(8, 1, 0) == List{0, 4, 2, 6, 1, 5, 3, 7});
-  CHECK(local(8, 2, 0) == List{0, 4, 2, 6});
-  CHECK(local(8, 2, 1) == List{1, 5, 3, 7});
-  CHECK(local(8, 4, 0) == List{0, 4});
-  CHECK(local(8, 4, 3) == List{3, 7});
-  CHECK(local(8, 8, 5) == List{5});
   CHECK(local(7, 7, 6) == List{6});  // without virtual ranks
   CHECK(local(1, 1, 0) == List{0});
   const VirtualRanks usual(world());
