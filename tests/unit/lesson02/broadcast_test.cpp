@@ -67,21 +67,6 @@ TEST_CASE("the pipeline works with segments of any size") {
   }
 }
 
-TEST_CASE("after the scatter every seat has its own chunk, whichever rank is the root") {
-  for (int root = 0; root < world().size(); ++root) {
-    for (const std::size_t count : tricky_sizes()) {
-      std::vector<float> data = root_numbers_else_nan(count, root);
-      binomial_scatter<float>(world(), data, root);
-      const int seat = (world().rank() - root + world().size()) % world().size();
-      const ChunkRange mine = chunk_range(count, world().size(), seat);
-      INFO("root " << root << ", count " << count);
-      CHECK(count_wrong(window<float>(data, mine), [&](std::size_t i) {
-              return tracer_number(root, mine.begin + i);
-            }) == 0);
-    }
-  }
-}
-
 TEST_CASE("all ranks use rank 0's costs, if it has any that are of use") {
   LinkCost mine = round_link();
   mine.r2 = 0.75;
