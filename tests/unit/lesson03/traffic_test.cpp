@@ -76,16 +76,6 @@ TEST_CASE("recursive doubling sends log2 N messages, and Rabenseifner's twice as
   }
 }
 
-TEST_CASE("the naive all-reduce sends everything through rank 0") {
-  const auto n = static_cast<std::uint64_t>(world().size());
-  for (const std::size_t count : tricky_sizes_and_1_mi()) {
-    const Traffic traffic = traffic_of(AllReduceAlgorithm::naive, count);
-    CHECK(traffic.messages_per_rank == n - 1);
-    CHECK(traffic.bytes_per_rank == (n - 1) * count * sizeof(float));
-    CHECK(traffic.collectives == 0);
-  }
-}
-
 TEST_CASE("shared memory sends no messages") {
   AllReducer reducer(world());
   const Tensor tensor = reducer.allocate({100'000});
