@@ -106,7 +106,7 @@ examine_messages() {
   fi
   output=$(exchange)
   mapfile -t settings < <(readers_settings)
-  if grep -q '^1 rank,' <<<"$output" || grep -q 'needs two ranks' <<<"$output"; then
+  if grep -qE 'alone in its MPI world|^1 rank,|needs two ranks' <<<"$output"; then
     problem "two MPI implementations are mixed, so every process believes it is rank 0 of 1: $(readlink -f "$(type -P mpirun)") starts the programs, but they use $(ldd "$program" | grep -o '/[^ ]*libmpi[^ ]*' | head -n 1)" \
       "rm -r ${build#"$PWD"/} && $learn 1   # with mpirun and mpicxx of the same MPI first on the PATH"
   elif grep -q 'Read -1' <<<"$output"; then
