@@ -232,9 +232,7 @@ struct WatchFlags {
   WatchFlags(CommandLine& command_line, bool writes) {
     if (watch_table() == nullptr) return;
     command_line.text("--trace", trace, "write a Chrome trace (JSON) of this run");
-    command_line.check([this, writes] {
-      if (writes) claim("--trace", trace);
-    });
+    if (writes) command_line.check([this] { claim("--trace", trace); });
     command_line.flag("--strict", strict, "send synchronously, so that MPI buffers no message");
     command_line.number("--timeout", timeout_s, 0.0, kLongestTimeout_s,
                         "report a hang after this many seconds without progress; 0: never");
