@@ -18,7 +18,7 @@ set(_nvcc "${DIST_NVCC} ${CMAKE_CUDA_COMPILER_ARG1} $ENV{CUDAFLAGS} ${_host} -c 
 set(_cxx "${CMAKE_CXX_COMPILER} ${CMAKE_CXX_COMPILER_ARG1} ${CMAKE_CXX_FLAGS} ${CMAKE_EXE_LINKER_FLAGS}")
 
 if(NOT DIST_NVCC)
-  set(DIST_CUDA_FAULT "no nvcc was found: for GPUs, put it on PATH or set CUDACXX")
+  set(DIST_CUDA_FAULT "no nvcc was found: put it on PATH or set CUDACXX")
 elseif(NOT DIST_CUDA_TRIED STREQUAL "${_nvcc} ${_cxx}")  # once per build folder and toolkit
   set(_folder ${CMAKE_BINARY_DIR}/CMakeFiles/try_cuda)
   file(WRITE ${_folder}/try.cu [[
@@ -53,7 +53,9 @@ lacks, or set CUDACXX to a different nvcc or CUDAHOSTCXX to a C++ compiler that 
   set(DIST_CUDA_FAULT "${DIST_CUDA_FAULT}" CACHE INTERNAL "")
 endif()
 
-if(DIST_CUDA_FAULT)
+if(NOT DIST_NVCC)
+  set(DIST_CUDA_STATUS "not found")
+elseif(DIST_CUDA_FAULT)
   set(DIST_CUDA_STATUS "off (built for the CPU), because ${DIST_CUDA_FAULT}, and remove the build folder")
 endif()
 if(CMAKE_SCRIPT_MODE_FILE)

@@ -11,14 +11,15 @@ endif()
 
 macro(dist_find name minimum)
   find_package(${name} QUIET)
-  if(NOT ${name}_FOUND OR ${name}_VERSION VERSION_LESS ${minimum})
-    set(_found "${name} ${${name}_VERSION} (${${name}_DIR}) is older than ${minimum}")
-    if(NOT ${name}_FOUND)
-      set(_found "${name} is not installed")
-    endif()
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "${name} is not installed. Type this, which shows the line that installs it:\n"
+      "  ./learn doctor")
+  elseif(${name}_VERSION VERSION_LESS ${minimum})
     string(TOLOWER ${name} _package)
+    set(_folder "${${name}_DIR}")
     unset(${name}_DIR CACHE)  # so that the next attempt looks for it again
-    message(FATAL_ERROR "${_found}. Type this:\n  conda create --prefix ~/libraries "
-      "--channel conda-forge ${_package} && export CMAKE_PREFIX_PATH=~/libraries")
+    message(FATAL_ERROR "${name} ${${name}_VERSION} (${_folder}) is older than ${minimum}. Type this:\n"
+      "  conda create --prefix ~/libraries --channel conda-forge ${_package} && "
+      "export CMAKE_PREFIX_PATH=~/libraries")
   endif()
 endmacro()

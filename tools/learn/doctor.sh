@@ -173,8 +173,11 @@ examine_gpus() {
       sed -n 's/^CUDA: //p' || true)
     rm -r "$folder"
   fi
-  if [[ $cuda == [0-9]* ]]; then ok "CUDA Toolkit $cuda"
-  else note "CUDA: ${cuda:-not examined, because this needs CMake 3.25 or newer}"; fi
+  case $cuda in
+    [0-9]*) ok "CUDA Toolkit $cuda" ;;
+    "not found") note "no CUDA Toolkit: the programs are built for the CPU" ;;
+    *) note "CUDA: ${cuda:-not examined, because this needs CMake 3.25 or newer}" ;;
+  esac
   header=$(ls -U "$(from_cache NCCL_INCLUDE_DIR:PATH 2>/dev/null)/nccl.h" \
     "${CUDA_HOME:-/usr/local/cuda}/include/nccl.h" /usr/include/nccl.h 2>/dev/null | head -n 1 || true)
   if [ -n "$header" ]; then
