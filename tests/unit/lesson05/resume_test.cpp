@@ -51,8 +51,8 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
   CHECK(contains(refusal({5, 7}), "holds 4 parameters, but the model has 2"));
   for (const std::string prefix : {"module.", "_orig_mod.", "module._orig_mod."}) {
     write_safetensors(path,
-                      {{prefix + "0.weight", Tensor({7, 5}, Device{})},
-                       {prefix + "0.bias", Tensor({7}, Device{})}},
+                      {NamedTensor{prefix + "0.weight", Tensor({7, 5}, Device{})},
+                       NamedTensor{prefix + "0.bias", Tensor({7}, Device{})}},
                       {}, stream);
     CHECK_NOTHROW(Checkpoint(path).require_parameters({5, 7}));
     CHECK(Checkpoint(path).prefix() == prefix);
