@@ -3,6 +3,7 @@
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "05_ddp_training/trainer/options.hpp"
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 
 #include <nlohmann/json.hpp>
@@ -134,6 +135,7 @@ struct Program {
   Program() { options.declare_training(flags, /*writes=*/true); }
 
   std::optional<CommandLine::Exit> parse(std::vector<std::string> words) {
+    release_claims();  // of the Program before
     words.insert(words.begin(), "fuzz");
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
