@@ -79,6 +79,14 @@ def test_the_build_without_a_cuda_toolkit_that_works(tmp_path):
     assert re.search("note CUDA: off .*" + IS_OLD, with_cuda(f"{ROOT}/learn doctor", tmp_path, OLD))
 
 
+@pytest.mark.skipif(command("unshare -m true").status != 0, reason="mounts are not allowed here")
+@pytest.mark.parametrize("size, status", [("1m", 0), ("4k", 1)])
+def test_lines_are_not_lost_silently(size, status, tmp_path):
+    result = command(f"unshare -m sh -c 'mount -t tmpfs -o size={size} tmpfs {tmp_path} && "
+                     f"{ROOT}/learn 4 -- --size 3000 --json >{tmp_path}/out'", **LEARN)
+    assert result.status == status and ("No space left" in result.err) == (status == 1), result
+
+
 def test_doctor_in_a_folder_that_has_been_deleted(tmp_path):
     result = command(f"mkdir x; cd x; rmdir ../x; {ROOT}/learn doctor", tmp_path, **LEARN)
     assert result.status == 0 and result.out.endswith("\nno problems found\n"), result
