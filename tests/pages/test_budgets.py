@@ -27,7 +27,7 @@ FOLDERS = {"model": 1605, "optimizer": 784, "process_group": 609, "data_parallel
            "trainer": 2012, "break_it": 1097}
 
 # The number of lines; the goal is 47,000.
-REPOSITORY = 52094
+REPOSITORY = 52111
 
 
 def lines(name):
