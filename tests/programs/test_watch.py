@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from programs import BUILD, CACHE, MPI_ENVIRONMENT, command, hang, refused, runs
+from programs import (BUILD, CACHE, MPI_ENVIRONMENT, SANITIZED, command, hang, refused, runs)
 
 WATCH = pytest.mark.skipif("DIST_WATCH:BOOL=ON" not in CACHE, reason="the build has no watch")
 UNWATCHED = "../tests/all_reduce_unwatched"
@@ -31,6 +31,33 @@ def test_calls_of_mpi_go_to_the_watch_first():
         else:
             assert libraries(path) == ["dist_watch", "mpi"], path
     assert libraries(f"$BIN/{UNWATCHED}") == ["mpi"]
+
+
+@WATCH
+@pytest.mark.skipif(SANITIZED, reason="the allocator is the sanitizer's")
+@pytest.mark.parametrize("library, status", [("libcudart_probe.so", 0), ("libother.so", 1)])
+def test_a_library_of_cuda_is_told_that_memory_ran_out_and_others_end_the_rank(
+        tmp_path, library, status):
+    (tmp_path / "probe.c").write_text('''
+        #include <stdlib.h>
+        #include <sys/mman.h>
+        #include <sys/resource.h>
+        __attribute__((constructor)) static void probe(void) {
+          struct rlimit before, small;
+          if (!getenv("OMPI_COMM_WORLD_RANK") || getrlimit(RLIMIT_AS, &before)) return;
+          small = before;
+          small.rlim_cur = 1UL << 30;
+          setrlimit(RLIMIT_AS, &small);
+          void* volatile memory = malloc(1UL << 32);
+          void* mapped = mmap(0, 1UL << 32, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+          setrlimit(RLIMIT_AS, &before);
+          if (memory || mapped != MAP_FAILED) abort();
+        }''')
+    built = command(f"cc -shared -fPIC -o {library} probe.c", tmp_path)
+    assert built.status == 0, built.err
+    result = command(f"mpirun -np 1 -x LD_PRELOAD=./{library} $BIN/send_recv --device cpu", tmp_path)
+    assert result.status == status, result.err
+    assert status == 0 or "fatal: out of memory: 4294967296 bytes" in result.err
 
 
 @pytest.mark.parametrize("program, counts", [

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <string_view>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -41,29 +42,41 @@ void* __libc_memalign(std::size_t alignment, std::size_t size);
 // caller can print a better message.
 static constexpr std::size_t kAbsurd = std::size_t{1} << 40;
 
-static void* checked(void* memory, std::size_t bytes) {
-  if (memory == nullptr && bytes != 0 && bytes < kAbsurd) {
+// Whether the code at `caller` belongs to CUDA or NCCL. These check what they get, and return
+// an error of their own, for example when no more memory can be pinned.
+static bool is_of_cuda(const void* caller) {
+  Dl_info library{};
+  if (::dladdr(caller, &library) == 0) return false;
+  std::string_view name = library.dli_fname;
+  name.remove_prefix(name.rfind('/') + 1);
+  return name.starts_with("libcuda") || name.starts_with("libcublas") ||
+         name.starts_with("libnccl") || name.starts_with("libnvidia");
+}
+
+static void* checked(void* memory, std::size_t bytes, const void* caller) {
+  if (memory == nullptr && bytes != 0 && bytes < kAbsurd && !is_of_cuda(caller)) {
     end_this_rank("%zu bytes cannot be allocated", bytes);
   }
   return memory;
 }
+#define CALLER __builtin_return_address(0)
 
 EXPORTED void* malloc(std::size_t size) noexcept {
-  return checked(__libc_malloc(size), size);
+  return checked(__libc_malloc(size), size, CALLER);
 }
 EXPORTED void* calloc(std::size_t count, std::size_t size) noexcept {
   const bool absurd = size != 0 && count > kAbsurd / size;
-  return checked(__libc_calloc(count, size), absurd ? kAbsurd : count * size);
+  return checked(__libc_calloc(count, size), absurd ? kAbsurd : count * size, CALLER);
 }
 EXPORTED void* realloc(void* memory, std::size_t size) noexcept {
-  return checked(__libc_realloc(memory, size), size);
+  return checked(__libc_realloc(memory, size), size, CALLER);
 }
 EXPORTED void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
-  return checked(__libc_memalign(alignment, size), size);
+  return checked(__libc_memalign(alignment, size), size, CALLER);
 }
 EXPORTED int posix_memalign(void** memory, std::size_t alignment, std::size_t size) noexcept {
   if (alignment % sizeof(void*) != 0 || !std::has_single_bit(alignment)) return EINVAL;
-  void* const got = aligned_alloc(alignment, size);
+  void* const got = checked(__libc_memalign(alignment, size), size, CALLER);
   if (got != nullptr) *memory = got;
   return got == nullptr ? ENOMEM : 0;
 }
@@ -79,7 +92,8 @@ EXPORTED void* mmap(void* at, std::size_t size, int protection, int flags, int f
   struct stat status {};
   const bool device = ::fstat(file, &status) == 0 && !S_ISREG(status.st_mode);
   const bool can_do_without = at != nullptr || protection == PROT_NONE ||
-                              (flags & (MAP_NORESERVE | MAP_HUGETLB)) != 0 || device;
+                              (flags & (MAP_NORESERVE | MAP_HUGETLB)) != 0 || device ||
+                              is_of_cuda(CALLER);
   if (!can_do_without) end_this_rank("%zu bytes cannot be mapped", size);
   errno = ENOMEM;
   return memory;
@@ -90,9 +104,11 @@ EXPORTED int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
   static const auto create =
       reinterpret_cast<decltype(&pthread_create)>(::dlsym(RTLD_NEXT, "pthread_create"));
   const int problem = create(thread, attributes, start, argument);
-  if (problem == EAGAIN) end_this_rank("cannot start a thread; too many may be running", 0);
+  if (problem == EAGAIN && !is_of_cuda(CALLER))
+    end_this_rank("cannot start a thread; too many may be running", 0);
   return problem;
 }
 
+#undef CALLER
 #undef EXPORTED
 }  // extern "C"
