@@ -46,9 +46,13 @@ struct Stream::CudaState {
 
   // The stream is non-blocking: if it waited for the legacy default stream, it would also wait
   // for unrelated work.
-  explicit CudaState(Device device) {
+  CudaState(Device device, Priority priority) {
     const CurrentDevice current(device);
-    CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    int normal = 0;
+    int high = 0;
+    CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&normal, &high));
+    CUDA_CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                            priority == Priority::high ? high : normal));
   }
   ~CudaState() {
     companion.reset();
@@ -63,13 +67,14 @@ struct Stream::CudaState {
 struct Stream::CudaState {
   CUstream_st* stream = nullptr;
   std::shared_ptr<void> companion;
-  explicit CudaState(Device) {}
+  CudaState(Device, Priority) {}
 };
 
 #endif
 
-Stream::Stream(Device device, int threads) : device_(device), threads_(threads) {
-  if (!device.is_cpu()) cuda_ = std::make_shared<CudaState>(device);
+Stream::Stream(Device device, int threads, Priority priority)
+    : device_(device), threads_(threads) {
+  if (!device.is_cpu()) cuda_ = std::make_shared<CudaState>(device, priority);
 }
 
 void Event::synchronize() const {

@@ -53,10 +53,12 @@ class Event {
 };
 
 // An ordered queue of work on one device. Move-only. On the CPU, an operation may use up to
-// `threads` threads.
+// `threads` threads. When a GPU has room for another block of threads, it takes one of a stream
+// with high priority first.
 class Stream {
  public:
-  explicit Stream(Device device, int threads = 1);
+  enum class Priority { normal, high };
+  explicit Stream(Device device, int threads = 1, Priority priority = Priority::normal);
   Stream(Stream&&) = default;
   Stream& operator=(Stream&&) = default;
 

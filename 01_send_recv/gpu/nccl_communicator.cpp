@@ -51,43 +51,73 @@ GpuName name_of(Device device) {
   return name;
 }
 
-// Asks the NCCL library loaded at run time, which may differ from the one used at build time.
-std::string why_no_shared_gpu(const std::string& sharers) {
+// The version of the library loaded at run time, which may differ from the header's.
+int loaded_version() {
   int version = 0;
   ncclGetVersion(&version);
+  return version;
+}
+
+std::string text_of(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+NcclChoice can_share_a_gpu(const std::string& sharers, int version) {
   constexpr int kFirstToAllow = 23000;
   if (version < kFirstToAllow) {
-    return fmt::format("{}, which NCCL {}.{} does not allow (2.30 does)", sharers,
-                       version / 10000, version % 10000 / 100);
+    return {false, fmt::format("{}, which NCCL {} does not allow (with "
+                               "NCCL_MULTI_RANK_GPU_ENABLE=1 in the environment, 2.30 does)",
+                               sharers, text_of(version))};
   }
   const char* asked = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  if (asked != nullptr && asked == std::string("1")) return "";
-  return sharers +
-         ", which NCCL allows only with NCCL_MULTI_RANK_GPU_ENABLE=1 in the environment";
+  if (asked != nullptr && asked == std::string("1")) {
+    return {true, sharers + ", as NCCL_MULTI_RANK_GPU_ENABLE=1 allows"};
+  }
+  return {false, sharers +
+                     ", which NCCL allows only with NCCL_MULTI_RANK_GPU_ENABLE=1 in the "
+                     "environment"};
 }
 
 }  // namespace
 
-std::string why_no_nccl(const Communicator& comm, Device device) {
-  const GpuName mine = name_of(device);
-  std::vector<GpuName> all(static_cast<std::size_t>(comm.size()));
-  constexpr int kBytes = sizeof(GpuName);
+std::string nccl_version() {
+  const int loaded = loaded_version();
+  if (loaded == NCCL_VERSION_CODE) return text_of(loaded);
+  return fmt::format("{} (compiled for {})", text_of(loaded), text_of(NCCL_VERSION_CODE));
+}
+
+NcclChoice can_use_nccl(const Communicator& comm, Device device) {
+  struct Place {
+    GpuName gpu;
+    int nccl;
+  };
+  const Place mine{name_of(device), loaded_version()};
+  std::vector<Place> all(static_cast<std::size_t>(comm.size()));
+  constexpr int kBytes = sizeof(Place);
   MPI_CHECK(MPI_Allgather(&mine, kBytes, MPI_CHAR, all.data(), kBytes, MPI_CHAR, comm.get()));
   // Every rank reads the same list in the same order, so all ranks find the same answer.
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank] == GpuName{}) {
-      return "NCCL needs GPU memory, and " +
-             (device.is_cpu() ? "these tensors are on the CPU"
-                              : fmt::format("rank {}'s tensors are on the CPU", rank));
+    if (all[rank].gpu == GpuName{}) {
+      return {false,
+              "NCCL needs GPU memory, and " +
+                  (device.is_cpu() ? "these tensors are on the CPU"
+                                   : fmt::format("rank {}'s tensors are on the CPU", rank))};
     }
   }
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].nccl >= NCCL_VERSION_CODE) continue;
+    return {false, fmt::format("rank {} has loaded NCCL {}, but this program was compiled for "
+                               "{}; put the newer one first in LD_LIBRARY_PATH",
+                               rank, text_of(all[rank].nccl), text_of(NCCL_VERSION_CODE))};
+  }
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
     for (std::size_t other = 0; other < rank; ++other) {
-      if (all[rank] != all[other]) continue;
-      return why_no_shared_gpu(fmt::format("ranks {} and {} share one GPU", other, rank));
+      if (all[rank].gpu != all[other].gpu) continue;
+      return can_share_a_gpu(fmt::format("ranks {} and {} share one GPU", other, rank),
+                             all[0].nccl);
     }
   }
-  return "";
+  return {true, "a GPU for every rank"};
 }
 
 void check_nccl(NcclCommunicator& nccl, ncclResult_t status, const char* call, const char* file,
@@ -119,16 +149,15 @@ NcclCommunicator::~NcclCommunicator() {
   if (!watchdog) return;
   // The other ranks may never arrive if this rank is failing.
   const bool failing = std::uncaught_exceptions() > 0;
-  if (!failing) {
+  if (!failing && watchdog->failure().empty()) {
     // Finalizing would wait for queued work, too, but there the watchdog cannot end the wait.
     const CurrentDevice current(device_);
     const GpuWait wait;
     cudaDeviceSynchronize();
   }
   watchdog->stop();
-  const bool failed = !watchdog->failure().empty();
-  if (failed && !NcclWatchdog::can_end_calls()) return;  // aborted
-  if (failing || failed) {
+  if (watchdog->has_aborted()) return;
+  if (failing || !watchdog->failure().empty()) {
     ncclCommAbort(comm_);
   } else {
     ncclCommFinalize(comm_);
@@ -156,7 +185,9 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
   const CurrentDevice current(device_);
   void* memory = nullptr;
+  begin_call();
   if (ncclMemAlloc(&memory, bytes) != ncclSuccess) {
+    end_call();
     throw Error(fmt::format("ncclMemAlloc: no memory for {} bytes", bytes));
   }
   void* handle = nullptr;
@@ -164,6 +195,7 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
   // Destroying the communicator also deregisters its memory.
   std::shared_ptr<void> owner(memory, [comm = comm_, handle, user = std::weak_ptr(watchdog_),
                                        device = device_](void* p) {
+    if (std::uncaught_exceptions() > 0) return;  // as in common/buffer.cpp
     const CurrentDevice of_memory(device);
     {
       const GpuWait wait;
@@ -176,7 +208,7 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
     }
     ncclMemFree(p);
   });
-  NCCL_CHECK(*this, status);
+  check_nccl(*this, status, "ncclCommRegister", __FILE__, __LINE__);
   return owner;
 #else
   return dist::allocate(bytes, device_);
@@ -196,8 +228,12 @@ NcclId make_nccl_id() {
   throw Error("built without NCCL");
 }
 
-std::string why_no_nccl(const Communicator&, Device) {
-  return "built without NCCL";
+std::string nccl_version() {
+  return "none";
+}
+
+NcclChoice can_use_nccl(const Communicator&, Device) {
+  return {false, "built without NCCL"};
 }
 
 NcclCommunicator::NcclCommunicator(const NcclId&, int rank, int size, Device device,

@@ -36,20 +36,28 @@ using NcclId = std::array<char, 128>;
 // Called on one rank.
 NcclId make_nccl_id();
 
-// Returns a sentence that says why the ranks of `comm` cannot use NCCL together; empty if they
-// can. Called on all ranks; the result is empty on all ranks or on none.
-//
-// Two ranks on one GPU are refused here, because NCCL would refuse them while it starts. NCCL
-// 2.30 and newer allow them if the environment contains NCCL_MULTI_RANK_GPU_ENABLE=1.
-std::string why_no_nccl(const Communicator& comm, Device device);
+// Whether the ranks of a communicator can use NCCL together, and why: a sentence for display.
+struct NcclChoice {
+  bool possible = false;
+  std::string reason;
+};
+// Called on all ranks; all get the same answer. Two ranks on one GPU are refused here, because
+// NCCL would refuse them while it starts. NCCL 2.30 and newer allow them if the environment
+// contains NCCL_MULTI_RANK_GPU_ENABLE=1. A library older than the header that the program was
+// compiled with is refused, because it may lack a function.
+NcclChoice can_use_nccl(const Communicator& comm, Device device);
+
+// The version of the library that was loaded, and of the header if it is a different one.
+std::string nccl_version();
 
 // A thread that watches one NCCL communicator, so that a wait for another rank always ends.
 // Only a different thread can end such a wait (PyTorch's ProcessGroupNCCL has one, too).
 //
-// ncclCommRevoke ends all waits, and leaves it to the thread that uses the communicator to free
-// it. NCCL has had it since 2.28.9. Before, there is only ncclCommAbort, which also frees the
-// communicator. So it must not run during a call, and with such an NCCL a call that waits
-// forever is left to the watch's hang report.
+// ncclCommAbort ends all waits on the GPU, also those of work that runs later, such as queued
+// replays of a graph. But it frees the communicator, so it must not run during a call. A call
+// is ended by ncclCommRevoke instead, which frees nothing, and which ends only the work that
+// NCCL knows of. NCCL has had it since 2.28.9; with an older one, a call that waits forever is
+// left to the watch's hang report.
 class NcclWatchdog {
  public:
   // Asks `comm` for errors several times per second. Ends all its waits after an error, or if
@@ -59,7 +67,7 @@ class NcclWatchdog {
   NcclWatchdog(const NcclWatchdog&) = delete;
   NcclWatchdog& operator=(const NcclWatchdog&) = delete;
 
-  // Whether it can end a wait within a call of NCCL. If not, it aborts the communicator.
+  // Whether it can end a wait within a call of NCCL.
   static bool can_end_calls();
 
   // Called by the thread that uses the communicator, before and after each call of NCCL.
@@ -68,6 +76,8 @@ class NcclWatchdog {
 
   // Why all waits were ended; empty if they were not. Then the communicator must not be used.
   std::string failure() const;
+  // Whether the communicator was aborted, and thus freed.
+  bool has_aborted() const;
   // From now on, no wait is ended.
   void stop();
 
@@ -84,6 +94,7 @@ class NcclWatchdog {
   // Exists during a call, which may connect GPUs for the first time. That can take seconds.
   std::optional<StartScope> starting_;
   std::string failure_;
+  bool aborts_ = false;
   std::thread thread_;  // declared last, because it uses all members above
 };
 

@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #if DIST_WITH_NCCL
-#define DIST_NCCL_CAN_REVOKE (NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 9))
+// Weak, so that a program starts with an NCCL that does not have it: then this is null.
+extern "C" [[gnu::weak]] ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags);
 
 namespace dist {
 
@@ -15,7 +16,7 @@ NcclWatchdog::NcclWatchdog(ncclComm* comm, Device device, std::chrono::milliseco
     : comm_(comm), limit_(limit), thread_([this, device] { run(device); }) {}
 
 bool NcclWatchdog::can_end_calls() {
-  return DIST_NCCL_CAN_REVOKE;
+  return ncclCommRevoke != nullptr;
 }
 
 void NcclWatchdog::stop() {
@@ -42,6 +43,11 @@ void NcclWatchdog::end_call() {
 std::string NcclWatchdog::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;
+}
+
+bool NcclWatchdog::has_aborted() const {
+  const std::lock_guard lock(mutex_);
+  return aborts_;
 }
 
 std::string NcclWatchdog::problem() const {
@@ -74,13 +80,12 @@ void NcclWatchdog::run(Device device) {
     if (in_call_since_ && !can_end_calls()) continue;
     failure_ = problem();
     if (failure_.empty()) continue;
+    aborts_ = !in_call_since_;
     lock.unlock();
-    // Unlike destroy, both also end the kernels that wait on the GPU for a missing rank.
-#if DIST_NCCL_CAN_REVOKE
-    ncclCommRevoke(comm_, NCCL_REVOKE_DEFAULT);
-#else
-    ncclCommAbort(comm_);
-#endif
+    // Unlike destroy, both also end the kernels that wait on the GPU for a missing rank. From
+    // now on, begin_call throws.
+    constexpr int kDefault = 0;  // NCCL_REVOKE_DEFAULT
+    aborts_ ? ncclCommAbort(comm_) : ncclCommRevoke(comm_, kDefault);
     return;
   }
 }

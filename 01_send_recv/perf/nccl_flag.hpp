@@ -12,7 +12,8 @@ namespace dist {
 // Returns why the ranks of `program`, whose device is already chosen, cannot use NCCL; empty if
 // they can. Called on all ranks.
 inline std::string why_no_nccl_here(const Program& program) {
-  return why_no_nccl(program.comm, program.device.device);
+  const NcclChoice choice = can_use_nccl(program.comm, program.device.device);
+  return choice.possible ? "" : choice.reason;
 }
 
 // Once the flags are parsed, `no_nccl` holds the result of why_no_nccl_here. `flag` is refused

@@ -14,8 +14,8 @@ namespace {
 class NcclProcessGroup : public ProcessGroup {
  public:
   NcclProcessGroup(const Communicator& comm, Device device)
-      : ProcessGroup(comm, /*overlaps=*/true, "nccl"),
-        stream_(device),
+      : ProcessGroup(comm, /*overlaps=*/true, "nccl " + nccl_version()),
+        stream_(device, /*threads=*/1, Stream::Priority::high),
         nccl_(connect_nccl(comm, device)) {}
 
   Tensor allocate(Shape shape) override { return allocate_nccl(nccl_, std::move(shape)); }

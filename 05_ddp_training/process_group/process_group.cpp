@@ -20,10 +20,10 @@ BackendChoice choose_backend(const std::string& request, const Communicator& com
                              Device device) {
   if (request == "ours") return {Backend::ours, "as requested"};
   if (request == "mpi") return {Backend::mpi, "as requested"};
-  const std::string obstacle = why_no_nccl(comm, device);
-  if (obstacle.empty()) return {Backend::nccl, "a GPU for every rank"};
-  if (request == "nccl") throw Error("--backend: nccl: " + obstacle);
-  return {Backend::ours, obstacle};
+  const auto [possible, reason] = can_use_nccl(comm, device);
+  if (possible) return {Backend::nccl, reason};
+  if (request == "nccl") throw Error("--backend: nccl: " + reason);
+  return {Backend::ours, reason};
 }
 
 bool choose_overlap(std::optional<bool> request, Backend backend, const Communicator& comm,

@@ -190,7 +190,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   static std::atomic<int> calls = 0;
-  if (emulation::is_chosen("EMULATED_REFUSAL", calls)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (emulation::is_chosen("EMULATED_REFUSAL", calls)) {
+    emulation::result(cudaErrorInvalidValue);  // of the launch
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   emulation::Product p = product_of(*product, layout_a, layout_b);
   p.a = a;
   p.b = b;

@@ -59,7 +59,7 @@ ncclResult_t queue(const char* call, ncclComm_t comm, cudaStream_t stream,
   if (emulation::device_of_stream(stream) != comm->device) {
     return fail(ncclUnhandledCudaError, "the stream belongs to a different GPU");
   }
-  if (comm->ended) return fail(ncclInvalidUsage, "the communicator was revoked");
+  if (comm->revoked) return fail(ncclInvalidUsage, "the communicator was revoked");
   const ncclResult_t connected = comm->connect(connect_to_peers(comm, transfers));
   if (connected != ncclSuccess) return connected;
   const bool captures = emulation::resolve(stream)->point.capture != nullptr;

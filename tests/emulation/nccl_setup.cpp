@@ -104,7 +104,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   const CallOf using_it(comm, "ncclCommFinalize");
-  if (comm->ended) emulation::stop("ncclCommFinalize", "a communicator that was revoked");
+  if (comm->revoked) emulation::stop("ncclCommFinalize", "a communicator that was revoked");
   comm->finalized = true;
   // Waits for the work queued so far, and would wait for the end of each graph.
   const int current = emulation::current_device();
@@ -135,12 +135,16 @@ static void end_waits(ncclComm_t comm) {
   while (is_used(comm->queued)) std::this_thread::yield();
 }
 
+// As in NCCL, work that runs after the return waits again: replays of a graph.
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   const CallOf using_it(comm, "ncclCommRevoke");
-  if (flags != NCCL_REVOKE_DEFAULT || comm->ended || comm->finalized) {
+  if (flags != NCCL_REVOKE_DEFAULT || comm->revoked || comm->finalized) {
     return fail(ncclInvalidArgument, "the communicator cannot be revoked");
   }
+  comm->revoked = true;
   end_waits(comm);
+  while (comm->running > 0) std::this_thread::yield();
+  comm->ended = false;
   return ncclSuccess;
 }
 
@@ -149,14 +153,13 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (comm->freed) emulation::stop("ncclCommAbort", "a communicator that was freed");
   if (group_depth > 0) return ncclSuccess;  // postponed to the end of the group
   if (comm->calls > 0) emulation::stop("ncclCommAbort", "a communicator in another call");
-  const bool revoked = comm->ended;
   end_waits(comm);
   // NCCL waits for the end of each graph, however long that takes, but after a revocation it
   // does not.
   constexpr std::chrono::seconds kForever{10};
   const auto began = std::chrono::steady_clock::now();
   while (is_used(comm->captured)) {
-    if (revoked || std::chrono::steady_clock::now() - began > kForever) {
+    if (comm->revoked || std::chrono::steady_clock::now() - began > kForever) {
       emulation::stop("ncclCommAbort", "a communicator that a graph still uses");
     }
     std::this_thread::yield();

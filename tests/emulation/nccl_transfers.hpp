@@ -42,7 +42,9 @@ struct ncclComm {
   int device = 0;
   // Never deleted, so that a use after it was freed can be reported.
   std::atomic<bool> freed = false;
-  std::atomic<bool> ended = false;  // revoked or aborted: nothing waits any more
+  std::atomic<bool> ended = false;  // nothing waits any more
+  std::atomic<bool> revoked = false;
+  std::atomic<int> running = 0;  // work on streams
   bool finalized = false;
   std::atomic<int> calls = 0;                     // that are running
   std::atomic<ncclResult_t> error = ncclSuccess;  // asynchronous: a rank or link has failed
@@ -104,6 +106,7 @@ struct Transfer {
 inline bool run(ncclComm_t comm, const std::vector<Transfer>& transfers) {
   std::vector<MPI_Request> requests;
   int done = 0;
+  ++comm->running;
   while (done == 0 && !comm->ended) {
     if (requests.empty() && *comm->aborts == 0 && comm->error == ncclSuccess) {
       for (const Transfer& transfer : transfers) requests.push_back(transfer.start());
@@ -114,6 +117,7 @@ inline bool run(ncclComm_t comm, const std::vector<Transfer>& transfers) {
     }
     if (done == 0) std::this_thread::yield();
   }
+  --comm->running;
   return done != 0;
 }
 

@@ -80,7 +80,9 @@ std::string why_skipped(const std::string& tags) {
   try {
     if (tags.find("[gpu]") == std::string::npos) return "";
     const dist::Device gpu = dist::choose_device("cuda", the_world->local_rank()).device;
-    return tags.find("[nccl]") == std::string::npos ? "" : dist::why_no_nccl(*the_world, gpu);
+    if (tags.find("[nccl]") == std::string::npos) return "";
+    const dist::NcclChoice nccl = dist::can_use_nccl(*the_world, gpu);
+    return nccl.possible ? "" : nccl.reason;
   } catch (const dist::Error& error) {
     return error.what();
   }

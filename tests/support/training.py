@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from programs import ROOT, runs
+from programs import EMULATED, ROOT, runs
 
 # Training runs of real PyTorch DDP.
 GOLDEN = json.loads((ROOT / "tests/golden/training.json").read_text())["runs"]
@@ -32,6 +32,21 @@ def train(ranks, flags, folder=None, **environment):
 def near(numbers, tolerance=1e-5):
     """Equals numbers whose relative error is small; for it, those below 0.01 count as 0.01."""
     return pytest.approx(numbers, rel=tolerance, abs=tolerance * 0.01)
+
+
+# How far losses may be apart after the first steps. Emulated GPUs always round alike.
+LATER = 1e-4 if EMULATED else 0.02
+
+
+def assert_twins(ours, theirs, later=0.02):
+    """Two lists of losses agree to 1e-5 in the first four steps. Later losses only have to follow
+    the same curve: sooner or later, a rounding difference moves a number through ReLU's kink, and
+    Adam makes a whole step of it. When that happens depends on the processor: our own runs with
+    AVX2 and with AVX-512 parted at step 4 (seed 0), 9 or 12, or not in 24 steps. The losses then
+    differed by up to 0.002 (0.06 without set_epoch).
+    """
+    assert ours[:4] == near(theirs[:4])
+    assert ours == pytest.approx(theirs, rel=0, abs=later)
 
 
 def assert_same_model(ours, theirs, tolerance=1e-5):
@@ -64,7 +79,7 @@ def repeat(golden, flags, tolerance=1e-5):
     """Repeats one of PyTorch's runs with more flags, and checks that the results are PyTorch's."""
     run = train(golden["world"], f"{flags_of(golden)} {flags}")
     theirs = [loss for epoch in golden["loss_per_epoch_per_step"] for loss in epoch]
-    assert run.losses == near(theirs, tolerance)
+    assert_twins(run.losses, theirs, tolerance)
     assert_same_model(run.parameters, {each["name"]: each for each in golden["final_params"]},
                       tolerance)
     return run

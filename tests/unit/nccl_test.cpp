@@ -217,11 +217,15 @@ TEST_CASE("a rank that never joins is reported within the time limit, on every r
 }
 
 TEST_CASE("ranks that would share a GPU get an error before NCCL starts", "[nccl][gpu]") {
-  CHECK(why_no_nccl(world(), my_gpu()).empty());
-  const Device same{DeviceType::cuda, 0};
+  CHECK(can_use_nccl(world(), my_gpu()).possible);
+  const char* const allowed = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  const std::string before = allowed != nullptr ? allowed : "";
+  ::unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
   const bool alone = world().size() == 1;
-  CHECK(why_no_nccl(world(), same).empty() == alone);
-  if (!alone) CHECK(why_no_nccl(world(), same).find("ranks 0 and 1") == 0);
+  const NcclChoice same = can_use_nccl(world(), {DeviceType::cuda, 0});
+  CHECK(same.possible == alone);
+  if (!alone) CHECK(same.reason.find("ranks 0 and 1") == 0);
+  if (allowed != nullptr) ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", before.c_str(), 1);
   const Device one_on_cpu = world().rank() == 0 ? Device{} : my_gpu();
-  CHECK_FALSE(why_no_nccl(world(), one_on_cpu).empty());
+  CHECK_FALSE(can_use_nccl(world(), one_on_cpu).possible);
 }

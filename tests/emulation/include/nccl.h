@@ -30,6 +30,7 @@ enum ncclResult_t {
 enum ncclDataType_t { ncclFloat = 7, ncclDouble = 8 };
 enum ncclRedOp_t { ncclSum = 0, ncclMax = 2, ncclAvg = 4 };
 
+extern "C" {
 const char* ncclGetErrorString(ncclResult_t result);
 const char* ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
@@ -62,3 +63,4 @@ ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer
                       ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
+}  // extern "C"
