@@ -12,20 +12,21 @@ DataLoader::DataLoader(const Dataset& dataset, const BatchPlan& plan, const Stre
     : dataset_(dataset),
       stream_(stream),
       plan_(plan),
-      inputs_({plan.size, dataset.features()}, stream.device()),
-      targets_(plan.size, stream.device()),
+      input_bytes_(bytes_of(numel({plan.size, dataset.features()}), sizeof(float))),
+      bytes_(input_bytes_ + plan.size * sizeof(std::int32_t)),
+      memory_(allocate(bytes_, stream.device())),
+      inputs_(memory_, static_cast<float*>(memory_.get()), {plan.size, dataset.features()},
+              stream.device()),
       copies_(stream.device()) {
   if (stream.device().is_cpu()) return;
   const auto add = [&](std::vector<Place>& places, std::size_t count, Memory memory) {
     for (std::size_t i = 0; i < count; ++i) {
-      places.push_back({.inputs = {inputs_.numel(), stream.device(), memory},
-                        .targets = {plan.size, stream.device(), memory}});
+      places.push_back({allocate(bytes_, stream.device(), memory)});
     }
   };
   constexpr std::size_t kMost = 8;
   constexpr std::size_t kMostBytes = std::size_t{16} << 20;
-  const std::size_t bytes = inputs_.size_bytes() + targets_.size_bytes();
-  add(host_, 2 * std::clamp<std::size_t>(kMostBytes / bytes, 1, kMost), Memory::pinned);
+  add(host_, 2 * std::clamp<std::size_t>(kMostBytes / bytes_, 1, kMost), Memory::pinned);
   add(arrivals_, 2, Memory::device);
 }
 
@@ -46,17 +47,21 @@ const Batch& DataLoader::collate(const BatchSamples& samples) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   const std::size_t rows = samples.indices.size(), features = dataset_.features();
+  const auto targets_in = [&](void* memory) {
+    return reinterpret_cast<std::int32_t*>(static_cast<char*>(memory) + input_bytes_);
+  };
   Place* const on_host = stream_.device().is_cpu() ? nullptr : &next_on_host();
-  float* const inputs = on_host == nullptr ? inputs_.data() : on_host->inputs.data();
-  std::int32_t* const targets = on_host == nullptr ? targets_.data() : on_host->targets.data();
+  void* const memory = on_host == nullptr ? memory_.get() : on_host->memory.get();
+  auto* const inputs = static_cast<float*>(memory);
+  std::int32_t* const targets = targets_in(memory);
   // 5. From samples to a batch.
   for (std::size_t i = 0; i < rows; ++i) {
     targets[i] = dataset_.get(samples.indices[i], std::span(inputs + i * features, features));
   }
-  if (on_host != nullptr) send(*on_host, rows);
+  if (on_host != nullptr) send(*on_host);
   const std::chrono::duration<double, std::milli> waited = Clock::now() - begin;
   batch_ = {.inputs = inputs_.rows(rows),
-            .targets = {targets_.data(), rows},
+            .targets = {targets_in(memory_.get()), rows},
             .place = samples.place,
             .waited_ms = waited.count()};
   return batch_;
@@ -73,22 +78,17 @@ DataLoader::Place& DataLoader::next_on_host() {
   return place;
 }
 
-void DataLoader::send(Place& collected, std::size_t rows) {
-  const auto move = [&](const Stream& stream, float* inputs, std::int32_t* targets,
-                        const Place& from) {
-    copy_bytes(stream, inputs, from.inputs.data(), rows * dataset_.features() * sizeof(float));
-    copy_bytes(stream, targets, from.targets.data(), rows * sizeof(std::int32_t));
-  };
+void DataLoader::send(Place& collected) {
   // From the host to the GPU, while kernels of earlier steps run.
   Place& arrival = arrivals_[next_arrival_];
   next_arrival_ = 1 - next_arrival_;
   copies_.wait(arrival.free);
-  move(copies_, arrival.inputs.data(), arrival.targets.data(), collected);
+  copy_bytes(copies_, arrival.memory.get(), collected.memory.get(), bytes_);
   collected.free = copies_.record_event();
   // Within the GPU, which is fast. The stream runs its work in order, so the kernels that read
   // the previous batch have finished.
   stream_.wait(collected.free);
-  move(stream_, inputs_.data(), targets_.data(), arrival);
+  copy_bytes(stream_, memory_.get(), arrival.memory.get(), bytes_);
   arrival.free = stream_.record_event();
 }
 

@@ -8,7 +8,7 @@
 #include "common/stream.hpp"
 
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -34,29 +34,30 @@ class DataLoader {
   Range over(std::vector<BatchSamples> batches);
 
  private:
-  // Memory for a batch.
+  // Memory for a batch: the inputs of `batch_size` samples, then the targets. So one copy moves
+  // both.
   struct Place {
-    Buffer<float> inputs;
-    Buffer<std::int32_t> targets;
+    std::shared_ptr<void> memory;
     Event free{};  // when what was here last has been copied elsewhere
   };
 
   const Batch& collate(const BatchSamples& samples);
   // GPU only: a place in pinned memory to collect the next batch in, and the copies from there
-  // to inputs_ and targets_.
+  // to memory_.
   Place& next_on_host();
-  void send(Place& collected, std::size_t rows);
+  void send(Place& collected);
 
   const Dataset& dataset_;
   const Stream& stream_;
   BatchPlan plan_;
+  std::size_t input_bytes_, bytes_;  // of a place
   // What the step gets, on the stream's device and always at the same address.
+  std::shared_ptr<void> memory_;
   Tensor inputs_;
-  Buffer<std::int32_t> targets_;
   Batch batch_;
 
   // For a GPU: batches wait on the host, arrive on the GPU through a stream of their own while
-  // the GPU computes with earlier batches, and are then moved to inputs_ and targets_.
+  // the GPU computes with earlier batches, and are then moved to memory_.
   Stream copies_;
   std::vector<Place> host_;      // a half is filled while the other is copied
   std::vector<Place> arrivals_;  // two: one arrives while the other is moved on
