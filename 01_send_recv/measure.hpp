@@ -49,6 +49,24 @@ double median_of_slowest(
   return median(std::move(seconds));
 }
 
+// Called on all ranks. For calls that only queue work on a GPU: queue() once to warm up, then
+// `iterations` times in a row, and one wait(), as nccl-tests does. So the time until the host
+// learns of the end does not count for each. Returns on all ranks the slowest rank's seconds
+// per call.
+template <class Queue, class Wait>
+double seconds_in_a_row(const Communicator& comm, int iterations, Queue queue, Wait wait) {
+  queue();
+  wait();
+  comm.barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < iterations; ++i) queue();
+  wait();
+  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;
+  double seconds = all.count() / iterations;
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, comm.get()));
+  return seconds;
+}
+
 // Returns the sizes of a sweep in bytes: `smallest`, then 4 times the previous size each time,
 // and `largest` at the end. The size after 0 is that of one float.
 inline std::vector<std::size_t> sweep(std::size_t smallest, std::size_t largest) {

@@ -2,6 +2,9 @@
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "02_broadcast/binomial_tree.hpp"
+#include "common/buffer.hpp"
+
+#include <utility>
 
 namespace dist {
 
@@ -11,6 +14,12 @@ NcclCommunicator connect_nccl(const Communicator& comm, Device device) {
   if (comm.rank() == 0) id = make_nccl_id();
   broadcast_tree<char>(comm, id, 0);
   return {id, comm.rank(), comm.size(), device};
+}
+
+Tensor allocate_nccl(NcclCommunicator& nccl, Shape shape) {
+  const std::size_t bytes = bytes_of(numel(shape), sizeof(float));
+  const auto memory = nccl.allocate(bytes + 1);  // never zero bytes
+  return {memory, static_cast<float*>(memory.get()), std::move(shape), nccl.device()};
 }
 
 #if DIST_WITH_NCCL

@@ -3,12 +3,7 @@
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "02_broadcast/chunks.hpp"
-#include "common/buffer.hpp"
 #include "common/check.hpp"
-
-#include <memory>
-#include <string>
-#include <utility>
 
 namespace dist {
 
@@ -89,11 +84,5 @@ void all_gather_nccl(NcclCommunicator&, const Tensor&, const Stream&) {
   throw Error("built without NCCL");
 }
 #endif
-
-Tensor allocate_nccl(NcclCommunicator& nccl, Shape shape) {
-  const std::size_t bytes = bytes_of(numel(shape), sizeof(float));
-  const auto memory = nccl.allocate(bytes + 1);  // never zero bytes
-  return {memory, static_cast<float*>(memory.get()), std::move(shape), nccl.device()};
-}
 
 }  // namespace dist

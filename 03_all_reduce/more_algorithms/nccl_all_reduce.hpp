@@ -21,9 +21,4 @@ void reduce_scatter_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp 
                          const Stream& stream, std::span<double> numbers = {});
 void all_gather_nccl(NcclCommunicator& nccl, const Tensor& tensor, const Stream& stream);
 
-// Returns a tensor in registered memory (NcclCommunicator::allocate), which peers can access
-// without a copy if the hardware allows. May be called on a single rank; the contents are
-// undefined.
-Tensor allocate_nccl(NcclCommunicator& nccl, Shape shape);
-
 }  // namespace dist
