@@ -1,0 +1,171 @@
+"""./learn test --gpu: tries the course on this machine's own GPUs, in at most ten minutes.
+
+Prints a row per step, and writes them to gpu.md in the build folder, together with what this machine
+is: the report that .github/ISSUE_TEMPLATE/gpu_numbers.yml asks for. Whatever failed printed more to
+gpu.log. DEVICE=cpu rehearses it without a GPU, and STEPS=20 shortens the trainings. $PYTHON names a
+Python that has PyTorch.
+"""
+import datetime
+import os
+import pathlib
+import re
+import signal
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
+from disturbed import LONG, disturbed  # noqa: E402
+from programs import BUILD, EMULATED, ROOT, command, gpus  # noqa: E402
+
+LIMIT = 570  # seconds
+BEGAN = time.monotonic()
+DEVICE = os.environ.get("DEVICE", "cuda")
+PYTHON = os.environ.get("PYTHON", "python3")
+STEPS = f"--max-steps {os.environ['STEPS']}" if "STEPS" in os.environ else ""
+PARITY = "--json --dataset synthetic --samples 2560 --max-steps 40"
+REPORT, LOG = BUILD / "gpu.md", BUILD / "gpu.log"
+
+
+class Table:
+    """The report, which is complete up to the last finished step whenever it is cut off."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.failed = 0
+        REPORT.write_text("")
+        LOG.write_text("")
+
+    def say(self, text):
+        print(text, flush=True)
+        with REPORT.open("a") as file:
+            print(text, file=file)
+
+    def step(self, what, work, figure, wanted=0, limit=90):
+        """Adds a row. `work` is a shell command, or returns a Result; its status must be `wanted`.
+        figure(result) says what it showed, and raises an exception if that is wrong."""
+        left = LIMIT - (time.monotonic() - BEGAN)
+        if left < 5:
+            self.failed += 1
+            return self.say(f"| {what} | not run: no time left | | |")
+        began = time.monotonic()
+        result = work() if callable(work) else command(work, self.folder, int(min(limit, left)))
+        status = {wanted: "ok", 124: "cut off", 137: "cut off"}.get(result.status, "FAILED")
+        try:
+            shown = figure(result)
+        except (AssertionError, IndexError, KeyError, TypeError, ValueError) as problem:
+            status, shown = status.replace("ok", "FAILED"), str(problem)
+        if status != "ok":
+            self.failed += 1
+            with LOG.open("a") as file:
+                print(f"=== {what}: {work}\n{result.out}{result.err}", file=file)
+        seconds = time.monotonic() - began
+        self.say(f"| {what} | {status} | {seconds:.0f} | {shown.replace('|', '/')} |")
+
+
+def ranks_to_try(cards):
+    """1, 2, 4, ... with a card for each, and all cards. Four ranks share a single card."""
+    return sorted({1, cards if cards > 1 else 4} | {n for n in (2, 4, 8, 16) if n <= cards})
+
+
+def training(result):
+    """What the last row of a training says."""
+    row = result.rows[-1]
+    assert row["device"].startswith(DEVICE), f"on {row['device']}"
+    assert row["replicas_identical"], "the replicas differ"
+    return (f"{row['backend']}, {1e3 * row['step_ms']:.0f} us per step, accuracy "
+            f"{row['test_accuracy']}, {row['graph_nodes']} nodes, {row['host_waits_per_step']} waits")
+
+
+def verified(result):
+    return re.findall(r"^verified.*", result.out, re.M)[0]
+
+
+def speeds(result):
+    return ", ".join(f"{row['bytes']} B: {row['time_us']:.0f} us, {row['busbw_gbs']:.3g} GB/s"
+                     for row in result.rows)
+
+
+def losses(result):
+    return [row["loss"] for row in result.rows if row.get("loss") is not None and "step" in row]
+
+
+def agree(one, other, most=1e-5):
+    """Says how far two lists of losses are apart. Only the first four must agree: later, a rounding
+    difference moves a number through ReLU's kink, and Adam makes a whole step of it."""
+    apart = [abs(a - b) / max(abs(b), 0.01) for a, b in zip(one, other, strict=True)]
+    said = f"{max(apart[:4]):.1e} in 4 steps, {max(apart):.1e} in {len(apart)}"
+    assert max(apart[:4]) <= most, f"more than {most}: {said}"
+    return said
+
+
+def stopped(result):
+    report = re.search(r"^hang: rank \d+ is stopped \(SIGSTOP\)", result.err, re.M)
+    assert report, "the report does not name the rank"
+    return report[0]
+
+
+def ctest(result):
+    tests = re.findall(r"Test +#\d+: (\S+) \.+ *(\S+)", result.out)
+    bad = [name for name, verdict in tests if verdict not in ("Passed", "***Skipped")]
+    passed = [name for name, verdict in tests if verdict == "Passed"]
+    return f"{len(passed)} passed, {len(tests) - len(passed) - len(bad)} skipped; failed: {bad}"
+
+
+def describe(cards):
+    def output(words):
+        result = command(words, ROOT)
+        return (result.out or result.err).strip()
+
+    emulated = " (EMULATED: every time is meaningless)" if EMULATED else ""
+    return [f"# {cards} GPUs{emulated}, {datetime.date.today()}", "",
+            f"Commit {output('git describe --always --dirty')}. One command: `./learn test --gpu`.",
+            "", "```", output("nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"), "",
+            output("nvidia-smi topo -m"), "", output("./learn doctor"), "```", ""]
+
+
+def main():
+    cards = gpus() if DEVICE == "cuda" else 1
+    if cards == 0:
+        sys.exit("error: no GPU was found (./learn doctor says why); DEVICE=cpu rehearses this test")
+    with tempfile.TemporaryDirectory() as folder:
+        table = Table(folder)
+        for line in describe(cards):
+            table.say(line)
+        table.say("| step | status | seconds | what it showed |\n|---|---|---|---|")
+
+        def run(ranks, program):
+            return f"mpirun -np {ranks} $BIN/{program} --device {DEVICE}"
+
+        for n in ranks_to_try(cards):
+            table.step(f"default training, ranks: {n}", f"{run(n, 'ddp_training')} --json {STEPS}",
+                       training)
+        table.step("the same without graphs, ranks: 1",
+                   f"{run(1, 'ddp_training')} --json --no-graph {STEPS}", training)
+        most = max(ranks_to_try(cards))
+        for program in ("send_recv", "broadcast", "all_reduce"):
+            table.step(f"{program}, ranks: {most}", run(most, program), verified)
+        reference = {n: losses(command(f"mpirun -np {n} $BIN/ddp_training --device cpu {PARITY}", folder))
+                     for n in {1, most}}
+        for n, theirs in reference.items():
+            table.step(f"losses, ranks: {n}, {DEVICE} and CPU", f"{run(n, 'ddp_training')} {PARITY}",
+                       lambda result, theirs=theirs: agree(losses(result), theirs))
+        if command(f"{PYTHON} -c 'import torch; torch.zeros(1, device=\"{DEVICE}\")'").status == 0:
+            table.step(f"losses, ranks: 1, PyTorch on {DEVICE} and our CPU", f"mpirun -np 1 {PYTHON} "
+                       f"{ROOT}/bench/peers/pytorch_ddp.py --device {DEVICE} {PARITY}",
+                       lambda result: agree(losses(result), reference[1]))
+        if cards > 1:
+            for size in (1 << 10, 1 << 20, 1 << 26):
+                table.step(f"NCCL's all-reduce, ranks: {cards}", f"{run(cards, 'all_reduce_perf')} "
+                           f"--json --algorithm nccl --min-bytes {size} --max-bytes {size}", speeds)
+        table.step(f"one of {most} ranks is stopped", lambda: disturbed(
+            pathlib.Path(folder), most, f"{LONG} --timeout 5 --metrics cut.jsonl --device {DEVICE}",
+            10, lambda _, ranks: os.kill(ranks[-1], signal.SIGSTOP)), stopped, wanted=86)
+        jobs = min(8, (os.cpu_count() or 2) // 2 + 1)
+        table.step("ctest -L gpu", f"ctest --test-dir {BUILD} -L gpu -j {jobs} --output-on-failure "
+                   "--no-tests=error", ctest, limit=LIMIT)
+    print(f"\nwrote {REPORT}" + (f"; what failed printed more to {LOG}" if table.failed else ""))
+    sys.exit(1 if table.failed else 0)
+
+
+main()
