@@ -105,10 +105,12 @@ NcclChoice can_use_nccl(const Communicator& comm, Device device) {
     }
   }
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].nccl >= NCCL_VERSION_CODE) continue;
+    constexpr int kOldest = std::min(NCCL_VERSION_CODE, NCCL_VERSION(2, 19, 0));
+    if (all[rank].nccl >= kOldest) continue;
     return {false, fmt::format("rank {} has loaded NCCL {}, but this program was compiled for "
-                               "{}; put the newer one first in LD_LIBRARY_PATH",
-                               rank, text_of(all[rank].nccl), text_of(NCCL_VERSION_CODE))};
+                               "{} and needs {}; put a newer one first in LD_LIBRARY_PATH",
+                               rank, text_of(all[rank].nccl), text_of(NCCL_VERSION_CODE),
+                               text_of(kOldest))};
   }
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     for (std::size_t other = 0; other < rank; ++other) {

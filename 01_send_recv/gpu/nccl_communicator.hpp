@@ -43,8 +43,7 @@ struct NcclChoice {
 };
 // Called on all ranks; all get the same answer. Two ranks on one GPU are refused here, because
 // NCCL would refuse them while it starts. NCCL 2.30 and newer allow them if the environment
-// contains NCCL_MULTI_RANK_GPU_ENABLE=1. A library older than the header that the program was
-// compiled with is refused, because it may lack a function.
+// contains NCCL_MULTI_RANK_GPU_ENABLE=1. So is a library that lacks a function.
 NcclChoice can_use_nccl(const Communicator& comm, Device device);
 
 // The version of the library that was loaded, and of the header if it is a different one.

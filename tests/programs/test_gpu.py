@@ -71,14 +71,14 @@ def test_two_ranks_with_nccl_share_a_gpu_if_nccl_allows_it():
 
 
 @emulated
-def test_nccl_must_not_be_older_than_its_header_and_a_newer_one_is_shown():
+def test_the_version_of_nccl_is_shown_if_it_is_not_the_headers_and_refused_if_it_is_too_old():
     job = f"ddp_training {JOB}"
-    older = "rank 0 has loaded NCCL 2.27.3, but this program was compiled for 2.28.9"
-    refused(f"{job} --backend nccl", f"--backend: nccl: {older}", EMULATED_NCCL="22703")
-    says(runs(2, job, EMULATED_NCCL="22703"), f"gradients by ours (ring), staged through pinned "
-         f"host memory: {older}")
-    says(runs(2, job, EMULATED_NCCL="23007"), "gradients by nccl 2.30.7 (compiled for 2.28.9): a "
-         "GPU for every rank")
+    for version, shown in (("22703", "2.27.3"), ("23007", "2.30.7")):
+        says(runs(2, job, EMULATED_NCCL=version, EMULATED_GPUS="2"),
+             f"gradients by nccl {shown} (compiled for 2.28.9): a GPU for every rank")
+    old = "rank 0 has loaded NCCL 2.18.1, but this program was compiled for 2.28.9 and needs 2.19.0"
+    refused(f"{job} --backend nccl", f"--backend: nccl: {old}", EMULATED_NCCL="21801")
+    says(runs(2, job, EMULATED_NCCL="21801"), f"pinned host memory: {old}")
 
 
 def test_if_a_batch_does_not_fit_the_error_gives_the_requested_and_free_memory():
