@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
 from disturbed import LONG, disturbed  # noqa: E402
 from programs import BUILD, EMULATED, ROOT, command, gpus  # noqa: E402
 
-LIMIT = 570  # seconds
+LIMIT = int(os.environ.get("LIMIT", 570))  # seconds
 BEGAN = time.monotonic()
 DEVICE = os.environ.get("DEVICE", "cuda")
 PYTHON = os.environ.get("PYTHON", "python3")
