@@ -23,7 +23,7 @@ namespace {
 
 cudaStream_t new_stream() {
   cudaStream_t stream = nullptr;
-  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0);
   return stream;
 }
 
