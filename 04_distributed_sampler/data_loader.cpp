@@ -13,7 +13,7 @@ DataLoader::DataLoader(const Dataset& dataset, const BatchPlan& plan, const Stre
       stream_(stream),
       plan_(plan),
       input_bytes_(bytes_of(numel({plan.size, dataset.features()}), sizeof(float))),
-      bytes_(input_bytes_ + plan.size * sizeof(std::int32_t)),
+      bytes_(bytes_of(numel({plan.size, dataset.features() + 1}), sizeof(std::int32_t))),
       memory_(allocate(bytes_, stream.device())),
       inputs_(memory_, static_cast<float*>(memory_.get()), {plan.size, dataset.features()},
               stream.device()),

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <sys/mman.h>
 
 namespace dist {
@@ -55,8 +54,6 @@ std::shared_ptr<void> allocate_for_gpu(std::size_t bytes, Device device, bool pi
   // Queued work may still use memory that is freed. CUDA's guide says that cudaFree waits for
   // it; the reference does not.
   const std::shared_ptr<void> owner(memory, [device, pinned](void* unused) {
-    // If this rank fails, the work may wait for ranks that never come: leave the memory to it.
-    if (std::uncaught_exceptions() > 0) return;
     const CurrentDevice its_device(device);
     const GpuWait wait;
     cudaDeviceSynchronize();

@@ -53,7 +53,7 @@ class Event {
 };
 
 // An ordered queue of work on one device. Move-only. On the CPU, an operation may use up to
-// `threads` threads. When a GPU has room for another block of threads, it takes one of a stream
+// `threads` threads. When a GPU has room for another thread block, it takes one from a stream
 // with high priority first.
 class Stream {
  public:

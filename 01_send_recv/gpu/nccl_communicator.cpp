@@ -62,17 +62,14 @@ std::string text_of(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 
-NcclChoice can_share_a_gpu(const std::string& sharers, int version) {
+NcclSupport can_share_a_gpu(const std::string& sharers, int version, bool enabled) {
   constexpr int kFirstToAllow = 23000;
   if (version < kFirstToAllow) {
     return {false, fmt::format("{}, which NCCL {} does not allow (with "
                                "NCCL_MULTI_RANK_GPU_ENABLE=1 in the environment, 2.30 does)",
                                sharers, text_of(version))};
   }
-  const char* asked = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  if (asked != nullptr && asked == std::string("1")) {
-    return {true, sharers + ", as NCCL_MULTI_RANK_GPU_ENABLE=1 allows"};
-  }
+  if (enabled) return {true, sharers + ", as NCCL_MULTI_RANK_GPU_ENABLE=1 allows"};
   return {false, sharers +
                      ", which NCCL allows only with NCCL_MULTI_RANK_GPU_ENABLE=1 in the "
                      "environment"};
@@ -86,12 +83,15 @@ std::string nccl_version() {
   return fmt::format("{} (compiled for {})", text_of(loaded), text_of(NCCL_VERSION_CODE));
 }
 
-NcclChoice can_use_nccl(const Communicator& comm, Device device) {
+NcclSupport can_use_nccl(const Communicator& comm, Device device) {
   struct Place {
     GpuName gpu;
-    int nccl;
+    int nccl;       // the library's version
+    int may_share;  // whether its environment allows that ranks share a GPU
   };
-  const Place mine{name_of(device), loaded_version()};
+  const char* const asked = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  const Place mine{name_of(device), loaded_version(),
+                   asked != nullptr && asked == std::string("1") ? 1 : 0};
   std::vector<Place> all(static_cast<std::size_t>(comm.size()));
   constexpr int kBytes = sizeof(Place);
   MPI_CHECK(MPI_Allgather(&mine, kBytes, MPI_CHAR, all.data(), kBytes, MPI_CHAR, comm.get()));
@@ -115,8 +115,10 @@ NcclChoice can_use_nccl(const Communicator& comm, Device device) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     for (std::size_t other = 0; other < rank; ++other) {
       if (all[rank].gpu != all[other].gpu) continue;
-      return can_share_a_gpu(fmt::format("ranks {} and {} share one GPU", other, rank),
-                             all[0].nccl);
+      return can_share_a_gpu(
+          fmt::format("ranks {} and {} share one GPU", other, rank),
+          std::ranges::min(all, {}, &Place::nccl).nccl,
+          std::ranges::all_of(all, [](const Place& p) { return p.may_share == 1; }));
     }
   }
   return {true, "a GPU for every rank"};
@@ -124,14 +126,14 @@ NcclChoice can_use_nccl(const Communicator& comm, Device device) {
 
 void check_nccl(NcclCommunicator& nccl, ncclResult_t status, const char* call, const char* file,
                 int line) {
-  nccl.end_call();
-  if (status == ncclSuccess) return;
+  if (status == ncclSuccess) return nccl.end_call();
   // The last error describes the failure better than the status code does.
   const std::string text = fmt::format("{} ({}): {} at {}:{}", ncclGetErrorString(status),
                                        ncclGetLastError(nullptr), call, file, line);
   // The exception may leave an open group, which would postpone all later calls, even
   // ncclCommAbort. Without a group, this call has no effect.
   ncclGroupEnd();
+  nccl.end_call();
   throw Error(text);
 }
 
@@ -180,6 +182,7 @@ void NcclCommunicator::end_call() {
 void NcclCommunicator::throw_if_failed() const {
   const std::string failure = watchdog_ ? watchdog_->failure() : "";
   if (failure.empty()) return;
+  if (!watchdog_->has_aborted()) ncclGroupEnd();  // as in check_nccl
   throw Error(fmt::format("NCCL on rank {} of {}: {}", rank_, size_, failure));
 }
 
@@ -197,13 +200,15 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
   // Destroying the communicator also deregisters its memory.
   std::shared_ptr<void> owner(memory, [comm = comm_, handle, user = std::weak_ptr(watchdog_),
                                        device = device_](void* p) {
-    if (std::uncaught_exceptions() > 0) return;  // as in common/buffer.cpp
     const CurrentDevice of_memory(device);
+    const auto watchdog = user.lock();
+    // Queued work may still use the memory, and after a failure it may never end.
+    if (watchdog && !watchdog->failure().empty()) return;
     {
       const GpuWait wait;
-      cudaDeviceSynchronize();  // queued work may still use the memory
+      cudaDeviceSynchronize();
     }
-    if (const auto watchdog = user.lock(); watchdog && handle != nullptr) {
+    if (watchdog && handle != nullptr) {
       watchdog->begin_call();
       if (watchdog->failure().empty()) ncclCommDeregister(comm, handle);
       watchdog->end_call();
@@ -234,7 +239,7 @@ std::string nccl_version() {
   return "none";
 }
 
-NcclChoice can_use_nccl(const Communicator&, Device) {
+NcclSupport can_use_nccl(const Communicator&, Device) {
   return {false, "built without NCCL"};
 }
 

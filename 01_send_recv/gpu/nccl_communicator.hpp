@@ -37,14 +37,14 @@ using NcclId = std::array<char, 128>;
 NcclId make_nccl_id();
 
 // Whether the ranks of a communicator can use NCCL together, and why: a sentence for display.
-struct NcclChoice {
+struct NcclSupport {
   bool possible = false;
   std::string reason;
 };
 // Called on all ranks; all get the same answer. Two ranks on one GPU are refused here, because
 // NCCL would refuse them while it starts. NCCL 2.30 and newer allow them if the environment
-// contains NCCL_MULTI_RANK_GPU_ENABLE=1. So is a library that lacks a function.
-NcclChoice can_use_nccl(const Communicator& comm, Device device);
+// contains NCCL_MULTI_RANK_GPU_ENABLE=1. A library that lacks a function is refused, too.
+NcclSupport can_use_nccl(const Communicator& comm, Device device);
 
 // The version of the library that was loaded, and of the header if it is a different one.
 std::string nccl_version();
@@ -55,7 +55,7 @@ std::string nccl_version();
 // ncclCommAbort ends all waits on the GPU, also those of work that runs later, such as queued
 // replays of a graph. But it frees the communicator, so it must not run during a call. A call
 // is ended by ncclCommRevoke instead, which frees nothing, and which ends only the work that
-// NCCL knows of. NCCL has had it since 2.28.9; with an older one, a call that waits forever is
+// NCCL knows of. NCCL has had it since 2.28.7; with an older one, a call that waits forever is
 // left to the watch's hang report.
 class NcclWatchdog {
  public:
@@ -97,7 +97,8 @@ class NcclWatchdog {
   std::thread thread_;  // declared last, because it uses all members above
 };
 
-// Move-only. All ranks create and destroy it together. Used by one thread at a time.
+// Move-only. All ranks create and destroy it together. Used by one thread at a time. Graphs
+// that captured its calls must be destroyed before it.
 class NcclCommunicator {
  public:
   // Waits until all `size` ranks have called the constructor with rank 0's id. From then on,

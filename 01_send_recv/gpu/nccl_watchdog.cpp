@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #if DIST_WITH_NCCL
-// Weak, so that a program starts with an NCCL that does not have it: then this is null.
+// Weak, so that a program starts with an NCCL that does not have it.
 extern "C" [[gnu::weak]] ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags);
 
 namespace dist {
@@ -16,7 +16,9 @@ NcclWatchdog::NcclWatchdog(ncclComm* comm, Device device, std::chrono::milliseco
     : comm_(comm), limit_(limit), thread_([this, device] { run(device); }) {}
 
 bool NcclWatchdog::can_end_calls() {
-  return ncclCommRevoke != nullptr;
+  int version = 0;  // of the library
+  ncclGetVersion(&version);
+  return version >= NCCL_VERSION(2, 28, 7);
 }
 
 void NcclWatchdog::stop() {
@@ -80,12 +82,16 @@ void NcclWatchdog::run(Device device) {
     if (in_call_since_ && !can_end_calls()) continue;
     failure_ = problem();
     if (failure_.empty()) continue;
-    aborts_ = !in_call_since_;
+    const bool in_call = in_call_since_.has_value();
+    aborts_ = !in_call;
     lock.unlock();
     // Unlike destroy, both also end the kernels that wait on the GPU for a missing rank. From
     // now on, begin_call throws.
-    constexpr int kDefault = 0;  // NCCL_REVOKE_DEFAULT
-    aborts_ ? ncclCommAbort(comm_) : ncclCommRevoke(comm_, kDefault);
+    if (in_call) {
+      ncclCommRevoke(comm_, /*flags=*/0);  // NCCL_REVOKE_DEFAULT
+    } else {
+      ncclCommAbort(comm_);
+    }
     return;
   }
 }

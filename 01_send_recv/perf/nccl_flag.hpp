@@ -12,7 +12,7 @@ namespace dist {
 // Returns why the ranks of `program`, whose device is already chosen, cannot use NCCL; empty if
 // they can. Called on all ranks.
 inline std::string why_no_nccl_here(const Program& program) {
-  const NcclChoice choice = can_use_nccl(program.comm, program.device.device);
+  const NcclSupport choice = can_use_nccl(program.comm, program.device.device);
   return choice.possible ? "" : choice.reason;
 }
 

@@ -36,12 +36,15 @@ std::shared_ptr<void> StepGraph::capture(const std::function<void()>& queue_step
     queue_step();
   } catch (...) {
     cudaStreamEndCapture(stream_.get(), &graph);  // otherwise the stream accepts nothing else
+    if (graph != nullptr) cudaGraphDestroy(graph);
     throw;
   }
   CUDA_CHECK(cudaStreamEndCapture(stream_.get(), &graph));
   kernels_ = count_kernels(graph);
   cudaGraphExec_t executable = nullptr;
-  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  // Otherwise all kernels would have the priority of the stream that launches them.
+  const cudaError_t status =
+      cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(graph);
   CUDA_CHECK(status);
   return {executable, cudaGraphExecDestroy};

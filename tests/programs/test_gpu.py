@@ -94,7 +94,7 @@ WIDE = "--device cuda --max-steps 110 --batch-size 8 --layers 784,40,30,20,10 "
 @with_a_gpu_each(1, 2, 4)
 def test_a_graph_changes_no_loss_and_a_step_neither_waits_nor_allocates(ranks):
     graph, plain = train(ranks, WIDE), train(ranks, WIDE + "--no-graph")
-    assert_twins(graph.losses, plain.losses, LATER)
+    assert graph.losses == near(plain.losses)  # of the same kernels
     assert graph.final["host_waits_per_step"] == graph.final["allocations_per_step"] == 0
     # 11 matrix products, each perhaps followed by a bias, a ReLU or column sums; the loss, the
     # all-reduce, the check and the update. On a real GPU, each product may be two kernels, which

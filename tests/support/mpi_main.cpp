@@ -81,7 +81,7 @@ std::string why_skipped(const std::string& tags) {
     if (tags.find("[gpu]") == std::string::npos) return "";
     const dist::Device gpu = dist::choose_device("cuda", the_world->local_rank()).device;
     if (tags.find("[nccl]") == std::string::npos) return "";
-    const dist::NcclChoice nccl = dist::can_use_nccl(*the_world, gpu);
+    const dist::NcclSupport nccl = dist::can_use_nccl(*the_world, gpu);
     return nccl.possible ? "" : nccl.reason;
   } catch (const dist::Error& error) {
     return error.what();

@@ -79,7 +79,8 @@ def repeat(golden, flags, tolerance=1e-5):
     """Repeats one of PyTorch's runs with more flags, and checks that the results are PyTorch's."""
     run = train(golden["world"], f"{flags_of(golden)} {flags}")
     theirs = [loss for epoch in golden["loss_per_epoch_per_step"] for loss in epoch]
-    assert_twins(run.losses, theirs, tolerance)
+    assert run.losses[:4] == near(theirs[:4])
+    assert run.losses == near(theirs, tolerance)
     assert_same_model(run.parameters, {each["name"]: each for each in golden["final_params"]},
                       tolerance)
     return run

@@ -222,7 +222,7 @@ TEST_CASE("ranks that would share a GPU get an error before NCCL starts", "[nccl
   const std::string before = allowed != nullptr ? allowed : "";
   ::unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
   const bool alone = world().size() == 1;
-  const NcclChoice same = can_use_nccl(world(), {DeviceType::cuda, 0});
+  const NcclSupport same = can_use_nccl(world(), {DeviceType::cuda, 0});
   CHECK(same.possible == alone);
   if (!alone) CHECK(same.reason.find("ranks 0 and 1") == 0);
   if (allowed != nullptr) ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", before.c_str(), 1);

@@ -42,8 +42,8 @@ void* __libc_memalign(std::size_t alignment, std::size_t size);
 // caller can print a better message.
 static constexpr std::size_t kAbsurd = std::size_t{1} << 40;
 
-// Whether the code at `caller` belongs to CUDA or NCCL. These check what they get, and return
-// an error of their own, for example when no more memory can be pinned.
+// Whether the code at `caller` belongs to CUDA or NCCL. These check what their direct calls
+// get, and return an error of their own, for example when no more memory can be pinned.
 static bool is_of_cuda(const void* caller) {
   Dl_info library{};
   if (::dladdr(caller, &library) == 0) return false;
