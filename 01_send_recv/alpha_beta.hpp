@@ -5,6 +5,7 @@
 // measurement.
 #pragma once
 
+#include "common/communicator.hpp"
 #include "common/device.hpp"
 
 #include <cstddef>
@@ -48,12 +49,15 @@ struct LinkCost {
 // be at least three, with ascending sizes and times above zero.
 LinkCost fit_link_cost(std::vector<CostPoint> points);
 
-// A path in the current folder. The two functions below are called on one rank.
-inline constexpr const char* kLinkCostFile = ".learn/alpha-beta.json";
-// Replaces the file in one step: a reader sees either the complete old file or the complete new
-// one. Returns what was done, for a reader: "saved in FILE", or "not saved: why".
+inline constexpr const char* kLinkCostFile = ".learn/alpha-beta.json";  // in this folder
+// Called on one rank. Replaces the file in one step: a reader sees either the complete old file
+// or the complete new one. Returns what was done, for a reader: "saved in FILE", or "not saved:
+// why".
 std::string save_link_cost(const LinkCost& cost);
-// Returns nullopt if the file does not exist. Throws Error naming the file if it is damaged.
-std::optional<LinkCost> load_link_cost();
+// Called on all ranks, which all get what rank 0's file says: with different measurements, they
+// could choose different algorithms, and would not expect each other's messages. Returns
+// nullopt if there is no file, or one from one host although the ranks are now on several, or
+// the reverse. Throws Error naming the file if it is damaged.
+std::optional<LinkCost> load_link_cost(const Communicator& comm);
 
 }  // namespace dist

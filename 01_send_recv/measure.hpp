@@ -23,48 +23,33 @@ inline double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2.0;
 }
 
-// Called on all ranks. Runs prepare() and operation() once to warm up, then `iterations` times,
-// with a barrier between the two, and check() after each. Times only the operation. Returns on
-// all ranks the median, over all iterations, of the slowest rank's time in seconds: a
-// collective is as slow as the last rank to leave it.
-template <class Prepare, class Operation, class Check = void (*)()>
-double median_of_slowest(
-    const Communicator& comm, int iterations, Prepare prepare, Operation operation,
-    Check check = [] {}) {
-  using Clock = std::chrono::steady_clock;
-  prepare();
-  operation();
-  check();
-  std::vector<double> seconds;
-  for (int i = 0; i < iterations; ++i) {
-    prepare();
-    comm.barrier();
-    const auto begin = Clock::now();
-    operation();
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-    check();
-  }
-  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, seconds.data(), mpi_count(seconds.size()), MPI_DOUBLE,
-                          MPI_MAX, comm.get()));
-  return median(std::move(seconds));
-}
-
-// Called on all ranks. For calls that only queue work on a GPU: queue() once to warm up, then
-// `iterations` times in a row, and one wait(), as nccl-tests does. So the time until the host
-// learns of the end does not count for each. Returns on all ranks the slowest rank's seconds
-// per call.
-template <class Queue, class Wait>
-double seconds_in_a_row(const Communicator& comm, int iterations, Queue queue, Wait wait) {
-  queue();
-  wait();
+// Called on all ranks, which start operation() together. Returns on all ranks how many seconds
+// it took on the slowest: a collective is as slow as the last rank to leave it.
+template <class Operation>
+double seconds_on_slowest(const Communicator& comm, Operation operation) {
   comm.barrier();
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < iterations; ++i) queue();
-  wait();
-  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;
-  double seconds = all.count() / iterations;
+  operation();
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  double seconds = time.count();
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, comm.get()));
   return seconds;
+}
+
+// Called on all ranks. Runs prepare(), operation() and check() once to warm up, then
+// `iterations` times. Returns on all ranks the median of seconds_on_slowest(operation).
+template <class Operation, class Prepare = void (*)(), class Check = void (*)()>
+double median_of_slowest(
+    const Communicator& comm, int iterations, Operation operation, Prepare prepare = [] {},
+    Check check = [] {}) {
+  std::vector<double> seconds;
+  for (int i = 0; i <= iterations; ++i) {
+    prepare();
+    const double time = seconds_on_slowest(comm, operation);
+    if (i > 0) seconds.push_back(time);
+    check();
+  }
+  return median(std::move(seconds));
 }
 
 // Returns the sizes of a sweep in bytes: `smallest`, then 4 times the previous size each time,

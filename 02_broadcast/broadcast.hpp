@@ -29,7 +29,7 @@ void broadcast_mpi(const Communicator& comm, std::span<T> data, int root) {
 }
 
 // Sends the root's `data` to all ranks. Called on all ranks with the same root, length,
-// algorithm and `link` (see share_link_cost), which sets the pipeline's segment size. Returns
+// algorithm and `link` (see load_link_cost), which sets the pipeline's segment size. Returns
 // when this rank's part is done, which says nothing about the others: a broadcast is not a
 // barrier.
 template <MpiScalar T>

@@ -46,7 +46,7 @@ class AllReduce(Word):
     def candidates(self, ranks):
         options = self.options
         ours = self.mpirun(ranks, "all_reduce_bench", "--min-bytes", SMALLEST, "--max-bytes",
-                           options.max_bytes, "--iterations", options.samples, "--only")
+                           options.max_bytes, "--iterations", options.samples, "--algorithm")
         commands = {"ours": ours + ["all"]}
         for name, settings in TUNED.items():
             commands[name] = ["env", *settings, *ours, "mpi"]
@@ -66,7 +66,7 @@ class AllReduce(Word):
         rounds = {}  # (ranks, name, bytes) -> microseconds
         for (ranks, who), lists in runs.items():
             for row in (row for rows in lists for row in rows):
-                name = f"mpi: {who}" if who in TUNED else row["name"]
+                name = f"mpi: {who}" if who in TUNED else row["algorithm"]
                 rounds.setdefault((ranks, name, row["bytes"]), []).append(row["time_us"])
         times = {key: statistics.median(each) for key, each in rounds.items()}
         lines = ["Microseconds per float32 sum, of the slowest rank, each run with "

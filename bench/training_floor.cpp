@@ -81,8 +81,7 @@ int main(int argc, char** argv) {
 
   const auto milliseconds = [&](auto operation) {
     constexpr int kPasses = 5;
-    return 1e3 * median_of_slowest(
-                     comm, kPasses, [] {}, operation);
+    return 1e3 * median_of_slowest(comm, kPasses, operation);
   };
   const Stream stream(Device{}, /*threads=*/1);
   Generator generator(0);

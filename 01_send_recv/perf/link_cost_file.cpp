@@ -4,10 +4,14 @@
 #include "common/check.hpp"
 #include "common/console.hpp"
 
+#include <mpi.h>
+
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -52,15 +56,24 @@ static bool are_plausible(const std::vector<CostPoint>& points) {
   return true;
 }
 
-std::optional<LinkCost> load_link_cost() {
+std::optional<LinkCost> load_link_cost(const Communicator& comm) {
+  std::int64_t length = -1;  // no file
+  std::string text;
   std::error_code problem;
-  if (!std::filesystem::exists(kLinkCostFile, problem) && !problem) return std::nullopt;
+  if (comm.rank() == 0 && (std::filesystem::exists(kLinkCostFile, problem) || problem)) {
+    std::ifstream stream(kLinkCostFile);
+    text.assign(std::istreambuf_iterator<char>(stream), {});
+    length = std::ssize(text);
+  }
+  MPI_CHECK(MPI_Bcast(&length, 1, MPI_INT64_T, 0, comm.get()));
+  if (length < 0) return std::nullopt;
+  text.resize(static_cast<std::size_t>(length));
+  MPI_CHECK(MPI_Bcast(text.data(), mpi_count(text.size()), MPI_CHAR, 0, comm.get()));
   const auto refuse = [](const std::string& what) {
     return Error(kLinkCostFile + (": " + what) +
                  "; remove the file, or measure again with send_recv_perf");
   };
-  std::ifstream stream(kLinkCostFile);
-  const Json file = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  const Json file = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!file.is_object()) throw refuse("not JSON");
   try {
     LinkCost cost;
@@ -74,7 +87,11 @@ std::optional<LinkCost> load_link_cost() {
     cost.exchange = file.at("exchange");
     const bool is_line = cost.alpha_s >= 0 && cost.beta_s_per_byte >= 0 &&
                          are_plausible({{1, cost.alpha_s + cost.beta_s_per_byte}});
-    if (is_line && are_plausible(cost.message) && are_plausible(cost.exchange)) return cost;
+    if (is_line && are_plausible(cost.message) && are_plausible(cost.exchange)) {
+      // A message between hosts costs many times as much as one inside a host.
+      const bool between_hosts = comm.local_size() < comm.size();
+      return cost.between_hosts == between_hosts ? std::optional(cost) : std::nullopt;
+    }
   } catch (const Json::exception&) {
     // Something is missing or has the wrong type.
   }

@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   const Communicator& comm = program.comm;
 
   std::string wanted = "pingpong";
-  SweepOptions sweep{.min_bytes = 4, .max_bytes = 4U << 20, .iterations = 0};
+  SweepOptions sweep{.min_bytes = 4, .max_bytes = 4U << 20};
   program.flags.choice("--act", wanted,
                        {"all", "pingpong", "eager", "exchange", "nccl", "deadlock"},
                        "what to measure");

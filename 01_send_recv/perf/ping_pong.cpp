@@ -92,9 +92,7 @@ double time_ring_step(const Program& program, const Tensor& tensor, bool& correc
   };
   fill_with_own(program, tensor);
   const auto rounds = static_cast<int>(std::max<std::size_t>(9, repeats_of(tensor) / kSteps));
-  const double seconds = median_of_slowest(
-                             comm, rounds, [] {}, steps) /
-                         kSteps;
+  const double seconds = median_of_slowest(comm, rounds, steps) / kSteps;
   const int steps_done = (rounds + 1) * kSteps;  // with the warm-up
   const int sender = (comm.rank() - steps_done % comm.size() + comm.size()) % comm.size();
   correct = correct && is_from(sender, program, tensor);

@@ -1,4 +1,4 @@
-// The flags of a measurement over message sizes: the range of sizes, and the number of runs.
+// The flags of a measurement over message sizes.
 #pragma once
 
 #include "01_send_recv/measure.hpp"
@@ -14,7 +14,6 @@ namespace dist {
 struct SweepOptions {
   std::size_t min_bytes;
   std::size_t max_bytes;
-  int iterations;
 
   // Adds --min-bytes and --max-bytes (at least `smallest`), which must be in order and hold
   // whole floats. If only one is given, the other limit is adjusted to it where necessary.
@@ -32,10 +31,6 @@ struct SweepOptions {
       if (!command_line.given("--min-bytes")) min_bytes = std::min(min_bytes, max_bytes);
       if (min_bytes > max_bytes) throw Error("--min-bytes: larger than --max-bytes");
     });
-  }
-  // Adds --iterations.
-  void declare_iterations(CommandLine& command_line) {
-    command_line.number("--iterations", iterations, 1, 1'000'000, "timed runs per size");
   }
 
   std::vector<std::size_t> sizes() const { return sweep(min_bytes, max_bytes); }

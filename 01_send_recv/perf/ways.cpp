@@ -51,7 +51,7 @@ std::pair<double, std::uint64_t> time_way(const Communicator& comm, const WayToE
     wrong += count_wrong(in, [&](std::size_t i) { return tracer_number(comm.left(), i); });
   };
   const double seconds = median_of_slowest(
-      comm, iterations, prepare, [&] { way.exchange(comm, out, in); }, check);
+      comm, iterations, [&] { way.exchange(comm, out, in); }, prepare, check);
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, comm.get()));
   return {seconds, wrong};
 }

@@ -23,11 +23,10 @@ constexpr std::size_t kRowsPerRank = 4;
 // Called on all ranks of `comm`. The median time, on the slowest rank.
 double microseconds(const Communicator& comm, auto repeated) {
   constexpr int kRepetitions = 16;
-  const auto nothing = [] {};
   const auto all = [&] {
     for (int i = 0; i < kRepetitions; ++i) repeated();
   };
-  return 1e6 / kRepetitions * median_of_slowest(comm, 50, nothing, all);
+  return 1e6 / kRepetitions * median_of_slowest(comm, 50, all);
 }
 
 // A step over `rows` random samples. If there is a `group`, its ranks average their gradients.

@@ -34,7 +34,7 @@ def rank_main(rank, ranks, sizes, samples, store):
             times.append(1e6 * seconds.item())
             assert torch.equal(data[0], expected), "gloo: wrong sum"
         if rank == 0:
-            print(json.dumps({"name": "gloo", "bytes": size, "ranks": ranks,
+            print(json.dumps({"algorithm": "gloo", "bytes": size, "ranks": ranks,
                               "time_us": statistics.median(times)}), flush=True)
     dist.destroy_process_group()
 

@@ -66,8 +66,8 @@ TEST_CASE("timing excludes the preparation and one warm-up run") {
   for (int tries = 0; tries < 10 && least >= 0.1; ++tries) {
     int prepared = 0, done = 0;
     const double seconds = median_of_slowest(
-        test::world(), 3, [&] { ++prepared, std::this_thread::sleep_for(100ms); },
-        [&] { ++done, std::this_thread::sleep_for(5ms); });
+        test::world(), 3, [&] { ++done, std::this_thread::sleep_for(5ms); },
+        [&] { ++prepared, std::this_thread::sleep_for(100ms); });
     CHECK(prepared == 4);
     CHECK(done == 4);
     CHECK(seconds >= 0.005);

@@ -3,7 +3,6 @@
 #include "02_broadcast/broadcast.hpp"
 
 #include "02_broadcast/perf/broadcast_cost.hpp"
-#include "02_broadcast/perf/share_link_cost.hpp"
 #include "tests/support/counted.hpp"
 #include "tests/support/tracer_data.hpp"
 
@@ -65,31 +64,6 @@ TEST_CASE("the pipeline works with segments of any size") {
     INFO("segments of " << segment_bytes);
     CHECK(all_from(data, 0));
   }
-}
-
-TEST_CASE("all ranks use rank 0's costs, if it has any that are of use") {
-  LinkCost mine = round_link();
-  mine.r2 = 0.75;
-  mine.ranks = 5;
-  mine.device = DeviceType::cuda;
-  mine.message[1].seconds += world().rank();  // different on each rank
-  const std::optional<LinkCost> shared = share_link_cost(world(), mine);
-  REQUIRE(all_ranks(shared.has_value() && shared->message.size() == 2));
-  const LinkCost want = round_link();
-  CHECK(shared->alpha_s == want.alpha_s);
-  CHECK(shared->beta_s_per_byte == want.beta_s_per_byte);
-  CHECK(shared->r2 == 0.75);
-  CHECK(shared->ranks == 5);
-  CHECK(shared->device == DeviceType::cuda);
-  CHECK(shared->message[1].bytes == 1 << 20);
-  CHECK(shared->message[1].seconds == want.message[1].seconds);
-  CHECK(shared->exchange_seconds(1 << 20) == want.exchange_seconds(1 << 20));
-
-  std::optional<LinkCost> others;  // what the other ranks find in their folders does not count
-  if (world().rank() > 0) others = mine;
-  CHECK_FALSE(share_link_cost(world(), others).has_value());
-  mine.between_hosts = true;  // all ranks are on one host here
-  CHECK_FALSE(share_link_cost(world(), mine).has_value());
 }
 
 TEST_CASE("the chosen number of segments is predicted to be the fastest") {
