@@ -86,21 +86,28 @@ void CommandLine::add(const std::string& name, const std::string& type, const st
 
 template <class T>
 T CommandLine::parse_between(const std::string& name, const std::string& text, T smallest,
-                             T largest) {
+                             T largest, std::string_view units) {
   T value{};
-  const char* const end = text.data() + text.size();
+  T unit{1};
+  const char* end = text.data() + text.size();
+  const std::size_t place = text.empty() ? units.npos : units.find(text.back());
+  if (place != units.npos) {
+    unit = static_cast<T>(std::pow(1024, place + 1));
+    --end;
+  }
   const auto [stop, problem] = std::from_chars(text.data(), end, value);
   if (stop != end || problem == std::errc::invalid_argument || !std::isfinite(value)) {
     throw Error(fmt::format("{}: '{}' is not a {}number", name, text,
                             std::integral<T> ? "whole " : ""));
   }
-  if (problem == std::errc::result_out_of_range || value < smallest || value > largest) {
+  if (problem == std::errc::result_out_of_range || value < smallest / unit ||
+      value > largest / unit || value * unit < smallest) {
     throw Error(fmt::format("{}: {} is not between {} and {}", name, text, smallest, largest));
   }
-  return value;
+  return value * unit;
 }
 template std::int64_t CommandLine::parse_between(const std::string&, const std::string&,
-                                                 std::int64_t, std::int64_t);
+                                                 std::int64_t, std::int64_t, std::string_view);
 
 void CommandLine::number(const std::string& name, double& value, double smallest,
                          double largest, const std::string& help) {

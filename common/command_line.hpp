@@ -6,13 +6,11 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 namespace dist {
@@ -29,9 +27,10 @@ class CommandLine {
   void advanced();
 
   void flag(const std::string& name, bool& value, const std::string& help);
+  // With `units`, such as "KMG", the number may end in one: 1K is 1024, and 1M is 1024K.
   template <std::integral T>
-  void number(const std::string& name, T& value, std::type_identity_t<T> smallest,
-              std::type_identity_t<T> largest, const std::string& help);
+  void number(const std::string& name, T& value, std::int64_t smallest, std::int64_t largest,
+              const std::string& help, std::string_view units = "");
   void number(const std::string& name, double& value, double smallest, double largest,
               const std::string& help);
   // Exactly values.size() comma-separated numbers.
@@ -77,7 +76,7 @@ class CommandLine {
            std::function<std::string()> show, std::function<void(const std::string&)> read);
   template <class T>
   static T parse_between(const std::string& name, const std::string& text, T smallest,
-                         T largest);
+                         T largest, std::string_view units = "");
 
   struct Impl;
   std::unique_ptr<Impl> impl_;
@@ -104,17 +103,14 @@ struct CommonOptions {
 };
 
 template <std::integral T>
-void CommandLine::number(const std::string& name, T& value, std::type_identity_t<T> smallest,
-                         std::type_identity_t<T> largest, const std::string& help) {
+void CommandLine::number(const std::string& name, T& value, std::int64_t smallest,
+                         std::int64_t largest, const std::string& help,
+                         std::string_view units) {
   // Read as a signed 64-bit number and checked: -5 must not become 18446744073709551611.
-  constexpr auto kLimit = std::numeric_limits<std::int64_t>::max();
-  const auto bound = [](T limit) {
-    return std::cmp_greater(limit, kLimit) ? kLimit : static_cast<std::int64_t>(limit);
-  };
   add(
       name, "N", help, [&value] { return std::to_string(value); },
-      [name, &value, low = bound(smallest), high = bound(largest)](const std::string& text) {
-        value = static_cast<T>(parse_between(name, text, low, high));
+      [=, &value](const std::string& text) {
+        value = static_cast<T>(parse_between(name, text, smallest, largest, units));
       });
 }
 

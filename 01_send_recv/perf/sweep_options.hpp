@@ -18,9 +18,10 @@ struct SweepOptions {
   // Adds --min-bytes and --max-bytes (at least `smallest`), which must be in order and hold
   // whole floats. If only one is given, the other limit is adjusted to it where necessary.
   void declare(CommandLine& command_line, std::size_t smallest) {
-    constexpr std::size_t kLargest = std::size_t{1} << 30;
-    command_line.number("--min-bytes", min_bytes, smallest, kLargest, "smallest message");
-    command_line.number("--max-bytes", max_bytes, smallest, kLargest, "largest message");
+    constexpr std::int64_t kLargest = std::int64_t{1} << 30;
+    command_line.number("--min-bytes", min_bytes, smallest, kLargest,
+                        "smallest message; 1K, 1M and 1G are powers of 2", "KMG");
+    command_line.number("--max-bytes", max_bytes, smallest, kLargest, "largest message", "KMG");
     command_line.check([&command_line, this] {
       for (const std::string flag : {"--min-bytes", "--max-bytes"}) {
         const std::size_t bytes = flag == "--min-bytes" ? min_bytes : max_bytes;

@@ -167,7 +167,7 @@ def test_what_sends_no_messages_of_ours_has_no_counts():
 
 
 @pytest.mark.parametrize("flags, size", [
-    ("--min-bytes 33554432", 33554432), ("--max-bytes 16", 16)])
+    ("--min-bytes 32M", 33554432), ("--max-bytes 16", 16)])
 def test_if_one_end_of_a_sweep_is_given_the_other_adapts_to_it(flags, size):
     rows = runs(2, f"all_reduce_perf --algorithm ring --iterations 1 --json {flags}").rows
     assert {row["bytes"] for row in rows} == {size}
