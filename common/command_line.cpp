@@ -87,8 +87,7 @@ void CommandLine::add(const std::string& name, const std::string& type, const st
 template <class T>
 T CommandLine::parse_between(const std::string& name, const std::string& text, T smallest,
                              T largest, std::string_view units) {
-  T value{};
-  T unit{1};
+  T value{}, unit{1};
   const char* end = text.data() + text.size();
   const std::size_t place = text.empty() ? units.npos : units.find(text.back());
   if (place != units.npos) {
@@ -282,8 +281,7 @@ std::optional<int> parse(CommandLine& command_line, const Communicator& comm, in
 void CommonOptions::declare(CommandLine& command_line, bool rows) {
   command_line.choice("--device", device, {"auto", "cpu", "cuda"},
                       "where tensors live; auto: on a GPU if one is available");
-  command_line.number<std::uint64_t>("--seed", seed, 0, INT64_MAX,
-                                     "seed of all random numbers");
+  command_line.number("--seed", seed, 0, INT64_MAX, "seed of all random numbers");
   if (rows)
     command_line.flag("--json", json, "print one JSON object per line on standard output");
   command_line.number("--threads", threads, 1, 1024, "compute threads per rank");

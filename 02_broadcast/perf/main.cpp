@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
            .memory = allocate_nccl(*nccl, longest),
            .run = [&](const Tensor& tensor) { broadcast_nccl(*nccl, tensor, root, stream); },
            .wait = [&] { nccl->synchronize(stream); },
-           .in_a_row = [](std::size_t) { return 20; }});
+           .in_a_row = [&](std::size_t) { return std::min(20, comparison.iterations); }});
       continue;
     }
     const BroadcastAlgorithm algorithm = kBroadcastAlgorithms.at(name);

@@ -13,6 +13,8 @@
 #include "03_all_reduce/more_algorithms/nccl_all_reduce.hpp"
 #include "common/mpi_environment.hpp"
 
+#include <algorithm>
+
 using namespace dist;
 
 int main(int argc, char** argv) {
@@ -72,7 +74,7 @@ int main(int argc, char** argv) {
           {.name = name,
            .run = [&](const Tensor& tensor) { all_reduce_nccl(*nccl, tensor, op, stream); },
            .wait = [&] { nccl->synchronize(stream); },
-           .in_a_row = [](std::size_t) { return 20; }});
+           .in_a_row = [&](std::size_t) { return std::min(20, comparison.iterations); }});
       continue;
     }
     const AllReduceAlgorithm algorithm = kAllReduceAlgorithms.at(name);
