@@ -41,7 +41,7 @@ Tensor random_tensor(Shape shape, Generator& generator) {
 // gradient is omitted, since it is not needed.
 void multiply(const std::vector<Layer>& layers, const Stream& stream) {
   const auto product = [&](Transpose ta, Transpose tb, const Factor& a, const Factor& b,
-                           const Tensor& c) { gemm(stream, ta, tb, 1.0F, a, b, 0.0F, c); };
+                           const Tensor& c) { gemm(stream, ta, tb, a, b, 0.0F, c); };
   constexpr auto kNo = Transpose::no;
   constexpr auto kYes = Transpose::yes;
   for (const Layer& l : layers) product(kNo, kYes, l.input, l.weight, l.output);

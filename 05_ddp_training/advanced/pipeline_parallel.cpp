@@ -94,7 +94,7 @@ class Pipeline : public PartOfModel {
     mine.activations.push_back(x);
     for (std::size_t layer = 0; 2 * layer < parameters_.size(); ++layer) {
       const Tensor y({rows, weight(layer).dim(0)}, Device{});
-      gemm(stream_, Transpose::no, Transpose::yes, 1, x, weight(layer), 0, y);
+      gemm(stream_, Transpose::no, Transpose::yes, x, weight(layer), 0, y);
       add_bias(stream_, rows, y.dim(1), parameters_[2 * layer + 1].value.data(), y.data(),
                /*relu=*/!is_last() || 2 * layer + 2 < parameters_.size());
       mine.activations.push_back(x = y);
@@ -119,13 +119,13 @@ class Pipeline : public PartOfModel {
     const bool add = micro_batch > 0;  // to the gradients of earlier micro-batches
     for (std::size_t layer = parameters_.size() / 2; layer-- > 0;) {
       const Tensor& x = mine.activations[layer];
-      gemm(stream_, Transpose::yes, Transpose::no, 1, grad, x, add ? 1 : 0,
+      gemm(stream_, Transpose::yes, Transpose::no, grad, x, add ? 1 : 0,
            parameters_[2 * layer].grad);
       column_sums(stream_, grad.dim(0), grad.dim(1), grad.data(),
                   parameters_[2 * layer + 1].grad.data(), add);
       if (stages_.rank() == 0 && layer == 0) return;  // images need no gradient
       const Tensor grad_x(x.shape(), Device{});
-      gemm(stream_, Transpose::no, Transpose::no, 1, grad, weight(layer), 0, grad_x);
+      gemm(stream_, Transpose::no, Transpose::no, grad, weight(layer), 0, grad_x);
       relu_backward(stream_, x.numel(), x.data(), grad_x.data());  // x came out of a ReLU
       grad = grad_x;
     }

@@ -80,13 +80,12 @@ class TensorParallel : public PartOfModel {
   Tensor product(Transpose of_a, const Tensor& a, Transpose of_b, const Tensor& b) const {
     const Tensor c({a.dim(of_a == Transpose::no ? 0 : 1), b.dim(of_b == Transpose::no ? 1 : 0)},
                    Device{});
-    gemm(stream_, of_a, of_b, 1, a, b, 0, c);
+    gemm(stream_, of_a, of_b, a, b, 0, c);
     return c;
   }
   // The gradients of a layer's weight and bias, from those of its output.
   void layer_backward(std::size_t layer, const Tensor& grad, const Tensor& input) {
-    gemm(stream_, Transpose::yes, Transpose::no, 1, grad, input, 0,
-         parameters_[2 * layer].grad);
+    gemm(stream_, Transpose::yes, Transpose::no, grad, input, 0, parameters_[2 * layer].grad);
     column_sums(stream_, grad.dim(0), grad.dim(1), grad.data(),
                 parameters_[2 * layer + 1].grad.data());
   }

@@ -37,7 +37,7 @@ bool break_wrong_stream(const Program& program) {
   for (std::size_t step = 1; step <= kSteps; ++step) {
     const Tensor& grad = job.forward();
     for (int i = 0; i < 8; ++i) {
-      gemm(job.stream, Transpose::no, Transpose::no, 1.0F, factor, factor, 0.0F, product);
+      gemm(job.stream, Transpose::no, Transpose::no, factor, factor, 0.0F, product);
     }
     job.model.backward(grad, job.stream);
     job.average(step <= kRightSteps ? job.stream : elsewhere);

@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <memory>
 #include <vector>
 
 #if defined(_OPENMP)
@@ -50,11 +48,10 @@ Extents fit(Transpose transpose_a, Transpose transpose_b, const Tensor& a, const
 // takes 10 to 35 % less time (AVX-512). dnnl_sgemm is faster for the other three kinds of
 // product. It is also faster for small products, because each matmul call needs 5 us of
 // preparation.
-bool is_for_matmul(Transpose transpose_a, Transpose transpose_b, float alpha, float beta,
-                   const Extents& e) {
+bool is_for_matmul(Transpose transpose_a, Transpose transpose_b, float beta, const Extents& e) {
   constexpr std::size_t kSmallest = std::size_t{1} << 22;  // multiplications
-  return transpose_a == Transpose::no && transpose_b == Transpose::yes && alpha == 1.0F &&
-         beta == 0.0F && e.m >= 16 && e.m * e.n * e.k >= kSmallest;
+  return transpose_a == Transpose::no && transpose_b == Transpose::yes && beta == 0.0F &&
+         e.m >= 16 && e.m * e.n * e.k >= kSmallest;
 }
 
 // c = op(a) op(b) + beta c. Both factors consist of numbers of the given type.
@@ -108,12 +105,12 @@ bool has_bf16() {
 #endif
 
 void gemm_cpu([[maybe_unused]] const Extents& e, [[maybe_unused]] int threads,
-              Transpose transpose_a, Transpose transpose_b, float alpha, const Factor& a,
-              const Factor& b, float beta, const Tensor& c) {
+              Transpose transpose_a, Transpose transpose_b, const Factor& a, const Factor& b,
+              float beta, const Tensor& c) {
 #if DIST_WITH_ONEDNN
   // oneDNN rejects an empty sum or leaves c unchanged.
   if (e.k == 0 || (are_rounded(a, b) && !has_bf16())) {
-    gemm_reference(transpose_a, transpose_b, alpha, a, b, beta, c);
+    gemm_reference(transpose_a, transpose_b, a, b, beta, c);
     return;
   }
 #if defined(_OPENMP)
@@ -126,7 +123,7 @@ void gemm_cpu([[maybe_unused]] const Extents& e, [[maybe_unused]] int threads,
            beta, c.data());
     return;
   }
-  if (is_for_matmul(transpose_a, transpose_b, alpha, beta, e)) {
+  if (is_for_matmul(transpose_a, transpose_b, beta, e)) {
     matmul(e, dnnl::memory::data_type::f32, transpose_a, a.matrix.data(), transpose_b,
            b.matrix.data(), beta, c.data());
     return;
@@ -136,33 +133,32 @@ void gemm_cpu([[maybe_unused]] const Extents& e, [[maybe_unused]] int threads,
   // Row-major, unlike BLAS: the leading dimension is the width of the matrix as it is stored.
   const dnnl_status_t status =
       dnnl_sgemm(letter(transpose_a), letter(transpose_b), size(e.m), size(e.n), size(e.k),
-                 alpha, a.matrix.data(), size(a.matrix.dim(1)), b.matrix.data(),
+                 /*alpha=*/1.0F, a.matrix.data(), size(a.matrix.dim(1)), b.matrix.data(),
                  size(b.matrix.dim(1)), beta, c.data(), size(e.n));
   if (status != dnnl_success) {
     throw Error(fmt::format("dnnl_sgemm failed with status {}", static_cast<int>(status)));
   }
 #else
-  gemm_reference(transpose_a, transpose_b, alpha, a, b, beta, c);
+  gemm_reference(transpose_a, transpose_b, a, b, beta, c);
 #endif
 }
 
 }  // namespace
 
-void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
-          const Factor& a, const Factor& b, float beta, const Tensor& c) {
-  if (are_rounded(a, b) && alpha != 1.0F) throw Error("gemm: rounded factors need alpha 1");
+void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, const Factor& a,
+          const Factor& b, float beta, const Tensor& c) {
   const Extents e = fit(transpose_a, transpose_b, a.matrix, b.matrix, c);
   if (e.m == 0 || e.n == 0) return;
 #if DIST_WITH_CUDA
   if (!stream.device().is_cpu()) {
-    gemm_cuda(stream, transpose_a, transpose_b, alpha, a, b, beta, c);
+    gemm_cuda(stream, transpose_a, transpose_b, a, b, beta, c);
     return;
   }
 #endif
-  gemm_cpu(e, stream.threads(), transpose_a, transpose_b, alpha, a, b, beta, c);
+  gemm_cpu(e, stream.threads(), transpose_a, transpose_b, a, b, beta, c);
 }
 
-void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, const Factor& a,
+void gemm_reference(Transpose transpose_a, Transpose transpose_b, const Factor& a,
                     const Factor& b, float beta, const Tensor& c) {
   const Extents e = fit(transpose_a, transpose_b, a.matrix, b.matrix, c);
   const auto at = [&](const Factor& x, Transpose t, std::size_t row, std::size_t column) {
@@ -180,7 +176,7 @@ void gemm_reference(Transpose transpose_a, Transpose transpose_b, float alpha, c
     }
     float* row = c.data() + i * e.n;
     for (std::size_t j = 0; j < e.n; ++j) {
-      row[j] = alpha * sums[j] + (beta == 0.0F ? 0.0F : beta * row[j]);
+      row[j] = sums[j] + (beta == 0.0F ? 0.0F : beta * row[j]);
     }
   }
 }

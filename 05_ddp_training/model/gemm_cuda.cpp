@@ -225,7 +225,7 @@ bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose
   return false;
 }
 
-void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
+void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
                const Factor& a, const Factor& b, float beta, const Tensor& c) {
   // cuBLAS is column-major, so it sees each of our matrices transposed. Asked for b a, it
   // therefore computes a b in our layout, because (a b)^T = b^T a^T. A leading dimension must
@@ -234,9 +234,10 @@ void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_
   const std::size_t k = a.matrix.dim(transpose_a == Transpose::no ? 1 : 0);
   const bool rounded = are_rounded(a, b);
   const cudaDataType_t type = rounded ? CUDA_R_16BF : CUDA_R_32F;
+  const float one = 1;
   check_cublas(cublasGemmEx(cublas_of(stream).handle.get(), operation(transpose_b),
                             operation(transpose_a), mpi_count(c.dim(1)), mpi_count(c.dim(0)),
-                            mpi_count(k), &alpha, data_of(b, rounded), type, leading(b.matrix),
+                            mpi_count(k), &one, data_of(b, rounded), type, leading(b.matrix),
                             data_of(a, rounded), type, leading(a.matrix), &beta, c.data(),
                             CUDA_R_32F, leading(c), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
                "cublasGemmEx");

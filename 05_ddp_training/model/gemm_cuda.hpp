@@ -37,7 +37,7 @@ inline bool fused_gemm(const Stream&, Transpose, Transpose, const Factor&, const
 #endif
 
 // gemm (gemm.hpp), after its checks: op(a) is (m, k), c is (m, n).
-void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b, float alpha,
+void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
                const Factor& a, const Factor& b, float beta, const Tensor& c);
 
 }  // namespace dist

@@ -99,7 +99,7 @@ void linear(const Stream& stream, const Factor& x, const Factor& weight, const T
   const bool fused = fused_gemm(stream, Transpose::no, Transpose::yes, x, weight, y, epilogue);
   if (relu != nullptr) relu->is_written = fused;
   if (fused) return;
-  gemm(stream, Transpose::no, Transpose::yes, 1.0F, x, weight, 0.0F, y);
+  gemm(stream, Transpose::no, Transpose::yes, x, weight, 0.0F, y);
   add_bias(stream, y.dim(0), y.dim(1), bias.data(), y.data(), relu != nullptr);
 }
 
@@ -110,7 +110,7 @@ void linear_backward(const Stream& stream, const Factor& grad_y, const Factor& x
                          {.kind = Epilogue::Kind::column_sums, .bias = grad_bias.data()})) {
     return;
   }
-  gemm(stream, Transpose::yes, Transpose::no, 1.0F, grad_y, x, add ? 1.0F : 0.0F, grad_weight);
+  gemm(stream, Transpose::yes, Transpose::no, grad_y, x, add ? 1.0F : 0.0F, grad_weight);
   const Tensor& g = grad_y.matrix;
   column_sums(stream, g.dim(0), g.dim(1), g.data(), grad_bias.data(), add);
 }
@@ -124,7 +124,7 @@ void linear_backward_to_relu(const Stream& stream, const Factor& grad_y, const F
                   .pitch = mask.pitch()})) {
     return;
   }
-  gemm(stream, Transpose::no, Transpose::no, 1.0F, grad_y, weight, 0.0F, grad_x);
+  gemm(stream, Transpose::no, Transpose::no, grad_y, weight, 0.0F, grad_x);
   relu_backward(stream, grad_x.numel(), x.data(), grad_x.data());
 }
 

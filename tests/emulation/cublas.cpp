@@ -42,7 +42,7 @@ void emulation::Product::compute() const {
   const Tensor right = backwards(*this, a, flip_a ? m : k, flip_a ? k : m, !flip_a);
   const Tensor product(nullptr, c, {as_size(n), as_size(m)}, Device{});
   const auto t = [](bool flip) { return flip ? Transpose::yes : Transpose::no; };
-  gemm(Stream(Device{}), t(flip_b), t(flip_a), alpha, left, right, beta, product);
+  gemm(Stream(Device{}), t(flip_b), t(flip_a), left, right, beta, product);
 }
 
 const char* cublasGetStatusString(cublasStatus_t status) {
@@ -80,7 +80,8 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transpose_a
   if (lda != (flip_a ? k : m) || ldb != (flip_b ? n : k) || ldc != m) {
     return CUBLAS_STATUS_INVALID_VALUE;  // only dense matrices are emulated
   }
-  if (type_a != type_b || type_c != CUDA_R_32F || compute != CUBLAS_COMPUTE_32F) {
+  if (type_a != type_b || type_c != CUDA_R_32F || compute != CUBLAS_COMPUTE_32F ||
+      *static_cast<const float*>(alpha) != 1) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   const void* const matrices[] = {a, b, c};
@@ -90,17 +91,9 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transpose_a
   if (!handle->has_workspace && handle->stream->point.capture) {
     ++emulation::counters.allocations;
   }
-  const emulation::Product product{type_a == CUDA_R_16BF,
-                                   flip_a,
-                                   flip_b,
-                                   m,
-                                   n,
-                                   k,
-                                   *static_cast<const float*>(alpha),
-                                   a,
-                                   b,
-                                   *static_cast<const float*>(beta),
-                                   static_cast<float*>(c)};
+  const emulation::Product product{
+      type_a == CUDA_R_16BF, flip_a, flip_b, m, n, k, a, b, *static_cast<const float*>(beta),
+      static_cast<float*>(c)};
   emulation::enqueue(handle->stream, [product, device = handle->stream->device] {
     if (emulation::survives(device)) product.compute();
   });

@@ -44,7 +44,6 @@ emulation::Product product_of(const cublasLtMatmulDescOpaque_t& product, Matrix 
           .m = static_cast<int>(flip_a ? a->columns : a->rows),
           .n = static_cast<int>(flip_b ? b->rows : b->columns),
           .k = static_cast<int>(flip_a ? a->rows : a->columns),
-          .alpha = 1,
           .a = nullptr,
           .b = nullptr,
           .beta = 0,

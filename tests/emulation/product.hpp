@@ -7,14 +7,13 @@
 
 namespace emulation {
 
-// Column-major and dense: c (m, n) = alpha op(a) (m, k) op(b) (k, n) + beta c. Adds in the
+// Column-major and dense: c (m, n) = op(a) (m, k) op(b) (k, n) + beta c. Adds in the
 // opposite order of the CPU's product, so results differ in their last bits, as they do on a
 // GPU, and a test that expects equal bits fails.
 struct Product {
   bool rounded;         // a and b are bfloat16
   bool flip_a, flip_b;  // op is the transpose
   int m, n, k;
-  float alpha;
   const void* a;
   const void* b;
   float beta;
