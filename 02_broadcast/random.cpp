@@ -5,7 +5,6 @@
 
 #include "common/check.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numbers>

@@ -4,7 +4,6 @@
 
 #include "01_send_recv/send_recv.hpp"
 
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <map>

@@ -11,7 +11,6 @@
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/chunks.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <span>
 

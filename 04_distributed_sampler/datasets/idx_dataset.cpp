@@ -6,12 +6,10 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
-#include <string_view>
 #include <system_error>
 
 namespace dist {

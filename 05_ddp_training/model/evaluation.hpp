@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <numeric>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace dist {

@@ -10,7 +10,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <future>
 #include <mutex>
 #include <sys/prctl.h>
 #include <sys/syscall.h>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
-#include <vector>
 
 using namespace emulation;
 

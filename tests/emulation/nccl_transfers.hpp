@@ -8,9 +8,7 @@
 #include <nccl.h>
 
 #include <atomic>
-#include <cstddef>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>

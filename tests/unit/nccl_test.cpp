@@ -13,7 +13,6 @@
 #include "common/check.hpp"
 #include "tests/support/tracer_data.hpp"
 
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <memory>

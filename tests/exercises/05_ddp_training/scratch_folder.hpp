@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

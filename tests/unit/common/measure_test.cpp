@@ -16,7 +16,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>

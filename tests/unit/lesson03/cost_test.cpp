@@ -4,9 +4,7 @@
 
 #include <bit>
 #include <cmath>
-#include <string>
 #include <utility>
-#include <vector>
 
 using namespace dist;
 using dist::test::world;

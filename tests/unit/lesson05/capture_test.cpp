@@ -9,7 +9,6 @@
 #include "05_ddp_training/trainer/step_graph.hpp"
 #include "tests/support/lesson05.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <numeric>

@@ -5,7 +5,6 @@
 #include "05_ddp_training/deterministic/tree_sum.hpp"
 #include "tests/support/device_numbers.hpp"
 
-#include <algorithm>
 #include <array>
 #include <limits>
 #include <string>

@@ -5,7 +5,6 @@
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "tests/support/device_numbers.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <vector>

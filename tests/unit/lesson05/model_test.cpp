@@ -5,7 +5,6 @@
 #include "tests/support/device_numbers.hpp"
 
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

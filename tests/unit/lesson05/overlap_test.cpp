@@ -13,7 +13,6 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
-#include <vector>
 
 using dist::hideable_ms;
 using namespace dist::test;

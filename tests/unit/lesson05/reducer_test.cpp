@@ -16,7 +16,6 @@
 #include <cmath>
 #include <future>
 #include <memory>
-#include <span>
 #include <string>
 #include <thread>
 #include <utility>
