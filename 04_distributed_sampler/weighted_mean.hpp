@@ -21,7 +21,7 @@ namespace dist {
 // to 2^53. An accuracy is therefore the same to the last bit on any number of ranks.
 inline double mean_over_samples(const Communicator& comm, double sum, std::uint64_t count) {
   std::array both{sum, static_cast<double>(count)};
-  all_reduce<double>(comm, both, ReduceOp::sum, AllReduceAlgorithm::recursive_doubling);
+  all_reduce<double>(comm, both, ReduceOp::sum);
   return both[0] / both[1];
 }
 

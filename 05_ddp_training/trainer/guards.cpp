@@ -51,8 +51,7 @@ void require_agreement(const Communicator& comm, std::vector<CommandLine::Value>
       largest.push_back(hash.value());
       largest.push_back(~hash.value());
     }
-    all_reduce<std::uint64_t>(comm, largest, ReduceOp::max,
-                              AllReduceAlgorithm::recursive_doubling);
+    all_reduce<std::uint64_t>(comm, largest, ReduceOp::max);
     for (std::size_t i = 0; i < compared.size(); ++i) {
       if (largest[2 * i] == ~largest[2 * i + 1]) continue;  // all hashes are equal
       const auto& [name, mine] = compared[i];

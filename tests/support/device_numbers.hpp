@@ -33,10 +33,6 @@ inline Floats noise(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-inline Numbers in_double(const Floats& values) {
-  return {values.begin(), values.end()};
-}
-
 // The largest difference between the elements of two lists, relative where the expected number
 // is above 1. It is infinite if a number is NaN or the lengths differ.
 template <class Got, class Wanted>
