@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,13 +21,16 @@ Tensor buffer_of(AllReducer& reducer, bool registered, std::size_t count) {
   return registered ? reducer.allocate({count}) : Tensor({count}, Device{});
 }
 
-// Calls run(name, algorithm, registered) for every algorithm, on both kinds of memory.
+// Calls run(data, algorithm) for every algorithm and size, on both kinds of memory.
 template <class Run>
-void for_every_algorithm(Run run) {
+void for_every_algorithm(AllReducer& reducer, const std::vector<std::size_t>& sizes, Run run) {
   for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
     for (const bool registered : {false, true}) {
-      run(name + (registered ? " on registered memory" : " on ordinary memory"), algorithm,
-          registered);
+      for (const std::size_t count : sizes) {
+        CAPTURE(name, registered, count);
+        const Tensor buffer = buffer_of(reducer, registered, count);
+        run(buffer.span(), algorithm);
+      }
     }
   }
 }
@@ -57,58 +59,45 @@ TEST_CASE("chunks cover the tensor once, in order, and differ by at most one ele
 TEST_CASE("every algorithm sums, averages and finds the maximum, at every size") {
   AllReducer reducer(world());
   const double size = world().size();
-  for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
-    for (const std::size_t count : tricky_sizes_and_1_mi()) {
-      INFO(name << ", " << count << " elements");
-      const Tensor buffer = buffer_of(reducer, registered, count);
-      const std::span<float> data = buffer.span();
-      const auto reduced = [&](ReduceOp op) {
-        fill_tracer_numbers(data, world().rank());
-        reducer.all_reduce(data, op, algorithm);
-        return data;
-      };
-      CHECK(count_wrong(reduced(ReduceOp::sum), sum_of_all) == 0);
-      const auto mean = [&](std::size_t i) { return sum_of_all(i) / size; };
-      CHECK(count_wrong(reduced(ReduceOp::avg), mean, 1.2e-7) == 0);
-      const auto largest = [&](std::size_t i) { return tracer_number(world().size() - 1, i); };
-      CHECK(count_wrong(reduced(ReduceOp::max), largest) == 0);
-    }
+  const auto mean = [&](std::size_t i) { return sum_of_all(i) / size; };
+  const auto largest = [&](std::size_t i) { return tracer_number(world().size() - 1, i); };
+  for_every_algorithm(reducer, tricky_sizes_and_1_mi(), [&](auto data, auto algorithm) {
+    const auto reduced = [&](ReduceOp op) {
+      fill_tracer_numbers(data, world().rank());
+      reducer.all_reduce(data, op, algorithm);
+      return data;
+    };
+    CHECK(count_wrong(reduced(ReduceOp::sum), sum_of_all) == 0);
+    CHECK(count_wrong(reduced(ReduceOp::avg), mean, 1.2e-7) == 0);
+    CHECK(count_wrong(reduced(ReduceOp::max), largest) == 0);
   });
 }
 
 TEST_CASE(
     "all ranks end with the same bits, although floating-point sums depend on the order") {
   AllReducer reducer(world());
-  for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
-    for (const std::size_t count : tricky_sizes_and_1_mi()) {
-      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
-        Generator generator(static_cast<std::uint64_t>(world().rank()));
-        const Tensor buffer = buffer_of(reducer, registered, count);
-        fill_normal(buffer.span(), generator);
-        reducer.all_reduce(buffer.span(), op, algorithm);
-        INFO(name << ", " << count << " elements");
-        REQUIRE(same_bits_everywhere(buffer.span()));
-      }
+  for_every_algorithm(reducer, tricky_sizes_and_1_mi(), [&](auto data, auto algorithm) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
+      Generator generator(static_cast<std::uint64_t>(world().rank()));
+      fill_normal(data, generator);
+      reducer.all_reduce(data, op, algorithm);
+      REQUIRE(same_bits_everywhere(data));
     }
   });
 }
 
 TEST_CASE("a NaN on one rank reaches all ranks, even through max") {
   AllReducer reducer(world());
-  for_every_algorithm([&](const std::string& name, auto algorithm, bool registered) {
+  for_every_algorithm(reducer, {40, 4000}, [&](auto data, auto algorithm) {
     if (algorithm == AllReduceAlgorithm::mpi) return;  // MPI_MAX is undefined for NaN
-    for (const std::size_t count : {40, 4000}) {
-      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
-        for (int sick = 0; sick < world().size(); ++sick) {
-          const Tensor buffer = buffer_of(reducer, registered, count);
-          const std::span<float> data = buffer.span();
-          fill_tracer_numbers(data, world().rank());
-          if (world().rank() == sick) data[7] = std::numeric_limits<float>::quiet_NaN();
-          reducer.all_reduce(data, op, algorithm);
-          INFO(name << ", NaN from rank " << sick);
-          CHECK(std::isnan(data[7]));
-          CHECK_FALSE(std::isnan(data[8]));
-        }
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
+      for (int sick = 0; sick < world().size(); ++sick) {
+        fill_tracer_numbers(data, world().rank());
+        if (world().rank() == sick) data[7] = kNaN;
+        reducer.all_reduce(data, op, algorithm);
+        INFO("NaN from rank " << sick);
+        CHECK(std::isnan(data[7]));
+        CHECK_FALSE(std::isnan(data[8]));
       }
     }
   });
