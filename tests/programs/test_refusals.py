@@ -52,15 +52,13 @@ TABLE = {
         ("--data-parallel 2 --batch-size 9", "--batch-size: 9 is not divisible by")],
     "pipeline_parallel": [
         ("--micro-batches 7", "--micro-batches: 7 does not divide 64 samples"),
-        ("--layers 784,10", "--layers: fewer layers than the 2 stages"),
-        ("--schedule best", "--schedule: 'best' is not one of")],
+        ("--layers 784,10", "--layers: fewer layers than the 2 stages")],
     "send_recv": [
         ("--bogus", "--bogus: unknown flag")],
     "broadcast": [
         ("--root 2", "--root: 2 is not between 0 and 1")],
     "all_reduce --trace t.json": [
         ("--op mean", "--op: 'mean' is not one of"),
-        ("--algorithm nccl", "--algorithm: 'nccl' is not one of"),
         ("--max-bytes 4", "--max-bytes: unknown flag")],
     "send_recv_perf --trace t.json": [
         ("--act pingpong", "--act: pingpong needs two ranks", 1),
@@ -69,7 +67,6 @@ TABLE = {
         ("--act deadlock", "--act: deadlock needs two ranks", 1),
         ("stray", "stray: "),
         ("--act", "--act: "),
-        ("--act RING", "--act: 'RING' is not one of"),
         ("--act $'\\e[2J'", "--act: '\\x1b[2J' is not one of"),
         ("--min-bytes 3", "--min-bytes: 3 is not between"),
         ("--min-bytes 6", "--min-bytes: 6 is not a whole number of floats"),
@@ -82,7 +79,6 @@ TABLE = {
         ("--seed -1", "--seed: -1 is not between"),
         ("--threads 0", "--threads: 0 is not between"),
         ("--device tpu", "--device: 'tpu' is not one of"),
-        ("--json=3", "--json: takes no value"),
         ("--strict=2", "--strict: takes no value"),
         ("--timeout -1", "--timeout: -1 is not between"),
         ("--timeout inf", "--timeout: 'inf' is not a number"),
@@ -93,24 +89,19 @@ TABLE = {
         ("--iterations 0", "--iterations: 0 is not between"),
         ("--max-bytes 0", "--max-bytes: 0 is not between"),
         ("--max-bytes 1022", "--max-bytes: 1022 is not a whole number of floats"),
-        ("--algorithm tree,flat", "--algorithm: 'tree,flat' is not one of"),
         ("--algorithm nccl --device cpu", "--algorithm: nccl: ")],
     "all_reduce_perf --trace t.json": [
         ("--op mean", "--op: 'mean' is not one of"),
         ("--algorithm tree", "--algorithm: 'tree' is not one of"),
         ("--algorithm nccl --device cpu", "--algorithm: nccl: "),
         ("--iterations -3", "--iterations: -3 is not between"),
-        ("--max-bytes 6", "--max-bytes: 6 is not a whole number of floats"),
-        ("--registered=no", "--registered: takes no value")],
+        ("--max-bytes 6", "--max-bytes: 6 is not a whole number of floats")],
     "distributed_sampler --trace t.json": [
         ("--num-replicas 3", "--rank: must be given together with --num-replicas"),
         ("--num-replicas 0 --rank 0", "--num-replicas: 0 is not between"),
         ("--num-replicas 4 --rank -1", "--rank: -1 is not between"),
         ("--num-replicas 2 --rank 2", "--rank: there is no rank 2"),
-        ("--size 99999999999999999999", "--size: 99999999999999999999 is not"),
-        ("--epoch -1", "--epoch: -1 is not between"),
-        ("--batch-size nan", "--batch-size: 'nan' is not a whole number"),
-        ("--drop-last=maybe", "--drop-last: takes no value")],
+        ("--epoch -1", "--epoch: -1 is not between")],
     "single_process": [
         ("--epochs 0", "--epochs: 0 is not between", 1)],
     "ddp_by_hand --trace t.json": [
@@ -154,7 +145,6 @@ TABLE = {
         ("--algorithm ring --backend mpi", "--algorithm: needs --backend ours"),
         ("--bucket-cap-mb -1", "--bucket-cap-mb: -1 is not between"),
         ("--pretend-link 0.001", "--pretend-link: 0.001 is not between"),
-        ("--first-bucket-mb nan", "--first-bucket-mb: 'nan' is not a number"),
         ("--check-replicas -1", "--check-replicas: -1 is not between"),
         ("--checkpoint-every 0", "--checkpoint-every: 0 is not between"),
         ("--checkpoint no/such/x", "--checkpoint: no/such/x: cannot be written: No such"),
@@ -175,7 +165,6 @@ TABLE = {
         ("--dampening 0.1", "--dampening: is for"),
         ("--nesterov", "--nesterov: is for --optimizer sgd, not for adamw"),
         ("--lr -1", "--lr: -1 is not between"),
-        ("--lr inf", "--lr: 'inf' is not a number"),
         ("--weight-decay -0.1", "--weight-decay: -0.1 is not between"),
         ("--eps -1e-8", "--eps: -1e-8 is not between"),
         ("--betas 0.9,0.9,0.9", "--betas: '0.9,0.9,0.9' is not 2 numbers"),
