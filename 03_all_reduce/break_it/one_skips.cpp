@@ -23,10 +23,9 @@ bool break_one_skips(const Program& program) {
   const Communicator& comm = program.comm;
   constexpr int kCalls = 7;
   const int skips = std::min(2, comm.size() - 1);
-  program.console.line(
-      fmt::format("rank {} leaves out all_reduce #{}; the others wait until the watch ends the "
-                  "job",
-                  skips, kCalls));
+  program.console.line(fmt::format(
+      "rank {} leaves out all_reduce #{}; the others wait until the watch ends the job", skips,
+      kCalls));
   std::vector<float> gradient(4);
   for (int call = 1; call <= kCalls; ++call) {
     fill_tracer_numbers(gradient, comm.rank());

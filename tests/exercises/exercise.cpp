@@ -112,11 +112,10 @@ bool passes(const Check& check, const Communicator& world, const Verdict& verdic
   Trial trial(comm);
   try {
     const Confined confined("this solution", [&](const std::string& what) {
-      verdict.end_job(
-          verdict.wrong(check, fmt::format("rank {} {}", world.rank(), what),
-                        "a solution returns to its caller; it neither ends the program nor "
-                        "starts another one"),
-          kWrong);
+      verdict.end_job(verdict.wrong(check, fmt::format("rank {} {}", world.rank(), what),
+                                    "a solution returns to its caller; it neither ends the "
+                                    "program nor starts another one"),
+                      kWrong);
     });
     check.run(trial);
     trial.wrong(left_over(comm));

@@ -201,8 +201,7 @@ std::string tensor(const std::string& name, const std::string& shape,
 const std::string kImages = "\0\0\10\3\0\0\0\2\0\0\0\1\0\0\0\3"s;
 // gzip's output for kImages + "pixels"
 const std::string kPacked =
-    "\037\213\010\000\000\000\000\000\002\377\143\140\340\140\146\140\140\140\002\142"
-    "\106\040\146\056\310\254\110\315\051\006\000\137\010\227\261\026\000\000\000"s;
+    "\037\213\010\000\000\000\000\000\002\377\143\140\340\140\146\140\140\140\002\142\106\040\146\056\310\254\110\315\051\006\000\137\010\227\261\026\000\000\000"s;
 
 // The seeds: valid inputs, and inputs that are almost valid. A reader's number is the first
 // byte.

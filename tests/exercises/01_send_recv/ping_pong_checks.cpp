@@ -165,12 +165,10 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
       {"large", kLargeMust, "the buffer must hold `bytes` bytes on both ranks",
        [=](Trial& trial) { solution(trial.comm(), kLarge * sizeof(float), 1); }},
   };
-  return with_hang_hint(
-      checks,
-      "the report says where each rank waits. Rank 1 must receive first and then answer; rank "
-      "0 "
-      "must send first and then receive. Both ranks must use the same tag and play the same "
-      "number of rounds");
+  return with_hang_hint(checks,
+                        "the report says where each rank waits. Rank 1 must receive first and "
+                        "then answer; rank 0 must send first and then receive. Both ranks must "
+                        "use the same tag and play the same number of rounds");
 }
 
 }  // namespace dist::exercise

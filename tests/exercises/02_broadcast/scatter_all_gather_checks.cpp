@@ -16,11 +16,10 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
           solution,
           "if N does not divide the number of elements, chunks differ in length by one, and "
           "some may be empty: call chunk_range for each chunk that you send or receive"),
-      values_check(
-          solution,
-          "the root is not always rank 0, and it already has its own chunk. If N does not "
-          "divide the number of elements, chunks differ in length by one: call chunk_range "
-          "for each chunk instead of computing with length / N"),
+      values_check(solution,
+                   "the root is not always rank 0, and it already has its own chunk. If N does "
+                   "not divide the number of elements, chunks differ in length by one: call "
+                   "chunk_range for each chunk instead of computing with length / N"),
       collective_check(solution),
       {"messages", "the root sends 2 (N - 1) messages, every other rank N - 1",
        "the root sends N - 1 messages in the scatter. In the ring, every rank sends one "

@@ -18,23 +18,21 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
       messages_check(solution,
                      "every rank but the root receives exactly once, and no other "
                      "messages are needed"),
-      rounds_check(
-          solution,
-          "every rank that has the data helps, so the number of ranks that have it doubles "
-          "in every round. If the root sends to every rank, or the ranks form a chain, the "
-          "broadcast takes N - 1 rounds. Also, send first to the rank that has the most "
-          "ranks to serve"),
+      rounds_check(solution,
+                   "every rank that has the data helps, so the number of ranks that have it "
+                   "doubles in every round. If the root sends to every rank, or the ranks form "
+                   "a chain, the broadcast takes N - 1 rounds. Also, send first to the rank "
+                   "that has the most ranks to serve"),
       waits_check(solution),
       {"large", kLargeMust, "send and receive all data.size() elements",
        [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
        kLargeHangHint},
   };
-  return with_hang_hint(
-      checks,
-      "the report says where each rank waits. If a rank waits for a message that is never "
-      "sent, it disagrees with the sender about the tree. At distance d, seats d to 2d - 1 "
-      "receive from seat - d, and only at that distance; seats below d send to seat + d, if "
-      "it exists");
+  return with_hang_hint(checks,
+                        "the report says where each rank waits. If a rank waits for a message "
+                        "that is never sent, it disagrees with the sender about the tree. At "
+                        "distance d, seats d to 2d - 1 receive from seat - d, and only at that "
+                        "distance; seats below d send to seat + d, if it exists");
 }
 
 }  // namespace dist::exercise

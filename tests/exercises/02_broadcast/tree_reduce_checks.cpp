@@ -65,10 +65,9 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
          });
        }},
       collective_check(run),
-      messages_check(
-          run,
-          "every rank but the root sends once, when its partial sum is complete. Only the root "
-          "needs the sum: nothing is sent back"),
+      messages_check(run,
+                     "every rank but the root sends once, when its partial sum is complete. "
+                     "Only the root needs the sum: nothing is sent back"),
       rounds_check(run,
                    "in every round, half of the ranks that still hold a partial sum send it. "
                    "If the root receives from every rank, or the ranks form a chain, the "

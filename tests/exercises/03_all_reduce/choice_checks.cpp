@@ -48,12 +48,11 @@ void expect_faster(Trial& trial, const Choice& solution, double bytes, int ranks
       ring_loses_by < 0 ? AllReduceAlgorithm::ring : AllReduceAlgorithm::recursive_doubling;
   const AllReduceAlgorithm chosen =
       solution(bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte);
-  trial.expect(
-      chosen == must,
-      "{:.0f} bytes on {} ranks, alpha {:g} s, beta {:g} and gamma {:g} s per byte: the ring "
-      "takes {:.4g} us, recursive doubling {:.4g} us, but {} was chosen",
-      bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte, 1e6 * of,
-      1e6 * (of - ring_loses_by), to_string(chosen));
+  trial.expect(chosen == must,
+               "{:.0f} bytes on {} ranks, alpha {:g} s, beta {:g} and gamma {:g} s per byte: "
+               "the ring takes {:.4g} us, recursive doubling {:.4g} us, but {} was chosen",
+               bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte,
+               1e6 * of, 1e6 * (of - ring_loses_by), to_string(chosen));
 }
 
 // Tests sizes 1 % on either side of the crossover, and sizes far from it.

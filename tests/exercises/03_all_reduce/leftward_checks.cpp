@@ -35,12 +35,11 @@ std::vector<Check> checks_of_leftward_ring(const OnSpan& solution) {
           "finally rank c add their shares. In step s, rank r sends chunk r + 1 + s and "
           "receives chunk r + 2 + s; in the second half, it sends chunk r + s",
           Part::everything),
-      values_check(
-          solution, "every element is the sum over all ranks, for every length",
-          "in step s, chunk r + 2 + s arrives from the right, so add it to your chunk r + 2 + "
-          "s. The receive buffer needs that chunk's length, not the length of the chunk that "
-          "you send: call chunk_range for each chunk",
-          Part::everything),
+      values_check(solution, "every element is the sum over all ranks, for every length",
+                   "in step s, chunk r + 2 + s arrives from the right, so add it to your chunk "
+                   "r + 2 + s. The receive buffer needs that chunk's length, not the length of "
+                   "the chunk that you send: call chunk_range for each chunk",
+                   Part::everything),
       guard_check(solution),
       ring.messages_check("every rank sends 2 (N - 1) messages, all to its left",
                           "send N - 1 messages in each half, all to comm.left(), and receive "

@@ -11,20 +11,17 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
           solution, "chunk r on rank r contains every rank's share exactly once",
           "follow one chunk. Chunk c leaves rank c + 1, every rank on its way adds its share, "
           "and it ends at rank c. If it has one share, what arrived was not added, or the sum "
-          "is "
-          "in a neighbour's chunk: the chunks start at the wrong rank. If it has two, what "
+          "is in a neighbour's chunk: the chunks start at the wrong rank. If it has two, what "
           "arrived was not passed on. If it has a share twice, there was one step too many",
           Part::own_chunk),
       guard_check(solution),
-      values_check(
-          solution, "chunk r on rank r is the sum, for every length",
-          "if N does not divide the number of elements, chunks differ in length by one: call "
-          "chunk_range for each chunk instead of computing with length / N",
-          Part::own_chunk),
-      ring.messages_check(
-          "every rank sends N - 1 messages, all to its right",
-          "use one send_recv per step, for N - 1 steps; a rank's finished chunk is not sent "
-          "again"),
+      values_check(solution, "chunk r on rank r is the sum, for every length",
+                   "if N does not divide the number of elements, chunks differ in length by "
+                   "one: call chunk_range for each chunk instead of computing with length / N",
+                   Part::own_chunk),
+      ring.messages_check("every rank sends N - 1 messages, all to its right",
+                          "use one send_recv per step, for N - 1 steps; a rank's finished "
+                          "chunk is not sent again"),
       ring.bytes_check(
           "send one chunk per step, not the whole tensor. Whole tensors give the right result "
           "at N times the cost; many published ring all-reduces make this mistake"),
@@ -56,10 +53,9 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
          }
        }},
       guard_check(solution),
-      ring.messages_check(
-          "every rank sends N - 1 messages, all to its right",
-          "use one send_recv per step, for N - 1 steps, after which every rank has every "
-          "chunk"),
+      ring.messages_check("every rank sends N - 1 messages, all to its right",
+                          "use one send_recv per step, for N - 1 steps, after which every rank "
+                          "has every chunk"),
       ring.bytes_check(
           "pass on only the chunk that has just arrived, not everything that you have so far"),
       large_check(solution),

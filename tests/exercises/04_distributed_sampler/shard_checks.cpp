@@ -214,9 +214,8 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
          }
        }},
       {"policies", "the policy applies to the entries that are left",
-       "count only the entries that are left, order.size() - taken: every rank takes "
-       "ceil(left / N) or floor(left / N). Padding starts with the order's first entry, "
-       "order[place % n]",
+       "count only the entries that are left, order.size() - taken: every rank takes ceil(left "
+       "/ N) or floor(left / N). Padding starts with the order's first entry, order[place % n]",
        [=](Trial& trial) {
          for (const std::size_t taken : {6, 0, 1, 8, 9}) {
            for (const int ranks : {4, 2, 3, 7}) {

@@ -95,8 +95,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
        }},
       {"messages", "every rank sends 2 (N - 1) messages, for any number of parts",
        "the first K - 1 backward passes must end without a message (no_sync in PyTorch): add "
-       "up "
-       "on this rank, and average over the ranks once, after the last pass",
+       "up on this rank, and average over the ranks once, after the last pass",
        [=](Trial& trial) {
          for (const std::size_t parts : {4, 1}) {
            GradientSet gradients({12, 3, 6});

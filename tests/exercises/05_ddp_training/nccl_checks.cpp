@@ -158,16 +158,14 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
          Bench bench(trial, solution);
          const bool early =
              bench.call_while_held(bench.communication(), bench.compute(), [] {});
-         trial.expect(
-             !early,
-             "the all-reduce ran on the compute stream while the communication stream was "
-             "held up");
+         trial.expect(!early,
+                      "the all-reduce ran on the compute stream while the communication stream "
+                      "was held up");
        }},
   };
-  return with_hang_hint(
-      checks,
-      "every rank must call ncclAllReduce once, and no stream may wait for an event that is "
-      "queued behind the wait");
+  return with_hang_hint(checks,
+                        "every rank must call ncclAllReduce once, and no stream may wait for "
+                        "an event that is queued behind the wait");
 }
 
 }  // namespace dist::exercise

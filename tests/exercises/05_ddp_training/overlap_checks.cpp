@@ -95,11 +95,10 @@ struct Bench {
     for (std::size_t call = 0; call < order.size(); ++call) {
       sync->mark_ready(order[call]);
       ready += (call > 0 ? ", " : "") + kNames[order[call]];
-      trial.expect(
-          group.sizes.size() == started[call],
-          "with {} ready, {} of the buckets [4.weight 2.bias] [2.weight 0.bias] [0.weight] "
-          "have started, expected {}",
-          ready, group.sizes.size(), started[call]);
+      trial.expect(group.sizes.size() == started[call],
+                   "with {} ready, {} of the buckets [4.weight 2.bias] [2.weight 0.bias] "
+                   "[0.weight] have started, expected {}",
+                   ready, group.sizes.size(), started[call]);
     }
   }
 

@@ -150,8 +150,7 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
   };
   return with_hang_hint(checks,
                         "all ranks must call the same all-reduces with the same lengths, "
-                        "whatever their gradients "
-                        "hold, even for empty gradients");
+                        "whatever their gradients hold, even for empty gradients");
 }
 
 }  // namespace dist::exercise
