@@ -1,6 +1,5 @@
 #include "02_broadcast/nccl_broadcast.hpp"
 
-#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "02_broadcast/binomial_tree.hpp"
 #include "common/buffer.hpp"
 

@@ -14,7 +14,6 @@
 #include <cmath>
 #include <cstdio>
 #include <sstream>
-#include <utility>
 
 namespace dist {
 namespace {

@@ -1,7 +1,6 @@
 // Look at: how little code remains when a library does the work of lesson 3.
 #include "03_all_reduce/more_algorithms/nccl_all_reduce.hpp"
 
-#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "02_broadcast/chunks.hpp"
 #include "common/check.hpp"
 

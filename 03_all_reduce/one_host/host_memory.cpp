@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <fstream>
 #include <limits>
-#include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

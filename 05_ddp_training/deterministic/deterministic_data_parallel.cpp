@@ -10,7 +10,6 @@
 
 #include <array>
 #include <memory>
-#include <vector>
 
 namespace dist {
 namespace {

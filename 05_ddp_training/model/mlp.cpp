@@ -5,8 +5,6 @@
 
 #include "common/check.hpp"
 
-#include <utility>
-
 namespace dist {
 
 std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& widths) {

@@ -6,8 +6,6 @@
 #include "05_ddp_training/optimizer/sgd.hpp"
 #include "common/check.hpp"
 
-#include <utility>
-
 namespace dist {
 
 // Runs once per step, on the device. A step's place in a ring is its number modulo the ring's

@@ -8,13 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
-#include <span>
-#include <utility>
 
 namespace dist {
 namespace {

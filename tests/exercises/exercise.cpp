@@ -10,8 +10,6 @@
 
 #include <mpi.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +19,6 @@
 #include <sstream>
 #include <string_view>
 #include <unistd.h>
-#include <utility>
 
 namespace dist::exercise {
 

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <deque>
 #include <mutex>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
