@@ -11,9 +11,8 @@
 //   EMULATED_GPUS    the number of GPUs on this host (4)
 //   EMULATED_DRIVER  the driver's CUDA version, for example 12040
 //   EMULATED_OLD     1: the GPUs are older than the kernels
-//   EMULATED_START_MS  how long the start of CUDA takes, as well as of a cuBLAS handle, of an
-//   NCCL
-//                    communicator, and of its connections
+//   EMULATED_START_MS  how long the start of CUDA takes, as well as of a cuBLAS handle, of
+//                    an NCCL communicator, and of its connections
 //   EMULATED_COUNTS  1: print the counters at the end
 //   EMULATED_FAULT   "R:N" makes the N-th kernel of rank R read an illegal address
 #include "tests/emulation/runtime.hpp"

@@ -64,9 +64,7 @@ cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
 }
 
 cudaError_t cudaFreeHost(void* memory) {
-  if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);
-  if (memory != nullptr) release(memory);
-  return result();
+  return cudaFree(memory);
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
