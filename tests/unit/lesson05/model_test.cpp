@@ -1,8 +1,9 @@
-// Lesson 5: the predictions. nonfinite_test.cpp tests the loss; the tests of training compare
-// whole runs with PyTorch's.
+// Lesson 5: the predictions, and how they are shared out. nonfinite_test.cpp tests the loss;
+// the tests of training compare whole runs with PyTorch's.
+#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "common/buffer.hpp"
-#include "tests/support/device_numbers.hpp"
+#include "tests/support/lesson05.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -44,4 +45,19 @@ TEST_CASE("a prediction is right if the first of the largest logits is the targe
     return to_host(stream, hits);
   });
   CHECK(got == want);
+}
+
+TEST_CASE("an evaluation makes as many forward passes as the rank with the most batches") {
+  const Stream stream(Device{});
+  Mlp model = make_model(100, stream);
+  std::size_t passes = 0;
+  model.before_layer([&](std::size_t layer) { passes += layer == 0 ? 1 : 0; });
+  const TensorDataset dataset = make_dataset(9, 200);
+  Evaluation evaluation(dataset, stream);
+  const std::size_t correct = evaluation.count_correct(model, {0, 1, 2, 3});
+  CHECK(passes == 1);
+  CHECK(evaluation.count_correct(model, {0, 1, 2, 3}, 3) == correct);
+  CHECK(passes == 1 + 3);
+  CHECK(evaluation.count_correct(model, {}, 2) == 0);
+  CHECK(passes == 1 + 3 + 2);
 }
