@@ -1,8 +1,7 @@
 // Belief:  a stage may call `send` for whatever it has ready.
 // Predict: in 1F1B on two stages, rank 0 sends the activations of micro-batch 1 to rank 1,
-// while
-//          rank 1 sends the gradient of micro-batch 0 to rank 0. Both use `send` and receive
-//          afterwards. What happens?
+//          while rank 1 sends the gradient of micro-batch 0 to rank 0. Both use `send` and
+//          receive afterwards. What happens?
 // You see: both wait: the cycle 0 -> 1 -> 0.
 // Why:     64 KiB is more than MPI copies (lesson 1), so each send waits for a receive that
 //          comes after the other rank's send. advanced/pipeline_parallel.cpp uses isend.
