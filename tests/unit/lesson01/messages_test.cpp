@@ -1,5 +1,7 @@
 // Lesson 1: messages arrive complete and at the right rank, and mistakes lead to errors.
+#include "01_send_recv/exchanges.hpp"
 #include "01_send_recv/send_recv.hpp"
+#include "tests/support/counted.hpp"
 #include "tests/support/tracer_data.hpp"
 
 #include <cstddef>
@@ -84,6 +86,25 @@ TEST_CASE("send_recv, isend and irecv shift numbers around the ring, with every 
     check_ring_shift<std::int64_t>(count);
     check_ring_shift<std::uint64_t>(count);
     check_ring_shift<char>(count);
+  }
+}
+
+TEST_CASE("every kind of exchange delivers the left neighbour's numbers in one message") {
+  if (world().size() < 2) return;
+  std::vector<std::size_t> sizes = tricky_sizes();
+  sizes.push_back(1'000'003);
+  for (const WayToExchange& way : kWaysToExchange) {
+    for (const std::size_t count : sizes) {
+      const std::vector<float> out = my_numbers(count);
+      std::vector<float> in(count, -1.0F);
+      const Traffic traffic = counted(world(), [&] { way.exchange(world(), out, in); });
+      INFO(way.name << ", " << count << " numbers");
+      CHECK(all_from(in, world().left()));
+      CHECK(traffic.messages_per_rank == 1);
+      CHECK(traffic.bytes_per_rank == count * sizeof(float));
+      CHECK(traffic.peers == std::vector<int>{1});
+      CHECK(traffic.collectives == 0);
+    }
   }
 }
 

@@ -1,11 +1,13 @@
-// Lesson 5: the optimizers, compared with PyTorch's output (tests/golden/optim.json), and the
-// end of a warm-up; the tests of training compare the rates of its steps.
+// Lesson 5: the optimizers, compared with PyTorch's output (tests/golden/optim.json), clipping,
+// and the end of a warm-up; the tests of training compare the rates of its steps.
 #include "05_ddp_training/optimizer/optimizer.hpp"
 
 #include "05_ddp_training/optimizer/lr_schedule.hpp"
+#include "05_ddp_training/sharding/shard.hpp"
 #include "common/check.hpp"
 #include "tests/support/device_numbers.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -110,6 +112,36 @@ TEST_CASE("a step with a gradient that is not finite is skipped; after ten in a 
     const Floats before = to_host(stream, value);
     optimizer->step(0.1, stream);
     CHECK(to_host(stream, value) == before);
+  }
+}
+
+TEST_CASE("clipping scales all gradients by the same factor, as clip_grad_norm_ does",
+          "[gpu]") {
+  const std::size_t count = 30001;  // several blocks, and one that is not full
+  const Floats gradient = noise(count, 90);
+  double squares = 0;
+  for (const float g : gradient) squares += static_cast<double>(g) * g;
+  const double norm = std::sqrt(squares);
+  for (const double limit : {0.25 * norm, 2 * norm}) {
+    const auto factor = static_cast<float>(std::min(1.0, limit / (norm + 1e-6)));
+    for (const int chunks : {1, 3, 70}) {  // the ranges may be those of any number of ranks
+      CAPTURE(limit, chunks);
+      const Floats after = everywhere([&](const Stream& stream) {
+        const Tensor value = upload(stream, Floats(count, 0.0F));
+        const Tensor grad = upload(stream, gradient);
+        std::vector<Parameter> parameters = two_parameters(value, grad, 40);
+        const auto optimizer =
+            make_optimizer({.name = "sgd", .clip_norm = limit}, parameters, stream);
+        optimizer->clip({norm_ranges(parameters, {}, chunks), chunks, false, stream});
+        optimizer->step(1.0, stream);
+        const Floats result = to_host(stream, value);
+        CHECK(std::abs(optimizer->report().norm - norm) < 1e-9 * norm);
+        return result;
+      });
+      Floats wanted;
+      for (const float g : gradient) wanted.push_back(-(g * factor));
+      CHECK(after == wanted);
+    }
   }
 }
 
