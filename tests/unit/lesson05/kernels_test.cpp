@@ -1,11 +1,14 @@
-// Lesson 5: the kernels whose sizes matter. linear_test.cpp tests those of a layer. Every rank
-// draws different numbers, so more ranks mean more cases.
+// Lesson 5: the kernels whose sizes matter, and predictions. linear_test.cpp tests the kernels
+// of a layer, nonfinite_test.cpp the loss. Every rank draws different numbers, so more ranks
+// mean more cases.
 #include "05_ddp_training/model/kernels.hpp"
 
+#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
-#include "tests/support/device_numbers.hpp"
+#include "tests/support/lesson05.hpp"
 
-#include <cstddef>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -65,4 +68,42 @@ TEST_CASE("a kernel reaches every element even if each thread must handle severa
     return to_host(stream, values);
   });
   CHECK(largest_error(got, want) == 0.0);
+}
+
+TEST_CASE("a prediction is right if the first of the largest logits is the target's", "[gpu]") {
+  const Floats logits{1,    3,         3,         2,   //
+                      1,    3,         3,         2,   //
+                      5,    5,         5,         5,   //
+                      5,    5,         5,         5,   //
+                      -9,   -8,        -7,        -6,  //
+                      -9,   -8,        -7,        -6,  //
+                      0,    -1,        0,         -1,  //
+                      1,    kNaN,      HUGE_VALF, 2,  // NaN is the largest, as for torch.argmax
+                      kNaN, HUGE_VALF, kNaN,      2};
+  const std::vector<std::int32_t> targets{1, 2, 0, 3, 3, 0, 2, 1, 0};
+  const Floats want{1, 0, 1, 0, 1, 0, 0, 1, 1};
+  const Floats got = everywhere([&](const Stream& stream) {
+    const Tensor hits({targets.size()}, stream.device());
+    const Buffer<std::int32_t> labels(targets.size(), stream.device());
+    copy_bytes(stream, labels.data(), targets.data(), labels.size_bytes());
+    count_hits(stream, targets.size(), 4, upload(stream, logits).data(), labels.data(),
+               hits.data());
+    return to_host(stream, hits);
+  });
+  CHECK(got == want);
+}
+
+TEST_CASE("an evaluation makes as many forward passes as the rank with the most batches") {
+  const Stream stream(Device{});
+  Mlp model = make_model(100, stream);
+  std::size_t passes = 0;
+  model.before_layer([&](std::size_t layer) { passes += layer == 0 ? 1 : 0; });
+  const TensorDataset dataset = make_dataset(9, 200);
+  Evaluation evaluation(dataset, stream);
+  const std::size_t correct = evaluation.count_correct(model, {0, 1, 2, 3});
+  CHECK(passes == 1);
+  CHECK(evaluation.count_correct(model, {0, 1, 2, 3}, 3) == correct);
+  CHECK(passes == 1 + 3);
+  CHECK(evaluation.count_correct(model, {}, 2) == 0);
+  CHECK(passes == 1 + 3 + 2);
 }
