@@ -44,8 +44,7 @@ std::shared_ptr<void> allocate_for_gpu(std::size_t bytes, Device device, bool pi
       pinned ? cudaMallocHost(&memory, bytes) : cudaMalloc(&memory, bytes);
   if (status == cudaErrorMemoryAllocation && !pinned) {
     static_cast<void>(cudaGetLastError());
-    std::size_t free = 0;
-    std::size_t total = 0;
+    std::size_t free = 0, total = 0;
     CUDA_CHECK(cudaMemGetInfo(&free, &total));
     throw Error(fmt::format("out of memory on {}: {} bytes requested, {} of {} free",
                             to_string(device), bytes, free, total));

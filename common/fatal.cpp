@@ -36,8 +36,7 @@ std::string describe_current_exception() try {
   release_claims();
   if (const WatchTable* const watch = watch_table()) watch->keep_trace();
   // If this rank simply exited, the others would wait forever in their next receive.
-  int initialized = 0;
-  int finalized = 0;
+  int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
   if (initialized != 0 && finalized == 0) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);

@@ -48,8 +48,7 @@ struct Stream::CudaState {
   // for unrelated work.
   CudaState(Device device, Priority priority) {
     const CurrentDevice current(device);
-    int normal = 0;
-    int high = 0;
+    int normal = 0, high = 0;
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&normal, &high));
     CUDA_CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
                                             priority == Priority::high ? high : normal));

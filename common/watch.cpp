@@ -20,10 +20,6 @@ CallScope::~CallScope() {
   if (const WatchTable* const watch = watch_table()) watch->end_call();
 }
 
-WaitScope::WaitScope(std::string_view what) {
-  if (const WatchTable* const watch = watch_table()) watch->begin_wait(what, MPI_COMM_NULL, 0);
-}
-
 WaitScope::WaitScope(std::string_view what, const Communicator& comm, int peer) {
   const MPI_Comm others = comm.size() > 1 ? comm.get() : MPI_COMM_NULL;
   if (const WatchTable* const watch = watch_table()) watch->begin_wait(what, others, peer);

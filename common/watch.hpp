@@ -41,8 +41,9 @@ class CallScope {
 class WaitScope {
  public:
   static constexpr int kAllOthers = -1;
-  explicit WaitScope(std::string_view what);  // for no particular rank
-  WaitScope(std::string_view what, const Communicator& comm, int peer = kAllOthers);
+  // Without other ranks in `comm`, the wait is for no particular rank.
+  explicit WaitScope(std::string_view what, const Communicator& comm = Communicator::alone(),
+                     int peer = kAllOthers);
   ~WaitScope();
   WaitScope(const WaitScope&) = delete;
   WaitScope& operator=(const WaitScope&) = delete;

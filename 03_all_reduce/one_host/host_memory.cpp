@@ -33,9 +33,7 @@ struct Address {
 class File {
  public:
   explicit File(int descriptor) : descriptor_(descriptor) {}
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
+  ~File() { ::close(descriptor_); }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   int get() const { return descriptor_; }
