@@ -1,8 +1,7 @@
 // Belief:  replicas that start with unequal weights drift apart at once, and the loss shows it.
 // Predict: every rank draws its own weight (seed + rank), and nobody broadcasts. After 100
-// steps
-//          of SGD with averaged gradients, is the spread between the replicas larger, smaller,
-//          or zero? Does the loss fall?
+//          steps of SGD with averaged gradients, is the spread between the replicas larger,
+//          smaller, or zero? Does the loss fall?
 // You see: the spread is unchanged, up to rounding. Every rank's loss falls nevertheless, but
 //          not as far as with the broadcast. Without a second run to compare it with, a falling
 //          loss proves nothing.

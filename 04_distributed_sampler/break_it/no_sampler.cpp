@@ -3,8 +3,7 @@
 //          sampler. How many different samples does a step on 4 ranks take, and how many
 //          different gradients does it compute?
 // You see: 8 samples instead of 32, and the same gradient on all ranks, so a step learns no
-// more
-//          than one rank alone would. An epoch has N times as many steps as with a sampler.
+//          more than one rank alone would. An epoch has N times as many steps as with one.
 // Why:     DDP averages gradients and never sees the data. The sampler divides the work.
 #include "02_broadcast/fingerprint.hpp"
 #include "03_all_reduce/break_it/distinct.hpp"
