@@ -2,7 +2,7 @@
 // continues.
 #include "common/join.hpp"
 #include "tests/exercises/05_ddp_training/checks.hpp"
-#include "tests/exercises/05_ddp_training/scratch_folder.hpp"
+#include "tests/support/files.hpp"
 
 #include <array>
 #include <chrono>
@@ -53,8 +53,8 @@ class Host {
  public:
   Host(Trial& trial, const Checkpoints& solution) : trial_(trial), solution_(solution) {}
 
-  std::string path() const { return folder_.file("state.ckpt"); }
-  const ScratchFolder& folder() const { return folder_; }
+  std::string path() const { return folder_ / "state.ckpt"; }
+  const test::TemporaryFolder& folder() const { return folder_; }
 
   void save(const TrainingState& state) { solution_(trial_.comm(), path())->save(state); }
   // Loads the state with a new object, as a new process would.
@@ -66,7 +66,7 @@ class Host {
 
   // Writes these bytes to rank 0's file; all ranks must then refuse to load it.
   void expect_refused(const std::string& what, const std::string& bytes) {
-    if (trial_.rank() == 0) write_bytes(path(), bytes);
+    if (trial_.rank() == 0) test::write_content(path(), bytes);
     expect_error(what, [&] { load(); });
   }
   void expect_error(const std::string& what, const std::function<void()>& call) {
@@ -83,7 +83,7 @@ class Host {
  private:
   Trial& trial_;
   const Checkpoints& solution_;
-  ScratchFolder folder_;
+  test::TemporaryFolder folder_;
 };
 
 // Rank 0 saves late. Another rank's save must not return before rank 0 has started its own.
@@ -196,13 +196,13 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          host.save(state_of(trial, 50, 1));
          std::string before;
          if (trial.rank() == 0) {
-           before = bytes_of_file(host.path());
+           before = test::content_of(host.path());
            // A second name for the old file, to show whether the file is overwritten in place.
-           std::filesystem::create_hard_link(host.path(), host.folder().file("old"));
+           std::filesystem::create_hard_link(host.path(), host.folder() / "old");
          }
          host.save(state_of(trial, 60, 2));
          if (trial.rank() == 0) {
-           trial.expect(bytes_of_file(host.folder().file("old")) == before,
+           trial.expect(test::content_of(host.folder() / "old") == before,
                         "something was written into the old file");
          }
        }),
@@ -229,7 +229,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        "checkpoint",
        on_host([=](Trial& trial, Host& host) {
          host.expect_error("a folder that does not exist", [&] {
-           solution(trial.comm(), host.folder().file("none/state.ckpt"))
+           solution(trial.comm(), host.folder() / "none/state.ckpt")
                ->save(state_of(trial, 5, 1));
          });
        }),
@@ -244,7 +244,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        "file's size (std::filesystem::file_size) before you read or resize anything",
        on_host([=](Trial& trial, Host& host) {
          host.save(state_of(trial, 7, 1));
-         const std::string whole = trial.rank() == 0 ? bytes_of_file(host.path()) : "";
+         const std::string whole = trial.rank() == 0 ? test::content_of(host.path()) : "";
          std::array<std::uint64_t, 1> size{whole.size()};
          MPI_CHECK(MPI_Bcast(size.data(), 1, MPI_UINT64_T, 0, trial.comm().get()));
          for (std::uint64_t keep = 0; keep < size[0]; keep += keep < 40 ? 1 : 5) {

@@ -7,7 +7,7 @@
 #include "common/atomic_file.hpp"
 #include "common/check.hpp"
 #include "common/communicator.hpp"
-#include "tests/exercises/05_ddp_training/scratch_folder.hpp"
+#include "tests/support/files.hpp"
 
 #include <array>
 #include <cstdint>
@@ -83,7 +83,7 @@ class StateFile : public CheckpointFile {
   }
   // On all ranks, returns the bytes that rank 0 reads; empty if rank 0 cannot read any.
   std::string fetch() const {
-    std::string content = comm_.rank() == 0 ? bytes_of_file(path_) : "";
+    std::string content = comm_.rank() == 0 ? test::content_of(path_) : "";
     std::uint64_t length = content.size();
     MPI_CHECK(MPI_Bcast(&length, 1, MPI_UINT64_T, 0, comm_.get()));
     content.resize(length);

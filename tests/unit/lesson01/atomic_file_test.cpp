@@ -20,14 +20,6 @@ using dist::test::content_of;
 using dist::test::error_of;
 using dist::test::TemporaryFolder;
 
-std::vector<std::string> names_in(const TemporaryFolder& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
-    names.push_back(entry.path().filename().string());
-  }
-  return names;
-}
-
 mode_t mode_of(const std::string& path) {
   struct stat status {};
   REQUIRE(::stat(path.c_str(), &status) == 0);
@@ -46,7 +38,7 @@ TEST_CASE("a file is written under a unique name, readable only by its owner") {
   for (int i = 0; i < 2; ++i) {
     replace_file(folder / "x", [&](const File& file) {
       file.write("abc", 3);
-      for (const std::string& name : names_in(folder)) {
+      for (const std::string& name : folder.names()) {
         if (!name.starts_with("x.unfinished-")) continue;
         seen.push_back(name);
         CHECK(mode_of(folder / name) == 0600);
@@ -56,7 +48,7 @@ TEST_CASE("a file is written under a unique name, readable only by its owner") {
   REQUIRE(seen.size() == 2);
   CHECK(seen[0] != seen[1]);  // or another user could create a link under that name
   CHECK(content_of(folder / "x") == "abc");
-  CHECK(names_in(folder).size() == 1);
+  CHECK(folder.names().size() == 1);
 }
 
 TEST_CASE("a replaced file keeps its mode, and a link stays a link") {
@@ -85,7 +77,7 @@ TEST_CASE("something that is not a regular file is never replaced by one") {
     CHECK(error_of([&] { write_file_at_once(path, "x"); }).starts_with(path));
     CHECK(std::filesystem::symlink_status(path).type() == type);
   }
-  CHECK(names_in(folder).size() == 4);
+  CHECK(folder.names().size() == 4);
 }
 
 TEST_CASE("two flags cannot name the same file, however its path is spelled") {
@@ -130,7 +122,7 @@ TEST_CASE("a file belongs to one process until that dies, and then what it left 
   ::kill(writer, SIGKILL);
   ::waitpid(writer, nullptr, 0);
   CHECK(why_not("--flag", folder / "x") == "nothing thrown");
-  auto names = names_in(folder);
+  auto names = folder.names();
   std::ranges::sort(names);
   CHECK(names == std::vector<std::string>{".x.lock", "xx"});
 }

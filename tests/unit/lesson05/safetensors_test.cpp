@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -31,10 +30,6 @@ std::vector<NamedTensor> some_tensors() {
   return {{"0.weight", random_tensor({3, 4}, 1)},
           {"0.bias", random_tensor({3}, 2)},
           {"empty", random_tensor({0, 5}, 3)}};
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
 }
 
 // A file with this header and this many bytes of numbers.
@@ -116,16 +111,16 @@ TEST_CASE("every flipped byte and every truncation is noticed") {
   for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
-    write_text(path, damaged);
+    write_content(path, damaged);
     const std::string answer = refusal(path);
     CAPTURE(i);
     CHECK(answer.find(path) == 0);
   }
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    write_text(path, whole.substr(0, length));
+    write_content(path, whole.substr(0, length));
     CHECK(refusal(path).find(path) == 0);
   }
-  write_text(path, whole + "x");
+  write_content(path, whole + "x");
   CHECK(refusal(path).find("1 bytes belong to no tensor") != std::string::npos);
 }
 
@@ -133,7 +128,7 @@ TEST_CASE("a header with any false claim is refused") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";
   const auto says = [&](const std::string& text, std::size_t bytes, const std::string& part) {
-    write_text(path, file_of(text, bytes));
+    write_content(path, file_of(text, bytes));
     const std::string answer = refusal(path);
     INFO(text << "\n" << answer);
     CHECK(answer.find(path) == 0);
@@ -165,7 +160,7 @@ TEST_CASE("a header with any false claim is refused") {
   says("", 0, "not JSON");
   // 2^32 * 2^32 overflows to 0 in 64 bits; the reader must not accept 0 bytes for such a
   // tensor.
-  write_text(path, file_of(header({tensor("a", "[4294967296,4294967296]", "[0,0]")}), 0));
+  write_content(path, file_of(header({tensor("a", "[4294967296,4294967296]", "[0,0]")}), 0));
   CHECK(refusal(path) != "nothing thrown");
   // Try nesting that would overflow the stack, and more names than any model has.
   says("{\"a\":" + std::string(100'000, '['), 0, "nests too deeply");
@@ -176,9 +171,9 @@ TEST_CASE("a header with any false claim is refused") {
   says(fmt::format("{{{:17825792}}}", ""), 0, "declares a header of 17825794 bytes");
   std::string lying = file_of("{}", 0);
   lying[7] = '\x7f';
-  write_text(path, lying);
+  write_content(path, lying);
   CHECK(refusal(path).find("declares a header of") != std::string::npos);
-  write_text(path, "<!doctype html>\n<html>");
+  write_content(path, "<!doctype html>\n<html>");
   CHECK(refusal(path) == path + ": is not a safetensors file, but a web page: <!doctype html>");
   CHECK(refusal(folder / "missing").find("cannot be opened") != std::string::npos);
   CHECK(refusal(folder.path().string()).find(folder.path().string()) == 0);
@@ -192,16 +187,16 @@ TEST_CASE("the time to read many tensors does not grow with the square of their 
   for (int i = 0; i < 90'000; ++i) {
     header += fmt::format(R"(,"t{}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})", i);
   }
-  write_text(folder / "a.safetensors", file_of(fmt::format("{{{}}}", header.substr(1)), 0));
+  write_content(folder / "a.safetensors", file_of(fmt::format("{{{}}}", header.substr(1)), 0));
   CHECK(read_safetensors(folder / "a.safetensors").tensors.size() == 90'000);
 }
 
 TEST_CASE("a file written by PyTorch, without a checksum, can be read") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";
-  write_text(path, file_of(R"({"b":{"dtype":"F32","shape":[],"data_offsets":[4,8]},)"
-                           R"("a":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}   )",
-                           8));
+  write_content(path, file_of(R"({"b":{"dtype":"F32","shape":[],"data_offsets":[4,8]},)"
+                              R"("a":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}   )",
+                              8));
   const SafetensorsFile read = read_safetensors(path);
   CHECK(read.metadata.empty());
   CHECK_FALSE(read.has_checksum);
