@@ -8,6 +8,7 @@
 #include "common/communicator.hpp"
 #include "tests/support/catch.hpp"
 
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <string>
@@ -37,6 +38,11 @@ std::string error_of(Action action) {
 
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+// Whether two numbers agree, relative to the second one.
+inline bool close(double a, double b, double tolerance = 1e-9) {
+  return std::abs(a - b) <= tolerance * std::abs(b);
 }
 
 inline constexpr auto kMost = std::numeric_limits<std::size_t>::max();

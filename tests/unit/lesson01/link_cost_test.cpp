@@ -3,7 +3,6 @@
 #include "tests/support/files.hpp"
 #include "tests/support/mpi_test.hpp"
 
-#include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -16,10 +15,6 @@ using namespace dist;
 using namespace dist::test;
 
 namespace {
-
-bool close(double a, double b, double tolerance) {
-  return std::abs(a - b) <= tolerance * std::abs(b);
-}
 
 // Points on the line 2 us + n x 0.5 ns, for n = 4, 16, 64 bytes and so on.
 std::vector<CostPoint> points_on_a_line(std::size_t count) {

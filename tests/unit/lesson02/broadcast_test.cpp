@@ -6,7 +6,6 @@
 #include "tests/support/counted.hpp"
 #include "tests/support/tracer_data.hpp"
 
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -19,10 +18,6 @@ std::vector<float> root_numbers_else_nan(std::size_t count, int root) {
   std::vector<float> data(count, kNaN);
   if (world().rank() == root) fill_tracer_numbers(data, root);
   return data;
-}
-
-bool close(double a, double b) {
-  return std::abs(a - b) <= 1e-9 * std::abs(b);
 }
 
 // A link whose costs are easy to work with: 1 us + 1 ns per byte, and twice as much in a ring.

@@ -7,7 +7,7 @@
 #include <utility>
 
 using namespace dist;
-using dist::test::world;
+using dist::test::close;
 
 namespace {
 
@@ -25,10 +25,6 @@ StepCosts line_costs() {
 
 double predicted(AllReduceAlgorithm algorithm, double bytes, int ranks) {
   return *predict_all_reduce(algorithm, bytes, ranks, line_costs());
-}
-
-bool close(double a, double b) {
-  return std::abs(a - b) <= 1e-12 + 1e-9 * std::abs(b);
 }
 
 }  // namespace
