@@ -98,4 +98,10 @@ void NcclWatchdog::run(Device device) {
 
 }  // namespace dist
 
+#else
+
+bool dist::NcclWatchdog::can_end_calls() {
+  return false;
+}
+
 #endif

@@ -22,12 +22,12 @@ HEADERS = {"01_send_recv": 12, "03_all_reduce": 18, "05_ddp_training": 43}
 
 # Lines of lesson 5's folders, without Markdown; the goals are 3,900 for the first six together,
 # 1,400 for the trainer and 1,100 for the experiments.
-FOLDERS = {"model": 1605, "optimizer": 784, "process_group": 609, "data_parallel": 525,
-           "sharding": 426, "deterministic": 348, "checkpoint": 667, "explain": 258,
-           "trainer": 2012, "break_it": 1097}
+FOLDERS = {"model": 1605, "optimizer": 782, "process_group": 608, "data_parallel": 525,
+           "sharding": 426, "deterministic": 347, "checkpoint": 667, "explain": 258,
+           "trainer": 2010, "break_it": 1095}
 
 # The number of lines; the goal is 47,000.
-REPOSITORY = 52111
+REPOSITORY = 52000
 
 
 def lines(name):
@@ -123,7 +123,7 @@ def rows():
     raw = [name for name in FILES if name.endswith(".json") and name != "CMakePresets.json"
            and not name.startswith(("tests/golden/", ".devcontainer/"))]
     return [
-        ("lines of code in common/", sum(map(lines_of_code, in_folder("common"))), 1590),
+        ("lines of code in common/", sum(map(lines_of_code, in_folder("common"))), 1588),
         ("headers in common/ that only one lesson uses", headers_of_one_lesson(), 0),
         *((f"lines of {folder}/main.cpp", lines(f"{folder}/main.cpp"),
            90 if folder == LESSONS[4] else 60) for folder in LESSONS),

@@ -40,6 +40,16 @@ void check_ring_shift(std::size_t count) {
 
 }  // namespace
 
+TEST_CASE("a sum of tracer numbers is the sum of every rank's") {
+  for (const int ranks : {1, 2, 3, 7}) {
+    for (std::size_t i = 0; i < 3000; ++i) {
+      double sum = 0;
+      for (int rank = 0; rank < ranks; ++rank) sum += tracer_number(rank, i);
+      REQUIRE(tracer_sum(ranks, i) == sum);
+    }
+  }
+}
+
 TEST_CASE("a communicator knows its rank, size and neighbours") {
   const Communicator& comm = world();
   CHECK(comm.right() == (comm.rank() + 1) % comm.size());
