@@ -23,22 +23,21 @@ int main(int argc, char** argv) {
   Program program("broadcast_perf", "What broadcasts cost, by algorithm and size.");
   const Communicator& comm = program.comm;
   int root = 0;
+  // The root has its tracer numbers, and the others have NaN, which never equals a right
+  // answer.
+  const auto fill = [&](std::span<float> data) {
+    std::ranges::fill(data, std::numeric_limits<float>::quiet_NaN());
+    if (comm.rank() == root) fill_tracer_numbers(data, root);
+  };
+  const auto count_mistakes = [&](std::span<const float> data) {
+    return count_wrong(data, [&](std::size_t i) { return tracer_number(root, i); });
+  };
   Comparison comparison{.program = program,
                         .sweep = {.min_bytes = 1024, .max_bytes = 4U << 20},
                         .iterations = 20,
                         .bus_factor = 1,
-                        // The root has its tracer numbers, and the others have NaN, which never
-                        // equals a right answer.
-                        .fill =
-                            [&](std::span<float> data) {
-                              std::ranges::fill(data, std::numeric_limits<float>::quiet_NaN());
-                              if (comm.rank() == root) fill_tracer_numbers(data, root);
-                            },
-                        .count_wrong =
-                            [&](std::span<const float> data) {
-                              return count_wrong(
-                                  data, [&](std::size_t i) { return tracer_number(root, i); });
-                            }};
+                        .fill = fill,
+                        .count_wrong = count_mistakes};
   program.flags.number("--root", root, 0, comm.size() - 1, "the rank that broadcasts");
   const std::vector<std::string> names{"flat", "tree", "pipeline", "scatter-all-gather",
                                        "mpi",  "nccl"};
@@ -65,20 +64,16 @@ int main(int argc, char** argv) {
       continue;
     }
     const BroadcastAlgorithm algorithm = kBroadcastAlgorithms.at(name);
-    candidates.push_back(
-        {.name = name,
-         .memory = ordinary,
-         // Our broadcasts only pass the memory on to MPI; they do not read it.
-         .run =
-             [&, algorithm](const Tensor& tensor) {
-               for_mpi(stream, tensor, [&](std::span<float> data) {
-                 broadcast(comm, data, root, algorithm, link);
-               });
-             },
-         .predict = [&, algorithm](std::size_t bytes) -> std::optional<double> {
-           const auto cost = predict_broadcast(algorithm, bytes, comm.size(), link);
-           return cost ? std::optional(cost->seconds) : std::nullopt;
-         }});
+    // Our broadcasts only pass the memory on to MPI; they do not read it.
+    const auto run = [&, algorithm](const Tensor& tensor) {
+      for_mpi(stream, tensor,
+              [&](std::span<float> data) { broadcast(comm, data, root, algorithm, link); });
+    };
+    const auto predict = [&, algorithm](std::size_t bytes) -> std::optional<double> {
+      const auto cost = predict_broadcast(algorithm, bytes, comm.size(), link);
+      return cost ? std::optional(cost->seconds) : std::nullopt;
+    };
+    candidates.push_back({.name = name, .memory = ordinary, .run = run, .predict = predict});
   }
   return comparison.run(candidates);
 }

@@ -25,23 +25,23 @@ int main(int argc, char** argv) {
   std::string op_name = "sum";
   ReduceOp op{};
   bool registered = true;
-  Comparison comparison{
-      .program = program,
-      .sweep = {.min_bytes = 1024, .max_bytes = 16U << 20},
-      .iterations = 10,
-      .bus_factor = 2.0 * (ranks - 1) / ranks,
-      .fill = [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); },
-      .count_wrong =
-          [&](std::span<const float> data) {
-            // Whole numbers below 2^24 are summed exactly. A larger sum or an average may be
-            // rounded in each of up to `size` operations.
-            const double tolerance = op == ReduceOp::max ? 0.0 : ranks * 0x1p-24;
-            const auto expected = [&](std::size_t i) {
-              if (op == ReduceOp::max) return double{tracer_number(ranks - 1, i)};
-              return tracer_sum(ranks, i) / (op == ReduceOp::avg ? ranks : 1);
-            };
-            return count_wrong(data, expected, tolerance);
-          }};
+  const auto fill = [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); };
+  const auto count_mistakes = [&](std::span<const float> data) {
+    // Whole numbers below 2^24 are summed exactly. A larger sum or an average may be rounded in
+    // each of up to `size` operations.
+    const double tolerance = op == ReduceOp::max ? 0.0 : ranks * 0x1p-24;
+    const auto expected = [&](std::size_t i) {
+      if (op == ReduceOp::max) return double{tracer_number(ranks - 1, i)};
+      return tracer_sum(ranks, i) / (op == ReduceOp::avg ? ranks : 1);
+    };
+    return count_wrong(data, expected, tolerance);
+  };
+  Comparison comparison{.program = program,
+                        .sweep = {.min_bytes = 1024, .max_bytes = 16U << 20},
+                        .iterations = 10,
+                        .bus_factor = 2.0 * (ranks - 1) / ranks,
+                        .fill = fill,
+                        .count_wrong = count_mistakes};
   const std::vector<std::string> names{
       "naive",         "recursive-doubling", "rabenseifner", "ring", "ring-pipelined",
       "shared-memory", "hierarchical",       "mpi",          "auto", "nccl"};
@@ -78,21 +78,22 @@ int main(int argc, char** argv) {
       continue;
     }
     const AllReduceAlgorithm algorithm = kAllReduceAlgorithms.at(name);
-    const auto chosen = [&, algorithm](auto bytes) { return reducer.chosen(algorithm, bytes); };
-    candidates.push_back({.name = name,
-                          .run =
-                              [&, algorithm](const Tensor& tensor) {
-                                on_host(stream, tensor, [&](std::span<float> data) {
-                                  reducer.all_reduce(data, op, algorithm);
-                                });
-                              },
-                          .chosen = [=](std::size_t bytes) { return to_string(chosen(bytes)); },
-                          .predict =
-                              [&, chosen](std::size_t bytes) {
-                                return predict_all_reduce(chosen(bytes),
-                                                          static_cast<double>(bytes), ranks,
-                                                          reducer.costs());
-                              }});
+    const auto run = [&, algorithm](const Tensor& tensor) {
+      on_host(stream, tensor,
+              [&](std::span<float> data) { reducer.all_reduce(data, op, algorithm); });
+    };
+    const auto chosen = [&, algorithm](std::size_t bytes) {
+      return reducer.chosen(algorithm, bytes);
+    };
+    const auto predict = [&, chosen](std::size_t bytes) {
+      return predict_all_reduce(chosen(bytes), static_cast<double>(bytes), ranks,
+                                reducer.costs());
+    };
+    candidates.push_back(
+        {.name = name,
+         .run = run,
+         .chosen = [chosen](std::size_t bytes) { return to_string(chosen(bytes)); },
+         .predict = predict});
   }
   const Shape longest{comparison.sweep.max_bytes / sizeof(float)};
   const bool on_cpu = stream.device().is_cpu();
