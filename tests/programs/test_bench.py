@@ -14,6 +14,10 @@ def bench(words, output):
                    LEARN_BUILD_DIR=str(BUILD), PYTHON="no-such-python")
 
 
+def test_the_help_lists_these_words():
+    assert f"[{' | '.join(WORDS)}]" in command(f"{ROOT}/learn help").out
+
+
 @pytest.mark.parametrize("word", WORDS)
 def test_a_word_writes_its_table(word, tmp_path):
     result = bench(f"--quick {word}", tmp_path)
