@@ -17,9 +17,6 @@
 namespace dist {
 namespace {
 
-// A terminate handler takes no arguments, so the rank is kept here.
-int rank_of_this_process = 0;
-
 std::string describe_current_exception() try {
   if (!std::current_exception()) return "terminated without an exception";
   throw;
@@ -30,16 +27,18 @@ std::string describe_current_exception() try {
 }
 
 [[noreturn]] void report_and_abort() {
-  std::fprintf(stderr, "[rank %d] fatal: %s\n", rank_of_this_process,
+  int initialized = 0, finalized = 0, rank = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  const bool others = initialized != 0 && finalized == 0;
+  if (others) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::fprintf(stderr, "[rank %d] fatal: %s\n", rank,
                printable(describe_current_exception()).c_str());
   std::fflush(stderr);
   release_claims();
   if (const WatchTable* const watch = watch_table()) watch->keep_trace();
   // If this rank simply exited, the others would wait forever in their next receive.
-  int initialized = 0, finalized = 0;
-  MPI_Initialized(&initialized);
-  MPI_Finalized(&finalized);
-  if (initialized != 0 && finalized == 0) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  if (others) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
   std::_Exit(EXIT_FAILURE);
 }
 
@@ -55,10 +54,6 @@ void install_fatal_handler() {
     const int direction = number == STDIN_FILENO ? O_WRONLY : O_RDONLY;
     if (::fcntl(number, F_GETFD) < 0) ::open("/dev/null", direction);
   }
-}
-
-void set_rank_in_reports(int rank) {
-  rank_of_this_process = rank;
 }
 
 }  // namespace dist

@@ -24,9 +24,6 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   // Duplicates of these two communicators inherit the handler.
   MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   MPI_CHECK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
-  int rank = 0;
-  MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-  set_rank_in_reports(rank);
 }
 
 MpiEnvironment::~MpiEnvironment() {
