@@ -2,58 +2,58 @@
 
 #include "common/check.hpp"
 
-#include <utility>
-
 namespace dist {
 
 Communicator Communicator::world() {
-  MPI_Comm duplicate = MPI_COMM_NULL;
-  MPI_CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &duplicate));
-  return Communicator(duplicate);
+  MPI_Comm same = MPI_COMM_NULL;
+  MPI_CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &same));
+  Communicator world(same, alone());
+  const Communicator host = world.split_by_host();
+  world.local_rank_ = host.rank();
+  world.local_size_ = host.size();
+  return world;
+}
+
+Communicator Communicator::duplicate() const {
+  MPI_Comm same = MPI_COMM_NULL;
+  MPI_CHECK(MPI_Comm_dup(get(), &same));
+  return {same, *this};
 }
 
 Communicator Communicator::split(int color, int key) const {
   MPI_Comm part = MPI_COMM_NULL;
-  MPI_CHECK(MPI_Comm_split(comm_, color, key, &part));
-  return Communicator(part);
+  MPI_CHECK(MPI_Comm_split(get(), color, key, &part));
+  return {part, *this};
 }
 
-Communicator::Communicator(MPI_Comm owned) : comm_(owned) {
-  MPI_CHECK(MPI_Comm_rank(comm_, &rank_));
-  MPI_CHECK(MPI_Comm_size(comm_, &size_));
+Communicator Communicator::split_by_host() const {
   MPI_Comm host = MPI_COMM_NULL;
-  MPI_CHECK(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host));
-  MPI_CHECK(MPI_Comm_rank(host, &local_rank_));
-  MPI_CHECK(MPI_Comm_size(host, &local_size_));
-  MPI_CHECK(MPI_Comm_free(&host));
+  MPI_CHECK(MPI_Comm_split_type(get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host));
+  return {host, *this};
 }
 
-Communicator::Communicator(Communicator&& other) noexcept {
-  *this = std::move(other);
+Communicator::Communicator(MPI_Comm owned, const Communicator& parent)
+    : comm_(new MPI_Comm(owned)),
+      local_rank_(parent.local_rank_),
+      local_size_(parent.local_size_) {
+  MPI_CHECK(MPI_Comm_rank(owned, &rank_));
+  MPI_CHECK(MPI_Comm_size(owned, &size_));
 }
 
-Communicator& Communicator::operator=(Communicator&& other) noexcept {
-  std::swap(comm_, other.comm_);
-  std::swap(rank_, other.rank_);
-  std::swap(size_, other.size_);
-  std::swap(local_rank_, other.local_rank_);
-  std::swap(local_size_, other.local_size_);
-  return *this;
-}
-
-Communicator::~Communicator() {
-  if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
+void Communicator::Free::operator()(MPI_Comm* comm) const {
+  MPI_Comm_free(comm);
+  delete comm;
 }
 
 void Communicator::barrier() const {
-  if (comm_ != MPI_COMM_NULL) MPI_CHECK(MPI_Barrier(comm_));
+  if (comm_) MPI_CHECK(MPI_Barrier(*comm_));
 }
 
 bool Communicator::all_agree(bool ok) const {
-  if (comm_ == MPI_COMM_NULL) return ok;  // a process without MPI
-  constexpr int kYes = 0x5a5a5a5a;        // a wrong bit does not turn "no", which is 0, into it
+  if (!comm_) return ok;            // a process without MPI
+  constexpr int kYes = 0x5a5a5a5a;  // a wrong bit does not turn "no", which is 0, into it
   int verdict = ok ? kYes : 0;
-  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_BAND, comm_));
+  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_BAND, *comm_));
   return verdict == kYes;
 }
 

@@ -4,31 +4,33 @@
 
 #include <mpi.h>
 
+#include <memory>
+
 namespace dist {
 
-// Owns a duplicate of an MPI communicator, so that our messages are never confused with those
-// of other code. Move-only. All of its ranks must create it together, and destroy it together.
+// Owns an MPI communicator, so that our messages are never confused with those of other code.
+// Move-only. All of its ranks must create it together, and destroy it together.
 class Communicator {
  public:
+  // All ranks of the job. Asks MPI once which of them share a host.
   static Communicator world();
   // For a process that has not called MPI_Init: rank 0 of 1.
   static Communicator alone() { return {}; }
 
-  // Ranks that pass the same color form a new communicator, in the order of their keys.
+  // Each of these makes a new communicator in one collective call.
+  Communicator duplicate() const;
+  // Ranks that pass the same color form one, in the order of their keys.
   Communicator split(int color, int key) const;
-
-  Communicator(Communicator&& other) noexcept;
-  Communicator& operator=(Communicator&& other) noexcept;
-  Communicator(const Communicator&) = delete;
-  Communicator& operator=(const Communicator&) = delete;
-  ~Communicator();
+  // The ranks on the same host form one, in the same order.
+  Communicator split_by_host() const;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   // The neighbours on the ring 0 -> 1 -> ... -> size - 1 -> 0.
   int left() const { return (rank_ + size_ - 1) % size_; }
   int right() const { return (rank_ + 1) % size_; }
-  // This rank's place among the ranks on its host, and the number of those ranks.
+  // This process's place among the job's ranks on its host, and the number of those ranks:
+  // every communicator has the world's answer.
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
 
@@ -38,13 +40,16 @@ class Communicator {
   // rank knew of a failure, the others would continue.
   bool all_agree(bool ok) const;
 
-  MPI_Comm get() const { return comm_; }
+  MPI_Comm get() const { return comm_ ? *comm_ : MPI_COMM_NULL; }
 
  private:
   Communicator() = default;
-  explicit Communicator(MPI_Comm owned);
+  Communicator(MPI_Comm owned, const Communicator& parent);
 
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  struct Free {
+    void operator()(MPI_Comm* comm) const;
+  };
+  std::unique_ptr<MPI_Comm, Free> comm_;  // empty in a process without MPI
   int rank_ = 0;
   int size_ = 1;
   int local_rank_ = 0;

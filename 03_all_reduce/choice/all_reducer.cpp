@@ -29,9 +29,9 @@ std::string failure_on_any_host(const Communicator& comm, Allocate allocate) {
 
 AllReducer::AllReducer(const Communicator& comm, const std::optional<LinkCost>& measured)
     : comm_(comm),
-      host_(ranks_on_this_host(comm)),
-      costs_(step_costs(measured, count_hosts(comm))),
-      why_no_shared_memory_(dist::why_no_host_memory(comm)) {
+      host_(comm.split_by_host()),
+      costs_(step_costs(measured, count_hosts(comm, host_))),
+      why_no_shared_memory_(why_no_host_memory(comm.size(), host_.size())) {
   std::shared_ptr<std::byte> staging;
   const std::string failure = failure_on_any_host(comm, [&] {
     shared_.emplace(host_);

@@ -73,14 +73,14 @@ std::uint64_t available_bytes() {
 
 }  // namespace
 
-std::string why_no_host_memory(const Communicator& comm) {
+std::string why_no_host_memory(int ranks, int ranks_here) {
   // If any rank shares its host with all the others, all ranks are on that host.
-  if (comm.local_size() == comm.size()) return "";
-  return fmt::format("the {} ranks are on several hosts, which share no memory", comm.size());
+  if (ranks_here == ranks) return "";
+  return fmt::format("the {} ranks are on several hosts, which share no memory", ranks);
 }
 
 void require_host_memory(const std::string& flag, const Communicator& comm) {
-  const std::string obstacle = why_no_host_memory(comm);
+  const std::string obstacle = why_no_host_memory(comm.size(), comm.local_size());
   if (!obstacle.empty()) throw Error(flag + ": shared-memory: " + obstacle);
 }
 

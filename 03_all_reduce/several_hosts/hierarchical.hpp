@@ -29,20 +29,9 @@
 
 namespace dist {
 
-// Called on all ranks. Returns a communicator of the ranks on this rank's host.
-inline Communicator ranks_on_this_host(const Communicator& comm) {
-  // The host's first rank, in `comm`, identifies the host.
-  int first = comm.rank();
-  MPI_Comm host = MPI_COMM_NULL;
-  MPI_CHECK(MPI_Comm_split_type(comm.get(), MPI_COMM_TYPE_SHARED, first, MPI_INFO_NULL, &host));
-  MPI_CHECK(MPI_Bcast(&first, 1, MPI_INT, 0, host));
-  MPI_CHECK(MPI_Comm_free(&host));
-  return comm.split(first, comm.rank());
-}
-
-// Called on all ranks. The number of hosts.
-inline int count_hosts(const Communicator& comm) {
-  int hosts = comm.local_rank() == 0 ? 1 : 0;
+// Called on all ranks. The number of hosts; `host` has the ranks on this rank's.
+inline int count_hosts(const Communicator& comm, const Communicator& host) {
+  int hosts = host.rank() == 0 ? 1 : 0;
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &hosts, 1, MPI_INT, MPI_SUM, comm.get()));
   return hosts;
 }

@@ -57,7 +57,7 @@ class HostProcessGroup : public ProcessGroup {
                      (backend == Backend::mpi ? "mpi" : "ours (" + to_string(algorithm) + ")") +
                          (device.is_cpu() ? "" : ", staged through pinned host memory") +
                          (pretend_link > 0 ? ", on a pretended link" : "")),
-        messages_(comm.split(0, comm.rank())),
+        messages_(comm.duplicate()),
         device_(device),
         algorithm_(algorithm),
         pretend_link_(pretend_link),

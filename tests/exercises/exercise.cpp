@@ -105,7 +105,7 @@ bool passes(const Check& check, const Communicator& world, const Verdict& verdic
   const bool own_hint = check.hint_if_it_hangs.empty();
   const std::string& hang_hint = own_hint ? check.hint : check.hint_if_it_hangs;
   if (root) verdict.write(verdict.wrong(check, "it did not finish", hang_hint));
-  const Communicator comm = world.split(0, world.rank());
+  const Communicator comm = world.duplicate();
   Trial trial(comm);
   try {
     const Confined confined("this solution", [&](const std::string& what) {

@@ -88,7 +88,7 @@ class Host {
 
 // Rank 0 saves late. Another rank's save must not return before rank 0 has started its own.
 void expect_all_wait(Trial& trial, const Checkpoints& solution) {
-  const Communicator own = trial.comm().split(0, trial.rank());
+  const Communicator own = trial.comm().duplicate();
   Host host(trial, solution);
   const TrainingState state = state_of(trial, 10, 1);
   if (trial.rank() != 0) {

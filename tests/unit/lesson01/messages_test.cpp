@@ -70,6 +70,10 @@ TEST_CASE("a split groups ranks by color and orders them by key") {
   const int same_parity = (world().size() + 1 - world().rank() % 2) / 2;
   CHECK(part.size() == same_parity);
   CHECK(part.rank() == same_parity - 1 - world().rank() / 2);
+  CHECK(part.local_size() == world().local_size());  // the job's
+  const Communicator host = part.split_by_host();
+  CHECK(host.size() == part.size());
+  CHECK(host.rank() == part.rank());
 }
 
 TEST_CASE("send and recv carry messages of every size from every rank to every other rank") {

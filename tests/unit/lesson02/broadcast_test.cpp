@@ -72,7 +72,7 @@ TEST_CASE(
     "every algorithm delivers every root's numbers, in as many rounds as the formulas say") {
   // This test has its own communicator, so that the next test does not receive messages that a
   // faulty algorithm left behind.
-  const Communicator own = world().split(0, world().rank());
+  const Communicator own = world().duplicate();
   LinkCost no_latency;  // so in the pipeline, each cache line is a segment
   no_latency.alpha_s = 0;
   LinkCost free_bytes;  // so there is one segment
