@@ -60,8 +60,7 @@ class Unfinished {
       : path_(target.string() + kUnfinished + "XXXXXX"),
         file_(::mkostemp(path_.data(), O_CLOEXEC), name, "cannot be written") {}
   ~Unfinished() { ::unlink(path_.c_str()); }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
+  Unfinished(Unfinished&&) = delete;
 
   const std::string& path() const { return path_; }
   const File& file() const { return file_; }
@@ -98,8 +97,7 @@ class Claim {
     remove_leftovers(target);
   }
   ~Claim() { ::unlink(path_.c_str()); }
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
+  Claim(Claim&&) = delete;
 
  private:
   // Returns the descriptor of the open file. Throws Error if it is locked already.

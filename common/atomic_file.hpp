@@ -15,8 +15,7 @@ class File {
   // Takes ownership of the descriptor. If it is negative, throws Error saying `what`.
   File(int descriptor, std::string name, const char* what = "cannot be opened");
   ~File();
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  File(File&&) = delete;
 
   void write(const void* data, std::size_t bytes) const;
   // Overwrites bytes that have been written before.

@@ -43,8 +43,7 @@ class CurrentDevice {
  public:
   explicit CurrentDevice(Device device);
   ~CurrentDevice();
-  CurrentDevice(const CurrentDevice&) = delete;
-  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  CurrentDevice(CurrentDevice&&) = delete;
 
  private:
   int before_ = -1;  // or the number of the GPU to return to

@@ -10,8 +10,7 @@ class MpiEnvironment {
  public:
   MpiEnvironment(int& argc, char**& argv);
   ~MpiEnvironment();
-  MpiEnvironment(const MpiEnvironment&) = delete;
-  MpiEnvironment& operator=(const MpiEnvironment&) = delete;
+  MpiEnvironment(MpiEnvironment&&) = delete;
 };
 
 }  // namespace dist

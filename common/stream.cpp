@@ -57,8 +57,7 @@ struct Stream::CudaState {
     companion.reset();
     cudaStreamDestroy(stream);
   }
-  CudaState(const CudaState&) = delete;
-  CudaState& operator=(const CudaState&) = delete;
+  CudaState(CudaState&&) = delete;
 };
 
 #else

@@ -27,8 +27,7 @@ class CallScope {
  public:
   explicit CallScope(std::string_view operation, std::string_view subject = {});
   ~CallScope();
-  CallScope(const CallScope&) = delete;
-  CallScope& operator=(const CallScope&) = delete;
+  CallScope(CallScope&&) = delete;
 };
 
 // A wait that is not an MPI call, such as one for a flag in shared memory or a GPU's stream.
@@ -45,8 +44,7 @@ class WaitScope {
   explicit WaitScope(std::string_view what, const Communicator& comm = Communicator::alone(),
                      int peer = kAllOthers);
   ~WaitScope();
-  WaitScope(const WaitScope&) = delete;
-  WaitScope& operator=(const WaitScope&) = delete;
+  WaitScope(WaitScope&&) = delete;
 };
 
 // A stage in which a library starts or ranks connect, such as the first contact between their
@@ -55,8 +53,7 @@ class StartScope {
  public:
   StartScope() { set(true); }
   ~StartScope() { set(false); }
-  StartScope(const StartScope&) = delete;
-  StartScope& operator=(const StartScope&) = delete;
+  StartScope(StartScope&&) = delete;
 
  private:
   static void set(bool on);

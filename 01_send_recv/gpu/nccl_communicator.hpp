@@ -63,8 +63,7 @@ class NcclWatchdog {
   // one wait takes longer than `limit` (0: no limit). `comm` must outlive the watchdog.
   NcclWatchdog(ncclComm* comm, Device device, std::chrono::milliseconds limit);
   ~NcclWatchdog() { stop(); }
-  NcclWatchdog(const NcclWatchdog&) = delete;
-  NcclWatchdog& operator=(const NcclWatchdog&) = delete;
+  NcclWatchdog(NcclWatchdog&&) = delete;
 
   // Whether it can end a wait within a call of NCCL.
   static bool can_end_calls();

@@ -32,8 +32,7 @@ class CommunicationThread {
     submit({});
     thread_.join();
   }
-  CommunicationThread(const CommunicationThread&) = delete;
-  CommunicationThread& operator=(const CommunicationThread&) = delete;
+  CommunicationThread(CommunicationThread&&) = delete;
 
   void submit(Job job) {
     const std::lock_guard lock(mutex_);

@@ -80,8 +80,7 @@ class CallOf {
     ++comm->calls;
   }
   ~CallOf() { --comm_->calls; }
-  CallOf(const CallOf&) = delete;
-  CallOf& operator=(const CallOf&) = delete;
+  CallOf(CallOf&&) = delete;
 
  private:
   ncclComm_t comm_;

@@ -16,8 +16,7 @@ class Confined {
  public:
   Confined(const char* name, std::function<void(const std::string& what)> escape);
   ~Confined();
-  Confined(const Confined&) = delete;
-  Confined& operator=(const Confined&) = delete;
+  Confined(Confined&&) = delete;
 
   const char* name() const { return name_; }
   void escape(const std::string& what) const { escape_(what); }

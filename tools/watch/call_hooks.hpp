@@ -72,8 +72,7 @@ class Observation {
  public:
   Observation(Call call, std::span<const Operation> operations, std::uint16_t wait_label = 0);
   ~Observation();
-  Observation(const Observation&) = delete;
-  Observation& operator=(const Observation&) = delete;
+  Observation(Observation&&) = delete;
 
  private:
   Event slice_;  // begin_ns is 0 if it is not recorded

@@ -32,8 +32,7 @@ class InOwnFolder {
     std::filesystem::current_path(folder_.path());
   }
   ~InOwnFolder() { std::filesystem::current_path(before_); }
-  InOwnFolder(const InOwnFolder&) = delete;
-  InOwnFolder& operator=(const InOwnFolder&) = delete;
+  InOwnFolder(InOwnFolder&&) = delete;
 
  private:
   TemporaryFolder folder_;
