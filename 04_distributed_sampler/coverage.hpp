@@ -6,7 +6,6 @@
 #include "03_all_reduce/all_reduce.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,13 +29,11 @@ inline Coverage count_coverage(const Communicator& comm, std::size_t size,
   std::vector<std::int32_t> times(size, 0);
   for (const std::size_t index : mine) ++times[index];
   all_reduce<std::int32_t>(comm, times, ReduceOp::sum);
-  const auto count = static_cast<std::int64_t>(mine.size());
-  std::array extremes{count, -count};  // the minimum is minus the maximum of the negatives
-  all_reduce<std::int64_t>(comm, extremes, ReduceOp::max);
+  const std::vector<std::size_t> counts = comm.all_gather(mine.size());
 
   Coverage result;
-  result.most = static_cast<std::size_t>(extremes[0]);
-  result.fewest = static_cast<std::size_t>(-extremes[1]);
+  result.fewest = std::ranges::min(counts);
+  result.most = std::ranges::max(counts);
   for (const std::int32_t n : times) {
     result.taken += static_cast<std::size_t>(n);
     ++(n == 0 ? result.never : n == 1 ? result.once : result.again);

@@ -1,7 +1,5 @@
 #include "common/communicator.hpp"
 
-#include "common/check.hpp"
-
 namespace dist {
 
 Communicator Communicator::world() {

@@ -2,9 +2,14 @@
 // which ranks are its neighbours.
 #pragma once
 
+#include "common/check.hpp"
+
 #include <mpi.h>
 
+#include <cstddef>
 #include <memory>
+#include <type_traits>
+#include <vector>
 
 namespace dist {
 
@@ -39,6 +44,16 @@ class Communicator {
   // Called on all ranks. Returns true on all ranks if `ok` is true on all of them. If only one
   // rank knew of a failure, the others would continue.
   bool all_agree(bool ok) const;
+  // Called on all ranks. Returns every rank's `mine`, in the order of the ranks, on all ranks.
+  template <class T>
+  std::vector<T> all_gather(const T& mine) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (size_ == 1) return {mine};
+    std::vector<T> all(static_cast<std::size_t>(size_));
+    constexpr int kBytes = sizeof(T);
+    MPI_CHECK(MPI_Allgather(&mine, kBytes, MPI_BYTE, all.data(), kBytes, MPI_BYTE, get()));
+    return all;
+  }
 
   MPI_Comm get() const { return comm_ ? *comm_ : MPI_COMM_NULL; }
 

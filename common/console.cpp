@@ -48,21 +48,18 @@ int Console::verdict(bool correct, const std::string& verified,
 
 std::vector<std::string> gather_text(const Communicator& comm, const std::string& text) {
   if (comm.size() == 1) return {text};
-  const int length = mpi_count(text.size());
-  const auto ranks = static_cast<std::size_t>(comm.rank() == 0 ? comm.size() : 0);
-  std::vector<int> lengths(ranks);
-  MPI_CHECK(MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm.get()));
-  std::vector<int> begins{0};
-  for (const int each : lengths) {
-    begins.push_back(
-        mpi_count(static_cast<std::size_t>(begins.back()) + static_cast<std::size_t>(each)));
-  }
-  std::string all(static_cast<std::size_t>(begins.back()), '\0');
-  MPI_CHECK(MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(),
-                        begins.data(), MPI_CHAR, 0, comm.get()));
+  const std::vector<std::size_t> lengths = comm.all_gather(text.size());
+  const std::size_t longest = std::ranges::max(lengths);
+  const int count = mpi_count(longest);
+  const bool is_root = comm.rank() == 0;
+  std::string padded = text;
+  padded.resize(longest);
+  std::string all(is_root ? longest * lengths.size() : 0, '\0');
+  MPI_CHECK(MPI_Gather(padded.data(), count, MPI_CHAR, all.data(), count, MPI_CHAR, /*root=*/0,
+                       comm.get()));
   std::vector<std::string> texts;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    texts.emplace_back(all, begins[rank], lengths[rank]);
+  for (std::size_t rank = 0; is_root && rank < lengths.size(); ++rank) {
+    texts.emplace_back(all, rank * longest, lengths[rank]);
   }
   return texts;
 }

@@ -92,10 +92,8 @@ NcclSupport can_use_nccl(const Communicator& comm, Device device) {
   const char* const asked = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
   const Place mine{name_of(device), loaded_version(),
                    asked != nullptr && asked == std::string("1") ? 1 : 0};
-  std::vector<Place> all(static_cast<std::size_t>(comm.size()));
-  constexpr int kBytes = sizeof(Place);
-  MPI_CHECK(MPI_Allgather(&mine, kBytes, MPI_CHAR, all.data(), kBytes, MPI_CHAR, comm.get()));
   // Every rank reads the same list in the same order, so all ranks find the same answer.
+  const std::vector<Place> all = comm.all_gather(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].gpu == GpuName{}) {
       return {false,

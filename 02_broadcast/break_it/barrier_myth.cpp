@@ -13,13 +13,13 @@
 #include "02_broadcast/binomial_tree.hpp"
 #include "common/program.hpp"
 
-#include <mpi.h>
-
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 namespace dist {
 namespace {
@@ -48,14 +48,11 @@ Left time_with_one_late(const Communicator& comm, Collective collective) {
   };
   comm.barrier();
   if (comm.rank() == last) std::this_thread::sleep_for(kLate);
-  double entered = now();
+  const double mine = now();
   collective();
-  double left = now();
-  double first = left;
-  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_DOUBLE, MPI_MIN, comm.get()));
-  broadcast_tree<double>(comm, {&entered, 1}, last);
-  broadcast_tree<double>(comm, {&left, 1}, /*root=*/0);
-  return {left - entered, first - entered};
+  const std::vector<double> left = comm.all_gather(now());
+  const double entered = comm.all_gather(mine).back();  // of the last rank
+  return {left[0] - entered, std::ranges::min(left) - entered};
 }
 
 }  // namespace

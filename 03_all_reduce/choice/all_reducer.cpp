@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <utility>
@@ -23,6 +24,11 @@ std::string failure_on_any_host(const Communicator& comm, Allocate allocate) {
   }
   if (comm.all_agree(failure.empty())) return "";
   return failure.empty() ? "another host cannot share memory" : failure;
+}
+
+// Called on all ranks. Each host has one rank that is its first.
+int count_hosts(const Communicator& comm, const Communicator& host) {
+  return static_cast<int>(std::ranges::count(comm.all_gather(host.rank()), 0));
 }
 
 }  // namespace

@@ -51,10 +51,7 @@ void throw_together(const Communicator& comm, int problem, const std::string& wh
   };
   Report mine{problem, 0};
   MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &mine.world_rank));
-  std::vector<Report> all(static_cast<std::size_t>(comm.size()));
-  MPI_CHECK(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE,
-                          comm.get()));
-  for (const Report& report : all) {
+  for (const Report& report : comm.all_gather(mine)) {
     if (report.problem == 0) continue;
     throw Error(fmt::format("rank {} cannot {}: {}", report.world_rank, what,
                             std::strerror(report.problem)));
@@ -121,9 +118,7 @@ HostMemory::HostMemory(const Communicator& comm, std::size_t bytes)
   throw_together(comm, problem, asked);
 
   const Address address{::getpid(), mine.get(), status.st_dev, status.st_ino};
-  std::vector<Address> all(static_cast<std::size_t>(comm.size()));
-  MPI_CHECK(MPI_Allgather(&address, sizeof address, MPI_BYTE, all.data(), sizeof address,
-                          MPI_BYTE, comm.get()));
+  const std::vector<Address> all = comm.all_gather(address);
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (rank == comm.rank()) {
       pieces_.push_back(std::move(piece));

@@ -15,10 +15,7 @@
 
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/one_host/shared_memory.hpp"
-#include "common/check.hpp"
 #include "common/communicator.hpp"
-
-#include <mpi.h>
 
 #include <algorithm>
 #include <bit>
@@ -29,19 +26,6 @@
 
 namespace dist {
 
-// Called on all ranks. The number of hosts; `host` has the ranks on this rank's.
-inline int count_hosts(const Communicator& comm, const Communicator& host) {
-  int hosts = host.rank() == 0 ? 1 : 0;
-  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &hosts, 1, MPI_INT, MPI_SUM, comm.get()));
-  return hosts;
-}
-
-// Called on all ranks. The smallest number of ranks on a host, if this host has `ranks_here`.
-inline int fewest_on_a_host(const Communicator& comm, int ranks_here) {
-  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &ranks_here, 1, MPI_INT, MPI_MIN, comm.get()));
-  return ranks_here;
-}
-
 class HierarchicalAllReduce {
  public:
   // Called on all ranks of `comm`. `host` has the ranks on this rank's host, which share
@@ -51,7 +35,7 @@ class HierarchicalAllReduce {
                         SharedMemoryAllReduce& memory, std::shared_ptr<std::byte> staging)
       : ranks_(comm.size()),
         place_(host.rank()),
-        parts_(fewest_on_a_host(comm, host.size())),
+        parts_(std::ranges::min(comm.all_gather(host.size()))),
         memory_(memory),
         staging_(std::move(staging)),
         across_(comm.split(std::min(place_, parts_), comm.rank())) {}

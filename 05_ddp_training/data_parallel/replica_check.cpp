@@ -1,8 +1,7 @@
-// Look at: how one all-reduce with max gives every rank the hashes of all ranks.
+// Look at: first_difference. Every rank reads the same hashes, so all find the same difference.
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 
 #include "02_broadcast/fingerprint.hpp"
-#include "03_all_reduce/all_reduce.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "common/join.hpp"
 
@@ -47,20 +46,13 @@ Hashes hashes_of(std::span<const Parameter> parameters, const Stream& stream) {
 
 std::string first_difference(const Communicator& comm, std::span<const Parameter> parameters,
                              const Stream& stream) {
-  // A row for each parameter. Each rank fills in its own column and leaves zeros elsewhere, so
-  // the maximum is the complete table.
   const Hashes mine = hashes_of(parameters, stream);
-  const auto ranks = static_cast<std::size_t>(comm.size());
-  const auto rank = static_cast<std::size_t>(comm.rank());
-  Hashes table(mine.size() * ranks, 0);
-  for (std::size_t p = 0; p < mine.size(); ++p) table[p * ranks + rank] = mine[p];
-  all_reduce<std::uint64_t>(comm, table, ReduceOp::max);
   for (std::size_t p = 0; p < mine.size(); ++p) {
-    const auto row = std::span(table).subspan(p * ranks, ranks);
-    if (std::ranges::count(row, row[0]) == comm.size()) continue;
+    const Hashes all = comm.all_gather(mine[p]);
+    if (std::ranges::count(all, all[0]) == comm.size()) continue;
     std::vector<std::size_t> minority;
-    for (std::size_t r = 0; r < ranks; ++r) {
-      if (2 * std::ranges::count(row, row[r]) <= comm.size()) minority.push_back(r);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (2 * std::ranges::count(all, all[rank]) <= comm.size()) minority.push_back(rank);
     }
     return fmt::format("{} of rank{} {}", parameters[p].name, minority.size() == 1 ? "" : "s",
                        join(minority, ", "));

@@ -1,16 +1,15 @@
-// Look at: how one all-reduce compares hashes. The texts are sent only if the hashes differ.
+// Look at: require_agreement. Only rank 0 sees all values, but all ranks agree on the verdict.
 #include "05_ddp_training/trainer/guards.hpp"
 
 #include "02_broadcast/fingerprint.hpp"
-#include "03_all_reduce/all_reduce.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstdint>
 #include <fstream>
 
 namespace dist {
@@ -42,31 +41,16 @@ void require_agreement(const Communicator& comm, std::vector<CommandLine::Value>
   std::erase_if(values, [](const CommandLine::Value& value) { return value.flag == "--data"; });
   // The program comes first, because a different program may have different flags. Without an
   // agreement on it, nobody may count on equally many values.
-  const std::vector<CommandLine::Value> program{{"the program's file", this_program()}};
-  for (const auto& compared : {program, values}) {
-    std::vector<std::uint64_t> largest;  // for each value, of the hashes and their complements
-    for (const auto& [name, text] : compared) {
-      Fingerprint hash;
-      hash.add(text.data(), text.size());
-      largest.push_back(hash.value());
-      largest.push_back(~hash.value());
-    }
-    all_reduce<std::uint64_t>(comm, largest, ReduceOp::max);
-    for (std::size_t i = 0; i < compared.size(); ++i) {
-      if (largest[2 * i] == ~largest[2 * i + 1]) continue;  // all hashes are equal
-      const auto& [name, mine] = compared[i];
-      // Only rank 0, where the values are gathered, can name them.
-      const std::vector<std::string> all = gather_text(comm, mine);
-      for (std::size_t rank = 1; rank < all.size(); ++rank) {
-        if (all[rank] == mine) continue;
-        const auto word = [](const std::string& text) {
-          return text.empty() ? "nothing" : text;
-        };
-        throw Error(fmt::format("{}: {} on rank 0, but {} on rank {}", name, word(mine),
-                                word(all[rank]), rank));
-      }
-      throw Error(name + ": not the same on all ranks");
-    }
+  values.insert(values.begin(), {"the program's file", this_program()});
+  for (const auto& [name, mine] : values) {
+    const std::vector<std::string> all = gather_text(comm, mine);  // empty except on rank 0
+    const auto other =
+        std::ranges::find_if(all, [&](const auto& text) { return text != mine; });
+    if (comm.all_agree(other == all.end())) continue;
+    if (other == all.end()) throw Error(name + ": not the same on all ranks");
+    const auto word = [](const std::string& text) { return text.empty() ? "nothing" : text; };
+    throw Error(fmt::format("{}: {} on rank 0, but {} on rank {}", name, word(mine),
+                            word(*other), other - all.begin()));
   }
 }
 

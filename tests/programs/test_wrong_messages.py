@@ -36,8 +36,7 @@ def test_a_wrong_message_is_found_or_has_no_effect(program, ranks, tmp_path):
     right = run(ranks, program, tmp_path)
     assert right.status == 0, right.err
     messages, chosen = counts(right, 0), random.Random(program)
-    # After messages that only find the eager limit, or the agreement on the settings.
-    first = 100 if "exchange" in program else 1 if "ddp_training" in program else 0
+    first = 100 if "exchange" in program else 0  # after messages that only find the eager limit
     faults = [("flip", messages[first]), ("flip", messages[-1]),
               *((how, chosen.choice(messages)) for how in ("flip", "drop", "twice"))]
     for how, (rank, number) in faults:
