@@ -14,6 +14,8 @@ class File {
   explicit File(const std::string& path);  // for reading
   // Takes ownership of the descriptor. If it is negative, throws Error saying `what`.
   File(int descriptor, std::string name, const char* what = "cannot be opened");
+  // The same, but leaves a negative descriptor to the caller.
+  explicit File(int descriptor) : descriptor_(descriptor) {}
   ~File();
   File(File&&) = delete;
 

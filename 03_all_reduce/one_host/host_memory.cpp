@@ -1,5 +1,6 @@
 #include "03_all_reduce/one_host/host_memory.hpp"
 
+#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 
 #include <mpi.h>
@@ -28,18 +29,6 @@ struct Address {
   std::int64_t file;
   std::uint64_t device;
   std::uint64_t inode;
-};
-
-class File {
- public:
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  ~File() { ::close(descriptor_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
 };
 
 // Called on all ranks. If `problem` (an errno) is nonzero on any rank, throws the same Error on
@@ -108,16 +97,17 @@ HostMemory::HostMemory(const Communicator& comm, std::size_t bytes)
   struct stat status {};
   if (too_much) {
     problem = ENOMEM;
-  } else if (mine.get() < 0 || ::fallocate(mine.get(), 0, 0, static_cast<off_t>(bytes_)) != 0 ||
-             ::fstat(mine.get(), &status) != 0) {
+  } else if (mine.descriptor() < 0 ||
+             ::fallocate(mine.descriptor(), 0, 0, static_cast<off_t>(bytes_)) != 0 ||
+             ::fstat(mine.descriptor(), &status) != 0) {
     problem = errno;
   } else {
-    piece = map(mine.get(), bytes_);
+    piece = map(mine.descriptor(), bytes_);
     if (!piece) problem = errno;
   }
   throw_together(comm, problem, asked);
 
-  const Address address{::getpid(), mine.get(), status.st_dev, status.st_ino};
+  const Address address{::getpid(), mine.descriptor(), status.st_dev, status.st_ino};
   const std::vector<Address> all = comm.all_gather(address);
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (rank == comm.rank()) {
@@ -127,10 +117,10 @@ HostMemory::HostMemory(const Communicator& comm, std::size_t bytes)
     const Address& other = all[static_cast<std::size_t>(rank)];
     const std::string path = fmt::format("/proc/{}/fd/{}", other.process, other.file);
     const File theirs(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    pieces_.push_back(map(theirs.get(), bytes_));
+    pieces_.push_back(map(theirs.descriptor(), bytes_));
     if (!pieces_.back()) {
       problem = errno;
-    } else if (::fstat(theirs.get(), &status) != 0 || status.st_dev != other.device ||
+    } else if (::fstat(theirs.descriptor(), &status) != 0 || status.st_dev != other.device ||
                status.st_ino != other.inode) {
       problem = ENOENT;
     }
