@@ -2,7 +2,7 @@
 
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/broadcast.hpp"
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "02_broadcast/random.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ bool show_replicas(const Program& program, const Tensor& model, int root) {
       "a model of 36 parameters, initialised with seed + rank: hash before and after");
   lines_in_rank_order(program.console, program.comm,
                       fmt::format("  rank {}  {:016x}  ->  {:016x}", rank,
-                                  fingerprint(drawn_by(rank)), fingerprint(after)));
+                                  hash_of(drawn_by(rank)), hash_of(after)));
   return program.comm.all_agree(after == drawn_by(root));
 }
 

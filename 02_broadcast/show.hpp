@@ -17,7 +17,7 @@ std::vector<std::string> shown_broadcasts();
 Tensor draw_model(const Program& program, int rank);
 
 // Called on all ranks after a broadcast from `root` has changed `model`, which this rank had
-// drawn. Prints all ranks' fingerprints, before and after. Returns, on all ranks, whether every
+// drawn. Prints all ranks' hashes, before and after. Returns, on all ranks, whether every
 // rank's model equals the root's, bit for bit.
 bool show_replicas(const Program& program, const Tensor& model, int root);
 

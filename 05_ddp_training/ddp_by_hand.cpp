@@ -3,7 +3,7 @@
 //
 //   mpirun -np 4 build/bin/ddp_by_hand
 #include "02_broadcast/binomial_tree.hpp"
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "03_all_reduce/ring.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   const double accuracy = Evaluation(test_digits(), stream).accuracy(model);
   console.line(fmt::format("test accuracy {:.2f} %", 100 * accuracy));
   std::uint64_t hash = 0;
-  for (const Parameter& p : parameters) hash = fingerprint(p.value.span(), hash);
+  for (const Parameter& p : parameters) hash = hash_of(p.value.span(), hash);
   // [4] The replicas are equal, bit for bit, if every rank has rank 0's hash.
   std::uint64_t root_hash = hash;
   broadcast_tree(comm, std::span(&root_hash, 1), /*root=*/0);

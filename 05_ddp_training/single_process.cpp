@@ -1,6 +1,6 @@
 // Lesson 5's starting point: one process trains a model (build/bin/single_process). In
 // ddp_by_hand.cpp, N processes do.
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   const double accuracy = Evaluation(test_digits(), stream).accuracy(model);
   console.line(fmt::format("test accuracy {:.2f} %", 100 * accuracy));
   std::uint64_t hash = 0;
-  for (const Parameter& p : parameters) hash = fingerprint(p.value.span(), hash);
+  for (const Parameter& p : parameters) hash = hash_of(p.value.span(), hash);
   console.row({{"ranks", comm.size()},
                {"test_accuracy", accuracy},
                {"fingerprint", fmt::format("{:016x}", hash)},

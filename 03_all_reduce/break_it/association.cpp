@@ -13,7 +13,7 @@
 //          add the same two numbers. On 2 ranks every algorithm computes a + b, so nothing
 //          differs. On 3 ranks, recursive doubling adds in the same order as the naive
 //          algorithm.
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "02_broadcast/random.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "common/program.hpp"
@@ -52,7 +52,7 @@ bool break_association(const Program& program) {
   for (std::size_t a = 0; a < kCompared.size(); ++a) {
     sums[a] = mine;
     all_reduce<float>(comm, sums[a], ReduceOp::sum, kCompared[a]);
-    const std::vector<std::uint64_t> hashes = comm.all_gather(fingerprint(sums[a]));
+    const std::vector<std::uint64_t> hashes = comm.all_gather(hash_of(sums[a]));
     results[a] = std::set(hashes.begin(), hashes.end()).size();
   }
 

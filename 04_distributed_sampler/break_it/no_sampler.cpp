@@ -5,7 +5,7 @@
 // You see: 8 samples instead of 32, and the same gradient on all ranks, so a step learns no
 //          more than one rank alone would. An epoch has N times as many steps as with one.
 // Why:     DDP averages gradients and never sees the data. The sampler divides the work.
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -48,7 +48,7 @@ bool break_no_sampler(const Program& program) {
   const auto add = [&](const char* name, const std::vector<std::size_t>& mine) {
     const std::vector batch(mine.begin(), mine.begin() + kBatch);
     const Coverage step = count_coverage(comm, digits.size(), batch);
-    const auto hashes = comm.all_gather(fingerprint(gradient_of(digits, batch)));
+    const auto hashes = comm.all_gather(hash_of(gradient_of(digits, batch)));
     const std::size_t gradients = std::set(hashes.begin(), hashes.end()).size();
     table.add({name, std::to_string(step.taken), std::to_string(step.once + step.again),
                std::to_string(gradients), std::to_string(mine.size() / kBatch)});

@@ -9,7 +9,7 @@
 // Why:     the loss does not show whether gradients were averaged. If only the bias differs,
 //          the ranks' gradients already belong to different models, but their average is equal
 //          on all ranks. Equal values need not be correct.
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "05_ddp_training/break_it/small_training.hpp"
 
@@ -28,7 +28,7 @@ bool break_no_all_reduce(const Program& program) {
   const double last = job.loss_on_all();
   std::uint64_t hash = 0;
   for (const Parameter& parameter : job.model.parameters()) {
-    hash = fingerprint(parameter.value.span(), hash);
+    hash = hash_of(parameter.value.span(), hash);
   }
   lines_in_rank_order(
       program.console, program.comm,

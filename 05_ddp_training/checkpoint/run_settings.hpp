@@ -17,7 +17,7 @@ using RunSettings = std::map<std::string, std::string>;
 
 // Selects the flags that determine results: all but those for the length of the run, its files,
 // and its output. A new flag therefore counts until it is excluded explicitly. `values`
-// contains the command line's values and the training data's fingerprint.
+// contains the command line's values and the training data's hash.
 RunSettings run_settings(const std::vector<CommandLine::Value>& values,
                          const std::string& device, std::size_t ranks,
                          std::size_t samples_per_step);

@@ -4,7 +4,7 @@
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
 #include "01_send_recv/gpu/host_copy.hpp"
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "04_distributed_sampler/datasets/refuse.hpp"
 #include "common/atomic_file.hpp"
 #include "common/buffer.hpp"
@@ -162,7 +162,7 @@ void write_safetensors(const std::string& path, const std::vector<TensorSource>&
   replace_file(path, [&](const File& file) {
     file.write(&header_bytes, sizeof(header_bytes));
     file.write(header.data(), header.size());
-    Fingerprint checksum;
+    Hash checksum;
     checksum.add(header.data(), header.size());
     for (const TensorSource& source : tensors) {
       read_on_host(stream, source.get(), [&](std::span<const float> values) {
@@ -219,7 +219,7 @@ SafetensorsFile read_safetensors(const std::string& path) {
   if (position != std::string::npos && position + kChecksumDigits <= text.size()) {
     text.replace(position, kChecksumDigits, kChecksumDigits, '0');
   }
-  Fingerprint checksum;
+  Hash checksum;
   checksum.add(text.data(), text.size());
   for (const Range& range : ranges) {
     const Tensor tensor(range.shape, Device{});

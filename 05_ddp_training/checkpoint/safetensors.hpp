@@ -64,7 +64,7 @@ struct SafetensorsFile {
 // because PyTorch's files have none. Never allocates more than the file's size.
 SafetensorsFile read_safetensors(const std::string& path);
 
-// SHA-256 of the raw bytes, as 64 hexadecimal digits: a fingerprint of a tensor that other
+// SHA-256 of the raw bytes, as 64 hexadecimal digits: a hash of a tensor that other
 // programs can compute, too.
 std::string sha256(std::span<const float> values);
 

@@ -1,7 +1,7 @@
 // Look at: first_difference. Every rank reads the same hashes, so all find the same difference.
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "common/join.hpp"
 
@@ -35,7 +35,7 @@ Hashes hashes_of(std::span<const Parameter> parameters, const Stream& stream) {
   stream.synchronize();
   Hashes hashes;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    Fingerprint hash;
+    Hash hash;
     hash.add(parts + ends[i], (ends[i + 1] - ends[i]) * sizeof(std::uint64_t));
     hashes.push_back(hash.value());
   }

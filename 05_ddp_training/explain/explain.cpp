@@ -3,7 +3,7 @@
 #include "05_ddp_training/explain/explain.hpp"
 
 #include "01_send_recv/gpu/host_copy.hpp"
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
@@ -116,7 +116,7 @@ std::string text_of(const NamedNumbers& all) {
 
 std::string hash_of(const NamedNumbers& all) {
   std::uint64_t hash = 0;
-  for (const auto& [name, numbers] : all) hash = fingerprint(numbers, hash);
+  for (const auto& [name, numbers] : all) hash = dist::hash_of(numbers, hash);
   return fmt::format("{:016x}", hash);
 }
 

@@ -1,6 +1,6 @@
 #include "05_ddp_training/trainer/data.hpp"
 
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
@@ -44,8 +44,8 @@ void check_counts(const Options& options, std::size_t samples, int processes,
               "--loader-drop-last: leaves no batch, because a rank has only {} samples", mine);
 }
 
-std::string fingerprint(const std::string& name, const Dataset& data) {
-  Fingerprint hash;
+std::string describe(const std::string& name, const Dataset& data) {
+  Hash hash;
   std::vector<float> row(data.features());
   for (std::size_t i = 0; i < data.size(); ++i) {
     const std::int32_t label = data.get(i, row);
@@ -99,9 +99,9 @@ void TrainingData::draw(const Options& options, Generator& generator) {
 }
 
 std::vector<CommandLine::Value> TrainingData::fingerprints(const Options& options) const {
-  return {{"training data", train_ ? fingerprint(options.dataset, *train_)
+  return {{"training data", train_ ? describe(options.dataset, *train_)
                                    : fmt::format("synthetic, {} samples", options.samples)},
-          {"test data", test_ ? fingerprint(options.dataset, *test_) : "none"}};
+          {"test data", test_ ? describe(options.dataset, *test_) : "none"}};
 }
 
 }  // namespace dist

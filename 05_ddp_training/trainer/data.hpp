@@ -21,7 +21,7 @@ class TrainingData {
   // the model, because the PyTorch program draws the model first, from the same generator.
   void draw(const Options& options, Generator& generator);
 
-  // Fingerprints named "training data" and "test data", for comparison with other ranks and
+  // Hashes named "training data" and "test data", for comparison with other ranks and
   // other runs: name, size and a hash of all numbers, such as "digits, 8000 samples, 1f2e...".
   // The synthetic set is described by its flags instead. Reads all the data.
   std::vector<CommandLine::Value> fingerprints(const Options& options) const;

@@ -1,7 +1,7 @@
 // Look at: require_agreement. Only rank 0 sees all values, but all ranks agree on the verdict.
 #include "05_ddp_training/trainer/guards.hpp"
 
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 std::string this_program() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
   std::array<char, 1 << 16> piece;
-  Fingerprint hash;
+  Hash hash;
   do {
     file.read(piece.data(), piece.size());
     hash.add(piece.data(), static_cast<std::size_t>(file.gcount()));

@@ -11,7 +11,7 @@ namespace dist {
 
 // Called on all ranks, before anything that depends on flags: a host with yesterday's program,
 // another learning rate or other data would otherwise go unnoticed. `values` contains the
-// values of the command line and fingerprints of this rank's data. Throws Error on all ranks,
+// values of the command line and hashes of this rank's data. Throws Error on all ranks,
 // naming the first value that differs and two ranks that disagree: "--lr: 0.001 on rank 0, but
 // 0.01 on rank 2".
 void require_agreement(const Communicator& comm, std::vector<CommandLine::Value> values);

@@ -23,7 +23,7 @@ inline nlohmann::json golden(const std::string& name) {
 // The SHA-256 hash of numbers of any type. dist::sha256 takes floats, so this copies the bytes
 // into floats.
 template <class T>
-std::string hash_of(const std::vector<T>& values) {
+std::string sha256_of(const std::vector<T>& values) {
   const std::size_t size = values.size() * sizeof(T);
   if (size % sizeof(float) != 0) return "not a whole number of floats";
   std::vector<float> floats(size / sizeof(float));

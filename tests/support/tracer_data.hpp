@@ -2,7 +2,7 @@
 #pragma once
 
 #include "01_send_recv/tracer_numbers.hpp"
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline bool all_from(const std::vector<float>& data, int rank) {
 
 // Called on all ranks. Returns whether all of them have the same bits.
 inline bool same_bits_everywhere(std::span<const float> data) {
-  const std::vector<std::uint64_t> hashes = world().all_gather(fingerprint(data));
+  const std::vector<std::uint64_t> hashes = world().all_gather(hash_of(data));
   return std::ranges::count(hashes, hashes[0]) == world().size();
 }
 

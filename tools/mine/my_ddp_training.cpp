@@ -6,7 +6,7 @@
 // Afterwards the course's own functions train the same model, and all parameters must be equal,
 // bit for bit.
 #include "02_broadcast/binomial_tree.hpp"
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
   const std::string wrong = problem(comm, mine, course);
   const auto yours = std::ranges::count_if(parts(), &Part::yours);
   std::uint64_t hash = 0;
-  for (const Parameter& p : mine.parameters()) hash = fingerprint(p.value.span(), hash);
+  for (const Parameter& p : mine.parameters()) hash = hash_of(p.value.span(), hash);
   console.row({{"yours", yours},
                {"fingerprint", fmt::format("{:016x}", hash)},
                {"bit_for_bit", wrong.empty()}});

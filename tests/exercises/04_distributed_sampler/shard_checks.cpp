@@ -112,7 +112,7 @@ void expect_pytorch(Trial& trial, const MyIndices& solution) {
       const bool same =
           entry.contains("indices")
               ? got == entry.at("indices").at(r).get<Indices>()
-              : test::hash_of(std::vector<std::int64_t>(got.begin(), got.end())) ==
+              : test::sha256_of(std::vector<std::int64_t>(got.begin(), got.end())) ==
                     entry.at("sha256_i64").at(r).get<std::string>();
       trial.expect(same, "{}: these are not PyTorch's indices: {}",
                    which(n, ranks, rank, policy), show(got));

@@ -2,7 +2,7 @@
 #include "01_send_recv/measure.hpp"
 
 #include "01_send_recv/tracer_numbers.hpp"
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "02_broadcast/random.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "common/console.hpp"
@@ -97,23 +97,23 @@ TEST_CASE("hashes match published values and depend on every bit") {
   const std::vector<float> abcd{std::bit_cast<float>(0x64636261U)};
   CHECK(sha256({}) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(sha256(abcd) == "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589");
-  CHECK(fingerprint({}) == 0x2d06800538d394c2U);
+  CHECK(hash_of({}) == 0x2d06800538d394c2U);
   Generator generator(3);
   std::vector<float> values(70);
   fill_normal(values, generator);
-  const std::uint64_t before = fingerprint(values);
+  const std::uint64_t before = hash_of(values);
   std::size_t unseen = 0;
   for (float& value : values) {
     for (int bit = 0; bit < 32; ++bit) {
       const float old = value;
       value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(old) ^ (1U << bit));
-      if (fingerprint(values) == before) ++unseen;
+      if (hash_of(values) == before) ++unseen;
       value = old;
     }
   }
   CHECK(unseen == 0);
-  CHECK(fingerprint(values) == before);
-  CHECK(fingerprint(abcd, before) != fingerprint(abcd));
+  CHECK(hash_of(values) == before);
+  CHECK(hash_of(abcd, before) != hash_of(abcd));
 }
 
 TEST_CASE("printed text cannot control the terminal") {

@@ -14,8 +14,8 @@
 
 using namespace dist;
 using dist::test::golden;
-using dist::test::hash_of;
 using dist::test::kNaN;
+using dist::test::sha256_of;
 
 namespace {
 
@@ -32,7 +32,7 @@ void check_equal(const nlohmann::json& want, const std::vector<T>& got) {
   for (const auto& item : want.items()) {
     const std::string& key = item.key();
     const nlohmann::json& value = item.value();
-    if (key.starts_with("sha256")) CHECK(value.get<std::string>() == hash_of(got));
+    if (key.starts_with("sha256")) CHECK(value.get<std::string>() == sha256_of(got));
     if (key != "values" && key != "first8" && key != "last4") continue;
     const auto part = value.get<std::vector<T>>();
     REQUIRE(part.size() <= got.size());
@@ -69,7 +69,7 @@ TEST_CASE("the generator produces PyTorch's raw numbers") {
     CHECK(slice(raw, 0, 10) == values("first10"));
     CHECK(slice(raw, 620, 10) == values("at_620_to_629"));  // across the first regeneration
     CHECK(slice(raw, 1245, 6) == values("at_1245_to_1250"));
-    CHECK(hash_of(raw) == entry.at("sha256_u32_first2000").get<std::string>());
+    CHECK(sha256_of(raw) == entry.at("sha256_u32_first2000").get<std::string>());
     Generator again(seed);
     for (const auto& want : entry.at("u64_first4")) {
       CHECK(std::to_string(again.next_u64()) == want.get<std::string>());

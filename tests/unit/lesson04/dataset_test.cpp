@@ -65,7 +65,7 @@ TEST_CASE("synthetic data, drawn after the model's weights, match PyTorch's") {
     if (run.at("y").contains("values")) {
       CHECK(y == run.at("y").at("values").get<std::vector<std::int64_t>>());
     } else {
-      CHECK(hash_of(y) == run.at("y").at("sha256_i64").get<std::string>());
+      CHECK(sha256_of(y) == run.at("y").at("sha256_i64").get<std::string>());
     }
   }
 }

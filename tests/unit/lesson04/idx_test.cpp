@@ -222,7 +222,7 @@ TEST_CASE("rendered digits have the same bytes everywhere, and ten classes of eq
     labels.push_back(static_cast<std::uint8_t>(data.get(i, row)));
     for (const float x : row) pixels.push_back(static_cast<std::uint8_t>(x * 255 + 0.5F));
   }
-  CHECK(hash_of(joined(idx({kImages, 1000, 28, 28}, pixels), idx({kLabels, 1000}, labels))) ==
+  CHECK(sha256_of(joined(idx({kImages, 1000, 28, 28}, pixels), idx({kLabels, 1000}, labels))) ==
         "d88db258b7a739d80fcd0308200a7fffe1e0487293c027cb3e6b8e680d92bee4");
   for (std::uint8_t digit = 0; digit < 10; ++digit) {
     CHECK(std::ranges::count(labels, digit) == 100);

@@ -42,7 +42,7 @@ TEST_CASE("the sampler gives every rank PyTorch's indices, in every case of the 
       if (entry.contains("indices")) {
         CHECK(got == entry.at("indices").at(r).get<Indices>());
       } else {
-        CHECK(hash_of(as_int64(got)) == entry.at("sha256_i64").at(r).get<std::string>());
+        CHECK(sha256_of(as_int64(got)) == entry.at("sha256_i64").at(r).get<std::string>());
         const auto first = entry.at("first8").at(r).get<Indices>();
         CHECK(std::ranges::equal(std::span(got).first(first.size()), first));
       }

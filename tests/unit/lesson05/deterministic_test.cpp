@@ -1,6 +1,6 @@
 // Lesson 5, --deterministic: the order of additions does not depend on the number of processes.
 // The tests of programs compare whole runs.
-#include "02_broadcast/fingerprint.hpp"
+#include "02_broadcast/hash.hpp"
 #include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/deterministic/tree_sum.hpp"
 #include "tests/support/device_numbers.hpp"
@@ -48,7 +48,7 @@ Floats sum_of_leaves(std::size_t count, float magnitude = 1.0F) {
 }
 
 bool same_bits(const Floats& a, const Floats& b) {
-  return a.size() == b.size() && fingerprint(a) == fingerprint(b);
+  return a.size() == b.size() && hash_of(a) == hash_of(b);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Fingerprints of numbers: one 64-bit value tells whether two replicas are equal, bit for bit.
+// Hashes of numbers: one 64-bit value tells whether two replicas are equal, bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@ namespace dist {
 
 // The 64-bit version of XXH3, a hash function that is fast but not cryptographic. To hash
 // several spans in sequence, pass the previous span's hash as `seed`.
-std::uint64_t fingerprint(std::span<const float> values, std::uint64_t seed = 0);
+std::uint64_t hash_of(std::span<const float> values, std::uint64_t seed = 0);
 
 // Computes XXH3 of bytes that arrive in pieces.
-class Fingerprint {
+class Hash {
  public:
-  Fingerprint();
-  ~Fingerprint();
-  Fingerprint(const Fingerprint&) = delete;
-  Fingerprint& operator=(const Fingerprint&) = delete;
+  Hash();
+  ~Hash();
+  Hash(const Hash&) = delete;
+  Hash& operator=(const Hash&) = delete;
   void add(const void* data, std::size_t bytes);
   std::uint64_t value() const;
 
