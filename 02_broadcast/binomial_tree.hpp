@@ -19,23 +19,23 @@ inline int tree_rounds(int size) {
 // Cost: tree_rounds(size) rounds, because the number of ranks that have the data doubles in
 // each round.
 //
-// Seats (also called relative ranks) are counted from the root: seat 0 is the root, seat 1 the
-// rank after it, and so on. In the round with distance d, seats 0 to d - 1 have the data, and
-// seat s sends to seat s + d:
+// A vrank is a rank counted from the root: vrank 0 is the root, vrank 1 the rank after it, and
+// so on. In the round with distance d, vranks 0 to d - 1 have the data, and vrank v sends to
+// vrank v + d:
 //
 //   size 7     distance 1   0 -> 1
 //              distance 2   0 -> 2   1 -> 3
-//              distance 4   0 -> 4   1 -> 5   2 -> 6   (3 -> 7: there is no seat 7)
+//              distance 4   0 -> 4   1 -> 5   2 -> 6   (3 -> 7: there is no vrank 7)
 template <MpiScalar T>
 void broadcast_tree(const Communicator& comm, std::span<T> data, int root) {
   const int size = comm.size();
-  const int seat = (comm.rank() - root + size) % size;
-  const auto rank_of = [&](int s) { return (s + root) % size; };
+  const int vrank = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int v) { return (v + root) % size; };
   for (int distance = 1; distance < size; distance *= 2) {
-    if (seat < distance) {
-      if (seat + distance < size) send<T>(comm, data, rank_of(seat + distance));
-    } else if (seat < 2 * distance) {
-      recv<T>(comm, data, rank_of(seat - distance));
+    if (vrank < distance) {
+      if (vrank + distance < size) send<T>(comm, data, rank_of(vrank + distance));
+    } else if (vrank < 2 * distance) {
+      recv<T>(comm, data, rank_of(vrank - distance));
     }
   }
 }

@@ -17,8 +17,8 @@ SIZES = [1024 * 4**k for k in range(11)]  # bytes
 class Machine:
     def __init__(self, ranks, per_host):
         self.ranks, self.per_host = ranks, min(per_host, ranks)
-        self.seats = 1 << (ranks.bit_length() - 1)  # the largest power of two up to `ranks`
-        self.stride = 1 if ranks == self.seats else 2  # seats next to surplus ranks are 2 apart
+        self.power = 1 << (ranks.bit_length() - 1)  # the largest power of two up to `ranks`
+        self.stride = 1 if ranks == self.power else 2  # those next to surplus ranks are 2 apart
 
     def message(self, n, distance):
         """All pairs of ranks at this distance exchange n bytes: the time of the slowest pair."""
@@ -27,9 +27,9 @@ class Machine:
         return alpha + n * beta
 
 
-def distances(seats, stride=1):
-    """Between partners: 1, 2, 4, ... seats, each `stride` ranks apart."""
-    return [stride << k for k in range((seats - 1).bit_length())]
+def distances(ranks, stride=1):
+    """Between partners: 1, 2, 4, ... new ranks, each `stride` ranks apart."""
+    return [stride << k for k in range((ranks - 1).bit_length())]
 
 
 def ring(m, n):
@@ -48,12 +48,12 @@ def fold(m, n):  # surplus ranks send their numbers to a neighbour and get the r
 
 
 def recursive_doubling(m, n):
-    rounds = distances(m.seats, m.stride)
+    rounds = distances(m.power, m.stride)
     return fold(m, n) + sum(m.message(n, distance) + n * GAMMA for distance in rounds)
 
 
 def rabenseifner(m, n):  # n/2, n/4, ... are exchanged and added; then the sums are exchanged
-    parts = [(n * d / m.seats / m.stride, d) for d in distances(m.seats, m.stride)]
+    parts = [(n * d / m.power / m.stride, d) for d in distances(m.power, m.stride)]
     return fold(m, n) + sum(2 * m.message(part, d) + part * GAMMA for part, d in parts)
 
 

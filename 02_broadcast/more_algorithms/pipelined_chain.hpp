@@ -56,16 +56,16 @@ template <MpiScalar T>
 void broadcast_pipeline(const Communicator& comm, std::span<T> data, int root,
                         std::size_t segment_bytes) {
   const int size = comm.size();
-  const int seat = (comm.rank() - root + size) % size;  // as in binomial_tree.hpp
+  const int vrank = (comm.rank() - root + size) % size;  // as in binomial_tree.hpp
   const std::size_t length = std::max<std::size_t>(1, segment_bytes / sizeof(T));
   std::vector<Request> sends;
   for (std::size_t begin = 0; begin < data.size(); begin += length) {
     const std::span<T> segment = data.subspan(begin, std::min(length, data.size() - begin));
-    if (seat > 0) recv<T>(comm, segment, comm.left());
+    if (vrank > 0) recv<T>(comm, segment, comm.left());
     // A blocking send could wait until the right neighbour is ready, which would delay our next
     // receive. Nobody writes to a segment that has arrived, so all sends may stay in progress
     // until the end.
-    if (seat < size - 1) sends.push_back(isend<T>(comm, segment, comm.right()));
+    if (vrank < size - 1) sends.push_back(isend<T>(comm, segment, comm.right()));
   }
   for (Request& request : sends) request.wait();
 }

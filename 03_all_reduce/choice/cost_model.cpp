@@ -12,7 +12,7 @@ double naive(double n, int p, const StepCosts& costs) {
 
 // The surplus ranks beyond the largest power of two send their numbers and receive the result.
 double fold(double n, int p, const StepCosts& costs) {
-  return Seats(p).beyond == 0 ? 0.0 : 2 * costs.message(n) + costs.add(n);
+  return PowerOfTwo(p).surplus == 0 ? 0.0 : 2 * costs.message(n) + costs.add(n);
 }
 
 // How many ranks of a host send over its link at once, in the rounds of the two algorithms
@@ -23,7 +23,7 @@ double ranks_per_link(int p, const StepCosts& costs) {
 
 double recursive_doubling(double n, int p, const StepCosts& costs) {
   const int rounds =
-      static_cast<int>(std::bit_width(static_cast<unsigned>(Seats(p).count))) - 1;
+      static_cast<int>(std::bit_width(static_cast<unsigned>(PowerOfTwo(p).count))) - 1;
   const double sharing = ranks_per_link(p, costs);
   return fold(n, p, costs) + rounds * (costs.exchange(sharing * n) + costs.add(n));
 }
@@ -43,7 +43,7 @@ double rabenseifner(double n, int p, const StepCosts& costs) {
   const double sharing = ranks_per_link(p, costs);
   double seconds = fold(n, p, costs);
   double half = n / 2;
-  for (int distance = Seats(p).count / 2; distance >= 1; distance /= 2, half /= 2) {
+  for (int distance = PowerOfTwo(p).count / 2; distance >= 1; distance /= 2, half /= 2) {
     seconds += 2 * costs.exchange(sharing * half) + costs.add(half);
   }
   return seconds;

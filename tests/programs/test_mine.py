@@ -67,7 +67,7 @@ WRONG = [
     ("ring_shift", "comm.right()", "comm.left()", 3, 86, "your ring_shift"),
     ("ring_shift", "mpi_count(in.size())", "mpi_count(out.size())", 3, 1, "ring_shift"),
     ("tree_broadcast", "d < size", "d < 1", 2, 1, "WRONG: tree_broadcast; run ./learn check 2"),
-    ("tree_broadcast", "seat + d < size", "seat > size", 2, 86, "your tree_broadcast"),
+    ("tree_broadcast", "vrank + d < size", "vrank > size", 2, 86, "your tree_broadcast"),
     ("ring_all_reduce", "value *= 1.0F / static_cast<float>(size)", "value *= 1.0F", 2, 1,
      "WRONG: ring_all_reduce; run ./learn check 3"),
     ("ring_all_reduce", "value *= 1.0F / static_cast<float>(size)",

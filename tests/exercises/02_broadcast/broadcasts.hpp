@@ -101,11 +101,11 @@ inline Check waits_check(const Run& run) {
 }
 
 inline const std::string kSeatsHint =
-    "count seats from the root: seat = (rank - root + size) % size decides who sends and "
-    "receives, and (seat + root) % size is the rank in that seat";
+    "count vranks from the root: vrank = (rank - root + size) % size decides who sends and "
+    "receives, and (vrank + root) % size is the rank with that vrank";
 inline const std::string kSeatsHangHint =
-    "do not confuse seats and ranks: seat = (rank - root + size) % size decides what a rank "
-    "does, and (seat + root) % size is the rank to pass to send and recv. The report says who "
+    "do not confuse vranks and ranks: vrank = (rank - root + size) % size decides what a rank "
+    "does, and (vrank + root) % size is the rank to pass to send and recv. The report says who "
     "waits for whom";
 inline const std::string kLargeHangHint =
     "send may wait until the receiver is ready: if two ranks both start by sending to each "

@@ -18,13 +18,13 @@ namespace dist::exercise {
 inline void tree_broadcast_reference(const Communicator& comm, std::span<float> data,
                                      int root) {
   const int size = comm.size();
-  const int seat = (comm.rank() - root + size) % size;
-  const auto rank_of = [&](int s) { return (s + root) % size; };
+  const int vrank = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int v) { return (v + root) % size; };
   for (int d = 1; d < size; d *= 2) {
-    if (seat < d) {
-      if (seat + d < size) send<float>(comm, data, rank_of(seat + d));
-    } else if (seat < 2 * d) {
-      recv<float>(comm, data, rank_of(seat - d));
+    if (vrank < d) {
+      if (vrank + d < size) send<float>(comm, data, rank_of(vrank + d));
+    } else if (vrank < 2 * d) {
+      recv<float>(comm, data, rank_of(vrank - d));
     }
   }
 }
@@ -37,16 +37,16 @@ inline void tree_broadcast_reference(const Communicator& comm, std::span<float> 
 inline void tree_reduce_reference(const Communicator& comm, std::span<const float> data,
                                   std::span<float> sum, int root) {
   const int size = comm.size();
-  const int seat = (comm.rank() - root + size) % size;
-  const auto rank_of = [&](int s) { return (s + root) % size; };
+  const int vrank = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int v) { return (v + root) % size; };
   std::ranges::copy(data, sum.begin());
   std::vector<float> coming(sum.size());
   // Start from the largest power of two below size; with one rank, there is no such power.
   for (auto d = static_cast<int>(std::bit_floor(static_cast<unsigned>(size - 1))); d > 0;
        d /= 2) {
-    if (seat >= d) return send<float>(comm, sum, rank_of(seat - d));
-    if (seat + d >= size) continue;
-    recv<float>(comm, coming, rank_of(seat + d));
+    if (vrank >= d) return send<float>(comm, sum, rank_of(vrank - d));
+    if (vrank + d >= size) continue;
+    recv<float>(comm, coming, rank_of(vrank + d));
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += coming[i];
   }
 }

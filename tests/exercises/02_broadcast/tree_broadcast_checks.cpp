@@ -31,8 +31,8 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
   return with_hang_hint(checks,
                         "the report says where each rank waits. If a rank waits for a message "
                         "that is never sent, it disagrees with the sender about the tree. At "
-                        "distance d, seats d to 2d - 1 receive from seat - d, and only at that "
-                        "distance; seats below d send to seat + d, if it exists");
+                        "distance d, vranks d to 2d - 1 receive from vrank - d, and only at "
+                        "that distance; vranks below d send to vrank + d, if it exists");
 }
 
 }  // namespace dist::exercise

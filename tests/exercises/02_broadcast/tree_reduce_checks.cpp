@@ -81,7 +81,7 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
   return with_hang_hint(checks,
                         "the report says where each rank waits. Run the broadcast's tree "
                         "backwards: start with the largest distance, reverse the direction "
-                        "of every message, and let a seat that has sent do nothing more");
+                        "of every message, and let a vrank that has sent do nothing more");
 }
 
 }  // namespace dist::exercise

@@ -45,10 +45,10 @@ struct Gpu {
   NcclCommunicator nccl;
 };
 
-// Expects the numbers of the rank that is `seats` to the left.
+// Expects the numbers of the rank that is `steps` to the left.
 void expect_numbers(Trial& trial, Gpu& gpu, const std::string& what, const Tensor& data,
-                    int seats) {
-  const int rank = (trial.rank() + (trial.size() - 1) * seats) % trial.size();
+                    int steps) {
+  const int rank = (trial.rank() + (trial.size() - 1) * steps) % trial.size();
   expect_values(trial, to_host(gpu.stream, data), fmt::format("`{}` of rank {}, ", what, rank),
                 [&](std::size_t i) { return trial.value(rank, i); });
 }

@@ -88,10 +88,10 @@ inline AllReduceAlgorithm choose_all_reduce_reference(double bytes, int ranks, d
   const double add_whole = bytes * gamma_s_per_byte;
   const double add_chunk = bytes / ranks * gamma_s_per_byte;
 
-  const auto seats = std::bit_floor(static_cast<unsigned>(ranks));
-  const int doublings = std::bit_width(seats) - 1;
+  const auto newranks = std::bit_floor(static_cast<unsigned>(ranks));
+  const int doublings = std::bit_width(newranks) - 1;
   double doubling = doublings * (whole + add_whole);
-  if (seats != static_cast<unsigned>(ranks)) doubling += 2 * whole + add_whole;
+  if (newranks != static_cast<unsigned>(ranks)) doubling += 2 * whole + add_whole;
   const double ring = (ranks - 1) * (2 * chunk + add_chunk);
   return ring < doubling ? AllReduceAlgorithm::ring : AllReduceAlgorithm::recursive_doubling;
 }

@@ -33,9 +33,9 @@ Indices expected_shard(Order order, std::size_t taken, int num_replicas, int ran
   std::size_t place = taken;
   for (std::size_t turn_begins = taken; turn_begins < order.size(); turn_begins += ranks) {
     if (policy == Policy::drop && turn_begins + ranks > order.size()) break;
-    for (std::size_t seat = 0; seat < ranks; ++seat, ++place) {
+    for (std::size_t r = 0; r < ranks; ++r, ++place) {
       if (policy == Policy::exact && place >= order.size()) break;
-      if (seat == static_cast<std::size_t>(rank)) mine.push_back(order[place % order.size()]);
+      if (r == static_cast<std::size_t>(rank)) mine.push_back(order[place % order.size()]);
     }
   }
   return mine;

@@ -39,12 +39,12 @@ inline std::vector<std::size_t> indices_after_reference(std::span<const std::siz
   if (taken >= order.size()) return {};
   const auto ranks = static_cast<std::size_t>(num_replicas);
   const std::size_t left = order.size() - taken;
-  std::size_t seats = left;
-  if (policy == Policy::drop) seats = left / ranks * ranks;
-  if (policy == Policy::pad) seats = (left + ranks - 1) / ranks * ranks;
+  std::size_t total = left;
+  if (policy == Policy::drop) total = left / ranks * ranks;
+  if (policy == Policy::pad) total = (left + ranks - 1) / ranks * ranks;
   std::vector<std::size_t> mine;
-  for (auto seat = static_cast<std::size_t>(rank); seat < seats; seat += ranks) {
-    mine.push_back(order[(taken + seat) % order.size()]);
+  for (auto next = static_cast<std::size_t>(rank); next < total; next += ranks) {
+    mine.push_back(order[(taken + next) % order.size()]);
   }
   return mine;
 }

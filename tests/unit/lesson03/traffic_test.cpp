@@ -55,11 +55,11 @@ TEST_CASE("a ring sends 2 (N - 1) / N of the bytes in 2 (N - 1) chunks, only to 
 }
 
 TEST_CASE("recursive doubling sends log2 N messages, and Rabenseifner's twice as many") {
-  const Seats seats(world().size());
+  const PowerOfTwo group(world().size());
   const auto rounds =
-      static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(seats.count)) - 1);
-  // A seat with a surplus neighbour also sends the result to that neighbour.
-  const std::uint64_t fold = seats.beyond > 0 ? 1 : 0;
+      static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(group.count)) - 1);
+  // A rank with a surplus neighbour also sends the result to that neighbour.
+  const std::uint64_t fold = group.surplus > 0 ? 1 : 0;
   for (const std::size_t count : tricky_sizes_and_1_mi()) {
     INFO(count << " elements");
     const std::uint64_t bytes = count * sizeof(float);
@@ -69,7 +69,7 @@ TEST_CASE("recursive doubling sends log2 N messages, and Rabenseifner's twice as
     CHECK(doubling.collectives == 0);
     const Traffic halving = traffic_of(AllReduceAlgorithm::rabenseifner, count);
     CHECK(halving.messages_per_rank == 2 * rounds + fold);
-    const auto s = static_cast<std::uint64_t>(seats.count);
+    const auto s = static_cast<std::uint64_t>(group.count);
     const std::uint64_t share = 2 * (s - 1) * (bytes + s * sizeof(float)) / s;
     CHECK(halving.bytes_per_rank <= share + fold * bytes);
     CHECK(halving.collectives == 0);

@@ -140,7 +140,7 @@ TEST_CASE("an epoch begun on p ranks continues on q ranks with the samples not y
 
 TEST_CASE("a position beyond the end of the epoch is refused") {
   const DistributedSampler sampler(10, 4, 1);
-  CHECK(sampler.indices_after(12).empty());  // padded: 12 seats
+  CHECK(sampler.indices_after(12).empty());  // padded: 12 indices
   CHECK_THROWS_AS(sampler.indices_after(13), Error);
   CHECK(DistributedSampler(10, 4, 1, {.drop_last = true}).indices_after(10).empty());
   CHECK_THROWS_AS(DistributedSampler(10, 4, 1, {.drop_last = true}).indices_after(11), Error);
