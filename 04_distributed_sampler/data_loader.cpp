@@ -19,9 +19,9 @@ DataLoader::DataLoader(const Dataset& dataset, const BatchPlan& plan, const Stre
               stream.device()),
       copies_(stream.device()) {
   if (stream.device().is_cpu()) return;
-  const auto add = [&](std::vector<Place>& places, std::size_t count, Memory memory) {
+  const auto add = [&](std::vector<BatchMemory>& all, std::size_t count, Memory memory) {
     for (std::size_t i = 0; i < count; ++i) {
-      places.push_back({allocate(bytes_, stream.device(), memory)});
+      all.push_back({allocate(bytes_, stream.device(), memory)});
     }
   };
   constexpr std::size_t kMost = 8;
@@ -50,7 +50,7 @@ const Batch& DataLoader::collate(const BatchSamples& samples) {
   const auto targets_in = [&](void* memory) {
     return reinterpret_cast<std::int32_t*>(static_cast<char*>(memory) + input_bytes_);
   };
-  Place* const on_host = stream_.device().is_cpu() ? nullptr : &next_on_host();
+  BatchMemory* const on_host = stream_.device().is_cpu() ? nullptr : &next_on_host();
   void* const memory = on_host == nullptr ? memory_.get() : on_host->memory.get();
   auto* const inputs = static_cast<float*>(memory);
   std::int32_t* const targets = targets_in(memory);
@@ -67,20 +67,20 @@ const Batch& DataLoader::collate(const BatchSamples& samples) {
   return batch_;
 }
 
-DataLoader::Place& DataLoader::next_on_host() {
+DataLoader::BatchMemory& DataLoader::next_on_host() {
   // This memory held an earlier batch, which must have been copied before it is overwritten.
   // Even a wait that is already over takes microseconds, so there is one for half of the
   // batches at a time.
   const std::size_t half = host_.size() / 2;
   if (next_ % half == 0) host_[next_ + half - 1].free.synchronize();
-  Place& place = host_[next_];
+  BatchMemory& next = host_[next_];
   next_ = (next_ + 1) % host_.size();
-  return place;
+  return next;
 }
 
-void DataLoader::send(Place& collected) {
+void DataLoader::send(BatchMemory& collected) {
   // From the host to the GPU, while kernels of earlier steps run.
-  Place& arrival = arrivals_[next_arrival_];
+  BatchMemory& arrival = arrivals_[next_arrival_];
   next_arrival_ = 1 - next_arrival_;
   copies_.wait(arrival.free);
   copy_bytes(copies_, arrival.memory.get(), collected.memory.get(), bytes_);

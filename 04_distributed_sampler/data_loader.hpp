@@ -35,21 +35,21 @@ class DataLoader {
  private:
   // Memory for a batch: the inputs of `batch_size` samples, then the targets. So one copy moves
   // both.
-  struct Place {
+  struct BatchMemory {
     std::shared_ptr<void> memory;
     Event free{};  // when what was here last has been copied elsewhere
   };
 
   const Batch& collate(const BatchSamples& samples);
-  // GPU only: a place in pinned memory to collect the next batch in, and the copies from there
+  // GPU only: pinned memory to collect the next batch in, and the copies from there
   // to memory_.
-  Place& next_on_host();
-  void send(Place& collected);
+  BatchMemory& next_on_host();
+  void send(BatchMemory& collected);
 
   const Dataset& dataset_;
   const Stream& stream_;
   BatchPlan plan_;
-  std::size_t input_bytes_, bytes_;  // of a place
+  std::size_t input_bytes_, bytes_;  // of a BatchMemory
   // What the step gets, on the stream's device and always at the same address.
   std::shared_ptr<void> memory_;
   Tensor inputs_;
@@ -58,8 +58,8 @@ class DataLoader {
   // For a GPU: batches wait on the host, arrive on the GPU through a stream of their own while
   // the GPU computes with earlier batches, and are then moved to memory_.
   Stream copies_;
-  std::vector<Place> host_;      // a half is filled while the other is copied
-  std::vector<Place> arrivals_;  // two: one arrives while the other is moved on
+  std::vector<BatchMemory> host_;      // a half is filled while the other is copied
+  std::vector<BatchMemory> arrivals_;  // two: one arrives while the other is moved on
   std::size_t next_ = 0, next_arrival_ = 0;
 };
 

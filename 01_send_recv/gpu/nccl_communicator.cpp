@@ -84,16 +84,16 @@ std::string nccl_version() {
 }
 
 NcclSupport can_use_nccl(const Communicator& comm, Device device) {
-  struct Place {
+  struct PeerInfo {
     GpuName gpu;
     int nccl;       // the library's version
     int may_share;  // whether its environment allows that ranks share a GPU
   };
   const char* const asked = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  const Place mine{name_of(device), loaded_version(),
-                   asked != nullptr && asked == std::string("1") ? 1 : 0};
+  const PeerInfo mine{name_of(device), loaded_version(),
+                      asked != nullptr && asked == std::string("1") ? 1 : 0};
   // Every rank reads the same list in the same order, so all ranks find the same answer.
-  const std::vector<Place> all = comm.all_gather(mine);
+  const std::vector<PeerInfo> all = comm.all_gather(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].gpu == GpuName{}) {
       return {false,
@@ -115,8 +115,8 @@ NcclSupport can_use_nccl(const Communicator& comm, Device device) {
       if (all[rank].gpu != all[other].gpu) continue;
       return can_share_a_gpu(
           fmt::format("ranks {} and {} share one GPU", other, rank),
-          std::ranges::min(all, {}, &Place::nccl).nccl,
-          std::ranges::all_of(all, [](const Place& p) { return p.may_share == 1; }));
+          std::ranges::min(all, {}, &PeerInfo::nccl).nccl,
+          std::ranges::all_of(all, [](const PeerInfo& p) { return p.may_share == 1; }));
     }
   }
   return {true, "a GPU for every rank"};

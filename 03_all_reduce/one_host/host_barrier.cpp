@@ -61,21 +61,21 @@ HostBarrier::HostBarrier(const Communicator& comm, std::chrono::milliseconds lim
       rank_(comm.rank()),
       size_(comm.size()),
       limit_(limit),
-      memory_(comm, sizeof(Seat) + sizeof(Bed)) {
-  MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &seat(rank_).world_rank));
-  crowded_ = more_ranks_than_cores(comm);  // this waits until all seats have their numbers
+      memory_(comm, sizeof(Entry) + sizeof(Sleepers)) {
+  MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &entry(rank_).world_rank));
+  crowded_ = more_ranks_than_cores(comm);  // this waits until all entries have their numbers
 }
 
-HostBarrier::Seat& HostBarrier::seat(int rank) const {
-  return *reinterpret_cast<Seat*>(memory_.of(rank));
+HostBarrier::Entry& HostBarrier::entry(int rank) const {
+  return *reinterpret_cast<Entry*>(memory_.of(rank));
 }
 
-HostBarrier::Bed& HostBarrier::bed() const {
-  return *reinterpret_cast<Bed*>(memory_.of(0) + sizeof(Seat));
+HostBarrier::Sleepers& HostBarrier::sleepers() const {
+  return *reinterpret_cast<Sleepers*>(memory_.of(0) + sizeof(Entry));
 }
 
 bool HostBarrier::has_arrived(int rank) const {
-  const std::uint32_t arrived = Shared(seat(rank).arrived).load();
+  const std::uint32_t arrived = Shared(entry(rank).arrived).load();
   // Test the sign of the difference, because the counts wrap around after 2^32 rounds.
   return static_cast<std::int32_t>(arrived - round_) >= 0;
 }
@@ -89,7 +89,7 @@ void HostBarrier::wait() {
   if (size_ == 1) return;
   ++round_;
   seen_ = 0;
-  Shared(seat(rank_).arrived).store(round_);
+  Shared(entry(rank_).arrived).store(round_);
   if (!all_arrive_soon()) sleep_until_all_arrived();
   wake_sleepers();
 }
@@ -114,39 +114,39 @@ bool HostBarrier::all_arrive_soon() {
   }
 }
 
-// No wake-up is lost: a sleeper increments the count of sleepers and then checks the seats once
-// more; the last rank to arrive marks its seat and then checks the count. All ranks see these
+// No wake-up is lost: a sleeper increments their count and then checks the entries once
+// more; the last rank to arrive marks its entry and then checks the count. All ranks see these
 // four operations in the same order (sequential consistency), so at least one of the two ranks
 // sees what the other has written.
 void HostBarrier::sleep_until_all_arrived() {
   // Without this object, a hang report would say that the rank is computing.
   const WaitScope wait("the barrier of the shared-memory all-reduce", comm_);
-  const auto begin = Shared(bed().round).load();
-  Shared(bed().sleepers).fetch_add(1);
+  const auto begin = Shared(sleepers().round).load();
+  Shared(sleepers().count).fetch_add(1);
   std::chrono::milliseconds slept{};
-  for (std::uint32_t round = begin; !all_arrived(); round = Shared(bed().round).load()) {
+  for (std::uint32_t round = begin; !all_arrived(); round = Shared(sleepers().round).load()) {
     if (slept >= limit_) {
-      Shared(bed().sleepers).fetch_sub(1);
+      Shared(sleepers().count).fetch_sub(1);
       give_up();
     }
     const auto before = std::chrono::steady_clock::now();
-    futex_wait(bed().round, round);
+    futex_wait(sleepers().round, round);
     slept += std::min(kTick, std::chrono::ceil<std::chrono::milliseconds>(
                                  std::chrono::steady_clock::now() - before));
   }
-  Shared(bed().sleepers).fetch_sub(1);
+  Shared(sleepers().count).fetch_sub(1);
 }
 
 void HostBarrier::wake_sleepers() const {
-  if (Shared(bed().sleepers).load() == 0) return;
-  if (Shared(bed().round).exchange(round_) == round_) return;  // another rank wakes them
-  futex_wake_all(bed().round);
+  if (Shared(sleepers().count).load() == 0) return;
+  if (Shared(sleepers().round).exchange(round_) == round_) return;  // another rank wakes them
+  futex_wake_all(sleepers().round);
 }
 
 void HostBarrier::give_up() const {
   std::vector<int> missing;
   for (int rank = 0; rank < size_; ++rank) {
-    if (!has_arrived(rank)) missing.push_back(seat(rank).world_rank);
+    if (!has_arrived(rank)) missing.push_back(entry(rank).world_rank);
   }
   throw Error(fmt::format(
       "the shared-memory all-reduce waited {} ms for rank{} {}, which did not arrive",
@@ -155,17 +155,17 @@ void HostBarrier::give_up() const {
 
 void HostBarrier::meet(const Call& call) {
   const std::size_t turn = calls_++ % 2;
-  seat(rank_).calls[turn] = call;
+  entry(rank_).calls[turn] = call;
   wait();
   for (int rank = 0; rank < size_; ++rank) {
-    const Call& other = seat(rank).calls[turn];
+    const Call& other = entry(rank).calls[turn];
     if (other == call) continue;
-    const char* const what = other.bytes != call.bytes   ? "with a different number of elements"
-                             : other.place != call.place ? "with a different tensor"
-                             : other.op != call.op       ? "with a different operation"
-                                                         : "with a different element type";
+    const char* const what = other.bytes != call.bytes ? "with a different number of elements"
+                             : other.memory != call.memory ? "with a different tensor"
+                             : other.op != call.op         ? "with a different operation"
+                                                           : "with a different element type";
     throw Error(fmt::format("rank {} called the all-reduce {} than rank {}: {} bytes and {}",
-                            seat(rank).world_rank, what, seat(rank_).world_rank, other.bytes,
+                            entry(rank).world_rank, what, entry(rank_).world_rank, other.bytes,
                             call.bytes));
   }
 }

@@ -1,5 +1,5 @@
 // What this file adds: a barrier for the ranks of one host, without messages. Every rank has a
-// seat in shared memory, counts its arrivals there, and reads the other ranks' counts.
+// entry in shared memory, counts its arrivals there, and reads the other ranks' counts.
 // Builds on: host_memory.
 // Look at: wait(), where a rank that has waited for a long time sleeps until it is woken; and
 // meet(), which notices when two ranks make different calls.
@@ -28,7 +28,7 @@ class HostBarrier {
   // Describes a rank's call. Ranks with different calls would misread each other's numbers.
   struct Call {
     std::uint64_t bytes;
-    std::uint64_t place;  // identifies registered memory; 0 for ordinary memory
+    std::uint64_t memory;  // identifies registered memory; 0 for ordinary memory
     std::uint32_t op;
     std::uint32_t type;
     bool operator==(const Call&) const = default;
@@ -39,7 +39,7 @@ class HostBarrier {
  private:
   // Each rank writes only to its own cache line, so its writes never invalidate a line to which
   // another rank writes.
-  struct alignas(64) Seat {
+  struct alignas(64) Entry {
     std::uint32_t arrived;
     int world_rank;  // the number by which mpirun and all error messages call this rank
     // The two elements are used alternately: a fast rank may already write its next call while
@@ -48,13 +48,13 @@ class HostBarrier {
     std::array<Call, 2> calls;
   };
   // Sleeping ranks wait on this struct's `round`.
-  struct alignas(64) Bed {
+  struct alignas(64) Sleepers {
     std::uint32_t round;
-    std::uint32_t sleepers;
+    std::uint32_t count;
   };
 
-  Seat& seat(int rank) const;
-  Bed& bed() const;
+  Entry& entry(int rank) const;
+  Sleepers& sleepers() const;
   bool has_arrived(int rank) const;
   bool all_arrived();
   bool all_arrive_soon();

@@ -21,7 +21,8 @@ std::shared_ptr<std::byte> SharedMemoryAllReduce::allocate(const Communicator& c
   return {owner, begin};
 }
 
-SharedMemoryAllReduce::Place SharedMemoryAllReduce::find(const void* data, std::size_t bytes) {
+SharedMemoryAllReduce::Position SharedMemoryAllReduce::find(const void* data,
+                                                            std::size_t bytes) {
   const auto* const address = static_cast<const std::byte*>(data);
   const auto after = registered_.upper_bound(address);
   if (after == registered_.begin()) return {};

@@ -62,26 +62,28 @@ class SharedMemoryAllReduce {
     HostMemory memory;
     std::uint64_t number;
   };
-  // A position within an allocation, the same on every rank. A place without an owner is in
+  // A position within an allocation, the same on every rank. A position without an owner is in
   // ordinary memory.
-  struct Place {
+  struct Position {
     std::shared_ptr<Registered> owner;
     std::size_t offset = 0;
     std::byte* at(int rank) const { return owner->memory.of(rank) + offset; }
   };
-  Place find(const void* data, std::size_t bytes);
+  Position find(const void* data, std::size_t bytes);
 
   template <MpiScalar T>
-  static HostBarrier::Call describe(std::span<T> data, const Place& place, std::uint32_t op) {
+  static HostBarrier::Call describe(std::span<T> data, const Position& position,
+                                    std::uint32_t op) {
     constexpr std::uint32_t kType =
         4 * sizeof(T) + 2 * std::floating_point<T> + std::is_signed_v<T>;
-    return {data.size_bytes(), place.owner ? place.owner->number + place.offset : 0, op, kType};
+    return {data.size_bytes(), position.owner ? position.owner->number + position.offset : 0,
+            op, kType};
   }
 
   template <MpiScalar T>
   void reduce_small(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
   template <MpiScalar T>
-  void reduce_in_place(const Place& place, std::size_t count, ReduceOp op,
+  void reduce_in_place(const Position& position, std::size_t count, ReduceOp op,
                        const HostBarrier::Call& call);
   template <MpiScalar T>
   void reduce_through_segment(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
@@ -107,12 +109,12 @@ class SharedMemoryAllReduce {
 template <MpiScalar T>
 void SharedMemoryAllReduce::all_reduce(std::span<T> data, ReduceOp op) {
   check_op<T>(op);
-  const Place place = find(data.data(), data.size_bytes());
-  const HostBarrier::Call call = describe(data, place, static_cast<std::uint32_t>(op));
+  const Position position = find(data.data(), data.size_bytes());
+  const HostBarrier::Call call = describe(data, position, static_cast<std::uint32_t>(op));
   if (data.size_bytes() <= kSmallBytes) {
     reduce_small(data, op, call);
-  } else if (place.owner) {
-    reduce_in_place<T>(place, data.size(), op, call);
+  } else if (position.owner) {
+    reduce_in_place<T>(position, data.size(), op, call);
   } else {
     reduce_through_segment(data, op, call);
   }
@@ -138,12 +140,12 @@ void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
 // [9] Between the two barriers, each rank reads and writes only its own slice, in the memory of
 // all ranks.
 template <MpiScalar T>
-void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t count, ReduceOp op,
-                                            const HostBarrier::Call& call) {
+void SharedMemoryAllReduce::reduce_in_place(const Position& position, std::size_t count,
+                                            ReduceOp op, const HostBarrier::Call& call) {
   const ChunkRange mine = shared_memory::slice<T>(count, size_, rank_);
   for (int rank = 0; rank < size_; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    targets_[r] = place.at(rank) + mine.begin * sizeof(T);
+    targets_[r] = position.at(rank) + mine.begin * sizeof(T);
     sources_[r] = targets_[r];
   }
   barrier_.meet(call);  // all numbers have been written
@@ -157,14 +159,14 @@ void SharedMemoryAllReduce::reduce_in_place(const Place& place, std::size_t coun
 template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_scatter(std::span<T> data, ReduceOp op, int parts) {
   check_op<T>(op);
-  const Place place = find(data.data(), data.size_bytes());
+  const Position position = find(data.data(), data.size_bytes());
   const ChunkRange mine =
       rank_ < parts ? chunk_range(data.size(), parts, rank_) : ChunkRange{0, 0};
   for (int rank = 0; rank < size_; ++rank) {
-    sources_[static_cast<std::size_t>(rank)] = place.at(rank) + mine.begin * sizeof(T);
+    sources_[static_cast<std::size_t>(rank)] = position.at(rank) + mine.begin * sizeof(T);
   }
   targets_[0] = reinterpret_cast<std::byte*>(data.data() + mine.begin);
-  barrier_.meet(describe(data, place, kReduceScatter + static_cast<std::uint32_t>(op)));
+  barrier_.meet(describe(data, position, kReduceScatter + static_cast<std::uint32_t>(op)));
   shared_memory::reduce<T>(op, sources_, std::span(targets_).first(1), mine.count,
                            /*past_caches=*/false);
   barrier_.wait();  // all ranks have read their chunks of my numbers
@@ -172,12 +174,12 @@ void SharedMemoryAllReduce::reduce_scatter(std::span<T> data, ReduceOp op, int p
 
 template <MpiScalar T>
 void SharedMemoryAllReduce::all_gather(std::span<T> data, int parts) {
-  const Place place = find(data.data(), data.size_bytes());
-  barrier_.meet(describe(data, place, kAllGather));
+  const Position position = find(data.data(), data.size_bytes());
+  barrier_.meet(describe(data, position, kAllGather));
   for (int rank = 0; rank < parts; ++rank) {
     if (rank == rank_) continue;
     const ChunkRange theirs = chunk_range(data.size(), parts, rank);
-    std::memcpy(data.data() + theirs.begin, place.at(rank) + theirs.begin * sizeof(T),
+    std::memcpy(data.data() + theirs.begin, position.at(rank) + theirs.begin * sizeof(T),
                 theirs.count * sizeof(T));
   }
   barrier_.wait();  // all ranks have read my chunk

@@ -1,5 +1,5 @@
 // Look at: write_safetensors, which writes the checksum last, over placeholder zeros, and
-// parse_ranges, which trusts nothing in the header. The function that replaces a file is
+// parse_infos, which trusts nothing in the header. The function that replaces a file is
 // replace_file in common/atomic_file.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
@@ -76,7 +76,7 @@ void require_plain(const std::string& text) {
   [[maybe_unused]] const auto nothing = nlohmann::json::parse(text, look);
 }
 
-struct Range {
+struct TensorInfo {
   std::string name;
   Shape shape;
   std::size_t begin = 0;
@@ -95,8 +95,8 @@ nlohmann::json member(const nlohmann::json& object, const char* key) {
 }
 
 // The tensor that an entry of the header declares.
-Range parse_range(const std::string& name, const nlohmann::json& entry,
-                  std::size_t data_bytes) {
+TensorInfo parse_info(const std::string& name, const nlohmann::json& entry,
+                      std::size_t data_bytes) {
   const std::string what = "tensor " + name;
   const nlohmann::json dtype = member(entry, "dtype");
   const nlohmann::json shape = member(entry, "shape");
@@ -104,40 +104,40 @@ Range parse_range(const std::string& name, const nlohmann::json& entry,
   check_file(!dtype.is_null() && shape.is_array() && offsets.is_array() && offsets.size() == 2,
              "{} needs a dtype, a shape and two data_offsets", what);
   check_file(dtype == "F32", "{} is of dtype {}, not F32", what, dtype.dump());
-  Range range{.name = name, .shape = {}};
+  TensorInfo info{.name = name, .shape = {}};
   for (const nlohmann::json& extent : shape) {
-    range.shape.push_back(whole_number(extent, what + ": its shape"));
+    info.shape.push_back(whole_number(extent, what + ": its shape"));
   }
-  range.begin = whole_number(offsets.front(), what + ": its offset");
-  range.end = whole_number(offsets.back(), what + ": its offset");
-  check_file(range.begin <= range.end && range.end <= data_bytes,
-             "{}: its offsets are {} and {}, but the data has {} bytes", what, range.begin,
-             range.end, data_bytes);
-  check_file(bytes_of(numel(range.shape), sizeof(float)) == range.end - range.begin,
-             "{} {} does not take {} bytes", what, to_string(range.shape),
-             range.end - range.begin);
-  return range;
+  info.begin = whole_number(offsets.front(), what + ": its offset");
+  info.end = whole_number(offsets.back(), what + ": its offset");
+  check_file(info.begin <= info.end && info.end <= data_bytes,
+             "{}: its offsets are {} and {}, but the data has {} bytes", what, info.begin,
+             info.end, data_bytes);
+  check_file(bytes_of(numel(info.shape), sizeof(float)) == info.end - info.begin,
+             "{} {} does not take {} bytes", what, to_string(info.shape),
+             info.end - info.begin);
+  return info;
 }
 
 // The tensors that the header declares, in the order of their bytes. Together they must exactly
 // cover the `data_bytes` bytes that follow the header.
-std::vector<Range> parse_ranges(const nlohmann::json& header, std::size_t data_bytes) {
+std::vector<TensorInfo> parse_infos(const nlohmann::json& header, std::size_t data_bytes) {
   check_file(header.size() <= kMostTensors, "declares {} tensors, more than the limit of {}",
              header.size(), kMostTensors);
-  std::vector<Range> ranges;
+  std::vector<TensorInfo> infos;
   for (const auto& [name, entry] : header.items()) {
-    if (name != "__metadata__") ranges.push_back(parse_range(name, entry, data_bytes));
+    if (name != "__metadata__") infos.push_back(parse_info(name, entry, data_bytes));
   }
-  std::ranges::sort(ranges, {}, [](const Range& r) { return std::pair(r.begin, r.end); });
+  std::ranges::sort(infos, {}, [](const TensorInfo& t) { return std::pair(t.begin, t.end); });
   std::size_t next = 0;
-  for (const Range& range : ranges) {
-    check_file(range.begin == next,
-               "tensor {} begins at byte {}, but the one before it ends at {}", range.name,
-               range.begin, next);
-    next = range.end;
+  for (const TensorInfo& info : infos) {
+    check_file(info.begin == next,
+               "tensor {} begins at byte {}, but the one before it ends at {}", info.name,
+               info.begin, next);
+    next = info.end;
   }
   check_file(next == data_bytes, "{} bytes belong to no tensor", data_bytes - next);
-  return ranges;
+  return infos;
 }
 
 std::map<std::string, std::string> parse_metadata(const nlohmann::json& header) {
@@ -203,12 +203,12 @@ SafetensorsFile read_safetensors(const std::string& path) {
   file.read(text.data(), text.size());
   check_file(text.starts_with('{'), "{}: at byte 8: its header is not JSON", path);
   SafetensorsFile content;
-  std::vector<Range> ranges;
+  std::vector<TensorInfo> infos;
   try {
     require_plain(text);
     const auto header = nlohmann::json::parse(text);
     content.metadata = parse_metadata(header);
-    ranges = parse_ranges(header, rest - text.size());
+    infos = parse_infos(header, rest - text.size());
   } catch (const nlohmann::json::exception& error) {
     throw Error(fmt::format("{}: its header is not JSON: {}", path, error.what()));
   } catch (const Error& error) {
@@ -221,11 +221,11 @@ SafetensorsFile read_safetensors(const std::string& path) {
   }
   Hash checksum;
   checksum.add(text.data(), text.size());
-  for (const Range& range : ranges) {
-    const Tensor tensor(range.shape, Device{});
+  for (const TensorInfo& info : infos) {
+    const Tensor tensor(info.shape, Device{});
     file.read(tensor.data(), tensor.size_bytes());
     checksum.add(tensor.data(), tensor.size_bytes());
-    content.tensors.push_back({range.name, tensor});
+    content.tensors.push_back({info.name, tensor});
   }
   const auto written = content.metadata.find(kChecksumKey);
   check_file(written == content.metadata.end() ||
