@@ -27,7 +27,7 @@ namespace {
 using namespace dist;
 
 struct Layer {
-  Factor input, weight, output_grad;       // read
+  Operand input, weight, output_grad;      // read
   Tensor output, weight_grad, input_grad;  // written
 };
 
@@ -40,7 +40,7 @@ Tensor random_tensor(Shape shape, Generator& generator) {
 // All matrix products of one step, in their order within the step. The first layer's input
 // gradient is omitted, since it is not needed.
 void multiply(const std::vector<Layer>& layers, const Stream& stream) {
-  const auto product = [&](Transpose ta, Transpose tb, const Factor& a, const Factor& b,
+  const auto product = [&](Transpose ta, Transpose tb, const Operand& a, const Operand& b,
                            const Tensor& c) { gemm(stream, ta, tb, a, b, 0.0F, c); };
   constexpr auto kNo = Transpose::no;
   constexpr auto kYes = Transpose::yes;
@@ -85,19 +85,19 @@ int main(int argc, char** argv) {
   };
   const Stream stream(Device{}, /*threads=*/1);
   Generator generator(0);
-  Factors factors(precision == "bf16" ? Precision::bf16 : Precision::fp32);
+  Operands operands(precision == "bf16" ? Precision::bf16 : Precision::fp32);
   std::vector<Layer> layers;
   double flops = 0;
   std::size_t parameters = 0;
   for (std::size_t l = 0; l + 1 < widths.size(); ++l) {
     const std::size_t in = widths[l];
     const std::size_t out = widths[l + 1];
-    const auto factor = [&](std::size_t place, Shape shape) {
-      return factors.of(stream, 3 * l + place, random_tensor(std::move(shape), generator));
+    const auto operand = [&](std::size_t place, Shape shape) {
+      return operands.of(stream, 3 * l + place, random_tensor(std::move(shape), generator));
     };
-    layers.push_back({.input = factor(0, {rows, in}),
-                      .weight = factor(1, {out, in}),
-                      .output_grad = factor(2, {rows, out}),
+    layers.push_back({.input = operand(0, {rows, in}),
+                      .weight = operand(1, {out, in}),
+                      .output_grad = operand(2, {rows, out}),
                       .output = random_tensor({rows, out}, generator),
                       .weight_grad = random_tensor({out, in}, generator),
                       .input_grad = random_tensor({rows, in}, generator)});

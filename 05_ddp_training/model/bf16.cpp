@@ -13,7 +13,7 @@ struct Round {
 
 }  // namespace
 
-Factor Factors::of(const Stream& stream, std::size_t place, const Tensor& matrix) {
+Operand Operands::of(const Stream& stream, std::size_t place, const Tensor& matrix) {
   if (precision_ == Precision::fp32) return matrix;
   if (copies_.size() <= place) copies_.resize(place + 1);
   Buffer<Bf16>& copy = copies_[place];
@@ -25,7 +25,7 @@ Factor Factors::of(const Stream& stream, std::size_t place, const Tensor& matrix
   return {matrix, copy.data()};
 }
 
-std::size_t Factors::size_bytes() const {
+std::size_t Operands::size_bytes() const {
   std::size_t bytes = 0;
   for (const Buffer<Bf16>& copy : copies_) bytes += copy.size_bytes();
   return bytes;

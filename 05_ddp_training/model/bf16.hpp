@@ -35,28 +35,28 @@ constexpr float to_float(Bf16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-// A matrix as a factor of a product.
-struct Factor {
-  // NOLINTNEXTLINE(google-explicit-constructor): any matrix can be a factor.
-  Factor(Tensor its_matrix, const Bf16* its_copy = nullptr)
+// A matrix as an operand of a product.
+struct Operand {
+  // NOLINTNEXTLINE(google-explicit-constructor): any matrix can be an operand.
+  Operand(Tensor its_matrix, const Bf16* its_copy = nullptr)
       : matrix(std::move(its_matrix)), rounded(its_copy) {}
 
   Tensor matrix;
   const Bf16* rounded;  // the same numbers rounded, or null
 };
-inline bool are_rounded(const Factor& a, const Factor& b) {
+inline bool are_rounded(const Operand& a, const Operand& b) {
   return a.rounded != nullptr && b.rounded != nullptr;
 }
 
 enum class Precision { fp32, bf16 };
 
-class Factors {
+class Operands {
  public:
-  explicit Factors(Precision precision) : precision_(precision) {}
+  explicit Operands(Precision precision) : precision_(precision) {}
 
-  // `matrix` as a factor of products on `stream`, on whose device it is. A rounded copy is kept
-  // in place `place`, until the next call with the same place.
-  Factor of(const Stream& stream, std::size_t place, const Tensor& matrix);
+  // `matrix` as an operand of products on `stream`, on whose device it is. A rounded copy is
+  // kept in place `place`, until the next call with the same place.
+  Operand of(const Stream& stream, std::size_t place, const Tensor& matrix);
 
   // The size of the copies in use.
   std::size_t size_bytes() const;

@@ -54,7 +54,7 @@ bool is_for_matmul(Transpose transpose_a, Transpose transpose_b, float beta, con
          e.m >= 16 && e.m * e.n * e.k >= kSmallest;
 }
 
-// c = op(a) op(b) + beta c. Both factors consist of numbers of the given type.
+// c = op(a) op(b) + beta c. Both operands consist of numbers of the given type.
 void matmul(const Extents& e, dnnl::memory::data_type type, Transpose transpose_a,
             const void* a, Transpose transpose_b, const void* b, float beta, float* c) {
   using Type = dnnl::memory::data_type;
@@ -105,7 +105,7 @@ bool has_bf16() {
 #endif
 
 void gemm_cpu([[maybe_unused]] const Extents& e, [[maybe_unused]] int threads,
-              Transpose transpose_a, Transpose transpose_b, const Factor& a, const Factor& b,
+              Transpose transpose_a, Transpose transpose_b, const Operand& a, const Operand& b,
               float beta, const Tensor& c) {
 #if DIST_WITH_ONEDNN
   // oneDNN rejects an empty sum or leaves c unchanged.
@@ -145,8 +145,8 @@ void gemm_cpu([[maybe_unused]] const Extents& e, [[maybe_unused]] int threads,
 
 }  // namespace
 
-void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, const Factor& a,
-          const Factor& b, float beta, const Tensor& c) {
+void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, const Operand& a,
+          const Operand& b, float beta, const Tensor& c) {
   const Extents e = fit(transpose_a, transpose_b, a.matrix, b.matrix, c);
   if (e.m == 0 || e.n == 0) return;
 #if DIST_WITH_CUDA
@@ -158,10 +158,10 @@ void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, co
   gemm_cpu(e, stream.threads(), transpose_a, transpose_b, a, b, beta, c);
 }
 
-void gemm_reference(Transpose transpose_a, Transpose transpose_b, const Factor& a,
-                    const Factor& b, float beta, const Tensor& c) {
+void gemm_reference(Transpose transpose_a, Transpose transpose_b, const Operand& a,
+                    const Operand& b, float beta, const Tensor& c) {
   const Extents e = fit(transpose_a, transpose_b, a.matrix, b.matrix, c);
-  const auto at = [&](const Factor& x, Transpose t, std::size_t row, std::size_t column) {
+  const auto at = [&](const Operand& x, Transpose t, std::size_t row, std::size_t column) {
     const std::size_t width = x.matrix.dim(1);
     const std::size_t i = t == Transpose::no ? row * width + column : column * width + row;
     return are_rounded(a, b) ? to_float(x.rounded[i]) : x.matrix.data()[i];

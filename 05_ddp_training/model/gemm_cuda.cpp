@@ -35,8 +35,8 @@ cublasOperation_t operation(Transpose t) {
   return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T;
 }
 
-const void* data_of(const Factor& factor, bool is_rounded) {
-  return is_rounded ? static_cast<const void*>(factor.rounded) : factor.matrix.data();
+const void* data_of(const Operand& operand, bool is_rounded) {
+  return is_rounded ? static_cast<const void*>(operand.rounded) : operand.matrix.data();
 }
 
 // Deletes what cuBLASLt has created.
@@ -99,7 +99,7 @@ struct Plan {
   Owned<cublasLtMatrixLayout_t> a, b, c;
   std::optional<cublasLtMatmulAlgo_t> algorithm;  // nullopt: there is no such kernel
 };
-// The kind, how and in which shapes and precision the factors are read, and the addresses'
+// The kind, how and in which shapes and precision the operands are read, and the addresses'
 // alignments.
 using PlanKey = std::tuple<Epilogue::Kind, Transpose, Transpose, Shape, Shape, bool,
                            std::array<std::uint32_t, 4>>;
@@ -136,7 +136,7 @@ Cublas& cublas_of(const Stream& stream) {
 }
 
 Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_b,
-               const Factor& a, const Factor& b, const Tensor& c, const Epilogue& epilogue) {
+               const Operand& a, const Operand& b, const Tensor& c, const Epilogue& epilogue) {
   cublasLtMatmulDesc_t product = nullptr;
   check_cublas(cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                "cublasLtMatmulDescCreate");
@@ -146,7 +146,7 @@ Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_
             layout_of(b.matrix, rounded),
             layout_of(c),
             {}};
-  // As in gemm, the factors change places.
+  // As in gemm, the operands change places.
   set(product, CUBLASLT_MATMUL_DESC_TRANSA, operation(transpose_b));
   set(product, CUBLASLT_MATMUL_DESC_TRANSB, operation(transpose_a));
   set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, name_of(epilogue.kind));
@@ -184,7 +184,7 @@ Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_
 }  // namespace
 
 bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
-                const Factor& a, const Factor& b, const Tensor& c, const Epilogue& epilogue) {
+                const Operand& a, const Operand& b, const Tensor& c, const Epilogue& epilogue) {
   // To compare a step with epilogues to one without, on the same GPU.
   static const bool wanted = std::getenv("DIST_NO_EPILOGUES") == nullptr;
   if (!wanted || stream.device().is_cpu()) return false;
@@ -226,7 +226,7 @@ bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose
 }
 
 void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
-               const Factor& a, const Factor& b, float beta, const Tensor& c) {
+               const Operand& a, const Operand& b, float beta, const Tensor& c) {
   // cuBLAS is column-major, so it sees each of our matrices transposed. Asked for b a, it
   // therefore computes a b in our layout, because (a b)^T = b^T a^T. A leading dimension must
   // not be 0, even if there is nothing to read.

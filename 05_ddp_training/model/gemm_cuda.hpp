@@ -28,9 +28,9 @@ struct Epilogue {
 // cuBLASLt has no such kernel for this GPU, these shapes and these addresses.
 #if DIST_WITH_CUDA
 bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
-                const Factor& a, const Factor& b, const Tensor& c, const Epilogue& epilogue);
+                const Operand& a, const Operand& b, const Tensor& c, const Epilogue& epilogue);
 #else
-inline bool fused_gemm(const Stream&, Transpose, Transpose, const Factor&, const Factor&,
+inline bool fused_gemm(const Stream&, Transpose, Transpose, const Operand&, const Operand&,
                        const Tensor&, const Epilogue&) {
   return false;
 }
@@ -38,6 +38,6 @@ inline bool fused_gemm(const Stream&, Transpose, Transpose, const Factor&, const
 
 // gemm (gemm.hpp), after its checks: op(a) is (m, k), c is (m, n).
 void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
-               const Factor& a, const Factor& b, float beta, const Tensor& c);
+               const Operand& a, const Operand& b, float beta, const Tensor& c);
 
 }  // namespace dist

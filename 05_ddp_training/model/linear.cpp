@@ -88,7 +88,7 @@ ReluMask::ReluMask(std::size_t rows, std::size_t width, Device device)
     : pitch_((width + 127) / 128 * 128),
       bits_(device.is_cpu() ? 0 : rows * pitch_ / 32, device) {}
 
-void linear(const Stream& stream, const Factor& x, const Factor& weight, const Tensor& bias,
+void linear(const Stream& stream, const Operand& x, const Operand& weight, const Tensor& bias,
             const Tensor& y, ReluMask* relu) {
   Epilogue epilogue{.kind = Epilogue::Kind::add_bias, .bias = bias.data()};
   if (relu != nullptr) {
@@ -103,7 +103,7 @@ void linear(const Stream& stream, const Factor& x, const Factor& weight, const T
   add_bias(stream, y.dim(0), y.dim(1), bias.data(), y.data(), relu != nullptr);
 }
 
-void linear_backward(const Stream& stream, const Factor& grad_y, const Factor& x, bool add,
+void linear_backward(const Stream& stream, const Operand& grad_y, const Operand& x, bool add,
                      const Tensor& grad_weight, const Tensor& grad_bias) {
   // The epilogue replaces the sums, so it cannot add to them.
   if (!add && fused_gemm(stream, Transpose::yes, Transpose::no, grad_y, x, grad_weight,
@@ -115,7 +115,7 @@ void linear_backward(const Stream& stream, const Factor& grad_y, const Factor& x
   column_sums(stream, g.dim(0), g.dim(1), g.data(), grad_bias.data(), add);
 }
 
-void linear_backward_to_relu(const Stream& stream, const Factor& grad_y, const Factor& weight,
+void linear_backward_to_relu(const Stream& stream, const Operand& grad_y, const Operand& weight,
                              const Tensor& x, const ReluMask& mask, const Tensor& grad_x) {
   if (mask.is_written &&
       fused_gemm(stream, Transpose::no, Transpose::no, grad_y, weight, grad_x,

@@ -31,15 +31,15 @@ class ReluMask {
 };
 
 // y = x weight^T + bias; with a mask for it, followed by ReLU: negative numbers become 0.
-void linear(const Stream& stream, const Factor& x, const Factor& weight, const Tensor& bias,
+void linear(const Stream& stream, const Operand& x, const Operand& weight, const Tensor& bias,
             const Tensor& y, ReluMask* relu = nullptr);
 
 // grad_weight = grad_y^T x, and grad_bias = the column sums of grad_y (on a GPU perhaps of its
 // rounded copy). If `add` is true, adds to both instead.
-void linear_backward(const Stream& stream, const Factor& grad_y, const Factor& x, bool add,
+void linear_backward(const Stream& stream, const Operand& grad_y, const Operand& x, bool add,
                      const Tensor& grad_weight, const Tensor& grad_bias);
 // grad_x = grad_y weight, and 0 where x, the output of a linear with `mask`, is 0.
-void linear_backward_to_relu(const Stream& stream, const Factor& grad_y, const Factor& weight,
+void linear_backward_to_relu(const Stream& stream, const Operand& grad_y, const Operand& weight,
                              const Tensor& x, const ReluMask& mask, const Tensor& grad_x);
 
 // What these consist of, apart from the products. Each queues its work on `stream`.

@@ -20,7 +20,7 @@ std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& wid
 
 Mlp::Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& stream,
          Precision precision)
-    : widths_(std::move(widths)), factors_(precision) {
+    : widths_(std::move(widths)), operands_(precision) {
   if (widths_.size() < 2) throw Error("an Mlp needs at least an input and an output width");
   for (const auto& [name, shape] : parameter_shapes(widths_)) {
     parameters_.push_back(
@@ -61,12 +61,12 @@ std::size_t Mlp::activation_bytes() const {
   return bytes;
 }
 
-// The places of the factors: each layer's input, the gradient that backward is at, and each
+// The places of the operands: each layer's input, the gradient that backward is at, and each
 // layer's weight. With a hook, which may fetch each weight just in time, all weights share one
 // place, or their copies would be the whole model again.
-Factor Mlp::weight(std::size_t layer, const Stream& stream) {
+Operand Mlp::weight(std::size_t layer, const Stream& stream) {
   const std::size_t place = layers() + 1 + (before_layer_ ? 0 : layer);
-  return factors_.of(stream, place, parameters_[2 * layer].value);
+  return operands_.of(stream, place, parameters_[2 * layer].value);
 }
 
 Tensor Mlp::forward(const Tensor& input, const Stream& stream) {
@@ -79,7 +79,7 @@ Tensor Mlp::forward(const Tensor& input, const Stream& stream) {
   Tensor x(nullptr, input.data(), input.shape(), input.device());
   for (std::size_t layer = 0; layer < layers(); ++layer) {
     if (before_layer_) before_layer_(layer);
-    inputs_.push_back(factors_.of(stream, layer, x));
+    inputs_.push_back(operands_.of(stream, layer, x));
     weights_.push_back(weight(layer, stream));
     const Tensor& bias = parameters_[2 * layer + 1].value;
     const Tensor output = outputs_[layer].rows(rows);
@@ -98,9 +98,9 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
   Tensor grad = grad_logits;
   for (std::size_t layer = layers(); layer-- > 0;) {
     if (before_layer_) before_layer_(layer);
-    const Factor factor = factors_.of(stream, layers(), grad);
+    const Operand operand = operands_.of(stream, layers(), grad);
     // (rows, out)^T * (rows, in) -> (out, in)
-    linear_backward(stream, factor, inputs_[layer], add, parameters_[2 * layer].grad,
+    linear_backward(stream, operand, inputs_[layer], add, parameters_[2 * layer].grad,
                     parameters_[2 * layer + 1].grad);
     if (ready) {
       ready(2 * layer + 1);
@@ -110,7 +110,7 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
     if (before_layer_) weights_[layer] = weight(layer, stream);
     const Tensor grad_input = output_grads_[layer - 1].rows(rows);
     // (rows, out) * (out, in) -> (rows, in)
-    linear_backward_to_relu(stream, factor, weights_[layer], inputs_[layer].matrix,
+    linear_backward_to_relu(stream, operand, weights_[layer], inputs_[layer].matrix,
                             masks_[layer - 1], grad_input);
     grad = grad_input;
   }

@@ -68,12 +68,12 @@ class Mlp {
   // backward passes from layer to layer. The largest batch so far determines this size.
   std::size_t activation_bytes() const;
   // The size of the rounded copies that products read with Precision::bf16.
-  std::size_t copy_bytes() const { return factors_.size_bytes(); }
+  std::size_t copy_bytes() const { return operands_.size_bytes(); }
 
  private:
   std::size_t layers() const { return widths_.size() - 1; }
   void make_room(std::size_t rows, Device device);
-  Factor weight(std::size_t layer, const Stream& stream);
+  Operand weight(std::size_t layer, const Stream& stream);
 
   std::vector<std::size_t> widths_;
   std::vector<Parameter> parameters_;
@@ -88,8 +88,8 @@ class Mlp {
     std::vector<ReluMask> masks;
   };
   std::vector<Outgrown> outgrown_;
-  Factors factors_;
-  std::vector<Factor> inputs_, weights_;  // what each layer multiplied in the last forward
+  Operands operands_;
+  std::vector<Operand> inputs_, weights_;  // what each layer multiplied in the last forward
 };
 
 }  // namespace dist

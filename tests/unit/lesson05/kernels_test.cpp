@@ -143,10 +143,10 @@ TEST_CASE("every float32 is rounded to the nearest bfloat16, ties to even", "[gp
   REQUIRE(values.size() == 6 * (0x10000 - 2 * 0x80));
   for (const Device device : devices()) {
     const Stream stream(device);
-    Factors factors(Precision::bf16);
-    const Factor factor = factors.of(stream, 0, upload(stream, values));
+    Operands operands(Precision::bf16);
+    const Operand operand = operands.of(stream, 0, upload(stream, values));
     std::vector<std::uint16_t> got(values.size());
-    copy_bytes(stream, got.data(), factor.rounded, factors.size_bytes());
+    copy_bytes(stream, got.data(), operand.rounded, operands.size_bytes());
     stream.synchronize();
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < want.size(); ++i) wrong += got[i] == want[i] ? 0 : 1;

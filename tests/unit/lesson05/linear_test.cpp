@@ -75,10 +75,10 @@ TEST_CASE("a linear layer adds its bias, with and without ReLU", "[gpu]") {
     for (const auto& [device, precision] : kinds()) {
       CAPTURE(to_string(device), precision, n.rows, n.in, n.out);
       const Stream stream(device);
-      Factors factors(precision);
-      const Factor x = factors.of(stream, 0, upload(stream, layer.x, {n.rows, n.in}));
-      const Factor weight =
-          factors.of(stream, 1, upload_at(stream, 1, layer.weight, {n.out, n.in}));
+      Operands operands(precision);
+      const Operand x = operands.of(stream, 0, upload(stream, layer.x, {n.rows, n.in}));
+      const Operand weight =
+          operands.of(stream, 1, upload_at(stream, 1, layer.weight, {n.out, n.in}));
       const Tensor bias = upload_at(stream, 2, layer.bias, {n.out});
       const Tensor y({n.rows, n.out}, device);
       ReluMask mask(n.rows, n.out, device);
@@ -101,10 +101,10 @@ TEST_CASE("a linear layer's backward computes or adds the gradients of its param
     for (const auto& [device, precision] : kinds()) {
       CAPTURE(to_string(device), precision, n.rows, n.in, n.out);
       const Stream stream(device);
-      Factors factors(precision);
-      const Factor x = factors.of(stream, 0, upload(stream, layer.x, {n.rows, n.in}));
-      const Factor grad_y =
-          factors.of(stream, 2, upload(stream, layer.grad_y, {n.rows, n.out}));
+      Operands operands(precision);
+      const Operand x = operands.of(stream, 0, upload(stream, layer.x, {n.rows, n.in}));
+      const Operand grad_y =
+          operands.of(stream, 2, upload(stream, layer.grad_y, {n.rows, n.out}));
       // Not 0, since whoever replaces the gradients must not read them.
       const Tensor grad_weight = upload_at(stream, 3, layer.weight, {n.out, n.in});
       const Tensor grad_bias = upload_at(stream, 1, layer.bias, {n.out});
@@ -128,15 +128,15 @@ TEST_CASE("the gradient passes a ReLU where the ReLU's output is above zero", "[
     for (const auto& [device, precision] : kinds()) {
       CAPTURE(to_string(device), precision, n.rows, n.in, n.out);
       const Stream stream(device);
-      Factors factors(precision);
+      Operands operands(precision);
       const Tensor x({n.rows, n.in}, device);
       ReluMask mask(n.rows, n.in, device);
       linear(stream, upload(stream, below.x, {n.rows, 4}),
              upload(stream, below.weight, {n.in, 4}), upload(stream, below.bias), x, &mask);
-      const Factor grad_y =
-          factors.of(stream, 2, upload(stream, layer.grad_y, {n.rows, n.out}));
-      const Factor weight =
-          factors.of(stream, 1, upload_at(stream, 1, layer.weight, {n.out, n.in}));
+      const Operand grad_y =
+          operands.of(stream, 2, upload(stream, layer.grad_y, {n.rows, n.out}));
+      const Operand weight =
+          operands.of(stream, 1, upload_at(stream, 1, layer.weight, {n.out, n.in}));
       Numbers want =
           product(n.rows, n.in, n.out, layer.grad_y, n.out, 1, layer.weight, 1, n.in);
       const Floats outputs = to_host(stream, x);
