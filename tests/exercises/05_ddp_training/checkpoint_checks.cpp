@@ -245,13 +245,12 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        on_host([=](Trial& trial, Host& host) {
          host.save(state_of(trial, 7, 1));
          const std::string whole = trial.rank() == 0 ? test::content_of(host.path()) : "";
-         std::array<std::uint64_t, 1> size{whole.size()};
-         MPI_CHECK(MPI_Bcast(size.data(), 1, MPI_UINT64_T, 0, trial.comm().get()));
-         for (std::uint64_t keep = 0; keep < size[0]; keep += keep < 40 ? 1 : 5) {
-           host.expect_refused(fmt::format("{} of {} bytes", keep, size[0]),
+         const std::size_t size = trial.comm().all_gather(whole.size())[0];
+         for (std::size_t keep = 0; keep < size; keep += keep < 40 ? 1 : 5) {
+           host.expect_refused(fmt::format("{} of {} bytes", keep, size),
                                whole.substr(0, keep));
          }
-         host.expect_refused("one byte short", whole.substr(0, whole.size() - (size[0] > 0)));
+         host.expect_refused("one byte short", whole.substr(0, whole.size() - (size > 0)));
          host.expect_refused("one byte too many", whole + "x");
          host.expect_refused("four bytes too many", whole + std::string(4, '\0'));
        })},
