@@ -11,8 +11,6 @@
 #include "common/join.hpp"
 #include "common/program.hpp"
 
-#include <mpi.h>
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,8 +45,7 @@ void with_token(const Communicator& comm, int rounds, Print print) {
 
 // All ranks print into one file. Returns the numbers in the order in which the file has them.
 std::vector<int> print_into_file(const Communicator& comm, bool flush) {
-  int id = ::getpid();
-  MPI_CHECK(MPI_Bcast(&id, 1, MPI_INT, 0, comm.get()));  // rank 0's, for a name of our own
+  const pid_t id = comm.all_gather(::getpid())[0];  // rank 0's, for a name of our own
   const std::string path =
       std::filesystem::temp_directory_path() / fmt::format("print-order-{}-{}", id, flush);
   // Append, as a shell's >> does, so that no rank overwrites another rank's lines.

@@ -6,6 +6,7 @@
 
 #include "01_send_recv/send_recv.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <vector>
@@ -82,17 +83,16 @@ inline void find_limit(const Communicator& comm, EagerLimit& limit) {
 
 // Pairs rank 0 with the next rank on its host and with the first rank on a different host.
 inline std::vector<EagerLimit> choose_pairs(const Communicator& comm) {
-  std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
-  int length = 0;
-  MPI_CHECK(MPI_Get_processor_name(host.data(), &length));
-  std::array<char, MPI_MAX_PROCESSOR_NAME> host_0 = host;
-  MPI_CHECK(MPI_Bcast(host_0.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, 0, comm.get()));
-  std::array<int, 2> first{comm.size(), comm.size()};  // on rank 0's host, on another
-  if (comm.rank() > 0) first[host == host_0 ? 0 : 1] = comm.rank();
-  MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, first.data(), 2, MPI_INT, MPI_MIN, comm.get()));
+  // Each rank's host, by its first rank.
+  const std::vector<int> hosts =
+      comm.all_gather(comm.split_by_host().all_gather(comm.rank())[0]);
   std::vector<EagerLimit> pairs;
-  if (first[0] < comm.size()) pairs.push_back({.receiver = first[0], .same_host = true});
-  if (first[1] < comm.size()) pairs.push_back({.receiver = first[1], .same_host = false});
+  for (const bool same_host : {true, false}) {
+    const auto is_wanted = [&](int host) { return (host == 0) == same_host; };
+    const auto found = std::find_if(hosts.begin() + 1, hosts.end(), is_wanted);
+    const auto receiver = static_cast<int>(found - hosts.begin());
+    if (receiver < comm.size()) pairs.push_back({.receiver = receiver, .same_host = same_host});
+  }
   return pairs;
 }
 

@@ -30,8 +30,6 @@ class HostMemory {
   // Called on all ranks of `comm`, which must be on one host. Allocates `bytes` zeroed bytes
   // per rank, aligned to a page. Throws Error on all ranks if any rank cannot get its piece.
   HostMemory(const Communicator& comm, std::size_t bytes);
-  HostMemory(HostMemory&&) noexcept = default;
-  HostMemory& operator=(HostMemory&&) noexcept = default;
 
   // The piece that `rank` contributed.
   std::byte* of(int rank) const { return pieces_[static_cast<std::size_t>(rank)].get(); }

@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -20,15 +19,13 @@ inline nlohmann::json golden(const std::string& name) {
   return nlohmann::json::parse(file);
 }
 
-// The SHA-256 hash of numbers of any type. dist::sha256 takes floats, so this copies the bytes
-// into floats.
+// The SHA-256 hash of numbers of any type. dist::sha256 takes floats, but reads only their
+// bytes.
 template <class T>
 std::string sha256_of(const std::vector<T>& values) {
   const std::size_t size = values.size() * sizeof(T);
   if (size % sizeof(float) != 0) return "not a whole number of floats";
-  std::vector<float> floats(size / sizeof(float));
-  if (size != 0) std::memcpy(floats.data(), values.data(), size);
-  return sha256(floats);
+  return sha256({reinterpret_cast<const float*>(values.data()), size / sizeof(float)});
 }
 
 }  // namespace dist::test
