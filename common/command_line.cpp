@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <ranges>
 #include <sstream>
 
 namespace dist {
@@ -28,64 +29,9 @@ std::vector<std::string> parts_of(const std::string& text) {
   return parts;
 }
 
-CommandLine::Exit bad_usage(const std::string& why) {
-  constexpr int kBadUsage = 2;
-  return {kBadUsage, fmt::format("error: {}\n", printable(why))};
-}
-
-}  // namespace
-
-struct CommandLine::Impl {
-  CLI::App app;
-  std::string group = "Options";
-  bool help = false;
-  bool help_all = false;
-  bool version = false;
-  std::vector<std::pair<std::string, std::function<std::string()>>> values;  // flag, show
-  std::vector<std::function<void()>> checks;
-  std::vector<std::function<void()>> checks_together;
-};
-
-CommandLine::CommandLine(const std::string& program, const std::string& description)
-    : impl_(std::make_unique<Impl>()) {
-  CLI::App& app = impl_->app;
-  app.name(program);
-  app.description(description);
-  app.allow_extras();
-  app.set_help_flag();  // our own help flags, below, print only after the ranks have agreed
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  // Otherwise CLI11 would read --flag=3 as true and --flag=-1 as false.
-  app.option_defaults()->disable_flag_override();
-  app.add_flag("-h,--help", impl_->help, "show the flags that a reader of this lesson needs");
-  app.add_flag("--help-all", impl_->help_all, "show every flag");
-  app.add_flag("--version", impl_->version, "show the version of this course");
-}
-
-CommandLine::~CommandLine() = default;
-
-void CommandLine::advanced() {
-  impl_->group = kAdvanced;
-}
-
-void CommandLine::flag(const std::string& name, bool& value, const std::string& help) {
-  impl_->app.add_flag(name, value, help)->group(impl_->group);
-  impl_->values.emplace_back(name.substr(0, name.find(',')),
-                             [&value] { return value ? "yes" : "no"; });
-}
-
-void CommandLine::add(const std::string& name, const std::string& type, const std::string& help,
-                      std::function<std::string()> show,
-                      std::function<void(const std::string&)> read) {
-  CLI::Option* option = impl_->app.add_option_function<std::string>(
-      name, [read = std::move(read)](const std::string& text) { read(text); }, help);
-  option->type_name(type)->group(impl_->group);
-  if (const std::string initial = show(); !initial.empty()) option->default_str(initial);
-  impl_->values.emplace_back(name, std::move(show));
-}
-
 template <class T>
-T CommandLine::parse_between(const std::string& name, const std::string& text, T smallest,
-                             T largest, std::string_view units) {
+T parse_between(const std::string& name, const std::string& text, T smallest, T largest,
+                std::string_view units = "") {
   T value{}, unit{1};
   const char* end = text.data() + text.size();
   const std::size_t place = text.empty() ? units.npos : units.find(text.back());
@@ -104,70 +50,134 @@ T CommandLine::parse_between(const std::string& name, const std::string& text, T
   }
   return value * unit;
 }
-template std::int64_t CommandLine::parse_between(const std::string&, const std::string&,
-                                                 std::int64_t, std::int64_t, std::string_view);
 
-void CommandLine::number(const std::string& name, double& value, double smallest,
-                         double largest, const std::string& help) {
-  add(
-      name, "X", help, [&value] { return fmt::format("{}", value); },
-      [name, &value, smallest, largest](const std::string& text) {
-        value = parse_between(name, text, smallest, largest);
-      });
+template <class T>
+std::string text_of(const T& value) {
+  if constexpr (std::ranges::range<T> && !std::same_as<T, std::string>) {
+    return join(value, ",");
+  } else {
+    return fmt::format("{}", value);
+  }
 }
 
-void CommandLine::numbers(const std::string& name, std::span<double> values, double smallest,
-                          double largest, const std::string& help) {
-  add(
-      name, "X,X,...", help, [values] { return join(values, ","); },
-      [name, values, smallest, largest](const std::string& text) {
-        const std::vector<std::string> parts = parts_of(text);
-        if (parts.size() != values.size()) {
-          throw Error(fmt::format("{}: '{}' is not {} numbers separated by commas", name, text,
-                                  values.size()));
-        }
-        for (std::size_t i = 0; i < parts.size(); ++i) {
-          values[i] = parse_between(name, parts[i], smallest, largest);
-        }
-      });
+CommandLine::Exit bad_usage(const std::string& why) {
+  constexpr int kBadUsage = 2;
+  return {kBadUsage, fmt::format("error: {}\n", printable(why))};
+}
+
+}  // namespace
+
+struct CommandLine::Impl {
+  CLI::App app;
+  std::string group = "Options";
+  bool help = false;
+  bool help_all = false;
+  bool version = false;
+  std::vector<std::function<Value()>> values;
+  std::vector<std::function<void()>> checks;
+  std::vector<std::function<void()>> checks_together;
+
+  // Declares a flag of this type (as --help names it), whose value `read` returns for a text.
+  template <class T>
+  void add(const std::string& name, Effect effect, const std::string& type,
+           const std::string& explanation, T& value,
+           std::type_identity_t<std::function<T(const std::string&)>> read) {
+    CLI::Option* option = app.add_option_function<std::string>(
+        name, [read, &value](const std::string& text) { value = read(text); }, explanation);
+    option->type_name(type)->group(group);
+    if (const std::string initial = text_of(value); !initial.empty()) {
+      option->default_str(initial);
+    }
+    values.push_back([=, &value] { return Value{name, text_of(value), effect}; });
+  }
+};
+
+CommandLine::CommandLine(const std::string& program, const std::string& description)
+    : impl_(std::make_shared<Impl>()) {
+  CLI::App& app = impl_->app;
+  app.name(program);
+  app.description(description);
+  app.allow_extras();
+  app.set_help_flag();  // our own help flags, below, print only after the ranks have agreed
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  // Otherwise CLI11 would read --flag=3 as true and --flag=-1 as false.
+  app.option_defaults()->disable_flag_override();
+  app.add_flag("-h,--help", impl_->help, "show the flags that a reader of this lesson needs");
+  app.add_flag("--help-all", impl_->help_all, "show every flag");
+  app.add_flag("--version", impl_->version, "show the version of this course");
+}
+
+void CommandLine::advanced() {
+  impl_->group = kAdvanced;
+}
+
+template <class T>
+void CommandLine::flag(const std::string& name, T& value, const std::string& help) {
+  // CLI11 adds up how often a flag is given, except for a bool.
+  const auto read = [&value](std::int64_t count) { value = count > 0; };
+  CLI::Option* option = impl_->app.add_flag_function(name, read, help);
+  option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->group(impl_->group);
+  impl_->values.push_back([&value, name = name.substr(0, name.find(',')), effect = effect_] {
+    const std::optional<bool> now = value;
+    return Value{name, !now ? "" : *now ? "yes" : "no", effect};
+  });
+}
+template void CommandLine::flag(const std::string&, bool&, const std::string&);
+template void CommandLine::flag(const std::string&, std::optional<bool>&, const std::string&);
+
+template <class T>
+void CommandLine::number(const std::string& name, T& value, Limit<T> smallest, Limit<T> largest,
+                         const std::string& help, std::string_view units) {
+  // Whole numbers are read as signed ones: -5 must not become 18446744073709551611.
+  impl_->add(name, effect_, std::integral<T> ? "N" : "X", help, value, [=](const auto& text) {
+    return static_cast<T>(parse_between(name, text, smallest, largest, units));
+  });
+}
+template void CommandLine::number(const std::string&, int&, std::int64_t, std::int64_t,
+                                  const std::string&, std::string_view);
+template void CommandLine::number(const std::string&, std::uint64_t&, std::int64_t,
+                                  std::int64_t, const std::string&, std::string_view);
+template void CommandLine::number(const std::string&, double&, double, double,
+                                  const std::string&, std::string_view);
+
+void CommandLine::numbers(const std::string& name, std::array<double, 2>& value,
+                          double smallest, double largest, const std::string& help) {
+  impl_->add(name, effect_, "X,X,...", help, value, [=](const std::string& text) {
+    const std::vector<std::string> parts = parts_of(text);
+    if (parts.size() != 2) {
+      throw Error(fmt::format("{}: '{}' is not 2 numbers separated by commas", name, text));
+    }
+    return std::array{parse_between(name, parts[0], smallest, largest),
+                      parse_between(name, parts[1], smallest, largest)};
+  });
 }
 
 void CommandLine::choice(const std::string& name, std::string& value,
-                         std::vector<std::string> allowed, const std::string& help) {
-  const std::string type = join(allowed, "|");
-  add(
-      name, type, help, [&value] { return value; },
-      [name, &value, allowed = std::move(allowed)](const std::string& text) {
-        if (std::find(allowed.begin(), allowed.end(), text) == allowed.end()) {
-          throw Error(
-              fmt::format("{}: '{}' is not one of {}", name, text, join(allowed, ", ")));
-        }
-        value = text;
-      });
+                         const std::vector<std::string>& allowed, const std::string& help) {
+  impl_->add(name, effect_, join(allowed, "|"), help, value, [=](const std::string& text) {
+    if (std::ranges::count(allowed, text) > 0) return text;
+    throw Error(fmt::format("{}: '{}' is not one of {}", name, text, join(allowed, ", ")));
+  });
 }
 
 void CommandLine::text(const std::string& name, std::string& value, const std::string& help) {
-  add(
-      name, "TEXT", help, [&value] { return value; },
-      [name, &value](const std::string& text) {
-        if (text.empty()) throw Error(fmt::format("{}: must not be empty", name));
-        value = text;
-      });
+  impl_->add(name, effect_, "TEXT", help, value, [=](const std::string& text) {
+    if (!text.empty()) return text;
+    throw Error(fmt::format("{}: must not be empty", name));
+  });
 }
 
 void CommandLine::list(const std::string& name, std::vector<std::size_t>& value,
                        const std::string& help) {
-  add(
-      name, "N,N,...", help, [&value] { return join(value, ","); },
-      [name, &value](const std::string& text) {
-        std::vector<std::size_t> read;
-        for (const std::string& part : parts_of(text)) {
-          // With 2^24 as the limit, the product of two such numbers cannot overflow.
-          read.push_back(
-              static_cast<std::size_t>(parse_between<std::int64_t>(name, part, 1, 1 << 24)));
-        }
-        value = std::move(read);
-      });
+  impl_->add(name, effect_, "N,N,...", help, value, [=](const std::string& text) {
+    std::vector<std::size_t> numbers;
+    for (const std::string& part : parts_of(text)) {
+      // With 2^24 as the limit, the product of two such numbers cannot overflow.
+      numbers.push_back(
+          static_cast<std::size_t>(parse_between<std::int64_t>(name, part, 1, 1 << 24)));
+    }
+    return numbers;
+  });
 }
 
 bool CommandLine::given(const std::string& name) const {
@@ -177,7 +187,7 @@ bool CommandLine::given(const std::string& name) const {
 
 std::vector<CommandLine::Value> CommandLine::values() const {
   std::vector<Value> all;
-  for (const auto& [flag, show] : impl_->values) all.push_back({flag, show()});
+  for (const auto& value : impl_->values) all.push_back(value());
   return all;
 }
 
@@ -234,13 +244,13 @@ struct WatchFlags {
   bool strict = false;
   double timeout_s = kDefaultTimeout_s;
 
-  WatchFlags(CommandLine& command_line, bool writes) {
+  WatchFlags(CommandLine flags, bool writes) {
     if (watch_table() == nullptr) return;
-    command_line.text("--trace", trace, "write a Chrome trace (JSON) of this run");
-    if (writes) command_line.check([this] { claim("--trace", trace); });
-    command_line.flag("--strict", strict, "send synchronously, so that MPI buffers no message");
-    command_line.number("--timeout", timeout_s, 0.0, kLongestTimeout_s,
-                        "report a hang after this many seconds without progress; 0: never");
+    flags.text("--trace", trace, "write a Chrome trace (JSON) of this run");
+    if (writes) flags.check([this] { claim("--trace", trace); });
+    flags.flag("--strict", strict, "send synchronously, so that MPI buffers no message");
+    flags.number("--timeout", timeout_s, 0.0, kLongestTimeout_s,
+                 "report a hang after this many seconds without progress; 0: never");
   }
 };
 
@@ -270,20 +280,20 @@ std::optional<int> agree(const Communicator& comm,
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv) {
   command_line.advanced();
-  const WatchFlags flags(command_line, /*writes=*/comm.rank() == 0);
+  const WatchFlags flags(command_line.only(Effect::nothing), /*writes=*/comm.rank() == 0);
   std::optional<int> status = agree(comm, command_line.parse(argc, argv));
   if (!status) status = agree(comm, command_line.run_checks_together());
   if (const WatchTable* const watch = watch_table()) watch->flags_are_read(!status);
   return status;
 }
 
-void CommonOptions::declare(CommandLine& command_line, bool rows) {
-  command_line.choice("--device", device, {"auto", "cpu", "cuda"},
-                      "where tensors live; auto: on a GPU if one is available");
-  command_line.number("--seed", seed, 0, INT64_MAX, "seed of all random numbers");
-  if (rows)
-    command_line.flag("--json", json, "print one JSON object per line on standard output");
-  command_line.number("--threads", threads, 1, 1024, "compute threads per rank");
+void CommonOptions::declare(CommandLine& flags, bool rows) {
+  CommandLine rounding = flags.only(Effect::rounding), neutral = flags.only(Effect::nothing);
+  rounding.choice("--device", device, {"auto", "cpu", "cuda"},
+                  "where tensors live; auto: on a GPU if one is available");
+  flags.number("--seed", seed, 0, INT64_MAX, "seed of all random numbers");
+  if (rows) neutral.flag("--json", json, "print one JSON object per line on standard output");
+  rounding.number("--threads", threads, 1, 1024, "compute threads per rank");
 }
 
 }  // namespace dist

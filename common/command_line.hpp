@@ -3,41 +3,49 @@
 
 #include "common/communicator.hpp"
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace dist {
 
+// What a flag can change: the results, or only how sums are rounded, or nothing that is
+// computed, such as how long a run is, what it prints, and which files it writes.
+enum class Effect { results, rounding, nothing };
+
 // Declare the flags, then parse once. Each variable's initial value is its flag's default.
+// Copies declare flags of the same command line.
 class CommandLine {
  public:
   CommandLine(const std::string& program, const std::string& description);
-  ~CommandLine();
-  CommandLine(const CommandLine&) = delete;
-  CommandLine& operator=(const CommandLine&) = delete;
 
   // Only --help-all shows flags that are declared after this call.
   void advanced();
+  // The same command line, whose flags have this effect. Others count as changing results.
+  CommandLine only(Effect effect) const { return {impl_, effect}; }
 
-  void flag(const std::string& name, bool& value, const std::string& help);
+  // T is bool or, if it matters whether the flag is given, std::optional<bool>.
+  template <class T>
+  void flag(const std::string& name, T& value, const std::string& help);
+  template <class T>
+  using Limit = std::conditional_t<std::integral<T>, std::int64_t, double>;
   // With `units`, such as "KMG", the number may end in one: 1K is 1024, and 1M is 1024K.
-  template <std::integral T>
-  void number(const std::string& name, T& value, std::int64_t smallest, std::int64_t largest,
+  template <class T>
+  void number(const std::string& name, T& value, Limit<T> smallest, Limit<T> largest,
               const std::string& help, std::string_view units = "");
-  void number(const std::string& name, double& value, double smallest, double largest,
-              const std::string& help);
-  // Exactly values.size() comma-separated numbers.
-  void numbers(const std::string& name, std::span<double> values, double smallest,
+  // Two comma-separated numbers.
+  void numbers(const std::string& name, std::array<double, 2>& value, double smallest,
                double largest, const std::string& help);
-  void choice(const std::string& name, std::string& value, std::vector<std::string> allowed,
-              const std::string& help);
+  void choice(const std::string& name, std::string& value,
+              const std::vector<std::string>& allowed, const std::string& help);
   void text(const std::string& name, std::string& value, const std::string& help);
   // Comma-separated positive whole numbers.
   void list(const std::string& name, std::vector<std::size_t>& value, const std::string& help);
@@ -51,6 +59,7 @@ class CommandLine {
   struct Value {
     std::string flag;
     std::string text;
+    Effect effect = Effect::results;
   };
   std::vector<Value> values() const;
 
@@ -71,15 +80,12 @@ class CommandLine {
   std::optional<Exit> run_checks_together();
 
  private:
-  // `show` returns the variable's value as text, for the default in the help and for values().
-  void add(const std::string& name, const std::string& type, const std::string& help,
-           std::function<std::string()> show, std::function<void(const std::string&)> read);
-  template <class T>
-  static T parse_between(const std::string& name, const std::string& text, T smallest,
-                         T largest, std::string_view units = "");
-
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
+  Effect effect_ = Effect::results;
+
+  CommandLine(std::shared_ptr<Impl> impl, Effect effect)
+      : impl_(std::move(impl)), effect_(effect) {}
 };
 
 // Called on all ranks of `comm`, which holds every rank of the program. If one rank finds a
@@ -99,19 +105,7 @@ struct CommonOptions {
   bool json = false;
   int threads = 1;
 
-  void declare(CommandLine& command_line, bool rows = true);
+  void declare(CommandLine& flags, bool rows = true);
 };
-
-template <std::integral T>
-void CommandLine::number(const std::string& name, T& value, std::int64_t smallest,
-                         std::int64_t largest, const std::string& help,
-                         std::string_view units) {
-  // Read as a signed 64-bit number and checked: -5 must not become 18446744073709551611.
-  add(
-      name, "N", help, [&value] { return std::to_string(value); },
-      [=, &value](const std::string& text) {
-        value = static_cast<T>(parse_between(name, text, smallest, largest, units));
-      });
-}
 
 }  // namespace dist

@@ -21,8 +21,31 @@ namespace {
 constexpr const char* kVersion = "1";
 constexpr const char* kOptimizerPrefix = "optimizer.";
 constexpr const char* kSettingPrefix = "run ";
+constexpr const char* kRanks = "ranks";
+constexpr const char* kSamplesPerStep = "samples per step";
 
 }  // namespace
+
+RunSettings run_settings(const std::vector<CommandLine::Value>& values,
+                         const std::string& device, std::size_t ranks,
+                         std::size_t samples_per_step) {
+  RunSettings settings;
+  for (const CommandLine::Value& value : values) {
+    if (value.effect != Effect::nothing) settings[value.flag] = value;
+  }
+  // --shard changes how sums are rounded only with --accumulate or a backend other than ours.
+  // Otherwise checkpoints of all levels have the same bytes.
+  const std::string& backend = settings.at("--backend").text;
+  if (settings.at("--accumulate").text == "1" && (backend == "auto" || backend == "ours")) {
+    settings.erase("--shard");
+  }
+  // A flag of release 1.0.0, which compares its value.
+  settings["--data-parallel"] = {"--data-parallel", "ddp", Effect::rounding};
+  settings["--device"].text = device;
+  settings[kRanks].text = std::to_string(ranks);
+  settings[kSamplesPerStep].text = std::to_string(samples_per_step);
+  return settings;
+}
 
 std::vector<TensorSource> checkpoint_tensors(std::span<const Parameter> parameters,
                                              const Optimizer& optimizer) {
@@ -49,7 +72,7 @@ void save_checkpoint(const std::string& path, const std::vector<TensorSource>& t
       {"epoch", std::to_string(position.epoch)},
       {"taken", std::to_string(position.taken)},
       {"optimizer_steps", std::to_string(optimizer.steps(stream))}};
-  for (const auto& [name, value] : settings) metadata[kSettingPrefix + name] = value;
+  for (const auto& [name, setting] : settings) metadata[kSettingPrefix + name] = setting.text;
   write_safetensors(path, tensors, metadata, stream);
 }
 
@@ -121,13 +144,34 @@ Position Checkpoint::position(std::size_t samples) const {
   return position;
 }
 
-RunSettings Checkpoint::settings() const {
-  RunSettings settings;
-  const std::string prefix = kSettingPrefix;
-  for (const auto& [key, value] : file_.metadata) {
-    if (key.starts_with(prefix)) settings[key.substr(prefix.size())] = value;
+std::vector<std::string> Checkpoint::require_same_run(const RunSettings& now,
+                                                      bool any_ranks) const {
+  const auto before = [&](const std::string& name) -> std::string {
+    const auto entry = file_.metadata.find(kSettingPrefix + name);
+    return entry == file_.metadata.end() ? "nothing" : entry->second;
+  };
+  const std::string& ranks = now.at(kRanks).text;
+  const bool other_ranks = ranks != before(kRanks);
+  std::vector<std::string> notes;
+  for (const auto& [name, setting] : now) {
+    const std::string was = before(name);
+    if (was == setting.text || name == kRanks) continue;
+    if (setting.effect == Effect::rounding) {
+      notes.push_back(
+          fmt::format("{}: {} instead of {}, so results are rounded differently from here on",
+                      name, setting.text, was));
+    } else if (name != kSamplesPerStep || !other_ranks || any_ranks) {
+      throw Error(
+          fmt::format("{}: {}, but {} is from a run with {}", name, setting.text, path_, was));
+    }
   }
-  return settings;
+  if (other_ranks && !any_ranks) {
+    notes.push_back(fmt::format(
+        "{} ranks instead of {}: different batches from here on, {} samples per step "
+        "instead of {}",
+        ranks, before(kRanks), now.at(kSamplesPerStep).text, before(kSamplesPerStep)));
+  }
+  return notes;
 }
 
 void Checkpoint::restore(std::span<Parameter> parameters, const Stream& stream) const {

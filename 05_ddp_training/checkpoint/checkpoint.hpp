@@ -3,19 +3,31 @@
 // the optimizer's state tensors begin with "optimizer.". The metadata holds the position and
 // the settings of the run. The next step depends on nothing else, so a resumed run takes
 // exactly the steps that the original would have taken.
-// Builds on: safetensors (writes files whole or not at all), run_settings (identifies the run).
+// Builds on: safetensors (writes files whole or not at all).
 #pragma once
 
-#include "05_ddp_training/checkpoint/run_settings.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
+#include "common/command_line.hpp"
 
 #include <cstddef>
+#include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace dist {
+
+// What determines a run's results, so that no run is silently resumed with different settings:
+// flags with their values ("--lr" -> "0.001"; for --device, the chosen device), "training
+// data", "ranks", and "samples per step".
+using RunSettings = std::map<std::string, CommandLine::Value>;
+
+// Selects those with an effect from `values`: the command line's and the data's hashes.
+RunSettings run_settings(const std::vector<CommandLine::Value>& values,
+                         const std::string& device, std::size_t ranks,
+                         std::size_t samples_per_step);
 
 // How far a run has come.
 struct Position {
@@ -64,8 +76,10 @@ class Checkpoint {
   // The position of the run; each of its epochs has `samples` samples. Throws Error naming the
   // file if the position is missing or impossible, or if the file has no checksum.
   Position position(std::size_t samples) const;
-  // The settings of the run; empty if the file has none.
-  RunSettings settings() const;
+  // Throws Error naming the file and the setting if `now` describes a different run. Returns
+  // sentences for the reader about permitted differences: in how sums are rounded, and in the
+  // number of ranks (which has no effect at all with `any_ranks`).
+  std::vector<std::string> require_same_run(const RunSettings& now, bool any_ranks) const;
 
   // Overwrites the model's parameters, which require_parameters has accepted.
   void restore(std::span<Parameter> parameters, const Stream& stream) const;

@@ -15,8 +15,9 @@ std::unique_ptr<Dataset> read(const IdxPair& pair) {
   return std::make_unique<IdxDataset>(read_idx_dataset(pair.images, pair.labels));
 }
 
-void check_widths(Options& options, std::size_t features, std::size_t classes) {
-  if (!options.layers_given) {
+void settle_widths(Options& options, const CommandLine& flags, std::size_t features,
+                   std::size_t classes) {
+  if (!flags.given("--layers")) {
     options.layers.front() = features;
     options.layers.back() = classes;
   }
@@ -74,7 +75,8 @@ void TrainingData::load_idx(const Options& options) {
   if (held_back > 0) test_ = std::make_unique<Subset>(*whole_, kept, held_back);
 }
 
-void TrainingData::load(Options& options, int processes, std::size_t ranks_per_process) {
+void TrainingData::load(Options& options, const CommandLine& flags, int processes,
+                        std::size_t ranks_per_process) {
   if (options.dataset == "digits") {
     train_ = std::make_unique<IdxDataset>(training_digits());
     test_ = std::make_unique<IdxDataset>(test_digits());
@@ -87,8 +89,8 @@ void TrainingData::load(Options& options, int processes, std::size_t ranks_per_p
   }
   size_ = train_ ? train_->size() : options.samples;
   const std::size_t classes = train_ ? train_->classes() : options.classes;
-  check_widths(options, train_ ? train_->features() : options.layers.front(),
-               std::max(classes, test_ ? test_->classes() : 0));
+  settle_widths(options, flags, train_ ? train_->features() : options.layers.front(),
+                std::max(classes, test_ ? test_->classes() : 0));
   check_counts(options, size_, processes, ranks_per_process);
 }
 
@@ -101,7 +103,7 @@ void TrainingData::draw(const Options& options, Generator& generator) {
 std::vector<CommandLine::Value> TrainingData::fingerprints(const Options& options) const {
   return {{"training data", train_ ? describe(options.dataset, *train_)
                                    : fmt::format("synthetic, {} samples", options.samples)},
-          {"test data", test_ ? describe(options.dataset, *test_) : "none"}};
+          {"test data", test_ ? describe(options.dataset, *test_) : "none", Effect::nothing}};
 }
 
 }  // namespace dist

@@ -16,7 +16,8 @@ class TrainingData {
   // Reads or renders the data set that --dataset names, and adapts the default --layers to it.
   // Checks the widths, the batch size, and the number of ranks (`processes` times
   // `ranks_per_process`). Throws Error naming the flag or the file.
-  void load(Options& options, int processes, std::size_t ranks_per_process = 1);
+  void load(Options& options, const CommandLine& flags, int processes,
+            std::size_t ranks_per_process);
   // Draws the synthetic set; does nothing for other data sets. Call this function after making
   // the model, because the PyTorch program draws the model first, from the same generator.
   void draw(const Options& options, Generator& generator);

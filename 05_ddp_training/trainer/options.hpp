@@ -1,8 +1,9 @@
-// What this file adds: all flags of a training run, each with its default. options.cpp has
-// their limits, their help and the checks that they fit together.
+// What this file adds: all flags of a training run, each with its default, limits, help and
+// effect. options.cpp checks that they fit together.
 //
-// A new flag needs a member here, a line in options.cpp, and the place that uses it. Ranks and
-// checkpoints compare it from then on, unless checkpoint/run_settings.cpp excludes it.
+// A new flag needs a member and a line in declare(), both here, and the place that uses it. It
+// is declared on `flags` if it can change the results; a checkpoint then resumes only with the
+// same value.
 #pragma once
 
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -34,7 +35,6 @@ struct Options {
   double test_fraction = 0.2;
 
   std::vector<std::size_t> layers{784, 512, 512, 512, 10};
-  bool layers_given = false;
   std::size_t batch_size = 64, epochs = 5;
   std::size_t max_steps = 0;  // 0: no limit
   OptimizerOptions optimizer;
@@ -54,26 +54,111 @@ struct Options {
   std::string backend = "auto", algorithm = "ring";
   bool scale_lr = false;
   double bucket_cap_mb = 1.0, first_bucket_mb = 1.0;
-  bool bucket_cap_given = false;
   std::optional<bool> overlap;  // unset: overlap if a core is free for it
-  bool overlap_flag = true;     // its value if it is given
   double pretend_link = 0;      // Gbit/s; 0: as fast as messages are here
   std::string shard = "none";
   bool deterministic = false;
   std::size_t check_replicas = 100;  // 0: never
   bool explain = false;
 
-  // Add the flags and their checks, in this order: those of any training program, those of data
-  // parallelism on `ranks` ranks, and those that say where training starts. With `writes` (on
-  // one rank), the first also checks that the output files can be written.
-  void declare_training(CommandLine& flags, bool writes);
-  void declare_parallel(CommandLine& flags, int ranks);
-  void declare_start(CommandLine& flags);
+  // Adds the flags and their checks. With `writes` (on one rank), also checks that the output
+  // files can be written.
+  void declare(CommandLine& flags, int ranks, bool writes);
+  // Checks that the flags fit together, and sets the defaults that depend on other flags.
+  void settle(const CommandLine& flags, int ranks, bool writes);
 
   // The total number of steps at the end of training: `done` before this run, `left` in its
   // first epoch (number `epoch`, from 0), and `per_epoch` in each later one.
   std::size_t total_steps(std::size_t done, std::size_t epoch, std::size_t left,
                           std::size_t per_epoch) const;
 };
+
+inline void Options::declare(CommandLine& flags, int ranks, bool writes) {
+  // These only change how sums are rounded, or nothing that is computed: the data is compared
+  // by its content, and the batch size by the number of samples per step.
+  CommandLine rounding = flags.only(Effect::rounding), neutral = flags.only(Effect::nothing);
+  constexpr std::size_t kMany = 1 << 30;
+  constexpr std::size_t kWide = 1 << 24;
+  flags.choice("--dataset", dataset, {"digits", "synthetic", "idx"}, "training data");
+  neutral.text("--data", data, "folder of IDX files (MNIST's format), for --dataset idx");
+  flags.list("--layers", layers, "widths of the layers; ReLU between them");
+  neutral.number("--batch-size", batch_size, 1, kWide, "samples per rank");
+  neutral.number("--epochs", epochs, 1, kMany, "passes over the data");
+  flags.choice("--optimizer", optimizer.name, {"sgd", "adam", "adamw"}, "optimizer");
+  flags.number("--lr", optimizer.lr, 0.0, 1e6, "learning rate; default for sgd: 0.01");
+  neutral.text("--checkpoint", checkpoint, "safetensors file to write at the end");
+  common.declare(flags);
+
+  flags.advanced();
+  flags.number("--samples", samples, 1, kMany, "number of samples of --dataset synthetic");
+  flags.number("--classes", classes, 1, kWide, "number of classes of --dataset synthetic");
+  flags.number("--test-fraction", test_fraction, 0.0, 0.9,
+               "fraction of a single pair of IDX files that is used for testing");
+  neutral.number("--max-steps", max_steps, 1, kMany, "stop after this many steps");
+  flags.number("--weight-decay", optimizer.weight_decay, 0.0, 1e6,
+               "pulls parameters towards 0; default for adamw: 0.01");
+  flags.number("--momentum", optimizer.momentum, 0.0, 1.0,
+               "sgd: fraction of the previous step that is kept");
+  flags.number("--dampening", optimizer.dampening, 0.0, 1.0,
+               "sgd: fraction of a gradient that momentum ignores");
+  flags.flag("--nesterov", optimizer.nesterov, "sgd: momentum that looks one step ahead");
+  flags.numbers("--betas", optimizer.betas, 0.0, 1.0,
+                "adam, adamw: fraction of the running means kept per step");
+  flags.number("--eps", optimizer.eps, 0.0, 1e6, "adam, adamw: added to the divisor");
+  flags.number("--warmup-steps", optimizer.warmup_steps, 0, kMany,
+               "the learning rate rises linearly over this many steps");
+  flags.number("--clip-norm", optimizer.clip_norm, 0.0, 1e30,
+               "scales gradients down to this norm of all of them; 0: never");
+  flags.flag("--shuffle,!--no-shuffle", sampler.shuffle, "random order (the default)");
+  flags.number("--sampler-seed", sampler.seed, 0, 1ULL << 62,
+               "seed of the sample order; separate from --seed, as in PyTorch");
+  flags.flag("--drop-last", sampler.drop_last,
+             "drop the samples left over when dividing among the ranks");
+  flags.flag("--loader-drop-last", loader_drop_last, "drop a short last batch");
+  rounding.flag("--graph,!--no-graph", graph,
+                "on a GPU, record a step once and replay it (the default)");
+  rounding.choice("--precision", precision, {"fp32", "bf16"},
+                  "of the matrix products; all else stays fp32");
+  neutral.number("--checkpoint-every", checkpoint_every, 1, kMany, "steps between checkpoints");
+  neutral.text("--metrics", metrics, "file of JSON lines, one per step");
+  neutral.number("--global-batch", global_batch, 1, 1 << 30,
+                 "samples per step over all ranks, instead of --batch-size");
+  flags.number("--accumulate", accumulate, 1, 1 << 20,
+               "batches per optimizer step, averaged with one all-reduce");
+  rounding.choice("--backend", backend, {"auto", "ours", "mpi", "nccl"},
+                  "what carries gradients; auto: nccl with a GPU per rank, else ours");
+  rounding.choice("--algorithm", algorithm,
+                  {"auto", "naive", "recursive-doubling", "ring", "ring-pipelined",
+                   "rabenseifner", "shared-memory", "hierarchical", "mpi"},
+                  "all-reduce algorithm of --backend ours");
+  flags.flag("--scale-lr", scale_lr,
+             "multiply the learning rate by the number of ranks, after a warm-up");
+  rounding.number("--bucket-cap-mb", bucket_cap_mb, 0.0, 1024.0,
+                  "MiB after which a bucket is closed; 25 with --backend nccl");
+  rounding.number("--first-bucket-mb", first_bucket_mb, 0.0, 1024.0,
+                  "--bucket-cap-mb for the first bucket, which is ready early");
+  neutral.flag("--overlap,!--no-overlap", overlap,
+               "run all-reduces on a separate thread; default: if a core is free");
+  neutral.number("--pretend-link", pretend_link, 0.01, 1e6,
+                 "ours, mpi: communication takes as long as on a link of this many Gbit/s");
+  flags.check([this] {
+    check_usage(!deterministic || pretend_link == 0,
+                "--deterministic: adds gradients in its own fixed tree, which --pretend-link "
+                "does not slow down");
+    if (pretend_link > 0 && !overlap) overlap = true;  // sleeping needs no core
+  });
+  rounding.choice("--shard", shard, {"none", "optimizer", "gradients", "parameters"},
+                  "what each rank keeps only a part of; each name includes those before");
+  flags.flag("--deterministic", deterministic,
+             "bitwise equal results on 1, 2, 4 and 8 ranks; slower");
+  neutral.number("--check-replicas", check_replicas, 0, 1 << 30,
+                 "steps between comparisons of the replicas; 0: never");
+  neutral.flag("--explain", explain,
+               "show every number of one step on two ranks, to check by hand");
+  neutral.text("--init", init, "safetensors file whose parameters training starts from");
+  neutral.flag("--resume", resume, "continue the run that wrote --checkpoint");
+  neutral.flag("--evaluate", evaluate, "only test the parameters of --init or --resume");
+  flags.check([=, this, &flags] { settle(flags, ranks, writes); });
+}
 
 }  // namespace dist

@@ -35,11 +35,9 @@ ShardLevel shard_level(const Options& options) {
   return options.shard == "parameters" ? ShardLevel::parameters : ShardLevel::none;
 }
 
-BucketCaps bucket_caps(const Options& options, Backend backend) {
-  // NCCL's all-reduce takes tens of microseconds at any size, so fewer buckets are better.
-  const bool large = backend == Backend::nccl && !options.bucket_cap_given;
+BucketCaps bucket_caps(const Options& options) {
   return {.first_bytes = static_cast<std::size_t>(options.first_bucket_mb * 0x1p20),
-          .bytes = static_cast<std::size_t>((large ? 25.0 : options.bucket_cap_mb) * 0x1p20)};
+          .bytes = static_cast<std::size_t>(options.bucket_cap_mb * 0x1p20)};
 }
 
 // The ranks that this process plays: itself or, with --deterministic, several virtual ones.
@@ -63,9 +61,7 @@ VirtualRanks played_ranks(const Options& options, const Communicator& comm) {
 std::optional<int> Setup::read(int argc, char** argv) {
   const bool root = comm_.rank() == 0;
   CommandLine command_line("ddp_training", "Lesson 5: N processes train one model.");
-  options.declare_training(command_line, /*writes=*/root);
-  options.declare_parallel(command_line, comm_.size());
-  options.declare_start(command_line);
+  options.declare(command_line, comm_.size(), /*writes=*/root);
   std::vector<CommandLine::Value> values;
   command_line.check([&] {
     if (options.algorithm == "shared-memory") require_host_memory("--algorithm", comm_);
@@ -75,7 +71,7 @@ std::optional<int> Setup::read(int argc, char** argv) {
       const std::string why = why_no_bf16(device());
       check_usage(why.empty(), "--precision: {}", why);
     }
-    data.load(options, comm_.size(), chosen_->ranks.per_process());
+    data.load(options, command_line, comm_.size(), chosen_->ranks.per_process());
     values = command_line.values();
     for (auto& value : data.fingerprints(options)) values.push_back(std::move(value));
     const auto processes = static_cast<std::size_t>(comm_.size());
@@ -88,6 +84,10 @@ std::optional<int> Setup::read(int argc, char** argv) {
     chosen_->backend = choose_backend(options.backend, comm_, device());
     check_usage(options.pretend_link == 0 || chosen_->backend.backend != Backend::nccl,
                 "--pretend-link: needs --backend ours or mpi, not nccl");
+    // NCCL's all-reduce takes tens of microseconds at any size, so fewer buckets are better.
+    if (chosen_->backend.backend == Backend::nccl && !command_line.given("--bucket-cap-mb")) {
+      options.bucket_cap_mb = 25;
+    }
   });
   if (const auto exit = parse(command_line, comm_, argc, argv)) return exit;
 
@@ -117,8 +117,7 @@ void Setup::read_start() {
     if (!options.resume) return;
     position_ = file_->position(data.size());
     notes_ = {printable(fmt::format("continues {} after step {}", path, position_.step))};
-    for (const std::string& note :
-         require_same_run(file_->settings(), settings, path, options.deterministic)) {
+    for (const std::string& note : file_->require_same_run(settings, options.deterministic)) {
       notes_.push_back(printable(note));
     }
   } catch (const Error& error) {
@@ -127,7 +126,7 @@ void Setup::read_start() {
 }
 
 std::unique_ptr<Optimizer> Setup::make_optimizer(Mlp& model) {
-  const BucketCaps caps = bucket_caps(options, chosen_->backend.backend);
+  const BucketCaps caps = bucket_caps(options);
   if (const ShardLevel level = shard_level(options); level != ShardLevel::none) {
     Shard& shard = chosen_->shard.emplace(level, model.parameters(), caps, comm_);
     auto made = std::make_unique<ShardedOptimizer>(options.optimizer, shard, stream());
@@ -171,7 +170,7 @@ std::unique_ptr<DataParallel> Setup::make_data_parallel(Mlp& model, ProcessGroup
     return std::make_unique<ShardedDataParallel>(model, carrier, stream(), *chosen_->shard, op);
   }
   return std::make_unique<DistributedDataParallel>(model, carrier, stream(),
-                                                   bucket_caps(options, backend), op);
+                                                   bucket_caps(options), op);
 }
 
 BatchPlan Setup::batches() const {

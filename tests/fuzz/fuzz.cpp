@@ -131,7 +131,7 @@ struct Program {
   Options options;
   CommandLine flags{"fuzz", "a training program"};
 
-  Program() { options.declare_training(flags, /*writes=*/true); }
+  Program() { options.declare(flags, /*ranks=*/1, /*writes=*/true); }
 
   std::optional<CommandLine::Exit> parse(std::vector<std::string> words) {
     release_claims();  // of the Program before
@@ -149,9 +149,10 @@ struct Program {
     const std::vector<CommandLine::Value> values = flags.values();
     std::vector<std::string> words;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto& [flag, value] = values[i];
+      const auto& [flag, value, effect] = values[i];
       if (!flags.given(flag)) continue;
-      const bool takes_value = untouched[i].text != "yes" && untouched[i].text != "no";
+      const bool takes_value = untouched[i].text != "yes" && untouched[i].text != "no" &&
+                               flag != "--overlap";  // unset by default
       words.push_back(!takes_value && value == "no" ? "--no-" + flag.substr(2) : flag);
       if (takes_value) words.push_back(value);
     }

@@ -21,6 +21,7 @@ struct Flags {
   double rate = 0.5;
   std::string kind = "ring";
   bool loud = false;
+  std::optional<bool> tall;
   std::vector<std::size_t> hidden{16, 8};
   std::string file = "none";
   int rare = 1;
@@ -32,6 +33,7 @@ struct Flags {
     command_line.number("--rate", rate, 0.0, 2.0, "a rate");
     command_line.choice("--kind", kind, {"ring", "tree"}, "a choice");
     command_line.flag("--loud", loud, "a switch");
+    command_line.flag("--tall,!--no-tall", tall, "a switch with a third state");
     command_line.list("--hidden", hidden, "a list");
     command_line.text("--file", file, "a name");
     command_line.advanced();
@@ -61,6 +63,11 @@ TEST_CASE("valid flags are read, and absent flags keep their defaults") {
   CHECK(flags.hidden == std::vector<std::size_t>{3, 1, 4});  // the last one wins
   CHECK(flags.command_line.given("--size"));
   CHECK_FALSE(flags.command_line.given("--file"));
+  CHECK_FALSE(flags.tall);
+  REQUIRE_FALSE(flags.parse({"--no-tall", "--tall"}));
+  CHECK(flags.tall == true);
+  REQUIRE_FALSE(flags.parse({"--tall", "--tall", "--no-tall"}));
+  CHECK(flags.tall == false);
 }
 
 TEST_CASE("invalid flags are refused, and the error names the flag") {

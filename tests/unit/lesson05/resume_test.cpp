@@ -1,6 +1,6 @@
 // Lesson 5: checkpoints, and runs resumed from them.
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
-#include "05_ddp_training/checkpoint/run_settings.hpp"
+#include "05_ddp_training/trainer/options.hpp"
 #include "05_ddp_training/trainer/report.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tests/support/files.hpp"
@@ -91,48 +91,59 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
 }
 
 TEST_CASE("a different run's file is refused; a change that only affects rounding is noted") {
-  const RunSettings run{{"--lr", "0.01"},
-                        {"--backend", "ours"},
-                        {"training data", "abc"},
-                        {"ranks", "4"},
-                        {"samples per step", "64"}};
-  const auto with = [&](const std::map<std::string, std::string>& changes) {
-    RunSettings changed = run;
-    for (const auto& [name, value] : changes) changed[name] = value;
-    return changed;
+  const auto settings = [](std::vector<std::string> words, std::size_t ranks = 4,
+                           std::size_t samples_per_step = 64) {
+    Options options;
+    CommandLine flags("test", "a training program");
+    options.declare(flags, /*ranks=*/4, /*writes=*/false);
+    bool added = false;
+    flags.flag("--new-flag", added, "declared without an effect");
+    words.insert(words.begin(), "test");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    REQUIRE_FALSE(flags.parse(static_cast<int>(argv.size()), argv.data()));
+    return run_settings(flags.values(), "cpu", ranks, samples_per_step);
+  };
+  const Stream stream(Device{});
+  const TemporaryFolder folder;
+  const std::string path = folder / "run.safetensors";
+  Mlp model = make_small_model(1, stream);
+  const auto sgd = make_optimizer({.name = "sgd"}, model.parameters(), stream);
+  const auto saved = [&](const RunSettings& run) {
+    save_checkpoint(path, {}, *sgd, {}, run, stream);
+    return Checkpoint(path);
+  };
+  const Checkpoint file = saved(settings({}));
+  const auto notes = [&](const RunSettings& now, bool any_ranks = false) {
+    return file.require_same_run(now, any_ranks).size();
   };
   const auto refusal = [&](const RunSettings& now, bool any_ranks = false) {
-    return error_of([&] { require_same_run(run, now, "FILE", any_ranks); });
+    return error_of([&] { file.require_same_run(now, any_ranks); });
   };
-  for (const std::string name : {"training data", "samples per step", "--new-flag"}) {
-    CHECK(contains(refusal(with({{name, "32"}})), name + ": 32, but FILE is from a run with"));
+  using Words = std::vector<std::string>;
+  for (const Words& words : {Words{"--epochs", "9"}, Words{"--metrics", "x"}, Words{"--json"},
+                             Words{"--pretend-link", "1"}, Words{"--global-batch", "256"}}) {
+    CHECK(notes(settings(words)) == 0);
   }
-  CHECK(require_same_run(run, with({{"--backend", "mpi"}}), "FILE", false).size() == 1);
+  for (const Words& words : {Words{"--algorithm", "naive"}, Words{"--bucket-cap-mb", "3"},
+                             Words{"--threads", "2"}, Words{"--no-graph"}}) {
+    CHECK(notes(settings(words)) == 1);
+  }
+  CHECK(contains(refusal(settings({"--lr", "32"})),
+                 "--lr: 32, but " + path + " is from a run with 0.001"));
+  CHECK(contains(refusal(settings({"--new-flag"})),
+                 "--new-flag: yes, but " + path + " is from a run with no"));
+  CHECK(contains(refusal(settings({}, 4, 32)), "samples per step: 32, but"));
   // With any_ranks, a change of samples per step is an error.
-  const RunSettings two_ranks = with({{"ranks", "2"}, {"samples per step", "32"}});
-  CHECK(require_same_run(run, two_ranks, "FILE", false).size() == 1);
-  CHECK(contains(refusal(two_ranks, /*any_ranks=*/true), "samples per step"));
-  CHECK(require_same_run(run, with({{"ranks", "2"}}), "FILE", true).empty());
+  CHECK(notes(settings({}, 2, 32)) == 1);
+  CHECK(contains(refusal(settings({}, 2, 32), /*any_ranks=*/true), "samples per step"));
+  CHECK(notes(settings({}, 2), /*any_ranks=*/true) == 0);
 
-  // Only flags that determine results are kept.
-  const RunSettings kept = run_settings(
-      {{"--lr", "1"}, {"--timeout", "3"}, {"training data", "abc"}, {"test data", "x"}}, "cpu",
-      4, 64);
-  CHECK(kept == RunSettings{{"--lr", "1"},
-                            {"--data-parallel", "ddp"},
-                            {"--device", "cpu"},
-                            {"training data", "abc"},
-                            {"ranks", "4"},
-                            {"samples per step", "64"}});
   // --shard affects rounding only together with other flags.
-  const auto sharded = [](const std::string& accumulate, const std::string& shard) {
-    return run_settings(
-        {{"--backend", "ours"}, {"--accumulate", accumulate}, {"--shard", shard}}, "cpu", 4,
-        64);
-  };
-  CHECK(sharded("1", "optimizer") == sharded("1", "none"));
+  CHECK(notes(settings({"--shard", "optimizer"})) == 0);
   const auto note =
-      require_same_run(sharded("3", "optimizer"), sharded("3", "parameters"), "FILE", false);
+      saved(settings({"--accumulate", "3", "--shard", "optimizer"}))
+          .require_same_run(settings({"--accumulate", "3", "--shard", "parameters"}), false);
   REQUIRE(note.size() == 1);
   CHECK(contains(note[0], "--shard: parameters instead of optimizer"));
 }
