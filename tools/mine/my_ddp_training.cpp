@@ -3,135 +3,222 @@
 //
 //   ./learn mine        mpirun -np 4 build/bin/my_ddp_training
 //
-// Afterwards the course's own functions train the same model, and all parameters must be equal,
-// bit for bit.
-#include "02_broadcast/binomial_tree.hpp"
-#include "02_broadcast/hash.hpp"
-#include "04_distributed_sampler/data_loader.hpp"
-#include "04_distributed_sampler/datasets/digits_dataset.hpp"
-#include "04_distributed_sampler/distributed_sampler.hpp"
-#include "05_ddp_training/model/evaluation.hpp"
-#include "05_ddp_training/model/loss.hpp"
-#include "05_ddp_training/optimizer/optimizer.hpp"
-#include "common/command_line.hpp"
-#include "common/console.hpp"
-#include "common/mpi_environment.hpp"
+// Each result of a part is compared with that of the course's own function. While all of them
+// are equal, bit for bit, this is the course's own run.
+// Look at: the end, which includes ddp_by_hand.cpp in a namespace. The names that it finds
+// there hide the course's.
+#include "01_send_recv/send_recv.hpp"
+#include "03_all_reduce/all_reduce.hpp"
+#include "common/watch.hpp"
 #include "tools/exercises/confined.hpp"
-#include "tools/mine/parts.hpp"
+#include "tools/exercises/not_started.hpp"
+
+#include <mpi.h>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstring>
+#include <concepts>
+#include <cstdio>
+#include <string>
+#include <vector>
 
-using namespace dist;
-using namespace dist::mine;
+// The parts build on each other: sync_gradients calls ring_all_reduce, which sends its messages
+// with ring_shift.
+namespace dist::mine {
+void ring_shift(const Communicator& comm, std::span<const float> out, std::span<float> in);
+void ring_all_reduce(const Communicator& comm, std::span<float> data);
+}  // namespace dist::mine
 
-namespace {
+// Lesson 3's part calls send_recv<float>(comm, out, comm.right(), in, comm.left()), and lesson
+// 5's all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring). Both get these
+// overloads: they are more constrained than the lessons' own, so the compiler prefers them.
+namespace dist::exercise_3 {
+template <MpiScalar T>
+requires std::same_as<T, float>
+void send_recv(const Communicator& comm, std::span<const T> out, int dest, std::span<T> in,
+               int source, int tag = 0) {
+  if (dest == comm.right() && source == comm.left()) return mine::ring_shift(comm, out, in);
+  dist::send_recv<T>(comm, out, dest, in, source, tag);
+}
+}  // namespace dist::exercise_3
 
-// How much memory the parts and the training may use: far more than they need, and less than
-// makes a machine unusable.
-constexpr std::size_t kMemory = std::size_t{4} << 30;
-
-// Called on all ranks. Trains a model with the reader's parts, or else with the course's own.
-Mlp train(const Communicator& comm, std::size_t epochs, std::size_t seed, bool mine,
-          const Console& console) {
-  const IdxDataset digits = training_digits();
-  const Stream stream(Device{});
-  // Each rank draws different numbers, and the root is not rank 0, so a broadcast that does
-  // nothing, or ignores the root, is detected.
-  const int root = comm.size() - 1;
-  Generator generator(seed + static_cast<std::size_t>(root - comm.rank()));
-  Mlp model({digits.features(), 512, 512, 512, digits.classes()}, generator, stream);
-  std::vector<std::span<float>> gradients;
-  for (const Parameter& p : model.parameters()) {
-    gradients.push_back(p.grad.span());
-    mine ? tree_broadcast(comm, p.value.span(), root)
-         : broadcast_tree(comm, p.value.span(), root);
+namespace dist::exercise_5 {
+template <MpiScalar T>
+requires std::same_as<T, float>
+void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,
+                AllReduceAlgorithm algorithm = AllReduceAlgorithm::recursive_doubling) {
+  if (op == ReduceOp::avg && algorithm == AllReduceAlgorithm::ring) {
+    return mine::ring_all_reduce(comm, data);
   }
-  const auto adam = make_optimizer({.name = "adam"}, model.parameters(), stream);
-  DistributedSampler everyone(digits.size(), 1, 0);  // the common order
-  DistributedSampler sampler(digits.size(), comm.size(), comm.rank());
-  DataLoader loader(digits, /*batch_size=*/64, /*drop_last=*/false, stream);
-  CrossEntropyLoss loss;
-  for (std::size_t epoch = 0; epoch < epochs; ++epoch) {
-    everyone.set_epoch(epoch);
-    sampler.set_epoch(epoch);
-    const auto indices = mine ? my_indices(comm, everyone.indices()) : sampler.indices();
-    for (const Batch& batch : loader.over(indices)) {
-      loss.forward(model.forward(batch.inputs, stream), batch, stream);
-      model.backward(loss.grad(), stream);
-      mine ? sync_gradients(comm, gradients) : average_as_the_course(comm, gradients);
-      adam->step(/*lr=*/1e-3, stream);
-    }
-    console.line(fmt::format("  epoch {}  last loss {:.4f}", epoch + 1, loss.value(stream)));
+  dist::all_reduce<T>(comm, data, op, algorithm);
+}
+}  // namespace dist::exercise_5
+
+#include "chosen.hpp"  // the parts, and what ddp_by_hand.cpp includes
+
+namespace dist::mine {
+
+// The reader's own code if its exercise is written, and otherwise the exercise's reference.
+struct Part {
+  const char* name;  // of the exercise and its function
+  int lesson;
+  bool yours;
+  std::uint64_t runs = 0;  // on this rank
+  bool wrong = false;      // on this rank: the course's own function gave another result
+};
+Part parts[] = {{"ring_shift", 1, exercise_1::kYours},
+                {"tree_broadcast", 2, exercise_2::kYours},
+                {"ring_all_reduce", 3, exercise_3::kYours},
+                {"my_indices", 4, exercise_4::kYours},
+                {"sync_gradients", 5, exercise_5::kYours}};
+
+// Called on all ranks. `call` calls the part and returns what should be equal to `expected`.
+// Throws Error with the part's name if the part throws.
+template <class T>
+void run(const Communicator& comm, Part& part, const std::vector<T>& expected,
+         const auto& call) {
+  const std::string name = std::string(part.yours ? "your " : "our ") + part.name;
+  const CallScope scope(name);  // in a hang report
+  const Confined confined(name.c_str(), [&](const std::string& what) {
+    fmt::print(stderr, "WRONG: {} {}\n", name, what);
+    std::fflush(nullptr);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  });
+  ++part.runs;
+  try {
+    const std::span<const T> result = call();
+    comm.barrier();  // a message that this part did not send must not come from the next call
+    const auto wanted = std::as_bytes(std::span(expected));
+    if (!std::ranges::equal(std::as_bytes(result), wanted)) part.wrong = true;
+  } catch (const NotStarted&) {
+    throw Error(name + ": it calls something that is not written yet");
+  } catch (const std::exception& error) {
+    throw Error(name + ": " + error.what());
   }
-  const double accuracy = Evaluation(test_digits(), stream).accuracy(model);
-  console.line(fmt::format("test accuracy {:.2f} %", 100 * accuracy));
-  return model;
 }
 
-// What is wrong with the reader's parts; empty if nothing is. Called on all ranks.
-std::string problem(const Communicator& comm, const Mlp& mine, const Mlp& course) {
-  for (const Part& part : parts()) {
-    if (!comm.all_agree(!part.wrong)) {
-      return fmt::format("{}; run ./learn check {} {} to see why", part.name, part.lesson,
-                         part.name);
-    }
-  }
-  for (const Part& part : parts()) {
-    if (comm.size() > 1 && !comm.all_agree(part.runs > 0)) {
-      return fmt::format(
-          "{} never ran: the part that should call it calls something else (see "
-          "the contracts of lessons 3 and 5)",
-          part.name);
-    }
-  }
-  const auto same_bits = [](const Parameter& a, const Parameter& b) {
-    return std::memcmp(a.value.data(), b.value.data(), a.value.size_bytes()) == 0;
-  };
-  const bool same = std::ranges::equal(mine.parameters(), course.parameters(), same_bits);
-  return comm.all_agree(same) ? "" : "the parameters differ from the course's";
+void ring_shift(const Communicator& comm, std::span<const float> out, std::span<float> in) {
+  std::vector<float> expected(in.size());
+  dist::send_recv<float>(comm, out, comm.right(), expected, comm.left());
+  run(comm, parts[0], expected, [&] {
+    exercise_1::ring_shift(comm, out, in);
+    return in;
+  });
 }
 
-}  // namespace
+void ring_all_reduce(const Communicator& comm, std::span<float> data) {
+  std::vector<float> expected(data.begin(), data.end());
+  dist::all_reduce_ring<float>(comm, expected, ReduceOp::avg);
+  run(comm, parts[2], expected, [&] {
+    exercise_3::ring_all_reduce(comm, data);
+    return data;
+  });
+}
+
+// The following hide the course's own in ddp_by_hand.cpp.
+
+void broadcast_tree(const Communicator& comm, std::span<float> data, int root) {
+  std::vector<float> expected(data.begin(), data.end());
+  dist::broadcast_tree<float>(comm, expected, root);
+  // In the opposite order, rank 0 is the last rank: a broadcast that ignores its root is found.
+  const Communicator opposite = comm.split(0, comm.size() - comm.rank());
+  run(comm, parts[1], expected, [&] {
+    exercise_2::tree_broadcast(opposite, data, comm.size() - 1 - root);
+    return data;
+  });
+}
+
+void all_reduce_ring(const Communicator& comm, std::span<float> data, ReduceOp op) {
+  std::vector<float> expected(data.begin(), data.end());
+  dist::all_reduce_ring<float>(comm, expected, op);
+  const std::size_t half = data.size() / 2;  // two gradients, for the part to join
+  run(comm, parts[4], expected, [&] {
+    exercise_5::sync_gradients(comm, {data.first(half), data.subspan(half)});
+    return data;
+  });
+}
+
+class DistributedSampler : public dist::DistributedSampler {
+ public:
+  DistributedSampler(std::size_t size, int ranks, int rank)
+      : dist::DistributedSampler(size, ranks, rank), everyone_(size, 1, 0) {}
+  void set_epoch(std::uint64_t epoch) {
+    dist::DistributedSampler::set_epoch(epoch);
+    everyone_.set_epoch(epoch);
+  }
+  std::vector<std::size_t> indices() const {
+    const Communicator comm = Communicator::world();
+    std::vector<std::size_t> mine;
+    run(comm, parts[3], dist::DistributedSampler::indices(), [&] {
+      mine = exercise_4::my_indices(everyone_.indices(), comm.size(), comm.rank(),
+                                    exercise_4::Policy::pad);
+      return std::span(mine);
+    });
+    return mine;
+  }
+
+ private:
+  dist::DistributedSampler everyone_;  // the epoch's common order
+};
+
+// Prints whose each part is, and in the end whether all of them are right.
+class Console : public dist::Console {
+ public:
+  Console(bool json, bool speaks) : dist::Console(json, speaks) {
+    name_crashes();
+    limit_memory(std::size_t{4} << 30);  // far more than needed; more makes a machine unusable
+    for (const Part& part : parts) {
+      const std::string whose = part.yours ? "yours" : "ours";
+      line(whose + ": " + part.name);
+      dist::Console::row({{"part", part.name}, {"whose", whose}});
+    }
+  }
+
+  // Called on all ranks.
+  void row(Json last) const {
+    last["yours"] = std::ranges::count_if(parts, &Part::yours);
+    last["bit_for_bit"] = problem().empty();
+    dist::Console::row(last);
+  }
+  // Called on all ranks.
+  int verdict(bool correct, const std::string& verified, const std::string& wrong) const {
+    std::string calls;
+    for (const Part& part : parts) calls += fmt::format(" {} {}", part.name, part.runs);
+    line("calls on rank 0:" + calls);
+    const std::string found = problem();
+    return dist::Console::verdict(
+        correct && found.empty(),
+        fmt::format("{} of 5 parts are yours; the parameters equal the course's, bit for bit",
+                    std::ranges::count_if(parts, &Part::yours)),
+        found.empty() ? wrong : found);
+  }
+
+ private:
+  // What is wrong with the parts; empty if nothing is.
+  static std::string problem() {
+    const Communicator comm = Communicator::world();
+    for (const Part& part : parts) {
+      if (!comm.all_agree(!part.wrong)) {
+        return fmt::format("{}; run ./learn check {} {} to see why", part.name, part.lesson,
+                           part.name);
+      }
+    }
+    for (const Part& part : parts) {
+      if (comm.size() > 1 && !comm.all_agree(part.runs > 0)) {
+        return std::string(part.name) +
+               " never ran: the part that should call it calls something else (see "
+               "the contracts of lessons 3 and 5)";
+      }
+    }
+    return "";
+  }
+};
+
+#include "05_ddp_training/ddp_by_hand.cpp"
+
+}  // namespace dist::mine
 
 int main(int argc, char** argv) {
-  MpiEnvironment mpi(argc, argv);
-  const Communicator comm = Communicator::world();
-  CommandLine flags("my_ddp_training", "The trainer of lesson 5, made of your own exercises.");
-  std::size_t epochs = 5, seed = 0;
-  bool json = false;
-  flags.number<std::size_t>("--epochs", epochs, 1, 1U << 30, "passes over the data");
-  flags.number<std::size_t>("--seed", seed, 0, 1ULL << 62, "seed of the first parameters");
-  flags.flag("--json", json, "print one JSON object per line on standard output");
-  if (const auto exit = parse(flags, comm, argc, argv)) return *exit;
-  const Console console(json, comm.rank() == 0);
-  name_crashes();
-  limit_memory(kMemory);
-  for (const Part& part : parts()) {
-    const std::string whose = part.yours ? "yours" : "ours";
-    console.line(whose + ": " + part.name);
-    console.row({{"part", part.name}, {"whose", whose}});
-  }
-
-  const Mlp mine = train(comm, epochs, seed, /*mine=*/true, console);
-  std::string calls;
-  for (const Part& part : parts()) calls += fmt::format(" {} {}", part.name, part.runs);
-  console.line("calls on rank 0:" + calls);
-  console.line("now the course's own functions train the same model");
-  const Mlp course = train(comm, epochs, seed, /*mine=*/false, console);
-  const std::string wrong = problem(comm, mine, course);
-  const auto yours = std::ranges::count_if(parts(), &Part::yours);
-  std::uint64_t hash = 0;
-  for (const Parameter& p : mine.parameters()) hash = hash_of(p.value.span(), hash);
-  console.row({{"yours", yours},
-               {"fingerprint", fmt::format("{:016x}", hash)},
-               {"bit_for_bit", wrong.empty()}});
-  return console.verdict(
-      wrong.empty(),
-      fmt::format("{} of 5 parts are yours; the parameters equal the course's, bit for bit",
-                  yours),
-      wrong);
+  return dist::mine::main(argc, argv);
 }
