@@ -1,5 +1,5 @@
-// Look at: explain(), part 4. The model's own backward writes this rank's gradients into the
-// buckets. DDP's backward writes them there again, and averages them.
+// Look at: explain(), part 4. DDP's backward is called as in any step. The process group that
+// it sends through keeps a copy of each bucket that it is given.
 #include "05_ddp_training/explain/explain.hpp"
 
 #include "01_send_recv/gpu/host_copy.hpp"
@@ -9,7 +9,6 @@
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/data_parallel/replica_check.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/join.hpp"
 
@@ -18,8 +17,9 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
+#include <memory>
 #include <span>
+#include <utility>
 
 namespace dist {
 namespace {
@@ -88,6 +88,22 @@ NamedNumbers copies(const Mlp& model, Tensor Parameter::*part, const Stream& str
   return all;
 }
 
+// Passes everything on to another group, and keeps what each all-reduce was given.
+struct ObservedGroup : ProcessGroup {
+  explicit ObservedGroup(ProcessGroup& group)
+      : ProcessGroup(group.comm(), group.overlaps(), group.description()), real(group) {}
+  Tensor allocate(Shape shape) override { return real.allocate(std::move(shape)); }
+  std::unique_ptr<Work> start(const Collective& collective, const Stream& producer) override {
+    if (collective.kind == Collective::Kind::all_reduce) {
+      all_reduces.push_back({collective, to_host(producer, collective.tensor)});
+    }
+    return real.start(collective, producer);
+  }
+  void synchronize(const Event& event) override { real.synchronize(event); }
+  ProcessGroup& real;
+  std::vector<std::pair<Collective, Numbers>> all_reduces;
+};
+
 // Takes a step of SGD, and returns the new parameters.
 NamedNumbers update(Mlp& model, const Stream& stream) {
   const auto optimizer = make_optimizer({.name = "sgd"}, model.parameters(), stream);
@@ -128,21 +144,20 @@ std::string forward_text(const Process& process, int rank, const Stream& stream)
   for (std::size_t i = 0; i < process.samples.size(); ++i) {
     Numbers x(kWidth);
     const std::int32_t label = process.data.get(process.samples[i], x);
-    const auto row = [i](std::span<const float> numbers) {
-      return text_of(numbers.subspan(kWidth * i, kWidth));
-    };
-    text +=
-        fmt::format("  rank {}  sample {}: x {}, label {}, logits {}, dloss/dlogits {}\n", rank,
-                    process.samples[i], text_of(x), label, row(logits), row(grad_logits));
+    text += fmt::format("  rank {}  sample {}: x {}, label {}, logits {}, dloss/dlogits {}\n",
+                        rank, process.samples[i], text_of(x), label,
+                        text_of(std::span(logits).subspan(kWidth * i, kWidth)),
+                        text_of(std::span(grad_logits).subspan(kWidth * i, kWidth)));
   }
   return text;
 }
 
 }  // namespace
 
-int explain(const Communicator& comm, const Console& console, ProcessGroup& group,
+int explain(const Communicator& comm, const Console& console, ProcessGroup& real_group,
             const Stream& stream, const std::string& device_reason) {
   const int rank = comm.rank();
+  ObservedGroup group(real_group);
   const auto say = [&](const std::string& text) { lines_in_rank_order(console, comm, text); };
   console.line(fmt::format("one step of {} ranks, model 2-2-2 on {} ({}), gradients by {}",
                            comm.size(), to_string(stream.device()), device_reason,
@@ -164,44 +179,34 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
 
   console.line("3. forward: logits = 2.weight ReLU(0.weight x + 0.bias) + 2.bias");
   process.forward(stream);
-  const double loss = process.loss.value(stream);
-  std::array mean{loss};
-  all_reduce<double>(comm, mean, ReduceOp::avg);
+  std::array loss{process.loss.value(stream)};
   say(forward_text(process, rank, stream) +
-      fmt::format("  rank {}  mean loss {:.6f}", rank, loss));
-  console.line(fmt::format("  mean over the ranks {:.6f}", mean[0]));
+      fmt::format("  rank {}  mean loss {:.6f}", rank, loss[0]));
+  all_reduce<double>(comm, loss, ReduceOp::avg);
+  console.line(fmt::format("  mean over the ranks {:.6f}", loss[0]));
 
   console.line("4. backward: each rank's own gradients, in the order they became ready");
-  const std::vector<BucketPlan>& buckets = ddp.buckets();
-  NamedNumbers own;
-  std::string lines;
-  model.backward(process.loss.grad(), stream, Accumulate::no, [&](std::size_t index) {
-    const auto& [name, value, gradient] = model.parameters()[index];
-    own[name] = to_host(stream, gradient);
-    lines += fmt::format("{}  rank {}  {:8} {}", lines.empty() ? "" : "\n", rank, name,
-                         text_of(own[name]));
-    for (std::size_t i = 0; i < buckets.size(); ++i) {
-      // A bucket is full, and DDP starts its all-reduce, when its last gradient is ready.
-      if (buckets[i].names.back() != name) continue;
-      lines += fmt::format("  -> bucket {} is full; its all-reduce starts", i);
-    }
-  });
-  say(lines);
-
-  console.line("5. all-reduce: each rank's numbers in the bucket -> their average");
   ddp.backward(process.loss.grad(), stream);
   group.synchronize(stream.record_event());
   const NamedNumbers averaged = copies(model, &Parameter::grad, stream);
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    Numbers before, after;  // its gradients, one after the other
-    for (const std::string& name : buckets[i].names) {
-      std::ranges::copy(own.at(name), std::back_inserter(before));
-      std::ranges::copy(averaged.at(name), std::back_inserter(after));
+  std::string own;
+  for (std::size_t b = 0; b < ddp.buckets().size(); ++b) {
+    std::span<const float> left = group.all_reduces.at(b).second;
+    for (const std::string& name : ddp.buckets()[b].names) {
+      const std::size_t count = averaged.at(name).size();
+      own += fmt::format("{}  rank {}  {:8} {}", own.empty() ? "" : "\n", rank, name,
+                         text_of(left.first(count)));
+      left = left.subspan(count);
     }
-    console.line(fmt::format("  bucket {}: {}, {} bytes", i, join(buckets[i].names, ", "),
-                             before.size() * sizeof(float)));
-    say(fmt::format("    rank {}  {} -> {}", rank, text_of(before, before.size()),
-                    text_of(after, after.size())));
+    own += fmt::format("  -> bucket {} is full; its all-reduce starts", b);
+  }
+  say(own);
+
+  console.line("5. all-reduce: each rank's numbers in the bucket -> their average");
+  for (const auto& [bucket, given] : group.all_reduces) {
+    console.line(fmt::format("  {}, {} bytes", bucket.name, bucket.tensor.size_bytes()));
+    say(fmt::format("    rank {}  {} -> {}", rank, text_of(given, given.size()),
+                    text_of(to_host(stream, bucket.tensor), given.size())));
   }
 
   console.line("6. optimizer: parameter - learning rate x averaged gradient");
@@ -224,14 +229,10 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& grou
   console.line("  parameters  " + text_of(parameters));
 
   console.row({{"explain", "one step"}, {"loss", lone_loss}, {"hash", hash_of(parameters)}});
-  const std::string difference = first_difference(comm, model.parameters(), stream);
-  const bool same = averaged == gradients && updated == parameters && mean[0] == lone_loss;
   return console.verdict(
-      comm.all_agree(same && difference.empty()),
+      comm.all_agree(averaged == gradients && updated == parameters && loss[0] == lone_loss),
       fmt::format("{} ranks and one process took the same step, bit for bit", comm.size()),
-      difference.empty()
-          ? fmt::format("the step of {} ranks differs from that of one process", comm.size())
-          : fmt::format("the replicas differ, first in {}", difference));
+      fmt::format("the step of {} ranks differs from that of one process", comm.size()));
 }
 
 }  // namespace dist

@@ -1,7 +1,6 @@
 // What this file adds: --explain, one training step on two ranks, small enough for a reader to
 // check by hand.
-// Builds on: the classes of an ordinary training run. These classes take the step, and every
-// number printed is read from them.
+// Builds on: the classes of an ordinary training run, which take the step.
 #pragma once
 
 #include "05_ddp_training/process_group/process_group.hpp"
