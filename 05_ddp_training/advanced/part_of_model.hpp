@@ -1,78 +1,18 @@
-// What tensor_parallel.cpp and pipeline_parallel.cpp share: their flags, the table of ranks,
-// and a training loop that compares every step with that of one process (OneProcess).
-//
-// For the comparison, rank 0 keeps the whole model. A program for a model that does not fit
-// would draw only its own part.
+// A rank's part of a model: the interface to tensor_parallel.cpp and pipeline_parallel.cpp that
+// their training loop (train_part.hpp) uses.
 #pragma once
 
-#include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/chunks.hpp"
-#include "03_all_reduce/ring.hpp"
-#include "04_distributed_sampler/data_loader.hpp"
-#include "04_distributed_sampler/datasets/digits_dataset.hpp"
-#include "04_distributed_sampler/distributed_sampler.hpp"
-#include "05_ddp_training/model/loss.hpp"
-#include "05_ddp_training/optimizer/optimizer.hpp"
-#include "05_ddp_training/trainer/options.hpp"
-#include "common/command_line.hpp"
-#include "common/console.hpp"
-#include "common/watch.hpp"
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include "04_distributed_sampler/batch.hpp"
+#include "05_ddp_training/model/mlp.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace dist {
-
-// A step of SGD is linear in the gradients, so sums in another order change only the last bits
-// of the result. Adam divides by a gradient's size: it would turn the last bits of a gradient
-// near 0 into a step of full length.
-inline const OptimizerOptions kOptimizer{.name = "sgd", .lr = 0.02, .momentum = 0.9};
-// What rounding explains: it changes a loss by some 1e-6, and an update by some 1e-5 of its
-// length, or by a few percent if it moves the input of a small layer's ReLU across 0.
-constexpr double kMostLossError = 1e-4, kMostUpdateError = 0.1;
-
-struct PartOptions {
-  std::vector<std::size_t> layers{784, 512, 512, 512, 10};
-  std::size_t steps = 100, batch_size = 64, seed = 0;
-  int replicas = 1;
-  bool json = false;
-
-  void declare(CommandLine& flags, int ranks) {
-    flags.list("--layers", layers, "widths of the layers; ReLU between them");
-    flags.number("--steps", steps, 1, 1U << 20, "steps of the optimizer");
-    flags.number("--batch-size", batch_size, 1, 8000, "samples per step, over all ranks");
-    flags.number("--data-parallel", replicas, 1, 1 << 20, "replicas of the divided model");
-    flags.number("--seed", seed, 0, 1ULL << 62, "seed of the first parameters");
-    flags.flag("--json", json, "print one JSON object per line on standard output");
-    flags.check([this, ranks] {
-      check_usage(layers.size() >= 2 && layers.front() == 784 && layers.back() == 10,
-                  "--layers: digits need 784 at the beginning and 10 at the end");
-      check_usage(ranks % replicas == 0, "--data-parallel: {} does not divide {} ranks",
-                  replicas, ranks);
-      check_usage(batch_size % static_cast<std::size_t>(replicas) == 0,
-                  "--batch-size: {} is not divisible by --data-parallel {}", batch_size,
-                  replicas);
-    });
-  }
-};
-
-// The ranks as a table. The ranks of a row share one replica of the model, and the ranks of a
-// column hold the same part of it.
-struct RankTable {
-  RankTable(const Communicator& all, int replicas)
-      : row(all.split(all.rank() / (all.size() / replicas), all.rank())),
-        column(all.split(all.rank() % (all.size() / replicas), all.rank())) {}
-  Communicator row, column;
-};
 
 // The rows and columns of a parameter that a rank has. A bias is a matrix of one column.
 struct Held {
@@ -112,157 +52,5 @@ class PartOfModel {
   }
   std::vector<Parameter> parameters_;  // each layer's weight before its bias
 };
-
-// Rank 0 takes every step alone, too, from the parameters that the ranks had before it. From
-// its own, the runs would part in time: where rounding moves a ReLU's input across 0, a share
-// of a gradient comes or goes, and with it all later steps.
-struct OneProcess {
-  const Communicator& comm;
-  Mlp& model;  // at first, all ranks' together
-  const Stream& stream;
-  std::unique_ptr<Optimizer> sgd = make_optimizer(kOptimizer, model.parameters(), stream);
-  CrossEntropyLoss loss = {};
-  // On rank 0: the ranks' losses, the largest errors (an update's is relative to its length),
-  // and the first step, from 1, with an error that rounding does not explain, or 0.
-  std::vector<double> losses = {};
-  double loss_error = 0, update_error = 0;
-  std::size_t wrong_step = 0;
-
-  // Called on all ranks after a step, with this rank's share of its loss, and the whole batch.
-  void check(PartOfModel& part, double share, const DataLoader::Range::Iterator& batch) {
-    const std::span<Parameter> parameters = model.parameters();
-    if (comm.rank() != 0) {
-      send<double>(comm, std::span(&share, 1), 0);
-      for (const Parameter& p : part.parameters()) send<float>(comm, p.value.span(), 0);
-      return;
-    }
-    const Batch& whole = *batch;
-    loss.forward(model.forward(whole.inputs, stream), whole, stream);
-    model.backward(loss.grad(), stream);
-    sgd->step(kOptimizer.lr, stream);
-    losses.push_back(share);
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      if (rank > 0) recv<double>(comm, std::span(&share, 1), rank);
-      if (rank > 0) losses.back() += share;
-      std::size_t own = 0;
-      for (std::size_t i = 0; i < parameters.size(); ++i) {
-        const Tensor& all = parameters[i].value;
-        const auto held = part.held(rank, i, all.dim(0), all.numel() / all.dim(0));
-        if (!held) continue;
-        std::vector<float> theirs(held->rows.count * held->columns.count);
-        if (rank > 0) recv<float>(comm, theirs, rank);
-        replace(i, *held, rank > 0 ? theirs : part.parameters()[own++].value.span());
-      }
-    }
-    loss_error = worse(loss_error, std::abs(losses.back() - loss.value(stream)));
-    const bool equal = loss_error < kMostLossError && update_error < kMostUpdateError;
-    if (!equal && wrong_step == 0) wrong_step = losses.size();
-  }
-
- private:
-  static double worse(double worst, double error) {
-    return std::isfinite(error) ? std::max(worst, error) : HUGE_VAL;
-  }
-
-  // Compares, then takes over, what a rank has of parameter i.
-  void replace(std::size_t i, const Held& held, std::span<const float> by) {
-    const Tensor& all = model.parameters()[i].value;
-    const std::size_t width = all.numel() / all.dim(0);
-    double error = 0, update = 0, size = 0;  // sums of squares
-    for (std::size_t row = 0, k = 0; row < held.rows.count; ++row) {
-      std::size_t at = (held.rows.begin + row) * width + held.columns.begin;
-      for (std::size_t column = 0; column < held.columns.count; ++column, ++at, ++k) {
-        const double right = std::exchange(all.data()[at], by[k]);
-        const double moved = kOptimizer.lr * sgd->state()[i].value.data()[at];  // momentum
-        error += (by[k] - right) * (by[k] - right);
-        update += moved * moved;
-        size += right * right;
-      }
-    }
-    if (error == 0) return;
-    // An update far below the parameters' own rounding has no length to compare with.
-    const double length = std::sqrt(update) + 1e-5 * std::sqrt(size);
-    update_error = worse(update_error, std::sqrt(error) / length);
-  }
-};
-
-// Called on all ranks. Trains, compares each step with that of one process, prints, and returns
-// the exit status.
-inline int train(PartOfModel& part, Mlp& whole, const RankTable& table,
-                 const Communicator& comm, const PartOptions& options, const Stream& stream) {
-  const Console console(options.json, comm.rank() == 0);
-  const IdxDataset digits = training_digits();
-  const int replicas = table.column.size();
-  console.line(fmt::format("{} ranks, {} replica{} of the model, divided among {}", comm.size(),
-                           replicas, replicas == 1 ? "" : "s", table.row.size()));
-
-  const std::span<Parameter> parameters = part.parameters();
-  const auto sgd = make_optimizer(kOptimizer, parameters, stream);
-  OneProcess alone{comm, whole, stream};
-  // Batch i of one process has the samples of all replicas' batches i.
-  DistributedSampler sampler(digits.size(), replicas, table.column.rank());
-  DistributedSampler all_samples(digits.size(), 1, 0);
-  DataLoader loader(digits, options.batch_size / static_cast<std::size_t>(replicas),
-                    /*drop_last=*/true, stream);
-  DataLoader whole_loader(digits, options.batch_size, /*drop_last=*/true, stream);
-  std::optional<Traffic> traffic;  // of the last step
-  std::size_t step = 0;
-  for (std::size_t epoch = 0; step < options.steps; ++epoch) {
-    sampler.set_epoch(epoch);
-    all_samples.set_epoch(epoch);
-    const auto whole_batches = whole_loader.over(all_samples.indices());
-    auto whole_batch = whole_batches.begin();
-    for (const Batch& batch : loader.over(sampler.indices())) {
-      // A replica's padded samples may fill one batch more.
-      if (step == options.steps || whole_batch == whole_batches.end()) break;
-      // All ranks of a row read the same samples. The ranks of a column average the gradients
-      // of their part, as in data parallelism.
-      double loss = 0;
-      traffic = count_traffic(comm, [&] {
-        loss = part.forward_and_backward(batch) / replicas;
-        for (const Parameter& p : parameters) {
-          all_reduce_ring(table.column, p.grad.span(), ReduceOp::avg);
-        }
-      });
-      sgd->step(kOptimizer.lr, stream);
-      alone.check(part, loss, whole_batch);
-      ++whole_batch, ++step;
-    }
-  }
-
-  const std::vector<double>& losses = alone.losses;
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    console.row({{"step", i}, {"loss", losses[i]}});
-    if (i % 20 == 19) console.line(fmt::format("  step {:3}  loss {:.4f}", i + 1, losses[i]));
-  }
-  std::size_t held = 0, state = 0;
-  for (const Parameter& p : parameters) held += p.value.size_bytes();
-  for (const auto& tensor : sgd->state()) state += tensor.value.size_bytes();
-  lines_in_rank_order(
-      console, comm,
-      fmt::format("  rank {} holds {} of parameters, {} of optimizer state; "
-                  "batches in flight: {}",
-                  comm.rank(), format_bytes(held), format_bytes(state), part.most_in_flight()));
-  rows_in_rank_order(console, comm,
-                     {{"rank", comm.rank()},
-                      {"parameters_bytes", held},
-                      {"optimizer_bytes", state},
-                      {"most_in_flight", part.most_in_flight()}});
-  if (traffic) {
-    console.line(fmt::format("a step sends at most {} messages and {} bytes from one rank",
-                             traffic->messages_per_rank, traffic->bytes_per_rank));
-  }
-  console.row({{"final", true},
-               {"messages_per_rank", traffic ? Json(traffic->messages_per_rank) : Json()},
-               {"bytes_per_rank", traffic ? Json(traffic->bytes_per_rank) : Json()},
-               {"loss_difference", alone.loss_error},
-               {"parameter_difference", alone.update_error}});
-  const std::string found = fmt::format(
-      "one process's: the loss to within {:.0e}, the update to within {:.0e} of its length",
-      alone.loss_error, alone.update_error);
-  return console.verdict(comm.all_agree(alone.wrong_step == 0),
-                         fmt::format("each of {} steps is {}", step, found),
-                         fmt::format("step {} is not {}", alone.wrong_step, found));
-}
 
 }  // namespace dist

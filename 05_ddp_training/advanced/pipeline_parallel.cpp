@@ -5,7 +5,7 @@
 //   mpirun -np 2 build/bin/pipeline_parallel
 //   mpirun -np 4 build/bin/pipeline_parallel --schedule gpipe --data-parallel 2
 #include "01_send_recv/send_recv.hpp"
-#include "05_ddp_training/advanced/part_of_model.hpp"
+#include "05_ddp_training/advanced/train_part.hpp"
 #include "05_ddp_training/model/gemm.hpp"
 #include "05_ddp_training/model/linear.hpp"
 #include "common/mpi_environment.hpp"
@@ -38,9 +38,13 @@ std::vector<Task> tasks_of(const std::string& schedule, const Communicator& stag
 
 class Pipeline : public PartOfModel {
  public:
-  Pipeline(const Communicator& stages, std::vector<Task> tasks,
-           std::span<const Parameter> whole, const Stream& stream)
-      : stages_(stages), layers_(whole.size() / 2), tasks_(std::move(tasks)), stream_(stream) {
+  Pipeline(const Communicator& stages, std::span<const Parameter> whole, const Stream& stream,
+           const std::string& schedule, std::size_t micro_batches)
+      : stages_(stages),
+        layers_(whole.size() / 2),
+        tasks_(tasks_of(schedule, stages, micro_batches)),
+        micro_batches_(micro_batches),
+        stream_(stream) {
     start_from(whole, stages.rank());
   }
 
@@ -119,10 +123,8 @@ class Pipeline : public PartOfModel {
     const bool add = micro_batch > 0;  // to the gradients of earlier micro-batches
     for (std::size_t layer = parameters_.size() / 2; layer-- > 0;) {
       const Tensor& x = mine.activations[layer];
-      gemm(stream_, Transpose::yes, Transpose::no, grad, x, add ? 1 : 0,
-           parameters_[2 * layer].grad);
-      column_sums(stream_, grad.dim(0), grad.dim(1), grad.data(),
-                  parameters_[2 * layer + 1].grad.data(), add);
+      linear_backward(stream_, grad, x, add, parameters_[2 * layer].grad,
+                      parameters_[2 * layer + 1].grad);
       if (stages_.rank() == 0 && layer == 0) return;  // images need no gradient
       const Tensor grad_x(x.shape(), Device{});
       gemm(stream_, Transpose::no, Transpose::no, grad, weight(layer), 0, grad_x);
@@ -136,7 +138,7 @@ class Pipeline : public PartOfModel {
   const Communicator& stages_;
   std::size_t layers_;  // of the whole model
   std::vector<Task> tasks_;
-  std::size_t micro_batches_ = tasks_.size() / 2;
+  std::size_t micro_batches_;
   const Stream& stream_;
   CrossEntropyLoss loss_;
   std::map<std::size_t, InFlight> in_flight_;            // by micro-batch
@@ -150,28 +152,22 @@ class Pipeline : public PartOfModel {
 int main(int argc, char** argv) {
   using namespace dist;
   MpiEnvironment mpi(argc, argv);
-  const Communicator comm = Communicator::world();
-  CommandLine flags("pipeline_parallel", "Every rank has some consecutive layers.");
-  PartOptions options;
+  Program program("pipeline_parallel", "Every rank has some consecutive layers.");
+  PartOptions options(program);
   std::string schedule = "1f1b";
   std::size_t micro_batches = 8;
-  options.declare(flags, comm.size());
-  flags.choice("--schedule", schedule, {"gpipe", "1f1b"}, "order of forwards and backwards");
-  flags.number("--micro-batches", micro_batches, 1, 1000, "parts of each replica's batch");
-  flags.check([&] {
-    const int stages = comm.size() / options.replicas;
+  program.flags.choice("--schedule", schedule, {"gpipe", "1f1b"},
+                       "order of forwards and backwards");
+  program.flags.number("--micro-batches", micro_batches, 1, 1000,
+                       "parts of each replica's batch");
+  program.flags.check([&] {
+    const int stages = program.comm.size() / options.replicas;
     check_usage(std::cmp_less(stages, options.layers.size()),
                 "--layers: fewer layers than the {} stages", stages);
     const std::size_t rows = options.batch_size / static_cast<std::size_t>(options.replicas);
     check_usage(rows % micro_batches == 0, "--micro-batches: {} does not divide {} samples",
                 micro_batches, rows);
   });
-  if (const auto exit = parse(flags, comm, argc, argv)) return *exit;
-  const Stream stream(Device{});
-  Generator generator(options.seed);
-  Mlp whole(options.layers, generator, stream);
-  const RankTable table(comm, options.replicas);
-  Pipeline part(table.row, tasks_of(schedule, table.row, micro_batches), whole.parameters(),
-                stream);
-  return train(part, whole, table, comm, options, stream);
+  if (const auto exit = program.start(argc, argv)) return *exit;
+  return train<Pipeline>(program, options, schedule, micro_batches);
 }

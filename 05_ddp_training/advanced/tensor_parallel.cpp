@@ -4,7 +4,7 @@
 //   mpirun -np 2 build/bin/tensor_parallel
 //   mpirun -np 4 build/bin/tensor_parallel --data-parallel 2
 #include "02_broadcast/chunks.hpp"
-#include "05_ddp_training/advanced/part_of_model.hpp"
+#include "05_ddp_training/advanced/train_part.hpp"
 #include "05_ddp_training/model/gemm.hpp"
 #include "05_ddp_training/model/linear.hpp"
 #include "common/mpi_environment.hpp"
@@ -85,9 +85,8 @@ class TensorParallel : public PartOfModel {
   }
   // The gradients of a layer's weight and bias, from those of its output.
   void layer_backward(std::size_t layer, const Tensor& grad, const Tensor& input) {
-    gemm(stream_, Transpose::yes, Transpose::no, grad, input, 0, parameters_[2 * layer].grad);
-    column_sums(stream_, grad.dim(0), grad.dim(1), grad.data(),
-                parameters_[2 * layer + 1].grad.data());
+    linear_backward(stream_, grad, input, /*add=*/false, parameters_[2 * layer].grad,
+                    parameters_[2 * layer + 1].grad);
   }
 
   const Communicator& ranks_;
@@ -101,19 +100,12 @@ class TensorParallel : public PartOfModel {
 int main(int argc, char** argv) {
   using namespace dist;
   MpiEnvironment mpi(argc, argv);
-  const Communicator comm = Communicator::world();
-  CommandLine flags("tensor_parallel", "Every rank has a part of every layer.");
-  PartOptions options;
-  options.declare(flags, comm.size());
-  flags.check([&] {
+  Program program("tensor_parallel", "Every rank has a part of every layer.");
+  PartOptions options(program);
+  program.flags.check([&] {
     check_usage(options.layers.size() % 2 == 1, "--layers: needs an odd number of widths");
   });
-  if (const auto exit = parse(flags, comm, argc, argv)) return *exit;
+  if (const auto exit = program.start(argc, argv)) return *exit;
 
-  const Stream stream(Device{});
-  Generator generator(options.seed);
-  Mlp whole(options.layers, generator, stream);
-  const RankTable table(comm, options.replicas);
-  TensorParallel part(table.row, whole.parameters(), stream);
-  return train(part, whole, table, comm, options, stream);
+  return train<TensorParallel>(program, options);
 }

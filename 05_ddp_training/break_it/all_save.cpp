@@ -7,7 +7,7 @@
 //          Messages force this order here, which can also happen by chance. save_checkpoint
 //          therefore writes a new file and renames it, and only rank 0 calls it.
 #include "02_broadcast/broadcast.hpp"
-#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "common/check.hpp"
 
@@ -27,10 +27,6 @@ bool break_all_save(const Program& program) {
   broadcast<char>(comm, folder, 0);
   const std::string path = folder + "/model.safetensors";
   SmallTraining job(program);
-  const auto save = [&](const std::string& to, std::size_t step) {
-    save_checkpoint(to, checkpoint_tensors(job.model.parameters(), *job.optimizer),
-                    *job.optimizer, {.step = step}, {}, job.stream);
-  };
   // What a reader on rank 0 finds in the file.
   const auto content = [&]() -> std::string {
     if (comm.rank() != 0) return "";
@@ -48,7 +44,9 @@ bool break_all_save(const Program& program) {
     job.step();
   }
   const std::string own = fmt::format("{}/rank{}", folder, comm.rank());
-  save(own, 10 + static_cast<std::size_t>(comm.rank()));
+  save_checkpoint(own, checkpoint_tensors(job.model.parameters(), *job.optimizer),
+                  *job.optimizer, {.step = 10 + static_cast<std::size_t>(comm.rank())}, {},
+                  job.stream);
   std::ifstream saved(own, std::ios::binary);
   const std::string mine(std::istreambuf_iterator<char>(saved), {});
 

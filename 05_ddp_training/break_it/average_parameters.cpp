@@ -7,7 +7,7 @@
 // Why:     a step of SGD is linear in the gradients of all steps so far: the mean of the ranks'
 //          steps is the step along the mean gradients. Adam divides by a square root. Over
 //          several steps the ranks also compute their gradients at different parameters.
-#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/advanced/small_training.hpp"
 
 #include <utility>
 

@@ -8,7 +8,7 @@
 //          step; with longer steps the parameters oscillate. "N times" is a rule for the rates
 //          between these extremes. It was found for SGD (lr_schedule.hpp names the source). For
 //          Adam, whose steps do not grow with the gradient, it is only a habit.
-#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/optimizer/lr_schedule.hpp"
 
 #include <utility>
@@ -27,7 +27,7 @@ bool break_lr(const Program& program) {
     // The loss on the whole data set in the end.
     const auto train = [&](const Communicator& comm, int factor, std::size_t warmup_epochs) {
       SmallTraining job(program, {.optimizer = {.name = name, .lr = lr}}, comm);
-      const std::size_t epoch = job.steps_per_epoch();
+      const std::size_t epoch = job.batches.per_epoch();
       const LrSchedule schedule = linearly_scaled(lr, factor, warmup_epochs * epoch);
       for (std::size_t step = 0; step < kEpochs * epoch; ++step) {
         job.lr = schedule.at(step);

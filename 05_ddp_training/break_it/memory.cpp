@@ -4,7 +4,7 @@
 //          activations shrink, and only if the global batch stays the same.
 // Why:     each rank has the whole model, all gradients and the whole optimizer state. Only the
 //          data is divided. Sharding (ZeRO, FSDP) divides the rest as well.
-#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/trainer/report.hpp"
 
 #include <utility>

@@ -7,9 +7,7 @@
 //          If each rank uses its own loss for early stopping, the ranks decide differently.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "05_ddp_training/break_it/small_training.hpp"
-
-#include <array>
+#include "05_ddp_training/advanced/small_training.hpp"
 
 namespace dist {
 
@@ -29,12 +27,9 @@ bool break_rank0_loss(const Program& program) {
     whole.forward();
     job.right_step();
 
-    std::array of_rank0{job.loss.value(job.stream)};
-    std::array of_all = of_rank0;
-    broadcast<double>(program.comm, of_rank0, 0);
-    all_reduce<double>(program.comm, of_all, ReduceOp::avg);
-    const auto [mine] = of_rank0;
-    const auto [mean] = of_all;
+    double mine = job.loss.value(job.stream), mean = mine;
+    broadcast(program.comm, std::span(&mine, 1), 0);  // rank 0's
+    all_reduce(program.comm, std::span(&mean, 1), ReduceOp::avg);
     const double of_whole = whole.loss.value(whole.stream);
     farthest = std::max(farthest, std::abs(mine - mean) / mean);
     off = std::max(off, std::abs(of_whole - mean) / mean);

@@ -7,7 +7,7 @@
 //          the sum of what all parts send back. A copy without the sum learns from one part.
 #include "02_broadcast/chunks.hpp"
 #include "03_all_reduce/ring.hpp"
-#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/advanced/small_training.hpp"
 
 namespace dist {
 namespace {
@@ -38,7 +38,7 @@ Outcome train(const Program& program, bool adds_up) {
 
   Outcome outcome;
   for (std::size_t step = 0; step < kSmallSteps; ++step) {
-    const Batch& batch = job.next_batch();
+    const Batch& batch = job.batches.next();
     const Tensor logits = job.model.forward(batch.inputs, job.stream);
     all_reduce_ring(program.comm, logits.span(), ReduceOp::sum);
     job.loss.forward(logits, batch.targets, job.stream);

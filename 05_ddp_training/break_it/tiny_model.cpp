@@ -9,7 +9,7 @@
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/broadcast.hpp"
-#include "05_ddp_training/break_it/small_training.hpp"
+#include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/process_group/patient_wait.hpp"
 

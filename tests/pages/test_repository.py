@@ -18,7 +18,8 @@ def objection(name, included):
     """Why `name` must not include `included`, or None. Paths start at the repository's root."""
     stairs = ["common", *LESSONS]
     room, other = name.split("/")[0], included.split("/")[0]
-    if "/advanced/" in included and "/advanced/" not in name and room != "tests":
+    on_the_side = "/advanced/" in name or is_workshop(name) or room == "tests"
+    if "/advanced/" in included and not on_the_side:
         return "is in an advanced/"
     tools = {"break_it": "tools/broken/", "exercise": "tools/exercises/"}.get(name.split("/")[1])
     if room not in stairs or tools and included.startswith(tools):

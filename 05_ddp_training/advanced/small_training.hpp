@@ -1,5 +1,6 @@
-// What this lesson's experiments share: data-parallel training of a small model, in single
-// stages. Each experiment has its own loop, because that is where it breaks something.
+// Data-parallel training of a small model, in single stages, for the experiments (break_it/)
+// and for programs that compare another way with it. Each experiment has its own loop, because
+// that is where it breaks something.
 #pragma once
 
 #include "04_distributed_sampler/data_loader.hpp"
@@ -35,48 +36,64 @@ inline const SmallJob kQuickJob{.optimizer = {.name = "adam", .lr = 0.005}};
 inline constexpr std::size_t kSmallSteps = 48;
 inline constexpr const char* kEqual = "are equal, bit for bit";
 
+// One batch after another of a rank's share of the data, epoch after epoch.
+struct SmallBatches {
+  DistributedSampler sampler;
+  DataLoader loader;
+  std::optional<DataLoader::Range> epoch = {};
+  std::size_t taken = 0;  // over all epochs
+
+  const Batch& next() {
+    if (taken % per_epoch() == 0) {
+      sampler.set_epoch(taken / per_epoch());
+      epoch.emplace(loader.over(sampler.indices()));
+    }
+    const BatchSamples& samples = epoch->batches[taken++ % per_epoch()];
+    return *DataLoader::Range::Iterator{loader, &samples};
+  }
+  std::size_t per_epoch() const { return loader.batches(sampler.num_samples()); }
+};
+
 // One rank's model, its optimizer, and its share of the data. All ranks draw the same digits
 // and the same first parameters, from --seed.
 struct SmallTraining {
   // Divides the data among the ranks of `comm`, which must outlive this.
-  SmallTraining(const Program& program, const SmallJob& job, const Communicator& comm)
+  SmallTraining(const SmallJob& job, const Communicator& comm, IdxDataset data,
+                std::uint64_t seed, const SamplerOptions& order)
       : stream(job.device),
         lr(job.optimizer.lr),
-        digits(digits_dataset(job.samples, program.common.seed)),
-        generator(program.common.seed),
+        digits(std::move(data)),
+        generator(seed),
         model(job.layers, generator, stream),
         optimizer(make_optimizer(job.optimizer, model.parameters(), stream)),
-        sampler(digits.size(), comm.size(), comm.rank(), {.seed = program.common.seed}),
-        loader(digits, job.batch_size, /*drop_last=*/true, stream) {
+        batches{{digits.size(), comm.size(), comm.rank(), order},
+                {digits, job.batch_size, /*drop_last=*/true, stream}} {
     if (comm.size() == 1) return;
     group = make_process_group(choose_backend("auto", comm, job.device).backend, comm,
                                job.device, AllReduceAlgorithm::ring);
     reducer.emplace(model.parameters(), plan_buckets(model.parameters(), {}), *group);
   }
+  SmallTraining(const Program& program, const SmallJob& job, const Communicator& comm)
+      : SmallTraining(job, comm, digits_dataset(job.samples, program.common.seed),
+                      program.common.seed, {.seed = program.common.seed}) {}
   explicit SmallTraining(const Program& program, const SmallJob& job = {})
       : SmallTraining(program, job, program.comm) {}
 
-  const Batch& next_batch() {
-    if (batch_ % steps_per_epoch() == 0) {
-      sampler.set_epoch(batch_ / steps_per_epoch());
-      epoch_.emplace(loader.over(sampler.indices()));
-    }
-    const BatchSamples& samples = epoch_->batches[batch_++ % steps_per_epoch()];
-    return *DataLoader::Range::Iterator{loader, &samples};
-  }
   // Runs the model and the loss on the next batch. Returns the gradient that backward takes.
   const Tensor& forward() {
-    const Batch& batch = next_batch();
+    const Batch& batch = batches.next();
     loss.forward(model.forward(batch.inputs, stream), batch.targets, stream);
     return loss.grad();
   }
   // This rank's own gradients of the next batch.
   void backward() { model.backward(forward(), stream); }
-  // Replaces every gradient by its mean over the ranks, after the work queued on `producer`.
-  // DDP does the same, but bucket by bucket, during backward.
+  // Replaces the reducer's gradients by their means over the ranks, after the work queued on
+  // `producer`. DDP does the same, but bucket by bucket, during backward.
   void average(const Stream& producer) {
     if (!reducer) return;  // a single rank
-    for (std::size_t i = model.parameters().size(); i-- > 0;) reducer->mark_ready(i, producer);
+    for (const BucketPlan& bucket : reducer->plans()) {
+      for (const std::size_t i : bucket.parameters) reducer->mark_ready(i, producer);
+    }
     reducer->finalize(stream);
   }
   void average() { average(stream); }
@@ -86,7 +103,7 @@ struct SmallTraining {
     if (replicas != kEqual) return;
     const auto difference = first_difference(group->comm(), model.parameters(), stream);
     if (difference.empty()) return;
-    replicas = fmt::format("parted after step {}, first in {}", batch_, difference);
+    replicas = fmt::format("parted after step {}, first in {}", batches.taken, difference);
   }
   // A whole step, with nothing broken.
   void right_step() {
@@ -95,7 +112,6 @@ struct SmallTraining {
     step();
   }
 
-  std::size_t steps_per_epoch() const { return loader.batches(sampler.num_samples()); }
   // The mean loss over the whole data set.
   double loss_on_all() {
     DataLoader whole(digits, digits.size(), /*drop_last=*/false, stream);
@@ -111,16 +127,11 @@ struct SmallTraining {
   Generator generator;
   Mlp model;
   std::unique_ptr<Optimizer> optimizer;
-  DistributedSampler sampler;
-  DataLoader loader;
+  SmallBatches batches;
   CrossEntropyLoss loss;
   std::unique_ptr<ProcessGroup> group;  // this and its reducer: only for several ranks
   std::optional<Reducer> reducer;
   std::string replicas = kEqual;  // or "parted after step 1, first in 2.bias of rank 3"
-
- private:
-  std::optional<DataLoader::Range> epoch_;
-  std::size_t batch_ = 0;  // index of the next batch, over all epochs
 };
 
 // One process alone, whose batches combine those of all ranks.
