@@ -28,7 +28,6 @@ struct Batch {
     bool ends_step() const { return part + 1 == parts; }
   };
   Place place{};
-  double waited_ms = 0;  // time spent collecting the batch or waiting for it
 };
 
 // The samples of a batch, and its place in its epoch.

@@ -3,7 +3,6 @@
 #include "common/check.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <span>
 
 namespace dist {
@@ -44,8 +43,6 @@ DataLoader::Range DataLoader::over(std::vector<BatchSamples> batches) {
 }
 
 const Batch& DataLoader::collate(const BatchSamples& samples) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
   const std::size_t rows = samples.indices.size(), features = dataset_.features();
   const auto targets_in = [&](void* memory) {
     return reinterpret_cast<std::int32_t*>(static_cast<char*>(memory) + input_bytes_);
@@ -59,11 +56,9 @@ const Batch& DataLoader::collate(const BatchSamples& samples) {
     targets[i] = dataset_.get(samples.indices[i], std::span(inputs + i * features, features));
   }
   if (on_host != nullptr) send(*on_host);
-  const std::chrono::duration<double, std::milli> waited = Clock::now() - begin;
   batch_ = {.inputs = inputs_.rows(rows),
             .targets = {targets_in(memory_.get()), rows},
-            .place = samples.place,
-            .waited_ms = waited.count()};
+            .place = samples.place};
   return batch_;
 }
 

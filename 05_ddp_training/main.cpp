@@ -10,8 +10,8 @@
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "05_ddp_training/trainer/guards.hpp"
-#include "05_ddp_training/trainer/run.hpp"
-#include "05_ddp_training/trainer/setup.hpp"
+#include "05_ddp_training/trainer/trainer.hpp"
+#include "05_ddp_training/trainer/training_plan.hpp"
 #include "common/mpi_environment.hpp"
 
 int main(int argc, char** argv) {
@@ -21,41 +21,43 @@ int main(int argc, char** argv) {
 
   // [1] Every process runs this program; from here on each knows its rank.
   MpiEnvironment mpi(argc, argv);
-  const Communicator comm = Communicator::world();
 
   // [2] Are all ranks in the same run? They compare flags, data and program.
-  Setup setup(comm);
-  if (const auto exit = setup.read(argc, argv)) return *exit;
-  const Stream& stream = setup.stream();
+  TrainingPlan plan;
+  if (const auto exit = plan.start(argc, argv)) return *exit;
+  const Options& options = plan.options();
+  const Communicator& comm = plan.program().comm;
+  const Stream& stream = plan.program().stream;
 
-  Mlp model(setup.options.layers, setup.generator(), stream, setup.precision());
-  const auto optimizer = setup.make_optimizer(model);
   // [3] What carries the gradients between replicas: our own all-reduce, MPI or NCCL.
-  const auto group = setup.make_group();
-  TrainingRun run(setup, model, *optimizer);  // starts or resumes, reports, saves, tests
+  const auto group = plan.make_group();
+  Mlp model = plan.make_model();
   // [4] Rank 0's parameters are broadcast (lesson 2), and gradients become views of buckets.
-  const auto ddp = setup.make_data_parallel(model, *group);
+  const auto ddp = plan.make_data_parallel(model, *group);
+  const auto optimizer = ddp->make_optimizer(options.optimizer, stream);
+  CrossEntropyLoss loss;
+  // Starts or resumes, reports, saves, tests.
+  Trainer trainer(plan, model, *group, *ddp, *optimizer, loss);
 
   // [5] This rank's share of every epoch (lesson 4).
-  DistributedSampler sampler(setup.train().size(), comm.size(), comm.rank(),
-                             setup.options.sampler);
-  DataLoader loader(setup.train(), setup.batches(), stream);
-  CrossEntropyLoss loss = run.make_loss();
+  const Dataset& data = plan.data().train();
+  DistributedSampler sampler(data.size(), comm.size(), comm.rank(), options.sampler);
+  DataLoader loader(data, plan.batches(), stream);
 
-  while (const auto epoch = run.next_epoch()) {
+  while (const auto epoch = trainer.next_epoch()) {
     sampler.set_epoch(*epoch);
-    for (const Batch& batch : loader.over(run.remaining(sampler))) {
-      run.step(batch, [&] {
+    for (const Batch& batch : loader.over(trainer.remaining(sampler))) {
+      const bool goes_on = trainer.step(batch, [&] {
         // One step: predict, compare with the labels, compute the gradients, update.
         const Tensor logits = ddp->forward(batch.inputs, stream);
         loss.forward(logits, batch, stream);
         // [6] Each full bucket starts its all-reduce (lesson 3): all ranks get the same means.
-        ddp->backward(loss, stream);
+        ddp->backward(loss.grad(), batch.place, stream);
         if (batch.place.ends_step()) optimizer->step(stream);
       });
-      if (!run.after(batch, ddp->take_communication())) break;
+      if (!goes_on) break;
     }
-    run.after_epoch();
+    trainer.end_epoch();
   }
-  return run.verdict();
+  return trainer.verdict();
 }

@@ -23,7 +23,7 @@ The hidden time is how much shorter a step is than with --no-overlap. One run al
 because communication takes longer while the rank computes. Other activity on the machine can only
 lengthen a step, so this difference compares the fastest rounds; all other values are medians. The
 hideable time is computed from the run without overlap, as if every all-reduce began as soon as its
-bucket was full (05_ddp_training/data_parallel/communication_times.hpp)."""
+bucket was full (05_ddp_training/trainer/timeline.hpp)."""
 
     title = "Overlap, measured"
     targets = "ddp_training"

@@ -2,9 +2,12 @@
 
 namespace dist {
 
-Program::Program(const std::string& name, const std::string& description)
+Program::Program(const std::string& name, const std::string& description,
+                 std::string (*why_no_kernel)())
     : comm(Communicator::world()), flags(name, description) {
-  flags.check([this] { device = choose_device(common.device, comm.local_rank()); });
+  flags.check([this, why_no_kernel] {
+    device = choose_device(common.device, comm.local_rank(), why_no_kernel);
+  });
 }
 
 std::optional<int> Program::start(int argc, char** argv) {

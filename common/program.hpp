@@ -14,8 +14,9 @@
 namespace dist {
 
 struct Program {
-  // Called on all ranks, after MPI has started.
-  Program(const std::string& name, const std::string& description);
+  // Called on all ranks, after MPI has started. `why_no_kernel`: see choose_device.
+  Program(const std::string& name, const std::string& description,
+          std::string (*why_no_kernel)() = nullptr);
 
   // Adds --device, --seed, --threads and, for a program that prints `rows`, --json.
   void declare_common(bool rows = true) { common.declare(flags, rows); }

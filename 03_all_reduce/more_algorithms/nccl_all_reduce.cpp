@@ -9,14 +9,16 @@ namespace dist {
 #if DIST_WITH_NCCL
 namespace {
 
-ncclRedOp_t name_of(ReduceOp op) {
-  return op == ReduceOp::sum ? ncclSum : (op == ReduceOp::avg ? ncclAvg : ncclMax);
+// For a single rank, whose sum is the mean, NCCL would launch a kernel that divides by 1.
+ncclRedOp_t name_of(ReduceOp op, const NcclCommunicator& nccl) {
+  if (op == ReduceOp::max) return ncclMax;
+  return op == ReduceOp::avg && nccl.size() > 1 ? ncclAvg : ncclSum;
 }
 
 void average_nccl(NcclCommunicator& nccl, std::span<double> numbers, const Stream& stream) {
   if (numbers.empty()) return;
   NCCL_CHECK(nccl, ncclAllReduce(numbers.data(), numbers.data(), numbers.size(), ncclDouble,
-                                 ncclAvg, nccl.get(), stream.get()));
+                                 name_of(ReduceOp::avg, nccl), nccl.get(), stream.get()));
 }
 
 // NCCL's own halves need chunks of equal size.
@@ -30,7 +32,7 @@ void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
                      const Stream& stream, std::span<double> numbers) {
   NCCL_CHECK(nccl, ncclGroupStart());
   NCCL_CHECK(nccl, ncclAllReduce(tensor.data(), tensor.data(), tensor.numel(), ncclFloat,
-                                 name_of(op), nccl.get(), stream.get()));
+                                 name_of(op, nccl), nccl.get(), stream.get()));
   average_nccl(nccl, numbers, stream);
   NCCL_CHECK(nccl, ncclGroupEnd());
 }
@@ -42,12 +44,12 @@ void reduce_scatter_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp 
   if (divides_equally(nccl, tensor)) {
     const ChunkRange mine = chunk(nccl.rank());
     NCCL_CHECK(nccl, ncclReduceScatter(tensor.data(), tensor.data() + mine.begin, mine.count,
-                                       ncclFloat, name_of(op), nccl.get(), stream.get()));
+                                       ncclFloat, name_of(op, nccl), nccl.get(), stream.get()));
   } else {
     for (int rank = 0; rank < nccl.size(); ++rank) {
       float* const data = tensor.data() + chunk(rank).begin;
-      NCCL_CHECK(nccl, ncclReduce(data, data, chunk(rank).count, ncclFloat, name_of(op), rank,
-                                  nccl.get(), stream.get()));
+      NCCL_CHECK(nccl, ncclReduce(data, data, chunk(rank).count, ncclFloat, name_of(op, nccl),
+                                  rank, nccl.get(), stream.get()));
     }
   }
   average_nccl(nccl, numbers, stream);

@@ -1,4 +1,4 @@
-// What this file adds: a barrier for the ranks of one host, without messages. Every rank has a
+// What this file adds: a barrier for the ranks of one host, without messages. Every rank has an
 // entry in shared memory, counts its arrivals there, and reads the other ranks' counts.
 // Builds on: host_memory.
 // Look at: wait(), where a rank that has waited for a long time sleeps until it is woken; and

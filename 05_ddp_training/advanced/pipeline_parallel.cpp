@@ -58,17 +58,16 @@ class Pipeline : public PartOfModel {
   }
 
   double forward_and_backward(const Batch& batch) override {
-    double loss = 0;
     for (const Task& task : tasks_) {
       if (task.forward) {
-        loss += forward(batch, task.micro_batch);
+        forward(batch, task.micro_batch);
       } else {
         backward(task.micro_batch);
       }
       most_in_flight_ = std::max(most_in_flight_, in_flight_.size());
     }
     sent_back_.reset();  // waits
-    return loss / static_cast<double>(micro_batches_);
+    return is_last() ? loss_.value(stream_) : 0;
   }
   std::size_t most_in_flight() const override { return most_in_flight_; }
 
@@ -83,9 +82,8 @@ class Pipeline : public PartOfModel {
   bool is_last() const { return stages_.rank() + 1 == stages_.size(); }
   const Tensor& weight(std::size_t layer) const { return parameters_[2 * layer].value; }
 
-  // Returns the micro-batch's mean loss on the last stage, 0 on others. Messages need no tag:
-  // each way, they are of one kind and in the order of the micro-batches.
-  double forward(const Batch& batch, std::size_t micro_batch) {
+  // Messages need no tag: each way, they are of one kind and in the order of the micro-batches.
+  void forward(const Batch& batch, std::size_t micro_batch) {
     const std::size_t rows = batch.rows() / micro_batches_, begin = micro_batch * rows;
     InFlight& mine = in_flight_[micro_batch];
     Tensor x({rows, weight(0).dim(1)}, Device{});
@@ -105,14 +103,13 @@ class Pipeline : public PartOfModel {
     }
     if (!is_last()) {
       mine.sent.emplace(isend<float>(stages_, x.span(), stages_.right()));
-      return 0;
+      return;
     }
     const Batch part{
         {}, batch.targets.subspan(begin, rows), {micro_batch, micro_batches_, micro_batches_}};
-    loss_.forward(x, part, stream_);  // the gradient is that of loss / micro-batches
+    loss_.forward(x, part, stream_);  // adds loss / micro-batches; its gradient is that of this
     mine.grad = Tensor(loss_.grad().shape(), Device{});
     copy(stream_, mine.grad, loss_.grad());
-    return loss_.value(stream_);
   }
 
   void backward(std::size_t micro_batch) {

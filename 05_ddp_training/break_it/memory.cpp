@@ -4,10 +4,9 @@
 //          activations shrink, and only if the global batch stays the same.
 // Why:     each rank has the whole model, all gradients and the whole optimizer state. Only the
 //          data is divided. Sharding (ZeRO, FSDP) divides the rest as well.
-#include "05_ddp_training/advanced/small_training.hpp"
-#include "05_ddp_training/trainer/report.hpp"
+#include "05_ddp_training/trainer/memory.hpp"
 
-#include <utility>
+#include "05_ddp_training/advanced/small_training.hpp"
 
 namespace dist {
 
@@ -23,8 +22,8 @@ bool break_memory(const Program& program) {
                        .samples = batch_size * static_cast<std::size_t>(group.size())},
                       group);
     job.right_step();
-    const auto parameters = std::as_const(job.model).parameters();
-    return count_memory(job.model, *job.optimizer, parameters, parameters);
+    const auto parameters = job.model.parameters();
+    return count_memory(job.model, *job.optimizer, {parameters, parameters});
   };
   Table table({"ranks", "parameters", "gradients", "optimizer", "activations", "a rank",
                "all ranks", fmt::format("activations, {} in all", kBatch)});

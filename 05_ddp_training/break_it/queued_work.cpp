@@ -28,8 +28,8 @@ bool break_wrong_stream(const Program& program) {
   const Stream elsewhere(job.stream.device());
   // On a GPU: 17 thousand million operations each, a few tenths of a millisecond.
   constexpr std::size_t kWide = DIST_CUDA_EMULATED ? 8 : 2048;
-  const Tensor factor({kWide, kWide}, job.stream.device());
-  const Tensor product(factor.shape(), job.stream.device());
+  const Tensor operand({kWide, kWide}, job.stream.device());
+  const Tensor product(operand.shape(), job.stream.device());
   constexpr std::size_t kRightSteps = 2;  // after these, the buckets hold gradients
   constexpr std::size_t kSteps = 12;
   std::size_t first_wrong = 0;
@@ -37,7 +37,7 @@ bool break_wrong_stream(const Program& program) {
   for (std::size_t step = 1; step <= kSteps; ++step) {
     const Tensor& grad = job.forward();
     for (int i = 0; i < 8; ++i) {
-      gemm(job.stream, Transpose::no, Transpose::no, factor, factor, 0.0F, product);
+      gemm(job.stream, Transpose::no, Transpose::no, operand, operand, 0.0F, product);
     }
     job.model.backward(grad, job.stream);
     job.average(step <= kRightSteps ? job.stream : elsewhere);

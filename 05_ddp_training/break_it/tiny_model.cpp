@@ -43,7 +43,7 @@ double step_us(const Communicator& comm, std::size_t rows, ProcessGroup* group =
   CrossEntropyLoss loss;
   return microseconds(comm, [&] {
     loss.forward(model.forward(inputs, stream), targets, stream);
-    ddp ? ddp->backward(loss.grad(), stream) : model.backward(loss.grad(), stream);
+    ddp ? ddp->backward(loss.grad(), {}, stream) : model.backward(loss.grad(), stream);
     optimizer->step(0.01, stream);
   });
 }

@@ -1,9 +1,11 @@
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"
 
+#include "02_broadcast/chunks.hpp"
 #include "common/join.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace dist {
@@ -47,6 +49,26 @@ std::vector<BucketPlan> plan_buckets(std::span<const Parameter> parameters, Buck
     plans.push_back(std::move(plan));
   }
   return plans;
+}
+
+std::vector<GradientNorm::Range> norm_ranges(std::span<const Parameter> parameters,
+                                             std::span<const BucketPlan> plans, int ranks) {
+  std::vector<GradientNorm::Range> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const BucketPlan& bucket : plans) {
+      const ChunkRange chunk = chunk_range(bucket.count, ranks, rank);
+      for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+        // What lies both in the chunk and in the parameter's numbers, from begin to end.
+        const std::size_t begin = bucket.begins[i];
+        const std::size_t end = begin + parameters[bucket.parameters[i]].value.numel();
+        const std::size_t first = std::clamp(chunk.begin, begin, end);
+        const std::size_t last = std::clamp(chunk.begin + chunk.count, begin, end);
+        if (first == last) continue;
+        all.push_back({bucket.parameters[i], first - begin, last - first, rank});
+      }
+    }
+  }
+  return all;
 }
 
 }  // namespace dist

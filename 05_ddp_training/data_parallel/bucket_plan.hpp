@@ -2,6 +2,7 @@
 #pragma once
 
 #include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/optimizer/clip.hpp"
 
 #include <cstddef>
 #include <span>
@@ -43,5 +44,11 @@ struct BucketPlan {
 // memory from cudaMalloc, because fast kernels need aligned addresses; what lies between them
 // is sent along.
 std::vector<BucketPlan> plan_buckets(std::span<const Parameter> parameters, BucketCaps caps);
+
+// What chunk r of every bucket (chunk_range) holds of the parameters, for each of the ranks:
+// the part of rank r if they share the work (sharding/). A run that is not divided needs it,
+// too, to add up the gradients' squares in the same order.
+std::vector<GradientNorm::Range> norm_ranges(std::span<const Parameter> parameters,
+                                             std::span<const BucketPlan> plans, int ranks);
 
 }  // namespace dist

@@ -6,7 +6,7 @@
 namespace dist {
 
 DataParallel::DataParallel(Mlp& module, ProcessGroup& group, const Stream& stream)
-    : module_(module) {
+    : module_(module), group_(group) {
   for (const Parameter& parameter : module.parameters()) {
     group.broadcast(parameter.value, /*root=*/0, stream)->wait(stream);
   }
@@ -17,27 +17,37 @@ Tensor DataParallel::forward(const Tensor& input, const Stream& stream) {
   return module_.forward(input, stream);
 }
 
-DistributedDataParallel::DistributedDataParallel(Mlp& module, ProcessGroup& group,
-                                                 const Stream& stream, BucketCaps caps,
-                                                 ReduceOp op)
-    : DataParallel(module, group, stream),
-      reducer_(module.parameters(), plan_buckets(module.parameters(), caps), group, op) {}
+std::unique_ptr<Optimizer> DataParallel::make_optimizer(const OptimizerOptions& options,
+                                                        std::span<const BucketPlan> plans,
+                                                        int chunks, const Stream& stream) {
+  auto made = dist::make_optimizer(options, module_.parameters(), stream);
+  if (options.clip_norm > 0) {
+    made->clip({norm_ranges(module_.parameters(), plans, chunks), chunks,
+                /*is_exchanged=*/false, stream});
+  }
+  return made;
+}
 
-void DistributedDataParallel::backward(const Tensor& grad_logits, const Stream& stream,
-                                       const Batch::Place& place, std::span<double> numbers) {
-  // The later parts of a step add to the gradients of the first one.
+DistributedDataParallel::DistributedDataParallel(Mlp& module, ProcessGroup& group,
+                                                 const Stream& stream, BucketCaps caps)
+    : DataParallel(module, group, stream),
+      reducer_(module.parameters(), plan_buckets(module.parameters(), caps), group) {}
+
+void DistributedDataParallel::backward(const Tensor& grad_logits, const Batch::Place& place,
+                                       const Stream& stream) {
+  // The later batches of a step add to the gradients of the first one.
   const Accumulate accumulate = place.part == 0 ? Accumulate::no : Accumulate::yes;
   if (!place.ends_step()) {  // no_sync
     return module_.backward(grad_logits, stream, accumulate);
   }
-  reducer_.carry(numbers);
+  reducer_.carry(numbers_);
   {
     const CallScope scope("backward");
     module_.backward(grad_logits, stream, accumulate,
                      [&](std::size_t parameter) { reducer_.mark_ready(parameter, stream); });
   }
   const CallScope scope("wait for all-reduces");
-  sent_ = reducer_.finalize(stream);
+  works_ = reducer_.finalize(stream);
 }
 
 }  // namespace dist

@@ -16,10 +16,10 @@
 #pragma once
 
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"
-#include "05_ddp_training/data_parallel/communication_times.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -33,15 +33,13 @@ Tensor allocate_bucket(ProcessGroup& group, const BucketPlan& plan, std::size_t 
 class Reducer {
  public:
   // Called on all ranks. Replaces the grad of every parameter with a view of its bucket, so
-  // that backward writes directly into the message, and no copying is needed. `op` is avg, or
-  // sum if the gradients are already divided by the number of ranks. `parameters` and `group`
-  // must outlive the reducer. (sharding/ uses the other collective and fewer slots.)
+  // that backward writes directly into the message, and no copying is needed. `parameters` and
+  // `group` must outlive the reducer. (sharding/ uses the other collective and fewer slots.)
   Reducer(std::span<Parameter> parameters, std::vector<BucketPlan> plans, ProcessGroup& group,
-          ReduceOp op = ReduceOp::avg,
           Collective::Kind collective = Collective::Kind::all_reduce,
           std::span<const Tensor> slots = {});
 
-  // The next step's first bucket takes these numbers along (Collective::numbers).
+  // The first bucket of the next pass takes these numbers along (Collective::numbers).
   void carry(std::span<double> numbers) { numbers_ = numbers; }
   // Call this when the gradient of parameters[index] has been queued on `compute`, once per
   // parameter and backward pass. Throws Error naming a parameter that is marked twice.
@@ -49,7 +47,7 @@ class Reducer {
   // Call this after backward. Work queued on `compute` after this call sees every gradient as
   // the mean over the ranks. Returns what was sent. Throws Error naming a parameter that never
   // became ready.
-  Communication finalize(const Stream& compute);
+  std::vector<std::unique_ptr<Work>> finalize(const Stream& compute);
   // The same for the first `buckets` buckets, during backward.
   void wait(std::size_t buckets, const Stream& compute);
 
@@ -62,14 +60,13 @@ class Reducer {
   std::span<Parameter> parameters_;
   std::vector<BucketPlan> plans_;
   ProcessGroup& group_;
-  ReduceOp op_;
   Collective::Kind collective_;
   std::vector<Tensor> messages_;  // one for each bucket
   std::span<double> numbers_;     // to take along
   // Of the current backward pass: which gradients are ready, what was sent, and how many
   // buckets were waited for.
   std::vector<bool> ready_;
-  Communication sent_;
+  std::vector<std::unique_ptr<Work>> works_;
   std::size_t waited_ = 0;
 };
 

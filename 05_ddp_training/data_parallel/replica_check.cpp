@@ -46,9 +46,13 @@ Hashes hashes_of(std::span<const Parameter> parameters, const Stream& stream) {
 
 std::string first_difference(const Communicator& comm, std::span<const Parameter> parameters,
                              const Stream& stream) {
-  const Hashes mine = hashes_of(parameters, stream);
-  for (std::size_t p = 0; p < mine.size(); ++p) {
-    const Hashes all = comm.all_gather(mine[p]);
+  // All ranks send all hashes, even if one of them already sees a difference.
+  std::vector<Hashes> table;
+  for (const std::uint64_t hash : hashes_of(parameters, stream)) {
+    table.push_back(comm.all_gather(hash));
+  }
+  for (std::size_t p = 0; p < table.size(); ++p) {
+    const Hashes& all = table[p];
     if (std::ranges::count(all, all[0]) == comm.size()) continue;
     std::vector<std::size_t> minority;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -8,7 +8,8 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <functional>
 #include <memory>
 
 namespace dist {
@@ -25,7 +26,9 @@ std::size_t gradient_count(const Mlp& model) {
 DeterministicDataParallel::DeterministicDataParallel(Mlp& module, ProcessGroup& group,
                                                      const Stream& stream,
                                                      const VirtualRanks& ranks)
-    : DataParallel(module, group, stream), group_(group), ranks_here_(ranks.per_process()) {
+    : DataParallel(module, group, stream),
+      ranks_here_(ranks.per_process()),
+      number_slots_(slots_for(ranks_here_)) {
   for (std::size_t slot = 0; slot < slots_for(ranks_here_); ++slot) {
     slots_.emplace_back(Shape{gradient_count(module)}, stream.device());
   }
@@ -41,28 +44,29 @@ void DeterministicDataParallel::point_gradients_at(std::size_t slot) {
   }
 }
 
-void DeterministicDataParallel::backward(const CrossEntropyLoss& loss, const Stream& stream) {
-  backward(loss.grad(), stream, loss.place());
-  if (loss.place().ends_step()) average(loss.means(), loss.numbers(), stream);
-}
-
 // Here, a part of a step is the batch of one of this process's virtual ranks. Ordinary data
 // parallelism would add to the gradients; here, each part is a separate leaf of the tree.
-void DeterministicDataParallel::backward(const Tensor& grad_logits, const Stream& stream,
-                                         const Batch::Place& place) {
+void DeterministicDataParallel::backward(const Tensor& grad_logits, const Batch::Place& place,
+                                         const Stream& stream) {
   if (place.parts != ranks_here_) {
     throw Error(
         fmt::format("a step has {} batches on this process, not {}", ranks_here_, place.parts));
   }
   point_gradients_at(slot_of(place.part));
   module_.backward(grad_logits, stream, Accumulate::no);
+  std::vector<double>& numbers = number_slots_[slot_of(place.part)];
+  numbers.resize(numbers_.size());
+  copy_bytes(stream, numbers.data(), numbers_.data(), numbers_.size_bytes());
+  stream.synchronize();
   add_complete_pairs(place.part, [&](std::size_t into, std::size_t from) {
     add_to(stream, slots_[into].numel(), slots_[from].data(), slots_[into].data());
+    std::ranges::transform(number_slots_[into], number_slots_[from],
+                           number_slots_[into].begin(), std::plus());
   });
-  if (place.ends_step()) average_gradients(stream);
+  if (place.ends_step()) average(stream);
 }
 
-void DeterministicDataParallel::average_gradients(const Stream& stream) {
+void DeterministicDataParallel::average(const Stream& stream) {
   point_gradients_at(0);
   stream.synchronize();  // otherwise, the measured time would include the backward pass
   Event begin = stream.record_event();
@@ -72,23 +76,17 @@ void DeterministicDataParallel::average_gradients(const Stream& stream) {
     on_host(stream, slots_[0],
             [&](std::span<float> sum) { tree_sum_over_processes<float>(comm, sum); });
   }
-  sent_.emplace().works.push_back(
-      std::make_shared<Work>(std::move(begin), stream.record_event()));
+  works_.clear();
+  works_.push_back(std::make_unique<Work>(begin, begin, stream.record_event()));
+  const std::span<double> numbers(number_slots_[0]);
   const auto ranks = ranks_here_ * static_cast<std::size_t>(comm.size());
   scale(stream, slots_[0].numel(), 1.0F / static_cast<float>(ranks), slots_[0].data());
-}
-
-void DeterministicDataParallel::average(std::span<const double> means,
-                                        std::span<double> numbers, const Stream& stream) {
-  if (numbers.empty()) return;
-  std::vector<double> mine(means.size());
-  std::array<double, 2> all{};
-  copy_bytes(stream, mine.data(), means.data(), means.size_bytes());
-  copy_bytes(stream, all.data(), numbers.data(), numbers.size_bytes());
-  stream.synchronize();
-  all[0] = tree_mean(group_.comm(), mine);
-  all[1] = tree_mean(group_.comm(), std::array{all[1]});
-  copy_bytes(stream, numbers.data(), all.data(), numbers.size_bytes());
+  {
+    const CallScope scope("mean of the loss");
+    tree_sum_over_processes<double>(comm, numbers);
+  }
+  for (double& number : numbers) number /= static_cast<double>(ranks);
+  copy_bytes(stream, numbers_.data(), numbers.data(), numbers.size_bytes());
   stream.synchronize();
 }
 

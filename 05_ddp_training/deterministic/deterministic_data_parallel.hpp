@@ -14,7 +14,7 @@
 #include "05_ddp_training/deterministic/virtual_ranks.hpp"
 
 #include <cstddef>
-#include <span>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,23 +29,25 @@ class DeterministicDataParallel : public DataParallel {
   DeterministicDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                             const VirtualRanks& ranks);
 
-  void backward(const CrossEntropyLoss& loss, const Stream& stream) override;
-  // The same for the gradient of any function of the logits. Throws Error if a step does not
-  // have one batch of each rank.
-  void backward(const Tensor& grad_logits, const Stream& stream,
-                const Batch::Place& place = {});
+  // Throws Error if a step does not have one batch of each rank.
+  void backward(const Tensor& grad_logits, const Batch::Place& place,
+                const Stream& stream) override;
 
-  // Called on all ranks. Sets numbers[0] to the mean of all processes' `means`, added in the
-  // tree's order, and numbers[1] to that of their numbers[1]. All are on the device.
-  void average(std::span<const double> means, std::span<double> numbers, const Stream& stream);
+  // As if all gradients were on one rank, however many processes there are.
+  std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+                                            const Stream& stream) override {
+    const auto plans = plan_buckets(module_.parameters(), {});
+    return DataParallel::make_optimizer(options, plans, /*chunks=*/1, stream);
+  }
 
  private:
   void point_gradients_at(std::size_t slot);
-  void average_gradients(const Stream& stream);
+  void average(const Stream& stream);
 
-  ProcessGroup& group_;
   std::size_t ranks_here_;
-  std::vector<Tensor> slots_;  // as many as tree_sum needs; each holds all gradients
+  // As many as tree_sum needs; each holds all gradients, or what travels along, on the host.
+  std::vector<Tensor> slots_;
+  std::vector<std::vector<double>> number_slots_;
 };
 
 // Returns one line of output on the cost of determinism. `batch_size` is that of one virtual

@@ -66,18 +66,4 @@ void tree_sum_over_processes(const Communicator& comm, std::span<T> data) {
   }
 }
 
-// Called on all ranks. Returns the mean over all virtual ranks, which is bitwise equal on any
-// number of processes. `mine` has one number per virtual rank of this process, in the order of
-// VirtualRanks::local.
-inline double tree_mean(const Communicator& comm, std::span<const double> mine) {
-  std::vector<double> slots(slots_for(mine.size()));
-  for (std::size_t leaf = 0; leaf < mine.size(); ++leaf) {
-    slots[slot_of(leaf)] = mine[leaf];
-    add_complete_pairs(leaf,
-                       [&](std::size_t into, std::size_t from) { slots[into] += slots[from]; });
-  }
-  tree_sum_over_processes<double>(comm, std::span(slots).first(1));
-  return slots[0] / static_cast<double>(mine.size() * static_cast<std::size_t>(comm.size()));
-}
-
 }  // namespace dist

@@ -1,8 +1,8 @@
-// What this file adds: 8 virtual ranks played by 1, 2, 4 or 8 processes (--deterministic).
+// What this file adds: 8 virtual ranks on 1, 2, 4 or 8 processes (--deterministic).
 // However many processes there are, such a run is data parallelism on 8 ranks, so everything
 // that depends on the number of ranks, such as each rank's share of the samples, stays equal.
 // Builds on: 04, distributed_sampler and batch.
-// Look at: the order in which a process plays its ranks. tree_sum.hpp explains why it matters.
+// Look at: the order of a process's ranks. tree_sum.hpp explains why it matters.
 #pragma once
 
 #include "04_distributed_sampler/batch.hpp"
@@ -21,7 +21,7 @@
 
 namespace dist {
 
-// The virtual ranks that this process plays. They are computed without communication.
+// The virtual ranks of this process. They are computed without communication.
 class VirtualRanks {
  public:
   // The number of virtual ranks with --deterministic.
@@ -30,8 +30,8 @@ class VirtualRanks {
   // Every process is one rank, as in ordinary data parallelism.
   explicit VirtualRanks(const Communicator& comm)
       : VirtualRanks(comm.size(), comm.size(), comm.rank()) {}
-  // Process p of P plays the ranks p, p + P, p + 2 P, ... below `count`. Throws Error unless
-  // each process gets the same number of ranks and that number is a power of two.
+  // Process p of P simulates the ranks p, p + P, p + 2 P, ... below `count`. Throws Error
+  // unless each process gets the same number of ranks and that number is a power of two.
   VirtualRanks(int count, int processes, int process) : count_(count) {
     const int mine = processes > 0 ? count / processes : 0;
     if (mine * processes != count || !std::has_single_bit(static_cast<unsigned>(mine)) ||
@@ -50,8 +50,8 @@ class VirtualRanks {
   }
 
   int count() const { return count_; }
-  // The ranks of this process, in the order in which it plays them. Neighbours in this list are
-  // neighbours in the tree of tree_sum. With 8 ranks:
+  // The ranks of this process, in the order in which it simulates them. Neighbours in this list
+  // are neighbours in the tree of tree_sum. With 8 ranks:
   //
   //   1 process    0 4 2 6 1 5 3 7
   //   2            0 4 2 6 | 1 5 3 7
@@ -65,10 +65,10 @@ class VirtualRanks {
   std::vector<int> local_;
 };
 
-// The batches of all ranks that this process plays, in the order in which it learns from them,
+// The batches of all ranks of this process, in the order in which it learns from them,
 // without the first `taken` samples of all ranks. `plan` is that of one rank. In turn, the
 // ranks take one batch each, and a step ends when each rank has taken its batches of that step.
-// For example, a process plays ranks a and b, with 5 samples each in batches of 2:
+// For example, a process simulates ranks a and b, with 5 samples each in batches of 2:
 //
 //   a a | b b | a a | b b | a | b
 //   step 0      step 1      step 2
@@ -85,14 +85,14 @@ inline std::vector<BatchSamples> batches_in_turn(std::size_t dataset_size,
     sampler.set_epoch(epoch);
     of_rank.push_back(plan.divide(sampler.indices_after(taken)));
   }
-  const std::size_t played = of_rank.size();
+  const std::size_t ranks_here = of_rank.size();
   std::vector<BatchSamples> in_turn;
   for (std::size_t b = 0; b < of_rank[0].size(); ++b) {
-    for (std::size_t r = 0; r < played; ++r) {
+    for (std::size_t r = 0; r < ranks_here; ++r) {
       BatchSamples& batch = in_turn.emplace_back(std::move(of_rank[r][b]));
-      batch.place.part = batch.place.part * played + r;
-      batch.place.parts *= played;
-      batch.place.ends_epoch = batch.place.ends_epoch && r + 1 == played;
+      batch.place.part = batch.place.part * ranks_here + r;
+      batch.place.parts *= ranks_here;
+      batch.place.ends_epoch = batch.place.ends_epoch && r + 1 == ranks_here;
     }
   }
   return in_turn;

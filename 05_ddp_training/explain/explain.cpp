@@ -186,7 +186,7 @@ int explain(const Communicator& comm, const Console& console, ProcessGroup& real
   console.line(fmt::format("  mean over the ranks {:.6f}", loss[0]));
 
   console.line("4. backward: each rank's own gradients, in the order they became ready");
-  ddp.backward(process.loss.grad(), stream);
+  ddp.backward(process.loss.grad(), {}, stream);
   group.synchronize(stream.record_event());
   const NamedNumbers averaged = copies(model, &Parameter::grad, stream);
   std::string own;

@@ -4,9 +4,9 @@
 
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
-#include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/model/mlp.hpp"
+#include "common/communicator.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -30,11 +30,8 @@ class Evaluation {
         loader_(dataset, kBatch, /*drop_last=*/false, stream),
         hits_({dataset.size()}, stream.device()) {}
 
-  const Dataset& dataset() const { return dataset_; }
-
   // The number of correct predictions among the samples that `indices` names, each at most
-  // once. Sends no messages of its own. Calls model.forward at least `batches` times, because a
-  // model whose layers fetch their parameters needs as many calls on every rank.
+  // once. Calls model.forward at least `batches` times.
   std::size_t count_correct(Mlp& model, const std::vector<std::size_t>& indices,
                             std::size_t batches = 0) {
     const std::size_t samples = indices.size();
@@ -52,10 +49,24 @@ class Evaluation {
     return static_cast<std::size_t>(std::accumulate(hits.begin(), hits.end(), 0.0));
   }
 
-  // The fraction of all samples that `model` classifies correctly.
-  double accuracy(Mlp& model) {
-    const std::size_t correct = count_correct(model, exact_shard(dataset_.size(), 1, 0));
-    return static_cast<double>(correct) / static_cast<double>(dataset_.size());
+  // Called on all ranks of `comm`; all get the same result: the fraction of all samples that
+  // `model` classifies correctly. The ranks test different batches. Each batch holds the same
+  // samples whatever the number of ranks, and the counts are added up, so the result does not
+  // depend on that number. A model whose layers fetch their parameters needs `equally_many`
+  // calls of forward on every rank.
+  double accuracy(Mlp& model, const Communicator& comm = Communicator::alone(),
+                  bool equally_many = false) {
+    const std::size_t samples = dataset_.size();
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    std::vector<std::size_t> mine;
+    for (std::size_t i = 0; i < samples; ++i) {
+      if (i / kBatch % ranks == static_cast<std::size_t>(comm.rank())) mine.push_back(i);
+    }
+    const std::size_t batches = (samples + kBatch - 1) / kBatch;
+    const std::size_t most = equally_many ? (batches + ranks - 1) / ranks : 0;
+    const auto counts = comm.all_gather(count_correct(model, mine, most));
+    const std::size_t correct = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+    return static_cast<double>(correct) / static_cast<double>(samples);
   }
 
  private:

@@ -3,7 +3,7 @@
 #include "05_ddp_training/model/parallel_for.hpp"
 
 #include <cmath>
-#include <utility>
+#include <cstddef>
 
 namespace dist {
 namespace {
@@ -32,34 +32,24 @@ struct SoftmaxCrossEntropy {
   }
 };
 
-// Runs once for all rows, because a batch has few. The device counts the parts of a step, so
-// that all those between the first and the last queue the same work (StepGraph).
+// Runs once for all rows, because a batch has few.
 struct SumUp {
   std::size_t rows;
   const float* losses;
-  bool is_first;
-  std::size_t* part;
-  double* means;       // of each part
-  double* numbers;     // StepNumbers::mean, or null
-  const double* stop;  // StepNumbers::stop
+  double batches;  // that the step accumulates
+  bool is_first;   // of them
+  double* value;
   DIST_HOST_DEVICE void operator()() const {
     double sum = 0.0;
     for (std::size_t r = 0; r < rows; ++r) sum += static_cast<double>(losses[r]);
-    *part = is_first ? 0 : *part + 1;
-    means[*part] = sum / static_cast<double>(rows);
-    if (numbers == nullptr) return;
-    const auto parts = static_cast<double>(*part + 1);
-    double mean = 0.0;
-    for (std::size_t p = 0; p <= *part; ++p) mean += means[p] / parts;
-    numbers[0] = mean;
-    numbers[1] = *stop;
+    const double mean = sum / static_cast<double>(rows);
+    *value = (is_first ? 0.0 : *value) + mean / batches;
   }
 };
 
 }  // namespace
 
 void CrossEntropyLoss::forward(const Tensor& logits, const Batch& batch, const Stream& stream) {
-  place_ = batch.place;
   const std::size_t rows = logits.dim(0);
   const std::size_t classes = logits.dim(1);
   const Device device = stream.device();
@@ -67,34 +57,31 @@ void CrossEntropyLoss::forward(const Tensor& logits, const Batch& batch, const S
     if (!device.is_cpu()) outgrown_.push_back(memory_);
     memory_ = Tensor({rows * (classes + 1)}, device);
   }
-  if (means_.size() < place_.parts) {
-    outgrown_means_.push_back(std::exchange(means_, {place_.parts, device}));
+  if (blocks_done_.size() == 0) blocks_done_ = {1, device};
+  if (value_ == nullptr) {
+    own_value_ = {1, device};
+    value_ = own_value_.data();
   }
-  if (part_.size() == 0) {
-    blocks_done_ = Buffer<unsigned>(1, device);
-    part_ = Buffer<std::size_t>(1, device);
-  }
+  const std::size_t batches = batch.place.accumulate;
   float* const losses = memory_.data();
   grad_ = memory_.narrow(rows, rows * classes).view({rows, classes});
-  const float scale = 1.0F / static_cast<float>(rows * place_.accumulate * divisor_);
+  const float scale = 1.0F / static_cast<float>(rows * batches);
   parallel_for(stream, rows,
                SoftmaxCrossEntropy{classes, scale, logits.data(), batch.targets.data(), losses,
                                    grad_.data()},
                blocks_done_.data(),
                SumUp{.rows = rows,
                      .losses = losses,
-                     .is_first = place_.part == 0,
-                     .part = part_.data(),
-                     .means = means_.data(),
-                     .numbers = numbers().data(),
-                     .stop = numbers_ == nullptr ? nullptr : numbers_->stop.data()});
+                     .batches = static_cast<double>(batches),
+                     .is_first = batch.place.part % batches == 0,
+                     .value = value_});
 }
 
 double CrossEntropyLoss::value(const Stream& stream) const {
-  double mean = 0;
-  copy_bytes(stream, &mean, &means().back(), sizeof mean);
+  double value = 0;
+  copy_bytes(stream, &value, value_, sizeof value);
   stream.synchronize();
-  return mean;
+  return value;
 }
 
 }  // namespace dist

@@ -18,17 +18,12 @@ struct Decide {
   std::span<const double> squares;  // GradientNorm's; empty: nothing is clipped
   double most_norm;                 // the limit of the norm
   double beta1, beta2, decoupled_decay;
-  const double* numbers;  // StepNumbers; null: none
 
   DIST_HOST_DEVICE void operator()(std::size_t) const { (*this)(); }
   DIST_HOST_DEVICE void operator()() const {
     UpdateState& s = *state;
     const auto place = static_cast<std::size_t>(s.calls++) % kMostStepsInFlight;
     if (s.skipped_in_a_row < UpdateState::kMostSkippedInARow) decide(s, lr[place]);
-    if (numbers != nullptr) {
-      s.loss = numbers[0];
-      s.stop = numbers[1] > 0;
-    }
     reports[place] = s;
   }
   DIST_HOST_DEVICE void decide(UpdateState& s, double rate) const {
@@ -144,8 +139,7 @@ Decide Optimizer::decision() const {
           .most_norm = options_.clip_norm,
           .beta1 = options_.betas[0],
           .beta2 = options_.betas[1],
-          .decoupled_decay = options_.name == "adamw" ? options_.weight_decay : 0.0,
-          .numbers = numbers_};
+          .decoupled_decay = options_.name == "adamw" ? options_.weight_decay : 0.0};
 }
 
 void Optimizer::step(const Stream& stream) {

@@ -50,8 +50,6 @@ class Optimizer {
   // norm's ranges are in the tensors that this optimizer updates.
   void clip(GradientNorm norm) { norm_.emplace(std::move(norm)); }
 
-  // From now on, a step's report contains these numbers (StepNumbers), which are on the device.
-  void report_also(std::span<const double> numbers) { numbers_ = numbers.data(); }
   // The report of the last step, valid once the work queued on the stream is done. It is in
   // host memory and is overwritten after kMostStepsInFlight steps.
   const UpdateState& report() const {
@@ -96,7 +94,6 @@ class Optimizer {
   Buffer<UpdateState> update_;
   Tensor flags_;
   Buffer<unsigned> blocks_done_;
-  const double* numbers_ = nullptr;
   // On the host, for the steps in flight.
   Buffer<double> lr_;
   Buffer<UpdateState> reports_;

@@ -40,9 +40,6 @@ struct UpdateState {
   // With --clip-norm: the norm of all gradients, and what they are multiplied by.
   double norm = 0;
   float gradient_scale = 1;
-  // StepNumbers, averaged over the ranks: the loss, and whether a rank was asked to stop.
-  double loss = 0;
-  bool stop = false;
 
   constexpr bool is_open() const { return culprit < 0; }
 };

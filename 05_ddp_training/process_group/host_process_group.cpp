@@ -2,8 +2,8 @@
 // Look at: start, which makes a job of a collective.
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "02_broadcast/broadcast.hpp"
-#include "02_broadcast/chunks.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
+#include "03_all_reduce/more_algorithms/mpi_halves.hpp"
 #include "05_ddp_training/process_group/communication_thread.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "common/watch.hpp"
@@ -14,40 +14,9 @@
 #include <optional>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace dist {
 namespace {
-
-// How MPI describes the chunks of our ring.
-struct MpiChunks {
-  std::vector<int> counts, begins;
-
-  MpiChunks(std::size_t count, int ranks) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      const ChunkRange chunk = chunk_range(count, ranks, rank);
-      counts.push_back(mpi_count(chunk.count));
-      begins.push_back(mpi_count(chunk.begin));
-    }
-  }
-};
-
-// MPI's own reduce-scatter and all-gather, in place. Called on all ranks with the same length.
-void reduce_scatter_mpi(const Communicator& comm, std::span<float> data, ReduceOp op) {
-  const MpiChunks chunks(data.size(), comm.size());
-  MPI_CHECK(MPI_Reduce_scatter(MPI_IN_PLACE, data.data(), chunks.counts.data(), MPI_FLOAT,
-                               op == ReduceOp::max ? MPI_MAX : MPI_SUM, comm.get()));
-  // MPI puts the result of this rank's chunk at the beginning. Move it to its place.
-  const auto mine = window(data, chunk_range(data.size(), comm.size(), comm.rank()));
-  std::copy_backward(data.begin(), data.begin() + std::ssize(mine), mine.end());
-  finish(op, mine, comm.size());
-}
-
-void all_gather_mpi(const Communicator& comm, std::span<float> data) {
-  const MpiChunks chunks(data.size(), comm.size());
-  MPI_CHECK(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data.data(),
-                           chunks.counts.data(), chunks.begins.data(), MPI_FLOAT, comm.get()));
-}
 
 class HostProcessGroup : public ProcessGroup {
  public:
@@ -76,15 +45,15 @@ class HostProcessGroup : public ProcessGroup {
   std::unique_ptr<Work> start(const Collective& collective, const Stream& producer) override {
     // The job, not this call, queues the wait for the tensor: otherwise an earlier job's copy,
     // which may not have been queued yet, would wait for this tensor, too.
-    CommunicationThread::Job job(
-        [this, asked = collective, computed = producer.record_event()]() mutable {
-          // The job releases the tensor before it counts as done. Otherwise this thread could
-          // be the tensor's last owner and free GPU memory, which waits for all streams.
-          const Collective mine = std::move(asked);
-          stream_.wait(computed);
-          return run(mine);
-        });
-    auto work = std::make_unique<Work>(job.get_future().share());
+    const Event ready = producer.record_event();
+    CommunicationThread::Job job([this, asked = collective, ready]() mutable {
+      // The job releases the tensor before it counts as done. Otherwise this thread could
+      // be the tensor's last owner and free GPU memory, which waits for all streams.
+      const Collective mine = std::move(asked);
+      stream_.wait(ready);
+      return run(mine);
+    });
+    auto work = std::make_unique<Work>(ready, job.get_future().share());
     if (thread_) {
       thread_->submit(std::move(job));
     } else {

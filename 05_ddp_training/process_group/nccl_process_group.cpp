@@ -23,10 +23,11 @@ class NcclProcessGroup : public ProcessGroup {
   std::unique_ptr<Work> start(const Collective& collective, const Stream& producer) override {
     // Kernels queued on `producer` may still be writing to the tensor. The event makes our
     // stream wait for them, while the host is free to queue further work.
-    stream_.wait(producer.record_event());
+    const Event ready = producer.record_event();
+    stream_.wait(ready);
     Event begin = stream_.record_event();
     queue(collective);
-    return std::make_unique<Work>(std::move(begin), stream_.record_event());
+    return std::make_unique<Work>(ready, std::move(begin), stream_.record_event());
   }
 
   void synchronize(const Event& event) override { nccl_.synchronize(event); }

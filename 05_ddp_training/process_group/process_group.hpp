@@ -24,13 +24,15 @@
 namespace dist {
 
 // A collective in progress. Its tensor and numbers belong to the process group until wait()
-// returns.
+// returns. `ready` marks the end of the work that computes the tensor.
 class Work {
  public:
   // Of a collective on the host, which yields its milliseconds, or its exception.
-  explicit Work(std::shared_future<double> done) : done_(std::move(done)) {}
+  Work(Event ready, std::shared_future<double> done)
+      : ready_(std::move(ready)), done_(std::move(done)) {}
   // Of a collective on a GPU, which is queued between two events.
-  Work(Event begin, Event end) : begin_(std::move(begin)), end_(std::move(end)) {}
+  Work(Event ready, Event begin, Event end)
+      : ready_(std::move(ready)), begin_(std::move(begin)), end_(std::move(end)) {}
   // Waits even if wait() was never called: the numbers may be freed once this object is gone.
   // (A deferred future would only begin now, so it has nothing to wait for.)
   ~Work() {
@@ -39,23 +41,28 @@ class Work {
       done_.wait();
     }
   }
-  Work(const Work&) = delete;
-  Work& operator=(const Work&) = delete;
+  Work(Work&&) = delete;
 
   // Work queued on `consumer` after this call sees the result. The host waits only for a
   // collective on the host, and an exception in it is rethrown here.
-  void wait(const Stream& consumer) const {
-    if (!done_.valid()) return consumer.wait(end_);
-    done_.get();
+  void wait(const Stream& consumer) {
+    wait_begin_ = consumer.record_event();
+    done_.valid() ? static_cast<void>(done_.get()) : consumer.wait(end_);
+    wait_end_ = consumer.record_event();
   }
-  // Milliseconds from start to end. Call it after the collective has finished.
+
+  // Known once the work queued on the consumer is done, in milliseconds: from begin to end, how
+  // long the consumer waited, and how much later than `first` this was ready.
   double elapsed_ms() const {
     return done_.valid() ? done_.get() : dist::elapsed_ms(begin_, end_);
   }
+  double exposed_ms() const { return dist::elapsed_ms(wait_begin_, wait_end_); }
+  double ready_ms(const Work& first) const { return dist::elapsed_ms(first.ready_, ready_); }
 
  private:
+  Event ready_;
   std::shared_future<double> done_;
-  Event begin_, end_;
+  Event begin_, end_, wait_begin_, wait_end_;
 };
 
 // What a process group is asked to do, in place. Fields that the kind does not need are unused.
@@ -67,7 +74,7 @@ struct Collective {
   enum class Kind { all_reduce, reduce_scatter, all_gather, broadcast };
   Kind kind;
   Tensor tensor;
-  ReduceOp op = ReduceOp::sum;  // with avg, the division happens in 03's finish()
+  ReduceOp op = ReduceOp::sum;  // avg: our own all-reduce and MPI's divide in 03's finish()
   std::string name{};           // for the trace and for hang reports
   // These travel with a reduction, in the same device's memory, and are averaged in double
   // precision.

@@ -8,34 +8,13 @@
 
 namespace dist {
 
-std::vector<GradientNorm::Range> norm_ranges(std::span<const Parameter> parameters,
-                                             BucketCaps caps, int ranks) {
-  std::vector<GradientNorm::Range> all;
-  const auto plan = plan_buckets(parameters, caps);
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (const BucketPlan& bucket : plan) {
-      const ChunkRange chunk = chunk_range(bucket.count, ranks, rank);
-      for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
-        // What lies both in the chunk and in the parameter's numbers, from begin to end.
-        const std::size_t begin = bucket.begins[i];
-        const std::size_t end = begin + parameters[bucket.parameters[i]].value.numel();
-        const std::size_t first = std::clamp(chunk.begin, begin, end);
-        const std::size_t last = std::clamp(chunk.begin + chunk.count, begin, end);
-        if (first == last) continue;
-        all.push_back({bucket.parameters[i], first - begin, last - first, rank});
-      }
-    }
-  }
-  return all;
-}
-
 Shard::Shard(ShardLevel level, std::span<Parameter> parameters, BucketCaps caps,
              const Communicator& comm)
     : level_(level),
       parameters_(parameters),
       comm_(comm),
       plans_(plan_buckets(parameters, caps)),
-      ranges_(norm_ranges(parameters, caps, comm.size())) {
+      ranges_(norm_ranges(parameters, plans_, comm.size())) {
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const auto [begin, count] = mine(p);
     const Tensor value = count > 0 ? parameters[p].value.narrow(begin, count) : Tensor();

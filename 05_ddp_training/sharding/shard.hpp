@@ -27,11 +27,6 @@ namespace dist {
 // What is divided among the ranks (Rajbhandari et al., 2020; ZeRO-1, -2 and -3).
 enum class ShardLevel { none, optimizer, gradients, parameters };
 
-// Each rank's parts of all parameters, in the order of the ranks and of the buckets. A run that
-// is not divided needs them, too, to add up the gradients' squares in the same order.
-std::vector<GradientNorm::Range> norm_ranges(std::span<const Parameter> parameters,
-                                             BucketCaps caps, int ranks);
-
 class Shard {
  public:
   // The plan for `parameters`, which must outlive this. `comm` must, too.
@@ -49,10 +44,6 @@ class Shard {
   // gradients are.
   std::span<Parameter> parts() { return parts_; }
   std::span<const Parameter> parts() const { return parts_; }
-  // Set by ShardedDataParallel: the buckets of values to be gathered after an update, if any,
-  // and the size of the memory that whole buckets take in turn.
-  std::vector<Tensor> gathered{};
-  std::size_t slot_bytes = 0;
   // The norm of all gradients, if the ranks average the squares of their parts.
   GradientNorm norm(const Stream& stream) const;
 

@@ -1,6 +1,7 @@
 #include "05_ddp_training/sharding/sharded_data_parallel.hpp"
 
 #include "05_ddp_training/model/kernels.hpp"
+#include "05_ddp_training/sharding/sharded_optimizer.hpp"
 #include "common/watch.hpp"
 
 #include <algorithm>
@@ -9,23 +10,22 @@
 namespace dist {
 
 ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
-                                         Shard& shard, ReduceOp op)
+                                         ShardLevel level, BucketCaps caps)
     : DataParallel(module, group, stream),
-      group_(group),
       stream_(stream),
-      shard_(shard),
-      reducer_(module.parameters(), shard.plans(), group, op, Collective::Kind::reduce_scatter,
+      shard_(level, module.parameters(), caps, group.comm()),
+      reducer_(module.parameters(), shard_.plans(), group, Collective::Kind::reduce_scatter,
                make_slots(ShardLevel::gradients)),
       bucket_of_(module.parameters().size()) {
   const std::vector<Tensor> slots = make_slots(ShardLevel::parameters);
-  for (std::size_t b = 0; b < shard.plans().size(); ++b) {
-    const BucketPlan& plan = shard.plans()[b];
-    const ChunkRange mine = shard.chunk(b);
+  for (std::size_t b = 0; b < shard_.plans().size(); ++b) {
+    const BucketPlan& plan = shard_.plans()[b];
+    const ChunkRange mine = shard_.chunk(b);
     const Tensor values = allocate_bucket(group, plan, b, slots);
     // A rank's own chunk of a divided bucket must survive the slot's next bucket.
-    const auto own = [&](ShardLevel level, const Tensor& whole) {
-      return shard.divides(level) ? Tensor({mine.count}, stream.device())
-                                  : whole.narrow(mine.begin, mine.count);
+    const auto own = [&](ShardLevel of, const Tensor& whole) {
+      return shard_.divides(of) ? Tensor({mine.count}, stream.device())
+                                : whole.narrow(mine.begin, mine.count);
     };
     const Tensor my_values = own(ShardLevel::parameters, values);
     const Tensor my_gradients = own(ShardLevel::gradients, reducer_.message(b));
@@ -37,20 +37,20 @@ ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const
       const Tensor moved = plan.view(values, i, value.shape());
       copy(stream, moved, value);
       value = moved;
-      const ChunkRange part = shard.mine(p);
+      const ChunkRange part = shard_.mine(p);
       if (part.count == 0) continue;
       const std::size_t at = plan.begins[i] + part.begin - mine.begin;  // in my chunk
-      shard.parts()[p].value = my_values.narrow(at, part.count);
-      shard.parts()[p].grad = my_gradients.narrow(at, part.count);
+      shard_.parts()[p].value = my_values.narrow(at, part.count);
+      shard_.parts()[p].grad = my_gradients.narrow(at, part.count);
     }
     if (slots.empty()) {
-      shard.gathered.push_back(values);
+      gathered_.push_back(values);
     } else {
       copy(stream, my_values, values.narrow(mine.begin, mine.count));
     }
     stream.synchronize();  // the copies read memory that is free from here on
   }
-  if (shard.divides(ShardLevel::gradients)) {
+  if (shard_.divides(ShardLevel::gradients)) {
     module.before_layer([this](std::size_t layer) { before_layer(layer); });
   }
 }
@@ -63,9 +63,21 @@ std::vector<Tensor> ShardedDataParallel::make_slots(ShardLevel level) {
     for (std::size_t b = s; b < plans.size(); b += kSlots) {
       largest = std::max(largest, plans[b].count);
     }
-    shard_.slot_bytes += slots.emplace_back(group_.allocate({largest})).size_bytes();
+    slot_bytes_ += slots.emplace_back(group_.allocate({largest})).size_bytes();
   }
   return slots;
+}
+
+std::unique_ptr<Optimizer> ShardedDataParallel::make_optimizer(const OptimizerOptions& options,
+                                                               const Stream& stream) {
+  return std::make_unique<ShardedOptimizer>(options, shard_, gathered_, group_, stream);
+}
+
+DataParallel::Kept ShardedDataParallel::kept() const {
+  const auto of = [this](ShardLevel level) -> std::span<const Parameter> {
+    return shard_.divides(level) ? shard_.parts() : module_.parameters();
+  };
+  return {of(ShardLevel::parameters), of(ShardLevel::gradients), slot_bytes_};
 }
 
 // A layer's weight and bias are in one bucket or in two neighbouring ones.
@@ -112,28 +124,27 @@ void ShardedDataParallel::keep_gradients(std::size_t buckets) {
   }
 }
 
-void ShardedDataParallel::backward(const CrossEntropyLoss& loss, const Stream& stream) {
-  const Batch::Place& place = loss.place();
+void ShardedDataParallel::backward(const Tensor& grad_logits, const Batch::Place& place,
+                                   const Stream& stream) {
   const Accumulate accumulate = place.part == 0 ? Accumulate::no : Accumulate::yes;
   const bool divided = shard_.divides(ShardLevel::gradients);
   // Without a place for whole gradients, each part of a step must send its own.
   if (!place.ends_step() && !divided) {
-    return module_.backward(loss.grad(), stream, accumulate);
+    return module_.backward(grad_logits, stream, accumulate);
   }
-  if (place.ends_step()) reducer_.carry(loss.numbers());  // they travel once
+  if (place.ends_step()) reducer_.carry(numbers_);
   backward_ = accumulate;
   {
     const CallScope scope("backward");
     // Divided gradients are added up after the reduce-scatter, in my_gradients.
-    module_.backward(loss.grad(), stream_, divided ? Accumulate::no : accumulate,
+    module_.backward(grad_logits, stream_, divided ? Accumulate::no : accumulate,
                      [&](std::size_t parameter) { reducer_.mark_ready(parameter, stream_); });
   }
   const CallScope scope("wait for reduce-scatters");
   keep_gradients(buckets_.size());
-  Communication sent = reducer_.finalize(stream_);
+  works_ = reducer_.finalize(stream_);
   backward_.reset();
   kept_ = 0;
-  if (place.ends_step()) sent_ = std::move(sent);
 }
 
 }  // namespace dist

@@ -28,14 +28,26 @@ namespace dist {
 
 class ShardedDataParallel : public DataParallel {
  public:
-  // Called on all ranks. Replaces the values and grads of `module` and of the shard's parts.
-  // `op` is avg, or sum if the loss is divided by the number of ranks. All arguments must
-  // outlive this.
-  ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream, Shard& shard,
-                      ReduceOp op);
+  // Called on all ranks. Replaces the values and grads of `module`. All arguments must outlive
+  // this.
+  ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream, ShardLevel level,
+                      BucketCaps caps);
   ~ShardedDataParallel() override { module_.before_layer({}); }
 
-  void backward(const CrossEntropyLoss& loss, const Stream& stream) override;
+  void backward(const Tensor& grad_logits, const Batch::Place& place,
+                const Stream& stream) override;
+
+  std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+                                            const Stream& stream) override;
+  Kept kept() const override;
+  Tensor gather(std::size_t parameter, const Tensor& mine,
+                const Stream& stream) const override {
+    return shard_.gather(parameter, mine, stream);
+  }
+  void keep_part(std::size_t parameter, const Tensor& whole, const Tensor& mine,
+                 const Stream& stream) const override {
+    shard_.keep_part(parameter, whole, mine, stream);
+  }
 
  private:
   struct Bucket {
@@ -53,11 +65,12 @@ class ShardedDataParallel : public DataParallel {
   void fetch_values(std::size_t bucket);
   void keep_gradients(std::size_t buckets);
 
-  ProcessGroup& group_;
   const Stream& stream_;
-  Shard& shard_;
+  Shard shard_;
+  std::size_t slot_bytes_ = 0;
   Reducer reducer_;
   std::vector<Bucket> buckets_;
+  std::vector<Tensor> gathered_;        // the values that are gathered after an update
   std::vector<std::size_t> bucket_of_;  // for each parameter
   // With divided parameters: the bucket whose values are in each slot.
   std::array<std::optional<std::size_t>, kSlots> resident_;

@@ -7,21 +7,23 @@
 #include "05_ddp_training/sharding/shard.hpp"
 
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace dist {
 
 class ShardedOptimizer : public Optimizer {
  public:
-  // `shard` must outlive this.
-  ShardedOptimizer(const OptimizerOptions& options, Shard& shard, const Stream& stream)
-      : Optimizer(options, shard.parts(), stream), shard_(shard) {
+  // `group` carries the messages of step(): the decision, and then `gathered`, the buckets of
+  // values in the shard's order, if there are any. All arguments must outlive this.
+  ShardedOptimizer(const OptimizerOptions& options, Shard& shard,
+                   std::span<const Tensor> gathered, ProcessGroup& group, const Stream& stream)
+      : Optimizer(options, shard.parts(), stream),
+        shard_(shard),
+        gathered_(gathered),
+        group_(group) {
     if (options.clip_norm > 0) clip(shard.norm(stream));
   }
-
-  // Called before the first step, once ShardedDataParallel has placed the shard's parts.
-  // `group` carries the messages of step().
-  void connect(ProcessGroup& group) { group_ = &group; }
 
   // Called on all ranks, after the reduce-scatters.
   using Optimizer::step;
@@ -29,7 +31,7 @@ class ShardedOptimizer : public Optimizer {
     check(stream, /*decides=*/false);
     // A rank has checked its own part only. All ranks get the largest of their flags and the
     // means of their squares, so that all come to the same decision.
-    group_->all_reduce(flags(), ReduceOp::max, stream, "finite gradients", squares())
+    group_.all_reduce(flags(), ReduceOp::max, stream, "finite gradients", squares())
         ->wait(stream);
     decide(stream);
     std::vector<std::unique_ptr<Work>> works;
@@ -37,16 +39,17 @@ class ShardedOptimizer : public Optimizer {
       const BucketPlan& plan = shard_.plans()[b];
       // The numbers of a bucket's parameters are consecutive, and fall.
       update(plan.parameters.back(), plan.parameters.size(), stream);
-      if (shard_.divides(ShardLevel::parameters)) continue;  // gathered when they are needed
+      if (gathered_.empty()) continue;  // parameters are gathered when they are needed
       // This bucket travels while the next one is updated.
-      works.push_back(group_->all_gather(shard_.gathered[b], stream, plan.name));
+      works.push_back(group_.all_gather(gathered_[b], stream, plan.name));
     }
     for (const auto& work : works) work->wait(stream);
   }
 
  private:
   Shard& shard_;
-  ProcessGroup* group_ = nullptr;
+  std::span<const Tensor> gathered_;
+  ProcessGroup& group_;
 };
 
 }  // namespace dist

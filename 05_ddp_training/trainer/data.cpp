@@ -29,7 +29,7 @@ void settle_widths(Options& options, const CommandLine& flags, std::size_t featu
               options.layers.back(), classes);
 }
 
-// Each of the `processes` processes plays `here` ranks, which share its batch.
+// Each of the `processes` processes simulates `here` ranks, which share its batch.
 void check_counts(const Options& options, std::size_t samples, int processes,
                   std::size_t here) {
   const int ranks = processes * static_cast<int>(here);
@@ -100,7 +100,7 @@ void TrainingData::draw(const Options& options, Generator& generator) {
       options.samples, options.layers.front(), options.layers.back(), generator));
 }
 
-std::vector<CommandLine::Value> TrainingData::fingerprints(const Options& options) const {
+std::vector<CommandLine::Value> TrainingData::hashes(const Options& options) const {
   return {{"training data", train_ ? describe(options.dataset, *train_)
                                    : fmt::format("synthetic, {} samples", options.samples)},
           {"test data", test_ ? describe(options.dataset, *test_) : "none", Effect::nothing}};

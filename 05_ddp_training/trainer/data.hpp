@@ -25,7 +25,7 @@ class TrainingData {
   // Hashes named "training data" and "test data", for comparison with other ranks and
   // other runs: name, size and a hash of all numbers, such as "digits, 8000 samples, 1f2e...".
   // The synthetic set is described by its flags instead. Reads all the data.
-  std::vector<CommandLine::Value> fingerprints(const Options& options) const;
+  std::vector<CommandLine::Value> hashes(const Options& options) const;
 
   std::size_t size() const { return size_; }  // of the training set, even before it is drawn
   const Dataset& train() const { return *train_; }

@@ -1,5 +1,5 @@
 // What this file adds: what protects a run from the outside: ranks that are not in the same
-// run, and requests to stop. (TrainingRun skips steps and compares replicas.)
+// run, and requests to stop. (Trainer skips steps and compares replicas.)
 #pragma once
 
 #include "common/command_line.hpp"

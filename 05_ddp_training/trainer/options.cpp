@@ -41,7 +41,7 @@ void check_explain(const CommandLine& flags, int ranks) {
 }
 
 // Rejects flags that contradict --deterministic, and sets the defaults that it needs.
-void settle_deterministic(const CommandLine& flags, Options& options) {
+void settle_deterministic(const CommandLine& flags, int threads, Options& options) {
   const auto reject_if = [](bool contradicts, const std::string& why) {
     check_usage(!contradicts, "--deterministic: {}", why);
   };
@@ -55,7 +55,7 @@ void settle_deterministic(const CommandLine& flags, Options& options) {
   reject_if(options.overlap.value_or(false),
             "sends only after backward, so it cannot use --overlap");
   reject_if(options.accumulate > 1, "cannot be combined with --accumulate above 1");
-  reject_if(options.common.threads > 1,
+  reject_if(threads > 1,
             "needs --threads 1, because several threads would change the order of the sums in "
             "a matrix product");
   options.backend = "ours";
@@ -64,7 +64,7 @@ void settle_deterministic(const CommandLine& flags, Options& options) {
 
 }  // namespace
 
-void Options::settle(const CommandLine& flags, int ranks, bool writes) {
+void Options::settle(const CommandLine& flags, int threads, int ranks, bool writes) {
   settle_optimizer(flags, optimizer);
   check_usage(layers.size() >= 2, "--layers: needs at least an input and an output width");
   check_usage((dataset == "idx") == flags.given("--data"),
@@ -99,7 +99,7 @@ void Options::settle(const CommandLine& flags, int ranks, bool writes) {
                 global_batch, ranks);
     batch_size = global_batch / divisor;
   }
-  if (deterministic) settle_deterministic(flags, *this);
+  if (deterministic) settle_deterministic(flags, threads, *this);
 
   check_usage(!resume || !checkpoint.empty(), "--resume: needs --checkpoint FILE");
   check_usage(!resume || init.empty(), "--init: cannot be combined with --resume");

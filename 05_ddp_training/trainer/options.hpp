@@ -28,8 +28,6 @@ void check_usage(bool holds, fmt::format_string<T...> why, T&&... values) {
 }
 
 struct Options {
-  CommonOptions common;
-
   std::string dataset = "digits", data;
   std::size_t samples = 1000, classes = 10;
   double test_fraction = 0.2;
@@ -63,9 +61,9 @@ struct Options {
 
   // Adds the flags and their checks. With `writes` (on one rank), also checks that the output
   // files can be written.
-  void declare(CommandLine& flags, int ranks, bool writes);
+  void declare(CommandLine& flags, CommonOptions& common, int ranks, bool writes);
   // Checks that the flags fit together, and sets the defaults that depend on other flags.
-  void settle(const CommandLine& flags, int ranks, bool writes);
+  void settle(const CommandLine& flags, int threads, int ranks, bool writes);
 
   // The total number of steps at the end of training: `done` before this run, `left` in its
   // first epoch (number `epoch`, from 0), and `per_epoch` in each later one.
@@ -73,7 +71,8 @@ struct Options {
                           std::size_t per_epoch) const;
 };
 
-inline void Options::declare(CommandLine& flags, int ranks, bool writes) {
+inline void Options::declare(CommandLine& flags, CommonOptions& common, int ranks,
+                             bool writes) {
   // These only change how sums are rounded, or nothing that is computed: the data is compared
   // by its content, and the batch size by the number of samples per step.
   CommandLine rounding = flags.only(Effect::rounding), neutral = flags.only(Effect::nothing);
@@ -158,7 +157,7 @@ inline void Options::declare(CommandLine& flags, int ranks, bool writes) {
   neutral.text("--init", init, "safetensors file whose parameters training starts from");
   neutral.flag("--resume", resume, "continue the run that wrote --checkpoint");
   neutral.flag("--evaluate", evaluate, "only test the parameters of --init or --resume");
-  flags.check([=, this, &flags] { settle(flags, ranks, writes); });
+  flags.check([=, this, &flags, &common] { settle(flags, common.threads, ranks, writes); });
 }
 
 }  // namespace dist

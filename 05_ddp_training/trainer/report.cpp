@@ -15,8 +15,6 @@
 namespace dist {
 namespace {
 
-constexpr double kMiB = 1024.0 * 1024.0;
-
 // The lines of `path` for steps before `first_step`. Drops a line that was cut off when the run
 // was killed: it is not JSON and belongs to a later step.
 std::string lines_before(const std::string& path, std::size_t first_step) {
@@ -30,29 +28,8 @@ std::string lines_before(const std::string& path, std::size_t first_step) {
   return kept;
 }
 
-std::string memory_line(const TrainingMemory& memory, const std::string& device) {
-  const auto mib = [](std::size_t bytes) { return static_cast<double>(bytes) / kMiB; };
-  std::string tensors = fmt::format(
-      "parameters {:.1f}, gradients {:.1f}, optimizer state {:.1f}, activations {:.1f}",
-      mib(memory.parameters), mib(memory.gradients), mib(memory.optimizer_state),
-      mib(memory.activations));
-  if (memory.buckets > 0) tensors += fmt::format(", whole buckets {:.1f}", mib(memory.buckets));
-  if (memory.copies > 0) tensors += fmt::format(", bf16 copies {:.1f}", mib(memory.copies));
-  if (device != "cpu" || memory.peak < memory.counted()) {  // a GPU's tensors are not in `peak`
-    return fmt::format("memory: {:.1f} MiB per rank on {}: {}", mib(memory.counted()), device,
-                       tensors);
-  }
-  return fmt::format(
-      "memory: {:.1f} MiB per rank: {}, program, MPI and data {:.1f} ({:.1f} before the model)",
-      mib(memory.peak), tensors, mib(memory.peak - memory.counted()), mib(memory.before));
-}
-
 Json number_or_null(const auto& value) {
   return value ? Json(*value) : Json();
-}
-
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json() : Json(text);
 }
 
 // Describes each parameter by name. Sets `finite` to false if a number is not finite.
@@ -78,14 +55,16 @@ Json described(const std::vector<TensorSource>& parameters, const Stream& stream
 
 }  // namespace
 
-Report::Report(const Console& console, const std::string& metrics, std::size_t steps_before,
+Report::Report(const Console& console, const Options& options, std::size_t steps_before,
                std::size_t total_steps)
     : console_(console),
+      options_(options),
       first_step_(steps_before),
       steps_(steps_before),
       total_steps_(total_steps) {
+  const std::string& metrics = options.metrics;
   if (metrics.empty() || !console.speaks()) return;
-  write_file_at_once(metrics, steps_before > 0 ? lines_before(metrics, steps_before) : "");
+  write_file_at_once(metrics, steps_ > 0 ? lines_before(metrics, steps_) : "");
   metrics_ =
       std::make_unique<File>(::open(metrics.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC), metrics);
 }
@@ -111,10 +90,11 @@ void Report::clear_bar() {
   bar_ = 0;
 }
 
-void Report::step(std::size_t epoch, double lr, const UpdateState& update,
-                  const std::string& not_finite) {
+void Report::step(std::size_t epoch, double lr, double loss, const UpdateState& update,
+                  const std::string& not_finite, const StepTimes& times) {
   const std::size_t number = steps_++;
-  epoch_loss_ += update.loss;
+  times_.add(times);
+  epoch_loss_ += loss;
   ++epoch_steps_;
   draw_bar();
   if (!not_finite.empty()) {
@@ -125,12 +105,12 @@ void Report::step(std::size_t epoch, double lr, const UpdateState& update,
                     number, not_finite));
   }
   if (!console_.speaks() || (!console_.json() && !metrics_)) return;
-  Json row{{"step", number},
-           {"epoch", epoch},
-           {"loss", significant(update.loss)},
-           {"lr", significant(lr)}};
+  Json row{
+      {"step", number}, {"epoch", epoch}, {"loss", significant(loss)}, {"lr", significant(lr)}};
   if (!not_finite.empty()) row["skipped"] = not_finite;
-  if (clips) row["grad_norm"] = not_finite.empty() ? Json(significant(update.norm)) : Json();
+  if (options_.optimizer.clip_norm > 0) {
+    row["grad_norm"] = not_finite.empty() ? Json(significant(update.norm)) : Json();
+  }
   console_.row(row);
   if (!metrics_) return;
   try {
@@ -148,10 +128,12 @@ void Report::epoch(std::size_t epoch) {
                       static_cast<double>(std::max<std::size_t>(1, epoch_steps_));
   epoch_steps_ = 0;
   clear_bar();
-  const std::string accuracy =
-      test_accuracy ? fmt::format("  test accuracy {:.2f} %", 100 * *test_accuracy) : "";
-  if (times.empty()) {  // nothing was trained
-    if (test_accuracy) console_.line(accuracy);
+  std::string accuracy;
+  if (summary.test_accuracy) {
+    accuracy = fmt::format("  test accuracy {:.2f} %", 100 * *summary.test_accuracy);
+  }
+  if (times_.empty()) {  // nothing was trained
+    if (summary.test_accuracy) console_.line(accuracy);
     return;
   }
   console_.line(fmt::format("  epoch {}  step {:4}/{}  loss {:.4f}{}", epoch + 1, steps_,
@@ -169,99 +151,98 @@ void Report::stopped(const std::string& checkpoint) {
 void Report::print(const StepTimes& typical, const StepTimes& plain) const {
   if (typical.replayed) {
     console_.line(fmt::format("one step: {:.2f} ms, replayed as one graph of {} kernels",
-                              typical.step, graph_nodes));
+                              typical.step, summary.graph_nodes));
   }
-  const auto& [total, exposed, hideable] = plain.communication;
   if (std::isfinite(plain.step)) {  // its parts are known
     console_.line(
         fmt::format("{}: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication "
                     "{:.2f} + optimizer {:.2f}",
                     typical.replayed ? "a step that is not replayed" : "one step", plain.step,
-                    plain.data, plain.compute(), exposed, plain.optimizer));
+                    plain.data, plain.compute(), plain.exposed, plain.optimizer));
   }
-  if (run.overlaps && least_bytes > 0 && std::isfinite(plain.step)) {
-    std::string text = "the hidden part cannot be measured";
-    if (std::isfinite(total)) {
-      text =
-          fmt::format("{:.2f} ms per step, {:.0f} % of it hidden", total, 100 * plain.hidden());
+  if (summary.overlaps && summary.least_bytes > 0 && std::isfinite(plain.step)) {
+    std::string text = fmt::format("communication: {:.2f} ms per step, {:.0f} % of it hidden",
+                                   plain.communication, 100 * plain.hidden());
+    if (options_.pretend_link > 0) {
+      text += fmt::format(", as on a link of {} Gbit/s", options_.pretend_link);
     }
-    if (run.pretend_link > 0)
-      text += fmt::format(", as on a link of {} Gbit/s", run.pretend_link);
-    console_.line("communication: " + text);
+    console_.line(text);
   }
-  if (least_bytes > 0) {
+  if (summary.least_bytes > 0) {
     // Communication without messages, for example through shared memory, cannot be counted.
-    const std::string least =
-        fmt::format("{:.2f} MiB is the least for the busiest rank", least_bytes / kMiB);
+    const std::string least = fmt::format("{:.2f} MiB is the least for the busiest rank",
+                                          summary.least_bytes / 0x1p20);
     console_.line(
-        bytes_sent
+        summary.bytes_sent
             ? fmt::format("traffic: {:.2f} MiB sent per rank and step; {}",
-                          static_cast<double>(*bytes_sent) / kMiB, least)
+                          static_cast<double>(*summary.bytes_sent) / 0x1p20, least)
             : fmt::format("traffic: {} per step (the bytes sent were not counted)", least));
   }
-  if (slowest) {
+  if (summary.slowest) {
     console_.line(
         fmt::format("slow: the others waited for rank {}, whose own work took {:.1f} "
                     "times as long as theirs",
-                    slowest->rank, slowest->ratio));
+                    summary.slowest->rank, summary.slowest->ratio));
   }
-  console_.line(fmt::format("{:.0f} samples per second", times.samples_per_second()));
-  console_.line(memory_line(memory, run.device));
+  console_.line(fmt::format("{:.0f} samples per second", times_.samples_per_second()));
+  console_.line(summary.memory.text(summary.device));
 }
 
 bool Report::finish(const std::vector<TensorSource>& parameters, const Stream& stream) {
+  const RunSummary& run = summary;
   bool finite = true;
   const Json all_parameters = described(parameters, stream, finite);
-  const StepTimes typical = times.typical();
-  const StepTimes plain = times.plain();
+  const StepTimes typical = times_.typical();
+  const StepTimes plain = times_.plain();
   if (skipped_ > 0) {
     console_.line(fmt::format("{} steps were skipped: a gradient was not finite", skipped_));
   }
-  if (!times.empty()) print(typical, plain);
+  if (!times_.empty()) print(typical, plain);
+  const std::string algorithm = options_.deterministic ? "fixed-tree" : options_.algorithm;
   const bool on_gpu = run.device != "cpu";
   console_.row(
       {{"final", true},
        {"steps", steps_},
        {"skipped_steps", skipped_},
        {"parameters", all_parameters},
-       {"replicas_identical", number_or_null(replicas_identical)},
-       {"test_accuracy", number_or_null(test_accuracy)},
-       {"samples_per_second", significant(times.samples_per_second())},
+       {"replicas_identical", number_or_null(run.replicas_identical)},
+       {"test_accuracy", number_or_null(run.test_accuracy)},
+       {"samples_per_second", significant(times_.samples_per_second())},
        {"step_ms", significant(typical.step)},
        {"plain_step_ms", significant(plain.step)},
        {"data_ms", significant(plain.data)},
        {"compute_ms", significant(plain.compute())},
-       {"comm_ms", significant(plain.communication.total)},
-       {"exposed_comm_ms", significant(plain.communication.exposed)},
-       {"hideable_comm_ms", significant(plain.communication.hideable)},
+       {"comm_ms", significant(plain.communication)},
+       {"exposed_comm_ms", significant(plain.exposed)},
+       {"hideable_comm_ms", significant(plain.hideable)},
        {"hidden", significant(plain.hidden())},
        {"optimizer_ms", significant(plain.optimizer)},
        {"between_steps_ms",
-        {{"tests", significant(between_ms.tests)},
-         {"replica_checks", significant(between_ms.replica_checks)},
-         {"checkpoints", significant(between_ms.checkpoints)}}},
-       {"bytes_sent_per_step", number_or_null(bytes_sent)},
-       {"least_bytes_per_step", significant(least_bytes)},
-       {"slowest_rank", slowest ? Json(slowest->rank) : Json()},
-       {"slowest_ratio", slowest ? Json(significant(slowest->ratio)) : Json()},
+        {{"tests", significant(run.between_ms.tests)},
+         {"replica_checks", significant(run.between_ms.replica_checks)},
+         {"checkpoints", significant(run.between_ms.checkpoints)}}},
+       {"bytes_sent_per_step", number_or_null(run.bytes_sent)},
+       {"least_bytes_per_step", significant(run.least_bytes)},
+       {"slowest_rank", run.slowest ? Json(run.slowest->rank) : Json()},
+       {"slowest_ratio", run.slowest ? Json(significant(run.slowest->ratio)) : Json()},
        {"memory",
-        {{"parameters_bytes", memory.parameters},
-         {"gradients_bytes", memory.gradients},
-         {"optimizer_bytes", memory.optimizer_state},
-         {"activations_bytes", memory.activations},
-         {"buckets_bytes", memory.buckets},
-         {"copies_bytes", memory.copies},
-         {"peak_bytes", memory.peak},
-         {"before_model_bytes", memory.before}}},
+        {{"parameters_bytes", run.memory.parameters},
+         {"gradients_bytes", run.memory.gradients},
+         {"optimizer_bytes", run.memory.optimizer_state},
+         {"activations_bytes", run.memory.activations},
+         {"buckets_bytes", run.memory.buckets},
+         {"copies_bytes", run.memory.copies},
+         {"peak_bytes", run.memory.peak},
+         {"before_model_bytes", run.memory.before}}},
        {"host_waits_per_step", on_gpu ? Json(significant(typical.waits)) : Json()},
        {"allocations_per_step", on_gpu ? Json(significant(typical.allocations)) : Json()},
-       {"graph_nodes", on_gpu ? Json(graph_nodes) : Json()},
+       {"graph_nodes", on_gpu ? Json(run.graph_nodes) : Json()},
        {"device", run.device},
-       {"backend", text_or_null(run.backend)},
-       {"algorithm", text_or_null(run.algorithm)},
-       {"shard", text_or_null(run.shard)},
-       {"pretend_link_gbits", run.pretend_link > 0 ? Json(run.pretend_link) : Json()},
-       {"precision", run.precision},
+       {"backend", run.backend},
+       {"algorithm", run.backend == "ours" ? Json(algorithm) : Json()},
+       {"shard", options_.shard},
+       {"pretend_link_gbits", options_.pretend_link > 0 ? Json(options_.pretend_link) : Json()},
+       {"precision", options_.precision},
        {"ranks", run.ranks}});
   return finite;
 }

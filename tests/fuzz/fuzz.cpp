@@ -128,10 +128,11 @@ void safetensors(const std::string& bytes) {
 }
 
 struct Program {
+  CommonOptions common;
   Options options;
   CommandLine flags{"fuzz", "a training program"};
 
-  Program() { options.declare(flags, /*ranks=*/1, /*writes=*/true); }
+  Program() { options.declare(flags, common, /*ranks=*/1, /*writes=*/true); }
 
   std::optional<CommandLine::Exit> parse(std::vector<std::string> words) {
     release_claims();  // of the Program before

@@ -18,16 +18,16 @@ WORDS = {"README.md": 600, "05_ddp_training/README.md": 1300,
 ALL_WORDS = 11000  # of all these together, without code
 
 # Headers of ours that a main needs, directly or not; the goals are 12, 20 and 45.
-HEADERS = {"01_send_recv": 12, "03_all_reduce": 18, "05_ddp_training": 43}
+HEADERS = {"01_send_recv": 12, "03_all_reduce": 18, "05_ddp_training": 39}
 
 # Lines of lesson 5's folders, without Markdown; the goals are 3,900 for the first six together,
 # 1,400 for the trainer and 1,100 for the experiments.
-FOLDERS = {"model": 1605, "optimizer": 782, "process_group": 608, "data_parallel": 525,
-           "sharding": 426, "deterministic": 347, "checkpoint": 667, "explain": 258,
-           "trainer": 2010, "break_it": 1095}
+FOLDERS = {"model": 1577, "optimizer": 770, "process_group": 584, "data_parallel": 512,
+           "sharding": 423, "deterministic": 333, "checkpoint": 608, "explain": 258,
+           "trainer": 2006, "break_it": 933}
 
 # The number of lines; the goal is 47,000.
-REPOSITORY = 52000
+REPOSITORY = 51732
 
 
 def lines(name):
@@ -123,7 +123,7 @@ def rows():
     raw = [name for name in FILES if name.endswith(".json") and name != "CMakePresets.json"
            and not name.startswith(("tests/golden/", ".devcontainer/"))]
     return [
-        ("lines of code in common/", sum(map(lines_of_code, in_folder("common"))), 1588),
+        ("lines of code in common/", sum(map(lines_of_code, in_folder("common"))), 1587),
         ("headers in common/ that only one lesson uses", headers_of_one_lesson(), 0),
         *((f"lines of {folder}/main.cpp", lines(f"{folder}/main.cpp"),
            90 if folder == LESSONS[4] else 60) for folder in LESSONS),
@@ -143,7 +143,8 @@ def rows():
         *((f"lines of {LESSONS[4]}/{folder}/", sum(map(lines, in_folder(f"{LESSONS[4]}/{folder}"))),
            most) for folder, most in FOLDERS.items()),
         ("source files in the largest folder of a lesson", largest_folder(), 20),
-        ("source files of more than 300 lines", sum(lines(name) > 300 for name in CODE), 0),
+        ("source files of more than 300 lines, or 250 in lesson 5",
+         sum(lines(name) > (250 if name.startswith(LESSONS[4]) else 300) for name in CODE), 0),
         ("lines of raw JSON", sum(map(lines, raw)), 500),
         ("lines of the repository", sum(lines(name) for name in FILES
                                         if not name.endswith((".png", ".gz", ".bin"))), REPOSITORY)]

@@ -43,7 +43,7 @@ HANGS = [
      ["rank 0 in MPI_Send to 2 (4 MiB, tag 0); rank 2 in MPI_Barrier #1: cycle 0 -> 2 -> 0",
       "ranks 1, 2, 3 are in MPI_Barrier #1; rank 0 never entered it"]),
     ("skipped-shared-memory", 4,
-     ["rank 2 is in MPI_Barrier #6; ranks 0, 1, 3 never entered it, last seen in #5 (MPI_Bcast)",
+     ["rank 2 is in MPI_Barrier #5; ranks 0, 1, 3 never entered it, last seen in #4 (MPI_Bcast)",
       "..."]),
     # Ranks that are not in MPI
     ("from-finished", 2,

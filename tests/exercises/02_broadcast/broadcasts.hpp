@@ -100,10 +100,10 @@ inline Check waits_check(const Run& run) {
           }};
 }
 
-inline const std::string kSeatsHint =
+inline const std::string kVranksHint =
     "count vranks from the root: vrank = (rank - root + size) % size decides who sends and "
     "receives, and (vrank + root) % size is the rank with that vrank";
-inline const std::string kSeatsHangHint =
+inline const std::string kVranksHangHint =
     "do not confuse vranks and ranks: vrank = (rank - root + size) % size decides what a rank "
     "does, and (vrank + root) % size is the rank to pass to send and recv. The report says who "
     "waits for whom";

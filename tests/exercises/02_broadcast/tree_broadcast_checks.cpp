@@ -11,7 +11,7 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
        "from d to 2d - 1 receive from rank - d. A message that nobody receives went past the "
        "last rank, or back to a rank that already has the data",
        [=](Trial& trial) { check_broadcast(trial, solution, 4, 0); }},
-      values_check(solution, kSeatsHint, kSeatsHangHint),
+      values_check(solution, kVranksHint, kVranksHangHint),
       guard_check(solution,
                   "send and receive data.size() elements, directly from and into `data`"),
       collective_check(solution),

@@ -39,11 +39,11 @@ std::vector<Check> checks_of_tree_reduce(const Reduce& solution) {
        "so on, down to 1. Receive into a separate buffer, then add",
        [=](Trial& trial) { check_shares(trial, solution, 0); }},
       {"every-root", "the sum at every root contains every rank's share exactly once",
-       kSeatsHint,
+       kVranksHint,
        [=](Trial& trial) {
          for (int root = 0; root < trial.size(); ++root) check_shares(trial, solution, root);
        },
-       kSeatsHangHint},
+       kVranksHangHint},
       {"guard-zones", "nothing is written outside `sum` or into `data`",
        "`sum` and every buffer that you receive into must have data.size() elements",
        [=](Trial& trial) {

@@ -36,7 +36,7 @@ class DeferredProcessGroup : public ProcessGroup {
       --not_waited_for;
       return 0.0;
     };
-    return std::make_unique<Work>(std::async(std::launch::deferred, wait).share());
+    return std::make_unique<Work>(Event(), std::async(std::launch::deferred, wait).share());
   }
   void synchronize(const Event&) override { finish(started_.size()); }
 

@@ -42,10 +42,12 @@ Outcome train(unsigned seed, bool replays, Device device) {
   Mlp model(widths, generator, stream, below(4) == 0 ? Precision::bf16 : Precision::fp32);
   const auto group =
       make_process_group(Backend::nccl, world(), device, AllReduceAlgorithm::ring);
-  const StepNumbers numbers(device);
   const auto optimizer = make_optimizer({.name = "adam"}, model.parameters(), stream);
-  DistributedDataParallel ddp(model, *group, stream, {1000, 4000}, ReduceOp::sum);
-  CrossEntropyLoss loss(numbers, world().size());
+  DistributedDataParallel ddp(model, *group, stream, {1000, 4000});
+  CrossEntropyLoss loss;
+  const Buffer<double> value(1, device);
+  loss.write_to(value.data());
+  ddp.carry({value.data(), 1});
   StepGraph graph(stream, replays);  // ends before what its steps use
 
   const TensorDataset data = make_dataset(600, seed_of_this_rank(seed), widths);
@@ -66,7 +68,7 @@ Outcome train(unsigned seed, bool replays, Device device) {
       if (batch.place.ends_step()) optimizer->set_next_lr(1e-3);
       graph.run(batch, [&] {
         loss.forward(ddp.forward(batch.inputs, stream), batch, stream);
-        ddp.backward(loss, stream);
+        ddp.backward(loss.grad(), batch.place, stream);
         if (batch.place.ends_step()) optimizer->step(stream);
       });
     }

@@ -132,7 +132,8 @@ TEST_CASE("clipping scales all gradients by the same factor, as clip_grad_norm_ 
         std::vector<Parameter> parameters = two_parameters(value, grad, 40);
         const auto optimizer =
             make_optimizer({.name = "sgd", .clip_norm = limit}, parameters, stream);
-        optimizer->clip({norm_ranges(parameters, {}, chunks), chunks, false, stream});
+        optimizer->clip({norm_ranges(parameters, plan_buckets(parameters, {}), chunks), chunks,
+                         false, stream});
         optimizer->step(1.0, stream);
         const Floats result = to_host(stream, value);
         CHECK(std::abs(optimizer->report().norm - norm) < 1e-9 * norm);

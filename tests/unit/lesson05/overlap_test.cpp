@@ -1,7 +1,7 @@
 // How much of the all-reduces' time could be hidden, computed from invented times, and when an
 // all-reduce's time begins.
-#include "05_ddp_training/data_parallel/communication_times.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
+#include "05_ddp_training/trainer/timeline.hpp"
 #include "common/buffer.hpp"
 #include "tests/support/mpi_test.hpp"
 

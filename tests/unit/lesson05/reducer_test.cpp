@@ -40,7 +40,7 @@ class Recorder : public ProcessGroup {
       reduced.push_back(collective.tensor.numel());
     }
     return std::make_unique<Work>(
-        std::async(std::launch::deferred, [] { return 0.0; }).share());
+        Event(), std::async(std::launch::deferred, [] { return 0.0; }).share());
   }
   void synchronize(const Event&) override {}
 
@@ -133,7 +133,7 @@ TEST_CASE("the gradients of a batch taken in parts are sent only once per step")
   for (const Batch& batch : small.over({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})) {
     CHECK(counter.reduced.empty());
     loss.forward(ddp.forward(batch.inputs, stream), batch, stream);
-    ddp.backward(loss, stream);
+    ddp.backward(loss.grad(), batch.place, stream);
   }
   CHECK(counter.reduced.size() == model.parameters().size());
 }
@@ -170,7 +170,7 @@ TEST_CASE("the communication thread keeps the order and passes exceptions to the
         job();
         return 0.0;
       });
-      auto work = std::make_unique<Work>(task.get_future().share());
+      auto work = std::make_unique<Work>(Event(), task.get_future().share());
       thread.submit(std::move(task));
       return work;
     };

@@ -94,8 +94,9 @@ TEST_CASE("a different run's file is refused; a change that only affects roundin
   const auto settings = [](std::vector<std::string> words, std::size_t ranks = 4,
                            std::size_t samples_per_step = 64) {
     Options options;
+    CommonOptions common;
     CommandLine flags("test", "a training program");
-    options.declare(flags, /*ranks=*/4, /*writes=*/false);
+    options.declare(flags, common, /*ranks=*/4, /*writes=*/false);
     bool added = false;
     flags.flag("--new-flag", added, "declared without an effect");
     words.insert(words.begin(), "test");
@@ -155,21 +156,23 @@ TEST_CASE("the metrics of a resumed run are those of a run that never stopped") 
     return fmt::format("{{\"step\":{},\"epoch\":0,\"loss\":0.5,\"lr\":0.1}}\n", step);
   };
   const Console console(/*json=*/false);
+  Options options;
+  const auto report_to = [&](const std::string& file, std::size_t steps_before) {
+    options.metrics = file;
+    return Report(console, options, steps_before, 10);
+  };
   std::ofstream(path) << line(0) << line(1) << line(2) << line(3) << "{\"step\":4,\"lo";
   {
-    Report report(console, path, 2, 10);
+    Report report = report_to(path, 2);
     CHECK(content_of(path) == line(0) + line(1));
-    UpdateState update;
-    update.loss = 0.5;
-    report.step(0, 0.1, update, "");
+    report.step(0, 0.1, 0.5, {}, "", {});
     CHECK(content_of(path) == line(0) + line(1) + line(2));  // each line is written immediately
   }
-  { Report report(console, folder / "new.jsonl", 2, 10); }  // the earlier run wrote no metrics
+  report_to(folder / "new.jsonl", 2);  // the earlier run wrote no metrics
   CHECK(content_of(folder / "new.jsonl").empty());
-  { Report report(console, path, 0, 10); }
+  report_to(path, 0);
   CHECK(content_of(path).empty());
-  CHECK(contains(error_of([&] { Report report(console, folder / "no/folder", 0, 10); }),
-                 "no/folder"));
+  CHECK(contains(error_of([&] { report_to(folder / "no/folder", 0); }), "no/folder"));
 }
 
 TEST_CASE("a long run keeps no more times than a short one, and its figures stay right") {

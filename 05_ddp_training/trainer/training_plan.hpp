@@ -1,0 +1,99 @@
+// What this file adds: what a training run is to do, decided and checked before its first step:
+// the flags, the data, the file to start from, what carries the gradients, and which kind of
+// data parallelism.
+#pragma once
+
+#include "04_distributed_sampler/batch.hpp"
+#include "04_distributed_sampler/distributed_sampler.hpp"
+#include "05_ddp_training/checkpoint/checkpoint.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/deterministic/virtual_ranks.hpp"
+#include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/process_group/process_group.hpp"
+#include "05_ddp_training/trainer/data.hpp"
+#include "common/program.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dist {
+
+class TrainingPlan {
+ public:
+  // Called on all ranks, after MPI has started.
+  TrainingPlan();
+  TrainingPlan(TrainingPlan&&) = delete;
+
+  // Called on all ranks. Reads the flags, the data and the file to start from, checks them, and
+  // compares them over the ranks. Returns the exit status if there is nothing to train, as with
+  // --help, --explain or wrong flags. Everything below is valid after this.
+  std::optional<int> start(int argc, char** argv);
+
+  const Program& program() const { return program_; }
+  const Options& options() const { return options_; }
+  const TrainingData& data() const { return data_; }
+  const RunSettings& settings() const { return settings_; }
+  Backend backend() const { return backend_.backend; }
+  Precision precision() const {
+    return options_.precision == "bf16" ? Precision::bf16 : Precision::fp32;
+  }
+  // Of this process, before the model was made, in bytes.
+  std::size_t memory_before() const { return memory_before_; }
+
+  // Called on all ranks. The model's numbers are drawn from the seed, or rank 0 reads them from
+  // a file. (The synthetic data is drawn afterwards, because the PyTorch program draws both
+  // from one generator.)
+  Mlp make_model();
+  std::unique_ptr<ProcessGroup> make_group() const;
+  std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group) const;
+
+  // How this process's samples are divided into batches and steps, and how many steps an epoch
+  // has left after `taken` samples of all ranks: equally many on each rank.
+  BatchPlan batches() const;
+  std::size_t steps_after(std::size_t taken) const;
+  // The batches of an epoch after these samples: those of `sampler` or, with --deterministic,
+  // those of all virtual ranks of this process.
+  std::vector<BatchSamples> batches_after(const DistributedSampler& sampler, std::size_t epoch,
+                                          std::size_t taken) const;
+  double lr_at(std::size_t step) const;
+  // Whether this run writes a checkpoint when it ends.
+  bool saves() const { return !options_.checkpoint.empty() && !options_.evaluate; }
+  // Whether every process has all parameters, so that they can be compared.
+  bool has_replicas() const { return options_.shard != "parameters"; }
+  // Whether the work of a step can be recorded and replayed (StepGraph): NCCL's is queued on a
+  // stream; all other backends need the host.
+  bool uses_graph() const {
+    return options_.graph && backend_.backend == Backend::nccl && !options_.deterministic;
+  }
+
+  // Called on all ranks. If the run continues another, rank 0 has read that one's file, and all
+  // ranks' optimizers get their parts of its state. Returns the position of the first step.
+  Position resume(const DataParallel& ddp, Optimizer& optimizer) const;
+
+  // Prints the run's first lines.
+  void introduce(const Mlp& model, const ProcessGroup& group) const;
+
+ private:
+  void check();
+  void check_together();
+  void read_start();
+  BucketCaps bucket_caps() const;
+
+  Program program_;
+  Options options_;
+  TrainingData data_;
+  RunSettings settings_;
+  std::vector<CommandLine::Value> values_;  // what must be equal on all ranks
+  // The ranks of this process: itself or, with --deterministic, several virtual ones.
+  VirtualRanks ranks_;
+  BackendChoice backend_;
+  std::optional<Checkpoint> file_;  // on the rank that read it, and so are the next two
+  Position position_;
+  std::vector<std::string> notes_;  // one sentence per element
+  std::size_t memory_before_ = 0;
+};
+
+}  // namespace dist
