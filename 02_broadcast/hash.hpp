@@ -18,8 +18,7 @@ class Hash {
  public:
   Hash();
   ~Hash();
-  Hash(const Hash&) = delete;
-  Hash& operator=(const Hash&) = delete;
+  Hash(Hash&&) = delete;
   void add(const void* data, std::size_t bytes);
   std::uint64_t value() const;
 

@@ -1,5 +1,5 @@
-// What tensor_parallel.cpp and pipeline_parallel.cpp share: their flags, and
-// a training loop that compares every step with that of one process (OneProcess).
+// What tensor_parallel.cpp and pipeline_parallel.cpp share: their flags, and a training loop
+// that compares every step with that of one process (OneProcess).
 //
 // For the comparison, rank 0 keeps the whole model. A program for a model that does not fit
 // would draw only its own part.
@@ -66,7 +66,7 @@ struct PartOptions {
 // of a gradient comes or goes, and with it all later steps.
 struct OneProcess {
   const Communicator& comm;
-  SmallTraining& training;  // at first, of all ranks' model together
+  SmallTraining& training;  // of the whole model
   // On rank 0: the largest errors (an update's is relative to its length), and the first step,
   // from 1, with an error that rounding does not explain, or 0.
   double loss_error = 0, update_error = 0;
