@@ -61,19 +61,7 @@ struct CountHits {
 }  // namespace
 
 std::string why_no_kernel() {
-#if DIST_WITH_CUDA
-  cudaFuncAttributes attributes{};
-#if DIST_CUDA_EMULATED
-  const void* const kernel = nullptr;
-#else
-  const auto kernel = detail::for_each_index<Scale>;
-#endif
-  if (const cudaError_t status = cudaFuncGetAttributes(&attributes, kernel)) {
-    static_cast<void>(cudaGetLastError());
-    return cudaGetErrorString(status);
-  }
-#endif
-  return "";
+  return detail::why_no_kernel<Scale>();
 }
 
 void add_to(const Stream& stream, std::size_t count, const float* x, float* into) {

@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string>
 
 #if DIST_WITH_CUDA && !DIST_CUDA_EMULATED && !defined(__CUDACC__)
 #error \
@@ -97,6 +98,24 @@ void launch(const Stream& stream, std::size_t n, const Body& body, unsigned* blo
   CUDA_CHECK(cudaGetLastError());
 }
 #endif
+
+// Why the current GPU cannot run the loop over `Body`; empty if it can, and without CUDA.
+template <class Body>
+std::string why_no_kernel() {
+#if DIST_WITH_CUDA
+  cudaFuncAttributes attributes{};
+#if DIST_CUDA_EMULATED
+  const void* const kernel = nullptr;
+#else
+  const auto kernel = for_each_index<Body>;
+#endif
+  if (const cudaError_t status = cudaFuncGetAttributes(&attributes, kernel)) {
+    static_cast<void>(cudaGetLastError());
+    return cudaGetErrorString(status);
+  }
+#endif
+  return "";
+}
 
 // One thread's share of a loop, in a function of its own, so that what surrounds the loop
 // cannot change what the compiler makes of it. Inlined into its caller, the loop would find
