@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   Mlp model({digits.features(), 512, 512, 512, digits.classes()}, generator, stream);
   const std::span<Parameter> parameters = model.parameters();
   for (const Parameter& p : parameters) broadcast_tree(comm, p.value.span(), /*root=*/0);
-  const auto adam = make_optimizer({.name = "adam"}, parameters, stream);
+  Optimizer adam({.name = "adam"}, parameters, stream);
   // [2] Each rank takes its share of every epoch (lesson 4).
   DistributedSampler sampler(digits.size(), comm.size(), comm.rank());
   DataLoader loader(digits, /*batch_size=*/64, /*drop_last=*/false, stream);
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
       model.backward(loss.grad(), stream);
       // [3] All ranks get the mean of their gradients (lesson 3), so they make the same update.
       for (const Parameter& p : parameters) all_reduce_ring(comm, p.grad.span(), ReduceOp::avg);
-      adam->step(/*lr=*/1e-3, stream);
+      adam.step(/*lr=*/1e-3, stream);
       mean += loss.value(stream) / static_cast<double>(loader.batches(sampler.num_samples()));
     }
     all_reduce_ring(comm, std::span(&mean, 1), ReduceOp::avg);

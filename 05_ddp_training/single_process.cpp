@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   Generator generator(seed);
   Mlp model({digits.features(), 512, 512, 512, digits.classes()}, generator, stream);
   const std::span<Parameter> parameters = model.parameters();
-  const auto adam = make_optimizer({.name = "adam"}, parameters, stream);
+  Optimizer adam({.name = "adam"}, parameters, stream);
   DistributedSampler sampler(digits.size(), /*num_replicas=*/1, /*rank=*/0);
   DataLoader loader(digits, /*batch_size=*/64, /*drop_last=*/false, stream);
   CrossEntropyLoss loss;
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
     for (const Batch& batch : loader.over(sampler.indices())) {
       loss.forward(model.forward(batch.inputs, stream), batch, stream);
       model.backward(loss.grad(), stream);
-      adam->step(/*lr=*/1e-3, stream);
+      adam.step(/*lr=*/1e-3, stream);
       mean += loss.value(stream) / static_cast<double>(loader.batches(sampler.num_samples()));
     }
     console.line(fmt::format("  epoch {}  loss {:.4f}", epoch + 1, mean));

@@ -65,7 +65,7 @@ struct SmallTraining {
         digits(std::move(data)),
         generator(seed),
         model(job.layers, generator, stream),
-        optimizer(make_optimizer(job.optimizer, model.parameters(), stream)),
+        optimizer(job.optimizer, model.parameters(), stream),
         batches{{digits.size(), comm.size(), comm.rank(), order},
                 {digits, job.batch_size, /*drop_last=*/true, stream}} {
     if (comm.size() == 1) return;
@@ -97,7 +97,7 @@ struct SmallTraining {
     reducer->finalize(stream);
   }
   void average() { average(stream); }
-  void step() { optimizer->step(lr, stream); }
+  void step() { optimizer.step(lr, stream); }
   // Called on all ranks after every step. Keeps in `replicas` whether and when they diverged.
   void compare_replicas() {
     if (replicas != kEqual) return;
@@ -126,7 +126,7 @@ struct SmallTraining {
   IdxDataset digits;
   Generator generator;
   Mlp model;
-  std::unique_ptr<Optimizer> optimizer;
+  Optimizer optimizer;
   SmallBatches batches;
   CrossEntropyLoss loss;
   std::unique_ptr<ProcessGroup> group;  // this and its reducer: only for several ranks

@@ -111,7 +111,7 @@ struct OneProcess {
   void replace(std::size_t i, const Held& held, std::span<const float> by) {
     const Tensor& all = training.model.parameters()[i].value;
     const std::size_t width = all.numel() / all.dim(0);
-    const float* momentum = training.optimizer->state()[i].value.data();
+    const float* momentum = training.optimizer.state()[i].value.data();
     double error = 0, update = 0, size = 0;  // sums of squares
     for (std::size_t row = 0, k = 0; row < held.rows.count; ++row) {
       std::size_t at = (held.rows.begin + row) * width + held.columns.begin;
@@ -148,7 +148,7 @@ int train(const Program& program, const PartOptions& options, const Rest&... res
                       training_digits(), program.common.seed, {});
   Part part(row, whole.model.parameters(), whole.stream, rest...);
   const std::span<Parameter> parameters = part.parameters();
-  const auto sgd = make_optimizer(kOptimizer, parameters, whole.stream);
+  Optimizer sgd(kOptimizer, parameters, whole.stream);
   OneProcess alone{comm, whole};
   // Batch i of one process has the samples of all replicas' batches i.
   SmallBatches batches{{whole.digits.size(), replicas, column.rank(), {.drop_last = true}},
@@ -165,7 +165,7 @@ int train(const Program& program, const PartOptions& options, const Rest&... res
         all_reduce_ring(column, p.grad.span(), ReduceOp::avg);
       }
     });
-    sgd->step(kOptimizer.lr, whole.stream);
+    sgd.step(kOptimizer.lr, whole.stream);
     const double loss = alone.check(part, share);
     console.row({{"step", step}, {"loss", loss}});
     if (step % 20 == 19) console.line(fmt::format("  step {:3}  loss {:.4f}", step + 1, loss));
@@ -173,7 +173,7 @@ int train(const Program& program, const PartOptions& options, const Rest&... res
 
   std::size_t held = 0, state = 0;
   for (const Parameter& p : parameters) held += p.value.size_bytes();
-  for (const auto& tensor : sgd->state()) state += tensor.value.size_bytes();
+  for (const auto& tensor : sgd.state()) state += tensor.value.size_bytes();
   lines_in_rank_order(
       console, comm,
       fmt::format("  rank {} holds {} of parameters, {} of optimizer state; "

@@ -44,9 +44,8 @@ bool break_all_save(const Program& program) {
     job.step();
   }
   const std::string own = fmt::format("{}/rank{}", folder, comm.rank());
-  save_checkpoint(own, checkpoint_tensors(job.model.parameters(), *job.optimizer),
-                  *job.optimizer, {.step = 10 + static_cast<std::size_t>(comm.rank())}, {},
-                  job.stream);
+  save_checkpoint(own, checkpoint_tensors(job.model.parameters(), job.optimizer), job.optimizer,
+                  {.step = 10 + static_cast<std::size_t>(comm.rank())}, {}, job.stream);
   std::ifstream saved(own, std::ios::binary);
   const std::string mine(std::istreambuf_iterator<char>(saved), {});
 

@@ -23,7 +23,7 @@ bool break_memory(const Program& program) {
                       group);
     job.right_step();
     const auto parameters = job.model.parameters();
-    return count_memory(job.model, *job.optimizer, {parameters, parameters});
+    return count_memory(job.model, job.optimizer, {parameters, parameters});
   };
   Table table({"ranks", "parameters", "gradients", "optimizer", "activations", "a rank",
                "all ranks", fmt::format("activations, {} in all", kBatch)});

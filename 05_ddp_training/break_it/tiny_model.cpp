@@ -34,7 +34,7 @@ double step_us(const Communicator& comm, std::size_t rows, ProcessGroup* group =
   const Stream stream(Device{});
   Generator generator(/*seed=*/0);
   Mlp model({8, 8, 4}, generator, stream);
-  const auto optimizer = make_optimizer({.name = "sgd"}, model.parameters(), stream);
+  Optimizer optimizer({.name = "sgd"}, model.parameters(), stream);
   std::optional<DistributedDataParallel> ddp;
   if (group != nullptr) ddp.emplace(model, *group, stream);
   const Tensor inputs({rows, 8}, Device{});
@@ -44,7 +44,7 @@ double step_us(const Communicator& comm, std::size_t rows, ProcessGroup* group =
   return microseconds(comm, [&] {
     loss.forward(model.forward(inputs, stream), targets, stream);
     ddp ? ddp->backward(loss.grad(), {}, stream) : model.backward(loss.grad(), stream);
-    optimizer->step(0.01, stream);
+    optimizer.step(0.01, stream);
   });
 }
 

@@ -106,8 +106,8 @@ struct ObservedGroup : ProcessGroup {
 
 // Takes a step of SGD, and returns the new parameters.
 NamedNumbers update(Mlp& model, const Stream& stream) {
-  const auto optimizer = make_optimizer({.name = "sgd"}, model.parameters(), stream);
-  optimizer->step(kLearningRate, stream);
+  Optimizer optimizer({.name = "sgd"}, model.parameters(), stream);
+  optimizer.step(kLearningRate, stream);
   return copies(model, &Parameter::value, stream);
 }
 

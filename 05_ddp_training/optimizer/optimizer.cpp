@@ -92,7 +92,7 @@ Optimizer::Optimizer(OptimizerOptions options, std::span<Parameter> parameters,
   if (options_.name == "adam" || options_.name == "adamw") {
     kinds = {"exp_avg", "exp_avg_sq"};
   } else if (options_.name != "sgd") {
-    throw Error("--optimizer: unknown optimizer " + options_.name);
+    throw Error("unknown optimizer " + options_.name);
   } else if (options_.momentum != 0.0) {
     kinds = {"momentum_buffer"};
   }
@@ -175,12 +175,6 @@ void Optimizer::set_steps(std::size_t steps, const Stream& stream) {
   state.steps = static_cast<std::int64_t>(steps);
   copy_bytes(stream, update_.data(), &state, sizeof state);
   stream.synchronize();
-}
-
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                          std::span<Parameter> parameters,
-                                          const Stream& stream) {
-  return std::make_unique<Optimizer>(options, parameters, stream);
 }
 
 }  // namespace dist

@@ -101,8 +101,4 @@ class Optimizer {
   std::optional<Event> begin_;
 };
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                          std::span<Parameter> parameters,
-                                          const Stream& stream);
-
 }  // namespace dist

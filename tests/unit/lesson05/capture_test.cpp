@@ -42,7 +42,7 @@ Outcome train(unsigned seed, bool replays, Device device) {
   Mlp model(widths, generator, stream, below(4) == 0 ? Precision::bf16 : Precision::fp32);
   const auto group =
       make_process_group(Backend::nccl, world(), device, AllReduceAlgorithm::ring);
-  const auto optimizer = make_optimizer({.name = "adam"}, model.parameters(), stream);
+  Optimizer optimizer({.name = "adam"}, model.parameters(), stream);
   DistributedDataParallel ddp(model, *group, stream, {1000, 4000});
   CrossEntropyLoss loss;
   const Buffer<double> value(1, device);
@@ -65,11 +65,11 @@ Outcome train(unsigned seed, bool replays, Device device) {
     const std::size_t rows = sizes[below(sizes.size())];
     for (std::size_t part = 0; part < parts; ++part) {
       const Batch batch = batch_of(rows, part, parts);
-      if (batch.place.ends_step()) optimizer->set_next_lr(1e-3);
+      if (batch.place.ends_step()) optimizer.set_next_lr(1e-3);
       graph.run(batch, [&] {
         loss.forward(ddp.forward(batch.inputs, stream), batch, stream);
         ddp.backward(loss.grad(), batch.place, stream);
-        if (batch.place.ends_step()) optimizer->step(stream);
+        if (batch.place.ends_step()) optimizer.step(stream);
       });
     }
     if (step % 8 == 7) group->synchronize(stream.record_event());  // kMostStepsInFlight

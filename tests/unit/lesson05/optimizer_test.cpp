@@ -63,21 +63,21 @@ TEST_CASE("four steps of every optimizer match PyTorch's bit for bit, at any siz
         const Tensor value = upload(stream, repeated(file.at("p0")));
         const Tensor grad({value.numel()}, stream.device());
         std::vector<Parameter> parameters = two_parameters(value, grad, 4);
-        const auto optimizer = make_optimizer(options, parameters, stream);
+        Optimizer optimizer(options, parameters, stream);
         for (std::size_t step = 0; step < 4; ++step) {
           CAPTURE(example.at("optimizer").dump(), times, step);
           copy(stream, grad, upload(stream, repeated(file.at("grads").at(step))));
-          optimizer->step(options.lr, stream);
+          optimizer.step(options.lr, stream);
           CHECK(to_host(stream, value) == repeated(example.at("params_after").at(step)));
         }
-        CHECK(optimizer->steps(stream) == 4);
+        CHECK(optimizer.steps(stream) == 4);
         return to_host(stream, value);
       });
       CHECK(after == repeated(example.at("params_after").at(3)));
     }
   }
   std::vector<Parameter> none;
-  CHECK_THROWS_AS(make_optimizer({.name = "lion"}, none, Stream(Device{})), Error);
+  CHECK_THROWS_AS(Optimizer({.name = "lion"}, none, Stream(Device{})), Error);
 }
 
 TEST_CASE("a step with a gradient that is not finite is skipped; after ten in a row, all are",
@@ -88,29 +88,29 @@ TEST_CASE("a step with a gradient that is not finite is skipped; after ten in a 
     const Tensor value = upload(stream, noise(50, 82));
     const Tensor grad({50}, device);
     std::vector<Parameter> parameters = two_parameters(value, grad, 7);
-    const auto optimizer = make_optimizer({.name = "adam"}, parameters, stream);
+    Optimizer optimizer({.name = "adam"}, parameters, stream);
     const auto moves = [&](float number) {
       const Floats before = to_host(stream, value);
-      const std::size_t steps = optimizer->steps(stream);
+      const std::size_t steps = optimizer.steps(stream);
       Floats numbers = noise(50, 83);
       numbers[9] = number;
       copy(stream, grad, upload(stream, numbers));
-      optimizer->step(0.1, stream);
+      optimizer.step(0.1, stream);
       const bool moved = to_host(stream, value) != before;
-      CHECK(optimizer->report().is_open() == moved);
-      CHECK(optimizer->steps(stream) == steps + (moved ? 1 : 0));
-      CHECK(optimizer->report().culprit == (std::isfinite(number) ? -1 : 1));
+      CHECK(optimizer.report().is_open() == moved);
+      CHECK(optimizer.steps(stream) == steps + (moved ? 1 : 0));
+      CHECK(optimizer.report().culprit == (std::isfinite(number) ? -1 : 1));
       return moved;
     };
     for (int i = 0; i < 9; ++i) CHECK_FALSE(moves(kNaN));
     CHECK(moves(1.0F));  // the count starts again at 0
     for (int i = 0; i < 10; ++i) CHECK_FALSE(moves(kNaN));
-    CHECK(optimizer->report().skipped_in_a_row == UpdateState::kMostSkippedInARow);
+    CHECK(optimizer.report().skipped_in_a_row == UpdateState::kMostSkippedInARow);
     // The host learns of a skipped step only after it has queued later ones, so the device must
     // skip those as well.
     copy(stream, grad, upload(stream, noise(50, 83)));
     const Floats before = to_host(stream, value);
-    optimizer->step(0.1, stream);
+    optimizer.step(0.1, stream);
     CHECK(to_host(stream, value) == before);
   }
 }
@@ -130,13 +130,12 @@ TEST_CASE("clipping scales all gradients by the same factor, as clip_grad_norm_ 
         const Tensor value = upload(stream, Floats(count, 0.0F));
         const Tensor grad = upload(stream, gradient);
         std::vector<Parameter> parameters = two_parameters(value, grad, 40);
-        const auto optimizer =
-            make_optimizer({.name = "sgd", .clip_norm = limit}, parameters, stream);
-        optimizer->clip({norm_ranges(parameters, plan_buckets(parameters, {}), chunks), chunks,
-                         false, stream});
-        optimizer->step(1.0, stream);
+        Optimizer optimizer({.name = "sgd", .clip_norm = limit}, parameters, stream);
+        optimizer.clip({norm_ranges(parameters, plan_buckets(parameters, {}), chunks), chunks,
+                        false, stream});
+        optimizer.step(1.0, stream);
         const Floats result = to_host(stream, value);
-        CHECK(std::abs(optimizer->report().norm - norm) < 1e-9 * norm);
+        CHECK(std::abs(optimizer.report().norm - norm) < 1e-9 * norm);
         return result;
       });
       Floats wanted;
@@ -153,8 +152,8 @@ TEST_CASE("the parts of an optimizer's state have PyTorch's names") {
   using Names = std::vector<std::string>;
   const auto names = [&](const OptimizerOptions& options) {
     Names all;
-    const auto optimizer = make_optimizer(options, parameters, stream);
-    for (const Optimizer::State& state : optimizer->state()) all.push_back(state.name);
+    Optimizer optimizer(options, parameters, stream);
+    for (const Optimizer::State& state : optimizer.state()) all.push_back(state.name);
     return all;
   };
   CHECK(names({.name = "sgd"}).empty());

@@ -36,8 +36,8 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
   const TemporaryFolder folder;
   const std::string path = folder / "run.safetensors";
   Mlp model = make_small_model(1, stream);
-  const auto sgd = make_optimizer({.name = "sgd"}, model.parameters(), stream);
-  save_checkpoint(path, checkpoint_tensors(model.parameters(), *sgd), *sgd, {}, {}, stream);
+  Optimizer sgd({.name = "sgd"}, model.parameters(), stream);
+  save_checkpoint(path, checkpoint_tensors(model.parameters(), sgd), sgd, {}, {}, stream);
   const Checkpoint checkpoint(path);
 
   const auto refusal = [&](const std::vector<std::size_t>& widths) {
@@ -109,9 +109,9 @@ TEST_CASE("a different run's file is refused; a change that only affects roundin
   const TemporaryFolder folder;
   const std::string path = folder / "run.safetensors";
   Mlp model = make_small_model(1, stream);
-  const auto sgd = make_optimizer({.name = "sgd"}, model.parameters(), stream);
+  Optimizer sgd({.name = "sgd"}, model.parameters(), stream);
   const auto saved = [&](const RunSettings& run) {
-    save_checkpoint(path, {}, *sgd, {}, run, stream);
+    save_checkpoint(path, {}, sgd, {}, run, stream);
     return Checkpoint(path);
   };
   const Checkpoint file = saved(settings({}));

@@ -1,5 +1,4 @@
 #include "05_ddp_training/trainer/step_graph.hpp"
-
 #include "common/check_cuda.hpp"
 #include "common/device.hpp"
 
