@@ -85,14 +85,14 @@ void ShardedDataParallel::before_layer(std::size_t layer) {
   const std::size_t low = bucket_of_[2 * layer + 1];  // the bias comes first
   const std::size_t high = bucket_of_[2 * layer];
   // Gradients up to bucket `high` are next, so those in the same slots must go.
-  if (backward_ && high >= kSlots) keep_gradients(high - kSlots + 1);
+  if (in_backward_ && high >= kSlots) keep_gradients(high - kSlots + 1);
   if (!shard_.divides(ShardLevel::parameters)) return;
-  const bool first = layer == (backward_ ? module_.parameters().size() / 2 - 1 : 0);
+  const bool first = layer == (in_backward_ ? module_.parameters().size() / 2 - 1 : 0);
   if (first) resident_.fill(std::nullopt);  // an update may have changed them since
   for (std::size_t b = low; b <= high; ++b) fetch_values(b);
   // The next layers' values travel while this layer is computed.
-  if (backward_ && high + 1 < buckets_.size()) fetch_values(high + 1);
-  if (!backward_ && low > 0) fetch_values(low - 1);
+  if (in_backward_ && high + 1 < buckets_.size()) fetch_values(high + 1);
+  if (!in_backward_ && low > 0) fetch_values(low - 1);
   for (std::size_t b = low; b <= high; ++b) {
     if (const auto work = std::exchange(buckets_[b].gathered, nullptr)) work->wait(stream_);
   }
@@ -116,7 +116,7 @@ void ShardedDataParallel::keep_gradients(std::size_t buckets) {
     const ChunkRange mine = shard_.chunk(kept_);
     const Tensor reduced = reducer_.message(kept_).narrow(mine.begin, mine.count);
     const Tensor& sum = buckets_[kept_].my_gradients;
-    if (backward_ == Accumulate::yes) {
+    if (accumulate_ == Accumulate::yes) {
       add_to(stream_, sum.numel(), reduced.data(), sum.data());
     } else {
       copy(stream_, sum, reduced);
@@ -126,24 +126,24 @@ void ShardedDataParallel::keep_gradients(std::size_t buckets) {
 
 void ShardedDataParallel::backward(const Tensor& grad_logits, const Batch::Place& place,
                                    const Stream& stream) {
-  const Accumulate accumulate = place.part == 0 ? Accumulate::no : Accumulate::yes;
+  accumulate_ = place.part == 0 ? Accumulate::no : Accumulate::yes;
   const bool divided = shard_.divides(ShardLevel::gradients);
   // Without a place for whole gradients, each part of a step must send its own.
   if (!place.ends_step() && !divided) {
-    return module_.backward(grad_logits, stream, accumulate);
+    return module_.backward(grad_logits, stream, accumulate_);
   }
   if (place.ends_step()) reducer_.carry(numbers_);
-  backward_ = accumulate;
+  in_backward_ = true;
   {
     const CallScope scope("backward");
     // Divided gradients are added up after the reduce-scatter, in my_gradients.
-    module_.backward(grad_logits, stream_, divided ? Accumulate::no : accumulate,
+    module_.backward(grad_logits, stream_, divided ? Accumulate::no : accumulate_,
                      [&](std::size_t parameter) { reducer_.mark_ready(parameter, stream_); });
   }
   const CallScope scope("wait for reduce-scatters");
   keep_gradients(buckets_.size());
   works_ = reducer_.finalize(stream_);
-  backward_.reset();
+  in_backward_ = false;
   kept_ = 0;
 }
 

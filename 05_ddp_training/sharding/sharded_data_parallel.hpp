@@ -15,7 +15,8 @@
 // same.
 #pragma once
 
-#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/data_parallel/data_parallel.hpp"
+#include "05_ddp_training/data_parallel/reducer.hpp"
 #include "05_ddp_training/sharding/shard.hpp"
 
 #include <array>
@@ -74,7 +75,8 @@ class ShardedDataParallel : public DataParallel {
   std::vector<std::size_t> bucket_of_;  // for each parameter
   // With divided parameters: the bucket whose values are in each slot.
   std::array<std::optional<std::size_t>, kSlots> resident_;
-  std::optional<Accumulate> backward_;  // set during backward
+  bool in_backward_ = false;
+  Accumulate accumulate_ = Accumulate::no;  // of this backward pass
   std::size_t kept_ = 0;                // buckets whose gradients this backward pass has kept
 };
 
