@@ -2,7 +2,7 @@
 // waits (torch.utils.data.DataLoader with num_workers=0).
 #pragma once
 
-#include "04_distributed_sampler/batch.hpp"
+#include "04_distributed_sampler/batch_plan.hpp"
 #include "04_distributed_sampler/dataset.hpp"
 #include "common/buffer.hpp"
 #include "common/stream.hpp"

@@ -7,7 +7,7 @@
 //          all ranks get the same number of batches (DistributedSampler), or finished ranks
 //          answer the others' all-reduces (PyTorch's join).
 #include "03_all_reduce/all_reduce.hpp"
-#include "04_distributed_sampler/batch.hpp"
+#include "04_distributed_sampler/batch_plan.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "common/program.hpp"
 #include "common/watch.hpp"

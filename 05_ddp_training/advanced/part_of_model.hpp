@@ -3,7 +3,7 @@
 #pragma once
 
 #include "02_broadcast/chunks.hpp"
-#include "04_distributed_sampler/batch.hpp"
+#include "04_distributed_sampler/batch_plan.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 
 #include <algorithm>

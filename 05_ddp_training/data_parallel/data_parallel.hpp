@@ -3,7 +3,7 @@
 // deterministic/.
 #pragma once
 
-#include "04_distributed_sampler/batch.hpp"
+#include "04_distributed_sampler/batch_plan.hpp"
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"

@@ -5,7 +5,7 @@
 // Look at: the order of a process's ranks. tree_sum.hpp explains why it matters.
 #pragma once
 
-#include "04_distributed_sampler/batch.hpp"
+#include "04_distributed_sampler/batch_plan.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "common/check.hpp"
 #include "common/communicator.hpp"

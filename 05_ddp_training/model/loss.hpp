@@ -2,7 +2,7 @@
 // Look at: SoftmaxCrossEntropy in loss.cpp.
 #pragma once
 
-#include "04_distributed_sampler/batch.hpp"
+#include "04_distributed_sampler/batch_plan.hpp"
 #include "common/buffer.hpp"
 #include "common/tensor.hpp"
 

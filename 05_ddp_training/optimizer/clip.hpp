@@ -21,9 +21,9 @@ namespace dist {
 // min(1, limit / (norm + 1e-6)). `squares` are GradientNorm's.
 DIST_HOST_DEVICE inline void prepare_clipping(UpdateState& s, std::span<const double> squares,
                                               double limit) {
-  double mean = 0;
-  for (std::size_t i = 0; i < squares.size(); ++i) mean += squares[i];
-  s.norm = std::sqrt(mean * static_cast<double>(squares.size()));
+  double sum = 0;  // of squares that were divided by the number of ranks
+  for (std::size_t i = 0; i < squares.size(); ++i) sum += squares[i];
+  s.norm = std::sqrt(sum * static_cast<double>(squares.size()));
   const double scale = limit / (s.norm + 1e-6);
   s.gradient_scale = static_cast<float>(scale > 1.0 ? 1.0 : scale);
 }

@@ -1,5 +1,6 @@
 // What this file adds: the test for gradients that are not finite. A single such number, in one
-// gradient of one rank, could spread to the parameters of all ranks, so the step is skipped.
+// gradient of one rank, could spread to the parameters of all ranks, so the optimizer skips the
+// step (Decide in optimizer.cpp).
 // Testing the averaged gradients needs no messages: a sum is not finite if one of its terms is
 // not, and all ranks have the same sums.
 #pragma once

@@ -77,7 +77,7 @@ class ShardedDataParallel : public DataParallel {
   std::array<std::optional<std::size_t>, kSlots> resident_;
   bool in_backward_ = false;
   Accumulate accumulate_ = Accumulate::no;  // of this backward pass
-  std::size_t kept_ = 0;                // buckets whose gradients this backward pass has kept
+  std::size_t kept_ = 0;  // buckets whose gradients this backward pass has kept
 };
 
 }  // namespace dist

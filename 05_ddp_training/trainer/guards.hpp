@@ -1,5 +1,5 @@
 // What this file adds: what protects a run from the outside: ranks that are not in the same
-// run, and requests to stop. (Trainer skips steps and compares replicas.)
+// run, and requests to stop.
 #pragma once
 
 #include "common/command_line.hpp"
@@ -31,7 +31,7 @@ void hold_stop_signals();
 // program, immediately if one is already pending.
 void release_stop_signals();
 // Whether this rank was asked to stop. The signal may reach the ranks at different times, or
-// only some of them, so they must agree on the step after which all of them stop.
+// only some of them, so Trainer sends it with the gradients, and all stop after the same step.
 bool asked_to_stop();
 
 // The exit status of a run that stopped on request and wrote its checkpoint (EX_TEMPFAIL in

@@ -10,7 +10,7 @@
 // to the same address, and the learning rate.
 #pragma once
 
-#include "04_distributed_sampler/batch.hpp"
+#include "04_distributed_sampler/batch_plan.hpp"
 #include "common/stream.hpp"
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 // data parallelism.
 #pragma once
 
-#include "04_distributed_sampler/batch.hpp"
+#include "04_distributed_sampler/batch_plan.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 #include "05_ddp_training/data_parallel/data_parallel.hpp"

@@ -22,8 +22,9 @@ struct Batch {
   // The batch's place in its epoch. Usually, a step has only one batch.
   struct Place {
     std::size_t part = 0;        // its number within the step, from 0
-    std::size_t parts = 1;       // batches in the step
-    std::size_t accumulate = 1;  // batches whose gradients a rank averages in the step
+    std::size_t parts = 1;       // batches that this process computes in the step
+    std::size_t accumulate = 1;  // those of one rank, whose gradients it averages: fewer only
+                                 // if the process simulates several ranks (--deterministic)
     bool ends_epoch = false;
     bool ends_step() const { return part + 1 == parts; }
   };
