@@ -33,11 +33,11 @@ Hashes hashes_of(std::span<const Parameter> parameters, const Stream& stream) {
     hash_bits(stream, value.numel(), value.data(), ends[i + 1] - ends[i], parts + ends[i]);
   }
   stream.synchronize();
-  Hashes hashes;
+  Hashes hashes(parameters.size());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Hash hash;
     hash.add(parts + ends[i], (ends[i + 1] - ends[i]) * sizeof(std::uint64_t));
-    hashes.push_back(hash.value());
+    hashes[i] = hash.value();
   }
   return hashes;
 }
@@ -46,13 +46,9 @@ Hashes hashes_of(std::span<const Parameter> parameters, const Stream& stream) {
 
 std::string first_difference(const Communicator& comm, std::span<const Parameter> parameters,
                              const Stream& stream) {
-  // All ranks send all hashes, even if one of them already sees a difference.
-  std::vector<Hashes> table;
-  for (const std::uint64_t hash : hashes_of(parameters, stream)) {
-    table.push_back(comm.all_gather(hash));
-  }
-  for (std::size_t p = 0; p < table.size(); ++p) {
-    const Hashes& all = table[p];
+  const Hashes own = hashes_of(parameters, stream);
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const Hashes all = comm.all_gather(own[p]);
     if (std::ranges::count(all, all[0]) == comm.size()) continue;
     std::vector<std::size_t> minority;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {

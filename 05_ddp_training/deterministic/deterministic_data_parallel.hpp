@@ -10,7 +10,7 @@
 // gradients are added in one fixed tree.
 #pragma once
 
-#include "05_ddp_training/data_parallel/data_parallel.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/deterministic/virtual_ranks.hpp"
 
 #include <cstddef>

@@ -1,5 +1,4 @@
-// What this file adds: checks of a trained model. How many samples does it classify correctly,
-// and did training diverge?
+// What this file adds: checks of a trained model: its accuracy, and whether training diverged.
 #pragma once
 
 #include "01_send_recv/gpu/host_copy.hpp"
@@ -20,8 +19,7 @@ namespace dist {
 // Keeps its memory from one evaluation to the next.
 class Evaluation {
  public:
-  // The number of samples in a batch. Any number gives the same count.
-  static constexpr std::size_t kBatch = 250;
+  static constexpr std::size_t kBatch = 250;  // samples; any number gives the same count
 
   // `dataset` and `stream` must outlive this.
   Evaluation(const Dataset& dataset, const Stream& stream)
@@ -34,7 +32,6 @@ class Evaluation {
   // once. Calls model.forward at least `batches` times.
   std::size_t count_correct(Mlp& model, const std::vector<std::size_t>& indices,
                             std::size_t batches = 0) {
-    const std::size_t samples = indices.size();
     std::size_t done = 0;
     for (const Batch& batch : loader_.over(indices)) {
       const Tensor logits = model.forward(batch.inputs, stream_);
@@ -45,7 +42,7 @@ class Evaluation {
     for (; done < batches; ++done) {
       model.forward(Tensor({1, dataset_.features()}, stream_.device()), stream_);
     }
-    const std::vector<float> hits = to_host(stream_, hits_.narrow(0, samples));
+    const std::vector<float> hits = to_host(stream_, hits_.narrow(0, indices.size()));
     return static_cast<std::size_t>(std::accumulate(hits.begin(), hits.end(), 0.0));
   }
 

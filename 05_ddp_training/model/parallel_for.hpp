@@ -61,6 +61,8 @@ void launch(const Stream& stream, std::size_t n, Body body, unsigned*, Last... l
   emulation::launch(stream.get(), n, body, last...);
   CUDA_CHECK(cudaGetLastError());
 }
+template <class Body>
+constexpr const void* for_each_index = nullptr;  // there is no kernel
 #elif DIST_WITH_CUDA
 constexpr int kThreadsPerBlock = 256;
 
@@ -87,8 +89,7 @@ __global__ void for_each_index(std::size_t n, Body body, unsigned* blocks_done, 
 template <class Body, class... Last>
 void launch(const Stream& stream, std::size_t n, const Body& body, unsigned* blocks_done,
             const Last&... last) {
-  // Enough blocks to fill any GPU. If there are more indices than threads, each thread takes
-  // several.
+  // Enough blocks to fill any GPU. With more indices than threads, each takes several.
   constexpr std::size_t kMostBlocks = 4096;
   const auto blocks =
       static_cast<unsigned>(std::min(blocks_of(n, kThreadsPerBlock), kMostBlocks));
@@ -104,12 +105,7 @@ template <class Body>
 std::string why_no_kernel() {
 #if DIST_WITH_CUDA
   cudaFuncAttributes attributes{};
-#if DIST_CUDA_EMULATED
-  const void* const kernel = nullptr;
-#else
-  const auto kernel = for_each_index<Body>;
-#endif
-  if (const cudaError_t status = cudaFuncGetAttributes(&attributes, kernel)) {
+  if (const cudaError_t status = cudaFuncGetAttributes(&attributes, for_each_index<Body>)) {
     static_cast<void>(cudaGetLastError());
     return cudaGetErrorString(status);
   }

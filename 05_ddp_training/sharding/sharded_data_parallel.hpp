@@ -15,8 +15,7 @@
 // same.
 #pragma once
 
-#include "05_ddp_training/data_parallel/data_parallel.hpp"
-#include "05_ddp_training/data_parallel/reducer.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/sharding/shard.hpp"
 
 #include <array>
@@ -29,8 +28,7 @@ namespace dist {
 
 class ShardedDataParallel : public DataParallel {
  public:
-  // Called on all ranks. Replaces the values and grads of `module`. All arguments must outlive
-  // this.
+  // Called on all ranks. Replaces the values and grads of `module`. All must outlive this.
   ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream, ShardLevel level,
                       BucketCaps caps);
   ~ShardedDataParallel() override { module_.before_layer({}); }
@@ -76,8 +74,8 @@ class ShardedDataParallel : public DataParallel {
   // With divided parameters: the bucket whose values are in each slot.
   std::array<std::optional<std::size_t>, kSlots> resident_;
   bool in_backward_ = false;
-  Accumulate accumulate_ = Accumulate::no;  // of this backward pass
-  std::size_t kept_ = 0;  // buckets whose gradients this backward pass has kept
+  Accumulate accumulate_{};  // of this backward pass
+  std::size_t kept_ = 0;     // buckets whose gradients it has kept
 };
 
 }  // namespace dist

@@ -2,7 +2,7 @@
 // whole model, its gradients and its optimizer state, whatever the number of ranks.
 #pragma once
 
-#include "05_ddp_training/data_parallel/data_parallel.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 
 #include <cstddef>
 #include <string>

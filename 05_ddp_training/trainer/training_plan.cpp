@@ -2,7 +2,6 @@
 
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/one_host/host_memory.hpp"
-#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/explain/explain.hpp"
 #include "05_ddp_training/model/gemm.hpp"

@@ -6,7 +6,7 @@
 #include "04_distributed_sampler/batch_plan.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
-#include "05_ddp_training/data_parallel/data_parallel.hpp"
+#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/deterministic/virtual_ranks.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
