@@ -61,7 +61,7 @@ TEST_CASE("every algorithm sums, averages and finds the maximum, at every size")
   const double size = world().size();
   const auto mean = [&](std::size_t i) { return sum_of_all(i) / size; };
   const auto largest = [&](std::size_t i) { return tracer_number(world().size() - 1, i); };
-  for_every_algorithm(reducer, tricky_sizes_and_1_mi(), [&](auto data, auto algorithm) {
+  for_every_algorithm(reducer, tricky_and_large_sizes(), [&](auto data, auto algorithm) {
     const auto reduced = [&](ReduceOp op) {
       fill_tracer_numbers(data, world().rank());
       reducer.all_reduce(data, op, algorithm);
@@ -76,7 +76,7 @@ TEST_CASE("every algorithm sums, averages and finds the maximum, at every size")
 TEST_CASE(
     "all ranks end with the same bits, although floating-point sums depend on the order") {
   AllReducer reducer(world());
-  for_every_algorithm(reducer, tricky_sizes_and_1_mi(), [&](auto data, auto algorithm) {
+  for_every_algorithm(reducer, tricky_and_large_sizes(), [&](auto data, auto algorithm) {
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
       Generator generator(static_cast<std::uint64_t>(world().rank()));
       fill_normal(data, generator);

@@ -8,7 +8,7 @@
 #include <vector>
 
 using namespace dist;
-using dist::test::tricky_sizes_and_1_mi;
+using dist::test::tricky_and_large_sizes;
 using dist::test::world;
 
 namespace {
@@ -38,7 +38,7 @@ std::uint64_t ring_bytes(std::size_t count) {
 TEST_CASE("a ring sends 2 (N - 1) / N of the bytes in 2 (N - 1) chunks, only to the right") {
   const auto n = static_cast<std::uint64_t>(world().size());
   for (const auto algorithm : {AllReduceAlgorithm::ring, AllReduceAlgorithm::ring_pipelined}) {
-    for (const std::size_t count : tricky_sizes_and_1_mi()) {
+    for (const std::size_t count : tricky_and_large_sizes()) {
       INFO(to_string(algorithm) << ", " << count << " elements");
       const Traffic traffic = traffic_of(algorithm, count);
       const std::uint64_t segments = algorithm == AllReduceAlgorithm::ring
@@ -60,7 +60,7 @@ TEST_CASE("recursive doubling sends log2 N messages, and Rabenseifner's twice as
       static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(group.count)) - 1);
   // A rank with a surplus neighbour also sends the result to that neighbour.
   const std::uint64_t fold = group.surplus > 0 ? 1 : 0;
-  for (const std::size_t count : tricky_sizes_and_1_mi()) {
+  for (const std::size_t count : tricky_and_large_sizes()) {
     INFO(count << " elements");
     const std::uint64_t bytes = count * sizeof(float);
     const Traffic doubling = traffic_of(AllReduceAlgorithm::recursive_doubling, count);
