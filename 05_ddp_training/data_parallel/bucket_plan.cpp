@@ -30,8 +30,9 @@ std::vector<std::vector<std::size_t>> plan_buckets(std::span<const std::size_t> 
 std::vector<BucketPlan> plan_buckets(std::span<const Parameter> parameters, BucketCaps caps) {
   const std::size_t last = parameters.size() - 1;
   std::vector<std::size_t> bytes;
-  for (const Parameter& p : std::views::reverse(parameters))
+  for (const Parameter& p : std::views::reverse(parameters)) {
     bytes.push_back(p.value.size_bytes());
+  }
   const bool aligned = !parameters.front().value.device().is_cpu();
   constexpr std::size_t kAligned = 256 / sizeof(float);
   std::vector<BucketPlan> plans;

@@ -1,8 +1,7 @@
 // What this file adds: the test for gradients that are not finite. A single such number, in one
 // gradient of one rank, could spread to the parameters of all ranks, so the optimizer skips the
-// step (Decide in optimizer.cpp).
-// Testing the averaged gradients needs no messages: a sum is not finite if one of its terms is
-// not, and all ranks have the same sums.
+// step (Decide in optimizer.cpp). Testing the averaged gradients needs no messages: a sum is
+// not finite if one of its terms is not, and all ranks have the same sums.
 #pragma once
 
 #include "05_ddp_training/optimizer/update.hpp"

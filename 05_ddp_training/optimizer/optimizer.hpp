@@ -14,7 +14,6 @@
 #include "common/buffer.hpp"
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
