@@ -1,8 +1,7 @@
 // What this file adds: a barrier for the ranks of one host, without messages. Every rank has an
 // entry in shared memory, counts its arrivals there, and reads the other ranks' counts.
 // Builds on: host_memory.
-// Look at: wait(), where a rank that has waited for a long time sleeps until it is woken; and
-// meet(), which notices when two ranks make different calls.
+// Look at: meet(), which notices when two ranks make different calls.
 #pragma once
 
 #include "03_all_reduce/one_host/host_memory.hpp"
@@ -47,20 +46,11 @@ class HostBarrier {
     // call waits for the slow rank.
     std::array<Call, 2> calls;
   };
-  // Sleeping ranks wait on this struct's `round`.
-  struct alignas(64) Sleepers {
-    std::uint32_t round;
-    std::uint32_t count;
-  };
 
-  Entry& entry(int rank) const;
-  Sleepers& sleepers() const;
+  Entry& entry(int rank) const { return *reinterpret_cast<Entry*>(memory_.of(rank)); }
   bool has_arrived(int rank) const;
-  bool all_arrived();
-  bool all_arrive_soon();
-  void wake_sleepers() const;
-  void sleep_until_all_arrived();
-  [[noreturn]] void give_up() const;
+  void wait_for(int rank);
+  void sleep_until_arrived(int rank);
 
   const Communicator& comm_;
   int rank_;
@@ -70,7 +60,6 @@ class HostBarrier {
   bool crowded_ = false;  // more ranks than cores: a polling rank may keep another from running
   std::uint32_t round_ = 0;
   std::uint64_t calls_ = 0;
-  int seen_ = 0;  // ranks 0 .. seen_ - 1 have arrived in this round
 };
 
 }  // namespace dist

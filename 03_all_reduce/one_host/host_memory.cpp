@@ -17,7 +17,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <utility>
 
 namespace dist {
 namespace {
@@ -57,6 +56,17 @@ std::uint64_t available_bytes() {
   return std::numeric_limits<std::uint64_t>::max();
 }
 
+// Maps `bytes` bytes of `file`. Empty on failure; errno then says why.
+std::shared_ptr<std::byte> map(const File& file, std::size_t bytes) {
+  if (file.descriptor() < 0) return nullptr;
+  // MAP_POPULATE causes the page faults now rather than in the first all-reduce.
+  void* begin = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+                       file.descriptor(), 0);
+  if (begin == MAP_FAILED) return nullptr;
+  ::madvise(begin, bytes, MADV_HUGEPAGE);  // a hint, ignored if unsupported
+  return {static_cast<std::byte*>(begin), [bytes](std::byte* p) { ::munmap(p, bytes); }};
+}
+
 }  // namespace
 
 std::string why_no_host_memory(int ranks, int ranks_here) {
@@ -70,58 +80,31 @@ void require_host_memory(const std::string& flag, const Communicator& comm) {
   if (!obstacle.empty()) throw Error(flag + ": shared-memory: " + obstacle);
 }
 
-void HostMemory::Unmap::operator()(std::byte* begin) const {
-  ::munmap(begin, bytes);
-}
-
-HostMemory::Piece HostMemory::map(int file, std::size_t bytes) {
-  if (file < 0) return {nullptr, Unmap{bytes}};
-  // MAP_POPULATE causes the page faults now rather than in the first all-reduce.
-  void* begin =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
-  if (begin == MAP_FAILED) return {nullptr, Unmap{bytes}};
-  ::madvise(begin, bytes, MADV_HUGEPAGE);  // a hint, ignored if unsupported
-  return {static_cast<std::byte*>(begin), Unmap{bytes}};
-}
-
 HostMemory::HostMemory(const Communicator& comm, std::size_t bytes)
     : bytes_(std::max<std::size_t>(bytes, 1)) {
   const std::string asked = fmt::format("share {} bytes of memory", bytes);
-  int problem = 0;
   const File mine(::memfd_create("all-reduce", MFD_CLOEXEC));
+  struct stat status {};
   // Insufficient memory must cause an error here rather than a bus error at the first access,
   // so this code uses fallocate instead of ftruncate. Because even fallocate may grant more
   // memory than exists, after which Linux kills a process, check the available memory first.
-  const bool too_much = bytes_ > available_bytes() / static_cast<std::uint64_t>(comm.size());
-  Piece piece{nullptr, Unmap{bytes_}};
-  struct stat status {};
-  if (too_much) {
-    problem = ENOMEM;
-  } else if (mine.descriptor() < 0 ||
-             ::fallocate(mine.descriptor(), 0, 0, static_cast<off_t>(bytes_)) != 0 ||
-             ::fstat(mine.descriptor(), &status) != 0) {
-    problem = errno;
-  } else {
-    piece = map(mine.descriptor(), bytes_);
-    if (!piece) problem = errno;
-  }
+  const bool enough = bytes_ <= available_bytes() / static_cast<std::uint64_t>(comm.size());
+  const bool allocated =
+      enough && mine.descriptor() >= 0 &&
+      ::fallocate(mine.descriptor(), 0, 0, static_cast<off_t>(bytes_)) == 0 &&
+      ::fstat(mine.descriptor(), &status) == 0;
+  int problem = allocated ? 0 : enough ? errno : ENOMEM;
   throw_together(comm, problem, asked);
 
   const Address address{::getpid(), mine.descriptor(), status.st_dev, status.st_ino};
-  const std::vector<Address> all = comm.all_gather(address);
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    if (rank == comm.rank()) {
-      pieces_.push_back(std::move(piece));
-      continue;
-    }
-    const Address& other = all[static_cast<std::size_t>(rank)];
-    const std::string path = fmt::format("/proc/{}/fd/{}", other.process, other.file);
-    const File theirs(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    pieces_.push_back(map(theirs.descriptor(), bytes_));
+  for (const Address& piece : comm.all_gather(address)) {
+    const std::string path = fmt::format("/proc/{}/fd/{}", piece.process, piece.file);
+    const File file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    pieces_.push_back(map(file, bytes_));
     if (!pieces_.back()) {
       problem = errno;
-    } else if (::fstat(theirs.descriptor(), &status) != 0 || status.st_dev != other.device ||
-               status.st_ino != other.inode) {
+    } else if (::fstat(file.descriptor(), &status) != 0 || status.st_dev != piece.device ||
+               status.st_ino != piece.inode) {
       problem = ENOENT;
     }
   }

@@ -36,15 +36,8 @@ class HostMemory {
   std::size_t bytes() const { return bytes_; }
 
  private:
-  struct Unmap {
-    std::size_t bytes;
-    void operator()(std::byte* begin) const;
-  };
-  using Piece = std::unique_ptr<std::byte, Unmap>;
-  static Piece map(int file, std::size_t bytes);
-
   std::size_t bytes_;
-  std::vector<Piece> pieces_;
+  std::vector<std::shared_ptr<std::byte>> pieces_;
 };
 
 }  // namespace dist

@@ -82,8 +82,9 @@ class SharedMemoryAllReduce {
 
   template <MpiScalar T>
   void reduce_small(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
+  enum class Results { here, everywhere };
   template <MpiScalar T>
-  void reduce_in_place(const Position& position, std::size_t count, ReduceOp op,
+  void reduce_in_place(const Position& position, ChunkRange mine, Results results, ReduceOp op,
                        const HostBarrier::Call& call);
   template <MpiScalar T>
   void reduce_through_segment(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
@@ -100,7 +101,6 @@ class SharedMemoryAllReduce {
   std::uint64_t next_number_ = 1;
   // The key is the start of an allocation. Freed ones stay in the map until they are looked up.
   std::map<const std::byte*, std::weak_ptr<Registered>> registered_;
-  StoreChoice<> stores_;
   // One pointer per rank. These are members so that calls need not allocate them.
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> targets_;
@@ -109,12 +109,14 @@ class SharedMemoryAllReduce {
 template <MpiScalar T>
 void SharedMemoryAllReduce::all_reduce(std::span<T> data, ReduceOp op) {
   check_op<T>(op);
+  if (size_ == 1) return;
   const Position position = find(data.data(), data.size_bytes());
   const HostBarrier::Call call = describe(data, position, static_cast<std::uint32_t>(op));
   if (data.size_bytes() <= kSmallBytes) {
     reduce_small(data, op, call);
   } else if (position.owner) {
-    reduce_in_place<T>(position, data.size(), op, call);
+    const ChunkRange mine = shared_memory::slice<T>(data.size(), size_, rank_);
+    reduce_in_place<T>(position, mine, Results::everywhere, op, call);
   } else {
     reduce_through_segment(data, op, call);
   }
@@ -134,42 +136,36 @@ void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
     sources_[static_cast<std::size_t>(rank)] = segment_.of(rank) + slot;
   }
   std::byte* const target = reinterpret_cast<std::byte*>(data.data());
-  shared_memory::reduce<T>(op, sources_, {&target, 1}, data.size(), /*past_caches=*/false);
+  shared_memory::reduce<T>(op, sources_, {&target, 1}, data.size());
 }
 
-// [9] Between the two barriers, each rank reads and writes only its own slice, in the memory of
+// [9] Between the two barriers, each rank reads and writes only its own part, in the memory of
 // all ranks.
 template <MpiScalar T>
-void SharedMemoryAllReduce::reduce_in_place(const Position& position, std::size_t count,
-                                            ReduceOp op, const HostBarrier::Call& call) {
-  const ChunkRange mine = shared_memory::slice<T>(count, size_, rank_);
+void SharedMemoryAllReduce::reduce_in_place(const Position& position, ChunkRange mine,
+                                            Results results, ReduceOp op,
+                                            const HostBarrier::Call& call) {
   for (int rank = 0; rank < size_; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    targets_[r] = position.at(rank) + mine.begin * sizeof(T);
-    sources_[r] = targets_[r];
+    sources_[r] = targets_[r] = position.at(rank) + mine.begin * sizeof(T);
   }
+  std::span<std::byte* const> targets(targets_.data(), sources_.size());
+  if (results == Results::here) targets = targets.subspan(static_cast<std::size_t>(rank_), 1);
   barrier_.meet(call);  // all numbers have been written
-  stores_.run(call.bytes, [&](bool past_caches) {
-    shared_memory::reduce<T>(op, sources_, std::span(targets_).first(sources_.size()),
-                             mine.count, past_caches);
-  });
-  barrier_.wait();  // all results have been written
+  shared_memory::reduce<T>(op, sources_, targets, mine.count);
+  barrier_.wait();  // all results have been written, and my numbers have been read
 }
 
 template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_scatter(std::span<T> data, ReduceOp op, int parts) {
   check_op<T>(op);
+  if (size_ == 1) return;
   const Position position = find(data.data(), data.size_bytes());
   const ChunkRange mine =
       rank_ < parts ? chunk_range(data.size(), parts, rank_) : ChunkRange{0, 0};
-  for (int rank = 0; rank < size_; ++rank) {
-    sources_[static_cast<std::size_t>(rank)] = position.at(rank) + mine.begin * sizeof(T);
-  }
-  targets_[0] = reinterpret_cast<std::byte*>(data.data() + mine.begin);
-  barrier_.meet(describe(data, position, kReduceScatter + static_cast<std::uint32_t>(op)));
-  shared_memory::reduce<T>(op, sources_, std::span(targets_).first(1), mine.count,
-                           /*past_caches=*/false);
-  barrier_.wait();  // all ranks have read their chunks of my numbers
+  const HostBarrier::Call call =
+      describe(data, position, kReduceScatter + static_cast<std::uint32_t>(op));
+  reduce_in_place<T>(position, mine, Results::here, op, call);
 }
 
 template <MpiScalar T>
@@ -204,41 +200,36 @@ void SharedMemoryAllReduce::reduce_through_segment(std::span<T> data, ReduceOp o
   const auto block = [&](std::size_t k) {
     return data.subspan(k * kBlock, std::min(kBlock, data.size() - k * kBlock));
   };
-  const auto slice_of = [&](std::size_t k, int rank) {
-    return slice<T>(block(k).size(), size_, rank);
-  };
   const auto in = [&](std::size_t k, int rank) {
-    return segment_.of(rank) + 2 * kSmallBytes + k % 2 * kBlockBytes;
+    std::byte* const slot = segment_.of(rank) + 2 * kSmallBytes + k % 2 * kBlockBytes;
+    return std::span(reinterpret_cast<T*>(slot), block(k).size());
   };
-  const auto out = [&](std::size_t k, int rank) { return in(k, rank) + 2 * kBlockBytes; };
+  const auto out = [&](std::size_t k, int rank) {
+    return std::span(in(k, rank).data() + 2 * kBlock, block(k).size());
+  };
+  const auto slice_of = [&](std::span<T> whole, int rank) {
+    const ChunkRange range = slice<T>(whole.size(), size_, rank);
+    return whole.subspan(range.begin, range.count);
+  };
 
   for (std::size_t k = 0; k < blocks + 2; ++k) {
-    if (k < blocks) {
-      for (int rank = 0; rank < size_; ++rank) {
-        if (rank == rank_) continue;
-        const ChunkRange theirs = slice_of(k, rank);
-        std::memcpy(in(k, rank_) + theirs.begin * sizeof(T), &block(k)[0] + theirs.begin,
-                    theirs.count * sizeof(T));
-      }
+    for (int rank = 0; rank < size_ && k < blocks; ++rank) {
+      if (rank == rank_) continue;
+      std::ranges::copy(slice_of(block(k), rank), slice_of(in(k, rank_), rank).begin());
     }
     if (k >= 1 && k - 1 < blocks) {
-      const ChunkRange mine = slice_of(k - 1, rank_);
-      std::byte* const here = reinterpret_cast<std::byte*>(block(k - 1).data() + mine.begin);
+      const std::span<T> mine = slice_of(block(k - 1), rank_);
       for (int rank = 0; rank < size_; ++rank) {
-        sources_[static_cast<std::size_t>(rank)] =
-            rank == rank_ ? here : in(k - 1, rank) + mine.begin * sizeof(T);
+        sources_[static_cast<std::size_t>(rank)] = reinterpret_cast<const std::byte*>(
+            rank == rank_ ? mine.data() : slice_of(in(k - 1, rank), rank_).data());
       }
-      targets_[0] = here;
-      targets_[1] = out(k - 1, rank_) + mine.begin * sizeof(T);
-      reduce<T>(op, sources_, std::span(targets_).first(2), mine.count, false);
+      targets_[0] = reinterpret_cast<std::byte*>(mine.data());
+      targets_[1] = reinterpret_cast<std::byte*>(slice_of(out(k - 1, rank_), rank_).data());
+      reduce<T>(op, sources_, std::span(targets_).first(2), mine.size());
     }
-    if (k >= 2) {
-      for (int rank = 0; rank < size_; ++rank) {
-        if (rank == rank_) continue;
-        const ChunkRange theirs = slice_of(k - 2, rank);
-        std::memcpy(&block(k - 2)[0] + theirs.begin,
-                    out(k - 2, rank) + theirs.begin * sizeof(T), theirs.count * sizeof(T));
-      }
+    for (int rank = 0; rank < size_ && k >= 2; ++rank) {
+      if (rank == rank_) continue;
+      std::ranges::copy(slice_of(out(k - 2, rank), rank), slice_of(block(k - 2), rank).begin());
     }
     if (k == 0) {
       barrier_.meet(call);
