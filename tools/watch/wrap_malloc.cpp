@@ -28,9 +28,11 @@ void* __libc_memalign(std::size_t alignment, std::size_t size);
 // `what` is a printf format for `number`.
 [[noreturn]] static void end_this_rank(const char* what, std::size_t number) {
   const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  char why[100];  // nothing here may allocate
+  char why[100], text[160];  // nothing here may allocate, as dprintf does
   std::snprintf(why, sizeof why, what, number);
-  ::dprintf(STDERR_FILENO, "[rank %s] fatal: out of memory: %s\n", rank ? rank : "0", why);
+  const int length = std::snprintf(text, sizeof text, "[rank %s] fatal: out of memory: %s\n",
+                                   rank != nullptr ? rank : "0", why);
+  static_cast<void>(!::write(STDERR_FILENO, text, static_cast<std::size_t>(length)));
   // The launcher never ends if this rank exits while holding a lock: PMIx has locks in memory
   // shared with the launcher, and holds them while it requests memory.
   static std::atomic<bool> ending{false};
