@@ -42,13 +42,9 @@ fs::path target_of(const std::string& path) {
     target = target.parent_path() / link;  // which is `link` if that is an absolute path
   }
   const fs::file_status status = fs::status(target, problem);
-  if (!fs::status_known(status)) {
-    throw Error(path + ": cannot be written: " + problem.message());
-  }
-  if (fs::is_directory(status)) throw Error(path + " is a folder");
-  if (fs::exists(status) && !fs::is_regular_file(status)) {
-    throw Error(path + " is not a regular file");
-  }
+  if (!status_known(status)) throw Error(path + ": cannot be written: " + problem.message());
+  if (is_directory(status)) throw Error(path + " is a folder");
+  if (exists(status) && !is_regular_file(status)) throw Error(path + " is not a regular file");
   return target;
 }
 

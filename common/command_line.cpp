@@ -61,8 +61,7 @@ std::string text_of(const T& value) {
 }
 
 CommandLine::Exit bad_usage(const std::string& why) {
-  constexpr int kBadUsage = 2;
-  return {kBadUsage, fmt::format("error: {}\n", printable(why))};
+  return {/*status=*/2, fmt::format("error: {}\n", printable(why))};
 }
 
 }  // namespace

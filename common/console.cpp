@@ -95,10 +95,7 @@ double significant(double value) {
 std::string format_bytes(std::size_t bytes) {
   constexpr std::array kUnits{"B", "KiB", "MiB", "GiB"};
   std::size_t unit = 0;
-  while (unit + 1 < kUnits.size() && bytes >= 1024 && bytes % 1024 == 0) {
-    bytes /= 1024;
-    ++unit;
-  }
+  for (; unit + 1 < kUnits.size() && bytes >= 1024 && bytes % 1024 == 0; ++unit) bytes /= 1024;
   return fmt::format("{} {}", bytes, kUnits[unit]);
 }
 

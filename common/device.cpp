@@ -56,9 +56,8 @@ CurrentDevice::CurrentDevice([[maybe_unused]] Device device) {
 #if DIST_WITH_CUDA
   // An error, such as that of an earlier kernel, is left to the next call that can report it.
   int before = 0;
-  if (device.is_cpu() || cudaGetDevice(&before) != cudaSuccess || before == device.index)
-    return;
-  if (cudaSetDevice(device.index) == cudaSuccess) before_ = before;
+  if (device.is_cpu() || cudaGetDevice(&before) != cudaSuccess) return;
+  if (before != device.index && cudaSetDevice(device.index) == cudaSuccess) before_ = before;
 #endif
 }
 

@@ -51,8 +51,7 @@ void install_fatal_handler() {
   // A file opened for a checkpoint, for example, must not get descriptor 1. If a standard
   // descriptor is closed, open it in the wrong direction, so that it stays unusable.
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    const int direction = number == STDIN_FILENO ? O_WRONLY : O_RDONLY;
-    if (::fcntl(number, F_GETFD) < 0) ::open("/dev/null", direction);
+    if (::fcntl(number, F_GETFD) < 0) ::open("/dev/null", number == 0 ? O_WRONLY : O_RDONLY);
   }
 }
 

@@ -33,6 +33,10 @@ void StartScope::set(bool on) {
   if (const WatchTable* const watch = watch_table()) watch->set_starting(on);
 }
 
+void set_patience(Patience patience) {
+  if (const WatchTable* const watch = watch_table()) watch->set_patience(patience);
+}
+
 void name_this_thread(std::string_view name) {
   if (const WatchTable* const watch = watch_table()) watch->name_thread(name);
 }

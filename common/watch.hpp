@@ -59,6 +59,14 @@ class StartScope {
   static void set(bool on);
 };
 
+// How this thread waits for messages from now on. MPI polls while it waits, which takes a core
+// from whoever else needs it; a patient wait sleeps between its looks. by_load, as every thread
+// begins, is patient if this host has more ranks than processors for them. `always` is for a
+// thread that shares its core with computing threads, `never` for a measurement of MPI itself.
+// Without the watch, every wait polls.
+enum class Patience { by_load, always, never };
+void set_patience(Patience patience);
+
 // Names this thread's row in the trace. The program's first thread is called "main".
 void name_this_thread(std::string_view name);
 
@@ -106,6 +114,7 @@ struct WatchTable {
   void (*set_starting)(bool on);  // for StartScope
   double (*timeout_s)();          // --timeout; 0: never
   void (*name_thread)(std::string_view name);
+  void (*set_patience)(Patience patience);
   bool (*start_count)(std::string_view subject);  // returns false if a count is running
   // Collective, unless `traffic` is nullptr: that only ends the count. Returns MPI's status.
   int (*end_count)(MPI_Comm comm, Traffic* traffic);
@@ -115,6 +124,9 @@ struct WatchTable {
   // Called on all ranks before the last line: writes the trace, or ends the job if it cannot.
   void (*finish_trace)();
   void (*keep_trace)();  // called in a job that is about to end without MPI_Finalize
+  // From now on, calls escaped("called MPI_Finalize") or of MPI_Abort before either does
+  // anything.
+  void (*call_before_end)(void (*escaped)(const char* call));
   // For tests.
   void (*set_strict)(bool on);
   bool (*is_observing)();

@@ -6,8 +6,8 @@
 //          such as backward, makes none. The second thread stays inside its call to the end.
 #include "03_all_reduce/ring.hpp"
 #include "05_ddp_training/advanced/small_training.hpp"
-#include "05_ddp_training/process_group/patient_wait.hpp"
 #include "common/check.hpp"
+#include "common/watch.hpp"
 
 #include <mpi.h>
 
@@ -34,7 +34,7 @@ bool break_iallreduce(const Program& program) {
   MPI_CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE));
 
   std::future<void> thread = std::async(std::launch::async, [&] {
-    wait_patiently(true);
+    set_patience(Patience::always);
     all_reduce_ring<float>(comm, data, ReduceOp::sum);
   });
   const bool thread_done = compute(std::chrono::seconds(10), [&] {

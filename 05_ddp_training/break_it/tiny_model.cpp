@@ -11,7 +11,6 @@
 #include "02_broadcast/broadcast.hpp"
 #include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/process_group/patient_wait.hpp"
 
 #include <array>
 
@@ -59,9 +58,9 @@ bool break_tiny_model(const Program& program) {
     alone = {step_us(single, static_cast<std::size_t>(comm.size()) * kRowsPerRank),
              step_us(single, kRowsPerRank)};
   }
-  wait_patiently(true);
+  set_patience(Patience::always);
   broadcast<double>(comm, alone, 0);
-  wait_patiently(false);
+  set_patience(Patience::by_load);
   const auto [whole_us, share_us] = alone;
   const double alpha_us = microseconds(comm, [&, out = std::array{0.0F}]() mutable {
     std::array<float, 1> in{};

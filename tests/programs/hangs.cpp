@@ -3,7 +3,6 @@
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
-#include "05_ddp_training/process_group/patient_wait.hpp"
 #include "common/command_line.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/watch.hpp"
@@ -232,7 +231,11 @@ int main(int argc, char** argv) {
       {"requests", waiting_for_requests},
       {"chain", chain_without_cycle},
       {"named", named},
-      {"named-patiently", [](auto& all) { wait_patiently(true), named(all); }},
+      {"named-patiently",
+       [](auto& all) {
+         set_patience(Patience::always);
+         named(all);
+       }},
       {"shared-memory", wait_in_shared_memory},
       {"other-communicator", other_communicator},
       {"slow", slow},

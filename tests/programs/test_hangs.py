@@ -72,8 +72,8 @@ HANGS = [
     ("named-patiently --strict", 4,
      ["ranks 1, 3 are in all_reduce #7 (bucket 2: 2.weight, 2.bias); rank 2 never entered it, "
       "last seen in #6",
-      "rank 3 asking MPI_Test for MPI_Irecv from 2 (16 B, tag 0) of all_reduce #7 (bucket 2: "
-      "2.weight, 2.bias)",
+      "rank 3 in MPI_Sendrecv to 0 and from 2 (16 B, tag 0) of all_reduce #7 (bucket 2: 2.weight, "
+      "2.bias)",
       "..."]),
 ]
 SLOW = "before that, the others waited for rank "

@@ -1,8 +1,8 @@
-// Look at: MPI_Finalize, MPI_Abort, fork and _exit, which the program gets in place of the
-// functions of the libraries.
+// Look at: fork and _exit, which the program gets in place of the functions of the libraries.
+// The watch tells of MPI_Finalize and MPI_Abort.
 #include "tools/exercises/confined.hpp"
 
-#include <mpi.h>
+#include "common/watch.hpp"
 
 #include <csignal>
 #include <cstdlib>
@@ -38,11 +38,6 @@ void crashed(int signal) {
   std::raise(signal);
 }
 
-template <class Function>
-Function* next(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-}
-
 // Whether `address` is in this program rather than in a library.
 bool in_program(void* address) {
   Dl_info there{};
@@ -59,6 +54,7 @@ Confined::Confined(const char* name, std::function<void(const std::string&)> esc
   [[maybe_unused]] static const int prepared =
       std::atexit([] { escaped("called exit()"); }) +
       std::at_quick_exit([] { escaped("called quick_exit()"); });
+  if (const WatchTable* const watch = watch_table()) watch->call_before_end(escaped);
   current = this;
 }
 
@@ -95,19 +91,9 @@ using namespace dist;
 
 extern "C" {
 
-int MPI_Finalize() {
-  escaped("called MPI_Finalize");
-  return next<int()>("MPI_Finalize")();
-}
-
-int MPI_Abort(MPI_Comm comm, int status) {
-  escaped("called MPI_Abort");
-  return next<int(MPI_Comm, int)>("MPI_Abort")(comm, status);
-}
-
 pid_t fork() {
   if (in_program(__builtin_return_address(0))) escaped("called fork()");
-  return next<pid_t()>("fork")();
+  return reinterpret_cast<pid_t (*)()>(::dlsym(RTLD_NEXT, "fork"))();
 }
 
 void _exit(int status) {

@@ -5,6 +5,7 @@
 #include "tools/watch/communicators.hpp"
 #include "tools/watch/host_boards.hpp"
 #include "tools/watch/launch_check.hpp"
+#include "tools/watch/patience.hpp"
 #include "tools/watch/trace_writer.hpp"
 #include "tools/watch/watch_thread.hpp"
 
@@ -56,6 +57,8 @@ struct Session {
 
   bool traces() const { return !flags.trace.empty(); }
 };
+
+std::atomic<void (*)(const char* call)> before_end = nullptr;  // WatchTable::call_before_end
 
 Session* session = nullptr;  // also nullptr if neither the watch nor the trace is switched on
 
@@ -154,6 +157,7 @@ int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   if (launch.cannot_connect()) launch.refuse();
   const bool given = argc != nullptr && argv != nullptr;  // MPI does not require them
   begin_session(given ? *argc : 0, given ? *argv : nullptr);
+  count_processors();
   int result = MPI_SUCCESS;
   {
     const Observation starting(Call::MPI_Init, {});
@@ -168,7 +172,13 @@ int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   return result;
 }
 
+int MPI_Abort(MPI_Comm comm, int status) {
+  if (const auto escaped = before_end.load()) escaped("called MPI_Abort");
+  return PMPI_Abort(comm, status);
+}
+
 int MPI_Finalize() {
+  if (const auto escaped = before_end.load()) escaped("called MPI_Finalize");
   finish_recording();
   const int result = PMPI_Finalize();
   if (session != nullptr) session->watch = {};
@@ -187,6 +197,7 @@ const dist::WatchTable dist_watch_table{
         [](std::string_view name) {
           if (ThreadRecord* const record = my_thread()) record->name = intern(name);
         },
+    .set_patience = set_patience,
     .start_count = start_count,
     .end_count = end_count,
     .flags_are_read = flags_are_read,
@@ -201,6 +212,7 @@ const dist::WatchTable dist_watch_table{
           } catch (const std::exception&) {  // report only the failure that ends the program
           }
         },
+    .call_before_end = [](void (*escaped)(const char*)) { before_end = escaped; },
     .set_strict = [](bool on) { on ? mode |= kStrict : mode &= ~unsigned{kStrict}; },
     .is_observing = observing,
 };

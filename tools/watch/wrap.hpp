@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tools/watch/call_hooks.hpp"
+#include "tools/watch/patience.hpp"
 
 #include <array>
 

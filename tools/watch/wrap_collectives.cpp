@@ -12,12 +12,20 @@ std::uint64_t share(const void* data, int count, MPI_Datatype type) {
   return data == MPI_IN_PLACE ? 0 : bytes_of_message(count, type);
 }
 
+// A collective without a root makes every rank wait for the others.
+template <class Collective>
+int when_all_are_here(int root, MPI_Comm comm, Collective collective) {
+  const int result = root == kNoRoot ? wait_for_all(comm) : MPI_SUCCESS;
+  return result == MPI_SUCCESS ? collective() : result;
+}
+
 }  // namespace
 
 // clang-format off
 #define BLOCKING(NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                     \
   DIST_CALL(MPI_##NAME, PARAMETERS, MPI_STATUS_IGNORE,                                         \
-            (start_collective(call, comm, BYTES, ROOT)), PMPI_##NAME ARGUMENTS)
+            (start_collective(call, comm, BYTES, ROOT)),                                       \
+            when_all_are_here(ROOT, comm, [=] { return PMPI_##NAME ARGUMENTS; }))
 
 // The non-blocking form has the same parameters and a request.
 #define NON_BLOCKING(NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                 \

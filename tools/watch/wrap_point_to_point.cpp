@@ -11,18 +11,22 @@ bool strict() {
   return is_on(kStrict);
 }
 
-// MPI_Sendrecv for --strict. Nothing is buffered, so each send waits for its receive. As
-// MPI_Sendrecv promises, the send and the receive both start before the function waits for
-// either.
-int synchronous_sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest,
-                         int out_tag, void* in, int in_count, MPI_Datatype in_type, int source,
-                         int in_tag, MPI_Comm comm, MPI_Status* status) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  int result = PMPI_Issend(out, out_count, out_type, dest, out_tag, comm, &request);
+// MPI_Sendrecv in two parts, for --strict and for patient waits. As MPI_Sendrecv promises, the
+// send and the receive both start before the function waits for either.
+int sendrecv_in_parts(const void* out, int out_count, MPI_Datatype out_type, int dest,
+                      int out_tag, void* in, int in_count, MPI_Datatype in_type, int source,
+                      int in_tag, MPI_Comm comm, MPI_Status* status) {
+  MPI_Request receiving = MPI_REQUEST_NULL;
+  MPI_Request sending = MPI_REQUEST_NULL;
+  int result = PMPI_Irecv(in, in_count, in_type, source, in_tag, comm, &receiving);
   if (result != MPI_SUCCESS) return result;
-  result = PMPI_Recv(in, in_count, in_type, source, in_tag, comm, status);
-  const int sent = PMPI_Wait(&request, MPI_STATUS_IGNORE);
-  return result != MPI_SUCCESS ? result : sent;
+  result = (strict() ? PMPI_Issend : PMPI_Isend)(out, out_count, out_type, dest, out_tag, comm,
+                                                 &sending);
+  if (result != MPI_SUCCESS) return result;
+  const int received = wait_for(&receiving, status);
+  // Wait for both, even if the first one failed: until then, the data belongs to MPI.
+  const int sent = wait_for(&sending, MPI_STATUS_IGNORE);
+  return received != MPI_SUCCESS ? received : sent;
 }
 
 // Called when a probe that does not wait has returned `result`.
@@ -45,11 +49,14 @@ int observed_poll(Call call, Kind if_found, int result, const int* flag, int sou
 extern "C" {
 
 // clang-format off
-#define SEND(NAME, WORK)                                                                       \
+#define SEND(NAME, WORK, START)                                                                \
   DIST_CALL(NAME,                                                                              \
             (const void* data, int n, MPI_Datatype t, int dest, int tag, MPI_Comm comm),       \
             MPI_STATUS_IGNORE, (start_message(Kind::send, call, dest, tag, n, t, comm)),       \
-            (WORK)(data, n, t, dest, tag, comm))
+            wait_for(MPI_STATUS_IGNORE, [=] { return (WORK)(data, n, t, dest, tag, comm); },   \
+                     [=](MPI_Request* request) {                                               \
+                       return (START)(data, n, t, dest, tag, comm, request);                   \
+                     }))
 #define START_OF_SEND(NAME, WORK)                                                              \
   DIST_START(NAME,                                                                             \
              (const void* data, int n, MPI_Datatype t, int dest, int tag, MPI_Comm comm,       \
@@ -57,21 +64,24 @@ extern "C" {
              start_message(Kind::send, call, dest, tag, n, t, comm),                           \
              (WORK)(data, n, t, dest, tag, comm, request))
 
-SEND(MPI_Send, strict() ? PMPI_Ssend : PMPI_Send)
-SEND(MPI_Ssend, PMPI_Ssend)
-SEND(MPI_Rsend, PMPI_Rsend)
+SEND(MPI_Send, strict() ? PMPI_Ssend : PMPI_Send, strict() ? PMPI_Issend : PMPI_Isend)
+SEND(MPI_Ssend, PMPI_Ssend, PMPI_Issend)
+SEND(MPI_Rsend, PMPI_Rsend, PMPI_Irsend)
 START_OF_SEND(MPI_Isend, strict() ? PMPI_Issend : PMPI_Isend)
 START_OF_SEND(MPI_Issend, PMPI_Issend)
 // These are buffered on purpose, in the program's own memory, so strict mode does not change
 // them.
-SEND(MPI_Bsend, PMPI_Bsend)
+SEND(MPI_Bsend, PMPI_Bsend, PMPI_Ibsend)
 START_OF_SEND(MPI_Ibsend, PMPI_Ibsend)
 
 DIST_CALL(MPI_Recv,
           (void* data, int n, MPI_Datatype t, int source, int tag, MPI_Comm comm,
            MPI_Status* status),
           status, (start_message(Kind::receive, call, source, tag, n, t, comm)),
-          PMPI_Recv(data, n, t, source, tag, comm, known))
+          wait_for(known, [=] { return PMPI_Recv(data, n, t, source, tag, comm, known); },
+                   [=](MPI_Request* request) {
+                     return PMPI_Irecv(data, n, t, source, tag, comm, request);
+                   }))
 DIST_START(MPI_Irecv,
            (void* data, int n, MPI_Datatype t, int source, int tag, MPI_Comm comm,
             MPI_Request* request),
@@ -84,7 +94,7 @@ DIST_CALL(MPI_Sendrecv,
           status,
           (start_message(Kind::send, call, dest, out_tag, out_n, out_t, comm),
            start_message(Kind::receive, call, source, in_tag, in_n, in_t, comm)),
-          (strict() ? synchronous_sendrecv : PMPI_Sendrecv)(
+          (strict() || waits_patiently() ? sendrecv_in_parts : PMPI_Sendrecv)(
               out, out_n, out_t, dest, out_tag, in, in_n, in_t, source, in_tag, comm, known))
 DIST_CALL(MPI_Sendrecv_replace,
           (void* data, int n, MPI_Datatype t, int dest, int out_tag, int source, int in_tag,

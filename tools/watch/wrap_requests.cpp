@@ -80,26 +80,33 @@ void dist::watch::keep_request(MPI_Request request, const Operation& operation) 
 extern "C" {
 
 // clang-format off
-#define END(NAME, POLLS, COUNT, STATUSES, PARAMETERS, ARGUMENTS)                               \
+#define END(NAME, POLLS, COUNT, STATUSES, PARAMETERS, WORK)                                    \
   int NAME PARAMETERS {                                                                        \
     return observed_end(Call::NAME, POLLS, COUNT, requests, STATUSES, statuses,                \
-                        [=](MPI_Status* known) { return P##NAME ARGUMENTS; });                 \
+                        [=](MPI_Status* known) { return WORK; });                              \
   }
+// A wait, and the test that a patient wait repeats instead.
+#define WAIT(NAME, COUNT, STATUSES, PARAMETERS, WORK, TEST)                                    \
+  END(NAME, false, COUNT, STATUSES, PARAMETERS,                                                \
+      waits_patiently() ? poll([=](int* flag) { return TEST; }) : WORK)
 
-END(MPI_Wait, false, 1, 1, (MPI_Request* requests, MPI_Status* statuses), (requests, known))
-END(MPI_Waitall, false, count, count,
-    (int count, MPI_Request* requests, MPI_Status* statuses), (count, requests, known))
-END(MPI_Waitany, false, count, 1,
-    (int count, MPI_Request* requests, int* index, MPI_Status* statuses),
-    (count, requests, index, known))
-END(MPI_Test, true, 1, 1,
-    (MPI_Request* requests, int* flag, MPI_Status* statuses), (requests, flag, known))
+WAIT(MPI_Wait, 1, 1, (MPI_Request* requests, MPI_Status* statuses),
+     PMPI_Wait(requests, known), PMPI_Test(requests, flag, known))
+WAIT(MPI_Waitall, count, count, (int count, MPI_Request* requests, MPI_Status* statuses),
+     PMPI_Waitall(count, requests, known), PMPI_Testall(count, requests, flag, known))
+WAIT(MPI_Waitany, count, 1,
+     (int count, MPI_Request* requests, int* index, MPI_Status* statuses),
+     PMPI_Waitany(count, requests, index, known),
+     PMPI_Testany(count, requests, index, flag, known))
+END(MPI_Test, true, 1, 1, (MPI_Request* requests, int* flag, MPI_Status* statuses),
+    PMPI_Test(requests, flag, known))
 END(MPI_Testall, true, count, count,
     (int count, MPI_Request* requests, int* flag, MPI_Status* statuses),
-    (count, requests, flag, known))
+    PMPI_Testall(count, requests, flag, known))
 END(MPI_Testany, true, count, 1,
     (int count, MPI_Request* requests, int* index, int* flag, MPI_Status* statuses),
-    (count, requests, index, flag, known))
+    PMPI_Testany(count, requests, index, flag, known))
+#undef WAIT
 #undef END
 // clang-format on
 
