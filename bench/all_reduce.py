@@ -2,6 +2,7 @@
 import os
 import statistics
 
+import charts
 from harness import CORES, GLOO, HERE, Word, at_least, ratio, rows_of, table
 
 
@@ -21,18 +22,16 @@ for kib in (64, 256, 1024):
 # ./learn sets these so that the programs run on any machine. Measurements use MPI's defaults.
 BOX = ("OMPI_MCA_mpi_yield_when_idle", "OMPI_MCA_hwloc_base_binding_policy",
        "PRTE_MCA_hwloc_default_binding_policy")
-# A column that is a ratio -> the two times.
-RATIOS = {"auto / memcpy": ("auto", "memcpy"), "Open MPI / auto": ("mpi", "auto"),
-          "tuned / auto": ("tuned", "auto"), "gloo / auto": ("gloo", "auto"),
-          "Open MPI / ordinary": ("mpi", "auto-ordinary"),
-          "tuned / ordinary": ("tuned", "auto-ordinary"), "Open MPI / ring": ("mpi", "ring")}
+TIMES = ["registered", "ordinary", "ring", "Open MPI", "best tuned", "gloo", "memcpy"]
+RATIOS = [("registered", "memcpy"), ("Open MPI", "registered"), ("best tuned", "registered"),
+          ("gloo", "registered"), ("Open MPI", "ordinary"), ("best tuned", "ordinary")]
 
 
 class AllReduce(Word):
     """Our all-reduce, Open MPI's in all its settings, PyTorch's over Gloo, and memcpy."""
 
     title = "All-reduce, measured"
-    targets = "all_reduce_bench"
+    targets = "all_reduce_perf"
     quick = "--rounds 1 --samples 5 --ranks 2 --max-bytes 4194304"
     rounds = 5
     needs = GLOO
@@ -45,11 +44,16 @@ class AllReduce(Word):
 
     def candidates(self, ranks):
         options = self.options
-        ours = self.mpirun(ranks, "all_reduce_bench", "--min-bytes", SMALLEST, "--max-bytes",
-                           options.max_bytes, "--iterations", options.samples, "--algorithm")
-        commands = {"ours": ours + ["all"]}
+        ours = lambda algorithm, *flags: self.mpirun(
+            ranks, "all_reduce_perf", "--json", "--device", "cpu", "--min-bytes", SMALLEST,
+            "--max-bytes", options.max_bytes, "--iterations", options.samples, "--algorithm",
+            algorithm, *flags)
+        commands = {"registered": ours("auto"),
+                    **{who: ours(algorithm, "--no-registered") for who, algorithm in {
+                        "ordinary": "auto", "ring": "ring", "Open MPI": "mpi",
+                        "memcpy": "memcpy"}.items()}}
         for name, settings in TUNED.items():
-            commands[name] = ["env", *settings, *ours, "mpi"]
+            commands[name] = ["env", *settings, *commands["Open MPI"]]
         if self.python:
             sizes = [SMALLEST]  # as sweep() in 01_send_recv/measure.hpp
             while sizes[-1] < options.max_bytes:
@@ -66,28 +70,32 @@ class AllReduce(Word):
         rounds = {}  # (ranks, name, bytes) -> microseconds
         for (ranks, who), lists in runs.items():
             for row in (row for rows in lists for row in rows):
-                name = f"mpi: {who}" if who in TUNED else row["algorithm"]
-                rounds.setdefault((ranks, name, row["bytes"]), []).append(row["time_us"])
+                rounds.setdefault((ranks, who, row["bytes"]), []).append(row["time_us"])
         times = {key: statistics.median(each) for key, each in rounds.items()}
-        lines = ["Microseconds per float32 sum, of the slowest rank, each run with "
-                 f"{self.options.samples} samples."]
-        for ranks in self.options.ranks:
-            rows = [self.row(ranks, size, times) for size in
-                    sorted({size for each, _, size in times if each == ranks})]
-            lines += [f"## {ranks} ranks on {CORES} cores", "", table(
-                ["bytes", "auto, registered", "auto, ordinary", "ring", "Open MPI", "best tuned",
-                 "gloo", "memcpy", *RATIOS, "tuned setting"], rows), ""]
-        return lines + [
-            "`auto` uses registered memory except where the column says ordinary; the others use "
-            "ordinary memory. For memcpy, every rank copies this many bytes at the same time. Best "
-            "tuned is the fastest of Open MPI's settings for this size; the last column names it."]
+        rows = [self.row(ranks, size, times) for ranks in self.options.ranks
+                for size in sorted({size for each, _, size in times if each == ranks})]
+        first = [row for row in rows if row["ranks"] == self.options.ranks[0]]
+        self.chart = charts.curves(
+            f"An all-reduce on {first[0]['ranks']} ranks and {CORES} cores",
+            "./learn bench all-reduce", {who: [(row["bytes"], row[who]) for row in first]
+                                         for who in TIMES if first[0][who]})
+        name = lambda row: f"{row['ranks']} ranks, {row['bytes']:,}"
+        cell = lambda us: "-" if us is None else f"{us:.2f}" if us < 100 else f"{us:.0f}"
+        return [f"Microseconds per float32 sum, of the slowest rank, on {CORES} cores, "
+                f"{self.options.samples} samples a run.",
+                table(["bytes", *TIMES],
+                      [[name(row), *(cell(row[who]) for who in TIMES)] for row in rows]), "",
+                table(["bytes", *(" / ".join(pair) for pair in RATIOS), "tuned setting"],
+                      [[name(row), *(ratio(row[a], row[b]) for a, b in RATIOS), row["setting"]]
+                       for row in rows]), "",
+                "Registered and ordinary: our `auto` on memory that all ranks can access, and on "
+                "any memory; the others use ordinary memory. For memcpy, every rank copies this "
+                "many bytes at the same time. Best tuned is the fastest of Open MPI's settings for "
+                "this size; the last column names it."]
 
     @staticmethod
     def row(ranks, size, times):
-        us = {name: time for (n, name, bytes), time in times.items() if (n, bytes) == (ranks, size)}
-        us["tuned"], setting = min((us[name], name) for name in us if name.startswith("mpi"))
-        cell = lambda time: "-" if time is None else f"{time:.2f}" if time < 100 else f"{time:.0f}"
-        return [f"{size:,}", *(cell(us.get(name)) for name in (
-                    "auto", "auto-ordinary", "ring", "mpi", "tuned", "gloo", "memcpy")),
-                *(ratio(us.get(a), us.get(b)) for a, b in RATIOS.values()),
-                setting.removeprefix("mpi: ") if setting != "mpi" else "default"]
+        us = {who: time for (n, who, bytes), time in times.items() if (n, bytes) == (ranks, size)}
+        us["best tuned"], setting = min((us[who], who) for who in ("Open MPI", *TUNED))
+        return {"ranks": ranks, "bytes": size, **{who: us.get(who) for who in TIMES},
+                "setting": setting if setting in TUNED else "default"}

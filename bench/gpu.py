@@ -1,6 +1,7 @@
 """./learn bench gpu."""
 import sys
 
+import charts
 from harness import (PYTORCH_DDP, Word, at_least, attempt, first_line, last_row, number, say,
                      table)
 
@@ -61,19 +62,23 @@ PyTorch runs eagerly, compiled, and as a captured graph, if --python finds one t
                  "time is that from its start on the GPU to the start of the next. Ours includes "
                  "the copy of the batch from the host and the mean loss over the ranks; PyTorch's "
                  "batches are in GPU memory."]
+        groups = []
         for ranks in options.ranks:
             rows = []
             for model in options.models:
                 ours = (model, ranks, "ours")
-                times = [runs.median((model, ranks, who)) for who in (*OURS, *THEIRS)]
-                rows.append([model.name, model.batch,
-                             *(number(1e3 * time) if time else "-" for time in times),
-                             *(runs.ratio((model, ranks, who), ours) for who in THEIRS),
-                             *(f"{runs.median(ours, field):.0f}" for field in (
+                times = {who: 1e3 * time for who in (*OURS, *THEIRS)
+                         if (time := runs.median((model, ranks, who)))}
+                groups.append((f"{model}, ranks: {ranks}", times, None))
+                rows.append([model, *(number(times.get(who)) for who in (*OURS, *THEIRS)),
+                             runs.ratio((model, ranks, min(
+                                 (who for who in THEIRS if who in times), key=times.get,
+                                 default="PyTorch")), ours),
+                             ", ".join(f"{runs.median(ours, field):.0f}" for field in (
                                  "graph_nodes", "host_waits_per_step", "allocations_per_step"))])
             lines += [f"## One step, ranks: {ranks}, microseconds", "",
-                      table(["layers", "batch", *OURS, *THEIRS,
-                             *(f"{who} / ours" for who in THEIRS), "nodes", "waits",
-                             "allocations"], rows), ""]
+                      table(["model", *OURS, *THEIRS, "fastest PyTorch / ours",
+                             "nodes, waits, allocations"], rows), ""]
+        self.chart = charts.bars("A step on GPUs", "./learn bench gpu", "µs", groups)
         return lines + ["Nodes are those of our graph; waits and allocations are those of the host "
                         "in the median step."]

@@ -4,6 +4,7 @@ import pathlib
 import statistics
 import tempfile
 
+import charts
 from harness import Word, at_least, run, table
 
 STEPS = 12
@@ -54,6 +55,10 @@ class Pipeline(Word):
                 "--micro-batches", m, "--steps", STEPS, "--schedule", schedule)
                 for schedule in ("gpipe", "1f1b")}, idle_share)
         percent = lambda share: f"{100 * share:.1f}"
+        self.chart = charts.bars("Idle stages of a pipeline", "./learn bench pipeline", "%", [
+            (f"{m} micro-batches", {schedule: 100 * runs.median((m, schedule), "idle")
+                                    for schedule in ("gpipe", "1f1b")}, 100 / (m + 1))
+            for m in self.options.values])
         rows = [[m, percent(1 / (m + 1)), *(percent(runs.median((m, schedule), "idle"))
                                             for schedule in ("gpipe", "1f1b"))]
                 for m in self.options.values]

@@ -3,6 +3,7 @@ import subprocess
 import sys
 import time
 
+import charts
 from harness import (CORES, GLOO, PYTORCH_DDP, Word, at_least, attempt, number, plural, ratio,
                      shown, table)
 
@@ -56,7 +57,7 @@ that of the optimizer. Each phase also has a floor of its own (bench/training_fl
         if ranks > 1:
             commands["sharded"] = self.ours(ranks, "--shard", "optimizer", *job)
         if self.python:
-            commands["PyTorch"] = self.mpirun(ranks, PYTORCH_DDP, *job)
+            commands["PyTorch"] = self.mpirun(ranks, PYTORCH_DDP, *job, "--fastest")
             if ranks <= CORES and not self.options.eager:  # on more ranks, it takes minutes
                 commands["compiled"] = [*commands["PyTorch"], "--compile"]
         commands["floor"] = self.mpirun(
@@ -70,32 +71,39 @@ that of the optimizer. Each phase also has a floor of its own (bench/training_fl
             sys.exit(f"error: training in bf16 failed:\n{done.stderr[-2000:]}")
         return done.returncode == 0
 
-    def step_tables(self, runs, ranks, precision):
+    def step_tables(self, runs, precision):
         steps, phases = [], []
         for model in self.options.models:
-            ours, sharded, eager, compiled, floors = (
-                (model, ranks, precision, who)
-                for who in ("ours", "sharded", "PyTorch", "compiled", "floor"))
-            floor = lambda *fields: sum(runs.median(floors, field) for field in fields)
-            theirs = min((key for key in (eager, compiled) if key in runs), key=runs.median,
-                         default=eager)
-            least = floor("products_ms", "adam_ms")
-            steps.append([model.name, model.batch, f"{model.parameters:,}",
-                          *(number(runs.median(key)) for key in (ours, sharded, theirs)),
-                          *(runs.ratio(theirs, key) for key in (ours, sharded)),
-                          number(least), ratio(runs.median(ours), least),
-                          number(floor("gflops")), number(floor("gbs"))])
-            pairs = [(runs.median(ours, field), floor(*parts)) for field, parts in PHASES.values()]
-            phases.append([model.name, *(f"{number(a)} / {number(b)} = {ratio(a, b)}"
-                                         for a, b in pairs)])
-        where = f"{plural(ranks, 'rank')} on {CORES} cores, {precision}, milliseconds"
-        lines = [f"## One step at {where}", "", table(
-            ["layers", "batch", "parameters", "ours", "sharded", "PyTorch", "PyTorch / ours",
-             "PyTorch / sharded", "floor", "ours / floor", "GFLOP/s", "GB/s"], steps), ""]
-        if ranks <= CORES:
-            lines += [f"### Each phase / its floor at {where}", "",
-                      table(["layers", *PHASES], phases), ""]
-        return lines
+            for ranks in self.options.ranks:
+                ours, sharded, eager, compiled, floors = (
+                    (model, ranks, precision, who)
+                    for who in ("ours", "sharded", "PyTorch", "compiled", "floor"))
+                floor = lambda *fields: sum(runs.median(floors, field) for field in fields)
+                theirs = min((key for key in (eager, compiled) if key in runs), key=runs.median,
+                             default=eager)
+                least = floor("products_ms", "adam_ms")
+                name = f"{model}, {plural(ranks, 'rank')}"
+                setting = ", compiled" if theirs == compiled else ""
+                steps.append([name, *(number(runs.median(key)) for key in (ours, sharded)),
+                              number(runs.median(theirs)) + setting,
+                              *(runs.ratio(theirs, key) for key in (ours, sharded)),
+                              number(least), ratio(runs.median(ours), least)])
+                if ranks > CORES:
+                    continue
+                pairs = [(runs.median(ours, field), floor(*parts))
+                         for field, parts in PHASES.values()]
+                phases.append([name, *(f"{number(a)} / {number(b)} = {ratio(a, b)}"
+                                       for a, b in pairs),
+                               number(floor("gflops")), number(floor("gbs"))])
+                if ranks == min(CORES, max(self.options.ranks)):
+                    who = {"ours": ours, "ours, sharded": sharded, "PyTorch": theirs}
+                    self.groups.append((f"{name}, {precision}", {
+                        name: runs.median(key) for name, key in who.items() if key in runs}, least))
+        return [f"## One step, {precision}, milliseconds, {CORES} cores", "", table(
+            ["layers:batch", "ours", "sharded", "PyTorch", "PyTorch / ours", "PyTorch / sharded",
+             "floor", "ours / floor"], steps), "",
+            f"### Each phase / its floor, {precision}", "",
+            table(["layers:batch", *PHASES, "GFLOP/s", "GB/s"], phases), ""]
 
     def guard_table(self):
         # Only one step in a hundred pays for the guards, so this compares means (not medians) over
@@ -141,13 +149,15 @@ that of the optimizer. Each phase also has a floor of its own (bench/training_fl
         lines = ["Adam, one thread per rank. Our step includes everything from the start of a step "
                  "to the start of the next: the batch, the mean loss over the ranks, and a line of "
                  "JSON. \"Sharded\" is ours with `--shard optimizer`. PyTorch's step is only "
-                 "forward, backward and optimizer, with a fused optimizer, gradients as views of "
-                 "buckets, and a static graph; in bf16, autocast. "
+                 "forward, backward and optimizer, with a fused optimizer and a static graph; in "
+                 "bf16, autocast. It first tries gradients as views of buckets or not, batched "
+                 "copies or not, gradients kept or dropped between steps, and takes the fastest. "
                  + ("It was not compiled." if options.eager else "On up to as many ranks as cores "
                     "it also ran compiled, and the tables show the faster of the two.")]
-        for ranks in options.ranks:
-            for precision in precisions:
-                lines += self.step_tables(runs, ranks, precision)
+        self.groups = []
+        for precision in precisions:
+            lines += self.step_tables(runs, precision)
+        self.chart = charts.bars("A training step", "./learn bench training", "ms", self.groups)
         lines += ["In brackets: the range of the ratios of single rounds. GFLOP/s is the rate of "
                   "the products alone; GB/s is memcpy's, in as much memory as Adam uses. A step's "
                   "floor is the time of its products and of Adam's 28 bytes per parameter at these "

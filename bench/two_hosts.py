@@ -3,6 +3,7 @@ between them (tests/support/two_hosts.sh, which needs root)."""
 import json
 import re
 
+import charts
 from harness import (GLOO, HERE, PYTORCH_DDP, Word, at_least, number, plural, ratio, run,
                      table)
 
@@ -47,39 +48,37 @@ bucket was full (05_ddp_training/trainer/timeline.hpp)."""
                                        *flags]
         return commands
 
-    def table(self, job, runs):
+    def rows(self, job, runs):
         fastest = lambda way: min(runs[job, way], key=lambda row: row["step_ms"])
         blocking = fastest("`--no-overlap`")
         hideable = blocking["hideable_comm_ms"]
-        rows = []
         for way in self.candidates(job):
-            best = fastest(way)["step_ms"]
-            saved, share = blocking["step_ms"] - best, hideable > 0.01 * best
-            hidden = ["-", "-"]
+            best, hidden = fastest(way)["step_ms"], "-"
             if way in list(WAYS)[1:]:
-                hidden = [f"{saved:.1f}", f"{100 * saved / hideable:.0f} %" if share else "-"]
-            rows.append([way, *(number(runs.median((job, way), field)) for field in
-                                ("step_ms", "compute_ms", "comm_ms", "exposed_comm_ms")),
-                         number(best), *hidden, runs.ratio((job, way), (job, "`--overlap`"))])
-        return [f"## {job.name}, {job.batch} samples per rank", "",
-                f"The gradients are {4 * job.parameters / 2**20:.1f} MiB. At best, "
-                f"{number(hideable)} ms of their communication could be hidden.", "",
-                table(["variant", "step, ms", "compute", "communication", "exposed", "fastest step",
-                       "saved", "saved / hideable", "step / `--overlap`'s"], rows), ""]
+                saved = blocking["step_ms"] - best
+                hidden = f"{saved:.1f} of {number(hideable)}"
+                if hideable > 0.01 * best:
+                    hidden += f" ({100 * saved / hideable:.0f} %)"
+            yield [f"{job} {way}", *(number(runs.median((job, way), field)) for field in
+                                      ("step_ms", "compute_ms", "comm_ms", "exposed_comm_ms")),
+                   number(best), hidden, runs.ratio((job, way), (job, "`--overlap`"))]
 
     def tables(self):
         options = self.options
         runs = self.turns("overlap", [(job,) for job in options.jobs], self.candidates)
-        lines = ["Two hosts on one machine, with one rank each and a link of "
-                 f"{options.rate} between them. Adam, {options.steps} steps per run."]
-        for job in options.jobs:
-            lines += self.table(job, runs)
-        return lines + [
-            "\"Saved\" is how much shorter the fastest step is than the fastest one with "
-            "`--no-overlap`. Communication is the sum of the times of all all-reduces, which take "
-            "longer while backward needs the same core. PyTorch's step is only forward, backward "
-            "and optimizer. The two hosts share the cores, so a rank's communication has no core "
-            "of its own."]
+        self.chart = charts.bars("A step on two hosts", "./learn bench overlap", "ms", [
+            (f"{job}", {way.strip("`"): runs.median((job, way)) for way in self.candidates(job)},
+             None) for job in options.jobs])
+        return ["Two hosts on one machine, with one rank each and a link of "
+                f"{options.rate} between them. Adam, {options.steps} steps per run.",
+                table(["layers:batch variant", "step, ms", "compute", "communication", "exposed",
+                       "fastest step", "saved of hideable", "step / `--overlap`'s"],
+                      [row for job in options.jobs for row in self.rows(job, runs)]), "",
+                "\"Saved\" is how much shorter the fastest step is than the fastest one with "
+                "`--no-overlap`. Communication is the sum of the times of all all-reduces, which "
+                "take longer while backward needs the same core. PyTorch's step is only forward, "
+                "backward and optimizer. The two hosts share the cores, so a rank's communication "
+                "has no core of its own."]
 
 
 class Hosts(Word):
@@ -124,22 +123,23 @@ needs at least."""
 
     def tables(self):
         options = self.options
-        cases = [(size,) for size in options.sizes]
-        runs = self.turns("hosts", cases, self.candidates, self.measure)
-        lines = [f"Two hosts on one machine, with {plural(options.ranks_per_host, 'rank')} each "
-                 f"and a link of {options.mbit} Mbit/s between them."]
+        runs = self.turns("hosts", [(size,) for size in options.sizes], self.candidates,
+                          self.measure)
+        rows, groups = [], []
         for size in options.sizes:
             floor = 8 * size / options.mbit  # in microseconds
-            rows = []
-            for name in ALL_REDUCES:
-                time = runs.median((size, name), "time_us")
-                carried = runs.median((size, name), "carried")
-                rows.append([name, number(time / 1e3), f"{carried / size:.2f}", ratio(time, floor),
-                             runs.ratio((size, "hierarchical"), (size, name), "time_us")])
-            lines += [f"## {size} bytes", "",
-                      f"The cable needs {number(floor / 1e3)} ms to carry the tensor once.", "",
-                      table(["all-reduce", "time, ms", "bytes to each host / tensor",
-                             "time / floor", "hierarchical's time / time"], rows), ""]
-        return lines + ["The bytes include the headers of TCP and its acknowledgements. The ring "
-                        "visits the ranks in order; if they are placed in turns, every message "
-                        "crosses the cable."]
+            times = {name: runs.median((size, name), "time_us") for name in ALL_REDUCES}
+            groups.append((f"{size:,} bytes", {name: time / 1e3 for name, time in times.items()},
+                           floor / 1e3))
+            rows += [[f"{size:,}", name, number(time / 1e3), number(floor / 1e3),
+                      ratio(time, floor), f"{runs.median((size, name), 'carried') / size:.2f}",
+                      runs.ratio((size, "hierarchical"), (size, name), "time_us")]
+                     for name, time in times.items()]
+        self.chart = charts.bars("An all-reduce over two hosts", "./learn bench hosts", "ms", groups)
+        return [f"Two hosts on one machine, with {plural(options.ranks_per_host, 'rank')} each and a "
+                f"link of {options.mbit} Mbit/s between them.",
+                table(["bytes", "all-reduce", "time, ms", "floor", "time / floor",
+                       "bytes to each host / tensor", "hierarchical's time / time"], rows), "",
+                "The floor is the time in which the cable carries the tensor once. The bytes include "
+                "the headers of TCP and its acknowledgements. The ring visits the ranks in order; if "
+                "they are placed in turns, every message crosses the cable."]

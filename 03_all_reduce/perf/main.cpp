@@ -26,14 +26,14 @@ int main(int argc, char** argv) {
   ReduceOp op{};
   bool registered = true;
   const auto fill = [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); };
+  const auto expected = [&](std::size_t i) {
+    if (op == ReduceOp::max) return double{tracer_number(ranks - 1, i)};
+    return tracer_sum(ranks, i) / (op == ReduceOp::avg ? ranks : 1);
+  };
   const auto count_mistakes = [&](std::span<const float> data) {
     // Whole numbers below 2^24 are summed exactly. A larger sum or an average may be rounded in
     // each of up to `size` operations.
     const double tolerance = op == ReduceOp::max ? 0.0 : ranks * 0x1p-24;
-    const auto expected = [&](std::size_t i) {
-      if (op == ReduceOp::max) return double{tracer_number(ranks - 1, i)};
-      return tracer_sum(ranks, i) / (op == ReduceOp::avg ? ranks : 1);
-    };
     return count_wrong(data, expected, tolerance);
   };
   Comparison comparison{.program = program,
@@ -44,11 +44,13 @@ int main(int argc, char** argv) {
                         .count_wrong = count_mistakes};
   const std::vector<std::string> names{
       "naive",         "recursive-doubling", "rabenseifner", "ring", "ring-pipelined",
-      "shared-memory", "hierarchical",       "mpi",          "auto", "nccl"};
+      "shared-memory", "hierarchical",       "mpi",          "auto", "nccl",
+      "memcpy"};
   CommandLine& flags = program.flags;
   flags.choice("--op", op_name, {"sum", "avg", "max"}, "the operation");
   comparison.declare(names,
-                     "the algorithm; auto is shared memory or the one predicted to be fastest",
+                     "the algorithm; auto: shared memory or the one predicted to be fastest; "
+                     "memcpy: a copy of the result, the limit, and not part of all",
                      /*smallest=*/0);
   flags.flag("--registered,!--no-registered", registered,
              "use memory that all ranks of a host can access directly (the default)");
@@ -61,13 +63,26 @@ int main(int argc, char** argv) {
   const Stream& stream = program.stream;
   AllReducer reducer(comm, comparison.link);
   std::optional<NcclCommunicator> nccl;
+  const Shape longest{comparison.sweep.max_bytes / sizeof(float)};
   std::vector<Candidate> candidates;
   for (const std::string& name : names) {
     std::string obstacle;
     if (name == "shared-memory") obstacle = reducer.why_no_shared_memory();
     if (name == "hierarchical" && !reducer.has_hierarchical()) obstacle = "needs several hosts";
     if (name == "nccl") obstacle = comparison.no_nccl;
+    if (name == "memcpy" && comparison.wanted != name) continue;
     if (!comparison.includes(name, obstacle)) continue;
+    if (name == "memcpy") {
+      const Tensor result(longest, stream.device());
+      on_host(stream, result, [&](std::span<float> data) {
+        for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(expected(i));
+      });
+      const auto run = [&, result](const Tensor& tensor) {
+        copy(stream, tensor, result.narrow(0, tensor.numel()));
+      };
+      candidates.push_back({.name = name, .run = run, .wait = [&] { stream.synchronize(); }});
+      continue;
+    }
     if (name == "nccl") {
       nccl.emplace(connect_nccl(comm, stream.device()));
       candidates.push_back(
@@ -95,11 +110,16 @@ int main(int argc, char** argv) {
          .chosen = [chosen](std::size_t bytes) { return to_string(chosen(bytes)); },
          .predict = predict});
   }
-  const Shape longest{comparison.sweep.max_bytes / sizeof(float)};
   const bool on_cpu = stream.device().is_cpu();
   const Tensor memory = registered && on_cpu ? reducer.allocate(longest)
                         : registered && nccl ? allocate_nccl(*nccl, longest)
                                              : Tensor(longest, stream.device());
-  for (Candidate& candidate : candidates) candidate.memory = memory;
+  // Enough calls to hide the cost of reading the clock and of starting together, but few enough
+  // for repeated sums to stay finite (32 calls on 8 ranks multiply them by 2^96).
+  for (Candidate& candidate : candidates) {
+    candidate.memory = memory;
+    if (!on_cpu) continue;
+    candidate.in_a_row = [](std::size_t bytes) { return bytes <= 64 * 1024 ? 32 : 1; };
+  }
   return comparison.run(candidates);
 }

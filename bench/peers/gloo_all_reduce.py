@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times PyTorch's all-reduce over gloo on the CPU, for ./learn bench: one JSON row per size.
 
-Like all_reduce_bench, it sums float32 with one thread per rank, and checks the sum.
+Like all_reduce_perf, it sums float32 with one thread per rank, and checks the sum.
 """
 import argparse
 import json

@@ -10,14 +10,17 @@ Takes ddp_training's flags and prints its JSON rows, so that you can compare the
 Batches are rows of a tensor in memory, without a DataLoader. On a CPU, step_ms covers only forward,
 backward with its all-reduce, and the optimizer; the all-reduce of the mean loss is not timed. On a
 GPU, it is the time from the start of a step to the start of the next, the host never waits for a
-step, and the losses are printed at the end. The settings are the fastest that this PyTorch has: a
-fused optimizer, gradients as views of buckets, a static graph. --compile adds torch.compile, and
---graph replays the step as one CUDA graph: each is faster for some models.
+step, and the losses are printed at the end. The optimizer is fused, the gradients are views of
+buckets, the graph is static. Which settings are fastest depends on the model: --fastest first
+tries DDP's and zero_grad's, --compile adds torch.compile, and --graph replays the step as one CUDA
+graph.
 """
 import argparse
 import contextlib
+import copy
 import hashlib
 import inspect
+import itertools
 import json
 import os
 import statistics
@@ -33,36 +36,26 @@ def numbers(kind):
 def parse_flags():
     parser = argparse.ArgumentParser(description="Lesson 5's job in PyTorch")
     add = parser.add_argument
-    add("--dataset", choices=["synthetic"], default="synthetic")
-    add("--samples", type=int, default=1000)
-    add("--classes", type=int, default=10)
-    add("--layers", type=numbers(int), default=[784, 512, 512, 512, 10])
-    add("--batch-size", type=int, default=64, help="samples per rank")
-    add("--global-batch", type=int, default=0, help="samples per step, instead of --batch-size")
-    add("--epochs", type=int, default=None, help="default 5")
-    add("--max-steps", type=int, default=0)
-    add("--optimizer", choices=["sgd", "adam", "adamw"], default="adam")
-    add("--lr", type=float, default=None, help="default 0.001, for sgd 0.01")
-    add("--momentum", type=float, default=0.0)
-    add("--dampening", type=float, default=0.0)
-    add("--nesterov", action="store_true")
-    add("--weight-decay", type=float, default=None, help="default 0, for adamw 0.01")
-    add("--betas", type=numbers(float), default=[0.9, 0.999])
-    add("--eps", type=float, default=1e-8)
-    add("--clip-norm", type=float, default=0.0, help="0: no limit")
-    add("--precision", choices=["fp32", "bf16"], default="fp32", help="bf16: autocast")
+    # ddp_training --help-all explains these.
+    for name, choices in {"dataset": ["synthetic"], "optimizer": ["adam", "adamw", "sgd"],
+                          "precision": ["fp32", "bf16"], "device": ["auto", "cpu", "cuda"]}.items():
+        add(f"--{name}", choices=choices, default=choices[0])
+    for name, default in {"samples": 1000, "classes": 10, "batch-size": 64, "global-batch": 0,
+                          "max-steps": 0, "momentum": 0.0, "dampening": 0.0, "eps": 1e-8,
+                          "clip-norm": 0.0, "warmup-steps": 0, "sampler-seed": 0, "seed": 0,
+                          "bucket-cap-mb": 25.0}.items():
+        add(f"--{name}", type=type(default), default=default)
+    for name, kind, default in (("layers", int, [784, 512, 512, 512, 10]),
+                                ("betas", float, [0.9, 0.999])):
+        add(f"--{name}", type=numbers(kind), default=default)
+    add("--epochs", type=int, help="default 5")
+    add("--lr", type=float, help="default 0.001, for sgd 0.01")
+    add("--weight-decay", type=float, help="default 0, for adamw 0.01")
+    for name in ("nesterov", "scale-lr", "no-shuffle", "drop-last", "loader-drop-last", "json"):
+        add(f"--{name}", action="store_true")
     add("--compile", action="store_true", help="compile the model")
+    add("--fastest", action="store_true", help="try the settings of SETTINGS first")
     add("--graph", action="store_true", help="capture the step as a CUDA graph; prints no losses")
-    add("--scale-lr", action="store_true")
-    add("--warmup-steps", type=int, default=0)
-    add("--no-shuffle", action="store_true")
-    add("--sampler-seed", type=int, default=0)
-    add("--drop-last", action="store_true")
-    add("--loader-drop-last", action="store_true")
-    add("--seed", type=int, default=0)
-    add("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    add("--bucket-cap-mb", type=float, default=25)
-    add("--json", action="store_true", help="one JSON object per line")
     return parser.parse_args()
 
 
@@ -156,23 +149,27 @@ def batches_of(ranks, sampler, device):
                 steps += 1
 
 
+# (gradient_as_bucket_view, batched_grad_copy, zero_grad's set_to_none)
+SETTINGS = list(itertools.product((True, False), repeat=3))
+
+
 class Step:
     """Forward, backward and optimizer. Returns the loss."""
 
-    def __init__(self, model, device):
+    def __init__(self, model, device, settings, compiled=False):
         self.device = device
+        view, batched, self.set_to_none = settings
         known = inspect.signature(DistributedDataParallel).parameters
-        on_gpu = device.type == "cuda"
-        newer = {"batched_grad_copy": True} if on_gpu and "batched_grad_copy" in known else {}
+        newer = {"batched_grad_copy": batched} if "batched_grad_copy" in known else {}
         self.ddp = DistributedDataParallel(model, bucket_cap_mb=flags.bucket_cap_mb,
-                                           gradient_as_bucket_view=True, static_graph=True, **newer)
-        self.forward = torch.compile(self.ddp) if flags.compile else self.ddp
+                                           gradient_as_bucket_view=view, static_graph=True, **newer)
+        self.forward = torch.compile(self.ddp) if compiled else self.ddp
         self.optimizer = make_optimizer(list(model.parameters()))
         self.loss_function = nn.CrossEntropyLoss()
         self.graph = None
 
     def __call__(self, x, y):
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=self.set_to_none)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=flags.precision == "bf16"):
             loss = self.loss_function(self.forward(x), y)
         loss.backward()
@@ -190,6 +187,24 @@ class Step:
         self.x.copy_(x)
         self.y.copy_(y)
         self.graph.replay()
+
+
+def fastest(model, device, x, y):
+    """The settings with which a step of the slowest rank is fastest."""
+    times = []
+    for settings in SETTINGS:
+        step = Step(copy.deepcopy(model), device, settings)
+        for _ in range(2):  # the first step allocates memory, and the second rebuilds the buckets
+            step(x, y)
+        seconds = []
+        for _ in range(max(3, flags.max_steps // 8)):
+            start = time.perf_counter()
+            step(x, y)
+            seconds.append(time.perf_counter() - start)
+        times.append(statistics.median(seconds))
+    slowest = torch.tensor(times, device=device)
+    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+    return SETTINGS[slowest.argmin().item()]
 
 
 def significant(value):
@@ -245,7 +260,11 @@ def main():
     stream = torch.cuda.Stream() if on_gpu else None
     # DDP must be created on the stream on which it is captured.
     with torch.cuda.stream(stream) if on_gpu else contextlib.nullcontext():
-        step = Step(model, device)
+        settings = (True, on_gpu, True)
+        if flags.fastest:
+            size = flags.batch_size
+            settings = fastest(model, device, inputs[:size], targets[:size])
+        step = Step(model, device, settings, flags.compile)
         base_lr = step.optimizer.param_groups[0]["lr"]
         if on_gpu:
             torch.cuda.synchronize()
@@ -284,6 +303,7 @@ def main():
         "backend": backend,
         "ranks": ranks,
         "torch": torch.__version__,
+        "settings": dict(zip(("view", "batched_copy", "set_to_none"), settings)),
     }
     say(final)
     if rank == 0 and not flags.json:

@@ -19,15 +19,20 @@ def test_the_help_lists_these_words():
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_word_writes_its_table(word, tmp_path):
+def test_a_word_writes_its_page(word, tmp_path):
     result = bench(f"--quick {word}", tmp_path)
     if result.out.startswith("skipped: ") or "\nskipped: " in result.out:
         pytest.skip(re.search("skipped: (.*)", result.out)[1])
     assert result.status == 0, result.out + result.err
-    page = (tmp_path / f"{word.replace('-', '_')}.md").read_text()
+    name = word.replace("-", "_")
+    page, chart = ((tmp_path / f"{name}.{kind}").read_text() for kind in ("md", "svg"))
+    assert f"]({name}.svg)" in page and chart.count("fill=") > 3
+    assert max(line.count("|") for line in page.splitlines()) <= 9  # eight columns
     assert re.search(r"^\|.*[^|]\|( *[\d.,]+ *\|)+", page, re.M), page  # a row of numbers
     assert re.search("^- processor: .* cores$", page, re.M)
-    assert re.search("^- commands: `(mpirun -np|two_hosts.sh) ", page, re.M)
+    settings = re.search(r"^- measured:(.|\n)*?\n\n", page, re.M)[0]
+    assert re.search("^- commands: `(mpirun -np|two_hosts.sh) ", settings, re.M)
+    assert settings.count("\n") <= 11, settings
     assert str(BUILD) not in page
 
 
