@@ -26,7 +26,8 @@ def curves(title, command, series):
     bottom = 400
     sizes = sorted({size for points in series.values() for size, _ in points})
     times = [time for points in series.values() for _, time in points]
-    low, high = math.floor(math.log10(min(times))), math.ceil(math.log10(max(times)))
+    low = math.floor(math.log10(min(times)))
+    high = max(low + 1, math.ceil(math.log10(max(times))))
     y = lambda time: bottom - (bottom - TOP - 32) * (math.log10(time) - low) / (high - low)
     x = lambda size: LEFT + 20 + (RIGHT - LEFT - 40) * (
         math.log(size / sizes[0]) / math.log(sizes[-1] / sizes[0]) if sizes[1:] else 0.5)

@@ -73,6 +73,7 @@ that of the optimizer. Each phase also has a floor of its own (bench/training_fl
 
     def step_tables(self, runs, precision):
         steps, phases = [], []
+        drawn = max((n for n in self.options.ranks if n <= CORES), default=self.options.ranks[0])
         for model in self.options.models:
             for ranks in self.options.ranks:
                 ours, sharded, eager, compiled, floors = (
@@ -88,6 +89,10 @@ that of the optimizer. Each phase also has a floor of its own (bench/training_fl
                               number(runs.median(theirs)) + setting,
                               *(runs.ratio(theirs, key) for key in (ours, sharded)),
                               number(least), ratio(runs.median(ours), least)])
+                if ranks == drawn:
+                    who = {"ours": ours, "ours, sharded": sharded, "PyTorch": theirs}
+                    self.groups.append((f"{name}, {precision}", {
+                        name: runs.median(key) for name, key in who.items() if key in runs}, least))
                 if ranks > CORES:
                     continue
                 pairs = [(runs.median(ours, field), floor(*parts))
@@ -95,10 +100,6 @@ that of the optimizer. Each phase also has a floor of its own (bench/training_fl
                 phases.append([name, *(f"{number(a)} / {number(b)} = {ratio(a, b)}"
                                        for a, b in pairs),
                                number(floor("gflops")), number(floor("gbs"))])
-                if ranks == min(CORES, max(self.options.ranks)):
-                    who = {"ours": ours, "ours, sharded": sharded, "PyTorch": theirs}
-                    self.groups.append((f"{name}, {precision}", {
-                        name: runs.median(key) for name, key in who.items() if key in runs}, least))
         return [f"## One step, {precision}, milliseconds, {CORES} cores", "", table(
             ["layers:batch", "ours", "sharded", "PyTorch", "PyTorch / ours", "PyTorch / sharded",
              "floor", "ours / floor"], steps), "",

@@ -199,7 +199,7 @@ def fastest(model, device, x, y):
         seconds = []
         for _ in range(max(3, flags.max_steps // 8)):
             start = time.perf_counter()
-            step(x, y)
+            step(x, y).item()  # waits for a GPU
             seconds.append(time.perf_counter() - start)
         times.append(statistics.median(seconds))
     slowest = torch.tensor(times, device=device)

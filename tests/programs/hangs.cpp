@@ -231,11 +231,7 @@ int main(int argc, char** argv) {
       {"requests", waiting_for_requests},
       {"chain", chain_without_cycle},
       {"named", named},
-      {"named-patiently",
-       [](auto& all) {
-         set_patience(Patience::always);
-         named(all);
-       }},
+      {"named-patiently", [](auto& all) { set_patience(Patience::always), named(all); }},
       {"shared-memory", wait_in_shared_memory},
       {"other-communicator", other_communicator},
       {"slow", slow},

@@ -69,8 +69,8 @@ void count_processors() {
 
 void set_patience(Patience now) {
   if (now == Patience::always) {
-    ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL,
-            0UL);  // by default, pauses are up to 50 us longer
+    // By default, Linux lengthens each pause by up to 50 us.
+    ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     ask_for_short_slices();
   }
   patience = now;

@@ -18,11 +18,15 @@ int sendrecv_in_parts(const void* out, int out_count, MPI_Datatype out_type, int
                       int in_tag, MPI_Comm comm, MPI_Status* status) {
   MPI_Request receiving = MPI_REQUEST_NULL;
   MPI_Request sending = MPI_REQUEST_NULL;
-  int result = PMPI_Irecv(in, in_count, in_type, source, in_tag, comm, &receiving);
+  // The send comes first: if it cannot start, no receive waits for somebody's next message.
+  int result = (strict() ? PMPI_Issend : PMPI_Isend)(out, out_count, out_type, dest, out_tag,
+                                                     comm, &sending);
   if (result != MPI_SUCCESS) return result;
-  result = (strict() ? PMPI_Issend : PMPI_Isend)(out, out_count, out_type, dest, out_tag, comm,
-                                                 &sending);
-  if (result != MPI_SUCCESS) return result;
+  result = PMPI_Irecv(in, in_count, in_type, source, in_tag, comm, &receiving);
+  if (result != MPI_SUCCESS) {
+    PMPI_Request_free(&sending);
+    return result;
+  }
   const int received = wait_for(&receiving, status);
   // Wait for both, even if the first one failed: until then, the data belongs to MPI.
   const int sent = wait_for(&sending, MPI_STATUS_IGNORE);

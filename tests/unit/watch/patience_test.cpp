@@ -77,6 +77,8 @@ void check_errors_of_long_messages() {
   std::vector<float> in(5);
   const int right = world().right(), left = world().left();
   CHECK_THROWS_AS(send_recv<float>(world(), out, right, in, left), Error);
+  // A send that cannot start leaves no receive behind to take the next message.
+  CHECK_THROWS_AS(send_recv<float>(world(), out, world().size(), in, left), Error);
   Request receiving = irecv<float>(world(), in, left);
   Request sending = isend<float>(world(), out, right);
   CHECK_THROWS_AS(receiving.wait(), Error);
