@@ -17,8 +17,7 @@ namespace dist {
 namespace {
 
 // A rank polls for this long before it sleeps, because waking up takes a while.
-constexpr std::chrono::milliseconds kPolling(1);
-constexpr std::chrono::milliseconds kLongestNap(1);
+constexpr std::chrono::milliseconds kPolling(1), kLongestNap(1);
 
 using Shared = std::atomic_ref<std::uint32_t>;
 static_assert(Shared::is_always_lock_free, "a lock would not be shared between processes");

@@ -16,8 +16,7 @@ bool strict() {
 int sendrecv_in_parts(const void* out, int out_count, MPI_Datatype out_type, int dest,
                       int out_tag, void* in, int in_count, MPI_Datatype in_type, int source,
                       int in_tag, MPI_Comm comm, MPI_Status* status) {
-  MPI_Request receiving = MPI_REQUEST_NULL;
-  MPI_Request sending = MPI_REQUEST_NULL;
+  MPI_Request receiving = MPI_REQUEST_NULL, sending = MPI_REQUEST_NULL;
   // The send comes first: if it cannot start, no receive waits for somebody's next message.
   int result = (strict() ? PMPI_Issend : PMPI_Isend)(out, out_count, out_type, dest, out_tag,
                                                      comm, &sending);
