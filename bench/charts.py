@@ -59,8 +59,9 @@ def bars(title, command, unit, groups):
         parts.append(svg.text(0, y + 14, label, "m"))
         y += ROW
         for name, value in values.items():
+            end = least if least and 0 <= scale * (least - value) < 70 else value  # not on the line
             parts.append(svg.rect(0, y, scale * value, ROW - 4, fill=COLOURS[names.index(name)])
-                         + svg.text(scale * value + 6, y + 13, f"{value:.3g} {unit}"))
+                         + svg.text(scale * end + 6, y + 13, f"{value:.3g} {unit}"))
             y += ROW
         if least:
             parts.append(svg.line(scale * least, y - ROW * len(values) - 3, scale * least, y - 1,

@@ -78,6 +78,7 @@ TEST_CASE(
   AllReducer reducer(world());
   for_every_algorithm(reducer, tricky_and_large_sizes(), [&](auto data, auto algorithm) {
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
+      if (data.size() > 10000 && op != ReduceOp::sum) continue;  // drawing numbers takes time
       Generator generator(static_cast<std::uint64_t>(world().rank()));
       fill_normal(data, generator);
       reducer.all_reduce(data, op, algorithm);
