@@ -8,7 +8,7 @@
 namespace dist::exercise {
 
 // Returns AllReduceAlgorithm::ring or AllReduceAlgorithm::recursive_doubling, whichever takes
-// less time for `bytes` on `ranks` ranks by the formulas in the README's section "Cost". A
+// less time for `bytes` on `ranks` ranks by the formulas in README.md and further.md. A
 // message of n bytes takes alpha_s + n beta_s_per_byte seconds, even if other ranks send at the
 // same time; adding n bytes to n others takes n gamma_s_per_byte. If both algorithms take the
 // same time, return either.

@@ -6,11 +6,8 @@
 namespace dist::exercise {
 
 using Broadcast = std::function<void(const Communicator&, std::span<float>, int root)>;
-using Reduce = std::function<void(const Communicator&, std::span<const float>, std::span<float>,
-                                  int root)>;
 
 std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution);
-std::vector<Check> checks_of_tree_reduce(const Reduce& solution);
 std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution);
 
 }  // namespace dist::exercise

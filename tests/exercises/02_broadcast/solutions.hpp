@@ -8,7 +8,6 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <bit>
 #include <span>
 #include <vector>
 
@@ -26,28 +25,6 @@ inline void tree_broadcast_reference(const Communicator& comm, std::span<float> 
     } else if (vrank < 2 * d) {
       recv<float>(comm, data, rank_of(vrank - d));
     }
-  }
-}
-
-// == tree_reduce/reference
-// The rounds of binomial_tree.hpp in reverse.
-//   size 7     distance 4   4 -> 0   5 -> 1   6 -> 2
-//              distance 2   2 -> 0   3 -> 1
-//              distance 1   1 -> 0
-inline void tree_reduce_reference(const Communicator& comm, std::span<const float> data,
-                                  std::span<float> sum, int root) {
-  const int size = comm.size();
-  const int vrank = (comm.rank() - root + size) % size;
-  const auto rank_of = [&](int v) { return (v + root) % size; };
-  std::ranges::copy(data, sum.begin());
-  std::vector<float> coming(sum.size());
-  // Start from the largest power of two below size; with one rank, there is no such power.
-  for (auto d = static_cast<int>(std::bit_floor(static_cast<unsigned>(size - 1))); d > 0;
-       d /= 2) {
-    if (vrank >= d) return send<float>(comm, sum, rank_of(vrank - d));
-    if (vrank + d >= size) continue;
-    recv<float>(comm, coming, rank_of(vrank + d));
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += coming[i];
   }
 }
 

@@ -100,11 +100,10 @@ inline Check same_bits_check(const OnSpan& solution, const std::string& hint) {
           }};
 }
 
-// The traffic of a ring that goes around once or twice (`halves`), to the right or to the left.
+// The traffic of a ring that goes around once or twice (`halves`).
 struct Ring {
   OnSpan solution;
   std::uint64_t halves;
-  bool leftward = false;
 
   void expect(Trial& trial, bool bytes) const {
     const std::uint64_t n = trial.n();
@@ -113,7 +112,7 @@ struct Ring {
       const std::uint64_t messages = halves * (n - 1);
       MustSend must{.messages_per_rank = messages};
       if (bytes) must = {.bytes_per_rank = messages * chunk * sizeof(float)};
-      if (!bytes && n > 1) must.peers_of_rank_0 = {leftward ? trial.size() - 1 : 1};
+      if (!bytes && n > 1) must.peers_of_rank_0 = {1};
       expect_traffic(trial, fmt::format("{} elements: ", data.size()), must,
                      [&] { solution(trial.comm(), data); });
     }

@@ -19,7 +19,6 @@ using NcclShift =
 std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution);
 std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution);
 std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution);
-std::vector<Check> checks_of_leftward_ring(const OnSpan& solution);
 std::vector<Check> checks_of_choose_all_reduce(const Choice& solution);
 std::vector<Check> checks_of_nccl_ring_shift(const NcclShift& solution);  // if emulated
 
