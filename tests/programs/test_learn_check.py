@@ -1,4 +1,4 @@
-"""Every answer of ./learn check and hint, and what becomes of the build folder, in a copy of the
+"""Every answer of ./learn check, hint and solution, and what becomes of the build folder, in a copy of the
 course. Known solutions replace the reader's. Nothing is compiled: a fake cmake says whether it
 would have succeeded."""
 import os
@@ -12,7 +12,7 @@ import pytest
 from programs import BUILD, MPI_ENVIRONMENT, ROOT, command
 
 FIRST, SECOND = "ring_reduce_scatter", "ring_all_reduce"  # lesson 3's exercises in the copy
-PARTS = {"01_send_recv": ["ring_shift"], "02_broadcast": ["tree_broadcast"],
+PARTS = {"01_send_recv": ["exchange", "ring_shift"], "02_broadcast": ["tree_broadcast"],
          "03_all_reduce": [FIRST, SECOND], "04_distributed_sampler": ["my_indices"],
          "05_ddp_training": ["sync_gradients"]}
 
@@ -22,7 +22,8 @@ class Course:
 
     def __init__(self, folder):
         self.folder = folder
-        for name in ("learn", "tools/learn", "tests/exercises/judge", *PARTS):
+        for name in ("learn", "tools/learn", "tests/exercises/judge",
+                     "tests/exercises/solutions.py", "tests/exercises/03_all_reduce", *PARTS):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy(ROOT / name, folder / name)
@@ -172,6 +173,9 @@ def test_the_way_of_a_reader(course):
     course.learn("hint 3", 0, f"^{FIRST}, hint 1 of 4:")
     course.learn("hint 3", 0, f"^{FIRST}, hint 2 of 4:")
     course.learn(f"hint 3 {SECOND}", 0, f"^{SECOND}, hint 1 of 3:")
+    said = course.learn("solution 3", 0, f"^{FIRST} is not done. You have not seen 2 of its hints",
+                        f"^{SECOND} is not done. You have not seen 2 of its hints")
+    assert "send_recv" not in said
 
     course.solve(FIRST, "blocking-send")
     course.learn("check 3", 1, r"^ +hang: rank 0 in MPI_Send to 1 .*cycle 0 -> 1",
@@ -183,6 +187,8 @@ def test_the_way_of_a_reader(course):
                  f"compare with the lesson.s own: {FIRST} in ")
     course.learn("", 0, " exercises 1/2 ")
     course.learn("hint 3", 0, f"^{SECOND}, hint 2 of 3:")
+    course.learn("solution 3", 0, f"^inline void {FIRST}\\(", f"^{SECOND} is not done")
+    course.learn(f"solution 3 {SECOND} --yes", 0, f"^inline void {SECOND}\\(")
 
     course.solve(SECOND, "no-division")
     course.learn(f"check 3 {SECOND}", 1, f"^{SECOND} +base +wrong: on 4 ranks, this check fails: "
@@ -191,6 +197,7 @@ def test_the_way_of_a_reader(course):
     said = course.learn("check 3", 0, f"^{SECOND} +base +done$")
     assert "\x1b" not in said  # no colour in a pipe
     course.learn("hint 3", 0, "^lesson 3: every exercise is done")
+    course.learn("check", 3, "^lesson 1:$", "^exchange +base +not started")
     course.learn("", 0, "^1 of 5 parts of the trainer are yours")
 
     course.solve(SECOND, "mpi")

@@ -1,5 +1,5 @@
-# ./learn check, ./learn hint, and the exercises in the map. learn sources this file, which uses its
-# variables (root, build, folders, tests) and functions (fail, build_targets).
+# ./learn check, hint and solution, and the exercises in the map. learn sources this file, which uses
+# its variables (root, build, folders, tests) and functions (fail, build_targets).
 #
 # Progress is a plain text file with lines like "done 03/ring_all_gather" and
 # "hint 03/ring_all_gather 2".
@@ -88,18 +88,31 @@ check_exercise() {
 # Fails while an editor replaces a file, which is then missing for a moment.
 when_saved() { stat -c %y "${files[@]}" 2>/dev/null; }
 
-# watch_check LESSON [EXERCISE]: judges again after every save, until Ctrl-C.
+# watch_check [LESSON [EXERCISE]]: judges again after every save, until Ctrl-C.
 watch_check() {
-  local saved files=("$root/${folders[$1]}"/exercise/*.hpp)
+  local saved folder=${1:+${folders[$1]}} files
+  files=("$root"/${folder:-0?_*}/exercise/*.hpp)
   while true; do
     until saved=$(when_saved); do sleep 0.3; done
     (run_check "$@") || [ $? -ne 2 ] || [ "$saved" != "$(when_saved)" ] || exit 2
-    echo "judged at $(date +%T); save a file in ${folders[$1]}/exercise to judge again, Ctrl-C to end"
+    echo "judged at $(date +%T); save a file in ${folder:-LESSON}/exercise to judge again, Ctrl-C to end"
     while [ "$saved" = "$(when_saved)" ]; do sleep 0.3; done
   done
 }
 
-# require_exercise [LESSON [EXERCISE]]: refuses what check and hint do not know.
+# next_exercise: prints "LESSON NAME" of the first exercise that is not done: base exercises first.
+next_exercise() {
+  local kind lesson name its rest
+  for kind in base advanced nccl; do
+    for lesson in 1 2 3 4 5; do
+      while read -r name its rest; do
+        [ "$its" != "$kind" ] || is_done "$(lesson_number "$lesson")/$name" || { echo "$lesson $name"; return; }
+      done < <(exercises_of "$lesson")
+    done
+  done
+}
+
+# require_exercise [LESSON [EXERCISE]]: refuses what check, hint and solution do not know.
 require_exercise() {
   at_most 2 "$@"
   [[ ${1:-} =~ ^[1-5]$ ]] || fail "$command: needs a lesson from 1 to 5"
@@ -114,8 +127,15 @@ run_check() {
     if [ "$word" = --watch ]; then watch=true; else words+=("$word"); fi
   done
   set -- "${words[@]}"
-  require_exercise "$@"
+  [ $# -eq 0 ] || require_exercise "$@"
   if $watch; then watch_check "$@"; fi
+  if [ $# -eq 0 ]; then
+    read -ra words < <(next_exercise) || true
+    [ ${#words[@]} -gt 0 ] || { echo "every exercise is done"; return 0; }
+    set -- "${words[@]}"
+    require_exercise "$@"
+    echo "lesson $1:"
+  fi
   local lesson=$1 wanted=${2:-} number name kind what answer status worst=0 colour place
   number=$(lesson_number "$lesson")
   set_mpi_environment
@@ -134,6 +154,7 @@ run_check() {
     if [ "$status" -ne 0 ]; then forget "done $number/$name"; continue; fi
     remember "done $number/$name"
     solution_of "$lesson" "$name"
+    echo "  our solution: ./learn solution $lesson $name"
     echo "  $(count_parts) of 5 parts of the trainer are yours (./learn mine)"
   done < <(exercises_of "$lesson")
   return $worst
@@ -156,6 +177,12 @@ solution_of() {
   if [[ $last == "The solution is"* ]]; then echo "  compare with the ${last#The solution is the }"; fi
 }
 
+hints_shown() {  # hints_shown NUMBER/NAME
+  local shown
+  shown=$(sed -n "s|^hint $1 ||p" "$progress" 2>/dev/null || true)
+  echo "${shown:-0}"
+}
+
 run_hint() {
   require_exercise "$@"
   local lesson=$1 wanted=${2:-} number name rest
@@ -164,10 +191,10 @@ run_hint() {
     if [ -n "$wanted" ]; then [ "$wanted" = "$name" ] || continue
     elif is_done "$number/$name"; then continue; fi
     local shown all
-    shown=$(sed -n "s|^hint $number/$name ||p" "$progress" 2>/dev/null || true)
+    shown=$(hints_shown "$number/$name")
     mapfile -t all < <(hints_of "$lesson" "$name")
     [ ${#all[@]} -gt 0 ] || fail "hint: there are no hints for $name"
-    shown=$((${shown:-0} + 1))
+    shown=$((shown + 1))
     if [ "$shown" -gt ${#all[@]} ]; then
       echo "$name: you have seen all ${#all[@]} hints; starting again with the first"
       shown=1
@@ -178,4 +205,30 @@ run_hint() {
     return 0
   done < <(exercises_of "$lesson")
   echo "lesson $lesson: every exercise is done (./learn check $lesson); ./learn hint $lesson NAME shows hints again"
+}
+
+# run_solution LESSON [EXERCISE] [--yes]: shows our solutions to what is done.
+run_solution() {
+  local word words=()
+  for word; do
+    if [ "$word" = --yes ]; then assume_yes=true; else words+=("$word"); fi
+  done
+  set -- "${words[@]}"
+  require_exercise "$@"
+  command -v python3 >/dev/null 2>&1 || fail "solution: needs python3"
+  local name rest number left
+  number=$(lesson_number "$1")
+  while read -r name rest; do
+    [ -z "${2:-}" ] || [ "$2" = "$name" ] || continue
+    if is_done "$number/$name" || $assume_yes; then
+      echo "// $name"
+      python3 "$root/tests/exercises/solutions.py" reference "${folders[$1]}" "$name" |
+        sed '/^#include/d; /^namespace/d; $d'
+      solution_of "$1" "$name"
+    else
+      left=$(($(hints_of "$1" "$name" | wc -l) - $(hints_shown "$number/$name")))
+      echo "$name is not done. You have not seen $left of its hints (./learn hint $1 $name)."
+      echo "To see our solution now: ./learn solution $1 $name --yes"
+    fi
+  done < <(exercises_of "$1")
 }
