@@ -14,12 +14,11 @@ import sys
 from all_reduce import AllReduce
 from gpu import Gpu
 from harness import HERE
-from pipeline import Pipeline
 from training import Training
 from two_hosts import Hosts, Overlap
 
 WORDS = {"all-reduce": AllReduce, "training": Training, "overlap": Overlap, "hosts": Hosts,
-         "pipeline": Pipeline, "gpu": Gpu}
+         "gpu": Gpu}
 
 
 def main():

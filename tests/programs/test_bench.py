@@ -5,7 +5,7 @@ import pytest
 
 from programs import BUILD, ROOT, command
 
-WORDS = ["all-reduce", "training", "overlap", "hosts", "pipeline", "gpu"]
+WORDS = ["all-reduce", "training", "overlap", "hosts", "gpu"]
 
 
 def bench(words, output):
@@ -40,8 +40,8 @@ def test_a_word_writes_its_page(word, tmp_path):
     ("speed", f"bench: 'speed' is not one of: {' '.join(WORDS)}"),
     ("--max-bytes 4096", "unrecognized arguments: --max-bytes"),  # not of both default words
     ("training --models 784,512", "must look like 784-512-10:64"),
-    ("pipeline --values 0", "at least 1 micro-batch"),
-    ("pipeline --values 1.5", "must be whole numbers")])
+    ("hosts --rounds 0", "at least 1 round"),
+    ("hosts --rounds 1.5", "must be whole numbers")])
 def test_wrong_words_are_refused(words, error, tmp_path):
     result = bench(words, tmp_path / "refused")
     assert result.status == 2 and error in result.err, result.out + result.err
